@@ -1,10 +1,13 @@
-"""bench/run.py [-n RUNS] [-e ENGINES] [WORKLOAD ...]: the workloads of ../shared/measure for skate and its peers, in one go.
+"""bench/run.py [-n RUNS] [-e ENGINES] [WORKLOAD ...]: the workloads of ../shared/measure for skate
+and its peers, in one go.
 
-Runs are interleaved (skate, peer, skate, peer ...), so that a noisy machine is noisy to all; medians and ratios to skate are printed and written to
-bench/results/<date>-<machine>.json. WORKLOAD is a file name there without .py, with its arguments after a colon (`hetero_pipeline:40:1`), or a
-file of bench/py (`main_job`). Default: core_micro data_overhead first_rows main_job. Engines default to skate, ray and what the workload's row of
-../shared/measure/README.md names and is installed (../shared/measure/setup.sh [all]). `skate@DIR` is skate of another tree, built there: a change and what
-was before it are `-e skate,skate@DIR`."""
+Runs are interleaved (skate, peer, skate, peer ...), so that a noisy machine is noisy to all;
+medians and ratios to skate are printed and written to bench/results/<date>-<machine>.json. WORKLOAD
+is a file name there without .py, with its arguments after a colon (`hetero_pipeline:40:1`), or a
+file of bench/py (`main_job`). Default: core_micro data_overhead first_rows main_job. Engines
+default to skate, ray and what the workload's row of ../shared/measure/README.md names and is
+installed (../shared/measure/setup.sh [all]). `skate@DIR` is skate of another tree, built there: a
+change and what was before it are `-e skate,skate@DIR`."""
 
 import argparse
 import datetime
@@ -43,14 +46,31 @@ def command(workload, engine):
         return [PEERS + "/bin/core"]
     python = PYTHON.get(engine.split(":")[0], OTHERS)
     own = os.path.join(HERE, "py", name + ".py")
-    return [python, own if os.path.exists(own) else os.path.join(MEASURE, name + ".py"), engine, *args]
+    return [
+        python,
+        own if os.path.exists(own) else os.path.join(MEASURE, name + ".py"),
+        engine,
+        *args,
+    ]
 
 
 def run(workload, engine, timeout):
     tree = engine.partition("@")[2] or ROOT
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join([os.path.join(tree, "python"), MEASURE]) if engine.startswith("skate") else MEASURE)
+    env = dict(
+        os.environ,
+        PYTHONPATH=os.pathsep.join([os.path.join(tree, "python"), MEASURE])
+        if engine.startswith("skate")
+        else MEASURE,
+    )
     try:
-        p = subprocess.run(command(workload, engine), env=env, cwd=MEASURE, capture_output=True, text=True, timeout=timeout)
+        p = subprocess.run(
+            command(workload, engine),
+            env=env,
+            cwd=MEASURE,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
     except subprocess.TimeoutExpired:
         return {"failed": f"no result in {timeout} s"}
     for line in reversed(p.stdout.splitlines()):
@@ -62,7 +82,9 @@ def run(workload, engine, timeout):
 def table(workload, engines, rows):
     """One line per figure: medians of each engine, and each peer's ratio to skate."""
     keys = [k for r in rows.values() for x in r for k in x]
-    print(f"\n== {workload}  (median of {max(len(r) for r in rows.values())}, interleaved; ratio = peer / skate)")
+    print(
+        f"\n== {workload}  (median of {max(len(r) for r in rows.values())}, interleaved; ratio = peer / skate)"
+    )
     print(f"{'figure':30s}" + "".join(f"{e:>24s}" for e in engines))
     out = {}
     for k in dict.fromkeys(keys):
@@ -70,7 +92,11 @@ def table(workload, engines, rows):
             continue
         cells = []
         for e in engines:
-            v = [x[k] for x in rows[e] if isinstance(x.get(k), (int, float)) and not isinstance(x.get(k), bool)]
+            v = [
+                x[k]
+                for x in rows[e]
+                if isinstance(x.get(k), (int, float)) and not isinstance(x.get(k), bool)
+            ]
             text = next((str(x[k]) for x in rows[e] if k in x), "")
             cells.append(statistics.median(v) if v else text)
         out[k] = dict(zip(engines, cells))
@@ -79,7 +105,11 @@ def table(workload, engines, rows):
         def show(c, base=base):
             if not isinstance(c, (int, float)):
                 return c[:22]
-            return f"{c:.4g}" + (f" ({c / base:.2f})" if c is not base and isinstance(base, (int, float)) and base else "")
+            return f"{c:.4g}" + (
+                f" ({c / base:.2f})"
+                if c is not base and isinstance(base, (int, float)) and base
+                else ""
+            )
 
         print(f"{k:30s}" + "".join(f"{show(c):>24s}" for c in cells))
     for e in engines:
@@ -91,7 +121,9 @@ def table(workload, engines, rows):
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     a.add_argument("-n", type=int, default=5)
     a.add_argument("-t", type=int, default=600, help="seconds for one run")
     a.add_argument("-e", help="engines, comma separated; the first is the one ratios refer to")
@@ -104,7 +136,10 @@ def main():
         engines = a.e.split(",") if a.e else DEFAULT.get(w.split(":")[0], ["skate", "ray"])
         missing = [e for e in engines if not os.path.exists(command(w, e)[0])]
         if missing:
-            print(f"not installed, left out: {', '.join(missing)} (run {MEASURE}/setup.sh all)", file=sys.stderr)
+            print(
+                f"not installed, left out: {', '.join(missing)} (run {MEASURE}/setup.sh all)",
+                file=sys.stderr,
+            )
         engines = [e for e in engines if e not in missing]
         rows = {e: [] for e in engines}
         for _ in range(a.n):
@@ -112,7 +147,9 @@ def main():
                 rows[e].append(run(w, e, a.t))
         results[w] = {"median": table(w, engines, rows), "runs": rows}
     os.makedirs(os.path.join(HERE, "results"), exist_ok=True)
-    path = os.path.join(HERE, "results", f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{platform.node()}.json")
+    path = os.path.join(
+        HERE, "results", f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{platform.node()}.json"
+    )
     with open(path, "w") as f:
         json.dump(results, f, indent=1)
     print(f"\nwritten to {path}")

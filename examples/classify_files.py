@@ -1,10 +1,12 @@
-"""Classifies the files of a folder with a neural network: what is each one (python, png, zip, ...)? Reads, prepares on CPUs, runs the model in a pool
-of actors, writes Parquet, reads that back and counts.
+"""Classifies the files of a folder with a neural network: what is each one (python, png, zip, ...)?
+Reads, prepares on CPUs, runs the model in a pool of actors, writes Parquet, reads that back and
+counts.
 
     python examples/classify_files.py [DIR] [--out DIR] [--limit N]
 
-The model is Magika's (pip install magika; its weights come with the package, nothing is downloaded). It looks at the first and last 4 KiB of a file only, so the
-CPU stage cuts each file down to that before anything is moved, and hashes the whole. Same folder, same output, byte by byte.
+The model is Magika's (pip install magika; its weights come with the package, nothing is
+downloaded). It looks at the first and last 4 KiB of a file only, so the CPU stage cuts each file
+down to that before anything is moved, and hashes the whole. Same folder, same output, byte by byte.
 """
 
 import argparse
@@ -43,7 +45,9 @@ class Classify:
             def _init_onnx_session(self):
                 options = onnxruntime.SessionOptions()
                 options.intra_op_num_threads = options.inter_op_num_threads = 1
-                return onnxruntime.InferenceSession(self._model_path, options, providers=["CPUExecutionProvider"])
+                return onnxruntime.InferenceSession(
+                    self._model_path, options, providers=["CPUExecutionProvider"]
+                )
 
         self.model = OneThread()
 
@@ -74,14 +78,19 @@ def main():
     p = argparse.ArgumentParser(description="Classify the files of a folder.")
     p.add_argument("dir", nargs="?", default=default, help=f"folder (default: {default})")
     p.add_argument("--out", help="folder for the Parquet files (default: a temporary one)")
-    p.add_argument("--limit", type=int, default=1000, help="first N files only; 0: all (default: 1000)")
+    p.add_argument(
+        "--limit", type=int, default=1000, help="first N files only; 0: all (default: 1000)"
+    )
     args = p.parse_args()
     if not os.path.isdir(args.dir):
         print(f"classify_files: {args.dir}: no such folder", file=sys.stderr)
         return 2
     files, unreadable = list_files(args.dir)
     if not files:
-        print(f"classify_files: {args.dir}: no readable file in it ({unreadable} unreadable)", file=sys.stderr)
+        print(
+            f"classify_files: {args.dir}: no readable file in it ({unreadable} unreadable)",
+            file=sys.stderr,
+        )
         return 2
     used = files[: args.limit] if args.limit else files
     print(

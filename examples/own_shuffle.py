@@ -1,5 +1,7 @@
-"""A shuffle of one's own, as a program over tasks and objects (Exoshuffle, SIGCOMM 2023): push-based. Maps cut their rows by destination; as soon as a few pieces for a destination are there they
-are merged, while later maps run; not more than two rounds of merges may be behind; a reduce takes what was merged for it. How rows move within Datasets is DataContext.shuffle_strategy."""
+"""A shuffle of one's own, as a program over tasks and objects (Exoshuffle, SIGCOMM 2023):
+push-based. Maps cut their rows by destination; as soon as a few pieces for a destination are there
+they are merged, while later maps run; not more than two rounds of merges may be behind; a reduce
+takes what was merged for it. How rows move within Datasets is DataContext.shuffle_strategy."""
 
 import pyarrow as pa
 import skate as ray
@@ -21,7 +23,8 @@ def merge(*pieces: pa.Table) -> pa.Table:
 
 
 def push_shuffle(tables: list, by: str, n: int, fan_in: int = 4, rounds: int = 2) -> list:
-    """References to n tables, each with the rows of some values of column `by`, in the order of the inputs."""
+    """References to n tables, each with the rows of some values of column `by`, in the order of the
+    inputs."""
     merged: list = [[] for _ in range(n)]
     pieces: list = [[] for _ in range(n)]
     behind: list = []

@@ -1,8 +1,12 @@
-"""Online aggregation of page views: what are the most read pages, after a twentieth of the data and at the end? Run: python examples/page_views.py [--plot views.png]
+"""Online aggregation of page views: what are the most read pages, after a twentieth of the data and
+at the end? Run: python examples/page_views.py [--plot views.png]
 
-Exoshuffle's second application (SIGCOMM 2023, 5.3), in three ways. Online: a shuffle whose reduces take their own last state and a round of maps, so that each round gives a
-result that can be shown. Plain: its reduces begin when all maps have ended. And by skate.data, which has such results of any aggregate (GroupedData.iter_partial).
-Partitions hold page numbers that follow Zipf's law; the error of a partial result is the sum of the absolute differences to the final shares (L1)."""
+Exoshuffle's second application (SIGCOMM 2023, 5.3), in three ways. Online: a shuffle whose reduces
+take their own last state and a round of maps, so that each round gives a
+result that can be shown. Plain: its reduces begin when all maps have ended. And by skate.data,
+which has such results of any aggregate (GroupedData.iter_partial). Partitions hold page numbers
+that follow Zipf's law; the error of a partial result is the sum of the absolute differences to the
+final shares (L1)."""
 
 import argparse
 import time
@@ -16,7 +20,8 @@ PAGES = 200_000
 
 
 def draw(part: int, views: int) -> np.ndarray:
-    """A partition of the log: a page number a view. Hours differ: which pages are popular drifts with `part`."""
+    """A partition of the log: a page number a view. Hours differ: which pages are popular drifts
+    with `part`."""
     rng = np.random.default_rng(part)
     rank = rng.zipf(1.3, views) % PAGES
     return ((rank * 7919 + (rank % 17 == 3) * part) % PAGES).astype(np.uint32)
@@ -24,7 +29,8 @@ def draw(part: int, views: int) -> np.ndarray:
 
 @skate.remote
 def count(part: int, views: int, reducers: int):
-    """Map: views of each page of a partition, as (places, views) for each reducer. Reducer r has pages r, r + reducers, ... at places 0, 1, ..."""
+    """Map: views of each page of a partition, as (places, views) for each reducer. Reducer r has
+    pages r, r + reducers, ... at places 0, 1, ..."""
     pages, n = np.unique(draw(part, views), return_counts=True)
     of = pages % reducers
     return tuple((pages[of == r] // reducers, n[of == r]) for r in range(reducers))
@@ -32,7 +38,8 @@ def count(part: int, views: int, reducers: int):
 
 @skate.remote
 def add(state, *parts):
-    """Reduce: the views so far and more of them. state: those of the last round, or how many pages there are."""
+    """Reduce: the views so far and more of them. state: those of the last round, or how many pages
+    there are."""
     state = np.zeros(state, np.int64) if isinstance(state, int) else state.copy()
     for places, n in parts:
         state[places] += n
@@ -63,7 +70,8 @@ def plain(partitions, views, reducers):
 
 
 def online(partitions, views, reducers, rounds):
-    """Rounds of maps, each added to the states: a result after each of them. A round's maps run while those before it are added and shown."""
+    """Rounds of maps, each added to the states: a result after each of them. A round's maps run
+    while those before it are added and shown."""
     begin, results = time.perf_counter(), []
     states: list = empty(reducers)
     cuts = np.linspace(0, partitions, rounds + 1).astype(int)
@@ -77,9 +85,12 @@ def online(partitions, views, reducers, rounds):
 
 
 def library(partitions, views):
-    """The same by skate.data: partial results of an aggregate, the partitions in a random order, each result an estimate of the whole."""
+    """The same by skate.data: partial results of an aggregate, the partitions in a random order,
+    each result an estimate of the whole."""
     ds = skate.data.range(partitions, override_num_blocks=partitions)
-    log = ds.map_batches(lambda batch: {"page": np.concatenate([draw(int(part), views) for part in batch["id"]])})
+    log = ds.map_batches(
+        lambda batch: {"page": np.concatenate([draw(int(part), views) for part in batch["id"]])}
+    )
     begin, results = time.perf_counter(), []
     for partial in log.groupby("page").iter_partial(Count(), seed=0):
         views_now = np.zeros(PAGES)
@@ -93,8 +104,13 @@ def say(name: str, results, want: np.ndarray, plain_s: float):
     times, errors = [t for t, _ in results], [l1(r, want) for _, r in results]
     assert (results[-1][1] == want).all(), f"the last result of {name} differs from the plain one"
     share = times[0] / times[-1]
-    print(f"{name}: first of {len(times)} results after {times[0]:.2f} s ({share:.1%} of it, error {errors[0]:.3f}), ", end="")
-    print(f"half-way {errors[len(errors) // 2 - 1]:.3f}, end {times[-1]:.2f} s ({times[-1] / plain_s:.2f} of plain)")
+    print(
+        f"{name}: first of {len(times)} results after {times[0]:.2f} s ({share:.1%} of it, error {errors[0]:.3f}), ",
+        end="",
+    )
+    print(
+        f"half-way {errors[len(errors) // 2 - 1]:.3f}, end {times[-1]:.2f} s ({times[-1] / plain_s:.2f} of plain)"
+    )
     return times, errors
 
 
@@ -135,7 +151,9 @@ def main():
     skate.get(maps(range(4), 100, 2)[0])  # the workers are there
     ((plain_s, want),) = plain(a.partitions, a.views, a.reducers)
     results = online(a.partitions, a.views, a.reducers, a.rounds)
-    print(f"{want.sum():,} views of {np.count_nonzero(want):,} pages; most read: {', '.join(map(str, np.argsort(-want)[:5]))}")
+    print(
+        f"{want.sum():,} views of {np.count_nonzero(want):,} pages; most read: {', '.join(map(str, np.argsort(-want)[:5]))}"
+    )
     print(f"plain: {plain_s:.2f} s")
     curves = {
         "online": say("online", results, want, plain_s),

@@ -1,13 +1,17 @@
-"""A training loader that shuffles: how well are rows mixed, and what does it cost the trainer? Run: python examples/shuffle_loader.py [--plot loader.png]
+"""A training loader that shuffles: how well are rows mixed, and what does it cost the trainer? Run:
+python examples/shuffle_loader.py [--plot loader.png]
 
-Exoshuffle's third application (SIGCOMM 2023, 5.4). Rows lie in files sorted by their label, as logs and exports often do. Each epoch goes over the rows
+Exoshuffle's third application (SIGCOMM 2023, 5.4). Rows lie in files sorted by their label, as logs
+and exports often do. Each epoch goes over the rows
 
     none     in the order of the files
     partial  in rounds of a few files, mixed within the round
-    full     mixed over all files: each file's rows are dealt out to all reduces; the trainer takes a reduce's rows as soon as they are there, while the others and the next epoch
-             are being mixed
+    full     mixed over all files: each file's rows are dealt out to all reduces; the trainer takes
+             a reduce's rows as soon as they are there, while the others and the next epoch are
+             being mixed
 
-The model is a logistic regression that really learns, so mixing shows in its accuracy; the accelerator is modelled by a sleep for each batch."""
+The model is a logistic regression that really learns, so mixing shows in its accuracy; the
+accelerator is modelled by a sleep for each batch."""
 
 import argparse
 import time
@@ -49,7 +53,10 @@ def mix(seed, *parts):
 
 
 def mixed(files, reduces: int, seed):
-    dealt = [deal.options(num_returns=reduces).remote(f, reduces, (*seed, i)) for i, f in enumerate(files)]
+    dealt = [
+        deal.options(num_returns=reduces).remote(f, reduces, (*seed, i))
+        for i, f in enumerate(files)
+    ]
     columns = zip(*dealt) if reduces > 1 else [dealt]
     return [mix.remote((*seed, len(files) + r), *column) for r, column in enumerate(columns)]
 
@@ -60,7 +67,9 @@ def epoch(files, mode: str, a, number: int):
         return list(files)
     if mode == "partial":
         rounds = [files[i : i + a.round] for i in range(0, len(files), a.round)]
-        return [block for i, some in enumerate(rounds) for block in mixed(some, len(some), (number, i))]
+        return [
+            block for i, some in enumerate(rounds) for block in mixed(some, len(some), (number, i))
+        ]
     return mixed(files, len(files), (number,))
 
 
@@ -72,7 +81,8 @@ def batches(blocks, size: int):
 
 
 def train(files, mode: str, a, test):
-    """Accuracy after each epoch, seconds in all and until the first batch, seconds in which the trainer waited for rows."""
+    """Accuracy after each epoch, seconds in all and until the first batch, seconds in which the
+    trainer waited for rows."""
     w, b, accuracy, waited = np.zeros(FEATURES, np.float32), np.float32(0), [], 0.0
     begin, first = time.perf_counter(), None
     ahead = epoch(files, mode, a, 0)
@@ -99,7 +109,12 @@ def plot(path, curves):
 
     figure, axes = pyplot.subplots(figsize=(7, 4))
     for mode, (accuracy, seconds, _, _) in curves.items():
-        axes.plot(np.linspace(0, seconds, len(accuracy) + 1)[1:], accuracy, marker=".", label=f"{mode} ({seconds:.1f} s)")
+        axes.plot(
+            np.linspace(0, seconds, len(accuracy) + 1)[1:],
+            accuracy,
+            marker=".",
+            label=f"{mode} ({seconds:.1f} s)",
+        )
     axes.set_xlabel("seconds")
     axes.set_ylabel("accuracy on rows that were not trained on")
     axes.legend()
@@ -114,7 +129,9 @@ def main():
     p.add_argument("--round", type=int, default=4, help="files that `partial` mixes at once")
     p.add_argument("--epochs", type=int, default=5)
     p.add_argument("--batch", type=int, default=1000)
-    p.add_argument("--step", type=float, default=0.002, help="seconds of the modelled accelerator for a batch")
+    p.add_argument(
+        "--step", type=float, default=0.002, help="seconds of the modelled accelerator for a batch"
+    )
     p.add_argument("--rate", type=float, default=0.5, help="of learning")
     p.add_argument("--plot", metavar="FILE", help="accuracy over time, as PNG (matplotlib)")
     a = p.parse_args()
@@ -123,13 +140,19 @@ def main():
     skate.init()
     x, y = draw(a.rows, 0)
     order = np.argsort(y, kind="stable")
-    refs, cuts = [skate.put(x[order]), skate.put(y[order])], np.linspace(0, a.rows, a.files + 1).astype(int)
+    refs, cuts = (
+        [skate.put(x[order]), skate.put(y[order])],
+        np.linspace(0, a.rows, a.files + 1).astype(int),
+    )
     files = [read.remote(*refs, int(i), int(j)) for i, j in zip(cuts, cuts[1:])]
     skate.wait(files, num_returns=len(files))
     test, curves = draw(20_000, 1), {}
     for mode in ("none", "partial", "full"):
         curves[mode] = accuracy, seconds, first, waited = train(files, mode, a, test)
-        print(f"{mode:8} {seconds:6.2f} s, first batch after {first:.3f} s, waited for rows {waited:.2f} s; ", end="")
+        print(
+            f"{mode:8} {seconds:6.2f} s, first batch after {first:.3f} s, waited for rows {waited:.2f} s; ",
+            end="",
+        )
         print(f"accuracy {accuracy[0]:.3f} after one epoch, {accuracy[-1]:.3f} after {a.epochs}")
     if a.plot:
         plot(a.plot, curves)

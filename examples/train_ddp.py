@@ -1,9 +1,14 @@
-"""train_ddp.py [--ranks 2] [--epochs 2] [--stop-after STEPS]: PyTorch DDP over a Dataset, which one driver runs for all ranks.
+"""train_ddp.py [--ranks 2] [--epochs 2] [--stop-after STEPS]: PyTorch DDP over a Dataset, which one
+driver runs for all ranks.
 
-The driver makes the Dataset, deals it to the ranks (streaming_split), serves them, and starts torchrun. Each rank attaches, and takes batches from the store by mapping them. A checkpoint holds the
-model and where the data is: `--stop-after 5`, and then the same command without it, ends with the same weights as one run. The number of ranks may be another: each row still comes once an epoch.
+The driver makes the Dataset, deals it to the ranks (streaming_split), serves them, and starts
+torchrun. Each rank attaches, and takes batches from the store by mapping them. A checkpoint holds
+the
+model and where the data is: `--stop-after 5`, and then the same command without it, ends with the
+same weights as one run. The number of ranks may be another: each row still comes once an epoch.
 
-Needs torch (pip install torch --index-url https://download.pytorch.org/whl/cpu); runs on CPUs, with gloo.
+Needs torch (pip install torch --index-url https://download.pytorch.org/whl/cpu); runs on CPUs, with
+gloo.
 """
 
 import argparse
@@ -23,7 +28,9 @@ def main() -> None:
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--epochs", type=int, default=2)
     p.add_argument("--stop-after", type=int, default=0, help="steps of this call; 0: to the end")
-    p.add_argument("--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-ddp.pt"))
+    p.add_argument(
+        "--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-ddp.pt")
+    )
     p.add_argument("--trainer", action="store_true", help="what torchrun starts")
     args = p.parse_args()
     if args.trainer:
@@ -33,19 +40,48 @@ def main() -> None:
 
 
 def drive(args: argparse.Namespace) -> None:
-    """The driver: rows of a noisy plane, prepared by skate's workers, shuffled as a whole in each epoch."""
+    """The driver: rows of a noisy plane, prepared by skate's workers, shuffled as a whole in each
+    epoch."""
 
     def prepare(batch):
-        x = np.random.default_rng(int(batch["id"][0])).normal(size=(len(batch["id"]), 16)).astype(np.float32)
+        x = (
+            np.random.default_rng(int(batch["id"][0]))
+            .normal(size=(len(batch["id"]), 16))
+            .astype(np.float32)
+        )
         return {"id": batch["id"], "x": x, "y": (x @ np.arange(16, dtype=np.float32) / 16)[:, None]}
 
-    ds = skate.data.range(ROWS, override_num_blocks=8).map_batches(prepare, batch_size=None).materialize()
-    ds = ds.random_shuffle(seed=skate.data.RandomSeedConfig(7))  # epoch e has the order of run e, in any process
+    ds = (
+        skate.data.range(ROWS, override_num_blocks=8)
+        .map_batches(prepare, batch_size=None)
+        .materialize()
+    )
+    # epoch e has the order of run e, in any process
+    ds = ds.random_shuffle(seed=skate.data.RandomSeedConfig(7))
     ranks = ds.streaming_split(args.ranks, equal="drop", batch_size=BATCH)
     with skate.data.serve_ranks(ranks) as served:
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.ranks)]
-        mine = ["--trainer", "--epochs", str(args.epochs), "--stop-after", str(args.stop_after), "--checkpoint", args.checkpoint]
-        subprocess.run([*torchrun, os.path.abspath(__file__), *mine], env={"OMP_NUM_THREADS": "1", **served.environ()}, check=True)
+        torchrun = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            str(args.ranks),
+        ]
+        mine = [
+            "--trainer",
+            "--epochs",
+            str(args.epochs),
+            "--stop-after",
+            str(args.stop_after),
+            "--checkpoint",
+            args.checkpoint,
+        ]
+        subprocess.run(
+            [*torchrun, os.path.abspath(__file__), *mine],
+            env={"OMP_NUM_THREADS": "1", **served.environ()},
+            check=True,
+        )
 
 
 def train(args: argparse.Namespace) -> None:
@@ -83,7 +119,9 @@ def train(args: argparse.Namespace) -> None:
     if dist.get_rank() == 0:
         torch.save({"model": model.state_dict(), "data": data.state_dict()}, args.checkpoint)
         weights = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-        print(f"{dist.get_world_size()} ranks, {steps} steps, {int(rows)} rows, loss {loss.item():.6f}, weights {weights.sum().item():.9f}")
+        print(
+            f"{dist.get_world_size()} ranks, {steps} steps, {int(rows)} rows, loss {loss.item():.6f}, weights {weights.sum().item():.9f}"
+        )
     dist.destroy_process_group()
 
 

@@ -1,6 +1,7 @@
 """train_lightning.py [--epochs 2] [--stop-after STEPS]: Lightning over a Dataset.
 
-Any loader of skate is a loader of Lightning's, which saves in its checkpoints where the loader is, and goes on there: `--stop-after 31`, and then the same command without it, ends with the same
+Any loader of skate is a loader of Lightning's, which saves in its checkpoints where the loader is,
+and goes on there: `--stop-after 31`, and then the same command without it, ends with the same
 weights as one run.
 
 Needs lightning (pip install lightning).
@@ -19,7 +20,11 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 
 def prepare(batch):
     """Points of a noisy plane."""
-    x = np.random.default_rng(int(batch["id"][0])).normal(size=(len(batch["id"]), 16)).astype(np.float32)
+    x = (
+        np.random.default_rng(int(batch["id"][0]))
+        .normal(size=(len(batch["id"]), 16))
+        .astype(np.float32)
+    )
     return {"x": x, "y": (x @ np.arange(16, dtype=np.float32) / 16)[:, None]}
 
 
@@ -42,12 +47,17 @@ class Plane(lightning.LightningModule):
 def main() -> None:
     p = argparse.ArgumentParser()
     p.add_argument("--epochs", type=int, default=2)
-    p.add_argument("--stop-after", type=int, default=-1, help="the number of the last step; -1: to the end")
-    p.add_argument("--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-lightning"))
+    p.add_argument(
+        "--stop-after", type=int, default=-1, help="the number of the last step; -1: to the end"
+    )
+    p.add_argument(
+        "--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-lightning")
+    )
     args = p.parse_args()
 
     torch.manual_seed(0)
-    ds = skate.data.range(960, override_num_blocks=8).map_batches(prepare, batch_size=None)  # in skate's workers
+    # in skate's workers
+    ds = skate.data.range(960, override_num_blocks=8).map_batches(prepare, batch_size=None)
     loader = skate.data.DataLoader(ds.materialize(), batch_size=20, shuffle=True)
     model, last = Plane(), os.path.join(args.checkpoint, "last.ckpt")
     trainer = lightning.Trainer(
@@ -62,7 +72,9 @@ def main() -> None:
     )
     trainer.fit(model, loader, ckpt_path=last if os.path.exists(last) else None)
     weights = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-    print(f"{model.steps} steps, loss {trainer.callback_metrics['loss']:.6f}, weights {weights.sum().item():.9f}")
+    print(
+        f"{model.steps} steps, loss {trainer.callback_metrics['loss']:.6f}, weights {weights.sum().item():.9f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""train_loop.py [--epochs 2] [--stop-after STEPS]: a plain training loop in PyTorch over a Dataset, which goes on where it was stopped, or killed.
+"""train_loop.py [--epochs 2] [--stop-after STEPS]: a plain training loop in PyTorch over a Dataset,
+which goes on where it was stopped, or killed.
 
-A checkpoint, each ten steps, holds the model, the optimizer and where the data is. `--stop-after 31`, and then the same command without it, ends with the same weights as one run.
+A checkpoint, each ten steps, holds the model, the optimizer and where the data is. `--stop-after
+31`, and then the same command without it, ends with the same weights as one run.
 
 Needs torch (pip install torch --index-url https://download.pytorch.org/whl/cpu).
 """
@@ -16,7 +18,11 @@ import torch
 
 def prepare(batch):
     """Points of a noisy plane."""
-    x = np.random.default_rng(int(batch["id"][0])).normal(size=(len(batch["id"]), 16)).astype(np.float32)
+    x = (
+        np.random.default_rng(int(batch["id"][0]))
+        .normal(size=(len(batch["id"]), 16))
+        .astype(np.float32)
+    )
     return {"x": x, "y": (x @ np.arange(16, dtype=np.float32) / 16)[:, None]}
 
 
@@ -24,11 +30,14 @@ def main() -> None:
     p = argparse.ArgumentParser()
     p.add_argument("--epochs", type=int, default=2)
     p.add_argument("--stop-after", type=int, default=0, help="steps of this call; 0: to the end")
-    p.add_argument("--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-loop.pt"))
+    p.add_argument(
+        "--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-loop.pt")
+    )
     args = p.parse_args()
 
     torch.manual_seed(0)
-    ds = skate.data.range(960, override_num_blocks=8).map_batches(prepare, batch_size=None)  # in skate's workers
+    # in skate's workers
+    ds = skate.data.range(960, override_num_blocks=8).map_batches(prepare, batch_size=None)
     loader = skate.data.DataLoader(ds.materialize(), batch_size=20, shuffle=True)
     model = torch.nn.Linear(16, 1)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -41,9 +50,15 @@ def main() -> None:
         epoch = saved["epoch"]
 
     def save() -> None:
-        state = {"model": model.state_dict(), "sgd": sgd.state_dict(), "data": loader.state_dict(), "epoch": epoch}
+        state = {
+            "model": model.state_dict(),
+            "sgd": sgd.state_dict(),
+            "data": loader.state_dict(),
+            "epoch": epoch,
+        }
         torch.save(state, args.checkpoint + ".new")
-        os.replace(args.checkpoint + ".new", args.checkpoint)  # a kill in between leaves the old one
+        # a kill in between leaves the old one
+        os.replace(args.checkpoint + ".new", args.checkpoint)
 
     loss = torch.tensor(0.0)
     while epoch < args.epochs:

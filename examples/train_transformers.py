@@ -1,6 +1,7 @@
 """train_transformers.py [--epochs 2] [--stop-after STEPS]: Hugging Face's Trainer over a Dataset.
 
-Its loader is one of skate's. Each checkpoint has a file more, which says where the loader is, so that going on skips nothing by reading it: `--stop-after 31`, and then the same command without it,
+Its loader is one of skate's. Each checkpoint has a file more, which says where the loader is, so
+that going on skips nothing by reading it: `--stop-after 31`, and then the same command without it,
 ends with the same weights as one run.
 
 Needs transformers and accelerate (pip install transformers accelerate).
@@ -20,7 +21,11 @@ from transformers.trainer_utils import get_last_checkpoint
 
 def prepare(batch):
     """Points of a noisy plane."""
-    x = np.random.default_rng(int(batch["id"][0])).normal(size=(len(batch["id"]), 16)).astype(np.float32)
+    x = (
+        np.random.default_rng(int(batch["id"][0]))
+        .normal(size=(len(batch["id"]), 16))
+        .astype(np.float32)
+    )
     return {"x": x, "y": (x @ np.arange(16, dtype=np.float32) / 16)[:, None]}
 
 
@@ -48,19 +53,26 @@ class SaveData(transformers.TrainerCallback):
     """Saves with each checkpoint where the data is."""
 
     def on_save(self, args, state, control, train_dataloader, **more):
-        with open(os.path.join(args.output_dir, f"checkpoint-{state.global_step}", "data.json"), "w") as f:
+        with open(
+            os.path.join(args.output_dir, f"checkpoint-{state.global_step}", "data.json"), "w"
+        ) as f:
             json.dump(train_dataloader.state_dict(), f)
 
 
 def main() -> None:
     p = argparse.ArgumentParser()
     p.add_argument("--epochs", type=int, default=2)
-    p.add_argument("--stop-after", type=int, default=-1, help="the number of the last step; -1: to the end")
-    p.add_argument("--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-transformers"))
+    p.add_argument(
+        "--stop-after", type=int, default=-1, help="the number of the last step; -1: to the end"
+    )
+    p.add_argument(
+        "--checkpoint", default=os.path.join(tempfile.gettempdir(), "skate-train-transformers")
+    )
     args = p.parse_args()
 
     torch.manual_seed(0)
-    ds = skate.data.range(960, override_num_blocks=8).map_batches(prepare, batch_size=None)  # in skate's workers
+    # in skate's workers
+    ds = skate.data.range(960, override_num_blocks=8).map_batches(prepare, batch_size=None)
     loader = skate.data.DataLoader(ds.materialize(), batch_size=20, shuffle=True)
     how = transformers.TrainingArguments(
         args.checkpoint,

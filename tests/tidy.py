@@ -1,7 +1,10 @@
-"""clang-tidy over src/ (`./dev lint`). A file that is as it was when it was last clean, with all that it includes, is not looked at again.
+"""clang-tidy over src/ (`./dev lint`). A file that is as it was when it was last clean, with all
+that it includes, is not looked at again.
 
-The checks, and why some are off, are in .clang-tidy; a finding that is no fault is told so where it is, by NOLINT with the check's name and the reason.
-Arguments: sources; none: all that the dev build compiles. All of them take five minutes of a core, a change of one a few seconds.
+The checks, and why some are off, are in .clang-tidy; a finding that is no fault is told so where it
+is, by NOLINT with the check's name and the reason.
+Arguments: sources; none: all that the dev build compiles. All of them take five minutes of a core,
+a change of one a few seconds.
 """
 
 import hashlib
@@ -31,9 +34,13 @@ def commands():
 def stamp(words, folder, common):
     """Hash of the source and of what it includes of ours."""
     words = [w for i, w in enumerate(words) if w not in ("-c", "-o") and words[i - 1] != "-o"]
-    rule = subprocess.run([*words, "-MM"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    rule = subprocess.run(
+        [*words, "-MM"], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
     h = hashlib.sha256(common)
-    for name in sorted({str(Path(folder, n).resolve()) for n in rule.split(":", 1)[1].replace("\\\n", " ").split()}):
+    for name in sorted(
+        {str(Path(folder, n).resolve()) for n in rule.split(":", 1)[1].replace("\\\n", " ").split()}
+    ):
         h.update(Path(name).read_bytes())
     return h.hexdigest()
 
@@ -43,7 +50,9 @@ def look(tool, source, words, folder, common):
     kept, now = CLEAN / source.replace("/", "."), stamp(words, folder, common)
     if kept.exists() and kept.read_text() == now:
         return ""
-    run = subprocess.run([tool, "-p", BUILD, "--quiet", ROOT / source], capture_output=True, text=True)
+    run = subprocess.run(
+        [tool, "-p", BUILD, "--quiet", ROOT / source], capture_output=True, text=True
+    )
     if run.returncode == 0 and not run.stdout.strip():
         kept.write_text(now)
         return ""

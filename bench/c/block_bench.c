@@ -2,8 +2,8 @@
  *
  *     build/release/bin/block_bench [seconds per line, default 0.2]
  *
- * Columns: batch shape, data bytes, microseconds a batch each, and the data rate of encoding next to memcpy of the same bytes into
- * the same (warm) buffer. Input is hand-made; no Python. */
+ * Columns: batch shape, data bytes, microseconds a batch each, and the data rate of encoding next
+ * to memcpy of the same bytes into the same (warm) buffer. Input is hand-made; no Python. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,19 +35,29 @@ static void fail(const struct sk_err *err) {
 }
 
 /* All columns are the same array. */
-static void init(struct batch *b, const char *name, const char *format, int64_t rows, int64_t columns, int64_t offset, int n_buffers) {
+static void init(struct batch *b, const char *name, const char *format, int64_t rows,
+                 int64_t columns, int64_t offset, int n_buffers) {
     b->name = name;
     b->rows = rows;
     b->columns = columns;
-    b->field = (struct ArrowSchema){.format = format, .name = "column", .flags = ARROW_FLAG_NULLABLE};
-    b->column = (struct ArrowArray){
-        .length = rows, .offset = offset, .null_count = b->buffers[0] ? -1 : 0, .n_buffers = n_buffers, .buffers = b->buffers};
+    b->field =
+        (struct ArrowSchema){.format = format, .name = "column", .flags = ARROW_FLAG_NULLABLE};
+    b->column = (struct ArrowArray){.length = rows,
+                                    .offset = offset,
+                                    .null_count = b->buffers[0] ? -1 : 0,
+                                    .n_buffers = n_buffers,
+                                    .buffers = b->buffers};
     for (int64_t i = 0; i < columns; i++) {
         b->fields[i] = &b->field;
         b->arrays[i] = &b->column;
     }
-    b->schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = columns, .children = b->fields};
-    b->array = (struct ArrowArray){.length = rows, .n_buffers = 1, .n_children = columns, .buffers = b->none, .children = b->arrays};
+    b->schema = (struct ArrowSchema){
+        .format = "+s", .name = "", .n_children = columns, .children = b->fields};
+    b->array = (struct ArrowArray){.length = rows,
+                                   .n_buffers = 1,
+                                   .n_children = columns,
+                                   .buffers = b->none,
+                                   .children = b->arrays};
 }
 
 static uint64_t encode(const struct batch *b, uint8_t *dst) {
@@ -67,7 +77,9 @@ static void export(const uint8_t *p, size_t n) {
     struct ArrowSchema s;
     struct ArrowArray a;
     struct sk_err err;
-    if (sk_block_export(p, n, 0, UINT64_MAX, (struct sk_block_owner){owner_release, &released}, &s, &a, &err)) fail(&err);
+    if (sk_block_export(p, n, 0, UINT64_MAX, (struct sk_block_owner){owner_release, &released}, &s,
+                        &a, &err))
+        fail(&err);
     s.release(&s);
     a.release(&a);
 }
@@ -101,8 +113,9 @@ static void run(const struct batch *b) {
     TIME(us_nbytes, if (sk_block_nbytes(&b->schema, &b->array, &bytes, &err)) fail(&err));
     TIME(us_validate, if (sk_block_validate(dst, size, &err)) fail(&err));
     TIME(us_copy, copy_bytes(copy, dst, size));
-    printf("%-34s %8lld x %-4lld %10llu %10.2f %8.2f %8.2f %9.2f %8.2f %8.2f\n", b->name, (long long)b->rows, (long long)b->columns,
-           (unsigned long long)bytes, us_encode, us_export, us_nbytes, us_validate, (double)bytes / us_encode / 1e3,
+    printf("%-34s %8lld x %-4lld %10llu %10.2f %8.2f %8.2f %9.2f %8.2f %8.2f\n", b->name,
+           (long long)b->rows, (long long)b->columns, (unsigned long long)bytes, us_encode,
+           us_export, us_nbytes, us_validate, (double)bytes / us_encode / 1e3,
            (double)bytes / us_copy / 1e3);
     sk_free(dst);
     sk_free(copy);
@@ -112,7 +125,8 @@ int main(int argc, char **argv) {
     enum { N = 1 << 20, LEN = 16 };
     if (argc > 1) limit_ns = atof(argv[1]) * 1e9;
     int64_t *ints = need(sk_calloc(SK_TAG_TEST, (N + 64) * sizeof *ints));
-    int32_t *offs = need(sk_alloc(SK_TAG_TEST, (N + 65) * sizeof *offs)), *views = need(sk_calloc(SK_TAG_TEST, (N + 64) * 16)),
+    int32_t *offs = need(sk_alloc(SK_TAG_TEST, (N + 65) * sizeof *offs)),
+            *views = need(sk_calloc(SK_TAG_TEST, (N + 64) * 16)),
             *lists = need(sk_alloc(SK_TAG_TEST, 2 * (N + 64) * sizeof *lists));
     uint8_t *valid = need(sk_alloc(SK_TAG_TEST, N / 8 + 16));
     char *chars = need(sk_calloc(SK_TAG_TEST, (size_t)(N + 64) * LEN));
@@ -125,8 +139,8 @@ int main(int argc, char **argv) {
         lists[i] = i;
         lists[N + 64 + i] = 1;
     }
-    printf("%-34s %8s   %-4s %10s %10s %8s %8s %9s %8s %8s\n", "columns of", "rows", "", "bytes", "encode us", "export", "nbytes",
-           "validate", "GB/s", "memcpy");
+    printf("%-34s %8s   %-4s %10s %10s %8s %8s %9s %8s %8s\n", "columns of", "rows", "", "bytes",
+           "encode us", "export", "nbytes", "validate", "GB/s", "memcpy");
     static const int64_t shapes[][2] = {{1000, 1}, {1000, 10}, {1000, 100}, {100000, 1}, {N, 1}};
     for (size_t i = 0; i < SK_COUNT(shapes); i++) {
         int64_t rows = shapes[i][0], columns = shapes[i][1];
@@ -154,7 +168,8 @@ int main(int argc, char **argv) {
         b.buffers[2] = lists + N + 64;
         struct ArrowSchema item = {.format = "l", .name = "item"}, *items[1] = {&item};
         const void *item_buffers[2] = {NULL, ints};
-        struct ArrowArray values = {.length = N + 64, .n_buffers = 2, .buffers = item_buffers}, *children[1] = {&values};
+        struct ArrowArray values = {.length = N + 64, .n_buffers = 2, .buffers = item_buffers},
+                          *children[1] = {&values};
         init(&b, "list view of 1 int64", "+vl", rows, columns, 5, 3);
         b.field.n_children = b.column.n_children = 1;
         b.field.children = items;

@@ -1,13 +1,18 @@
-/* channel_bench.c - one hop there and back over two channels, beside what the machine can do: channel_bench [rounds].
+/* channel_bench.c - one hop there and back over two channels, beside what the machine can do:
+ * channel_bench [rounds].
  *
- *   limit    a word that two processes hand each other, spinning, or by futex (both sides sleep each time)
- *   hop      a message of 8 B, 64 KiB, 1 MB there and one of 8 B back; "copy": both ends touch all bytes (the writer fills, the reader sums them)
+ *   limit    a word that two processes hand each other, spinning, or by futex (both sides sleep
+ *            each time)
+ *   hop      a message of 8 B, 64 KiB, 1 MB there and one of 8 B back; "copy": both ends touch all
+ *            bytes (the writer fills, the reader sums them)
  *   fan      one writer, 1 to 4 readers that answer with 8 B
- * each spinning (never sleeps), sleeping (never spins) and adaptive (as graphs do). us a round trip: the median of 9 runs.
- * 2-core AMD EPYC VM, Linux 6.18, dev build, other jobs beside it (load 4 to 5; three runs of `channel_bench 1000`), us: limits 0.4-1.1 spinning and 2.0-2.5 by
- * futex (both ends on one core then; 33-46 on two). 8 B: 0.7-2.2 spinning, 2.0 sleeping, 1.0-2.7 adaptive; 1 MB, no copy: 0.66, 2.0, 2.1-2.4; 1 MB, copy: 131-314,
- * 50-56, 50-112. Adaptive ends find the way that is quicker at the time, to about 0.5 us.
- * Prints "name value unit" lines. Not a test: nothing here fails on a number. */
+ * each spinning (never sleeps), sleeping (never spins) and adaptive (as graphs do). us a round
+ * trip: the median of 9 runs. 2-core AMD EPYC VM, Linux 6.18, dev build, other jobs beside it (load
+ * 4 to 5; three runs of `channel_bench 1000`), us: limits 0.4-1.1 spinning and 2.0-2.5 by futex
+ * (both ends on one core then; 33-46 on two). 8 B: 0.7-2.2 spinning, 2.0 sleeping, 1.0-2.7
+ * adaptive; 1 MB, no copy: 0.66, 2.0, 2.1-2.4; 1 MB, copy: 131-314, 50-56, 50-112. Adaptive ends
+ * find the way that is quicker at the time, to about 0.5 us. Prints "name value unit" lines. Not a
+ * test: nothing here fails on a number. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +59,8 @@ static void *channel(uint32_t n_readers) {
 }
 static struct sk_chan_end end(void *mem, uint32_t which, int64_t cap_ns) {
     struct sk_chan_end e;
-    MUST(sk_chan_attach(&e, mem, which, arena, ARENA, which == SK_CHAN_WRITER ? &pool : NULL, &err));
+    MUST(
+        sk_chan_attach(&e, mem, which, arena, ARENA, which == SK_CHAN_WRITER ? &pool : NULL, &err));
     e.spin = sk_spin_of(cap_ns);
     return e;
 }
@@ -90,7 +96,8 @@ static void out(const char *name, double *v) {
     fflush(stdout);
 }
 
-static void hop(const char *name, uint32_t n_readers, uint64_t len, bool touch, int64_t cap_ns, int rounds) {
+static void hop(const char *name, uint32_t n_readers, uint64_t len, bool touch, int64_t cap_ns,
+                int rounds) {
     double v[RUNS];
     sk_store_relaxed(used, 0);
     void *there = channel(n_readers), *back[4];
@@ -125,7 +132,8 @@ static void limit(const char *name, bool spins, int rounds) {
     pid_t pid = fork();
     if (pid == 0)
         for (uint32_t i = 0;; i++) {
-            while (sk_load_acq(&w->turn) == i) spins ? sk_cpu_relax() : (void)sk_futex_wait(&w->turn, i, INT64_MAX);
+            while (sk_load_acq(&w->turn) == i)
+                spins ? sk_cpu_relax() : (void)sk_futex_wait(&w->turn, i, INT64_MAX);
             sk_store_seq(&w->back, i + 1);
             if (!spins) sk_futex_wake(&w->back, 1);
         }
@@ -135,7 +143,8 @@ static void limit(const char *name, bool spins, int rounds) {
         for (int n = 0; n < rounds; n++, i++) {
             sk_store_seq(&w->turn, i + 1);
             if (!spins) sk_futex_wake(&w->turn, 1);
-            while (sk_load_acq(&w->back) == i) spins ? sk_cpu_relax() : (void)sk_futex_wait(&w->back, i, INT64_MAX);
+            while (sk_load_acq(&w->back) == i)
+                spins ? sk_cpu_relax() : (void)sk_futex_wait(&w->back, i, INT64_MAX);
         }
         if (k >= 0) v[k] = (double)(sk_now_ns() - from) * 1e-3 / rounds;
     }
@@ -166,10 +175,12 @@ int main(int argc, char **argv) {
                 {"fan 4", 4, 8, true}};
     for (size_t i = 0; i < SK_COUNT(what); i++)
         for (size_t k = 0; k < SK_COUNT(way); k++) {
-            if (what[i].n_readers > 1 && way[k].cap_ns == INT64_MAX) continue; /* more processes that spin than cores */
+            /* more processes that spin than cores */
+            if (what[i].n_readers > 1 && way[k].cap_ns == INT64_MAX) continue;
             char name[80];
             (void)snprintf(name, sizeof name, "%s, %s", what[i].name, way[k].name);
-            hop(name, what[i].n_readers, what[i].len, what[i].touch, way[k].cap_ns, what[i].len > 8 ? n / 5 : n);
+            hop(name, what[i].n_readers, what[i].len, what[i].touch, way[k].cap_ns,
+                what[i].len > 8 ? n / 5 : n);
         }
     return 0;
 }

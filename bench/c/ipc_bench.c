@@ -1,13 +1,16 @@
-/* ipc_bench.c - what the ipc layer costs: ipc_bench [ring|trip|stream|seg|fork] (all when nothing is named).
+/* ipc_bench.c - what the ipc layer costs: ipc_bench [ring|trip|stream|seg|fork] (all when nothing
+ * is named).
  *
  *   ring    reserve+commit+peek+pop in one thread, ns a message
  *   trip    round trip of ring + bell between two processes, spinning and sleeping
  *   stream  messages a second from one process to another, bodies of 16, 64, 1024 bytes
- *   seg     GB/s of memcpy into fresh pages of a 1 GiB segment by method, with 1 and 2 threads, and what each way of fetching pages costs
+ *   seg     GB/s of memcpy into fresh pages of a 1 GiB segment by method, with 1 and 2 threads, and
+ *           what each way of fetching pages costs
  *   fork    start of a fork server (exec of this program), spawn to STARTED, spawn to running, stop
- * 2-core AMD EPYC VM, Linux 6.18, gcc 12 -O2: ring 8-10 ns a message, ring of a bell 2 ns, round trip 0.15-0.3 us spinning and 40 us
- * sleeping (5 us when both run on one core), 10-38 M small messages/s, start 0.3-0.7 ms, a worker spawned, ended and reaped 0.1-0.17 ms.
- * Prints "name value unit" lines. Not a test: nothing here fails on a number. */
+ * 2-core AMD EPYC VM, Linux 6.18, gcc 12 -O2: ring 8-10 ns a message, ring of a bell 2 ns, round
+ * trip 0.15-0.3 us spinning and 40 us sleeping (5 us when both run on one core), 10-38 M small
+ * messages/s, start 0.3-0.7 ms, a worker spawned, ended and reaped 0.1-0.17 ms. Prints "name value
+ * unit" lines. Not a test: nothing here fails on a number. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,7 +42,7 @@ static void out(const char *name, double v, const char *unit) {
 
 static double secs(int64_t from) { return (double)(sk_now_ns() - from) * 1e-9; }
 
-/* ---- ring, trip, stream --------------------------------------------------------------------------------------------------------- */
+/* ---- ring, trip, stream ---------------------------------------------------------------------- */
 
 #define RING ((size_t)256 << 10)
 
@@ -52,7 +55,8 @@ struct both {
 };
 
 static struct both *shared(void) {
-    struct both *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct both *s =
+        mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s == MAP_FAILED) perror("mmap"), exit(1);
     struct sk_ring r;
     sk_ring_create(&r, s->a.ring, RING);
@@ -209,12 +213,13 @@ static void bench_stream(void) {
     stream(1024, 2000000);
 }
 
-/* ---- seg -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- seg ------------------------------------------------------------------------------------- */
 
 #define GIB ((size_t)1 << 30)
 enum how { FAULT, FAULT_HUGE, FALLOCATE, POPULATE, WARM, REUSE, N_HOW };
-static const char *const how_name[N_HOW] = {"4 KiB faults",        "huge=true faults", "fallocate",
-                                            "MADV_POPULATE_WRITE", "sk_seg_warm",      "warm pages"};
+static const char *const how_name[N_HOW] = {"4 KiB faults", "huge=true faults",
+                                            "fallocate",    "MADV_POPULATE_WRITE",
+                                            "sk_seg_warm",  "warm pages"};
 
 struct fill {
     struct sk_seg *s;
@@ -230,9 +235,12 @@ static void *fill(void *arg) {
     enum { SRC = 16 << 20 };
     pthread_barrier_wait(f->go);
     int64_t t = sk_now_ns();
-    if (f->how == FALLOCATE && fallocate(f->s->fd, 0, (off_t)f->off, (off_t)f->len) != 0) perror("fallocate");
-    if (f->how == POPULATE && madvise(f->s->base + f->off, f->len, MADV_POPULATE_WRITE) != 0) perror("populate");
-    if (f->how == WARM && sk_seg_warm(f->s, f->off, f->len) != f->len) fprintf(stderr, "warm: refused\n");
+    if (f->how == FALLOCATE && fallocate(f->s->fd, 0, (off_t)f->off, (off_t)f->len) != 0)
+        perror("fallocate");
+    if (f->how == POPULATE && madvise(f->s->base + f->off, f->len, MADV_POPULATE_WRITE) != 0)
+        perror("populate");
+    if (f->how == WARM && sk_seg_warm(f->s, f->off, f->len) != f->len)
+        fprintf(stderr, "warm: refused\n");
     f->prep_s = secs(t);
     t = sk_now_ns();
     for (size_t at = 0; at < f->len; at += SRC) memcpy(f->s->base + f->off + at, f->src, SRC);
@@ -254,7 +262,8 @@ static void seg_case(enum how how, int n_threads) {
         pthread_t th[2];
         for (int i = 0; i < n_threads; i++) {
             size_t len = GIB / (size_t)n_threads;
-            f[i] = (struct fill){.s = &s, .off = len * (size_t)i, .len = len, .src = src, .how = how, .go = &go};
+            f[i] = (struct fill){
+                .s = &s, .off = len * (size_t)i, .len = len, .src = src, .how = how, .go = &go};
             pthread_create(&th[i], NULL, fill, &f[i]);
         }
         pthread_barrier_wait(&go);
@@ -266,9 +275,10 @@ static void seg_case(enum how how, int n_threads) {
         sk_seg_close(&s);
     }
     char name[80];
-    snprintf(name, sizeof name, "seg/%s, %d thread%s", how_name[how], n_threads, n_threads > 1 ? "s" : "");
-    printf("%-44s %8.2f GB/s  (best of 3; fetch %.3f s, copy %.3f s; first round %.2f GB/s)\n", name, (double)GIB / best * 1e-9, prep, copy,
-           (double)GIB / first * 1e-9);
+    snprintf(name, sizeof name, "seg/%s, %d thread%s", how_name[how], n_threads,
+             n_threads > 1 ? "s" : "");
+    printf("%-44s %8.2f GB/s  (best of 3; fetch %.3f s, copy %.3f s; first round %.2f GB/s)\n",
+           name, (double)GIB / best * 1e-9, prep, copy, (double)GIB / first * 1e-9);
     fflush(stdout);
     free(src);
 }
@@ -293,15 +303,17 @@ static void bench_seg(void) {
             double first = secs(t);
             t = sk_now_ns();
             for (size_t i = 0; i < GIB; i += 64) sum += r.base[i];
-            printf("%-44s %8.3f s first, %.3f s again (%llu)\n", h ? "seg/read elsewhere, huge pages" : "seg/read elsewhere, 4 KiB pages",
-                   first, secs(t), (unsigned long long)sum);
+            printf("%-44s %8.3f s first, %.3f s again (%llu)\n",
+                   h ? "seg/read elsewhere, huge pages" : "seg/read elsewhere, 4 KiB pages", first,
+                   secs(t), (unsigned long long)sum);
             fflush(stdout);
             _exit(0);
         }
         waitpid(pid, NULL, 0);
         int64_t t = sk_now_ns();
         MUST(sk_seg_punch(&s, 0, GIB, &err));
-        out(h ? "seg/punch 1 GiB, huge pages" : "seg/punch 1 GiB, 4 KiB pages", secs(t) * 1e3, "ms");
+        out(h ? "seg/punch 1 GiB, huge pages" : "seg/punch 1 GiB, 4 KiB pages", secs(t) * 1e3,
+            "ms");
         sk_seg_close(&s);
     }
     struct sk_seg s;
@@ -320,7 +332,7 @@ static void bench_seg(void) {
     sk_seg_close(&s);
 }
 
-/* ---- fork -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
 static struct sk_fork_report next(struct sk_forksrv *f) {
     struct sk_fork_report r;

@@ -1,8 +1,10 @@
-/* kernel_bench.c - what kernels cost on one thread: sort of int64, of records by 10-byte keys, gather, partition, merge, cuts, aggregates, joins.
+/* kernel_bench.c - what kernels cost on one thread: sort of int64, of records by 10-byte keys,
+ * gather, partition, merge, cuts, aggregates, joins.
  *
  *     build/release/bin/kernel_bench [millions of rows, default 10]
  *
- * Columns: what, seconds (the best of three), million rows a second, GB/s of the rows' bytes. Input is random and hand-made; no Python. */
+ * Columns: what, seconds (the best of three), million rows a second, GB/s of the rows' bytes. Input
+ * is random and hand-made; no Python. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,15 +42,20 @@ static void add(struct table *t, const char *format, int64_t rows, const void *d
     t->columns[i] = &t->column[i];
     t->schema.format = "+s";
     t->schema.children = t->fields;
-    t->array = (struct ArrowArray){.length = rows, .n_buffers = 1, .n_children = i + 1, .buffers = t->none, .children = t->columns};
+    t->array = (struct ArrowArray){.length = rows,
+                                   .n_buffers = 1,
+                                   .n_children = i + 1,
+                                   .buffers = t->none,
+                                   .children = t->columns};
 }
 
 static void report(const char *what, int64_t ns, size_t rows, size_t width) {
-    printf("%-40s %7.3f s %8.1f M rows/s %6.2f GB/s\n", what, (double)ns / 1e9, (double)rows * 1e3 / (double)ns,
-           (double)(rows * width) / (double)ns);
+    printf("%-40s %7.3f s %8.1f M rows/s %6.2f GB/s\n", what, (double)ns / 1e9,
+           (double)rows * 1e3 / (double)ns, (double)(rows * width) / (double)ns);
 }
 
-static void sorts(const char *what, const struct table *t, size_t rows, size_t width, uint32_t *index) {
+static void sorts(const char *what, const struct table *t, size_t rows, size_t width,
+                  uint32_t *index) {
     struct sk_keys *k;
     struct sk_err err;
     int64_t best = INT64_MAX;
@@ -64,7 +71,8 @@ static void sorts(const char *what, const struct table *t, size_t rows, size_t w
     sk_keys_destroy(k);
 }
 
-static void takes(const char *what, const struct table *t, size_t rows, size_t width, const uint32_t *index) {
+static void takes(const char *what, const struct table *t, size_t rows, size_t width,
+                  const uint32_t *index) {
     struct sk_block_plan *plan;
     struct sk_err err;
     uint64_t size;
@@ -84,7 +92,8 @@ static void takes(const char *what, const struct table *t, size_t rows, size_t w
     sk_free(dst);
 }
 
-static void partitions(const struct table *t, size_t rows, size_t width, uint32_t *index, uint32_t n) {
+static void partitions(const struct table *t, size_t rows, size_t width, uint32_t *index,
+                       uint32_t n) {
     struct sk_keys *k;
     struct sk_err err;
     struct sk_parts parts = {n, need((n + 1) * sizeof(uint64_t)), index};
@@ -116,12 +125,16 @@ static void merges(const struct table *t, size_t rows, uint32_t *index) {
     for (size_t r = 0; r < RUNS; r++) {
         run[r] = (struct table){.none = {NULL}};
         add(&run[r], "l", (int64_t)each, from + r * each);
-        ok(sk_keys_create(&run[r].schema, &run[r].array, &(struct sk_key){.column = 0}, 1, &keys[r], &err), &err);
+        ok(sk_keys_create(&run[r].schema, &run[r].array, &(struct sk_key){.column = 0}, 1, &keys[r],
+                          &err),
+           &err);
         ok(sk_sort(keys[r], index, &err), &err);
         for (size_t i = 0; i < each; i++) sorted[r * each + i] = from[r * each + index[i]];
         run[r].buffers[0][1] = sorted + r * each;
         sk_keys_destroy(keys[r]);
-        ok(sk_keys_create(&run[r].schema, &run[r].array, &(struct sk_key){.column = 0}, 1, &keys[r], &err), &err);
+        ok(sk_keys_create(&run[r].schema, &run[r].array, &(struct sk_key){.column = 0}, 1, &keys[r],
+                          &err),
+           &err);
     }
     memset(out, 1, rows * sizeof *out);
     for (int i = 0; i < TIMES; i++) {
@@ -145,7 +158,8 @@ static void merges(const struct table *t, size_t rows, uint32_t *index) {
     sk_free(out);
 }
 
-/* A merge of 16 runs as a sort's reduce has it: the next row is of any run, the rows of a run come in their order. */
+/* A merge of 16 runs as a sort's reduce has it: the next row is of any run, the rows of a run come
+ * in their order. */
 static void gathers(const char *what, const struct table *t, size_t rows, size_t width) {
     enum { RUNS = 16 };
     struct ArrowArray run[RUNS];
@@ -172,7 +186,8 @@ static void gathers(const char *what, const struct table *t, size_t rows, size_t
     }
     for (int i = 0; i < TIMES; i++) {
         int64_t start = sk_now_ns(), mid;
-        ok(sk_block_measure_places(&t->schema, &(struct sk_block_side){runs, RUNS, places}, 1, NULL, (uint64_t)n, &plan, &size, &err),
+        ok(sk_block_measure_places(&t->schema, &(struct sk_block_side){runs, RUNS, places}, 1, NULL,
+                                   (uint64_t)n, &plan, &size, &err),
            &err);
         mid = sk_now_ns();
         if (!dst) memset(dst = need((size_t)size), 1, (size_t)size);
@@ -198,11 +213,13 @@ static void gather_text(size_t rows, const uint8_t *bytes) {
     sk_free(offsets);
 }
 
-static void aggregates(const char *column, const double *values, const uint64_t *numbers, size_t rows, uint64_t groups) {
+static void aggregates(const char *column, const double *values, const uint64_t *numbers,
+                       size_t rows, uint64_t groups) {
     struct table t = {.none = {NULL}};
     int64_t *keys = need(rows * 8), best = INT64_MAX, merged = INT64_MAX;
-    struct sk_agg aggs[2] = {{SK_AGG_SUM, 1, true, 0, 0, "sum", 0, NULL, false, NULL},
-                             {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "count", 0, NULL, false, NULL}};
+    struct sk_agg aggs[2] = {
+        {SK_AGG_SUM, 1, true, 0, 0, "sum", 0, NULL, false, NULL},
+        {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "count", 0, NULL, false, NULL}};
     uint32_t key = 0;
     enum { BATCH = 1 << 18 };
     char what[64];
@@ -231,7 +248,9 @@ static void aggregates(const char *column, const double *values, const uint64_t 
         uint8_t *partial = need((size_t)size), *result;
         sk_block_write(plan, partial);
         sk_block_plan_free(plan);
-        ok(sk_block_export(partial, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &s, &a, &err), &err);
+        ok(sk_block_export(partial, (size_t)size, 0, UINT64_MAX,
+                           (struct sk_block_owner){NULL, NULL}, &s, &a, &err),
+           &err);
         ok(sk_groupby_merge(h, &s, &a, &err), &err);
         ok(sk_groupby_measure(h, false, &plan, &size, &err), &err);
         sk_block_write(plan, result = need((size_t)size));
@@ -244,15 +263,17 @@ static void aggregates(const char *column, const double *values, const uint64_t 
         sk_groupby_destroy(g);
         sk_groupby_destroy(h);
     }
-    snprintf(what, sizeof what, "sum, count of %s by int64, %llu groups", column[0] == 'g' ? "double" : "int64",
-             (unsigned long long)groups);
+    snprintf(what, sizeof what, "sum, count of %s by int64, %llu groups",
+             column[0] == 'g' ? "double" : "int64", (unsigned long long)groups);
     report(what, best, rows, 16);
     report("  partial result, merged, sorted", merged, (size_t)groups, 16);
     sk_free(keys);
 }
 
-/* `rows` of the left against `build` of the right with keys below `keys`; hot: half of the left have one of them. */
-static void joins(const char *what, const uint64_t *numbers, size_t rows, size_t build, uint64_t keys, bool hot) {
+/* `rows` of the left against `build` of the right with keys below `keys`; hot: half of the left
+ * have one of them. */
+static void joins(const char *what, const uint64_t *numbers, size_t rows, size_t build,
+                  uint64_t keys, bool hot) {
     struct table l = {.none = {NULL}}, r = {.none = {NULL}};
     int64_t *left = need(rows * 8), *right = need(build * 8), best = INT64_MAX;
     struct sk_row_at a[1024], b[1024];

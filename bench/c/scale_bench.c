@@ -1,5 +1,7 @@
-/* scale_bench.c - one simulated shuffle on one simulated cluster (tests/c/sim/cluster/scale.h): each argument KEY=VALUE sets a field of struct sk_scale_conf, what comes out is a line
- * of JSON. bench/py/paper.py has the clusters and the published figures. Command: build/release/bin/scale_bench way=push_star nodes=10 ... */
+/* scale_bench.c - one simulated shuffle on one simulated cluster (tests/c/sim/cluster/scale.h):
+ * each argument KEY=VALUE sets a field of struct sk_scale_conf, what comes out is a line of JSON.
+ * bench/py/paper.py has the clusters and the published figures. Command:
+ * build/release/bin/scale_bench way=push_star nodes=10 ... */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +84,8 @@ static bool set(struct sk_scale_conf *c, char *arg) {
 }
 
 int main(int argc, char **argv) {
-    struct sk_scale_conf c = {.grain = 1, .s3_threads = 1, .s3_get_bytes = 1, .s3_put_bytes = 1, .s3_conn_bytes_s = 1};
+    struct sk_scale_conf c = {
+        .grain = 1, .s3_threads = 1, .s3_get_bytes = 1, .s3_put_bytes = 1, .s3_conn_bytes_s = 1};
     struct sk_scale_result r;
     struct sk_err err = {0};
     for (int i = 1; i < argc; i++)
@@ -95,13 +98,16 @@ int main(int argc, char **argv) {
         fprintf(stderr, "scale_bench: %s\n", err.msg);
         return 1;
     }
-    printf("{\"sec\": %.1f, \"map_sec\": %.1f, \"values\": %.0f, \"parts\": %.0f, \"tasks\": %.0f, \"driver_bytes\": %.0f, "
+    printf("{\"sec\": %.1f, \"map_sec\": %.1f, \"values\": %.0f, \"parts\": %.0f, \"tasks\": %.0f, "
+           "\"driver_bytes\": %.0f, "
            "\"moved_bytes\": %.0f, "
-           "\"spilled_bytes\": %.0f, \"over_bytes\": %.0f, \"core\": %.3f, \"disk\": %.3f, \"net_out\": %.3f, \"net_in\": %.3f, "
+           "\"spilled_bytes\": %.0f, \"over_bytes\": %.0f, \"core\": %.3f, \"disk\": %.3f, "
+           "\"net_out\": %.3f, \"net_in\": %.3f, "
            "\"driver\": %.3f, "
            "\"gets\": %.0f, \"puts\": %.0f, \"forced\": %llu, \"took_s\": %.2f}\n",
-           r.sec, r.map_sec, r.values, r.parts, r.tasks, r.driver_bytes, r.moved_bytes, r.spilled_bytes, r.over_bytes, r.busy[SK_CL_CORE],
-           r.busy[SK_CL_DISK], r.busy[SK_CL_NET_OUT], r.busy[SK_CL_NET_IN], r.driver_busy, r.gets, r.puts, (unsigned long long)r.forced,
-           (double)(sk_now_ns() - t) / 1e9);
+           r.sec, r.map_sec, r.values, r.parts, r.tasks, r.driver_bytes, r.moved_bytes,
+           r.spilled_bytes, r.over_bytes, r.busy[SK_CL_CORE], r.busy[SK_CL_DISK],
+           r.busy[SK_CL_NET_OUT], r.busy[SK_CL_NET_IN], r.driver_busy, r.gets, r.puts,
+           (unsigned long long)r.forced, (double)(sk_now_ns() - t) / 1e9);
     return fflush(stdout) ? 1 : 0;
 }

@@ -1,7 +1,8 @@
 /* store_bench.c - price of the extent book: ns an operation with many live extents.
  *
  *   store_bench [live extents = 100000] [rounds = 1000000]
- * Steady state: each round frees a random object and makes one of a random size, so that holes of all sizes are about. */
+ * Steady state: each round frees a random object and makes one of a random size, so that holes of
+ * all sizes are about. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,19 +17,23 @@ static uint64_t rnd(uint64_t n) {
     return rng % n;
 }
 
-static void line(const char *what, int64_t ns, uint64_t n) { printf("%-44s %8.1f ns\n", what, (double)ns / (double)n); }
+static void line(const char *what, int64_t ns, uint64_t n) {
+    printf("%-44s %8.1f ns\n", what, (double)ns / (double)n);
+}
 
 static sk_off make(struct sk_store *st, uint64_t len) {
     sk_off off;
     struct sk_err err;
-    if (sk_store_alloc(st, 1, len, &off, &err) != SK_OK || sk_store_commit(st, 1, off, len, &err) != SK_OK) {
+    if (sk_store_alloc(st, 1, len, &off, &err) != SK_OK ||
+        sk_store_commit(st, 1, off, len, &err) != SK_OK) {
         printf("%s\n", err.msg);
         exit(1);
     }
     return off;
 }
 
-static void churn(struct sk_store *st, sk_off *o, uint64_t live, uint64_t rounds, const char *what, uint64_t (*len)(void)) {
+static void churn(struct sk_store *st, sk_off *o, uint64_t live, uint64_t rounds, const char *what,
+                  uint64_t (*len)(void)) {
     for (uint64_t i = 0; i < live; i++) o[i] = make(st, len());
     for (uint64_t i = 0; i < live * 2; i++) { /* age it */
         uint64_t k = rnd(live);
@@ -50,7 +55,8 @@ static uint64_t mixed(void) { return 64 + rnd(UINT64_C(1) << (7 + rnd(12))); }
 static uint64_t large(void) { return (UINT64_C(1) << 20) + rnd(UINT64_C(1) << 24); }
 
 int main(int argc, char **argv) {
-    uint64_t live = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
+    uint64_t live = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000,
+             rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
     struct sk_store *st;
     sk_off *o = malloc(live * sizeof *o);
     if (!o || sk_store_create(&st, UINT64_C(1) << 40, NULL) != SK_OK) return 1;

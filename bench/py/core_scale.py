@@ -1,7 +1,9 @@
-"""core_scale.py ENGINE [QUEUED]: tasks, actors and objects beyond the small call: arguments of 10 KB, NumPy to and from actors, ten thousand arguments,
-three thousand returns, a long queue, a chain whose worker dies, a hundred jobs in one process. Engines: skate, ray (the same program).
+"""core_scale.py ENGINE [QUEUED]: tasks, actors and objects beyond the small call: arguments of 10
+KB, NumPy to and from actors, ten thousand arguments, three thousand returns, a long queue, a chain
+whose worker dies, a hundred jobs in one process. Engines: skate, ray (the same program).
 
-QUEUED is the number of tasks of the queue figure, for which a rate is reported (default 1,000,000 for skate; 20,000 for ray, which is kind to it)."""
+QUEUED is the number of tasks of the queue figure, for which a rate is reported (default 1,000,000
+for skate; 20,000 for ray, which is kind to it)."""
 
 import os
 import signal
@@ -67,7 +69,10 @@ def arguments(ray):
     f, blob = ray.remote(size), os.urandom(10_000)
     ray.get([f.remote(blob) for _ in range(200)])
     R["arg_10KB_sync_per_s"] = per_s(1000, lambda: [ray.get(f.remote(blob)) for _ in range(1000)])
-    R["arg_10KB_async_per_s"] = per_s(5000, lambda: check(sum(ray.get([f.remote(blob) for _ in range(5000)])) == 50_000_000, "10 KB"))
+    R["arg_10KB_async_per_s"] = per_s(
+        5000,
+        lambda: check(sum(ray.get([f.remote(blob) for _ in range(5000)])) == 50_000_000, "10 KB"),
+    )
     a = ray.remote(Adder).remote()
     for name, n in (("8KB", 1000), ("800KB", 100_000)):
         x, calls = np.arange(n, dtype=np.int64), 1000
@@ -79,7 +84,8 @@ def arguments(ray):
         def at_once():
             return ray.get([a.add.remote(x) for _ in range(calls)])  # noqa: B023
 
-        # Results are kept. The first round writes memory that was never used (of a virtual machine: that the host fetches), the others what the first left.
+        # Results are kept. The first round writes memory that was never used (of a virtual machine:
+        # that the host fetches), the others what the first left.
         for how, f in (("sync", one_by_one), ("async", at_once)):
             rates = []
             for _ in range(4):
@@ -115,12 +121,18 @@ def queue(ray, n):
     out = ray.get(refs)
     t2 = time.perf_counter()
     check(out == list(range(n)) and ray.get(first) == [0, 0], "queue")
-    R["queued"], R["queue_submit_per_s"], R["queue_run_per_s"], R["queue_per_s"] = n, n / (t1 - t0), n / (t2 - t1), n / (t2 - t0)
+    R["queued"], R["queue_submit_per_s"], R["queue_run_per_s"], R["queue_per_s"] = (
+        n,
+        n / (t1 - t0),
+        n / (t2 - t1),
+        n / (t2 - t0),
+    )
     R["queue_rss_MB"] = tree_mem()[1]
 
 
 def chain(ray):
-    """Ten steps of 1 s; the worker of the sixth is killed half-way through it: half a second is lost."""
+    """Ten steps of 1 s; the worker of the sixth is killed half-way through it: half a second is
+    lost."""
     f, pids = ray.remote(step), tempfile.mkdtemp()
     f = f.options(max_retries=3)
     ray.get(f.remote(100, pids))
@@ -162,7 +174,11 @@ def jobs(ray, n):
     def job():
         ray.init(num_cpus=2, object_store_memory=1 << 28)
         a = ray.remote(Adder).remote()
-        check(int(ray.get(a.add.remote(np.ones(100_000)))[0]) == 2 and ray.get(ray.remote(one).remote(3)) == 3, "job")
+        check(
+            int(ray.get(a.add.remote(np.ones(100_000)))[0]) == 2
+            and ray.get(ray.remote(one).remote(3)) == 3,
+            "job",
+        )
         del a
         ray.shutdown()
 
@@ -172,7 +188,9 @@ def jobs(ray, n):
     t = timed(lambda: [job() for _ in range(n)])[0]
     after = state()
     R["jobs"], R["job_s"] = n, t / n
-    for name, b, a in zip(("jobs_grown_MB", "jobs_grown_fds", "jobs_grown_threads"), before, after, strict=True):
+    for name, b, a in zip(
+        ("jobs_grown_MB", "jobs_grown_fds", "jobs_grown_threads"), before, after, strict=True
+    ):
         R[name] = a - b
 
 

@@ -1,4 +1,5 @@
-"""first_rows.py ENGINE: from the start of the process to the first ten rows of a Data pipeline (s): what a user waits for at the prompt.
+"""first_rows.py ENGINE: from the start of the process to the first ten rows of a Data pipeline (s):
+what a user waits for at the prompt.
 Engines: skate, ray (the same program)."""
 
 import os
@@ -9,7 +10,8 @@ from common import RAY_LIKE, emit, module
 
 
 def age():
-    """Seconds since this process was started, to 10 ms (proc(5): starttime, in clock ticks since the machine's start)."""
+    """Seconds since this process was started, to 10 ms (proc(5): starttime, in clock ticks since
+    the machine's start)."""
     with open("/proc/self/stat") as f:
         ticks = int(f.read().rsplit(") ", 1)[1].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

@@ -1,13 +1,17 @@
-"""gpu_ingest.py [ROWS]: from blocks of the store to a GPU, GB/s; rows are images of 150 KB, batches of 32, 128 and 256.
+"""gpu_ingest.py [ROWS]: from blocks of the store to a GPU, GB/s; rows are images of 150 KB, batches
+of 32, 128 and 256.
 
     limit      one page-locked buffer, copied again and again: what the bus can do
     memcpy     one thread from block to page-locked memory: what a gather can do
     pageable   iter_batches, torch.as_tensor(...).to("cuda")
-    skate      iter_torch_batches(device="cuda"), prefetch_batches 1 and 4, with and without local shuffle
+    skate      iter_torch_batches(device="cuda"), prefetch_batches 1 and 4, with and without local
+               shuffle
     loader     torch's DataLoader over the same rows in memory, pin_memory, 4 workers
-    step       the same beside a model that takes as long as the copies: share of time spent waiting for data
+    step       the same beside a model that takes as long as the copies: share of time spent waiting
+               for data
 
-Each figure: the best and the median of five, interleaved. Needs torch with a GPU, else it says so and ends.
+Each figure: the best and the median of five, interleaved. Needs torch with a GPU, else it says so
+and ends.
 """
 
 import statistics
@@ -41,13 +45,19 @@ def main():
 
     ds = sd.range(rows, override_num_blocks=32).map_batches(make, batch_size=None).materialize()
     whole = torch.from_numpy(np.concatenate([b["x"] for b in ds.iter_batches(batch_size=None)]))
-    print(torch.cuda.get_device_name(), f"{rows} rows, {rows * BYTES / 1e9:.1f} GB, {ds.num_blocks()} blocks; torch {torch.__version__}")
+    print(
+        torch.cuda.get_device_name(),
+        f"{rows} rows, {rows * BYTES / 1e9:.1f} GB, {ds.num_blocks()} blocks; torch {torch.__version__}",
+    )
     for size in (32, 128, 256):
         ways = {
             "limit": lambda size=size: limit(torch, size, rows),
             "memcpy to page-locked": lambda size=size: gather(torch, whole, size),
             "pageable": lambda size=size: (
-                {k: torch.as_tensor(v.copy() if not v.flags.writeable else v).to("cuda") for k, v in b.items()}
+                {
+                    k: torch.as_tensor(v.copy() if not v.flags.writeable else v).to("cuda")
+                    for k, v in b.items()
+                }
                 for b in ds.iter_batches(batch_size=size)
             ),
         }
@@ -55,7 +65,11 @@ def main():
             for window in (None, 2000):
                 name = f"skate prefetch={ahead}{' shuffled' if window else ''}"
                 ways[name] = lambda size=size, ahead=ahead, window=window: ds.iter_torch_batches(
-                    batch_size=size, device="cuda", prefetch_batches=ahead, local_shuffle_buffer_size=window, local_shuffle_seed=0
+                    batch_size=size,
+                    device="cuda",
+                    prefetch_batches=ahead,
+                    local_shuffle_buffer_size=window,
+                    local_shuffle_seed=0,
                 )
         ways["torch DataLoader"] = lambda size=size: loader(torch, whole, size)
         timed: dict[str, list[float]] = {name: [] for name in ways}
@@ -69,7 +83,10 @@ def main():
                 assert abs(n - rows) < 2 * size, (name, n)
                 timed[name].append(n * BYTES / 1e9 / (time.perf_counter() - began))
         for name, rates in timed.items():
-            print(f"batch {size:4}  {name:28} best {max(rates):6.2f}  median {statistics.median(rates):6.2f} GB/s", flush=True)
+            print(
+                f"batch {size:4}  {name:28} best {max(rates):6.2f}  median {statistics.median(rates):6.2f} GB/s",
+                flush=True,
+            )
     step(torch, ds, rows)
     skate.shutdown()
 
@@ -97,7 +114,8 @@ def loader(torch, whole, size):
 
 
 def step(torch, ds, rows):
-    """A step that takes twice as long as a batch of 128 needs to come at the best rate above: how much of the time is spent waiting for the next batch."""
+    """A step that takes twice as long as a batch of 128 needs to come at the best rate above: how
+    much of the time is spent waiting for the next batch."""
     weight = torch.randn((4096, 4096), device="cuda")
 
     def work(x, times):
@@ -120,7 +138,10 @@ def step(torch, ds, rows):
     for times in (2, 5, 10, 20):
         alone = pace([{"x": one}] * 100, times)
         fed = pace(ds.iter_torch_batches(batch_size=128, device="cuda", prefetch_batches=4), times)
-        print(f"step of {alone * 1e3:6.2f} ms: {fed * 1e3:6.2f} ms when fed, {max(0.0, 1 - alone / fed):.1%} waiting", flush=True)
+        print(
+            f"step of {alone * 1e3:6.2f} ms: {fed * 1e3:6.2f} ms when fed, {max(0.0, 1 - alone / fed):.1%} waiting",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

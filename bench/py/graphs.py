@@ -1,6 +1,8 @@
-"""graphs.py skate|ray [ROUNDS]: compiled graphs: one hop there and back of 8 bytes and 1 MB, chains of 1, 2 and 3 actors, a pipeline of four stages of 100 us with
-as many executions under way as it takes. Beside them the limits of the same run, by bench/c/channel_bench.c where it
-is built: a word that two processes hand each other, spinning or by futex. Microseconds an execution, the median of ROUNDS (5) rounds."""
+"""graphs.py skate|ray [ROUNDS]: compiled graphs: one hop there and back of 8 bytes and 1 MB, chains
+of 1, 2 and 3 actors, a pipeline of four stages of 100 us with as many executions under way as it
+takes. Beside them the limits of the same run, by bench/c/channel_bench.c where it
+is built: a word that two processes hand each other, spinning or by futex. Microseconds an
+execution, the median of ROUNDS (5) rounds."""
 
 import statistics
 import subprocess
@@ -73,7 +75,11 @@ def limits():
         return []
     out = subprocess.run([found[0], "1000"], capture_output=True, text=True, check=True).stdout
     rows = [line for line in out.splitlines() if line.startswith("limit") or line.startswith("hop")]
-    return [(line[: line.index("  ")], line[line.index("  ") :].split()[0]) for line in rows if "adaptive" in line or "limit" in line]
+    return [
+        (line[: line.index("  ")], line[line.index("  ") :].split()[0])
+        for line in rows
+        if "adaptive" in line or "limit" in line
+    ]
 
 
 def main():
@@ -95,11 +101,31 @@ def main():
     actors = [Actor.remote() for _ in range(4)]
     for name, us in limits():
         emit("graph", engine=ray.__name__, what=name, us=float(us))
-    emit("graph", engine=ray.__name__, what="1 hop 8 B", us=round(chain(ray, actors[:1], 12345678, 3000), 1))
-    emit("graph", engine=ray.__name__, what="1 hop 1 MB", us=round(chain(ray, actors[:1], np.ones(1 << 20, np.uint8), 500), 1))
+    emit(
+        "graph",
+        engine=ray.__name__,
+        what="1 hop 8 B",
+        us=round(chain(ray, actors[:1], 12345678, 3000), 1),
+    )
+    emit(
+        "graph",
+        engine=ray.__name__,
+        what="1 hop 1 MB",
+        us=round(chain(ray, actors[:1], np.ones(1 << 20, np.uint8), 500), 1),
+    )
     for k in (2, 3):
-        emit("graph", engine=ray.__name__, what=f"chain of {k} 8 B", us=round(chain(ray, actors[:k], 12345678, 2000), 1))
-    emit("graph", engine=ray.__name__, what="pipeline of 4 x 100 us", us=round(pipeline(ray, actors, 1000), 1))
+        emit(
+            "graph",
+            engine=ray.__name__,
+            what=f"chain of {k} 8 B",
+            us=round(chain(ray, actors[:k], 12345678, 2000), 1),
+        )
+    emit(
+        "graph",
+        engine=ray.__name__,
+        what="pipeline of 4 x 100 us",
+        us=round(pipeline(ray, actors, 1000), 1),
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""main_job.py ENGINE [DIR]: batch inference over real files (the demo's job): read the files of a folder, prepare them, classify with Magika, write Parquet.
-Engines: skate, ray (the same program), pool (hand-written: two processes over the file list, each with its own model)."""
+"""main_job.py ENGINE [DIR]: batch inference over real files (the demo's job): read the files of a
+folder, prepare them, classify with Magika, write Parquet.
+Engines: skate, ray (the same program), pool (hand-written: two processes over the file list, each
+with its own model)."""
 
 import glob
 import os
@@ -13,7 +15,8 @@ T0 = time.perf_counter()
 from common import RAY_LIKE, PeakMem, emit, module  # noqa: E402
 
 DIR = sys.argv[2] if len(sys.argv) > 2 else sysconfig.get_path("stdlib")
-FILES = sorted(f for f in glob.glob(DIR + "/**/*", recursive=True) if os.path.isfile(f))  # the same list for all
+# the same list for all
+FILES = sorted(f for f in glob.glob(DIR + "/**/*", recursive=True) if os.path.isfile(f))
 LIMIT = 64 << 10
 BATCH = 32  # files; the pool's chunks are about as large for a small folder
 
@@ -53,14 +56,17 @@ def ray_like(out):
     ray, data = module(sys.argv[1]), module(sys.argv[1], ".data")
     ray.init(num_cpus=2)
     data.DataContext.get_current().enable_progress_bars = False
-    ds = data.read_binary_files(FILES, include_paths=True).map_batches(prepare, batch_format="pandas", batch_size=BATCH)
+    ds = data.read_binary_files(FILES, include_paths=True).map_batches(
+        prepare, batch_format="pandas", batch_size=BATCH
+    )
     # the reader keeps a share of a CPU, the two models the rest
     ds = ds.map_batches(Model, batch_format="pandas", batch_size=BATCH, concurrency=2, num_cpus=0.5)
     ds.write_parquet(out)
 
 
 def pool(out):
-    """What a careful programmer writes by hand: two processes take chunks of the file list from a shared queue."""
+    """What a careful programmer writes by hand: two processes take chunks of the file list from a
+    shared queue."""
     from concurrent.futures import ProcessPoolExecutor
 
     os.makedirs(out)
@@ -81,7 +87,14 @@ def chunk(a):
     rows = []
     for i in range(0, len(files), BATCH):
         rows.append(
-            MODEL(pd.DataFrame({"bytes": [head_tail(open(f, "rb").read()) for f in files[i : i + BATCH]], "path": files[i : i + BATCH]}))
+            MODEL(
+                pd.DataFrame(
+                    {
+                        "bytes": [head_tail(open(f, "rb").read()) for f in files[i : i + BATCH]],
+                        "path": files[i : i + BATCH],
+                    }
+                )
+            )
         )
     pd.concat(rows).to_parquet(path)
 

@@ -1,5 +1,7 @@
-"""map_groups.py ENGINE [ROWS [GROUPS]]: `groupby("k").map_groups(f, batch_format="pandas")` over GROUPS groups (10,000) of ROWS rows (1,000,000) in 40 blocks, with 2 CPUs. f takes a DataFrame and gives one
-with a column more, each value less the mean of its group. The rows are checked: how many, and that the new column sums up to nothing in each group."""
+"""map_groups.py ENGINE [ROWS [GROUPS]]: `groupby("k").map_groups(f, batch_format="pandas")` over
+GROUPS groups (10,000) of ROWS rows (1,000,000) in 40 blocks, with 2 CPUs. f takes a DataFrame and
+gives one with a column more, each value less the mean of its group. The rows are checked: how many,
+and that the new column sums up to nothing in each group."""
 
 import sys
 import time
@@ -8,7 +10,10 @@ import numpy as np
 from common import emit, module
 
 name = sys.argv[1]
-rows, groups = (int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000), (int(sys.argv[3]) if len(sys.argv) > 3 else 10_000)
+rows, groups = (
+    (int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000),
+    (int(sys.argv[3]) if len(sys.argv) > 3 else 10_000),
+)
 
 
 def centred(frame):
@@ -38,4 +43,6 @@ t2 = time.perf_counter()
 ray.shutdown()
 if n != rows or np.abs(sums).max() > 1e-6:
     raise SystemExit(f"WRONG RESULT: {n} rows, a sum of {np.abs(sums).max()}")
-emit("map_groups", name, seconds=round(t2 - t1, 2), start_s=round(t1 - t0, 2), rows=n, groups=groups)
+emit(
+    "map_groups", name, seconds=round(t2 - t1, 2), start_s=round(t1 - t0, 2), rows=n, groups=groups
+)

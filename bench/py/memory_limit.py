@@ -1,11 +1,15 @@
-"""memory_limit.py ENGINE [GB [SHARES [SIZES]]]: pipelines whose data is larger than the memory that a cgroup grants: does each complete, and does the kernel
-kill nobody? Needs the right to make memory cgroups. Engines: skate, ray.
+"""memory_limit.py ENGINE [GB [SHARES [SIZES]]]: pipelines whose data is larger than the memory that
+a cgroup grants: does each complete, and does the kernel kill nobody? Needs the right to make memory
+cgroups. Engines: skate, ray.
 
-GB (default 4) of rows of each of SIZES (default 1000,100000,10000000,100000000 bytes) under a limit of GB times each of SHARES (default 0.25,0.1; never
-less than 400 MB, which Python and Arrow in four processes take by themselves). The engine is started without arguments: it must find the limit.
-  stream       rows of a quarter of the size are made, grow to it in one stage and shrink in the next, and are iterated
+GB (default 4) of rows of each of SIZES (default 1000,100000,10000000,100000000 bytes) under a limit
+of GB times each of SHARES (default 0.25,0.1; never less than 400 MB, which Python and Arrow in four
+processes take by themselves). The engine is started without arguments: it must find the limit.
+  stream       rows of a quarter of the size are made, grow to it in one stage and shrink in the
+               next, and are iterated
   materialize  the same rows kept as a whole (spilled), then iterated twice
-Per cell: seconds, "ok" or what went wrong, peak_MB of what is not page cache (rss and shmem of the group), how often the kernel killed."""
+Per cell: seconds, "ok" or what went wrong, peak_MB of what is not page cache (rss and shmem of the
+group), how often the kernel killed."""
 
 import json
 import os
@@ -33,7 +37,9 @@ def work(name, kind, size, total):
         lambda b: rows(b["id"], small), batch_size=batch
     )
     if kind == "stream":
-        ds = ds.map_batches(lambda b: {"id": b["id"], "x": np.tile(b["x"], (1, 4))}, batch_size=batch, num_cpus=0.99)
+        ds = ds.map_batches(
+            lambda b: {"id": b["id"], "x": np.tile(b["x"], (1, 4))}, batch_size=batch, num_cpus=0.99
+        )
         ds = ds.map_batches(lambda b: {"id": b["id"], "x": b["x"][:, :small]}, batch_size=batch)
     else:
         ds = ds.materialize()
@@ -41,7 +47,11 @@ def work(name, kind, size, total):
         seen = 0
         for b in ds.iter_batches(batch_size=batch):
             ids, x = b["id"], b["x"]
-            if x.shape != (len(ids), small) or not (x[:, [0, -1]] == (ids % 251)[:, None]).all() or ids[0] != seen:
+            if (
+                x.shape != (len(ids), small)
+                or not (x[:, [0, -1]] == (ids % 251)[:, None]).all()
+                or ids[0] != seen
+            ):
                 raise SystemExit("WRONG RESULT")
             seen += len(ids)
         if seen != n:
@@ -55,7 +65,10 @@ class Group:
         v1 = os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")
         lines = [line.strip().split(":", 2) for line in open("/proc/self/cgroup")]
         mine = next(p for _, what, p in lines if (what == "memory" if v1 else what == ""))
-        self.v1, self.path = v1, f"/sys/fs/cgroup{'/memory' if v1 else ''}{mine}/skate_bench_{os.getpid()}"
+        self.v1, self.path = (
+            v1,
+            f"/sys/fs/cgroup{'/memory' if v1 else ''}{mine}/skate_bench_{os.getpid()}",
+        )
         os.mkdir(self.path)
         self.write("memory.limit_in_bytes" if v1 else "memory.max", limit)
         self.peak, self.end = 0, threading.Event()
@@ -116,15 +129,30 @@ def main():
         return work(name, sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     total = int(float(sys.argv[2] if len(sys.argv) > 2 else 4) * 1e9)
     shares = [float(s) for s in (sys.argv[3] if len(sys.argv) > 3 else "0.25,0.1").split(",")]
-    sizes = [int(s) for s in (sys.argv[4] if len(sys.argv) > 4 else "1000,100000,10000000,100000000").split(",")]
+    sizes = [
+        int(s)
+        for s in (sys.argv[4] if len(sys.argv) > 4 else "1000,100000,10000000,100000000").split(",")
+    ]
     out = {}
     for share in shares:
         limit = max(int(total * share), FLOOR)
         for size in sizes:
             for kind in ("stream", "materialize"):
-                out[f"{kind} {size} B rows in {limit // 1_000_000} MB"] = r = cell(name, kind, size, total, limit)
-                print(json.dumps({"cell": f"{kind} {size} in {limit // 1_000_000} MB", **r}), file=sys.stderr, flush=True)
-    emit("memory_limit", name, ok=all(c["end"] == "ok" and not c["kernel_kills"] for c in out.values()), total_GB=total / 1e9, cells=out)
+                out[f"{kind} {size} B rows in {limit // 1_000_000} MB"] = r = cell(
+                    name, kind, size, total, limit
+                )
+                print(
+                    json.dumps({"cell": f"{kind} {size} in {limit // 1_000_000} MB", **r}),
+                    file=sys.stderr,
+                    flush=True,
+                )
+    emit(
+        "memory_limit",
+        name,
+        ok=all(c["end"] == "ok" and not c["kernel_kills"] for c in out.values()),
+        total_GB=total / 1e9,
+        cells=out,
+    )
 
 
 if __name__ == "__main__":

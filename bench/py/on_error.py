@@ -1,4 +1,5 @@
-"""on_error.py: what on_error="skip" costs an operator while no row is bad: process time of the operator alone beside that of "raise", medians of 41, interleaved; %."""
+"""on_error.py: what on_error="skip" costs an operator while no row is bad: process time of the
+operator alone beside that of "raise", medians of 41, interleaved; %."""
 
 import time
 
@@ -25,7 +26,14 @@ def parts(rows, n):
     return [pa.RecordBatch.from_arrays([pa.array(np.arange(rows))], names=["id"]) for _ in range(n)]
 
 
-BASE = {"fn_args": (), "fn_kwargs": {}, "label": "x", "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}
+BASE = {
+    "fn_args": (),
+    "fn_kwargs": {},
+    "label": "x",
+    "batch_size": None,
+    "batch_format": "numpy",
+    "zero_copy_batch": True,
+}
 CASES = {
     "map": (find("map"), {"fn": plus}, parts(50_000, 2)),
     "flat_map": (find("flat_map"), {"fn": listed}, parts(50_000, 2)),
@@ -50,7 +58,10 @@ def main():
             for policy in ("raise", "skip") if i % 2 else ("skip", "raise"):
                 took[policy].append(run(policy))
         a, b = (sorted(v)[20] for v in took.values())
-        print(f"{name}: raise {a * 1e3:.1f} ms, skip {b * 1e3:.1f} ms, {100 * (b / a - 1):+.1f} %", flush=True)
+        print(
+            f"{name}: raise {a * 1e3:.1f} ms, skip {b * 1e3:.1f} ms, {100 * (b / a - 1):+.1f} %",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

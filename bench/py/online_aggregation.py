@@ -1,6 +1,9 @@
-"""online_aggregation.py skate [PARTS [ROWS [PAGES [ROUNDS]]]]: page views by page while they are read (Exoshuffle, SIGCOMM 2023, 5.2.2: 2,232 partitions of 1 MB; papers.md E6), from PARTS (default 300)
-Parquet files of ROWS (60,000) views of PAGES (100,000) pages, Zipf. Median of ROUNDS (3), in turns: seconds of groupby("page").sum("views") as a whole (plain), and of iter_partial: first
-result, end, both over plain; the L1 error of the shares of pages in the first result, half-way and at nine tenths (the paper: .18 first, .022 half-way)."""
+"""online_aggregation.py skate [PARTS [ROWS [PAGES [ROUNDS]]]]: page views by page while they are
+read (Exoshuffle, SIGCOMM 2023, 5.2.2: 2,232 partitions of 1 MB; papers.md E6), from PARTS (default
+300) Parquet files of ROWS (60,000) views of PAGES (100,000) pages, Zipf. Median of ROUNDS (3), in
+  turns: seconds of groupby("page").sum("views") as a whole (plain), and of iter_partial: first
+      result, end, both over plain; the L1 error of the shares of pages in the first result,
+      half-way and at nine tenths (the paper: .18 first, .022 half-way)."""
 
 import statistics
 import sys
@@ -19,13 +22,17 @@ def make(folder, parts, rows, pages):
     for i in range(parts):
         r = np.random.default_rng(i)
         page = np.searchsorted(p, r.random(rows))
-        pq.write_table(pa.table({"page": page, "views": r.integers(1, 50, rows)}), f"{folder}/{i:05}.parquet")
+        pq.write_table(
+            pa.table({"page": page, "views": r.integers(1, 50, rows)}), f"{folder}/{i:05}.parquet"
+        )
 
 
 def main():
     name = sys.argv[1]
     skate, data = module(name), module(name, ".data")
-    parts, rows, pages, rounds = (int(a) for a in (*sys.argv[2:], *("300", "60000", "100000", "3")[len(sys.argv[2:]) :]))
+    parts, rows, pages, rounds = (
+        int(a) for a in (*sys.argv[2:], *("300", "60000", "100000", "3")[len(sys.argv[2:]) :])
+    )
     Sum = module(name, ".data.aggregate").Sum
     with tempfile.TemporaryDirectory() as folder:
         make(folder, parts, rows, pages)
@@ -49,7 +56,9 @@ def main():
                 got[df["page"]] = df["sum(views)"] / df["sum(views)"].sum()
                 return float(abs(got - share).sum())
 
-            errors = [l1(seen[0][1])] + [l1(next(p for _, p in seen if p.fraction >= f)) for f in (0.5, 0.9)]
+            errors = [l1(seen[0][1])] + [
+                l1(next(p for _, p in seen if p.fraction >= f)) for f in (0.5, 0.9)
+            ]
             if turn:  # the first one starts the workers
                 found.append((plain, seen[0][0], seen[-1][0], *errors))
         plain, first, end, *errors = (statistics.median(x) for x in zip(*found, strict=True))

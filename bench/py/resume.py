@@ -1,4 +1,5 @@
-"""resume.py: seconds from load_state_dict() to the first batch, at the beginning, in the middle and at the end of a large Dataset; medians of 5. docs/design/ingest.md, "State".
+"""resume.py: seconds from load_state_dict() to the first batch, at the beginning, in the middle and
+at the end of a large Dataset; medians of 5. docs/design/ingest.md, "State".
 
 range      10^9 rows, a column computed, batches of 1,000
 shuffled   the same, shuffled locally in windows of 10,000 rows
@@ -24,7 +25,9 @@ def going_on(make, rows, options):
     for _ in range(5):
         it = make()
         t = time.perf_counter()
-        it.load_state_dict({"version": 1, "epoch": 0, "rows": rows, "runs": [], **options.get("state", {})})
+        it.load_state_dict(
+            {"version": 1, "epoch": 0, "rows": rows, "runs": [], **options.get("state", {})}
+        )
         b = next(batches := iter(it.iter_batches(batch_size=1000, **options.get("batches", {}))))
         took.append(time.perf_counter() - t)
         batches.close()
@@ -42,10 +45,24 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for i in range(20):
             ids = np.arange(i * 10**6, (i + 1) * 10**6)
-            pq.write_table(pa.table({"id": ids}), os.path.join(folder, f"{i:02}.parquet"), row_group_size=100_000)
+            pq.write_table(
+                pa.table({"id": ids}),
+                os.path.join(folder, f"{i:02}.parquet"),
+                row_group_size=100_000,
+            )
         cases = {
-            "range": (n, {}, lambda: sd.range(n, override_num_blocks=2000).with_column("x", 2 * sd.expressions.col("id"))),
-            "shuffled": (n, local, lambda: sd.range(n, override_num_blocks=2000).select_columns(["id"])),
+            "range": (
+                n,
+                {},
+                lambda: sd.range(n, override_num_blocks=2000).with_column(
+                    "x", 2 * sd.expressions.col("id")
+                ),
+            ),
+            "shuffled": (
+                n,
+                local,
+                lambda: sd.range(n, override_num_blocks=2000).select_columns(["id"]),
+            ),
             "parquet": (2 * 10**7, {}, lambda: sd.read_parquet(folder).select_columns(["id"])),
         }
         for name, (rows, options, make) in cases.items():
@@ -56,7 +73,16 @@ def main():
                 figures[share], first = going_on(ds.iterator, at, options)
                 if abs(first - at) > 30_000:
                     sys.exit(f"WRONG RESULT: {name} went on at {first}, not at {at}")
-            print(json.dumps({"workload": "resume", "case": name, **{f"at_{k}": round(v, 4) for k, v in figures.items()}}), flush=True)
+            print(
+                json.dumps(
+                    {
+                        "workload": "resume",
+                        "case": name,
+                        **{f"at_{k}": round(v, 4) for k, v in figures.items()},
+                    }
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

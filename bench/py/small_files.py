@@ -1,6 +1,8 @@
-"""small_files.py ENGINE [FILES]: lists, plans and reads FILES (50,000) small Parquet files of 20 rows; seconds for each step, memory of the driver, tasks.
+"""small_files.py ENGINE [FILES]: lists, plans and reads FILES (50,000) small Parquet files of 20
+rows; seconds for each step, memory of the driver, tasks.
 
-ENGINE: skate or pyarrow (one thread: dataset.to_batches()). The files are made once under /tmp and kept for the next engine.
+ENGINE: skate or pyarrow (one thread: dataset.to_batches()). The files are made once under /tmp and
+kept for the next engine.
 """
 
 import json

@@ -1,12 +1,16 @@
-"""spill.py ENGINE [GB [SIZES]]: objects through a store of 1 GB that is much smaller: put, spilled, read back, against what the disk does by itself.
-Engines: skate, ray. GB (default 16) of objects of each of SIZES (default 10000,100000,1000000,10000000 bytes); $SPILL_DIR (default /tmp).
+"""spill.py ENGINE [GB [SIZES]]: objects through a store of 1 GB that is much smaller: put, spilled,
+read back, against what the disk does by itself.
+Engines: skate, ray. GB (default 16) of objects of each of SIZES (default
+10000,100000,1000000,10000000 bytes); $SPILL_DIR (default /tmp).
 
-For each size: objects are put, each with a stamp of its own, then got in order of putting, 64 MB at a time, stamps checked; each for at most
-LIMIT_S. The disk: O_DIRECT writes and reads of 4 MiB by two threads in the same directory, before and after each size. write_*: MB/s from the
-moment the store was nearly full; read_*: MB/s of all gets; *_of_disk: the same as a share of the disk's. MB = 1e6 bytes.
+For each size: objects are put, each with a stamp of its own, then got in order of putting, 64 MB at
+a time, stamps checked; each for at most
+LIMIT_S. The disk: O_DIRECT writes and reads of 4 MiB by two threads in the same directory, before
+and after each size. write_*: MB/s from the moment the store was nearly full; read_*: MB/s of all
+gets; *_of_disk: the same as a share of the disk's. MB = 1e6 bytes.
 
-Then churn: objects of 100 KB in 4 GB of places, GB of puts, each in the place of a random one before: the most disk that is held, as a share of
-what is alive (skate only)."""
+Then churn: objects of 100 KB in 4 GB of places, GB of puts, each in the place of a random one
+before: the most disk that is held, as a share of what is alive (skate only)."""
 
 import mmap
 import os
@@ -57,7 +61,9 @@ def disk(path, total=1_500_000_000, threads=2):
 
 
 def start(ray, path):
-    ray.init(num_cpus=1, object_store_memory=STORE, object_spilling_directory=path, logging_level="error")
+    ray.init(
+        num_cpus=1, object_store_memory=STORE, object_spilling_directory=path, logging_level="error"
+    )
 
 
 def through(ray, size, total, path):
@@ -111,12 +117,18 @@ def churn(ray, total, path, size=100_000):
 def main():
     engine = sys.argv[1]
     total = int(float(sys.argv[2]) * 1e9) if len(sys.argv) > 2 else 16_000_000_000
-    sizes = [int(s) for s in sys.argv[3].split(",")] if len(sys.argv) > 3 else [10_000, 100_000, 1_000_000, 10_000_000]
+    sizes = (
+        [int(s) for s in sys.argv[3].split(",")]
+        if len(sys.argv) > 3
+        else [10_000, 100_000, 1_000_000, 10_000_000]
+    )
     path = os.environ.get("SPILL_DIR", "/tmp")
     ray = module(engine)
     s = os.statvfs(path)
     if total * 1.1 > s.f_bavail * s.f_frsize:
-        sys.exit(f"{path} has {s.f_bavail * s.f_frsize / 1e9:.0f} GB free, less than {total * 1.1 / 1e9:.0f}")
+        sys.exit(
+            f"{path} has {s.f_bavail * s.f_frsize / 1e9:.0f} GB free, less than {total * 1.1 / 1e9:.0f}"
+        )
     out, before = {}, disk(path)
     for size in sizes:
         write, read, n = through(ray, size, total, path)
@@ -124,7 +136,11 @@ def main():
         w, r = ((x + y) / 2 for x, y in zip(before, after))
         before = after
         out |= {f"write_{size}_MB_s": write / 1e6, f"write_{size}_of_disk": write / w}
-        out |= {f"read_{size}_MB_s": read / 1e6, f"read_{size}_of_disk": read / r, f"GB_{size}": n / 1e9}
+        out |= {
+            f"read_{size}_MB_s": read / 1e6,
+            f"read_{size}_of_disk": read / r,
+            f"GB_{size}": n / 1e9,
+        }
         out |= {f"disk_write_{size}_MB_s": w / 1e6, f"disk_read_{size}_MB_s": r / 1e6}
     if engine == "skate":
         out["churn_disk_per_alive"], rate = churn(ray, total, path)

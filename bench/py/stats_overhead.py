@@ -1,4 +1,5 @@
-"""stats_overhead.py: what counting (rows, time, tries of each operator: data/worker/stage.py _timed) costs a task: process time of tasks with it and without, medians of 41, interleaved.
+"""stats_overhead.py: what counting (rows, time, tries of each operator: data/worker/stage.py
+_timed) costs a task: process time of tasks with it and without, medians of 41, interleaved.
 
 Three fused operators that do next to nothing, on one block of 1,000 rows and on 50 of 4,096.
 """
@@ -24,12 +25,24 @@ def plain(it, ns, rows, i):
 
 
 def main():
-    base = {"fn_args": (), "fn_kwargs": {}, "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}
-    ops = [("map_batches", n, pickle.dumps({**base, "fn": f})) for n, f in (("a", same), ("b", plus), ("c", same))]
+    base = {
+        "fn_args": (),
+        "fn_kwargs": {},
+        "batch_size": None,
+        "batch_format": "numpy",
+        "zero_copy_batch": True,
+    }
+    ops = [
+        ("map_batches", n, pickle.dumps({**base, "fn": f}))
+        for n, f in (("a", same), ("b", plus), ("c", same))
+    ]
     counted = stage._timed
     stage._skate.task_note = lambda note: None
     for rows, blocks, times in ((1000, 1, 300), (4096, 50, 20)):
-        data = [pa.RecordBatch.from_arrays([pa.array(np.arange(rows))], names=["id"]) for _ in range(blocks)]
+        data = [
+            pa.RecordBatch.from_arrays([pa.array(np.arange(rows))], names=["id"])
+            for _ in range(blocks)
+        ]
         ranges = [(0, rows, 0)] * blocks
         took = {True: [], False: []}
         for i in range(82):

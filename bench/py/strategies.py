@@ -1,8 +1,12 @@
-"""strategies.py skate [TIMES [MAPS [STRATEGIES [STORE [ROUNDS [OPS]]]]]]: the strategies of src/shuffle/by/ against each other, and what "auto" takes: random_shuffle and
-sort of rows of 100 bytes, TIMES the memory (default 0.3,2,6), in each number of MAPS (default 16,64), through a store of STORE MiB (default 64), 2 CPUs.
+"""strategies.py skate [TIMES [MAPS [STRATEGIES [STORE [ROUNDS [OPS]]]]]]: the strategies of
+src/shuffle/by/ against each other, and what "auto" takes: random_shuffle and sort of rows of 100
+bytes, TIMES the memory (default 0.3,2,6), in each number of MAPS (default 16,64), through a store
+of STORE MiB (default 64), 2 CPUs.
 
-Per cell the median of ROUNDS (default 3) runs, the strategies in turns, each with an engine of its own: seconds, and CPU seconds of all processes (which other load on the machine touches less);
-and what auto is over the best of the others, of both. A last line has the largest of these. The rows are checked: a shuffle's sum, a sort's order."""
+Per cell the median of ROUNDS (default 3) runs, the strategies in turns, each with an engine of its
+own: seconds, and CPU seconds of all processes (which other load on the machine touches less); and
+what auto is over the best of the others, of both. A last line has the largest of these. The rows
+are checked: a shuffle's sum, a sort's order."""
 
 import resource
 import statistics
@@ -29,7 +33,12 @@ def cpu():
 def run(skate, data, op, rows, maps, strategy, store):
     with tempfile.TemporaryDirectory() as disk:
         used = cpu()
-        skate.init(num_cpus=2, object_store_memory=store << 20, object_spilling_directory=disk, logging_level="error")
+        skate.init(
+            num_cpus=2,
+            object_store_memory=store << 20,
+            object_spilling_directory=disk,
+            logging_level="error",
+        )
         ctx = data.DataContext.get_current()
         ctx.shuffle_strategy = strategy
         ctx.target_max_block_size = max(1 << 20, (store << 20) // 16)
@@ -63,11 +72,19 @@ def main():
         for n in map(int, maps.split(",")):
             for x in map(float, times.split(",")):
                 rows = int(x * (store << 20) / 100)
-                runs = [[run(skate, data, op, rows, n, s, store) for s in names] for _ in range(int(rounds))]
+                runs = [
+                    [run(skate, data, op, rows, n, s, store) for s in names]
+                    for _ in range(int(rounds))
+                ]
                 over, cell = [], f"{op} {x:g} x, {n} maps"
-                medians = [{s: statistics.median(k[i][what] for k in runs) for i, s in enumerate(names)} for what in (0, 1)]
+                medians = [
+                    {s: statistics.median(k[i][what] for k in runs) for i, s in enumerate(names)}
+                    for what in (0, 1)
+                ]
                 for of in medians:
-                    over.append(of.get("auto", 0) / min([t for s, t in of.items() if s != "auto"] or [1]))
+                    over.append(
+                        of.get("auto", 0) / min([t for s, t in of.items() if s != "auto"] or [1])
+                    )
                 worst = [max(w, o) for w, o in zip(worst, over, strict=True)]
                 took = runs[-1][names.index("auto")][2] if "auto" in names else ""
                 print(

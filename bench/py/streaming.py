@@ -1,13 +1,18 @@
-"""streaming.py ENGINE [CASES]: rows S1, S2, S3, S8, S9, S10 of ../shared/field/papers.md 2.1 (the streaming batch paper, arXiv 2501.12407) with sleeps for
+"""streaming.py ENGINE [CASES]: rows S1, S2, S3, S8, S9, S10 of ../shared/field/papers.md 2.1 (the
+streaming batch paper, arXiv 2501.12407) with sleeps for
 the work, on one machine. Engines: skate, ray. CASES: s1,s2,s3,s8,s9,s10 (default: all).
 
-  s1  retrieve (I/O, many slots) -> embed (CPU) -> generate (GPU, four at once on each), lognormal times: streamed against stage by stage, against the
-      bound sum(generate) / slots, and 8 GPUs against 1
-  s2  decode (1 to many, skewed) -> infer (GPU): share of the optimum, first output against stage by stage
+  s1  retrieve (I/O, many slots) -> embed (CPU) -> generate (GPU, four at once on each), lognormal
+      times: streamed against stage by stage, against the bound sum(generate) / slots, and 8 GPUs
+          against 1
+  s2  decode (1 to many, skewed) -> infer (GPU): share of the optimum, first output against stage by
+      stage
   s3  s2 with a worker killed half-way: time over the undisturbed run
-  s8  partition size from 6.4 KB to 51 MB (a tenth of the paper's 64 KB to 512 MB) over 8,192 rows of 100 KB, 2 ms a row and stage: the worst over the best
+  s8  partition size from 6.4 KB to 51 MB (a tenth of the paper's 64 KB to 512 MB) over 8,192 rows
+      of 100 KB, 2 ms a row and stage: the worst over the best
   s9  two stages as a Dataset against the same written by hand with tasks
-  s10 two stages, the second three times slower half-way: no concurrency given against the best static split of the CPUs"""
+  s10 two stages, the second three times slower half-way: no concurrency given against the best
+  static split of the CPUs"""
 
 import os
 import random
@@ -60,11 +65,15 @@ def s1(ray, data):
     def run(gpus, staged):
         ray.init(num_cpus=8, num_gpus=gpus, logging_level="error")
         t = time.perf_counter()
-        ds = data.range(n, override_num_blocks=n).map_batches(stage(0.08, sigma, 1), batch_size=1, num_cpus=0.25)
+        ds = data.range(n, override_num_blocks=n).map_batches(
+            stage(0.08, sigma, 1), batch_size=1, num_cpus=0.25
+        )
         ds = ds.materialize() if staged else ds
         ds = ds.map_batches(stage(0.02, sigma, 2), batch_size=1, num_cpus=0.99)
         ds = ds.materialize() if staged else ds
-        _, _, rows = timed(ds.map_batches(stage(gen, sigma, 3), batch_size=1, num_cpus=0, num_gpus=0.25))
+        _, _, rows = timed(
+            ds.map_batches(stage(gen, sigma, 3), batch_size=1, num_cpus=0, num_gpus=0.25)
+        )
         t = time.perf_counter() - t
         check(rows == n, "s1")
         ray.shutdown()
@@ -152,7 +161,13 @@ def processes():
     for p in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{p}/stat") as f, open(f"/proc/{p}/cmdline") as g:
-                out.append((int(p), int(f.read().rsplit(") ", 1)[1].split()[1]), g.read().replace("\0", " ")))
+                out.append(
+                    (
+                        int(p),
+                        int(f.read().rsplit(") ", 1)[1].split()[1]),
+                        g.read().replace("\0", " "),
+                    )
+                )
         except OSError:
             pass
     return out
@@ -171,8 +186,12 @@ def s8(ray, data):
     for kb in (6.4, 64, 640, 6400, 51200):
         data.DataContext.get_current().target_max_block_size = int(kb * 1000)
         rows = max(1, int(kb * 1000) // row)  # of a partition
-        ds = data.range(n, override_num_blocks=max(1, n // rows)).map_batches(make, batch_size=min(rows, 64))
-        ds = ds.map_batches(nap_rows, batch_size=min(rows, 64)).map_batches(nap_rows, batch_size=min(rows, 64), num_cpus=0.99)
+        ds = data.range(n, override_num_blocks=max(1, n // rows)).map_batches(
+            make, batch_size=min(rows, 64)
+        )
+        ds = ds.map_batches(nap_rows, batch_size=min(rows, 64)).map_batches(
+            nap_rows, batch_size=min(rows, 64), num_cpus=0.99
+        )
         s, _, got = timed(ds)
         check(got == n, "s8")
         times[kb] = s
@@ -201,8 +220,12 @@ def s9(ray, data):
         got = ray.get([g.remote(f.remote(i)) for i in range(n)])
         by["hand"].append(time.perf_counter() - t)
         check(len(got) == n, "s9 by hand")
-        ds = data.range(n, override_num_blocks=n).map_batches(lambda b: {"id": b["id"], "x": load(int(b["id"][0]))[None]}, batch_size=1)
-        ds = ds.map_batches(lambda b: {"id": b["id"], "y": work(b["x"][0])}, batch_size=1, num_cpus=0.99)
+        ds = data.range(n, override_num_blocks=n).map_batches(
+            lambda b: {"id": b["id"], "x": load(int(b["id"][0]))[None]}, batch_size=1
+        )
+        ds = ds.map_batches(
+            lambda b: {"id": b["id"], "y": work(b["x"][0])}, batch_size=1, num_cpus=0.99
+        )
         s, _, rows = timed(ds)
         check(rows == n, "s9")
         by["data"].append(s)
@@ -220,7 +243,9 @@ def s10(ray, data):
 
     def run(a, b):
         ray.init(num_cpus=cpus, logging_level="error")
-        ds = data.range(n, override_num_blocks=n).map_batches(stage(0.05), batch_size=1, concurrency=a)
+        ds = data.range(n, override_num_blocks=n).map_batches(
+            stage(0.05), batch_size=1, concurrency=a
+        )
         s, _, rows = timed(ds.map_batches(second, batch_size=1, num_cpus=0.99, concurrency=b))
         check(rows == n, "s10")
         ray.shutdown()

@@ -1,9 +1,17 @@
-"""trainer.py ENGINE [CASES]: rows S4, S5 (arXiv 2501.12407) and E7, E8 (Exoshuffle) of ../shared/field/papers.md, a trainer that is fed, with sleeps for the work of accelerators and decoders.
-Engines: skate, ray. CASES: s4,s5,e7,e8 (default: all). Prints what was measured beside what was published.
+"""trainer.py ENGINE [CASES]: rows S4, S5 (arXiv 2501.12407) and E7, E8 (Exoshuffle) of
+../shared/field/papers.md, a trainer that is fed, with sleeps for the work of accelerators and
+decoders.
+Engines: skate, ray. CASES: s4,s5,e7,e8 (default: all). Prints what was measured beside what was
+published.
 
-  s4  images read (20 ms of latency each, as from S3) and decoded, eight slots that make 75 % of what the trainer takes, then eight more: share of the steps that the trainer could make; a pool of threads in the trainer, as tf.data's
-  s5  an encoder on cheap slots, streamed into the trainer, against the encoder in the trainer (PyTorch's loader) and against stage by stage, in the paper's rates
-  e7  rows sorted by label, mixed anew in each epoch while the one before is trained on: time over that of the steps alone, accuracy of a model that really learns, against a buffer of rows as Petastorm has it
+  s4  images read (20 ms of latency each, as from S3) and decoded, eight slots that make 75 % of
+      what the trainer takes, then eight more: share of the steps that the trainer could make; a
+          pool of threads in the trainer, as tf.data's
+  s5  an encoder on cheap slots, streamed into the trainer, against the encoder in the trainer
+      (PyTorch's loader) and against stage by stage, in the paper's rates
+  e7  rows sorted by label, mixed anew in each epoch while the one before is trained on: time over
+      that of the steps alone, accuracy of a model that really learns, against a buffer of rows as
+      Petastorm has it
   e8  the same with four trainers: mixing all rows over mixing a window"""
 
 import os
@@ -44,7 +52,8 @@ def steps(batches, step, wanted):
 
 # ---- S4
 
-N4, STEP4, LATENCY, DECODE = 100, 0.2, 0.02, 2.13  # a batch takes one slot 2.15 s; steps are long, so that a loaded machine does not show
+# a batch takes one slot 2.15 s; steps are long, so that a loaded machine does not show
+N4, STEP4, LATENCY, DECODE = 100, 0.2, 0.02, 2.13
 
 
 def read(b):
@@ -58,13 +67,18 @@ def decode(b):
 
 
 def s4(ray, data):
-    bare = steps(range(N4), STEP4, N4)[1]  # what the trainer makes when nothing has to be waited for, on this machine now
+    # what the trainer makes when nothing has to be waited for, on this machine now
+    bare = steps(range(N4), STEP4, N4)[1]
 
     def run(slots):
         ray.init(num_cpus=slots, logging_level="error")
-        ds = data.range(N4 * 64, override_num_blocks=N4).map_batches(read, batch_size=64, num_cpus=0.05)
+        ds = data.range(N4 * 64, override_num_blocks=N4).map_batches(
+            read, batch_size=64, num_cpus=0.05
+        )
         with PeakMem(2) as mem:
-            first, rest = steps(ds.map_batches(decode, batch_size=64).iter_batches(batch_size=64), STEP4, N4)
+            first, rest = steps(
+                ds.map_batches(decode, batch_size=64).iter_batches(batch_size=64), STEP4, N4
+            )
         ray.shutdown()
         return bare / rest, first, mem.peak
 
@@ -74,7 +88,9 @@ def s4(ray, data):
             def batches():
                 ahead = deque()
                 for i in range(N4):
-                    ahead.append(pool.submit(lambda i: decode(read({"id": np.arange(64) + 64 * i})), i))
+                    ahead.append(
+                        pool.submit(lambda i: decode(read({"id": np.arange(64) + 64 * i})), i)
+                    )
                     if len(ahead) == 2 * slots:
                         yield ahead.popleft().result()
                 while ahead:
@@ -90,12 +106,23 @@ def s4(ray, data):
         added,
         "0.93 (Ray Data and a CPU node); asked 0.98",
     )
-    tell("s4_over_threads_in_the_trainer", "S4 over threads in the trainer, eight", added / by_hand, "1.23 (over tf.data); asked 1.2")
-    tell("s4_share_of_max_local", f"S4 eight slots (bound {8 * STEP4 / (LATENCY + DECODE):.2f}; threads {by_hand:.2f})", local, "")
+    tell(
+        "s4_over_threads_in_the_trainer",
+        "S4 over threads in the trainer, eight",
+        added / by_hand,
+        "1.23 (over tf.data); asked 1.2",
+    )
+    tell(
+        "s4_share_of_max_local",
+        f"S4 eight slots (bound {8 * STEP4 / (LATENCY + DECODE):.2f}; threads {by_hand:.2f})",
+        local,
+        "",
+    )
     R["s4_first_batch_s"], R["s4_peak_MB"] = first, peak
 
 
-# ---- S5: images/s of the paper: 2,811 with the encoder in the trainer, 4,075 without; batches of 1,024
+# ---- S5: images/s of the paper: 2,811 with the encoder in the trainer, 4,075 without; batches of
+# 1,024
 
 UNET, BOTH, N5 = 1024 / 4075, 1024 / 2811, 80
 ENCODE = 3 * (BOTH - UNET)  # on a cheap slot, of which there are two
@@ -110,7 +137,9 @@ def s5(ray, data):
     def run(staged):
         ray.init(num_cpus=1, resources={"cheap": 2}, logging_level="error")
         t = time.perf_counter()
-        ds = data.range(N5 * 1024, override_num_blocks=N5).map_batches(encode, batch_size=1024, num_cpus=0, resources={"cheap": 1})
+        ds = data.range(N5 * 1024, override_num_blocks=N5).map_batches(
+            encode, batch_size=1024, num_cpus=0, resources={"cheap": 1}
+        )
         steps((ds.materialize() if staged else ds).iter_batches(batch_size=1024), UNET, N5)
         t = time.perf_counter() - t
         ray.shutdown()
@@ -138,7 +167,9 @@ def higgs(folder):
     y = (x @ np.linspace(-1, 1, FEATURES) + rng.normal(size=ROWS) * 2 > 0.3).astype(np.float32)
     order = np.argsort(y, kind="stable")
     columns = {f"f{i}": x[order, i] for i in range(FEATURES)} | {"y": y[order]}
-    pq.write_table(pa.table(columns), os.path.join(folder, "rows.parquet"), row_group_size=ROWS // 40)
+    pq.write_table(
+        pa.table(columns), os.path.join(folder, "rows.parquet"), row_group_size=ROWS // 40
+    )
     return x[:20_000], y[:20_000]
 
 
@@ -163,7 +194,12 @@ def mixed(ds):
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(lambda: ds.random_shuffle(seed=0).materialize())
         for e in range(EPOCHS):
-            now, coming = coming.result(), pool.submit(lambda e=e: ds.random_shuffle(seed=e + 1).materialize()) if e + 1 < EPOCHS else None
+            now, coming = (
+                coming.result(),
+                pool.submit(lambda e=e: ds.random_shuffle(seed=e + 1).materialize())
+                if e + 1 < EPOCHS
+                else None,
+            )
             yield now
 
 
@@ -181,7 +217,10 @@ def rows_at_a_time(path):
             if len(batch) == BATCH:
                 yield {name: np.array([r[name] for r in batch], np.float32) for name in row}
                 batch = []
-    yield from ({n: np.array([r[n] for r in buffer[i : i + BATCH]], np.float32) for n in buffer[0]} for i in range(0, len(buffer), BATCH))
+    yield from (
+        {n: np.array([r[n] for r in buffer[i : i + BATCH]], np.float32) for n in buffer[0]}
+        for i in range(0, len(buffer), BATCH)
+    )
 
 
 def e7(ray, data):
@@ -199,7 +238,12 @@ def e7(ray, data):
         for b in rows_at_a_time(os.path.join(folder, "rows.parquet")):
             theirs.step(b)
         r = (time.perf_counter() - r) * EPOCHS
-    tell("e7_over_steps", "E7 time over that of the steps alone", t / (EPOCHS * ROWS / BATCH * STEP7), "")
+    tell(
+        "e7_over_steps",
+        "E7 time over that of the steps alone",
+        t / (EPOCHS * ROWS / BATCH * STEP7),
+        "",
+    )
     tell("e7_rows_over_ours", "E7 a row at a time (as Petastorm) over ours", r / t, "2.4; asked 5")
     tell(
         "e7_accuracy",

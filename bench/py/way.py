@@ -1,8 +1,12 @@
-"""way.py: how far it is from Dataset.write_parquet to C, and how often a block crosses between Python and C.
+"""way.py: how far it is from Dataset.write_parquet to C, and how often a block crosses between
+Python and C.
 
-Runs read_parquet -> map_batches -> write_parquet under a profile hook and prints, for the tree that `import skate` finds:
-calls, files, hops: Python calls of skate's files in the driver, from the first line of the pipeline until the run is given to C (_skate.Exec), the files they are in, and the calls
-that go from one file to another; block_driver, block_worker: calls from skate's Python into _skate that one block more costs (of a run of 40 blocks less those of a run of 20)."""
+Runs read_parquet -> map_batches -> write_parquet under a profile hook and prints, for the tree that
+`import skate` finds:
+calls, files, hops: Python calls of skate's files in the driver, from the first line of the pipeline
+until the run is given to C (_skate.Exec), the files they are in, and the calls that go from one
+file to another; block_driver, block_worker: calls from skate's Python into _skate that one block
+more costs (of a run of 40 blocks less those of a run of 20)."""
 
 import collections
 import os
@@ -23,7 +27,13 @@ class Way:
     """Counts what happens in this thread while it is entered."""
 
     def __init__(self):
-        self.calls, self.files, self.hops, self.into_c, self.done = 0, set(), 0, collections.Counter(), False
+        self.calls, self.files, self.hops, self.into_c, self.done = (
+            0,
+            set(),
+            0,
+            collections.Counter(),
+            False,
+        )
 
     def look(self, frame, event, arg):
         name = frame.f_code.co_filename
@@ -31,10 +41,18 @@ class Way:
             self.calls += 1
             self.files.add(name)
             above = frame.f_back
-            self.hops += above is not None and above.f_code.co_filename.startswith(OWN) and above.f_code.co_filename != name
+            self.hops += (
+                above is not None
+                and above.f_code.co_filename.startswith(OWN)
+                and above.f_code.co_filename != name
+            )
         elif event == "c_call" and name.startswith(OWN):
             owner = getattr(arg, "__self__", None)
-            of_skate = getattr(arg, "__module__", None) == _skate.__name__ or owner is _skate or type(owner).__module__.endswith("_skate")
+            of_skate = (
+                getattr(arg, "__module__", None) == _skate.__name__
+                or owner is _skate
+                or type(owner).__module__.endswith("_skate")
+            )
             if of_skate:
                 self.into_c[arg.__qualname__] += 1
 
@@ -66,12 +84,15 @@ def write(folder, n):
     for i in range(n):
         pq.write_table(pa.table({"id": np.arange(100) + i}), f"{src}/{i:03d}.parquet")
     with Way() as way:
-        sd.read_parquet(src, override_num_blocks=n).map_batches(same).write_parquet(f"{folder}/out{n}")
+        sd.read_parquet(src, override_num_blocks=n).map_batches(same).write_parquet(
+            f"{folder}/out{n}"
+        )
     return way
 
 
 def counting(n):
-    """A run whose function counts what the worker's Python asks of C between two blocks: the calls of one block, summed over a run."""
+    """A run whose function counts what the worker's Python asks of C between two blocks: the calls
+    of one block, summed over a run."""
 
     def count(batch):
         import sys as system
@@ -85,7 +106,11 @@ def counting(n):
             def look(frame, event, arg):
                 if event == "c_call" and "skate" in frame.f_code.co_filename:
                     owner = getattr(arg, "__self__", None)
-                    if getattr(arg, "__module__", None) == c.__name__ or owner is c or type(owner).__module__.endswith("_skate"):
+                    if (
+                        getattr(arg, "__module__", None) == c.__name__
+                        or owner is c
+                        or type(owner).__module__.endswith("_skate")
+                    ):
                         found[0] += 1
 
             system.setprofile(look)

@@ -1,17 +1,25 @@
-/* wordcount.c - counts the words in the files of a folder, on all cores, with the C interface of skate.
+/* wordcount.c - counts the words in the files of a folder, on all cores, with the C interface of
+ * skate.
  *
- *     wordcount FOLDER [CPUS [REDUCERS [CHUNK_BYTES]]]          prints the total and the 20 most frequent words
+ *     wordcount FOLDER [CPUS [REDUCERS [CHUNK_BYTES]]]          prints the total and the 20 most
+ *     frequent words
  *
- * The program is its own worker: skate_worker_main at the top of main turns a started worker process into a loop that runs the functions
- * marked SKATE_TASK. There is no server to start and nothing is left behind, however the program ends.
- *     file chunks --> map (a task a chunk) --> R partial tables each --> reduce (R tasks) --> R short lists --> the driver merges
- *                        \--> progress (an actor: one process, calls in order) <-- the driver asks at the end
+ * The program is its own worker: skate_worker_main at the top of main turns a started worker
+ * process into a loop that runs the functions marked SKATE_TASK. There is no server to start and
+ * nothing is left behind, however the program ends.
+ *     file chunks --> map (a task a chunk) --> R partial tables each --> reduce (R tasks) --> R
+ *     short lists --> the driver merges
+ *                        \--> progress (an actor: one process, calls in order) <-- the driver asks
+ *                        at the end
  *
- * A map task counts the words that begin in its chunk; table r has those whose hash is r mod R. Tables stay in shared memory: reduce task r
- * gets all tables r as arguments, mapped and not copied, and starts when the last of them exists. The driver holds references only, and may
- * release one as soon as it was passed on. A map task whose worker dies is run again; it returns the same tables, so nobody notices.
+ * A map task counts the words that begin in its chunk; table r has those whose hash is r mod R.
+ * Tables stay in shared memory: reduce task r gets all tables r as arguments, mapped and not
+ * copied, and starts when the last of them exists. The driver holds references only, and may
+ * release one as soon as it was passed on. A map task whose worker dies is run again; it returns
+ * the same tables, so nobody notices.
  *
- * A word is a run of ASCII letters and bytes above 127; letters count as lower case. The output does not depend on the number of CPUs, of
+ * A word is a run of ASCII letters and bytes above 127; letters count as lower case. The output
+ * does not depend on the number of CPUs, of
  * reducers or the size of chunks: counts are sums, and the order is by count, then by bytes. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -41,18 +49,21 @@ static uint32_t hash(const char *s, size_t n) {
     return h;
 }
 
-static void *need(void *p) { return p ? p : (abort(), p); } /* a worker without memory ends; the task is tried elsewhere */
+/* a worker without memory ends; the task is tried elsewhere */
+static void *need(void *p) { return p ? p : (abort(), p); }
 
 static void add(struct table *t, const char *s, uint32_t len, uint32_t h, uint64_t n) {
     if (t->n * 2 >= t->cap) {
-        struct table big = {need(calloc(t->cap ? t->cap * 2 : 1024, sizeof *t->w)), 0, t->cap ? t->cap * 2 : 1024};
+        struct table big = {need(calloc(t->cap ? t->cap * 2 : 1024, sizeof *t->w)), 0,
+                            t->cap ? t->cap * 2 : 1024};
         for (size_t i = 0; i < t->cap; i++)
             if (t->w[i].s) add(&big, t->w[i].s, t->w[i].len, t->w[i].hash, t->w[i].n);
         free(t->w);
         *t = big;
     }
     size_t i = h & (t->cap - 1);
-    while (t->w[i].s && (t->w[i].hash != h || t->w[i].len != len || memcmp(t->w[i].s, s, len) != 0)) i = (i + 1) & (t->cap - 1);
+    while (t->w[i].s && (t->w[i].hash != h || t->w[i].len != len || memcmp(t->w[i].s, s, len) != 0))
+        i = (i + 1) & (t->cap - 1);
     if (!t->w[i].s) t->w[i] = (struct word){s, len, h, 0}, t->n++;
     t->w[i].n += n;
 }
@@ -63,7 +74,8 @@ static int by_rank(const void *a, const void *b) { /* frequent first, then by by
     return x->n != y->n ? (x->n > y->n ? -1 : 1) : c ? c : x->len < y->len ? -1 : x->len > y->len;
 }
 
-static struct word *list(const struct table *t, int (*order)(const void *, const void *)) { /* its t->n words */
+static struct word *list(const struct table *t, int (*order)(const void *, const void *)) {
+    /* its t->n words */
     struct word *w = need(malloc((t->n + 1) * sizeof *w));
     for (size_t i = 0, n = 0; i < t->cap; i++)
         if (t->w[i].s) w[n++] = t->w[i];
@@ -75,7 +87,9 @@ static struct word *list(const struct table *t, int (*order)(const void *, const
 static size_t wire(char *p, const struct word *w, size_t n) {
     size_t at = 0;
     for (; n; at += 12 + w->len, w++, n--)
-        if (p) memcpy(p + at, &w->n, 8), memcpy(p + at + 8, &w->len, 4), memcpy(p + at + 12, w->s, w->len);
+        if (p)
+            memcpy(p + at, &w->n, 8), memcpy(p + at + 8, &w->len, 4),
+                memcpy(p + at + 12, w->s, w->len);
     return at;
 }
 static void wire_add(struct table *t, const char *p, size_t size) {
@@ -106,13 +120,16 @@ SKATE_TASK(progress_get) { return skate_return(t, 0, &so_far, sizeof so_far); }
 
 static int is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c > 127; }
 /* Counts the words that begin in [i, end) of a file into tables by hash. */
-static uint64_t count_words(struct table *t, size_t n_tables, unsigned char *s, uint64_t size, uint64_t i, uint64_t end) {
+static uint64_t count_words(struct table *t, size_t n_tables, unsigned char *s, uint64_t size,
+                            uint64_t i, uint64_t end) {
     uint64_t n = 0, from;
-    while (i > 0 && i < size && is_letter(s[i - 1]) && is_letter(s[i])) i++; /* one that began before is not ours */
+    /* one that began before is not ours */
+    while (i > 0 && i < size && is_letter(s[i - 1]) && is_letter(s[i])) i++;
     for (;; n++) {
         while (i < end && !is_letter(s[i])) i++;
         if (i >= end) return n;
-        for (from = i; i < size && is_letter(s[i]); i++) s[i] = (unsigned char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
+        for (from = i; i < size && is_letter(s[i]); i++)
+            s[i] = (unsigned char)(s[i] >= 'A' && s[i] <= 'Z' ? s[i] + 32 : s[i]);
         uint32_t h = hash((char *)s + from, i - from);
         add(&t[h % n_tables], (char *)s + from, (uint32_t)(i - from), h, 1);
     }
@@ -125,9 +142,11 @@ SKATE_TASK(map) { /* chunk, handle of the actor -> one table a reducer */
     if (skate_arg_copy(t, 0, &c, sizeof c) || skate_arg_actor(t, 1, &progress)) return SKATE_EINVAL;
     int fd = open(c.path, O_RDONLY | O_CLOEXEC), rc = SKATE_OK;
     void *text =
-        fd < 0 ? MAP_FAILED : mmap(NULL, c.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0); /* our own copy: it is put into lower case */
+        /* our own copy: it is put into lower case */
+        fd < 0 ? MAP_FAILED : mmap(NULL, c.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     if (fd >= 0) close(fd);
-    if (text == MAP_FAILED) return skate_actor_release(progress), skate_fail(t, "cannot read %s", c.path);
+    if (text == MAP_FAILED)
+        return skate_actor_release(progress), skate_fail(t, "cannot read %s", c.path);
     struct table *words = need(calloc(n_out, sizeof *words));
     struct progress done = {c.len, count_words(words, n_out, text, c.size, c.off, c.off + c.len)};
     if (done.words) add(&words[hash("", 0) % n_out], "", 0, hash("", 0), done.words);
@@ -140,7 +159,9 @@ SKATE_TASK(map) { /* chunk, handle of the actor -> one table a reducer */
         }
         free(w), free(words[r].w);
     }
-    if (!rc) rc = skate_actor_call(progress, "progress_add", &SKATE_BYTES(&done, sizeof done), 1, 0, NULL, NULL);
+    if (!rc)
+        rc = skate_actor_call(progress, "progress_add", &SKATE_BYTES(&done, sizeof done), 1, 0,
+                              NULL, NULL);
     skate_actor_release(progress);
     return free(words), munmap(text, c.size), rc;
 }
@@ -159,7 +180,8 @@ SKATE_TASK(reduce) { /* tables -> the most frequent words in them */
 }
 
 static void ok(int rc) {
-    if (rc) fprintf(stderr, "wordcount: %s: %s\n", skate_code_name(rc), skate_error()), exit(1); /* workers and memory go with it */
+    /* workers and memory go with it */
+    if (rc) fprintf(stderr, "wordcount: %s: %s\n", skate_code_name(rc), skate_error()), exit(1);
 }
 
 int main(int argc, char **argv) {
@@ -172,7 +194,8 @@ int main(int argc, char **argv) {
     ok(skate_init(&(struct skate_opts){.cpus = argc > 2 ? atof(argv[2]) : 0}));
     skate_actor progress;
     ok(skate_actor_create("progress_new", NULL, 0, NULL, &progress));
-    skate_ref *parts = need(malloc(cap * n_reduce * sizeof *parts)), *tops = need(malloc(n_reduce * sizeof *tops));
+    skate_ref *parts = need(malloc(cap * n_reduce * sizeof *parts)),
+              *tops = need(malloc(n_reduce * sizeof *tops));
     struct dirent **files;
     int n_files = scandir(argv[1], &files, NULL, alphasort);
     if (n_files < 0) return perror(argv[1]), 1;
@@ -193,7 +216,8 @@ int main(int argc, char **argv) {
         for (size_t m = 0; m < n_map; m++) args[m] = SKATE_REF(parts[m * n_reduce + r]);
         ok(skate_submit("reduce", args, n_map, 1, NULL, &tops[r]));
     }
-    for (size_t i = 0; i < n_map * n_reduce; i++) skate_release(parts[i]); /* the reduce tasks hold them now */
+    /* the reduce tasks hold them now */
+    for (size_t i = 0; i < n_map * n_reduce; i++) skate_release(parts[i]);
     struct table words = {0};
     struct skate_value *v = need(calloc(n_reduce, sizeof *v)), pv;
     for (size_t r = 0; r < n_reduce; r++) {
@@ -202,11 +226,14 @@ int main(int argc, char **argv) {
     }
     struct word *top = list(&words, by_rank);
     skate_ref asked;
-    ok(skate_actor_call(progress, "progress_get", NULL, 0, 1, NULL, &asked)); /* behind the calls of all map tasks: those are done */
+    /* behind the calls of all map tasks: those are done */
+    ok(skate_actor_call(progress, "progress_get", NULL, 0, 1, NULL, &asked));
     ok(skate_get(asked, -1, &pv));
     fprintf(stderr, "%llu bytes read\n",
-            (unsigned long long)((const struct progress *)pv.data)->bytes); /* more when a map task was run again */
-    for (size_t i = 0; i < words.n && i < TOP; i++) printf("%10llu %.*s\n", (unsigned long long)top[i].n, (int)top[i].len, top[i].s);
+            /* more when a map task was run again */
+            (unsigned long long)((const struct progress *)pv.data)->bytes);
+    for (size_t i = 0; i < words.n && i < TOP; i++)
+        printf("%10llu %.*s\n", (unsigned long long)top[i].n, (int)top[i].len, top[i].s);
     skate_value_release(&pv), skate_release(asked), skate_actor_release(progress);
     for (size_t r = 0; r < n_reduce; r++) skate_value_release(&v[r]), skate_release(tops[r]);
     skate_shutdown();

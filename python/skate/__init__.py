@@ -1,4 +1,5 @@
-"""skate: tasks, actors and objects of one machine behind Ray's names, and skate.data. `import skate as ray`."""
+"""skate: tasks, actors and objects of one machine behind Ray's names, and skate.data. `import skate
+as ray`."""
 
 from skate import _lazy, exceptions
 from skate.actor import ActorClass, ActorHandle, get_actor, method

@@ -1,7 +1,10 @@
-"""cloudpickle, as all of skate uses it: functions and classes that no other process could import go by value, and their code keeps the name of its file.
+"""cloudpickle, as all of skate uses it: functions and classes that no other process could import go
+by value, and their code keeps the name of its file.
 
-cloudpickle 3.1.3 writes `<dynamic-code>` in the place of that name, so that equal functions are equal bytes wherever they were defined. Then a traceback has
-no line of the source, and neither have pdb, warnings, `skate stack` and `skate replay`. Versions before keep the name, as this does with each.
+cloudpickle 3.1.3 writes `<dynamic-code>` in the place of that name, so that equal functions are
+equal bytes wherever they were defined. Then a traceback has no line of the source, and neither have
+pdb, warnings, `skate stack` and `skate replay`. Versions before keep the name, as this does with
+each.
 
 What is loaded are plain pickles: who reads them needs cloudpickle only.
 """

@@ -1,5 +1,5 @@
-"""How an exception of user code travels between processes: as bytes, by its class where that works, else by what it consists of. Below skate.exceptions, whose
-RayTaskError carries it."""
+"""How an exception of user code travels between processes: as bytes, by its class where that works,
+else by what it consists of. Below skate.exceptions, whose RayTaskError carries it."""
 
 import _pickle as pickle  # without re and struct
 
@@ -15,7 +15,9 @@ def _pickle_alone(obj):
     for dumps in (pickle.dumps, _by_value):
         try:
             data = dumps(obj, 5)
-            if (dumps is not pickle.dumps or b"__main__" not in data) and type(pickle.loads(data)) is type(obj):
+            if (dumps is not pickle.dumps or b"__main__" not in data) and type(
+                pickle.loads(data)
+            ) is type(obj):
                 return data
         except Exception:
             pass
@@ -26,10 +28,15 @@ ERROR_MAX = 1 << 20  # bytes: SK_ERROR_VALUE_MAX
 
 
 def short(text, n):
-    return text if len(text) <= n else f"{text[: n * 2 // 3]} ... ({len(text) - n} characters left out) ... {text[-n // 3 :]}"
+    return (
+        text
+        if len(text) <= n
+        else f"{text[: n * 2 // 3]} ... ({len(text) - n} characters left out) ... {text[-n // 3 :]}"
+    )
 
 
-_LOST = "__skate_lost__"  # attribute: names of those that an exception has left behind; see RayTaskError
+# attribute: names of those that an exception has left behind; see RayTaskError
+_LOST = "__skate_lost__"
 
 
 def _bare_cause(cls, args, fields, attributes):
@@ -42,23 +49,33 @@ def _bare_cause(cls, args, fields, attributes):
 
 
 def cause_bytes(e, room=ERROR_MAX):
-    """The user's exception as bytes for load_cause(), as much of it as fits: in the way of its class where that works, else (a constructor of two arguments, a lock
-    among its attributes) by what it consists of. None: not even its class can be sent."""
+    """The user's exception as bytes for load_cause(), as much of it as fits: in the way of its
+    class where that works, else (a constructor of two arguments, a lock among its attributes) by
+    what it consists of. None: not even its class can be sent."""
     data = _pickle_alone(e)
     if data is not None and len(data) <= room:
         return data
 
     def part(value, most):
         got = _pickle_alone(value)
-        return value if got is not None and len(got) <= most else short(value if isinstance(value, str) else repr(value), 500)
+        return (
+            value
+            if got is not None and len(got) <= most
+            else short(value if isinstance(value, str) else repr(value), 500)
+        )
 
     most = room // 8
     args = tuple(part(a, most) for a in e.args[:4])
     fields = {n: part(v, most) for n, v in fields_of(e).items()}
-    own = {n: v for n, v in list(vars(e).items())[:100] if len(_pickle_alone(v) or b" " * most) < most}
+    own = {
+        n: v for n, v in list(vars(e).items())[:100] if len(_pickle_alone(v) or b" " * most) < most
+    }
     lost = sorted(vars(e).keys() - own.keys())
     least = {"__notes__": own["__notes__"]} if "__notes__" in own else {}
-    for attributes in (own | {_LOST: lost} if lost else own, least | {_LOST: sorted(vars(e).keys() - least.keys())}):
+    for attributes in (
+        own | {_LOST: lost} if lost else own,
+        least | {_LOST: sorted(vars(e).keys() - least.keys())},
+    ):
         try:
             data = _by_value((_bare_cause, type(e), args, fields, attributes), 5)
         except Exception:
@@ -75,12 +92,20 @@ def load_cause(data):
 
 
 def bare(cls, like=None):
-    """An instance without any __init__ or __new__ of the user's; a group with the members of `like`."""
+    """An instance without any __init__ or __new__ of the user's; a group with the members of
+    `like`."""
     for c in cls.__mro__:
         if c.__module__ == "builtins":
             try:
                 if issubclass(c, BaseExceptionGroup):
-                    return c.__new__(cls, *((like.message, like.exceptions) if like is not None else ("", [Exception()])))
+                    return c.__new__(
+                        cls,
+                        *(
+                            (like.message, like.exceptions)
+                            if like is not None
+                            else ("", [Exception()])
+                        ),
+                    )
                 return c.__new__(cls)
             except TypeError:  # not the one that lays out the instance
                 continue
@@ -88,7 +113,8 @@ def bare(cls, like=None):
 
 
 def fields_of(e):
-    """What the builtin classes of an exception keep outside of its __dict__: errno, filename, name, ..."""
+    """What the builtin classes of an exception keep outside of its __dict__: errno, filename, name,
+    ..."""
     found = {}
     for c in type(e).__mro__:
         if c.__module__ != "builtins" or c in (BaseException, Exception, object):

@@ -1,8 +1,11 @@
 """pdb in a worker: breakpoint(), pdb.set_trace(), pdb.post_mortem().
 
-One process at a time has the terminal, from its first prompt until it goes on (c, q), or its task ends; others wait for it. Meanwhile that process's descriptor 1 and
-sys.stdout are the terminal, so lines can be edited as ever, and the driver draws no line of progress (_terminal.py) and shows no prints there (_prints.py). SIGINT stays the worker's: pdb's handler would
-open a prompt inside of skate when a task is cancelled. pdb is changed when user code imports it: a worker that needs no debugger does not load it.
+One process at a time has the terminal, from its first prompt until it goes on (c, q), or its task
+ends; others wait for it. Meanwhile that process's descriptor 1 and sys.stdout are the terminal, so
+lines can be edited as ever, and the driver draws no line of progress (_terminal.py) and shows no
+prints there (_prints.py). SIGINT stays the worker's: pdb's handler would open a prompt inside of
+skate when a task is cancelled. pdb is changed when user code imports it: a worker that needs no
+debugger does not load it.
 """
 
 import _thread
@@ -22,7 +25,10 @@ class _Taken:
         self.thread = _thread.get_ident()
         holder = _skate.terminal(True, False)
         if holder:
-            print(f"skate: {self.task()} waited at a breakpoint until process {holder} let the terminal go", file=sys.stderr)
+            print(
+                f"skate: {self.task()} waited at a breakpoint until process {holder} let the terminal go",
+                file=sys.stderr,
+            )
             _skate.terminal(True, True)
         self.old, self.new, self.fd = sys.stdout, None, -1
         plain = _skate.plain(1)
@@ -30,7 +36,9 @@ class _Taken:
             self.fd = os.dup(1)
             self.old.flush()
             os.dup2(plain, 1)
-            self.new = sys.stdout = open(1, "w", closefd=False, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115  it lasts until end()
+            self.new = sys.stdout = open(
+                1, "w", closefd=False, encoding="utf-8", errors="backslashreplace"
+            )  # noqa: SIM115  it lasts until end()
             if self.new.isatty():
                 self.new.write("\r\x1b[K")  # where the line of progress was
             self.new.write(
@@ -86,7 +94,9 @@ def change(pdb):
     """Makes pdb, the module, do all this."""
 
     class Pdb(pdb.Pdb):
-        def __init__(self, completekey="tab", stdin=None, stdout=None, skip=None, nosigint=False, *args, **kw):
+        def __init__(
+            self, completekey="tab", stdin=None, stdout=None, skip=None, nosigint=False, *args, **kw
+        ):
             super().__init__(completekey, stdin, stdout, skip, True, *args, **kw)
             self._ours = stdin is None and stdout is None
 

@@ -1,22 +1,26 @@
-"""What skate imports of others, each at its first use: `from skate._deps import np, pa`. Modules of skate import each other at their head; the few that
-are here too, because start-up would wait for them, are at the end with the milliseconds that they take."""
+"""What skate imports of others, each at its first use: `from skate._deps import np, pa`. Modules of
+skate import each other at their head; the few that are here too, because start-up would wait for
+them, are at the end with the milliseconds that they take."""
 
 import importlib
 import sys
 
-_Module = type(sys)  # an exact module: the interpreter looks its attributes up as fast as those of the real one
+# an exact module: the interpreter looks its attributes up as fast as those of the real one
+_Module = type(sys)
 
 
 def stand_in(name):
-    """Stands for a module and imports it at the first look into it. What was found is kept, so that a later look is one into the module's own dictionary; not so
-    a variable of a module of ours, which may change."""
+    """Stands for a module and imports it at the first look into it. What was found is kept, so that
+    a later look is one into the module's own dictionary; not so a variable of a module of ours,
+    which may change."""
     made, ours = _Module(name), name.startswith("skate.")
 
     def __getattr__(attribute):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError:
-            if attribute.startswith("__"):  # inspect and doctest ask what it is; it need not be there for that
+            # inspect and doctest ask what it is; it need not be there for that
+            if attribute.startswith("__"):
                 raise AttributeError(attribute) from None
             raise
         value = getattr(module, attribute)
@@ -29,7 +33,8 @@ def stand_in(name):
 
 
 def load(*modules):
-    """Imports these stand-ins now: where there is time for it, or where what the import does is wanted (our types are registered with Arrow)."""
+    """Imports these stand-ins now: where there is time for it, or where what the import does is
+    wanted (our types are registered with Arrow)."""
     for m in modules:
         importlib.import_module(m.__name__)
 
@@ -111,7 +116,8 @@ else:
     # ---- Packages of others.
     np = stand_in("numpy")
     pa = stand_in("pyarrow")
-    pa_kernels = stand_in("pyarrow._compute")  # the kernels without pyarrow.compute, which takes ten times as long
+    # the kernels without pyarrow.compute, which takes ten times as long
+    pa_kernels = stand_in("pyarrow._compute")
     pa_types = stand_in("pyarrow.types")
     pacsv = stand_in("pyarrow.csv")
     pads = stand_in("pyarrow.dataset")
@@ -145,7 +151,8 @@ else:
     rich_table = stand_in("rich.table")
     rich_text = stand_in("rich.text")
 
-    # ---- Modules of the standard library that take more than a millisecond, where a process that runs no Datasets may do without them.
+    # ---- Modules of the standard library that take more than a millisecond, where a process that
+    # runs no Datasets may do without them.
     asyncio = stand_in("asyncio")
     dataclasses = stand_in("dataclasses")
     difflib = stand_in("difflib")
@@ -171,7 +178,8 @@ else:
     traceback = stand_in("traceback")
     urllib_parse = stand_in("urllib.parse")
 
-    # ---- Modules of skate, with the milliseconds that the import would take of `import skate`, or of a Dataset's first rows: no more than ten (tests/shape.py).
+    # ---- Modules of skate, with the milliseconds that the import would take of `import skate`, or
+    # of a Dataset's first rows: no more than ten (tests/shape.py).
     as_ray = stand_in("skate._private.as_ray")  # 23, with importlib.metadata
     by_value = stand_in("skate._by_value")  # 16, with cloudpickle
     class_node = stand_in("skate.dag.class_node")  # 36, with asyncio and skate.dag
@@ -180,5 +188,6 @@ else:
     extensions = stand_in("skate.data.extensions")  # 290, with pandas
     function_node = stand_in("skate.dag.function_node")  # 33, with asyncio and skate.dag
     logging_config = stand_in("skate.logging_config")  # 12, with logging, json and dataclasses
-    ray_backend = stand_in("skate.util.joblib.ray_backend")  # 160, with joblib, which may be missing
+    # 160, with joblib, which may be missing
+    ray_backend = stand_in("skate.util.joblib.ray_backend")
     write_job = stand_in("skate.data.write.job")  # 3: 9 modules, for writes only

@@ -1,7 +1,9 @@
-"""The child of a fork (os.fork, multiprocessing, preexec_fn of subprocess) has one thread, the one that forked. What other threads held at that moment nobody in it lets go:
+"""The child of a fork (os.fork, multiprocessing, preexec_fn of subprocess) has one thread, the one
+that forked. What other threads held at that moment nobody in it lets go:
 
 - *Locks of skate* that a child may need are made by lock(), and are free in it.
-- *Imports under way.* Much is imported at its first use (skate/_lazy.py, C, libraries), so another thread may be in the middle of it. In the child such
+- *Imports under way.* Much is imported at its first use (skate/_lazy.py, C, libraries), so another
+  thread may be in the middle of it. In the child such
   a module is as one whose import failed: its next import begins anew. What had come in whole stays.
 
 Not here: the engine, which is the parent's (src/py/module.c: in_child).
@@ -18,7 +20,8 @@ _under_way = _frozen_importlib._module_locks  # of imports  # pyright: ignore[re
 
 
 def lock(make=allocate_lock):
-    """A lock (make=RLock: one that its thread may take again) that is free in the child of a fork."""
+    """A lock (make=RLock: one that its thread may take again) that is free in the child of a
+    fork."""
     made = make()
     _locks.add(made)
     return made

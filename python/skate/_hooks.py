@@ -1,5 +1,5 @@
-"""What C calls in Python (src/py: hooks), and install(), which tells C of it: in the fork server, in a worker, around calls. The other hooks are in serialize.py,
-_user_errors.py and ref.py."""
+"""What C calls in Python (src/py: hooks), and install(), which tells C of it: in the fork server,
+in a worker, around calls. The other hooks are in serialize.py, _user_errors.py and ref.py."""
 
 import _pickle as pickle  # without re and struct
 import _signal
@@ -9,14 +9,26 @@ import gc
 import os
 import sys
 
-from skate import _debugger, _job, _prints, _skate, _user_errors, options, ref, runtime_env, serialize
+from skate import (
+    _debugger,
+    _job,
+    _prints,
+    _skate,
+    _user_errors,
+    options,
+    ref,
+    runtime_env,
+    serialize,
+)
 from skate._deps import as_ray, asyncio, by_value, inspect, logging_config
 from skate._user_errors import only_text
 
 
 def preload_note(modules=(), path=None, cwd=None, hook=None, job=None, labels=None):
-    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook (a function or a name) first and know this (pickled) of
-    their job. labels: whether their prints have labels. None: what an earlier note said holds. Where `import ray` means skate here, it does there."""
+    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook
+    (a function or a name) first and know this (pickled) of
+    their job. labels: whether their prints have labels. None: what an earlier note said holds.
+    Where `import ray` means skate here, it does there."""
     if hook is not None:
         hook = by_value.dumps(hook, protocol=5)
     as_ray = sys.modules.get("skate._private.as_ray")
@@ -54,7 +66,9 @@ def note(data):
         try:
             __import__(
                 "cloudpickle"
-            )  # and what it needs of the standard library, before a folder of the program can have modules of these names
+                # and what it needs of the standard library, before a folder of the program can have
+                # modules of these names
+            )
         except ImportError:
             pass  # only the program's sys.path has it
         sys.path[:] = d["path"]
@@ -64,20 +78,25 @@ def note(data):
     for name in d["modules"]:
         try:
             __import__(name)
-            for more in getattr(sys.modules[name], "WORKERS_IMPORT", ()):  # what it imports itself only when it works
+            # what it imports itself only when it works
+            for more in getattr(sys.modules[name], "WORKERS_IMPORT", ()):
                 __import__(more)
         except Exception as e:  # the task that needs it will raise properly
             print(f"skate: cannot preload {name}: {only_text(e)}", file=sys.stderr)
-    gc.freeze()  # collections in the workers would write to each object, and so copy every page that they share with us
+    # collections in the workers would write to each object, and so copy every page that they share
+    # with us
+    gc.freeze()
     gc.enable()
 
 
 def after_fork():
     """In a fresh worker."""
     if os.environ.get("SKATE_GPUS") or os.environ.get("SKATE_DEVICES"):  # the job has some
-        _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]  # the driver's
+        # the driver's
+        _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]
         set_gpus(())
-    for name in ("SKATE_FORK_FD", "SKATE_CTL"):  # the C side has unset them; os.environ was read before
+    # the C side has unset them; os.environ was read before
+    for name in ("SKATE_FORK_FD", "SKATE_CTL"):
         os.environ.pop(name, None)
     _prints.begin()
     _debugger.begin()
@@ -87,7 +106,8 @@ def after_fork():
     random = sys.modules.get("random")
     if random is not None:
         random.seed()
-    _signal.signal(_signal.SIGINT, _skate.on_interrupt)  # a cancelled task; Ctrl-C is for the driver
+    # a cancelled task; Ctrl-C is for the driver
+    _signal.signal(_signal.SIGINT, _skate.on_interrupt)
     fd = _skate.crash_fd()
     if fd >= 0:  # what killed it is said in the driver's message
         faulthandler.enable(fd, all_threads=False)
@@ -100,8 +120,8 @@ def after_fork():
 
 
 def idle():
-    """A worker has had nothing to do for a second: cycles may hold handles and objects. What Python and malloc keep is the C side's; Arrow has an allocator
-    of its own."""
+    """A worker has had nothing to do for a second: cycles may hold handles and objects. What Python
+    and malloc keep is the C side's; Arrow has an allocator of its own."""
     gc.collect()
     stage = sys.modules.get("skate.data.worker.stage")
     if stage is not None:
@@ -123,7 +143,8 @@ _loop = None
 
 
 def serve_async(fd, group):
-    """The event loop of a concurrency group of an async actor (0: of all calls that name none): until the process is to leave."""
+    """The event loop of a concurrency group of an async actor (0: of all calls that name none):
+    until the process is to leave."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 
@@ -138,10 +159,12 @@ def serve_async(fd, group):
 async def _run_call(call, coro):
     try:
         result, error = await coro, None
-    except BaseException as e:  # SystemExit, too: it would end the loop, and all other calls with it
+    # SystemExit, too: it would end the loop, and all other calls with it
+    except BaseException as e:
         result, error = None, e
     _skate.async_done(call, result, error)
-    error = None  # its traceback holds this frame: what the call had in hand would wait for the garbage collector
+    # its traceback holds this frame: what the call had in hand would wait for the garbage collector
+    error = None
 
 
 async def _run_stream(call, values, window):
@@ -149,7 +172,9 @@ async def _run_stream(call, values, window):
     try:
         async for value in values:
             if window:  # may wait for the consumer: not on the loop
-                go_on = await asyncio.get_running_loop().run_in_executor(None, _skate.async_yield, call, value)
+                go_on = await asyncio.get_running_loop().run_in_executor(
+                    None, _skate.async_yield, call, value
+                )
             else:
                 go_on = _skate.async_yield(call, value)
             if not go_on:
@@ -172,10 +197,13 @@ def apply_env(data):
 
 
 def set_gpus(numbers):
-    """In a worker, when what runs there has other GPUs (from 16 on: other devices) than what ran before: only these are seen by libraries that look now."""
+    """In a worker, when what runs there has other GPUs (from 16 on: other devices) than what ran
+    before: only these are seen by libraries that look now."""
     if os.environ.get("SKATE_GPUS"):
         gpus = [i for i in numbers if i < 16]
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(_gpu_names[i] if i < len(_gpu_names) else str(i) for i in gpus)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(
+            _gpu_names[i] if i < len(_gpu_names) else str(i) for i in gpus
+        )
     kind = os.environ.get("SKATE_DEVICES")
     if kind:
         os.environ[options.DEVICES[kind]] = ",".join(str(i - 16) for i in numbers if i >= 16)
@@ -185,7 +213,8 @@ _gpu_names = []  # of the driver, in a worker
 
 
 def leave_by_exit(e):
-    """sys.exit() of user code in a worker: the process ends with that code, its exit handlers run."""
+    """sys.exit() of user code in a worker: the process ends with that code, its exit handlers
+    run."""
     code = e.code
     if code is None:
         code = 0
@@ -199,7 +228,8 @@ def leave_by_exit(e):
 
 
 def end_stray(task, worker, error):
-    """In a process that a task forked: what the task called came back, or raised `error`. The process ends, as it would at the end of a program."""
+    """In a process that a task forked: what the task called came back, or raised `error`. The
+    process ends, as it would at the end of a program."""
     if isinstance(error, SystemExit):
         leave_by_exit(error)
     what = "came back from it"
@@ -229,17 +259,21 @@ def leave(actors):
 
 
 def check_call(func, skip, args, kwargs):
-    """Called when a call does not fit its function: raises a TypeError that names the function and says what it takes."""
+    """Called when a call does not fit its function: raises a TypeError that names the function and
+    says what it takes."""
     sig = inspect.signature(func, follow_wrapped=False)
     try:
         sig.bind(*([None] * skip), *args, **kwargs)
     except TypeError as e:
         takes = list(sig.parameters.values())[skip:]
-        given = f"{len(args)} positional argument{'s' if len(args) != 1 else ''}" + "".join(f", {k}=" for k in kwargs)
+        given = f"{len(args)} positional argument{'s' if len(args) != 1 else ''}" + "".join(
+            f", {k}=" for k in kwargs
+        )
         name = getattr(func, "__qualname__", None) or repr(func)
         shown = str(sig.replace(parameters=takes, return_annotation=sig.empty))
         shown = shown if len(shown) <= 400 else shown[:400] + " ..."
-        raise TypeError(f"{name}(): {e}; it takes {shown}, and was given {given}") from None  # without the frames of inspect
+        # without the frames of inspect
+        raise TypeError(f"{name}(): {e}; it takes {shown}, and was given {given}") from None
 
 
 def install():

@@ -1,4 +1,5 @@
-"""What runs in the process of an actor: its maker, by which code in the actor, and a message about it, can tell what it is. Below skate.actor, whose Maker comes here."""
+"""What runs in the process of an actor: its maker, by which code in the actor, and a message about
+it, can tell what it is. Below skate.actor, whose Maker comes here."""
 
 from skate import _skate, ids
 
@@ -6,10 +7,14 @@ here = {}  # actor's number -> its maker: of those in this process (one, but for
 
 
 def described(function, number, name):
-    """(name, ", actor_id=..., repr=...") of what runs in actor `number`: `function` is its Maker (the constructor), or (class, method)."""
+    """(name, ", actor_id=..., repr=...") of what runs in actor `number`: `function` is its Maker
+    (the constructor), or (class, method)."""
     maker = here.get(number)
     if not isinstance(function, tuple):
-        name, what = f"{getattr(function, '__name__', name)}.__init__", repr(getattr(function, "cls", function))
+        name, what = (
+            f"{getattr(function, '__name__', name)}.__init__",
+            repr(getattr(function, "cls", function)),
+        )
     else:
         instance = maker.instance() if maker is not None and maker.instance is not None else None
         try:

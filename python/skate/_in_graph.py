@@ -1,4 +1,5 @@
-"""What runs in the process of an actor of a compiled graph. Its own module, below skate.dag: a process that is to go on with a graph does not wait for the rest of it."""
+"""What runs in the process of an actor of a compiled graph. Its own module, below skate.dag: a
+process that is to go on with a graph does not wait for the rest of it."""
 
 import _pickle as pickle  # without re and struct
 import threading
@@ -37,7 +38,9 @@ def begin(instance, plan, restarts, retries):
     """
     keeps = bool(restarts) and hasattr(instance, "__skate_checkpoint__")
     if keeps and not hasattr(instance, "__skate_restore__"):
-        raise TypeError(f"{type(instance).__name__} has __skate_checkpoint__(self), and no __skate_restore__(self, state)")
+        raise TypeError(
+            f"{type(instance).__name__} has __skate_checkpoint__(self), and no __skate_restore__(self, state)"
+        )
     if keeps and any(
         graph != plan[0] and t.is_alive() for graph, t in _kept.items()
     ):  # it may be asked twice: by a call that was tried again, and for its death
@@ -46,7 +49,9 @@ def begin(instance, plan, restarts, retries):
         )
     again = (retries or (-1 if keeps else 0)) if restarts else 0
     hooks = (_saves, _restores) if keeps else (None, None)
-    thread = threading.Thread(target=_skate.graph_run, args=(instance, plan, *hooks), daemon=True, name="skate-graph")
+    thread = threading.Thread(
+        target=_skate.graph_run, args=(instance, plan, *hooks), daemon=True, name="skate-graph"
+    )
     if _skate.graph_begin(plan, again, _saves(instance) if keeps else None):
         thread.start()
         if keeps:

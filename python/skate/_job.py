@@ -1,7 +1,9 @@
-"""What every process of the job knows of it: its namespace, its session, its labels. The driver says it when its engine opens; a worker reads it
-from the first note to its fork server (not from its environment, one value of which is at most 128 KiB).
+"""What every process of the job knows of it: its namespace, its session, its labels. The driver
+says it when its engine opens; a worker reads it from the first note to its fork server (not from
+its environment, one value of which is at most 128 KiB).
 
-Below all that asks for it (actors, contexts, placement groups). What opens the engine is above them, in api.py, which leaves its function here."""
+Below all that asks for it (actors, contexts, placement groups). What opens the engine is above
+them, in api.py, which leaves its function here."""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-SERVED = "_skate:"  # a namespace that begins so goes on with the name of a module: the driver calls its serve() once a worker has made an actor there
+# a namespace that begins so goes on with the name of a module: the driver calls its serve() once a
+# worker has made an actor there
+SERVED = "_skate:"
 
 _facts: dict[str, Any] | None = None
 handed = b""  # in a worker: what the driver said, pickled
@@ -45,7 +49,8 @@ def ensure() -> None:
 
 
 def facts() -> dict[str, Any]:
-    """Namespace, lifetime (default of actors), session, labels, names of custom resources, runtime_env ...; {} without an engine."""
+    """Namespace, lifetime (default of actors), session, labels, names of custom resources,
+    runtime_env ...; {} without an engine."""
     global _facts
     if _facts is None and _skate.in_worker():
         _facts = pickle.loads(handed)
@@ -59,7 +64,8 @@ def hand(job: bytes) -> None:
 
 
 def secret() -> bytes:
-    """32 random bytes that the processes of this job know, and nobody else: by them it knows its own bytes (data/values/marks.py, signed()). Never in a file."""
+    """32 random bytes that the processes of this job know, and nobody else: by them it knows its
+    own bytes (data/values/marks.py, signed()). Never in a file."""
     global _given
     if not handed:
         return _own

@@ -10,7 +10,8 @@ from skate._private.absent import why
 def attribute(package, name, where=None, modules=None):
     """package.name, for the package's __getattr__.
 
-    where: {name: module below the package that has it}; modules: names that may be modules below the package (None: any name). Raises AttributeError.
+    where: {name: module below the package that has it}; modules: names that may be modules below
+    the package (None: any name). Raises AttributeError.
     """
     if where and name in where:
         value = getattr(importlib.import_module(f"{package}.{where[name]}"), name)
@@ -26,5 +27,7 @@ def attribute(package, name, where=None, modules=None):
     reason = why(f"{package}.{name}")
     hint = f" ({reason})" if reason else ""
     if not hint and not name.startswith("_"):
-        hint = _near.guess(name, [n for n in dir(sys.modules[package]) if not n.startswith("_")], 0.75)
+        hint = _near.guess(
+            name, [n for n in dir(sys.modules[package]) if not n.startswith("_")], 0.75
+        )
     raise AttributeError(f"module '{package}' has no attribute '{name}'{hint}")

@@ -1,4 +1,5 @@
-"""The known name that somebody meant who wrote another one. Kept apart from its users so that difflib is only imported when a name is wrong."""
+"""The known name that somebody meant who wrote another one. Kept apart from its users so that
+difflib is only imported when a name is wrong."""
 
 from skate._deps import difflib
 
@@ -8,25 +9,35 @@ def _words(name):
 
 
 def likeness(name, known):
-    """How much two names look alike, from 0.0 to 1.0: letter by letter, or with their words in another order, one inside of the other, or one as the start of the other."""
+    """How much two names look alike, from 0.0 to 1.0: letter by letter, or with their words in
+    another order, one inside of the other, or one as the start of the other."""
     a, b = str(name).lower(), known.lower()
-    best = max(difflib.SequenceMatcher(None, a, b).ratio(), difflib.SequenceMatcher(None, _words(a), _words(b)).ratio())
-    if len(a) >= 4 and (b.startswith(a) or set(a.strip("_").split("_")) <= set(b.strip("_").split("_"))):
+    best = max(
+        difflib.SequenceMatcher(None, a, b).ratio(),
+        difflib.SequenceMatcher(None, _words(a), _words(b)).ratio(),
+    )
+    if len(a) >= 4 and (
+        b.startswith(a) or set(a.strip("_").split("_")) <= set(b.strip("_").split("_"))
+    ):
         best = max(best, 0.75)
     return best
 
 
 def nearest_few(name, known, most=3, least=0.6):
-    """Up to `most` names of `known` (an iterable of str) that look most like `name`, the best first; [] where none has a likeness of `least`."""
+    """Up to `most` names of `known` (an iterable of str) that look most like `name`, the best
+    first; [] where none has a likeness of `least`."""
     low = str(name).lower()
     scored = [
         (likeness(name, k), sum(map(str.__eq__, k.lower(), low)), k) for k in known
     ]  # of equally alike ones those with the letters in their places
-    return [k for score, _, k in sorted(scored, key=lambda v: (-v[0], -v[1]))[:most] if score >= least]
+    return [
+        k for score, _, k in sorted(scored, key=lambda v: (-v[0], -v[1]))[:most] if score >= least
+    ]
 
 
 def nearest(name, known, least=0.6):
-    """The name of `known` (an iterable of str) that looks most like `name`; None: none has a likeness of `least`."""
+    """The name of `known` (an iterable of str) that looks most like `name`; None: none has a
+    likeness of `least`."""
     return next(iter(nearest_few(name, known, 1, least)), None)
 
 
@@ -37,7 +48,8 @@ def guess(name, known, least=0.6):
 
 
 def meant(name, known, least=0.6):
-    """The end of a message about a wrong name: "; did you mean 'x'?" or, where nothing is near, "; known are a, b, c"."""
+    """The end of a message about a wrong name: "; did you mean 'x'?" or, where nothing is near, ";
+    known are a, b, c"."""
     known = list(known)
     near = nearest(name, known, least)
     return f"; did you mean {near!r}?" if near else f"; known are {', '.join(sorted(known))}"

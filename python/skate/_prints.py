@@ -1,9 +1,13 @@
-"""What tasks print, shown by the driver: whole lines, with "(name pid=N)" in front, through its sys.stdout and sys.stderr as they are at that moment (capsys, redirect_stdout, the
-cell of a notebook).
+"""What tasks print, shown by the driver: whole lines, with "(name pid=N)" in front, through its
+sys.stdout and sys.stderr as they are at that moment (capsys, redirect_stdout, the cell of a
+notebook).
 
-A thread of the driver takes the lines from the pipes of the workers (engine/local/wire/prints.c); so does a call that waits for tasks (get, wait, the next block of a Dataset) before it
-returns: what a task printed by Python is there when its value is. What C code and child programs wrote comes a moment later. A worker whose pipe is full (64 KiB) waits in its print until the
-driver has read, as a program in front of a pipe does; nothing is shown on a terminal while a debugger has it. What a stream of the driver refuses (closed, or a pipe that nobody reads) is dropped.
+A thread of the driver takes the lines from the pipes of the workers (engine/local/wire/prints.c);
+so does a call that waits for tasks (get, wait, the next block of a Dataset) before it
+returns: what a task printed by Python is there when its value is. What C code and child programs
+wrote comes a moment later. A worker whose pipe is full (64 KiB) waits in its print until the driver
+has read, as a program in front of a pipe does; nothing is shown on a terminal while a debugger has
+it. What a stream of the driver refuses (closed, or a pipe that nobody reads) is dropped.
 """
 
 import _thread
@@ -14,8 +18,10 @@ import sys
 
 from skate import _skate
 
-PAUSE_MS = 10  # in which lines gather: the thread takes little of the driver's time, whatever is printed
-WAIT_S = 1.0  # for another thread that is showing lines, and may be stopped in a write of the program's own
+# in which lines gather: the thread takes little of the driver's time, whatever is printed
+PAUSE_MS = 10
+# for another thread that is showing lines, and may be stopped in a write of the program's own
+WAIT_S = 1.0
 
 _lock = _thread.RLock()
 _labels = True
@@ -49,7 +55,8 @@ def stop():
     """The engine is closed: what is left is shown."""
     global _over
     if _over is not None:
-        heard = _skate.prints_end()  # not when the program has closed what that thread sleeps on: it sleeps on
+        # not when the program has closed what that thread sleeps on: it sleeps on
+        heard = _skate.prints_end()
         if heard:
             _over.acquire(timeout=WAIT_S)
         _over = None
@@ -67,11 +74,15 @@ def show(last=False):
     if not _lock.acquire(timeout=WAIT_S):
         return
     try:
-        if not _showing and (last or not _debugged()):  # it is showing: a write of the program's own waits for a task
+        # it is showing: a write of the program's own waits for a task
+        if not _showing and (last or not _debugged()):
             _showing = True
             try:
                 for to, lines in _skate.prints_take(last, _labels):
-                    _write(sys.stdout if to == 1 else sys.stderr, lines.decode("utf-8", "backslashreplace"))
+                    _write(
+                        sys.stdout if to == 1 else sys.stderr,
+                        lines.decode("utf-8", "backslashreplace"),
+                    )
             finally:
                 _showing = False
     finally:
@@ -111,7 +122,8 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class _Out(io.FileIO):
-    """Descriptor 1 or 2, below sys.stdout or sys.stderr: lines go out one by one, with their label."""
+    """Descriptor 1 or 2, below sys.stdout or sys.stderr: lines go out one by one, with their
+    label."""
 
     def __init__(self, fd):
         super().__init__(fd, "wb", closefd=False)
@@ -120,7 +132,8 @@ class _Out(io.FileIO):
         self.flush = functools.partial(_skate.say_now, fd)
 
 
-labelled = True  # the fork server hears it from the driver (_hooks.note), and its workers have it from there
+# the fork server hears it from the driver (_hooks.note), and its workers have it from there
+labelled = True
 
 
 def begin():
@@ -130,7 +143,8 @@ def begin():
         old = getattr(sys, name)
         if old is None:
             continue
-        old.reconfigure(line_buffering=True)  # a worker may be killed at any time: what it printed is not to be lost in a buffer
+        # a worker may be killed at any time: what it printed is not to be lost in a buffer
+        old.reconfigure(line_buffering=True)
         new = io.TextIOWrapper(_Out(fd), encoding="utf-8", errors=old.errors, write_through=True)
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)

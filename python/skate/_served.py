@@ -1,7 +1,9 @@
 """Small named actors that the driver works for: the way by which workers ask it for something.
 
-A worker makes such an actor, the *desk*, in a namespace that names a module (_job.SERVED), and calls it. The engine tells the driver that it is there, and the driver calls serve() of that
-module, which calls work(): a thread takes what workers have left at the desk. A program that asks for nothing has no desk and no thread.
+A worker makes such an actor, the *desk*, in a namespace that names a module (_job.SERVED), and
+calls it. The engine tells the driver that it is there, and the driver calls serve() of that module,
+which calls work(): a thread takes what workers have left at the desk. A program that asks for
+nothing has no desk and no thread.
 """
 
 import threading
@@ -10,13 +12,22 @@ import skate
 
 
 def desk(cls, name, space):
-    """The actor, in a worker: the first one that asks makes it. cls: its class, with a coroutine work() that gives a list of what came since, when there is something."""
-    how = {"name": name, "namespace": space, "get_if_exists": True, "lifetime": "detached", "num_cpus": 0, "scheduling_strategy": "DEFAULT"}
+    """The actor, in a worker: the first one that asks makes it. cls: its class, with a coroutine
+    work() that gives a list of what came since, when there is something."""
+    how = {
+        "name": name,
+        "namespace": space,
+        "get_if_exists": True,
+        "lifetime": "detached",
+        "num_cpus": 0,
+        "scheduling_strategy": "DEFAULT",
+    }
     return skate.remote(cls).options(**how).remote()
 
 
 def work(name, space, do, thread):
-    """In the driver: calls do(desk, item) for each item that the desk's work() gives, on a thread of this name, until the engine ends."""
+    """In the driver: calls do(desk, item) for each item that the desk's work() gives, on a thread
+    of this name, until the engine ends."""
     try:
         at = skate.get_actor(name, namespace=space)
     except ValueError:

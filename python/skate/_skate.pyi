@@ -34,7 +34,9 @@ class ObjectRef(Generic[T_co]):
     def hex(self) -> str: ...  # 56 hex digits as in Ray, our 64-bit id at the end
     def binary(self) -> bytes: ...  # 28 bytes
     def is_nil(self) -> bool: ...
-    def _number(self) -> int: ...  # of the object in its engine; 0 of a reference that was made from bytes
+    def _number(
+        self,
+    ) -> int: ...  # of the object in its engine; 0 of a reference that was made from bytes
     def _task_number(self) -> int: ...  # of the task that makes it; 0 when not known here
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def future(self) -> Future[T_co]: ...
@@ -74,11 +76,15 @@ def init(conf: dict[str, Any]) -> None:
     environment of the workers, or None: inherit), preload (bytes: first note to the fork server), seed, lineage_bytes, memory_limit,
     memory_usage_threshold, memory_monitor_refresh_ms, task_oom_retries. Raises RuntimeError when one is open."""
 
-def shutdown() -> None: ...  # idempotent; frees everything; later calls on old refs raise RaySystemError
+def shutdown() -> (
+    None
+): ...  # idempotent; frees everything; later calls on old refs raise RaySystemError
 def is_initialized() -> bool: ...
 def in_worker() -> bool: ...
 def engine() -> str | None: ...  # "local", "inline", "guest"; None: none is open
-def guest_worker() -> None: ...  # this process runs tasks of a guest engine (skate.engine) from now on
+def guest_worker() -> (
+    None
+): ...  # this process runs tasks of a guest engine (skate.engine) from now on
 
 class GuestTask:
     """Runs a task of a guest engine as its values are asked for: an iterator over lists of (kind, buffer)."""
@@ -100,14 +106,20 @@ class GuestTask:
     def __iter__(self) -> GuestTask: ...
     def __next__(self) -> list[tuple[int, Any]]: ...
 
-def resources(custom_names: list[str]) -> tuple[dict[str, float], dict[str, float]]: ...  # (total, available); names in the order of init
+def resources(
+    custom_names: list[str],
+) -> tuple[
+    dict[str, float], dict[str, float]
+]: ...  # (total, available); names in the order of init
 def nodes(
     custom_names: list[str],
-) -> list[tuple[int, str, bool, dict[str, float], int]]: ...  # number, name, alive, what it has, bytes for objects
+) -> list[
+    tuple[int, str, bool, dict[str, float], int]
+]: ...  # number, name, alive, what it has, bytes for objects
 def status() -> dict[str, int | str]: ...
-def references() -> dict[
-    int, tuple[int, int]
-]: ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
+def references() -> (
+    dict[int, tuple[int, int]]
+): ...  # of all objects: ObjectRefs of this process, other holders; NotImplementedError outside of the driver
 def unpin(ref: ObjectRef) -> None: ...  # what pickling it by hand keeps
 def workers() -> list[tuple[int, int, str, int]]: ...  # pid, number, state, tasks done
 
@@ -117,13 +129,21 @@ def state_error(kind: int, value: bytes) -> BaseException: ...  # of a row's err
 def monotonic_ns() -> int: ...  # the clock of the times in rows
 def stack_install(driver: bool) -> None: ...  # this process tells its stacks when a signal asks it
 def stack_signal() -> int: ...
-def stack_ask(pidfd: int, fd: int) -> None: ...  # asks another process to write them to a pipe of ours; OSError
-def stack_become(uid: int, gid: int) -> None: ...  # this process of root is that user's from now on; OSError
-def stack_look(path: str) -> tuple[int, str, list[tuple[int, int, int, str]]]: ...  # a control segment: driver, what it waits for, workers
+def stack_ask(
+    pidfd: int, fd: int
+) -> None: ...  # asks another process to write them to a pipe of ours; OSError
+def stack_become(
+    uid: int, gid: int
+) -> None: ...  # this process of root is that user's from now on; OSError
+def stack_look(
+    path: str,
+) -> tuple[
+    int, str, list[tuple[int, int, int, str]]
+]: ...  # a control segment: driver, what it waits for, workers
 def preload(note: bytes) -> None: ...
-def machine() -> dict[
-    str, Any
-]: ...  # memory_bytes (least of all limits), limit_bytes, used_bytes, where; cpus (quota of the cgroup, 0.0: none)
+def machine() -> (
+    dict[str, Any]
+): ...  # memory_bytes (least of all limits), limit_bytes, used_bytes, where; cpus (quota of the cgroup, 0.0: none)
 def memory() -> dict[str, Any]: ...  # bytes: see skate.memory.usage
 def mem_bytes() -> int: ...  # C heap in use by skate in this process
 
@@ -159,7 +179,9 @@ def get(refs: ObjectRef[T], timeout: float | None = None) -> T: ...
 def get(refs: Sequence[ObjectRef[T]], timeout: float | None = None) -> list[T]: ...
 @overload
 def get(refs: Any, timeout: float | None = None) -> Any: ...
-def get_each(refs: Sequence[ObjectRef[Any]]) -> list[tuple[bool, Any]]: ...  # (True, value) or (False, exception)
+def get_each(
+    refs: Sequence[ObjectRef[Any]],
+) -> list[tuple[bool, Any]]: ...  # (True, value) or (False, exception)
 def wait(refs: list[T], num_returns: int, timeout: float | None) -> tuple[list[T], list[T]]: ...
 def cancel(ref: ObjectRef[Any] | ObjectRefGenerator[Any], force: bool, recursive: bool) -> None: ...
 def borrowed(number: int) -> Any:
@@ -171,15 +193,29 @@ def own(data: Any) -> Any:
 
 # the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more
 def own_pages(data: Any) -> Any: ...
-def raw(ref: ObjectRef[Any], /) -> Any: ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
+def raw(
+    ref: ObjectRef[Any], /
+) -> (
+    Any
+): ...  # the bytes of a block; in the store they stay where they are as long as somebody has them
 
 # the descriptor of the file of the store that these bytes lie in, and where; None: in none
 def file_of(data: Any, /) -> tuple[int, int] | None: ...
-def block(data: Any, owner: Any, /) -> Any: ...  # the batch that these bytes, which owner keeps in place, are
-def pages(n: int, /) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
-def pages_counts() -> tuple[int, int]: ...  # pieces of it that somebody has, those that are kept for the next one
-def gather(batches: list[Any], places: Any, /) -> Any: ...  # the batch of the rows at pairs of uint32 (batch, row)
-def rows_begin(window: int, seed: int, epoch: int, start: int, /) -> int: ...  # the first row of the stream that Rows of these needs
+def block(
+    data: Any, owner: Any, /
+) -> Any: ...  # the batch that these bytes, which owner keeps in place, are
+def pages(
+    n: int, /
+) -> Any: ...  # bytes of this process that may be written, at a page; used again when the last array over them is gone
+def pages_counts() -> tuple[
+    int, int
+]: ...  # pieces of it that somebody has, those that are kept for the next one
+def gather(
+    batches: list[Any], places: Any, /
+) -> Any: ...  # the batch of the rows at pairs of uint32 (batch, row)
+def rows_begin(
+    window: int, seed: int, epoch: int, start: int, /
+) -> int: ...  # the first row of the stream that Rows of these needs
 
 class Rows:
     """The rows of a stream of batches in batches of other sizes, in order, or shuffled in windows of `window` rows by (seed, epoch). start: rows that were given out before; the stream
@@ -194,13 +230,17 @@ class Rows:
         """The next n rows, or those that are ready, to be gathered by any thread; None: none is ready. It has num_rows, and write(alloc=None) gathers them: (the block, in memory of
         alloc(bytes), else of pages(); by column (where its values lie in there, their bytes), or None for one that has nulls or is no numbers and lists of them)."""
 
-    def cast(self, function: Callable[[Any], Any]) -> None: ...  # each batch that is held becomes function(batch)
+    def cast(
+        self, function: Callable[[Any], Any]
+    ) -> None: ...  # each batch that is held becomes function(batch)
 
 class Watcher:
     """One file descriptor that tells when objects exist, or generators have an item."""
 
     fd: int
-    def add(self, what: ObjectRef[Any] | ObjectRefGenerator[Any], tag: Any) -> bool: ...  # True: it is there already, and not watched
+    def add(
+        self, what: ObjectRef[Any] | ObjectRefGenerator[Any], tag: Any
+    ) -> bool: ...  # True: it is there already, and not watched
     def wait(self, seconds: float | None) -> bool: ...  # whether something is there
     def take(self) -> list[tuple[Any, Any]]: ...  # what is there, with its tag
     def close(self) -> None: ...
@@ -210,7 +250,9 @@ def put_block(batch: Any) -> ObjectRef[Any]:
 
 def block_nbytes(batch: Any) -> int: ...
 def crc32c(data: Any) -> int: ...
-def text_objects(out: Any, binary: bool, wide: bool, at: int, valid: Any, offsets: Any, data: Any) -> None:
+def text_objects(
+    out: Any, binary: bool, wide: bool, at: int, valid: Any, offsets: Any, data: Any
+) -> None:
     """Fills a list or object array of None with the str (bytes) of an Arrow column that begins at row `at` of its buffers; wide: 8-byte offsets."""
 
 def arrays_begin(least: int, task: int) -> Any: ...
@@ -277,7 +319,12 @@ def join_rules(kind: str, /) -> tuple[tuple[bool, bool], tuple[bool, bool], int]
 def join_first(kind: str, parted: bool, limit: int, sides: tuple[tuple[int, bool], ...], /) -> int:
     """The side that is to be measured before the run; -1: none. sides: of both, bytes that are expected (-1: nobody knows) and whether nobody else takes it."""
 
-def join_use(facts: tuple[str, bool, int, tuple[tuple[int, bool], ...]], side: int, measured: tuple[int, int, bool], /) -> str:
+def join_use(
+    facts: tuple[str, bool, int, tuple[tuple[int, bool], ...]],
+    side: int,
+    measured: tuple[int, int, bool],
+    /,
+) -> str:
     """What becomes of a side that was measured: moved, broadcast, filters. measured: rows, bytes, whether it has columns."""
 
 def exchange_what(
@@ -294,15 +341,26 @@ def exchange_what(
 ) -> bytes:
     """aggs: (kind, column or -1 for rows, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of doubles, name, name of values in the result)."""
 
-def exchange_map(what: bytes, batch: Any, seq: int, row0: int, bounds: Any, values: int = 1, /) -> Work: ...
-def exchange_merge(what: bytes, packs: list[tuple[Any, bytes]], first: int, partitions: int, values: int, /) -> Work | None:
+def exchange_map(
+    what: bytes, batch: Any, seq: int, row0: int, bounds: Any, values: int = 1, /
+) -> Work: ...
+def exchange_merge(
+    what: bytes, packs: list[tuple[Any, bytes]], first: int, partitions: int, values: int, /
+) -> Work | None:
     """None: the packs are of different schemas. A pack: (bytes of blocks or a list of batches, lengths of its parts as uint32); partitions 0: they are runs."""
 
 def exchange_cut(what: bytes, samples: list[Any], n: int, /) -> Work | None:
     """None: the samples are of different schemas. A sample: bytes of a block, or a list of one batch."""
 
 def exchange_reduce(
-    what: bytes, slices: list[tuple[Any, int, bool, int]], first: int, end: int, n: int, target: int, bounds: Any, /
+    what: bytes,
+    slices: list[tuple[Any, int, bool, int]],
+    first: int,
+    end: int,
+    n: int,
+    target: int,
+    bounds: Any,
+    /,
 ) -> Work | None:
     """None: the slices are of different schemas. A slice: (bytes of blocks or a list of batches, run, whether its rows are wanted, its first partition)."""
 
@@ -321,11 +379,17 @@ class States:
 def online_unit(pieces: int, slots: int, at: int, /) -> tuple[int, bool, bool]:
     """The unit of an online aggregation (src/shuffle/online.h) that begins behind `at` pieces: how many it has, whether a result comes behind it, whether its products are wanted."""
 
-def online_products(pieces: int, columns: tuple[Any, ...], /) -> tuple[bytes, ...]: ...  # here and below: columns of doubles
-def online_totals(seen: tuple[int, int, int, float], columns: tuple[Any, Any], /) -> tuple[bytes, bytes]:
+def online_products(
+    pieces: int, columns: tuple[Any, ...], /
+) -> tuple[bytes, ...]: ...  # here and below: columns of doubles
+def online_totals(
+    seen: tuple[int, int, int, float], columns: tuple[Any, Any], /
+) -> tuple[bytes, bytes]:
     """(estimates of the whole, bounds). seen: pieces of the whole, seen ones, units that these were, confidence."""
 
-def online_ratios(seen: tuple[int, int, int, float], columns: tuple[Any, Any, Any, Any, Any], /) -> tuple[bytes]: ...
+def online_ratios(
+    seen: tuple[int, int, int, float], columns: tuple[Any, Any, Any, Any, Any], /
+) -> tuple[bytes]: ...
 
 # for rows or states like those of the batch; all: it takes all rows
 def group_states(what: bytes, batch: Any, all: bool = False, /) -> States: ...
@@ -341,7 +405,9 @@ def task_skip() -> int:
     """Inside a streaming task: how many first yields exist from an earlier attempt (they are skipped without being sealed)."""
 
 # --- functions and actors
-def around(path: list[str], environ: dict[Any, Any]) -> None: ...  # functions are sent again when the size of one of these has changed
+def around(
+    path: list[str], environ: dict[Any, Any]
+) -> None: ...  # functions are sent again when the size of one of these has changed
 
 # the number of the surroundings that this process has now; they came with a definition
 def surrounded(content: int, arrives: bool) -> None: ...
@@ -380,7 +446,10 @@ def promise() -> ObjectRef[Any]: ...
 def keep(ref: ObjectRef[Any], value: Any, name: str = ..., /) -> None: ...
 def graph_begin(plan: tuple[Any, ...], retries: int, state: bytes | None) -> bool: ...
 def graph_run(
-    instance: Any, plan: tuple[Any, ...], saves: Callable[[Any], bytes] | None, restores: Callable[[Any, bytes], None] | None
+    instance: Any,
+    plan: tuple[Any, ...],
+    saves: Callable[[Any], bytes] | None,
+    restores: Callable[[Any, bytes], None] | None,
 ) -> None: ...
 
 class Template:
@@ -418,12 +487,18 @@ class ActorToken:
     ready: ObjectRef[Any]  # of None, when the constructor has run; or its error
 
 def actor_kill(token: ActorToken, no_restart: bool) -> None: ...
-def actor_find(name: str, space: str | None) -> tuple[ActorToken, bytes] | None: ...  # None: no living actor has that name
+def actor_find(
+    name: str, space: str | None
+) -> tuple[ActorToken, bytes] | None: ...  # None: no living actor has that name
 def actor_names() -> list[tuple[str, str]]: ...  # (space, name) of all living actors that have one
-def actor_exit() -> None: ...  # the actor ends with the running call, which must raise; TypeError outside of actors
+def actor_exit() -> (
+    None
+): ...  # the actor ends with the running call, which must raise; TypeError outside of actors
 
 # --- placement groups
-def pg_create(bundles: list[dict[str, float]], strategy: str, name: str | None, space: str, *more: Any) -> tuple[int, ObjectRef[Any]]: ...
+def pg_create(
+    bundles: list[dict[str, float]], strategy: str, name: str | None, space: str, *more: Any
+) -> tuple[int, ObjectRef[Any]]: ...
 def pg_remove(number: int) -> bool: ...  # False: it is gone already
 def pg_table(custom_names: list[str]) -> list[tuple[Any, ...]]: ...
 
@@ -467,7 +542,9 @@ class Plan:
         concatenates: bool = False,
         joins: bool = False,
     ) -> int: ...
-    def stages(self, root: int) -> list[tuple[int, ...]]: ...  # the nodes of each stage, the output last
+    def stages(
+        self, root: int
+    ) -> list[tuple[int, ...]]: ...  # the nodes of each stage, the output last
     def explain(self, root: int) -> str: ...
 
 class Exec:
@@ -476,13 +553,23 @@ class Exec:
     def __init__(self, plan: Plan, root: int, conf: dict[str, Any]) -> None: ...
     def next(self, timeout: float | None = None) -> tuple[ObjectRef[Any], int, int, int] | None:
         """(block, first row, rows, bytes), None at the end; raises GetTimeoutError, or the job's failure (the user's own exception first)."""
-    def flows(self) -> tuple[bytes, bytes] | None: ...  # rows of block, task, ns (see exec.h); None after the run was stopped
+    def flows(
+        self,
+    ) -> (
+        tuple[bytes, bytes] | None
+    ): ...  # rows of block, task, ns (see exec.h); None after the run was stopped
     def await_actors(self, seconds: float) -> bool:
         """Whether the constructors of all actors that began with the run ended within the time."""
     def stats(self) -> dict[str, Any]: ...
-    def quiet(self) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
+    def quiet(
+        self,
+    ) -> tuple[float, str]: ...  # seconds since anything moved, and who waits for what
     def schema(self) -> int: ...  # a checksum of the schema of the last block of next(); 0: unknown
-    def origin(self) -> int: ...  # unit of the source that the last block of next() stems from; of runs with skip_units
+    def origin(
+        self,
+    ) -> (
+        int
+    ): ...  # unit of the source that the last block of next() stems from; of runs with skip_units
     # what came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)
     def sides(self) -> list[tuple[Any, ...]]: ...
     def stop(self) -> None: ...
@@ -492,38 +579,63 @@ class JobLog:
     def __init__(self, path: str) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
 
-def job_move(source: str, target: str, replace: bool = True) -> bool: ...  # False: there is no source, or no folder for the target
+def job_move(
+    source: str, target: str, replace: bool = True
+) -> bool: ...  # False: there is no source, or no folder for the target
 def job_sync_dir(path: str) -> None: ...  # the names in a folder become durable
 
 # --- workers
 def current_task() -> tuple[int, int, str, int] | None: ...  # task, actor or 0, name, attempt
-def current_need(custom_names: list[str]) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
+def current_need(
+    custom_names: list[str],
+) -> tuple[Any, ...] | None: ...  # resources, placement group, bundle, environment, GPUs, capture
 def task_cancelled() -> bool: ...  # somebody has cancelled the running task
-def task_end_flags(flags: int) -> None: ...  # 1: a failure of the running task is final; 4: its process runs nothing more
+def task_end_flags(
+    flags: int,
+) -> None: ...  # 1: a failure of the running task is final; 4: its process runs nothing more
 def on_interrupt(*args: Any) -> None: ...  # handler of SIGINT in workers
 def async_step(group: int) -> bool: ...  # starts what may start; False: the process is to leave
 def async_done(call: Any, result: Any, exception: BaseException | None) -> None: ...
 def async_yield(call: Any, value: Any) -> bool: ...  # False: nobody wants more
 def fault(text: str | None) -> None: ...  # sets fault points of this process, for tests
-def current_function() -> Any: ...  # what the current task runs; for a method (class, name); None outside of tasks
-def weak_token(actor: int) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
+def current_function() -> (
+    Any
+): ...  # what the current task runs; for a method (class, name); None outside of tasks
+def weak_token(
+    actor: int,
+) -> ActorToken: ...  # not counted, `ready` is None: of get_actor() and current_actor
 
 # what this worker has in hand, for the message about its death: "label: what first..last, row ... of source (task ...)"
 def doing(
-    label: str, what: str = "", first: int = 0, last: int = -1, source: str = "", row: int | None = None, task: int | None = None, /
+    label: str,
+    what: str = "",
+    first: int = 0,
+    last: int = -1,
+    source: str = "",
+    row: int | None = None,
+    task: int | None = None,
+    /,
 ) -> None: ...
 def prints_wait(
     pause_ms: int,
 ) -> bool: ...  # in the driver, on a thread of its own: until workers have printed something; False: it is over
 def prints_take(last: bool, labels: bool) -> list[tuple[int, bytes]]: ...  # (1 or 2, whole lines)
-def prints_end() -> bool: ...  # False: nothing wakes that thread, as the program has closed its descriptors
+def prints_end() -> (
+    bool
+): ...  # False: nothing wakes that thread, as the program has closed its descriptors
 def prints_close() -> None: ...
 def prints_begin(labels: bool) -> None: ...  # in a fresh worker
 def say(to: int, data: Any) -> int: ...  # prints bytes to 1 or 2, line by line
 def say_now(to: int) -> None: ...  # also what has no end yet
 def tidy_later() -> None: ...  # the task_over hook is called when this task ends
-def plain(fd: int) -> int: ...  # in a worker: a descriptor of what the driver has as 1 or 2; -1: the process's own are that
-def terminal(take: bool, wait: bool) -> int: ...  # 0: this process has it now (or lets it go); else the pid of who has it
+def plain(
+    fd: int,
+) -> (
+    int
+): ...  # in a worker: a descriptor of what the driver has as 1 or 2; -1: the process's own are that
+def terminal(
+    take: bool, wait: bool
+) -> int: ...  # 0: this process has it now (or lets it go); else the pid of who has it
 def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 elsewhere
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""

@@ -1,8 +1,11 @@
-"""One line on a terminal (stderr), or below a cell of a notebook, that says how far something is; drawn at most five times a second, and nothing anywhere else.
+"""One line on a terminal (stderr), or below a cell of a notebook, that says how far something is;
+drawn at most five times a second, and nothing anywhere else.
 
-The line is drawn by rich, which is imported when a line is first drawn: 0.4 s after the work began, so that short work never pays for it. What the program prints
-meanwhile comes above it, and so does what tasks print, which this process writes (_prints.py): sys.stdout and sys.stderr erase the line first, and the next tick draws it below
-what was written. There is one line at most, that of the work that began first; and none while a worker's debugger has the terminal (_debugger.py).
+The line is drawn by rich, which is imported when a line is first drawn: 0.4 s after the work began,
+so that short work never pays for it. What the program prints meanwhile comes above it, and so does
+what tasks print, which this process writes (_prints.py): sys.stdout and sys.stderr erase the line
+first, and the next tick draws it below what was written. There is one line at most, that of the
+work that began first; and none while a worker's debugger has the terminal (_debugger.py).
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ BAR = 16  # columns of the bar; half of it where there is little room
 
 @dataclass
 class Look:
-    """What a line says: what goes on, the share of it that is done (None: not known), and numbers; the first of them is there however narrow the line is. bar: whether there is one."""
+    """What a line says: what goes on, the share of it that is done (None: not known), and numbers;
+    the first of them is there however narrow the line is. bar: whether there is one."""
 
     what: str
     share: float | None
@@ -37,7 +41,8 @@ class Look:
 
 
 class Above:
-    """sys.stdout or sys.stderr while there may be a line on the terminal: what is written erases the line first. All else is the stream's."""
+    """sys.stdout or sys.stderr while there may be a line on the terminal: what is written erases
+    the line first. All else is the stream's."""
 
     def __init__(self, stream: Any, erase: Callable[[], Any], lock: Any):
         self._stream, self._erase, self._lock = stream, erase, lock
@@ -154,7 +159,9 @@ class _Cell:
         self.handle: Any = None
 
     def draw(self, look: Look) -> None:
-        console = rich_console.Console(file=io.StringIO(), record=True, width=110, force_jupyter=False, highlight=False)
+        console = rich_console.Console(
+            file=io.StringIO(), record=True, width=110, force_jupyter=False, highlight=False
+        )
         console.print(rendered(look, 110), end="")
         form = "<pre style='white-space:pre;line-height:normal;margin:0'>{code}</pre>"
         said = {
@@ -181,7 +188,8 @@ def _place() -> _Terminal | _Cell | None:
 
 
 def rendered(look: Look, width: int) -> Any:
-    """A line as rich draws it, in `width` columns at most: what goes on is cut to what the bar and the numbers leave."""
+    """A line as rich draws it, in `width` columns at most: what goes on is cut to what the bar and
+    the numbers leave."""
     notes = list(look.notes)
     while len(notes) > 1 and len(" · ".join(notes)) + BAR // 2 + 14 > width:
         notes.pop()
@@ -194,7 +202,10 @@ def rendered(look: Look, width: int) -> Any:
         cells.insert(
             1,
             rich_progress_bar.ProgressBar(
-                total=None if look.share is None else 1.0, completed=look.share or 0.0, width=columns, pulse=look.share is None
+                total=None if look.share is None else 1.0,
+                completed=look.share or 0.0,
+                width=columns,
+                pulse=look.share is None,
             ),
         )
     grid = rich_table.Table.grid(padding=(0, 1, 0, 0))
@@ -205,7 +216,8 @@ def rendered(look: Look, width: int) -> Any:
 
 
 class Line:
-    """One line that is drawn over; none where there is no place for it, or where the context says so."""
+    """One line that is drawn over; none where there is no place for it, or where the context says
+    so."""
 
     shown: Line | None = None  # the one that may draw
 
@@ -227,7 +239,8 @@ class Line:
         self.place.draw(look(now - self.start))
 
     def close(self, look: Callable[[float], Look] | None = None) -> None:
-        """The end of what it is about. look: what is left to be read in a notebook; from a terminal it goes."""
+        """The end of what it is about. look: what is left to be read in a notebook; from a terminal
+        it goes."""
         if Line.shown is not self or self.place is None:
             return
         if look is not None and isinstance(self.place, _Cell):
@@ -237,7 +250,8 @@ class Line:
 
 
 def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterable[Any]:
-    """The items, with a line that counts them where lines are drawn: for work of the driver before a run."""
+    """The items, with a line that counts them where lines are drawn: for work of the driver before
+    a run."""
     line = Line(context)
     return items if line.place is None else _counted(items, line, what, total)
 
@@ -247,7 +261,12 @@ def _counted(items: Iterable[Any], line: Line, what: str, total: int) -> Iterato
 
     def look(seconds: float) -> Look:
         left = [] if over else [f"{clock(seconds / n * (total - n))} left"]
-        return Look(what, n / total if total else 1.0, [f"{n:,}/{total:,} inputs", *left], bar=not over or n == total)
+        return Look(
+            what,
+            n / total if total else 1.0,
+            [f"{n:,}/{total:,} inputs", *left],
+            bar=not over or n == total,
+        )
 
     try:
         for item in items:

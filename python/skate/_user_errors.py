@@ -1,4 +1,5 @@
-"""An exception of user code on its way to who asked for the result: its text without frames of skate, with where it happened, and its cause as bytes."""
+"""An exception of user code on its way to who asked for the result: its text without frames of
+skate, with where it happened, and its cause as bytes."""
 
 import _pickle as pickle  # without re and struct
 import os
@@ -23,17 +24,28 @@ def only_text(e):
 
 
 def _story(e, seen, head="Traceback (most recent call last):"):
-    """Tracebacks of e and what it came from, in the order in which Python prints them, without frames of skate; each begins with `head`."""
+    """Tracebacks of e and what it came from, in the order in which Python prints them, without
+    frames of skate; each begins with `head`."""
     out = []
     if id(e) in seen:
         return out
     seen.add(id(e))
     if e.__cause__ is not None:
         out += _story(e.__cause__, seen, head)
-        out += [only_text(e.__cause__), "", "The above exception was the direct cause of the following exception:", ""]
+        out += [
+            only_text(e.__cause__),
+            "",
+            "The above exception was the direct cause of the following exception:",
+            "",
+        ]
     elif e.__context__ is not None and not e.__suppress_context__:
         out += _story(e.__context__, seen, head)
-        out += [only_text(e.__context__), "", "During handling of the above exception, another exception occurred:", ""]
+        out += [
+            only_text(e.__context__),
+            "",
+            "During handling of the above exception, another exception occurred:",
+            "",
+        ]
     frames = _frames(e.__traceback__)
     if not frames and not ex.told(e):  # an error of skate's own
         frames = traceback.extract_tb(e.__traceback__)[-1:]
@@ -45,12 +57,15 @@ def _story(e, seen, head="Traceback (most recent call last):"):
 
 
 def _where(name, attempt):
-    """(whether it is a part of a dataset, "ray::f() (pid=1, ip=127.0.0.1)"): what runs here, in the words of Ray."""
+    """(whether it is a part of a dataset, "ray::f() (pid=1, ip=127.0.0.1)"): what runs here, in the
+    words of Ray."""
     t, f = _skate.current_task(), _skate.current_function()
     more = f", attempt={attempt}" if attempt else ""
     of_data = False
     if f is not None and t is not None:
-        of_data = (getattr(f[0] if isinstance(f, tuple) else f, "__module__", None) or "").startswith("skate.data")
+        of_data = (
+            getattr(f[0] if isinstance(f, tuple) else f, "__module__", None) or ""
+        ).startswith("skate.data")
         if of_data:
             name = t[2]
         elif t[1]:
@@ -63,7 +78,8 @@ _READ_ONLY = "\n(values from the object store are shared, and so read-only: writ
 
 
 def install_hint():
-    """The same hint in this process, for an exception that ends the program. Nothing is wrapped for it: an array of get() is numpy's own."""
+    """The same hint in this process, for an exception that ends the program. Nothing is wrapped for
+    it: an array of get() is numpy's own."""
     before = sys.excepthook
 
     def hook(cls, e, tb):
@@ -76,7 +92,8 @@ def install_hint():
         sys.excepthook = hook
 
 
-_HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10  # characters of at most 4 bytes; the rest is for the exception itself
+# characters of at most 4 bytes; the rest is for the exception itself
+_HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10
 
 
 def dumps_error(e, name, attempt):
@@ -88,11 +105,26 @@ def dumps_error(e, name, attempt):
         only, cause = only_text(e), e
     if of_data:  # of many operators and rows: what went wrong comes first
         first = e.text if isinstance(e, ex.RayTaskError) else only + hint
-        text = short(first, _HEAD_MAX) + "\n" + short("\n".join([*_story(e, set()), f"task {where}"]), _STORY_MAX)
+        text = (
+            short(first, _HEAD_MAX)
+            + "\n"
+            + short("\n".join([*_story(e, set()), f"task {where}"]), _STORY_MAX)
+        )
     else:
-        text = short("\n".join(_story(e, set(), where)), _STORY_MAX) + "\n" + short(only + hint, _HEAD_MAX)
+        text = (
+            short("\n".join(_story(e, set(), where)), _STORY_MAX)
+            + "\n"
+            + short(only + hint, _HEAD_MAX)
+        )
     room = ERROR_MAX - len(text.encode("utf-8", "backslashreplace")) - len(name) - 200
-    return pickle.dumps((name, text.encode("utf-8", "backslashreplace").decode(), None if cause is None else cause_bytes(cause, room)), 5)
+    return pickle.dumps(
+        (
+            name,
+            text.encode("utf-8", "backslashreplace").decode(),
+            None if cause is None else cause_bytes(cause, room),
+        ),
+        5,
+    )
 
 
 def load_error(kind, data):
@@ -103,12 +135,15 @@ def load_error(kind, data):
         said = f"{text}\n(the exception itself could not be loaded here: {only_text(e)})"
         if kind != 0xE2:
             return ex.UnserializableException(
-                name, f"Failed to deserialize exception.\nOriginal exception:\nray.exceptions.RayTaskError: {said}"
+                name,
+                f"Failed to deserialize exception.\nOriginal exception:\nray.exceptions.RayTaskError: {said}",
             )
         cause, text = None, said
     text += surroundings.hint(cause) if cause is not None else ""
     if kind == 0xE2:
-        e = ex.ActorDiedError(f"The actor died in __init__: an error raised in its creation task, {text}")
+        e = ex.ActorDiedError(
+            f"The actor died in __init__: an error raised in its creation task, {text}"
+        )
         e.cause, e.actor_init_failed, e.told = cause, True, text
         return e
     if isinstance(cause, KeyboardInterrupt):  # somebody interrupted the task, not this program
@@ -116,5 +151,7 @@ def load_error(kind, data):
         e.cause = cause  # pyright: ignore[reportAttributeAccessIssue]
         return e
     if cause is None:
-        cause = ex.RayError(f"the exception itself isn't serializable: {text.splitlines()[-1] if text else ''}")
+        cause = ex.RayError(
+            f"the exception itself isn't serializable: {text.splitlines()[-1] if text else ''}"
+        )
     return ex.RayTaskError(name, text, cause).as_instanceof_cause()

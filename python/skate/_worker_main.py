@@ -1,4 +1,5 @@
-"""The fork server and, forked from it, the workers. Imports as little as it can: each import here is paid before the first task."""
+"""The fork server and, forked from it, the workers. Imports as little as it can: each import here
+is paid before the first task."""
 
 import _signal
 import atexit
@@ -10,7 +11,8 @@ from skate import _hooks, _skate
 
 def main():
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
-    _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)  # and so is Ctrl-\, which shows stacks (src/py/worker/stack.c)
+    # and so is Ctrl-\, which shows stacks (src/py/worker/stack.c)
+    _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)
     _hooks.install()
     if not _skate.serve():
         sys.exit("skate._worker_main is started by skate.init(), not by hand")

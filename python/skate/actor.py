@@ -1,7 +1,9 @@
-"""@remote classes: ActorClass, ActorHandle, ActorMethod. A method object is made at its first use and kept in the handle; its `remote` is the
-C method of its Template. A handle that goes to another process takes the names of the methods with it, not the class.
+"""@remote classes: ActorClass, ActorHandle, ActorMethod. A method object is made at its first use
+and kept in the handle; its `remote` is the C method of its Template. A handle that goes to another
+process takes the names of the methods with it, not the class.
 
-Names, namespaces, lifetimes and concurrency groups are the engine's (engine/names.c, local/driver/actor.c); here is only their spelling."""
+Names, namespaces, lifetimes and concurrency groups are the engine's (engine/names.c,
+local/driver/actor.c); here is only their spelling."""
 
 import _pickle as pickle  # without re and struct
 import functools
@@ -27,12 +29,14 @@ class ActorClassInheritanceException(TypeError):
 
 
 def method(*args, **given):
-    """Decorator: options of one method of an actor class. Bare, @skate.method marks a method for type checkers.
+    """Decorator: options of one method of an actor class. Bare, @skate.method marks a method for
+    type checkers.
 
     Args:
         args: The method, where there are no options.
-        given: num_returns, max_task_retries, retry_exceptions, concurrency_group, name, _generator_backpressure_num_objects: as of
-            skate.remote; enable_task_events and tensor_transport are without effect.
+        given: num_returns, max_task_retries, retry_exceptions, concurrency_group, name,
+            _generator_backpressure_num_objects: as of skate.remote; enable_task_events and
+                tensor_transport are without effect.
 
     Raises:
         AssertionError: There are positional arguments with options, or neither.
@@ -50,7 +54,10 @@ def method(*args, **given):
     if len(args) == 1 and callable(args[0]) and not given:
         return args[0]
     if args or not given:
-        raise AssertionError("@skate.method(...) takes keywords only, and at least one of: " + ", ".join(options.METHOD))
+        raise AssertionError(
+            "@skate.method(...) takes keywords only, and at least one of: "
+            + ", ".join(options.METHOD)
+        )
     options.check(options.METHOD, given, "methods")
 
     def mark(fn):
@@ -66,9 +73,14 @@ def _methods(cls):
     for c in reversed(cls.__mro__):
         for name, f in c.__dict__.items():
             inner = f.__func__ if isinstance(f, (staticmethod, classmethod)) else f
-            if not callable(inner) or isinstance(inner, type) or (name.startswith("__") and name != "__call__"):
+            if (
+                not callable(inner)
+                or isinstance(inner, type)
+                or (name.startswith("__") and name != "__call__")
+            ):
                 continue
-            o = {**(out[name][0] if name in out else {}), **getattr(inner, "__skate_method__", {})}  # those of an overridden one stay
+            # those of an overridden one stay
+            o = {**(out[name][0] if name in out else {}), **getattr(inner, "__skate_method__", {})}
             if o.get("num_returns") is None and options.is_generator(inner):
                 o["num_returns"] = "streaming"
             decorate = getattr(inner, "__ray_invocation_decorator__", None)
@@ -80,7 +92,9 @@ def _methods(cls):
 
 def _is_async(cls):
     return any(
-        options.is_async(f.__func__ if isinstance(f, (staticmethod, classmethod)) else f) for c in cls.__mro__ for f in c.__dict__.values()
+        options.is_async(f.__func__ if isinstance(f, (staticmethod, classmethod)) else f)
+        for c in cls.__mro__
+        for f in c.__dict__.values()
     )
 
 
@@ -88,12 +102,17 @@ def _is_async(cls):
 
 
 class Maker:
-    """What is sent as an actor's class: makes the instance, and leaves behind what code in the actor may ask about itself."""
+    """What is sent as an actor's class: makes the instance, and leaves behind what code in the
+    actor may ask about itself."""
 
     def __init__(self, cls, meta, name, env, resources):
         self.cls, self.meta, self.name = cls, meta, name
         self.resources = {
-            **{k: float(resources[n]) for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")) if resources.get(n)},
+            **{
+                k: float(resources[n])
+                for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory"))
+                if resources.get(n)
+            },
             **{k: float(v) for k, v in (resources.get("resources") or {}).items() if v},
         }
         self.restarts = 0
@@ -108,7 +127,11 @@ class Maker:
         here[t[1]] = self
         self.restarts = t[3]
         cls = self.cls if isinstance(self.cls, type) else self.cls.opened()
-        return self._made_async(cls, args, kwargs) if options.is_async(cls.__init__) else self._known(cls(*args, **kwargs))
+        return (
+            self._made_async(cls, args, kwargs)
+            if options.is_async(cls.__init__)
+            else self._known(cls(*args, **kwargs))
+        )
 
     async def _made_async(self, cls, args, kwargs):
         made = cls.__new__(cls, *args, **kwargs)
@@ -129,7 +152,8 @@ def current():
     return ActorHandle(_skate.weak_token(number), maker.meta)
 
 
-# ---- what every actor can do. In the worker these are called with the instance instead of a method of its class (src/py/worker/result.c)
+# ---- what every actor can do. In the worker these are called with the instance instead of a method
+# of its class (src/py/worker/result.c)
 
 
 def __ray_ready__(self):
@@ -145,12 +169,15 @@ def __ray_terminate__(self):
 
 
 def exit_actor():
-    """Ends the actor whose method (or constructor) this is called in: after this call no other one is begun; those that wait end with
-    ActorDiedError. Does not return. TypeError outside of actors."""
+    """Ends the actor whose method (or constructor) this is called in: after this call no other one
+    is begun; those that wait end with ActorDiedError. Does not return. TypeError outside of
+    actors."""
     try:
         _skate.actor_exit()
     except TypeError:
-        raise TypeError("exit_actor API is called on a non-actor worker; it can be called in methods of actors only") from None
+        raise TypeError(
+            "exit_actor API is called on a non-actor worker; it can be called in methods of actors only"
+        ) from None
     raise ActorExit
 
 
@@ -167,7 +194,11 @@ def dynamic(name):
     return run
 
 
-BUILT_IN = {"__ray_ready__": __ray_ready__, "__ray_call__": __ray_call__, "__ray_terminate__": __ray_terminate__}
+BUILT_IN = {
+    "__ray_ready__": __ray_ready__,
+    "__ray_call__": __ray_call__,
+    "__ray_terminate__": __ray_terminate__,
+}
 
 
 # ---- methods
@@ -178,7 +209,13 @@ class ActorMethod:
 
     def __init__(self, token, meta, name, given, func):
         # not the handle, which keeps its methods: a cycle would keep the actor until a collection
-        self._token, self._meta, self._name, self._given, self._func = token, meta, name, given, func
+        self._token, self._meta, self._name, self._given, self._func = (
+            token,
+            meta,
+            name,
+            given,
+            func,
+        )
         self._cls_name = meta.cls_name
         retry = given.get("retry_exceptions")
         retries = given.get("max_task_retries")
@@ -186,13 +223,21 @@ class ActorMethod:
         group = given.get("concurrency_group")
         if group is not None:
             if group not in meta.groups:
-                raise ValueError(f"{self._cls_name} has no concurrency group '{group}'; it has {sorted(meta.groups) or 'none'}")
+                raise ValueError(
+                    f"{self._cls_name} has no concurrency group '{group}'; it has {sorted(meta.groups) or 'none'}"
+                )
             more["group"] = meta.groups[group]
         more_def, returns = (), given.get("num_returns")
         is_list = bool(retry) and not isinstance(retry, bool)
         if is_list or returns == "dynamic":
             more_def = (
-                cloudpickle.dumps((tuple(retry) if isinstance(retry, (list, tuple)) and retry else None, returns == "dynamic"), protocol=5),
+                cloudpickle.dumps(
+                    (
+                        tuple(retry) if isinstance(retry, (list, tuple)) and retry else None,
+                        returns == "dynamic",
+                    ),
+                    protocol=5,
+                ),
             )
             returns = 1 if returns == "dynamic" else returns
         self._template = _skate.Template(
@@ -221,20 +266,27 @@ class ActorMethod:
         """The same method with other options, e.g. a.m.options(num_returns=2).remote()."""
         options.check(options.METHOD, given, "methods")
         given = {k: v for k, v in given.items() if v is not None}  # None: as the method has it
-        return ActorMethod(self._token, self._meta, self._name, {**self._given, **given}, self._func)
+        return ActorMethod(
+            self._token, self._meta, self._name, {**self._given, **given}, self._func
+        )
 
     def bind(self, *args, **kwargs):
         """This call as a node of a graph, not made yet (skate.dag).
 
         Args:
-            args: Of the method; nodes among them, also inside lists and dicts, stand for their results.
+            args: Of the method; nodes among them, also inside lists and dicts, stand for their
+                results.
             kwargs: The same by name.
         """
         return class_node.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""
-        m = self.options(**given) if any(v is not None and v != "" for v in given.values()) else self
+        m = (
+            self.options(**given)
+            if any(v is not None and v != "" for v in given.values())
+            else self
+        )
         return m.remote(*(args or ()), **(kwargs or {}))
 
     def __reduce__(self):
@@ -248,15 +300,41 @@ class ActorMethod:
 class Meta:
     """What handles know of their class; travels with them."""
 
-    __slots__ = ("cls_name", "methods", "groups", "max_task_retries", "is_async", "max_pending", "max_restarts")
+    __slots__ = (
+        "cls_name",
+        "methods",
+        "groups",
+        "max_task_retries",
+        "is_async",
+        "max_pending",
+        "max_restarts",
+    )
 
-    def __init__(self, cls_name, methods, groups, max_task_retries, is_async, max_pending, max_restarts):
+    def __init__(
+        self, cls_name, methods, groups, max_task_retries, is_async, max_pending, max_restarts
+    ):
         self.cls_name, self.methods, self.groups = cls_name, methods, groups
-        self.max_task_retries, self.is_async, self.max_pending, self.max_restarts = max_task_retries, is_async, max_pending, max_restarts
+        self.max_task_retries, self.is_async, self.max_pending, self.max_restarts = (
+            max_task_retries,
+            is_async,
+            max_pending,
+            max_restarts,
+        )
 
     def __reduce__(self):
-        plain = {k: ({n: v for n, v in o.items() if n != "_decorate"}, _shape_of(f)) for k, (o, f) in self.methods.items()}
-        return _restore_meta, (self.cls_name, plain, self.groups, self.max_task_retries, self.is_async, self.max_pending, self.max_restarts)
+        plain = {
+            k: ({n: v for n, v in o.items() if n != "_decorate"}, _shape_of(f))
+            for k, (o, f) in self.methods.items()
+        }
+        return _restore_meta, (
+            self.cls_name,
+            plain,
+            self.groups,
+            self.max_task_retries,
+            self.is_async,
+            self.max_pending,
+            self.max_restarts,
+        )
 
 
 def _shape_of(f):
@@ -306,7 +384,8 @@ def _restore_meta(cls_name, plain, *others):
 
 
 class ActorHandle:
-    """A reference to an actor. The actor ends when the last handle on it, in whatever process or object, is gone. Made by ActorClass.remote().
+    """A reference to an actor. The actor ends when the last handle on it, in whatever process or
+    object, is gone. Made by ActorClass.remote().
 
     Args:
         token: The engine's reference.
@@ -328,7 +407,9 @@ class ActorHandle:
                 hint = ""
                 if meta is not None and not name.startswith("_"):
                     hint = _near.guess(name, meta.methods)
-                raise AttributeError(f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'{hint}")
+                raise AttributeError(
+                    f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'{hint}"
+                )
         m = self.__dict__[name] = ActorMethod(self._token, meta, name, *found)
         return m
 
@@ -392,7 +473,8 @@ def get_actor(name, namespace=None):
 
 
 def list_named_actors(all_namespaces=False):
-    """Names of the living actors of this job's namespace; with all_namespaces=True a list of {"name":, "namespace":}."""
+    """Names of the living actors of this job's namespace; with all_namespaces=True a list of
+    {"name":, "namespace":}."""
     rows = _skate.actor_names()
     if all_namespaces:
         return [{"name": n, "namespace": s} for s, n in rows]
@@ -407,7 +489,8 @@ def _space(namespace):
 
 
 class ActorClass:
-    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and class attributes are those of the class. ActorClass[A] is for type checkers.
+    """What @remote makes of a class: A.remote(...), A.options(...).remote(...). Static methods and
+    class attributes are those of the class. ActorClass[A] is for type checkers.
 
     Args:
         cls: The class.
@@ -435,20 +518,31 @@ class ActorClass:
             self._all_methods = _methods(cls)
 
     def __dir__(self):
-        return sorted({*self._base._all_methods, *(n for n in vars(type(self)) if n[0] != "_" or n[:2] == "__"), "remote"})
+        return sorted(
+            {
+                *self._base._all_methods,
+                *(n for n in vars(type(self)) if n[0] != "_" or n[:2] == "__"),
+                "remote",
+            }
+        )
 
     def _check(self):
         o = self._options
         if o.get("get_if_exists") and o.get("name") is None:
-            raise ValueError("`name` must be specified to use `get_if_exists`: it looks for the actor of that name")
-        if o.get("allow_out_of_order_execution") is False and (self._is_async or (o.get("max_concurrency") or 1) > 1):
+            raise ValueError(
+                "`name` must be specified to use `get_if_exists`: it looks for the actor of that name"
+            )
+        if o.get("allow_out_of_order_execution") is False and (
+            self._is_async or (o.get("max_concurrency") or 1) > 1
+        ):
             raise ValueError(
                 "allow_out_of_order_execution=False: an async actor, or one with max_concurrency > 1, begins its calls as their arguments are "
                 "there"
             )
 
     def _current(self):
-        """The Template. Made late: options().options() make none, and names and lifetimes depend on the job."""
+        """The Template. Made late: options().options() make none, and names and lifetimes depend on
+        the job."""
         job = _job.namespace(), _job.default_lifetime()
         if self._made_for != job:
             base = self._base._current() if self._base is not self else None
@@ -468,7 +562,9 @@ class ActorClass:
         retries = o.get("max_task_retries") or 0
         pending = max(o.get("max_pending_calls") or 0, 0)
         restarts = o.get("max_restarts") or 0
-        self._meta = Meta(cls.__name__, self._base._all_methods, index, retries, self._is_async, pending, restarts)
+        self._meta = Meta(
+            cls.__name__, self._base._all_methods, index, retries, self._is_async, pending, restarts
+        )
         env = o.get("runtime_env")
         if env:
             env = runtime_env.check(env)
@@ -503,8 +599,15 @@ class ActorClass:
         o = self._options
         first = o.get("max_concurrency") or (ASYNC_CONCURRENCY if self._is_async else 1)
         given = o.get("concurrency_groups") or {}
-        items = list(given.items()) if isinstance(given, dict) else [(g["name"], g["max_concurrency"]) for g in given]
-        return [first, *(n for _, n in items)], {"_default": 0, **{name: i + 1 for i, (name, _) in enumerate(items)}}
+        items = (
+            list(given.items())
+            if isinstance(given, dict)
+            else [(g["name"], g["max_concurrency"]) for g in given]
+        )
+        return [first, *(n for _, n in items)], {
+            "_default": 0,
+            **{name: i + 1 for i, (name, _) in enumerate(items)},
+        }
 
     def __call__(self, *args, **kwargs):
         raise TypeError(
@@ -522,7 +625,8 @@ class ActorClass:
         if cls is None or name.startswith("__"):
             raise AttributeError(name)
         value = getattr(cls, name)
-        if isinstance(value, types.FunctionType):  # not itself: by this path pickle would find methods in the module and send them by name
+        # not itself: by this path pickle would find methods in the module and send them by name
+        if isinstance(value, types.FunctionType):
             return functools.partial(value)
         return value
 
@@ -542,7 +646,8 @@ class ActorClass:
         """An actor of this class as a node of a graph, not made yet (skate.dag).
 
         Args:
-            args: Of the constructor; nodes among them, also inside lists and dicts, stand for their results.
+            args: Of the constructor; nodes among them, also inside lists and dicts, stand for their
+                results.
             kwargs: The same by name.
         """
         return class_node.ClassNode(self, args, kwargs)

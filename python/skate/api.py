@@ -1,8 +1,10 @@
-"""The functions of Ray Core that skate has, under Ray's names. Everything here is thin: parse, call _skate, convert."""
+"""The functions of Ray Core that skate has, under Ray's names. Everything here is thin: parse, call
+_skate, convert."""
 
 from __future__ import annotations
 
-import _pickle as pickle  # without re and struct; before the workers are on their way each import is one that they wait for
+# without re and struct; before the workers are on their way each import is one that they wait for
+import _pickle as pickle
 import atexit
 import functools
 import importlib
@@ -13,7 +15,20 @@ import time
 import types
 from _thread import RLock  # threading is slow to import
 
-from skate import _forked, _hooks, _in_actor, _job, _near, _prints, _skate, config, engine, ids, options, surroundings
+from skate import (
+    _forked,
+    _hooks,
+    _in_actor,
+    _job,
+    _near,
+    _prints,
+    _skate,
+    config,
+    engine,
+    ids,
+    options,
+    surroundings,
+)
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
 from skate._deps import json, np, platform
@@ -101,23 +116,40 @@ def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
 
 def _worker_argv():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); from skate._worker_main import main; main()"]
+    return [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {root!r}); from skate._worker_main import main; main()",
+    ]
 
 
 def _first_note(wanted, runtime_env, job, labels):
     modules = ["skate._by_value"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
-        modules.append("skate.data.worker.stage")  # with pyarrow: imported while the program builds its plan
+        # with pyarrow: imported while the program builds its plan
+        modules.append("skate.data.worker.stage")
     modules += [m for m in wanted.split(",") if m]
     path = surroundings.path_now()
     where = runtime_env.get("working_dir")
     surroundings.begin(path, None if where else os.getcwd())
-    path = ([where] if where else []) + [_runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []] + path
-    return _hooks.preload_note(modules, path, where or os.getcwd(), runtime_env.get("worker_process_setup_hook"), job, labels)
+    path = (
+        ([where] if where else [])
+        + [_runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []]
+        + path
+    )
+    return _hooks.preload_note(
+        modules,
+        path,
+        where or os.getcwd(),
+        runtime_env.get("worker_process_setup_hook"),
+        job,
+        labels,
+    )
 
 
 def _resources_of_environment():
-    """RAY_OVERRIDE_RESOURCES: JSON, e.g. {"CPU": 3, "custom": 1}: wins over what init() is given, as in Ray."""
+    """RAY_OVERRIDE_RESOURCES: JSON, e.g. {"CPU": 3, "custom": 1}: wins over what init() is given,
+    as in Ray."""
     text = os.environ.get("RAY_OVERRIDE_RESOURCES")
     if not text:
         return {}
@@ -125,10 +157,13 @@ def _resources_of_environment():
         given = json.loads(text)
         return {k: float(v) for k, v in given.items()}
     except (ValueError, AttributeError, TypeError) as e:
-        raise ValueError(f"RAY_OVERRIDE_RESOURCES={text!r}: a JSON object of numbers is wanted ({e})") from None
+        raise ValueError(
+            f"RAY_OVERRIDE_RESOURCES={text!r}: a JSON object of numbers is wanted ({e})"
+        ) from None
 
 
-_opening = _forked.lock(RLock)  # an engine is opened by one thread at a time; the same thread may come again, by a finalizer
+# an engine is opened by one thread at a time; the same thread may come again, by a finalizer
+_opening = _forked.lock(RLock)
 
 
 def _one_at_a_time(open_engine: Callable[P, R]) -> Callable[P, R]:
@@ -192,44 +227,61 @@ def init(
     _engine: str | None = None,
     **kwargs: Any,
 ) -> Context:
-    """Starts the engine of this process. The first use of anything that needs it does the same with the defaults.
+    """Starts the engine of this process. The first use of anything that needs it does the same with
+    the defaults.
 
     Args:
-        address: None, "local" or "auto": this machine. "HOST:PORT": a Ray cluster, which needs `pip install "skate[ray]"`; see skate.engine.ray.
-        num_cpus: CPUs that tasks can ask for. Default: those that this process may use (affinity, quota of the cgroup).
-        num_gpus: GPUs that tasks can ask for. Default: those of CUDA_VISIBLE_DEVICES, or of the machine.
+        address: None, "local" or "auto": this machine. "HOST:PORT": a Ray cluster, which needs `pip
+            install "skate[ray]"`; see skate.engine.ray.
+        num_cpus: CPUs that tasks can ask for. Default: those that this process may use (affinity,
+            quota of the cgroup).
+        num_gpus: GPUs that tasks can ask for. Default: those of CUDA_VISIBLE_DEVICES, or of the
+            machine.
         resources: Amounts of resources of your own, {name: amount}.
         labels: Labels of this node, {name: value}, for label selectors and get_runtime_context().
-        object_store_memory: Bytes of memory for objects. Default: 30 % of the machine's, or of the cgroup's. What does not fit goes to disk.
-        local_mode: Runs tasks in the caller, one after the other, for a debugger; nothing goes to disk then.
+        object_store_memory: Bytes of memory for objects. Default: 30 % of the machine's, or of the
+            cgroup's. What does not fit goes to disk.
+        local_mode: Runs tasks in the caller, one after the other, for a debugger; nothing goes to
+            disk then.
         ignore_reinit_error: An engine that runs already is taken as it is; else that is an error.
         include_dashboard: Without effect: there is no dashboard.
         dashboard_host: Without effect.
         dashboard_port: Without effect.
-        job_config: A skate.job_config.JobConfig: defaults for namespace, runtime_env, logging_config and the lifetime of actors.
-        configure_logging: Without effect: skate leaves the logging of the program as it is; see logging_config.
+        job_config: A skate.job_config.JobConfig: defaults for namespace, runtime_env,
+            logging_config and the lifetime of actors.
+        configure_logging: Without effect: skate leaves the logging of the program as it is; see
+            logging_config.
         logging_level: Without effect; see logging_config.
         logging_format: Without effect; see logging_config.
         logging_config: A skate.LoggingConfig, which is applied here and in the workers.
-        log_to_driver: False: what workers print is not shown. Else it comes line by line through sys.stdout and sys.stderr of this process, with
-            "(name pid=N)" in front (SKATE_PRINT_LABELS=0: without); what tasks printed is there when get() returns their values.
+        log_to_driver: False: what workers print is not shown. Else it comes line by line through
+            sys.stdout and sys.stderr of this process, with "(name pid=N)" in front
+            (SKATE_PRINT_LABELS=0: without); what tasks printed is there when get() returns their
+            values.
         namespace: Where the names of actors are. Default: one of this job alone.
-        runtime_env: What the workers run in: a dict with env_vars, working_dir, py_modules, ...; see skate.runtime_env.RuntimeEnv.
+        runtime_env: What the workers run in: a dict with env_vars, working_dir, py_modules, ...;
+            see skate.runtime_env.RuntimeEnv.
         enable_resource_isolation: Without effect, as the next two: skate makes no cgroups.
         system_reserved_cpu: Without effect.
         system_reserved_memory: Without effect.
-        object_spilling_directory: A directory, or a list of them that are used in turn, for nameless files with what does not fit into the store.
+        object_spilling_directory: A directory, or a list of them that are used in turn, for
+            nameless files with what does not fit into the store.
             Default: $SKATE_SPILL_DIR, or _temp_dir.
         _object_spilling_directory: The same under Ray's older name.
-        _system_config: Knobs by name, {name: value}: skate/config.py has the table. Those of Ray alone have no effect, which the log says once.
+        _system_config: Knobs by name, {name: value}: skate/config.py has the table. Those of Ray
+            alone have no effect, which the log says once.
         _memory: Bytes that tasks can ask for with memory=. Default: 70 % of the machine's.
-        _temp_dir: The directory for what is written when nothing else is said of it, made if need be. Default: $RAY_TMPDIR, or the system's.
-        _engine: "local" (worker processes), "inline" (as local_mode), "ray" (a Ray cluster: that of this process, or at the address), or "module:Class",
-            an engine written in Python: skate.engine says what it has to have. Default: $SKATE_ENGINE, or "local".
+        _temp_dir: The directory for what is written when nothing else is said of it, made if need
+            be. Default: $RAY_TMPDIR, or the system's.
+        _engine: "local" (worker processes), "inline" (as local_mode), "ray" (a Ray cluster: that of
+            this process, or at the address), or "module:Class",
+            an engine written in Python: skate.engine says what it has to have. Default:
+                $SKATE_ENGINE, or "local".
         kwargs: Ray's keywords for its servers, without effect; RuntimeError for others.
 
     Returns:
-        A dict of addresses and the name of the session, which also is a context manager that shuts the engine down.
+        A dict of addresses and the name of the session, which also is a context manager that shuts
+        the engine down.
 
     Raises:
         RuntimeError: An engine runs already, or a keyword is unknown.
@@ -264,27 +316,37 @@ def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
     if unknown:
         known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
         near = "; ".join(_near.meant(k, known) for k in unknown if _near.nearest(k, known))
-        raise RuntimeError(f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}")
+        raise RuntimeError(
+            f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}"
+        )
 
 
 def _open(a: Any, said: dict[str, Any]) -> Context:
-    """Starts the engine. a: the arguments of init(), by name; said: the same as a dict, with those of Ray alone."""
+    """Starts the engine. a: the arguments of init(), by name; said: the same as a dict, with those
+    of Ray alone."""
     global _context
     if not a._temp_dir and os.environ.get("RAY_TMPDIR"):
         a._temp_dir = os.path.abspath(os.environ["RAY_TMPDIR"])  # a task may change its directory
     conf = _conf(a, said)
     job_config = a.job_config or _job_config.JobConfig()
-    runtime_env = _runtime_env.check(_runtime_env.merge(job_config.runtime_env or {}, a.runtime_env or {}))
+    runtime_env = _runtime_env.check(
+        _runtime_env.merge(job_config.runtime_env or {}, a.runtime_env or {})
+    )
     job = _job_facts(a, conf, job_config, runtime_env)
     _check_process()
     conf["prints"] = a.log_to_driver is None or bool(a.log_to_driver)
     conf["argv"] = _worker_argv()
     conf["env"] = _worker_env(runtime_env, job)
     pickled_job = pickle.dumps(job)
-    conf["preload"] = _first_note(conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"]))
+    conf["preload"] = _first_note(
+        conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"])
+    )
     if engine.is_foreign(conf["engine"]):
-        surroundings.begin([], None)  # its processes have another sys.path: ours goes along with what they run
-        conf["guest"] = engine.make(conf["engine"], {**conf, "job": pickled_job, "address": a.address})
+        # its processes have another sys.path: ours goes along with what they run
+        surroundings.begin([], None)
+        conf["guest"] = engine.make(
+            conf["engine"], {**conf, "job": pickled_job, "address": a.address}
+        )
     _job.tell(job)  # before the engine is there for other threads
     try:
         _skate.init(conf)
@@ -311,7 +373,8 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
 
 
 def _conf(a: Any, said: dict[str, Any]) -> dict[str, Any]:
-    """What the engine is opened with, of the arguments of init(), the environment and the defaults."""
+    """What the engine is opened with, of the arguments of init(), the environment and the
+    defaults."""
     for name, v in (
         ("num_cpus", a.num_cpus),
         ("num_gpus", a.num_gpus),
@@ -327,7 +390,11 @@ def _conf(a: Any, said: dict[str, Any]) -> dict[str, Any]:
     if a.namespace is not None:
         options._name("namespace", a.namespace)
     cluster = sys.modules.get("skate.cluster_utils") if a.address is not None else None
-    custom = {**(cluster.given(said) if cluster else {}), **(a.resources or {}), **_resources_of_environment()}
+    custom = {
+        **(cluster.given(said) if cluster else {}),
+        **(a.resources or {}),
+        **_resources_of_environment(),
+    }
     given = config.from_ray(a._system_config or {})
     spill = a.object_spilling_directory or a._object_spilling_directory
     if a._temp_dir:
@@ -351,7 +418,9 @@ def _conf(a: Any, said: dict[str, Any]) -> dict[str, Any]:
     return conf
 
 
-def _job_facts(a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[str, Any]) -> dict[str, Any]:
+def _job_facts(
+    a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[str, Any]
+) -> dict[str, Any]:
     """What every process of the job knows of it (_job.py)."""
     job: dict[str, Any] = {
         "namespace": a.namespace or job_config.ray_namespace or ids.random_uuid(),
@@ -390,7 +459,8 @@ def _auto_init() -> None:
 
 
 def shutdown(_exiting_interpreter: bool = False) -> None:
-    """Ends all workers and frees all objects. References that are left are dead: using one is a RaySystemError. Without an engine it does nothing.
+    """Ends all workers and frees all objects. References that are left are dead: using one is a
+    RaySystemError. Without an engine it does nothing.
 
     Args:
         _exiting_interpreter: Without effect.
@@ -448,26 +518,34 @@ if TYPE_CHECKING:
 
 
 def remote(*args: Any, **kwargs: Any) -> Any:
-    """Decorator: a function becomes a RemoteFunction, whose calls are tasks; a class becomes an ActorClass. Written @remote, or @remote(...) with options.
+    """Decorator: a function becomes a RemoteFunction, whose calls are tasks; a class becomes an
+    ActorClass. Written @remote, or @remote(...) with options.
 
     Args:
         args: The function or the class, where there are no options.
         kwargs: Options of a task or an actor; any can be changed for one call by .options(...).
 
-            Of both: num_cpus (CPUs; a task takes 1, an actor 0 while it does nothing), num_gpus, memory (bytes), resources ({name: amount}), accelerator_type,
-            name, runtime_env, scheduling_strategy, label_selector, fallback_strategy, placement_group and its bundle index and capture_child_tasks.
+            Of both: num_cpus (CPUs; a task takes 1, an actor 0 while it does nothing), num_gpus,
+                memory (bytes), resources ({name: amount}), accelerator_type,
+            name, runtime_env, scheduling_strategy, label_selector, fallback_strategy,
+            placement_group and its bundle index and capture_child_tasks.
 
-            Of tasks: num_returns (a number of values; "streaming": a generator's, one by one), max_retries (runs after the death of a worker; -1: without
-            end), retry_exceptions (True, or classes: runs again after such an exception of the function, too), max_calls (calls after which a process ends).
+            Of tasks: num_returns (a number of values; "streaming": a generator's, one by one),
+                max_retries (runs after the death of a worker; -1: without
+            end), retry_exceptions (True, or classes: runs again after such an exception of the
+            function, too), max_calls (calls after which a process ends).
 
-            Of actors: max_restarts, max_task_retries (-1: without end), max_concurrency and concurrency_groups (calls at once), max_pending_calls, namespace,
-            get_if_exists, lifetime ("detached": stays without a handle), allow_out_of_order_execution.
+            Of actors: max_restarts, max_task_retries (-1: without end), max_concurrency and
+                concurrency_groups (calls at once), max_pending_calls, namespace,
+            get_if_exists, lifetime ("detached": stays without a handle),
+            allow_out_of_order_execution.
 
     Returns:
         A RemoteFunction, an ActorClass, or (with options) a decorator that makes one.
 
     Raises:
-        ValueError, TypeError: An option is unknown, or its value wrong; the target is neither a function nor a class, or is an `async def`.
+        ValueError, TypeError: An option is unknown, or its value wrong; the target is neither a
+            function nor a class, or is an `async def`.
 
     Example:
         >>> import skate
@@ -498,25 +576,33 @@ def _make(target, given):
             "it a method of an actor."
         )
     if not hasattr(target, "__code__"):
-        if callable(target) and hasattr(target, "__name__") and hasattr(target, "__qualname__"):  # built-in functions
+        # built-in functions
+        if callable(target) and hasattr(target, "__name__") and hasattr(target, "__qualname__"):
             return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
         raise TypeError(f"skate.remote: takes a function or a class, not {type(target)}")
     return RemoteFunction(target, options.check(options.TASK, given, "remote functions"))
 
 
 def wait(
-    ray_waitables: list[T], *, num_returns: int = 1, timeout: float | None = None, fetch_local: bool = True
+    ray_waitables: list[T],
+    *,
+    num_returns: int = 1,
+    timeout: float | None = None,
+    fetch_local: bool = True,
 ) -> tuple[list[T], list[T]]:
     """Waits until some of the objects are ready.
 
     Args:
-        ray_waitables: A list of ObjectRefs and ObjectRefGenerators, each once. A generator is ready when its next reference is.
+        ray_waitables: A list of ObjectRefs and ObjectRefGenerators, each once. A generator is ready
+            when its next reference is.
         num_returns: How many to wait for, from 1 to the length of the list.
         timeout: Seconds to wait at most; None: as long as it takes.
-        fetch_local: Without effect: an object on this machine's disk counts as ready, and is read by whoever gets it.
+        fetch_local: Without effect: an object on this machine's disk counts as ready, and is read
+            by whoever gets it.
 
     Returns:
-        (ready, not ready): two lists in the order of the given one; the first has at most num_returns.
+        (ready, not ready): two lists in the order of the given one; the first has at most
+            num_returns.
 
     Raises:
         TypeError: It is no list of these.
@@ -532,9 +618,13 @@ def wait(
     if isinstance(ray_waitables, (ObjectRef, ObjectRefGenerator)):
         raise TypeError("wait: takes a list; for one ref: wait([ref])")
     if not isinstance(ray_waitables, list):
-        raise TypeError(f"wait: takes a list of ObjectRefs and ObjectRefGenerators, not {type(ray_waitables)}")
+        raise TypeError(
+            f"wait: takes a list of ObjectRefs and ObjectRefGenerators, not {type(ray_waitables)}"
+        )
     if timeout is not None and timeout < 0:
-        raise ValueError(f"wait: timeout={timeout}: seconds from 0 on, or None to wait for as long as it takes")
+        raise ValueError(
+            f"wait: timeout={timeout}: seconds from 0 on, or None to wait for as long as it takes"
+        )
     if not ray_waitables:
         return [], []
     for w in ray_waitables:
@@ -561,7 +651,9 @@ def _wait_mixed(items, num_returns, timeout):
     if len(set(map(id, items))) != len(items):
         raise ValueError("wait: a ref is in the list more than once")
     if not 0 < num_returns <= len(items):
-        raise ValueError(f"wait: num_returns={num_returns}: 1 to {len(items)}, the length of the list")
+        raise ValueError(
+            f"wait: num_returns={num_returns}: 1 to {len(items)}, the length of the list"
+        )
     end = None if timeout is None else time.monotonic() + timeout
     refs = [x for x in items if type(x) is ObjectRef]
     ready = {id(x) for x in items if type(x) is ObjectRefGenerator and x.peek(0)}
@@ -573,7 +665,9 @@ def _wait_mixed(items, num_returns, timeout):
             for x in items:
                 if id(x) not in ready and watcher.add(x, None):
                     ready.add(id(x))
-            while len(ready) < num_returns and watcher.wait(None if end is None else end - time.monotonic()):
+            while len(ready) < num_returns and watcher.wait(
+                None if end is None else end - time.monotonic()
+            ):
                 ready |= {id(x) for x, _ in watcher.take()}
         finally:
             watcher.close()
@@ -583,12 +677,15 @@ def _wait_mixed(items, num_returns, timeout):
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any = float) -> np.ndarray[Any, Any]:
-    """A numpy array, not initialised, whose memory is in the object store: to be filled, then handed over without a copy.
+    """A numpy array, not initialised, whose memory is in the object store: to be filled, then
+    handed over without a copy.
 
-    Handing over the whole array (put(a), f.remote(a), a task's return or yield; not inside of a list or another object) seals it: the object is this memory,
-    every reader maps it, and the array is read-only for its writer from then on (ValueError; write to a new one). Views of it that were made before stay
-    writable, but what is written through them is seen by them alone. Putting it again is the same object. What is dropped unsealed is free again. Arrays up to
-    8 KiB, and all with local_mode, are copied as any other.
+    Handing over the whole array (put(a), f.remote(a), a task's return or yield; not inside of a
+    list or another object) seals it: the object is this memory, every reader maps it, and the array
+    is read-only for its writer from then on (ValueError; write to a new one). Views of it that were
+    made before stay writable, but what is written through them is seen by them alone. Putting it
+    again is the same object. What is dropped unsealed is free again. Arrays up to 8 KiB, and all
+    with local_mode, are copied as any other.
 
     Args:
         shape: Its lengths; one int for one axis.
@@ -614,11 +711,14 @@ def empty(shape: int | tuple[int, ...], dtype: Any = float) -> np.ndarray[Any, A
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     if any(d < 0 for d in shape):
         raise ValueError(f"empty(shape={shape}): negative dimensions are not allowed")
-    return np.ndarray(shape, dtype, buffer=_skate.room(math.prod(shape) * dtype.itemsize, len(shape)))
+    return np.ndarray(
+        shape, dtype, buffer=_skate.room(math.prod(shape) * dtype.itemsize, len(shape))
+    )
 
 
 def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
-    """Ends an actor at once, in the middle of what it does. Its running and waiting calls end with ActorDiedError.
+    """Ends an actor at once, in the middle of what it does. Its running and waiting calls end with
+    ActorDiedError.
 
     Args:
         actor: Its handle.
@@ -639,7 +739,9 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
         >>> skate.kill(a)
     """
     if not isinstance(actor, ActorHandle):
-        raise ValueError(f"kill: takes the handle of an actor, not {type(actor)}; a task is ended by cancel(ref)")
+        raise ValueError(
+            f"kill: takes the handle of an actor, not {type(actor)}; a task is ended by cancel(ref)"
+        )
     if not actor._token.alive:
         raise ActorHandleNotFoundError(
             f"ActorHandle objects are not valid across Ray sessions: {actor!r} is of an engine that was shut down; make the actor again"
@@ -647,9 +749,14 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
     _skate.actor_kill(actor._token, no_restart)
 
 
-def cancel(ray_waitable: ObjectRef[Any] | ObjectRefGenerator[Any], *, force: bool = False, recursive: bool = True) -> None:
-    """Cancels a task that has not ended; getting its result raises TaskCancelledError. A function that runs gets KeyboardInterrupt, a coroutine
-    asyncio.CancelledError.
+def cancel(
+    ray_waitable: ObjectRef[Any] | ObjectRefGenerator[Any],
+    *,
+    force: bool = False,
+    recursive: bool = True,
+) -> None:
+    """Cancels a task that has not ended; getting its result raises TaskCancelledError. A function
+    that runs gets KeyboardInterrupt, a coroutine asyncio.CancelledError.
 
     Args:
         ray_waitable: The reference of its result, or its generator.
@@ -660,7 +767,9 @@ def cancel(ray_waitable: ObjectRef[Any] | ObjectRefGenerator[Any], *, force: boo
         TypeError: It is neither. An actor is ended by kill().
     """
     if not isinstance(ray_waitable, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError(f"cancel: takes an ObjectRef of a task, not {type(ray_waitable)}; an actor is ended by kill(handle)")
+        raise TypeError(
+            f"cancel: takes an ObjectRef of a task, not {type(ray_waitable)}; an actor is ended by kill(handle)"
+        )
     _skate.cancel(ray_waitable, force, recursive)
 
 
@@ -668,18 +777,23 @@ def _resources(which):
     j = _job.facts()
     out = _skate.resources(j.get("custom", []))[which]
     store = j.get("store", 0)
-    if which and not _skate.in_worker() and _skate.engine() != "guest":  # a worker does not know how full the store is
+    # a worker does not know how full the store is
+    if which and not _skate.in_worker() and _skate.engine() != "guest":
         store -= min(store, _skate.status().get("store_sealed_bytes", 0))
     there = _skate.nodes([]) if _skate.engine() == "guest" else []
     if there:
         store = sum(node[4] for node in there if node[2])
     out["object_store_memory"] = float(store)
-    out |= {f"node:{name}": 1.0 for _, name, alive, _, _ in there if alive} or {"node:127.0.0.1": 1.0, "node:__internal_head__": 1.0}
+    out |= {f"node:{name}": 1.0 for _, name, alive, _, _ in there if alive} or {
+        "node:127.0.0.1": 1.0,
+        "node:__internal_head__": 1.0,
+    }
     return {k: v for k, v in out.items() if v}
 
 
 def cluster_resources() -> dict[str, float]:
-    """Everything that this machine gives to tasks: {"CPU": 4.0, "memory": bytes, ...}; what there is none of is left out.
+    """Everything that this machine gives to tasks: {"CPU": 4.0, "memory": bytes, ...}; what there
+    is none of is left out.
 
     Example:
         >>> import skate
@@ -703,7 +817,8 @@ def available_resources() -> dict[str, float]:
 
 
 def nodes() -> list[dict[str, Any]]:
-    """This machine, in the form of Ray's list of nodes: NodeID, Alive, Resources, Labels and its addresses. Over a cluster: its nodes.
+    """This machine, in the form of Ray's list of nodes: NodeID, Alive, Resources, Labels and its
+    addresses. Over a cluster: its nodes.
 
     Example:
         >>> import skate
@@ -727,7 +842,9 @@ def nodes() -> list[dict[str, Any]]:
     ]
 
 
-def _node_of_cluster(number: int, name: str, alive: bool, has: dict[str, float], store: int) -> dict[str, Any]:
+def _node_of_cluster(
+    number: int, name: str, alive: bool, has: dict[str, float], store: int
+) -> dict[str, Any]:
     own = ids.NodeID._of(number).hex()
     return {
         "NodeID": own,
@@ -736,13 +853,20 @@ def _node_of_cluster(number: int, name: str, alive: bool, has: dict[str, float],
         "NodeManagerHostname": name,
         "NodeName": name,
         "alive": alive,
-        "Resources": {k: v for k, v in {**has, "object_store_memory": float(store), f"node:{name}": 1.0}.items() if v} if alive else {},
+        "Resources": {
+            k: v
+            for k, v in {**has, "object_store_memory": float(store), f"node:{name}": 1.0}.items()
+            if v
+        }
+        if alive
+        else {},
         "Labels": {"ray.io/node-id": own},
     }
 
 
 def _named(space: str, name: str) -> None:
-    """A worker has made an actor through which it asks this process for something: to run its Datasets, to draw its progress bars."""
+    """A worker has made an actor through which it asks this process for something: to run its
+    Datasets, to draw its progress bars."""
     if space.startswith(_job.SERVED):
         importlib.import_module(space.removeprefix(_job.SERVED)).serve()
 

@@ -1,4 +1,5 @@
-"""Cluster: programs and tests that start several nodes of Ray on one machine. Here they are one engine that has what the nodes were given together."""
+"""Cluster: programs and tests that start several nodes of Ray on one machine. Here they are one
+engine that has what the nodes were given together."""
 
 import warnings
 
@@ -22,19 +23,28 @@ class Node:
 
 
 class Cluster:
-    """Cluster(initialize_head=True, head_node_args={"num_cpus": 2}, connect=False): nodes that are added up. init(address=cluster.address), or "auto", then
-    starts an engine with the CPUs, GPUs, memory and custom resources of all of them. shutdown_at_exit has no meaning: nothing outlives the program.
+    """Cluster(initialize_head=True, head_node_args={"num_cpus": 2}, connect=False): nodes that are
+    added up. init(address=cluster.address), or "auto", then starts an engine with the CPUs, GPUs,
+    memory and custom resources of all of them. shutdown_at_exit has no meaning: nothing outlives
+    the program.
 
-    A warning says once that there is one machine. What needs several (a node that goes away while tasks run on it, tasks that must be apart) is a
-    NotImplementedError."""
+    A warning says once that there is one machine. What needs several (a node that goes away while
+    tasks run on it, tasks that must be apart) is a NotImplementedError."""
 
-    def __init__(self, initialize_head=False, connect=False, head_node_args=None, shutdown_at_exit=True):
+    def __init__(
+        self, initialize_head=False, connect=False, head_node_args=None, shutdown_at_exit=True
+    ):
         if connect and not initialize_head:
-            raise RuntimeError("Cluster(connect=True) needs initialize_head=True: there is no node to connect to")
+            raise RuntimeError(
+                "Cluster(connect=True) needs initialize_head=True: there is no node to connect to"
+            )
         self.head_node, self.worker_nodes = None, set()
         self.connected = False
         self._n = 0
-        warnings.warn("skate has one machine: the nodes of a Cluster are one engine with the resources of all", stacklevel=2)
+        warnings.warn(
+            "skate has one machine: the nodes of a Cluster are one engine with the resources of all",
+            stacklevel=2,
+        )
         _open.append(self)
         if initialize_head:
             self.add_node(**(head_node_args or {}))
@@ -49,16 +59,32 @@ class Cluster:
     gcs_address = address
 
     def add_node(
-        self, wait=True, num_cpus=1, num_gpus=0, resources=None, memory=None, object_store_memory=150 << 20, labels=None, **node_args
+        self,
+        wait=True,
+        num_cpus=1,
+        num_gpus=0,
+        resources=None,
+        memory=None,
+        object_store_memory=150 << 20,
+        labels=None,
+        **node_args,
     ):
-        """Adds to what the engine will have: CPUs, GPUs, custom resources, bytes of memory (of nodes that say none: what init() gives by default) and of the object store. Arguments
-        for Ray's servers are taken and have no meaning. An engine that has had nothing to do yet is started again; RuntimeError once it has had: it cannot grow."""
+        """Adds to what the engine will have: CPUs, GPUs, custom resources, bytes of memory (of
+        nodes that say none: what init() gives by default) and of the object store. Arguments for
+        Ray's servers are taken and have no meaning. An engine that has had nothing to do yet is
+        started again; RuntimeError once it has had: it cannot grow."""
         again = skate.is_initialized()
         if again and not _untouched():
             raise RuntimeError(
                 "Cluster.add_node: the engine is in use and cannot grow; add all nodes before the first task, actor or put()"
             )
-        given = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory, "object_store_memory": object_store_memory, **(resources or {})}
+        given = {
+            "CPU": num_cpus,
+            "GPU": num_gpus,
+            "memory": memory,
+            "object_store_memory": object_store_memory,
+            **(resources or {}),
+        }
         self._n += 1
         node = Node(self._n, given, self.head_node is None)
         if node.head:
@@ -71,7 +97,8 @@ class Cluster:
         return node
 
     def remove_node(self, node, allow_graceful=True):
-        """Takes a node away again that no engine has seen. NotImplementedError when the engine runs."""
+        """Takes a node away again that no engine has seen. NotImplementedError when the engine
+        runs."""
         if skate.is_initialized():
             raise NotImplementedError(
                 "Cluster.remove_node: there is one machine, and tasks of the engine run on it; a node that goes away needs a second one"
@@ -121,7 +148,8 @@ def _untouched():
 
 
 def given(said):
-    """init()'s resources as the newest cluster has them: {} when there is none. said: the arguments of init()."""
+    """init()'s resources as the newest cluster has them: {} when there is none. said: the arguments
+    of init()."""
     if not _open or _open[-1].head_node is None:
         return {}
     _said.clear()

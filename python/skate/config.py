@@ -1,6 +1,8 @@
-"""Every knob of skate in one table. Order of precedence: an argument of init(), init(_system_config={name: value}), the environment, the default.
+"""Every knob of skate in one table. Order of precedence: an argument of init(),
+init(_system_config={name: value}), the environment, the default.
 
-Not here: what the knobs do (the meaning column says where). A default that depends on the machine is a function."""
+Not here: what the knobs do (the meaning column says where). A default that depends on the machine
+is a function."""
 
 import os
 
@@ -39,14 +41,19 @@ def task_memory_bytes():
 
 
 def spill_dir():
-    """The system's temporary directory: TMPDIR, TEMP or TMP, which must be one where files can be made; else /tmp or /var/tmp, or "" (nothing is
-    spilled) when nothing can be written to either."""
+    """The system's temporary directory: TMPDIR, TEMP or TMP, which must be one where files can be
+    made; else /tmp or /var/tmp, or "" (nothing is spilled) when nothing can be written to
+    either."""
     for name in ("TMPDIR", "TEMP", "TMP"):  # as tempfile, which takes 5 ms to import
         path = os.environ.get(name)
         if path:
             if os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK):
                 return os.path.abspath(path)
-            why = "is read-only, or not ours to write to" if os.path.isdir(path) else "is no directory"
+            why = (
+                "is read-only, or not ours to write to"
+                if os.path.isdir(path)
+                else "is no directory"
+            )
             raise ValueError(
                 f"{name}={path!r} {why}, and what does not fit into memory is written there: set {name} or SKATE_SPILL_DIR to a directory that can be "
                 "written to (SKATE_SPILL_DIR= for none)"
@@ -57,7 +64,8 @@ def spill_dir():
     return ""
 
 
-LEAST_MEMORY = 64 << 20  # a memory= of init() below that only counts what tasks ask for: no worker could live in it
+# a memory= of init() below that only counts what tasks ask for: no worker could live in it
+LEAST_MEMORY = 64 << 20
 
 # name: (default, environment variable, meaning)
 KNOBS = {
@@ -69,7 +77,11 @@ KNOBS = {
     "num_cpus": (cpus, "SKATE_NUM_CPUS", "CPUs to give to tasks"),
     "num_gpus": (gpus, "SKATE_NUM_GPUS", "GPUs to give to tasks"),
     "memory": (task_memory_bytes, "SKATE_MEMORY", "bytes that tasks may ask for with memory="),
-    "object_store_memory": (store_bytes, "SKATE_OBJECT_STORE_MEMORY", "limit of the object store in bytes"),
+    "object_store_memory": (
+        store_bytes,
+        "SKATE_OBJECT_STORE_MEMORY",
+        "limit of the object store in bytes",
+    ),
     "memory_limit": (
         0,
         "SKATE_MEMORY_LIMIT",
@@ -108,26 +120,57 @@ KNOBS = {
         "-1: four times the store, at least 4 GiB; 0: none, then it is an error",
     ),
     "max_workers": (0, "SKATE_MAX_WORKERS", "most worker processes; 0: chosen by the engine"),
-    "spin_us": (-1, "SKATE_SPIN_US", "how long a waiter spins before it sleeps; -1: chosen by the engine"),
-    "idle_reap_s": (0, "SKATE_IDLE_REAP_S", "idle workers beyond the CPUs end after so many seconds; 0: chosen by the engine"),
+    "spin_us": (
+        -1,
+        "SKATE_SPIN_US",
+        "how long a waiter spins before it sleeps; -1: chosen by the engine",
+    ),
+    "idle_reap_s": (
+        0,
+        "SKATE_IDLE_REAP_S",
+        "idle workers beyond the CPUs end after so many seconds; 0: chosen by the engine",
+    ),
     "lineage_bytes": (
         0,
         "SKATE_LINEAGE_BYTES",
         "memory for finished tasks that could make lost objects again; 0: chosen by the engine (64 MiB)",
     ),
-    "seed": (0, "SKATE_SEED", "inline engine: random order of tasks from this seed; 0: order of submission"),
-    "preload": ("", "SKATE_PRELOAD", "modules that the fork server imports before the first worker, comma-separated"),
-    "print_labels": (1, "SKATE_PRINT_LABELS", "whether lines that tasks print begin with (name pid=N); 0: they are as they were printed"),
-    "max_retries": (3, "SKATE_MAX_RETRIES", "default of max_retries: how often a task is run again when its worker died"),
+    "seed": (
+        0,
+        "SKATE_SEED",
+        "inline engine: random order of tasks from this seed; 0: order of submission",
+    ),
+    "preload": (
+        "",
+        "SKATE_PRELOAD",
+        "modules that the fork server imports before the first worker, comma-separated",
+    ),
+    "print_labels": (
+        1,
+        "SKATE_PRINT_LABELS",
+        "whether lines that tasks print begin with (name pid=N); 0: they are as they were printed",
+    ),
+    "max_retries": (
+        3,
+        "SKATE_MAX_RETRIES",
+        "default of max_retries: how often a task is run again when its worker died",
+    ),
 }
 
 
 # Ray's own names in _system_config that mean something else here, or nothing.
-_RAY_ONLY = {"max_io_workers", "min_spilling_size", "max_fused_object_count", "object_spilling_threshold", "object_store_full_delay_ms"}
+_RAY_ONLY = {
+    "max_io_workers",
+    "min_spilling_size",
+    "max_fused_object_count",
+    "object_spilling_threshold",
+    "object_store_full_delay_ms",
+}
 
 
 def from_ray(given):
-    """`_system_config` with Ray's names for spilling as ours. ValueError: a kind of spilling that skate does not have."""
+    """`_system_config` with Ray's names for spilling as ours. ValueError: a kind of spilling that
+    skate does not have."""
     out = {k: v for k, v in given.items() if k not in _RAY_ONLY}
     if out.pop("automatic_object_spilling_enabled", True) is False:
         out["spill_dir"] = ""
@@ -135,7 +178,9 @@ def from_ray(given):
     if text:
         conf = json.loads(text) if isinstance(text, str) else text
         if conf.get("type") != "filesystem":
-            raise ValueError(f"object_spilling_config: type must be 'filesystem', not {conf.get('type')!r}")
+            raise ValueError(
+                f"object_spilling_config: type must be 'filesystem', not {conf.get('type')!r}"
+            )
         params = dict(conf.get("params", {}))
         path, size = params.pop("directory_path", None), params.pop("buffer_size", 0)
         if params or not isinstance(size, int):
@@ -161,12 +206,21 @@ def _cast(name, default, text):
     if callable(default):
         default = 0.0
     try:
-        return text if isinstance(default, str) else int(text) if float(text).is_integer() else float(text)
+        return (
+            text
+            if isinstance(default, str)
+            else int(text)
+            if float(text).is_integer()
+            else float(text)
+        )
     except ValueError:
-        raise ValueError(f"{KNOBS[name][1]}={text!r}: a number is wanted ({KNOBS[name][2]})") from None
+        raise ValueError(
+            f"{KNOBS[name][1]}={text!r}: a number is wanted ({KNOBS[name][2]})"
+        ) from None
 
 
-# Names of the environment that are no knobs: of the processes among themselves, of tests and benchmarks.
+# Names of the environment that are no knobs: of the processes among themselves, of tests and
+# benchmarks.
 _OWN_ENV = (
     "SKATE_CTL",
     "SKATE_DEVICES",
@@ -189,26 +243,38 @@ def _tell(name, text):
 
 
 def check_names(given):
-    """ValueError for a name of `given` (_system_config) that is nearly one of a knob. Others are Ray's internals, which its programs and fixtures set: a
-    warning, once. The same for variables of the environment that begin with SKATE_: a warning with the nearest."""
+    """ValueError for a name of `given` (_system_config) that is nearly one of a knob. Others are
+    Ray's internals, which its programs and fixtures set: a warning, once. The same for variables of
+    the environment that begin with SKATE_: a warning with the nearest."""
     unknown = [k for k in given if k not in KNOBS]
-    strange = [k for k in os.environ if k.startswith("SKATE_") and k[6:].lower() not in KNOBS and not k.startswith("SKATE_TEST_")]
+    strange = [
+        k
+        for k in os.environ
+        if k.startswith("SKATE_") and k[6:].lower() not in KNOBS and not k.startswith("SKATE_TEST_")
+    ]
     if not unknown and not strange:
         return
     for k in unknown:
         near = _near.nearest(k, KNOBS, 0.8)
         if near:
-            raise ValueError(f"unknown configuration {k!r}: did you mean {near!r}? known: {', '.join(KNOBS)}")
+            raise ValueError(
+                f"unknown configuration {k!r}: did you mean {near!r}? known: {', '.join(KNOBS)}"
+            )
         _tell(k, f"_system_config: {k!r} means nothing to skate")
     for k in strange:
         if k not in _OWN_ENV:
             near = _near.nearest(k[6:], KNOBS)
-            hint = f"did you mean {KNOBS[near][1]}?" if near else f"known are {', '.join(env for _, env, _ in KNOBS.values())}"
+            hint = (
+                f"did you mean {KNOBS[near][1]}?"
+                if near
+                else f"known are {', '.join(env for _, env, _ in KNOBS.values())}"
+            )
             _tell(k, f"the environment sets {k}, which means nothing to skate; {hint}")
 
 
 def check_value(name, value, where):
-    """The value of a knob as it is kept. TypeError, ValueError: its type, or its range; `where` says who set it."""
+    """The value of a knob as it is kept. TypeError, ValueError: its type, or its range; `where`
+    says who set it."""
     default, _, meaning = KNOBS[name]
     if default is spill_dir:
         return value  # see directories()
@@ -219,14 +285,16 @@ def check_value(name, value, where):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{wanted} a number ({meaning})")
-    least = -1 if default == -1 or name == "max_retries" else 0  # -1: without end, or chosen by the engine
+    # -1: without end, or chosen by the engine
+    least = -1 if default == -1 or name == "max_retries" else 0
     if not value >= least:
         raise ValueError(f"{wanted} a number of {least} or more ({meaning})")
     return value
 
 
 def resolve(given):
-    """The value of each knob; `given` holds what the caller set (None: not set). Errors: see check_names() and check_value()."""
+    """The value of each knob; `given` holds what the caller set (None: not set). Errors: see
+    check_names() and check_value()."""
     check_names(given)
     out = {}
     for name, (default, env, _) in KNOBS.items():
@@ -237,7 +305,9 @@ def resolve(given):
             value = check_value(name, value, where)
         out[name] = value if value is not None else default() if callable(default) else default
     if not 0 < out["memory_usage_threshold"] <= 1:
-        raise ValueError(f"memory_usage_threshold={out['memory_usage_threshold']!r}: a part is wanted, above 0 and at most 1")
+        raise ValueError(
+            f"memory_usage_threshold={out['memory_usage_threshold']!r}: a part is wanted, above 0 and at most 1"
+        )
     said = given.get("memory") is not None or KNOBS["memory"][1] in os.environ
     if not out["memory_limit"] and said and out["memory"] >= LEAST_MEMORY:
         out["memory_limit"] = int(out["memory"]) + int(out["object_store_memory"])

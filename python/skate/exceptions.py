@@ -1,5 +1,6 @@
-"""What can go wrong, in Ray's names. Every error that get() raises is a RayError; one that the user's code raised is an instance of the
-user's class as well (RayTaskError.as_instanceof_cause). Made in src/py/core/err.c from result codes, with the message as the one argument."""
+"""What can go wrong, in Ray's names. Every error that get() raises is a RayError; one that the
+user's code raised is an instance of the user's class as well (RayTaskError.as_instanceof_cause).
+Made in src/py/core/err.c from result codes, with the message as the one argument."""
 
 from skate import _near
 from skate._causes import bare, cause_bytes, fields_of, load_cause
@@ -7,22 +8,25 @@ from skate._deps import inspect, linecache, logging, re, traceback
 
 
 class RayError(Exception):
-    """Base of all errors of skate. Takes Ray's arguments by position or by name; the first one is the text, if there is any."""
+    """Base of all errors of skate. Takes Ray's arguments by position or by name; the first one is
+    the text, if there is any."""
 
     _named = ()
 
     def __init__(self, *args, **named):
         for name in named:
             if name not in self._named:
-                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{name}'")
+                raise TypeError(
+                    f"{type(self).__name__}() got an unexpected keyword argument '{name}'"
+                )
         given = {**dict(zip(self._named, args, strict=False)), **named}
         super().__init__(*(args or [v for v in given.values() if v is not None][:1]))
         self.__dict__.update(given)
 
 
 class RayTaskError(RayError):
-    """The user's code raised. str() begins with the user's error, then where it happened. `cause` is the exception itself; when that cannot be
-    sent between processes, a RayError that says so."""
+    """The user's code raised. str() begins with the user's error, then where it happened. `cause`
+    is the exception itself; when that cannot be sent between processes, a RayError that says so."""
 
     def __init__(
         self,
@@ -56,7 +60,8 @@ class RayTaskError(RayError):
         return self.as_instanceof_cause()
 
     def as_instanceof_cause(self):
-        """The same error, which `except` with the class of its cause catches, too; self where that class cannot be mixed with RayTaskError."""
+        """The same error, which `except` with the class of its cause catches, too; self where that
+        class cannot be mixed with RayTaskError."""
         cls = type(self.cause)
         if self.cause is None or isinstance(self, cls) or issubclass(RayTaskError, cls):
             return self
@@ -76,14 +81,19 @@ class RayTaskError(RayError):
             e.__dict__.update({n: v for n, v in vars(self.cause).items() if n != "__notes__"})
             e.__dict__["raised"] = self.cause
             what = f"attribute{'s' if len(lost) > 1 else ''} {', '.join(lost)}"
-            e.__dict__["cause"] = RayError(f"the exception itself isn't serializable: its {what} stayed in the worker")
+            e.__dict__["cause"] = RayError(
+                f"the exception itself isn't serializable: its {what} stayed in the worker"
+            )
         return e
 
 
 class _Dual:
     """Attributes of the cause are found on the error too (e.errno, e.my_field)."""
 
-    args = property(lambda self: BaseException.args.__get__(self), lambda self, v: BaseException.args.__set__(self, v))  # pyright: ignore[reportAttributeAccessIssue]
+    args = property(
+        lambda self: BaseException.args.__get__(self),
+        lambda self, v: BaseException.args.__set__(self, v),
+    )  # pyright: ignore[reportAttributeAccessIssue]
 
     def __getattr__(self, name):
         cause = self.__dict__.get("cause")
@@ -99,7 +109,11 @@ def _dual_class(cls):
     dual = _dual_classes.get(cls, cls)
     if dual is cls:
         name = f"RayTaskError({cls.__name__})"
-        body = {"__module__": RayTaskError.__module__, "__init__": RayTaskError.__init__, "__qualname__": name}
+        body = {
+            "__module__": RayTaskError.__module__,
+            "__init__": RayTaskError.__init__,
+            "__qualname__": name,
+        }
         try:
             dual = type(name, (_Dual, RayTaskError, cls), body)
             bare(dual)
@@ -120,7 +134,8 @@ def _remake(text, function_name, cause, dual):
 
 
 def misused(e, f, of=None):
-    """e, a TypeError of a call of f whose arguments do not fit: a keyword that f does not know gets the nearest one that it knows, or those that there are.
+    """e, a TypeError of a call of f whose arguments do not fit: a keyword that f does not know gets
+    the nearest one that it knows, or those that there are.
 
     Args:
         e: The error.
@@ -137,7 +152,9 @@ def misused(e, f, of=None):
     _, found, word = text.partition(" got an unexpected keyword argument ")
     if found:
         known = [
-            n for n, p in inspect.signature(f).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"
+            n
+            for n, p in inspect.signature(f).parameters.items()
+            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"
         ]
         text += _near.meant(word.strip("'"), known) if known else "; it takes none"
     e.args = (text,)
@@ -145,8 +162,9 @@ def misused(e, f, of=None):
 
 
 def told(e):
-    """Whether e is said to a user (raised by a raise statement of skate's, or by the engine), so that the frames of skate above it say nothing; what went wrong inside
-    of skate keeps them. `_skate_front` decides where it is set (data/run/errors.py)."""
+    """Whether e is said to a user (raised by a raise statement of skate's, or by the engine), so
+    that the frames of skate above it say nothing; what went wrong inside of skate keeps them.
+    `_skate_front` decides where it is set (data/run/errors.py)."""
     marked = getattr(e, "_skate_front", None)
     if marked is not None:
         return bool(marked)
@@ -154,7 +172,8 @@ def told(e):
         return True
     if e.__traceback__ is None or isinstance(e, AssertionError):
         return False
-    at = traceback.extract_tb(e.__traceback__, -1)[0]  # where it was raised: the source says by what
+    # where it was raised: the source says by what
+    at = traceback.extract_tb(e.__traceback__, -1)[0]
     here = linecache.getline(at.filename, at.lineno or 0).encode()[at.colno or 0 :]
     return at.filename.startswith(_HOME) and re.match(rb"\s*raise\b", here) is not None
 
@@ -183,7 +202,9 @@ class TaskCancelledError(RayError):
 
     def __init__(self, task_id=None, error_message=None):
         text = (
-            task_id if isinstance(task_id, str) and error_message is None else error_message or "This task or its dependency was cancelled"
+            task_id
+            if isinstance(task_id, str) and error_message is None
+            else error_message or "This task or its dependency was cancelled"
         )
         super().__init__(text)
         self.task_id = None if text is task_id else task_id
@@ -216,9 +237,15 @@ class RayActorError(RayError):
     preempted = False
     actor_init_failed = False
 
-    def __init__(self, actor_id=None, error_msg="The actor failed.", actor_init_failed=False, preempted=False):
+    def __init__(
+        self, actor_id=None, error_msg="The actor failed.", actor_init_failed=False, preempted=False
+    ):
         super().__init__(error_msg)
-        self.actor_id, self.actor_init_failed, self.preempted = actor_id, actor_init_failed, preempted
+        self.actor_id, self.actor_init_failed, self.preempted = (
+            actor_id,
+            actor_init_failed,
+            preempted,
+        )
 
     def __reduce__(self):
         return _remake_plain, (type(self), self.args, self.__dict__)
@@ -229,12 +256,21 @@ class RayActorError(RayError):
 
 
 class ActorDiedError(RayActorError):
-    """The actor is dead: its constructor raised, it was killed, or its process died. cause: the text, or the RayTaskError of its constructor."""
+    """The actor is dead: its constructor raised, it was killed, or its process died. cause: the
+    text, or the RayTaskError of its constructor."""
 
     def __init__(self, cause=None):
         init = isinstance(cause, RayTaskError)
-        text = f"The actor died in __init__: an error raised in its creation task, {cause}" if init else cause
-        super().__init__(getattr(cause, "_actor_id", None), text or "The actor died before this call of it had ended.", init)
+        text = (
+            f"The actor died in __init__: an error raised in its creation task, {cause}"
+            if init
+            else cause
+        )
+        super().__init__(
+            getattr(cause, "_actor_id", None),
+            text or "The actor died before this call of it had ended.",
+            init,
+        )
         self.cause = cause if init else None
         self.told = text or ""  # of a constructor's error: what the user's exception says
 
@@ -242,7 +278,9 @@ class ActorDiedError(RayActorError):
 class ActorUnavailableError(RayActorError):
     """The actor is restarting."""
 
-    def __init__(self, error_message="The actor is restarting: call it again later.", actor_id=None):
+    def __init__(
+        self, error_message="The actor is restarting: call it again later.", actor_id=None
+    ):
         super().__init__(actor_id.hex() if isinstance(actor_id, bytes) else actor_id, error_message)
 
 
@@ -380,4 +418,6 @@ class ActorHandleNotFoundError(ValueError, RaySystemError):
     """The handle is of an engine that was shut down."""
 
 
-RAY_EXCEPTION_TYPES = [c for c in list(globals().values()) if isinstance(c, type) and issubclass(c, RayError)]
+RAY_EXCEPTION_TYPES = [
+    c for c in list(globals().values()) if isinstance(c, type) and issubclass(c, RayError)
+]

@@ -1,4 +1,5 @@
-"""Identifiers as Ray's programs see them: a fixed number of bytes with a class. Objects' own are `ObjectRef` (src/py/value/ref.c)."""
+"""Identifiers as Ray's programs see them: a fixed number of bytes with a class. Objects' own are
+`ObjectRef` (src/py/value/ref.c)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def random_uuid() -> str:
-    """What str(uuid.uuid4()) gives, without uuid and platform: init() has others wait for what it imports."""
+    """What str(uuid.uuid4()) gives, without uuid and platform: init() has others wait for what it
+    imports."""
     h = bytearray(os.urandom(16))
     h[6], h[8] = h[6] & 0x0F | 0x40, h[8] & 0x3F | 0x80  # version 4, variant of RFC 4122
     t = h.hex()
@@ -42,7 +44,9 @@ class UniqueID:
 
     def __init__(self, id: bytes):
         if not isinstance(id, bytes):
-            raise TypeError(f"Unsupported type: {type(id)}; {type(self).__name__} is made of {self._SIZE} bytes")
+            raise TypeError(
+                f"Unsupported type: {type(id)}; {type(self).__name__} is made of {self._SIZE} bytes"
+            )
         if len(id) != self._SIZE:
             raise ValueError(f"ID string needs to have length {self._SIZE}, got {len(id)}")
         self._bytes = id

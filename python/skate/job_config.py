@@ -4,8 +4,8 @@ from skate import runtime_env as _runtime_env
 
 
 class JobConfig:
-    """Settings of a job. skate makes use of runtime_env, ray_namespace, default_actor_lifetime and metadata; the others belong to languages
-    and machines that it has not."""
+    """Settings of a job. skate makes use of runtime_env, ray_namespace, default_actor_lifetime and
+    metadata; the others belong to languages and machines that it has not."""
 
     def __init__(
         self,
@@ -21,7 +21,9 @@ class JobConfig:
         self.jvm_options = jvm_options or []
         self.code_search_path = code_search_path or []
         if not isinstance(self.code_search_path, (list, tuple)):
-            raise AssertionError(f"JobConfig: code_search_path is a list of folders, not {type(code_search_path)}")
+            raise AssertionError(
+                f"JobConfig: code_search_path is a list of folders, not {type(code_search_path)}"
+            )
         self._client_job = _client_job
         self.metadata = dict(metadata or {})
         self.ray_namespace = ray_namespace
@@ -49,9 +51,12 @@ class JobConfig:
         self.ray_namespace = ray_namespace
 
     def set_default_actor_lifetime(self, default_actor_lifetime):
-        """ "detached" or "non_detached": of actors whose options do not say. ValueError for anything else."""
+        """ "detached" or "non_detached": of actors whose options do not say. ValueError for
+        anything else."""
         if default_actor_lifetime not in ("detached", "non_detached"):
-            raise ValueError(f"JobConfig: default_actor_lifetime is 'detached' or 'non_detached', not {default_actor_lifetime!r}")
+            raise ValueError(
+                f"JobConfig: default_actor_lifetime is 'detached' or 'non_detached', not {default_actor_lifetime!r}"
+            )
         self._default_actor_lifetime = default_actor_lifetime
 
     @classmethod

@@ -1,4 +1,5 @@
-"""LoggingConfig: how the records of Python's `logging` are written, in the driver and in every worker of the job."""
+"""LoggingConfig: how the records of Python's `logging` are written, in the driver and in every
+worker of the job."""
 
 import dataclasses
 import json
@@ -19,7 +20,8 @@ class _Formatter(logging.Formatter):
     def format(self, record):
         fields = {k: getattr(record, k, None) for k in self.conf.additional_log_standard_attrs}
         fields.update(_here())
-        fields.update((k, v) for k, v in vars(record).items() if k not in _STANDARD)  # extra={...} of the call
+        # extra={...} of the call
+        fields.update((k, v) for k, v in vars(record).items() if k not in _STANDARD)
         fields["timestamp_ns"] = int(record.created * 1e9)
         if self.conf.encoding == "TEXT":
             return " ".join([super().format(record), *(f"{k}={v}" for k, v in fields.items())])
@@ -39,21 +41,29 @@ def _here():
     if not _skate.is_initialized():
         return {}
     c = get_runtime_context()
-    found: dict = {"job_id": c.get_job_id(), "worker_id": c.get_worker_id(), "node_id": c.get_node_id()}
+    found: dict = {
+        "job_id": c.get_job_id(),
+        "worker_id": c.get_worker_id(),
+        "node_id": c.get_node_id(),
+    }
     if c._task():
-        found.update(actor_id=c.get_actor_id(), actor_name=c.get_actor_name(), task_id=c.get_task_id())
+        found.update(
+            actor_id=c.get_actor_id(), actor_name=c.get_actor_name(), task_id=c.get_task_id()
+        )
         found.update(task_name=c.get_task_name(), task_func_name=c.get_task_function_name())
     return {k: v for k, v in found.items() if v}
 
 
 @dataclasses.dataclass
 class LoggingConfig:
-    """How log records are written, for init(logging_config=...). Each record says which job, worker, actor and task it is of.
+    """How log records are written, for init(logging_config=...). Each record says which job,
+    worker, actor and task it is of.
 
     Args:
         encoding: "TEXT" or "JSON" (one object a line).
         log_level: Of the root logger.
-        additional_log_standard_attrs: Names of attributes of logging.LogRecord that are written, too.
+        additional_log_standard_attrs: Names of attributes of logging.LogRecord that are written,
+            too.
 
     Raises:
         ValueError: Another encoding, or an attribute that records do not have.
@@ -73,7 +83,9 @@ class LoggingConfig:
             raise ValueError(f"LoggingConfig: encoding {self.encoding!r}: 'TEXT' or 'JSON'")
         for name in self.additional_log_standard_attrs:
             if name not in _STANDARD:
-                raise ValueError(f"LoggingConfig: {name!r} is no attribute that log records have; those are {_STANDARD}")
+                raise ValueError(
+                    f"LoggingConfig: {name!r} is no attribute that log records have; those are {_STANDARD}"
+                )
 
     def _apply(self):
         """For this process, instead of what an earlier one said."""

@@ -1,13 +1,17 @@
-"""What memory is used for: by each worker, by the object store, of which limit. The figures are measured when they are asked for."""
+"""What memory is used for: by each worker, by the object store, of which limit. The figures are
+measured when they are asked for."""
 
 from skate import _skate
 
 
 def usage():
-    """Bytes, as a dict. limit_bytes and used_bytes: of the budget with the least left (limit_bytes is 0 when it cannot be known), `where` says
-    whose it is; store_limit_bytes, store_may_bytes (it may grow to, as heaps are now), store_used_bytes (objects), store_present_bytes (pages, free
-    ones too), spilled_bytes (on disk now); heap_bytes of all workers, driver_heap_bytes. stopped, kernel_killed: workers so far; alone: tasks that
-    are to run alone. workers: a dict each of pid, number, heap_bytes, peak_bytes and asked_bytes (memory=) of what runs there, busy, actor, name.
+    """Bytes, as a dict. limit_bytes and used_bytes: of the budget with the least left (limit_bytes
+    is 0 when it cannot be known), `where` says whose it is; store_limit_bytes, store_may_bytes (it
+    may grow to, as heaps are now), store_used_bytes (objects), store_present_bytes (pages, free
+    ones too), spilled_bytes (on disk now); heap_bytes of all workers, driver_heap_bytes. stopped,
+    kernel_killed: workers so far; alone: tasks that
+    are to run alone. workers: a dict each of pid, number, heap_bytes, peak_bytes and asked_bytes
+    (memory=) of what runs there, busy, actor, name.
 
     NotImplementedError in a worker, and in the inline engine; RaySystemError without /proc."""
     return _skate.memory()
@@ -18,9 +22,14 @@ def _mib(n):
 
 
 def summary():
-    """The same as text, largest worker first. (Objects: ray._private.internal_api.memory_summary.)"""
+    """The same as text, largest worker first. (Objects:
+    ray._private.internal_api.memory_summary.)"""
     u = usage()
-    limit = f"of {_mib(u['limit_bytes'])} ({u['where']})" if u["limit_bytes"] else "of a limit that is not known"
+    limit = (
+        f"of {_mib(u['limit_bytes'])} ({u['where']})"
+        if u["limit_bytes"]
+        else "of a limit that is not known"
+    )
     lines = [
         f"{_mib(u['used_bytes'])} {limit} are used; stopped for memory: {u['stopped']}, killed by the kernel: {u['kernel_killed']}",
         f"object store {_mib(u['store_used_bytes'])} of {_mib(u['store_limit_bytes'])} (pages: {_mib(u['store_present_bytes'])}, may grow to "
@@ -31,5 +40,7 @@ def summary():
         kind = "actor " if w["actor"] else ""
         what = kind + w["name"] + ("" if w["busy"] else " (idle)" if w["name"] else "idle")
         asked = _mib(w["asked_bytes"]) if w["asked_bytes"] else "-"
-        lines.append(f"{w['pid']:8d} {_mib(w['heap_bytes']):>10} {_mib(w['peak_bytes']):>10} {asked:>10}  {what}")
+        lines.append(
+            f"{w['pid']:8d} {_mib(w['heap_bytes']):>10} {_mib(w['peak_bytes']):>10} {asked:>10}  {what}"
+        )
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""What may be said in @remote(...) and .options(...), checked as Ray checks it: unknown names and wrong values raise where they are written."""
+"""What may be said in @remote(...) and .options(...), checked as Ray checks it: unknown names and
+wrong values raise where they are written."""
 
 from skate import _near, runtime_env
 from skate._deps import re
@@ -12,15 +13,21 @@ def _number(name, v):
     if not isinstance(v, _NUMBER) or isinstance(v, bool):
         raise TypeError(f"{name} is a number or None, not {type(v)}")
     if v < 0 or v != v:
-        raise ValueError(f"The quantity of resource {name} cannot be negative: {name}={v!r}; 0 or more, or None")
+        raise ValueError(
+            f"The quantity of resource {name} cannot be negative: {name}={v!r}; 0 or more, or None"
+        )
     if 0 < v < 0.0001:
-        raise ValueError(f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001")
+        raise ValueError(
+            f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001"
+        )
 
 
 def _type(name, v, *types: type):
     if not isinstance(v, types) or (isinstance(v, bool) and bool not in types):
         wanted = bool if types == (bool,) else (*types, type(None))
-        raise TypeError(f"The type of keyword '{name}' must be {wanted}, but received type {type(v)}")
+        raise TypeError(
+            f"The type of keyword '{name}' must be {wanted}, but received type {type(v)}"
+        )
 
 
 def _whole(name, v, least, what):
@@ -54,7 +61,9 @@ def _num_returns(name, v):
         return
     if not isinstance(v, str):
         if not isinstance(v, int) or isinstance(v, bool):
-            raise TypeError(f"The type of keyword 'num_returns' must be {(int, str, type(None))}, but received type {type(v)}")
+            raise TypeError(
+                f"The type of keyword 'num_returns' must be {(int, str, type(None))}, but received type {type(v)}"
+            )
         if v >= 0:
             return
     raise ValueError(
@@ -78,7 +87,9 @@ def _resources(name, v):
     _type(name, v, dict)
     for k, amount in v.items():
         if k in ("CPU", "GPU"):
-            raise ValueError(f"resources={{{k!r}: ...}}: Use the 'num_cpus' and 'num_gpus' keyword for these two")
+            raise ValueError(
+                f"resources={{{k!r}: ...}}: Use the 'num_cpus' and 'num_gpus' keyword for these two"
+            )
         if k in ("memory", "object_store_memory"):
             raise ValueError(f"resources={{{k!r}: ...}}: it is an option of its own, {k}=...")
         if not isinstance(k, str):
@@ -92,7 +103,9 @@ def _retry_exceptions(name, v):
         return
     for c in v:
         if not (isinstance(c, type) and issubclass(c, BaseException)):
-            raise ValueError(f"retry_exceptions: True, False or a list of exception classes; {c!r} is none")
+            raise ValueError(
+                f"retry_exceptions: True, False or a list of exception classes; {c!r} is none"
+            )
 
 
 def _text(name, v):
@@ -102,7 +115,11 @@ def _text(name, v):
 def _name(name, v):
     _type(name, v, str)
     if not v:
-        raise ValueError("Actor name cannot be an empty string" if name == "name" else f"The keyword '{name}' must not be empty")
+        raise ValueError(
+            "Actor name cannot be an empty string"
+            if name == "name"
+            else f"The keyword '{name}' must not be empty"
+        )
 
 
 def _bool(name, v):
@@ -121,12 +138,16 @@ def _label_selector(name, v):
     _type(name, v, dict)
     for key, value in v.items():
         prefix, _, label = key.rpartition("/")
-        if not re.fullmatch(_LABEL, label) or (prefix and not re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", prefix)):
+        if not re.fullmatch(_LABEL, label) or (
+            prefix and not re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", prefix)
+        ):
             raise ValueError(
                 f"{name}: {key!r} is no label: letters, digits, - _ . of at most 63, after an optional prefix of such names and a /"
             )
         if value and not re.fullmatch(rf"!?({_LABEL}|in\({_LABEL}(, ?{_LABEL})*\))", value):
-            raise ValueError(f"{name}: {key!r}: {value!r} is neither a value nor !value, in(a, b), !in(a, b)")
+            raise ValueError(
+                f"{name}: {key!r}: {value!r} is neither a value nor !value, in(a, b), !in(a, b)"
+            )
 
 
 def _fallback_strategy(name, v):
@@ -134,7 +155,9 @@ def _fallback_strategy(name, v):
     _type(name, v, list)
     for choice in v:
         if not isinstance(choice, dict) or set(choice) - {"label_selector"}:
-            raise ValueError(f"{name}: a list of {{'label_selector': {{label: value}}}} is wanted; {choice!r} is something else")
+            raise ValueError(
+                f"{name}: a list of {{'label_selector': {{label: value}}}} is wanted; {choice!r} is something else"
+            )
         _label_selector(name, choice.get("label_selector", {}))
 
 
@@ -151,7 +174,9 @@ def _groups(name, v):
         items = [(g.get("name"), g.get("max_concurrency")) for g in v]
     for group, n in items:
         if not isinstance(group, str) or not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"concurrency_groups: a name and a positive number of calls at a time are wanted, not {group!r}: {n!r}")
+            raise ValueError(
+                f"concurrency_groups: a name and a positive number of calls at a time are wanted, not {group!r}: {n!r}"
+            )
 
 
 def _lifetime(name, v):
@@ -163,7 +188,9 @@ def _lifetime(name, v):
 def _strategy(name, v):
     if isinstance(v, str):
         if v not in ("DEFAULT", "SPREAD"):
-            raise ValueError(f'scheduling_strategy must be "DEFAULT", "SPREAD" or one of skate.util.scheduling_strategies, not {v!r}')
+            raise ValueError(
+                f'scheduling_strategy must be "DEFAULT", "SPREAD" or one of skate.util.scheduling_strategies, not {v!r}'
+            )
         return
     _type(
         name,
@@ -250,7 +277,9 @@ def check(table, given, what):
             valid = sorted(k for k in table if k[0] != "_")
             near = _near.nearest(name, valid)
             meant = f"did you mean {near!r}?" if near else f"Valid ones are {valid}."
-            raise ValueError(f"Invalid option keyword {name} for {what}. {meant[0].upper()}{meant[1:]}")
+            raise ValueError(
+                f"Invalid option keyword {name} for {what}. {meant[0].upper()}{meant[1:]}"
+            )
         if value is not None:
             rule(name, value)
     return given
@@ -286,7 +315,9 @@ def group_of(o, default_cpus, what):
     return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
 
 
-DEVICES = {  # resources that are devices, besides GPUs, and the variable that shows a process which of them it has
+# resources that are devices, besides GPUs, and the variable that shows a process which of them it
+# has
+DEVICES = {
     "neuron_cores": "NEURON_RT_VISIBLE_CORES",
     "TPU": "TPU_VISIBLE_CHIPS",
     "NPU": "ASCEND_RT_VISIBLE_DEVICES",
@@ -297,15 +328,19 @@ DEVICES = {  # resources that are devices, besides GPUs, and the variable that s
 
 
 def devices_of(custom):
-    """The first of these names of resources that is of devices (src/engine/res.c takes the same); "": none."""
+    """The first of these names of resources that is of devices (src/engine/res.c takes the same);
+    "": none."""
     return next((k for k in list(custom)[:13] if k in DEVICES), "")
 
 
 def parts_of_units(o):
-    """The ValueError for more than one of a device and a part; None: none is asked for. It is raised by remote(), as in Ray."""
+    """The ValueError for more than one of a device and a part; None: none is asked for. It is
+    raised by remote(), as in Ray."""
     for name, v in (("num_gpus", o.get("num_gpus")), *(o.get("resources") or {}).items()):
         if (name == "num_gpus" or name in DEVICES) and v and v > 1 and v != int(v):
-            return ValueError(f"{name}={v}: of more than one device only whole ones can be asked for")
+            return ValueError(
+                f"{name}={v}: of more than one device only whole ones can be asked for"
+            )
     return None
 
 

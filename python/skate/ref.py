@@ -1,7 +1,8 @@
-"""Futures of ObjectRefs (ref.future(), await ref), and what ObjectRef and ObjectRefGenerator have besides what src/py/value/ref.c gives them.
+"""Futures of ObjectRefs (ref.future(), await ref), and what ObjectRef and ObjectRefGenerator have
+besides what src/py/value/ref.c gives them.
 
-No thread waits for a ref: a Watcher (src/py/call/watch.c) has one file descriptor for any number of them. An event loop looks at its own; for
-concurrent.futures one thread sleeps on one."""
+No thread waits for a ref: a Watcher (src/py/call/watch.c) has one file descriptor for any number of
+them. An event loop looks at its own; for concurrent.futures one thread sleeps on one."""
 
 import os
 import threading
@@ -20,7 +21,8 @@ def _settle(future, good, value):
     if good:
         future.set_result(value)
         return
-    if isinstance(value, StopIteration):  # from an await it would be taken for the end of the coroutine
+    # from an await it would be taken for the end of the coroutine
+    if isinstance(value, StopIteration):
         e = RuntimeError(f"the awaited task raised {type(value).__name__}: {value}")
         e.__cause__ = value
         value = e
@@ -86,7 +88,9 @@ def future_of(ref):
     with _lock:
         if _futures is None:
             _futures = _skate.Watcher()
-            threading.Thread(target=_run, args=(_futures,), name="skate-futures", daemon=True).start()
+            threading.Thread(
+                target=_run, args=(_futures,), name="skate-futures", daemon=True
+            ).start()
     if _futures.add(ref, f):
         _settle_all([(ref, f)])
     return f
@@ -127,13 +131,15 @@ def _on_completed(ref, callback):
 
 
 def _task_id(ref):
-    """TaskID of the task that makes the object; nil when there is none, or when it has ended and the ref came from another process."""
+    """TaskID of the task that makes the object; nil when there is none, or when it has ended and
+    the ref came from another process."""
     n = ref._task_number() or _maker(ref)
     return TaskID._of(n) if n else TaskID.nil()
 
 
 def _maker(ref):
-    """Number of the task of a ref that came from another process: the engine's list has it while the task has not ended. 0: not known."""
+    """Number of the task of a ref that came from another process: the engine's list has it while
+    the task has not ended. 0: not known."""
     if not _skate.is_initialized():
         return 0
     number = ref._number()
@@ -174,7 +180,8 @@ _extend_ref(_skate.ObjectRef)
 
 
 def _next_sync(gen, timeout_s=None):
-    """The next ref; a nil ref when there is none within timeout_s seconds; StopIteration at the end."""
+    """The next ref; a nil ref when there is none within timeout_s seconds; StopIteration at the
+    end."""
     if timeout_s is None or timeout_s < 0:
         return next(gen)
     try:

@@ -1,4 +1,5 @@
-"""@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs no Python of ours."""
+"""@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs
+no Python of ours."""
 
 from skate import _job, _skate, options, runtime_env
 from skate._deps import function_node
@@ -15,7 +16,8 @@ class _Wrapped:
 
 
 class _Retry(_Wrapped):
-    """retry_exceptions=[classes]: read where the exception is (src/py/worker/result.c); other exceptions are final."""
+    """retry_exceptions=[classes]: read where the exception is (src/py/worker/result.c); other
+    exceptions are final."""
 
     def __init__(self, fn, classes):
         super().__init__(fn)
@@ -26,8 +28,8 @@ class _Retry(_Wrapped):
 
 
 class Dynamic(_Wrapped):
-    """num_returns="dynamic": one result, which holds a reference for each value that the generator yields. When it raises, and is not to run again,
-    the last reference is of its error."""
+    """num_returns="dynamic": one result, which holds a reference for each value that the generator
+    yields. When it raises, and is not to run again, the last reference is of its error."""
 
     def __init__(self, fn, retry_on=(), retries: int | None = 0):
         super().__init__(fn)
@@ -100,7 +102,11 @@ def _template(fn, o, base):
 
 
 def _is_plain(o):
-    return o.get("num_returns") != "dynamic" and not o.get("runtime_env") and isinstance(o.get("retry_exceptions") or False, bool)
+    return (
+        o.get("num_returns") != "dynamic"
+        and not o.get("runtime_env")
+        and isinstance(o.get("retry_exceptions") or False, bool)
+    )
 
 
 class RemoteFunction:
@@ -111,10 +117,15 @@ class RemoteFunction:
         self._options = given
         self._own = base is None  # as @remote made it
         self._template = _template(fn, given, base)
-        self._base = self._template if _is_plain(given) else base  # has the function itself as its definition: options() share it
+        # has the function itself as its definition: options() share it
+        self._base = self._template if _is_plain(given) else base
         self._function_name = f"{fn.__module__}.{fn.__qualname__}"
         decorate = getattr(fn, "__ray_invocation_decorator__", None)
-        self.remote = self._template.submit if decorate is None else decorated(decorate, self._template.submit)
+        self.remote = (
+            self._template.submit
+            if decorate is None
+            else decorated(decorate, self._template.submit)
+        )
         unfit = options.parts_of_units(given)
         if unfit is not None:
             self.remote = lambda *args, **kwargs: _raise(unfit)
@@ -125,7 +136,9 @@ class RemoteFunction:
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(f"{self.__name__}() is a remote function, which runs in another process: call it as '{self.__name__}.remote()'.")
+        raise TypeError(
+            f"{self.__name__}() is a remote function, which runs in another process: call it as '{self.__name__}.remote()'."
+        )
 
     def options(self, **given):
         """The same function with other options, e.g. f.options(num_cpus=2).remote()."""
@@ -136,7 +149,8 @@ class RemoteFunction:
         """This task as a node of a graph, not submitted yet (skate.dag).
 
         Args:
-            args: Of the function; nodes among them, also inside lists and dicts, stand for their results.
+            args: Of the function; nodes among them, also inside lists and dicts, stand for their
+                results.
             kwargs: The same by name.
         """
         return function_node.bind(self, self._own, args, kwargs)
@@ -154,7 +168,8 @@ class RemoteFunction:
 
 
 def decorated(decorate, submit):
-    """The submit of a function that brings its own way of being invoked: `decorate` gets f(args, kwargs) and gives another such function."""
+    """The submit of a function that brings its own way of being invoked: `decorate` gets f(args,
+    kwargs) and gives another such function."""
     call = decorate(lambda args, kwargs: submit(*args, **kwargs))
     return lambda *args, **kwargs: call(args, kwargs)
 

@@ -13,7 +13,8 @@ def _deprecated(name):
 
 
 class RuntimeContext:
-    """Where this code runs: job, node, worker, task, actor, placement group. The get_..._id() give hexadecimal strings, None where there is none."""
+    """Where this code runs: job, node, worker, task, actor, placement group. The get_..._id() give
+    hexadecimal strings, None where there is none."""
 
     # ---- the task and its actor
 
@@ -25,7 +26,8 @@ class RuntimeContext:
         return ids.TaskID._of(t[0]).hex() if t else None
 
     def get_task_name(self):
-        """Name of the task: options(name=...), else the function's, with the actor's class in front."""
+        """Name of the task: options(name=...), else the function's, with the actor's class in
+        front."""
         t = self._task()
         return t[2] if t else None
 
@@ -34,7 +36,8 @@ class RuntimeContext:
         return serialize.function_name() if self._task() else None
 
     def get_attempt_number(self):
-        """0 for the first run of the task, 1 for its first retry and so on; None outside of tasks."""
+        """0 for the first run of the task, 1 for its first retry and so on; None outside of
+        tasks."""
         t = self._task()
         return t[3] if t else None
 
@@ -51,7 +54,8 @@ class RuntimeContext:
 
     @property
     def current_actor(self):
-        """A handle on the actor this runs in; it does not keep the actor alive. RuntimeError outside of actors."""
+        """A handle on the actor this runs in; it does not keep the actor alive. RuntimeError
+        outside of actors."""
         t = self._task()
         if not t or not t[1]:
             raise RuntimeError("current_actor: this code runs in no actor")
@@ -66,13 +70,15 @@ class RuntimeContext:
         return _in_actor.me()[0].restarts > 0
 
     def is_canceled(self):
-        """Whether somebody called cancel() on the task that runs. RuntimeError in the driver and in methods of async actors, where
-        asyncio.CancelledError is raised instead."""
+        """Whether somebody called cancel() on the task that runs. RuntimeError in the driver and in
+        methods of async actors, where asyncio.CancelledError is raised instead."""
         t = self._task()
         if not t:
             raise RuntimeError("is_canceled: this code runs in no task")
         if serialize.in_coroutine():
-            raise RuntimeError("This method is not supported in an async actor. There, cancel() raises asyncio.CancelledError.")
+            raise RuntimeError(
+                "This method is not supported in an async actor. There, cancel() raises asyncio.CancelledError."
+            )
         return _skate.task_cancelled()
 
     # ---- job, node, process
@@ -111,7 +117,11 @@ class RuntimeContext:
             return {}
         if t[1]:
             return dict(_in_actor.me()[0].resources)
-        return {k: v for k, v in (_skate.current_need(_job.facts().get("custom", [])) or [{}])[0].items() if v}
+        return {
+            k: v
+            for k, v in (_skate.current_need(_job.facts().get("custom", [])) or [{}])[0].items()
+            if v
+        }
 
     def get_placement_group_id(self):
         pg = get_current_placement_group()
@@ -127,7 +137,10 @@ class RuntimeContext:
         """{"GPU": ["0", ...], ...}: the accelerators that this process may use."""
         kind = os.environ.get("SKATE_DEVICES", "")
         mine = [i for i in os.environ.get(options.DEVICES.get(kind, ""), "").split(",") if i]
-        return {"GPU": [str(i) for i in get_gpu_ids()], **{k: mine if k == kind else [] for k in options.DEVICES}}
+        return {
+            "GPU": [str(i) for i in get_gpu_ids()],
+            **{k: mine if k == kind else [] for k in options.DEVICES},
+        }
 
     get_resource_ids = get_accelerator_ids
 
@@ -142,7 +155,8 @@ class RuntimeContext:
     # ---- all at once, and older spellings
 
     def get(self):
-        """A dict of job_id, node_id, namespace and, inside of tasks and actors, task_id and actor_id, as id objects."""
+        """A dict of job_id, node_id, namespace and, inside of tasks and actors, task_id and
+        actor_id, as id objects."""
         out = {"job_id": ids.JOB, "node_id": ids.NODE, "namespace": self.namespace}
         t = self._task()
         if t:
@@ -192,6 +206,7 @@ def get_runtime_context():
 
 
 def get_gpu_ids() -> list[int] | list[str]:
-    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gives them. In a task: those that it was given."""
+    """GPUs that this process may use: numbers, or the names that CUDA_VISIBLE_DEVICES gives them.
+    In a task: those that it was given."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return [int(v) if v.isdigit() else v for v in visible.split(",") if v]  # pyright: ignore[reportReturnType]

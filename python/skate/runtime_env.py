@@ -1,8 +1,11 @@
-"""runtime_env: what the processes of a job, of a task or of an actor find: environment variables, a working folder, folders of modules.
+"""runtime_env: what the processes of a job, of a task or of an actor find: environment variables, a
+working folder, folders of modules.
 
-A folder is used where it is, not copied: there is one machine. Nothing is installed: of packages that are asked for ("pip", "uv", "conda") it is checked that
-they are there in the asked version. Environments of a job are made with its workers (their environment, working
-folder and sys.path); tasks and actors with one of their own run in processes of that environment, which put it on before anything else."""
+A folder is used where it is, not copied: there is one machine. Nothing is installed: of packages
+that are asked for ("pip", "uv", "conda") it is checked that they are there in the asked version.
+Environments of a job are made with its workers (their environment, working folder and sys.path);
+tasks and actors with one of their own run in processes of that environment, which put it on before
+anything else."""
 
 import _pickle as pickle  # without re and struct
 import importlib
@@ -14,7 +17,17 @@ from skate._deps import by_value, dataclasses, importlib_metadata, json, packagi
 from skate.exceptions import RuntimeEnvSetupError
 
 _KNOWN = {
-    *("env_vars", "working_dir", "py_modules", "pip", "uv", "conda", "excludes", "config", "worker_process_setup_hook"),
+    *(
+        "env_vars",
+        "working_dir",
+        "py_modules",
+        "pip",
+        "uv",
+        "conda",
+        "excludes",
+        "config",
+        "worker_process_setup_hook",
+    ),
     *("_ray_release", "_ray_commit"),
 }
 _IGNORED = {"excludes", "config", "_ray_release", "_ray_commit"}
@@ -35,11 +48,14 @@ def _folder(what, path, files=()):
     full = os.path.abspath(os.path.expanduser(path))
     if os.path.isdir(full) or (full.endswith(files) and os.path.isfile(full)):
         return full
-    raise ValueError(f"runtime_env: {what}={path!r} is not a folder; give the path of one that exists")
+    raise ValueError(
+        f"runtime_env: {what}={path!r} is not a folder; give the path of one that exists"
+    )
 
 
 def _packages(what, given):
-    """The requirements of runtime_env's "pip" or "uv": a list, {"packages": [...]}, or the path of a requirements file."""
+    """The requirements of runtime_env's "pip" or "uv": a list, {"packages": [...]}, or the path of
+    a requirements file."""
     if isinstance(given, dict):
         given = given.get("packages")
     if isinstance(given, (str, os.PathLike)):
@@ -47,19 +63,26 @@ def _packages(what, given):
             with open(os.path.expanduser(given)) as f:
                 given = [line.partition(" #")[0].strip() for line in f]
         except OSError as e:
-            raise ValueError(f"runtime_env: {what}={given!r}: a requirements file that cannot be read: {e.strerror}") from None
+            raise ValueError(
+                f"runtime_env: {what}={given!r}: a requirements file that cannot be read: {e.strerror}"
+            ) from None
         given = [line for line in given if line and not line.startswith("#")]
     if not isinstance(given, (list, tuple)) or not all(isinstance(r, str) for r in given):
-        raise TypeError(f"runtime_env: {what} is a list of requirements, a dict with 'packages', or a requirements file, not {given!r}")
+        raise TypeError(
+            f"runtime_env: {what} is a list of requirements, a dict with 'packages', or a requirements file, not {given!r}"
+        )
     return list(given)
 
 
 def _lacks(requirement):
-    """Why what is installed does not fulfil a requirement; None when it does, or when it is for other machines."""
+    """Why what is installed does not fulfil a requirement; None when it does, or when it is for
+    other machines."""
     try:
         want = packaging_requirements.Requirement(requirement)
     except ImportError:
-        raise _error("to compare versions the package `packaging` is needed: pip install packaging") from None
+        raise _error(
+            "to compare versions the package `packaging` is needed: pip install packaging"
+        ) from None
     except packaging_requirements.InvalidRequirement:
         return "it is no name with a version; skate installs nothing, and cannot tell what this would be"
     if want.marker is not None and not want.marker.evaluate({"extra": ""}):
@@ -87,7 +110,8 @@ def _installed(what, given):
 
 
 def _conda(given):
-    """The name or the path of the conda environment in which this program runs; RuntimeEnvSetupError for another."""
+    """The name or the path of the conda environment in which this program runs;
+    RuntimeEnvSetupError for another."""
     here = (os.environ.get("CONDA_DEFAULT_ENV"), os.path.basename(sys.prefix), sys.prefix)
     if isinstance(given, str) and given in here:
         return given
@@ -97,8 +121,9 @@ def _conda(given):
 
 
 def check(env):
-    """`env` in its full form: {"env_vars": {...}, "working_dir": absolute path, "py_modules": [absolute paths], "pip": [requirements]}; TypeError,
-    ValueError or RuntimeEnvSetupError says what is wrong with it. Of "pip", "uv" and "conda" only what is there already passes."""
+    """`env` in its full form: {"env_vars": {...}, "working_dir": absolute path, "py_modules":
+    [absolute paths], "pip": [requirements]}; TypeError, ValueError or RuntimeEnvSetupError says
+    what is wrong with it. Of "pip", "uv" and "conda" only what is there already passes."""
     if not isinstance(env, dict):
         raise TypeError(f"runtime_env must be a dict, not {type(env)}")
     out = {}
@@ -114,9 +139,13 @@ def check(env):
             raise TypeError(f"runtime_env: env_vars is a Dict[str, str], not {type(given)}")
         for k, v in given.items():
             if not isinstance(k, str):
-                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; key {k} is of type {type(k)}")
+                raise TypeError(
+                    f"runtime_env: env_vars is a Dict[str, str]; key {k} is of type {type(k)}"
+                )
             if not isinstance(v, str):
-                raise TypeError(f"runtime_env: env_vars is a Dict[str, str]; for {k}, value {v} is of type {type(v)}")
+                raise TypeError(
+                    f"runtime_env: env_vars is a Dict[str, str]; for {k}, value {v} is of type {type(v)}"
+                )
         if given:
             out["env_vars"] = dict(given)
     if env.get("working_dir") is not None:
@@ -124,7 +153,9 @@ def check(env):
     modules = env.get("py_modules")
     if modules is not None:
         if not isinstance(modules, (list, tuple)):
-            raise TypeError(f"runtime_env: py_modules takes several folders, as a list, not {type(modules)}")
+            raise TypeError(
+                f"runtime_env: py_modules takes several folders, as a list, not {type(modules)}"
+            )
         out["py_modules"] = [_folder("py_modules", m, (".whl", ".zip", ".py")) for m in modules]
     for what in ("pip", "uv"):
         if env.get(what):
@@ -208,7 +239,11 @@ class RuntimeEnvConfig(dict):
     """Ray's settings of how environments are made; skate makes them at once and has none."""
 
     def __init__(self, setup_timeout_seconds=600, eager_install=True, log_files=None):
-        super().__init__(setup_timeout_seconds=setup_timeout_seconds, eager_install=eager_install, log_files=log_files or [])
+        super().__init__(
+            setup_timeout_seconds=setup_timeout_seconds,
+            eager_install=eager_install,
+            log_files=log_files or [],
+        )
 
 
 def module_path(full):
@@ -217,7 +252,8 @@ def module_path(full):
 
 
 def merge(outer, inner):
-    """What a task with `inner` finds inside of `outer`: environment variables add up, the rest is replaced."""
+    """What a task with `inner` finds inside of `outer`: environment variables add up, the rest is
+    replaced."""
     if not outer or not inner:
         return dict(inner or outer or {})
     out = {**outer, **inner}
@@ -227,7 +263,8 @@ def merge(outer, inner):
 
 
 def run_hook(hook):
-    """Calls worker_process_setup_hook: a function, the name of one as module.function, or either pickled. RuntimeEnvSetupError: no task can run here."""
+    """Calls worker_process_setup_hook: a function, the name of one as module.function, or either
+    pickled. RuntimeEnvSetupError: no task can run here."""
     try:
         if isinstance(hook, bytes):
             hook = pickle.loads(hook)
@@ -263,17 +300,20 @@ def apply(data):
 
 
 def inside(data):
-    """The environment of a task or an actor that is submitted here, as bytes; data: what its options ask for."""
+    """The environment of a task or an actor that is submitted here, as bytes; data: what its
+    options ask for."""
     return packed(merge(_own, pickle.loads(data))) if _own else data
 
 
 def packed(env):
-    """A checked environment as bytes; its hook may be a function that only cloudpickle takes along."""
+    """A checked environment as bytes; its hook may be a function that only cloudpickle takes
+    along."""
     return by_value.dumps(env, protocol=5)
 
 
 class Sealed:
-    """A function (or class) for another environment: it travels as bytes, which are looked into at the first call, where its modules are."""
+    """A function (or class) for another environment: it travels as bytes, which are looked into at
+    the first call, where its modules are."""
 
     def __init__(self, fn, data: bytes | None = None, names=None):
         self.fn, self.data = fn, data

@@ -1,4 +1,5 @@
-"""The Python half of src/py/value/encode.c and py/value/decode.c: what C does not do itself. C has tried the plain pickler when `dumps` is called.
+"""The Python half of src/py/value/encode.c and py/value/decode.c: what C does not do itself. C has
+tried the plain pickler when `dumps` is called.
 
 Also here: what is said when something cannot be sent (find the culprit, name it)."""
 
@@ -20,7 +21,8 @@ def is_missing(e):
 
 
 def dumps(obj):
-    """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local definitions go by value."""
+    """(pickle, buffers) by cloudpickle: functions and classes of __main__, lambdas, local
+    definitions go by value."""
     buffers = []
     try:
         return cloudpickled(obj, buffers), buffers
@@ -37,7 +39,9 @@ def cloudpickled(obj, buffers=None, aside=None):
     """
     callback = None
     if buffers is not None:
-        callback = buffers.append if aside is None else lambda b: buffers.append(b) if aside(b) else True
+        callback = (
+            buffers.append if aside is None else lambda b: buffers.append(b) if aside(b) else True
+        )
     while True:
         try:
             return by_value.dumps(obj, protocol=5, buffer_callback=callback)
@@ -62,8 +66,11 @@ def dump_function(fn):
 
 
 def _by_value_from_now(e):
-    """Whether e is about a module that was put into sys.modules by hand: no other process can import it, so what it holds is sent by value."""
-    found = isinstance(e, pickle.PicklingError) and re.search(r"import of module '([^']+)' failed", str(e))
+    """Whether e is about a module that was put into sys.modules by hand: no other process can
+    import it, so what it holds is sent by value."""
+    found = isinstance(e, pickle.PicklingError) and re.search(
+        r"import of module '([^']+)' failed", str(e)
+    )
     module = sys.modules.get(found[1]) if found else None
     if not found or module is None:
         return False
@@ -87,7 +94,8 @@ def function_name():
         cls, name = f
         m = getattr(cls, name, None) if isinstance(name, str) else name
         code = getattr(m, "__code__", None)
-        if code is not None and code.co_flags & 0x280:  # a coroutine is known by its full name, in Ray
+        # a coroutine is known by its full name, in Ray
+        if code is not None and code.co_flags & 0x280:
             return f"{cls.__module__}.{getattr(m, '__qualname__', name)}"
         return f"{cls.__module__}.{cls.__name__}.{getattr(m, '__name__', name)}"
     f = _users_own(f)
@@ -184,7 +192,11 @@ def _parts(obj):
                 for f in filter(None, (value.fget, value.fset, value.fdel)):
                     yield "property " + name, f
             elif name not in ("__dict__", "__weakref__"):
-                yield ("method " if isinstance(value, types.FunctionType) else "class attribute ") + name, value
+                yield (
+                    ("method " if isinstance(value, types.FunctionType) else "class attribute ")
+                    + name,
+                    value,
+                )
         for base in obj.__bases__:
             yield "base class " + base.__name__, base
     elif isinstance(obj, dict):
@@ -253,17 +265,26 @@ def _culprit(obj, path, seen, budget):
         seen.add(id(part))
         budget[0] -= 1
         if not _can(part):
-            return _culprit(part, path + [what], seen, budget) if len(path) < 8 else (path + [what], part)
+            return (
+                _culprit(part, path + [what], seen, budget)
+                if len(path) < 8
+                else (path + [what], part)
+            )
     return path, obj
 
 
 def _cannot_send(obj, e):
-    return e if isinstance(e, (KeyboardInterrupt, MemoryError, RayError)) or is_missing(e) else unpicklable(obj, e)
+    return (
+        e
+        if isinstance(e, (KeyboardInterrupt, MemoryError, RayError)) or is_missing(e)
+        else unpicklable(obj, e)
+    )
 
 
 def unpicklable(obj, error):
     """The three-line TypeError: who, why, where."""
-    if isinstance(error, RecursionError) or "deep recursion" in str(error):  # cloudpickle's word for it
+    # cloudpickle's word for it
+    if isinstance(error, RecursionError) or "deep recursion" in str(error):
         return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
     path, part = _culprit(obj, [], {id(obj)}, [300])
     what = _name(obj) if callable(obj) and _name(obj) else f"a value of type {_type_name(obj)}"
@@ -278,7 +299,9 @@ def unpicklable(obj, error):
     lines = [
         f"{' -> '.join(map(str, [what, *path]))}: {_kind(part)} cannot be sent to another process; {inside}",
         f"  reason: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-        f"  defined at {where.co_filename}:{where.co_firstlineno}" if where else f"  while pickling {_type_name(obj)}",
+        f"  defined at {where.co_filename}:{where.co_firstlineno}"
+        if where
+        else f"  while pickling {_type_name(obj)}",
     ]
     return TypeError("\n".join(lines))
 
@@ -315,15 +338,18 @@ def _weight(obj):
         return 0
     sink, buffers = _Sink(), []
     try:
-        by_value.Pickler(sink, protocol=5, buffer_callback=lambda b: buffers.append(b.raw().nbytes)).dump(obj)
+        by_value.Pickler(
+            sink, protocol=5, buffer_callback=lambda b: buffers.append(b.raw().nbytes)
+        ).dump(obj)
     except Exception:
         return 0
     return sink.n + sum(buffers)
 
 
 def heaviest(parts, size):
-    """(path, type, bytes) of the part that makes a value of `size` bytes large, from pairs (what it is called, value): down into functions, classes and
-    objects as long as one part is most of it. None: there is none. May pickle what it looks at: for warnings."""
+    """(path, type, bytes) of the part that makes a value of `size` bytes large, from pairs (what it
+    is called, value): down into functions, classes and objects as long as one part is most of it.
+    None: there is none. May pickle what it looks at: for warnings."""
     path, found = [], None
     while parts and len(path) < 6:
         weighed = [(size if len(parts) == 1 else _weight(part), what, part) for what, part in parts]
@@ -336,13 +362,24 @@ def heaviest(parts, size):
         if not inner and (_is_data(part) or not hasattr(part, "__dict__")):
             break
         parts = [
-            (w, p) for w, p in _parts(part) if not w.startswith(("class ", "argument ", "state")) and not isinstance(p, types.ModuleType)
+            (w, p)
+            for w, p in _parts(part)
+            if not w.startswith(("class ", "argument ", "state"))
+            and not isinstance(p, types.ModuleType)
         ]
     return found
 
 
 def _is_data(obj):
-    return any(_is(obj, m, c) for m, c in (("numpy", "ndarray"), ("pandas", "DataFrame"), ("pandas", "Series"), ("torch", "Tensor")))
+    return any(
+        _is(obj, m, c)
+        for m, c in (
+            ("numpy", "ndarray"),
+            ("pandas", "DataFrame"),
+            ("pandas", "Series"),
+            ("torch", "Tensor"),
+        )
+    )
 
 
 # ---- blocks

@@ -1,10 +1,14 @@
-"""What the driver's program changes around itself while the engine runs: sys.path, the environment, the working directory. In a notebook that is usual.
+"""What the driver's program changes around itself while the engine runs: sys.path, the environment,
+the working directory. In a notebook that is usual.
 
-Workers begin with what the driver had when the engine was opened. What has changed since then goes along with each definition of a function or class, and with the
-functions of a run of a Dataset; a worker puts it on when it loads one, and again when it calls one after something else was put on. A function that was sent before
-is sent again when sys.path is another list, or sys.path or the environment has become longer or shorter (py/call/template.h looks at their sizes). The same surroundings
-have the same number, so who goes back to what was (a variable that is set for a call) uses what was sent then. An actor that lives stays as it is. Not here:
-runtime_env, which wins over this.
+Workers begin with what the driver had when the engine was opened. What has changed since then goes
+along with each definition of a function or class, and with the functions of a run of a Dataset; a
+worker puts it on when it loads one, and again when it calls one after something else was put on. A
+function that was sent before is sent again when sys.path is another list, or sys.path or the
+environment has become longer or shorter (py/call/template.h looks at their sizes). The same
+surroundings have the same number, so who goes back to what was (a variable that is set for a call)
+uses what was sent then. An actor that lives stays as it is. Not here: runtime_env, which wins over
+this.
 """
 
 from __future__ import annotations
@@ -21,12 +25,15 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-_start: tuple[list[str], str | None, dict[str, str]] | None = None  # of the driver, when the engine was opened
+# of the driver, when the engine was opened
+_start: tuple[list[str], str | None, dict[str, str]] | None = None
 _sent: dict[str, Any] | None = None  # last; None: nothing has ever changed
-_numbers: dict[Any, dict[str, Any]] = {}  # in the driver: what was sent, by content, the one asked for last at the end
+# in the driver: what was sent, by content, the one asked for last at the end
+_numbers: dict[Any, dict[str, Any]] = {}
 _count = 0  # numbers given; 0 is what the engine began with
 _before: dict[str, str | None] = {}  # in a worker: the variables put on, and what they were
-_base: tuple[list[str], str | None] | None = None  # in a worker: sys.path and the working directory before anything was put on
+# in a worker: sys.path and the working directory before anything was put on
+_base: tuple[list[str], str | None] | None = None
 _known: dict[int, dict[str, Any]] = {0: {"number": 0}}  # in a worker: what was put on, by number
 NUMBERS = 1000  # that are remembered; what comes back after more is sent again
 
@@ -34,7 +41,8 @@ _OWN = ("SKATE_", "RAY_")
 
 
 def begin(path: list[str], cwd: str | None) -> None:
-    """In the driver: workers have this sys.path, are there (None: they stay where they are), and have os.environ as it is now."""
+    """In the driver: workers have this sys.path, are there (None: they stay where they are), and
+    have os.environ as it is now."""
     global _start, _sent
     _start, _sent = (path, cwd, dict(os.environ)), None
     _numbers.clear()
@@ -47,8 +55,8 @@ def path_now() -> list[str]:
 
 
 def changed() -> dict[str, Any] | None:
-    """What is different now: {"path", "cwd", "env"}, each where it is, and a number, the same for the same; None: nothing is, and nothing was. In a worker: what
-    came from the driver."""
+    """What is different now: {"path", "cwd", "env"}, each where it is, and a number, the same for
+    the same; None: nothing is, and nothing was. In a worker: what came from the driver."""
     global _sent, _count
     if _start is None:
         return _sent
@@ -61,7 +69,11 @@ def changed() -> dict[str, Any] | None:
             now["cwd"] = os.getcwd()
     except OSError:  # the working directory was removed
         pass
-    more = {k: v for k, v in os.environ.items() if env.get(k) != v and not k.startswith(_OWN) and k != "CUDA_VISIBLE_DEVICES"}
+    more = {
+        k: v
+        for k, v in os.environ.items()
+        if env.get(k) != v and not k.startswith(_OWN) and k != "CUDA_VISIBLE_DEVICES"
+    }
     if more:
         now["env"] = more
     if not now and _sent is None:
@@ -108,7 +120,8 @@ def again(number: int) -> None:
 
 
 def put_on(what: dict[str, Any]) -> None:
-    """Makes this worker's surroundings those. What is its own (of its runtime_env, or changed by what ran here) stays, and comes first."""
+    """Makes this worker's surroundings those. What is its own (of its runtime_env, or changed by
+    what ran here) stays, and comes first."""
     global _sent, _base
     if not _skate.in_worker():
         return
@@ -148,7 +161,8 @@ def put_on(what: dict[str, Any]) -> None:
 
 
 def hint(e: BaseException) -> str:
-    """For an error that a worker raised: what is different here, where that may be why. "" or a line."""
+    """For an error that a worker raised: what is different here, where that may be why. "" or a
+    line."""
     if _start is None:
         return ""
     if isinstance(e, ModuleNotFoundError) and e.name:
@@ -162,6 +176,11 @@ def hint(e: BaseException) -> str:
                 "from now on does)"
             )
     name = getattr(e, "filename", None)
-    if isinstance(e, FileNotFoundError) and isinstance(name, str) and not os.path.isabs(name) and _start[1] not in (None, os.getcwd()):
+    if (
+        isinstance(e, FileNotFoundError)
+        and isinstance(name, str)
+        and not os.path.isabs(name)
+        and _start[1] not in (None, os.getcwd())
+    ):
         return f"\n(the worker was in {_start[1]}; this program is in {os.getcwd()} now: give the whole path, or make the function or actor anew)"
     return ""

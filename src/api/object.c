@@ -1,4 +1,5 @@
-/* object.c - the public C API: objects. A skate_value is an sk_view, a skate_buf an sk_buf, both by value. */
+/* object.c - the public C API: objects. A skate_value is an sk_view, a skate_buf an sk_buf, both by
+ * value. */
 #include <stdio.h>
 
 #include "api/api_int.h"
@@ -24,7 +25,8 @@ int skate_buf_alloc(size_t size, struct skate_buf *out) {
     struct sk_buf b;
     SK_TRY(e->ops->buf_alloc(e, size, &b, sk_api_err()));
     if (size > WARM && e->windows)
-        e->windows->warm(e, b.data, size); /* huge pages: a fault for each 4 KiB costs more than what is written */
+        /* huge pages: a fault for each 4 KiB costs more than what is written */
+        e->windows->warm(e, b.data, size);
     *out = (struct skate_buf){.data = b.data, .size = size};
     memcpy(out->priv, &b, sizeof b);
     return SK_OK;
@@ -33,7 +35,8 @@ int skate_buf_alloc(size_t size, struct skate_buf *out) {
 static bool buf_of(const struct skate_buf *b, size_t used, struct sk_buf *out) {
     memcpy(out, b->priv, sizeof *out);
     if (b->data && used <= b->size) return true;
-    SK_ERR(sk_api_err(), SK_EINVAL, "a buffer of %zu bytes (used: %zu) that is not open or too small", b->size, used);
+    SK_ERR(sk_api_err(), SK_EINVAL,
+           "a buffer of %zu bytes (used: %zu) that is not open or too small", b->size, used);
     return false;
 }
 
@@ -108,7 +111,8 @@ int skate_wait(const skate_ref *r, size_t n, size_t want, int64_t timeout_ms, bo
     _Static_assert(sizeof(skate_ref) == sizeof(sk_oid), "the same thing");
     struct sk_engine *e = sk_api_engine();
     if (!e) return SK_ECLOSED;
-    return e->ops->wait(e, (const sk_oid *)(const void *)r, n, want, sk_api_deadline(timeout_ms), ready, sk_api_err());
+    return e->ops->wait(e, (const sk_oid *)(const void *)r, n, want, sk_api_deadline(timeout_ms),
+                        ready, sk_api_err());
 }
 
 void skate_release(skate_ref r) {

@@ -1,8 +1,9 @@
 /* process.c - the public C API: functions by name, the life of the program and of its workers.
  *
- * Thin over engine.h: no policy, no state but one engine a process and the table of functions. A function's id is the hash of its name, so
- * every process of the program finds its own copy without any exchange. Invariant: the table is filled before skate_worker_main and only
- * read after; `defined` may be set twice, which is harmless. */
+ * Thin over engine.h: no policy, no state but one engine a process and the table of functions. A
+ * function's id is the hash of its name, so every process of the program finds its own copy without
+ * any exchange. Invariant: the table is filled before skate_worker_main and only read after;
+ * `defined` may be set twice, which is harmless. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -42,15 +43,17 @@ const char *skate_code_name(int code) {
 
 struct sk_engine *sk_api_engine(void) {
     struct sk_engine *e = __atomic_load_n(&engine, __ATOMIC_ACQUIRE);
-    if (!e) SK_ERR(&last, SK_ECLOSED, "skate is not initialised (or shut down): call skate_init first");
+    if (!e)
+        SK_ERR(&last, SK_ECLOSED, "skate is not initialised (or shut down): call skate_init first");
     return e;
 }
 
 int64_t sk_api_deadline(int64_t timeout_ms) {
-    return timeout_ms < 0 || timeout_ms > INT64_MAX / SK_MS / 2 ? INT64_MAX : sk_now_ns() + timeout_ms * SK_MS;
+    return timeout_ms < 0 || timeout_ms > INT64_MAX / SK_MS / 2 ? INT64_MAX
+                                                                : sk_now_ns() + timeout_ms * SK_MS;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static uint64_t hash_name(const char *s) {
     uint64_t h = sk_hash(s, strlen(s));
@@ -64,18 +67,24 @@ static struct sk_api_fn *by_id(uint64_t id) {
 }
 
 int skate_register(const char *name, skate_fn fn) {
-    if (!name || !*name || !fn) return SK_ERR(&last, SK_EINVAL, "register: a function and its name are needed");
+    if (!name || !*name || !fn)
+        return SK_ERR(&last, SK_EINVAL, "register: a function and its name are needed");
     uint64_t id = hash_name(name);
     struct sk_api_fn *f = by_id(id);
-    if (f) return f->fn == fn ? SK_OK : SK_ERR(&last, SK_EINVAL, "register %s: the name is in use", name);
-    if (n_fns == MAX_FNS) return SK_ERR(&last, SK_EFULL, "register %s: more than %d functions", name, MAX_FNS);
+    if (f)
+        return f->fn == fn ? SK_OK
+                           : SK_ERR(&last, SK_EINVAL, "register %s: the name is in use", name);
+    if (n_fns == MAX_FNS)
+        return SK_ERR(&last, SK_EFULL, "register %s: more than %d functions", name, MAX_FNS);
     fns[n_fns++] = (struct sk_api_fn){name, fn, id, false};
     return SK_OK;
 }
 
 sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
     struct sk_api_fn *f = name ? by_id(hash_name(name)) : NULL;
-    if (!f) return SK_ERR(&last, SK_ENOENT, "no function '%s' is registered in this process", name ? name : "(null)");
+    if (!f)
+        return SK_ERR(&last, SK_ENOENT, "no function '%s' is registered in this process",
+                      name ? name : "(null)");
     *out = (sk_fid){f->id};
     if (__atomic_load_n(&f->defined, __ATOMIC_ACQUIRE)) return SK_OK;
     SK_TRY(e->ops->define(e, *out, f->name, (struct sk_bytes){f->name, strlen(f->name)}, &last));
@@ -83,13 +92,16 @@ sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) {
     return SK_OK;
 }
 
-/* ---- workers -------------------------------------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                    struct sk_err *err) {
     (void)ctx, (void)def;
-    return by_id(fn.v)
-               ? SK_OK
-               : SK_ERR(err, SK_ENOENT, "function '%s' is not registered in the worker; register it before skate_worker_main", name);
+    return by_id(fn.v) ? SK_OK
+                       : SK_ERR(err, SK_ENOENT,
+                                "function '%s' is not registered in the worker; register it before "
+                                "skate_worker_main",
+                                name);
 }
 
 static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
@@ -100,14 +112,15 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     last.msg[0] = 0;
     int rc = f->fn(&task);
     if (rc == 0 || task.failed) {
-        if (rc == 0 && t->is_actor_init && t->n_returns == 1 && !task.failed) { /* a constructor has nothing to return */
+        if (rc == 0 && t->is_actor_init && t->n_returns == 1 && !task.failed) {
+            /* a constructor has nothing to return */
             struct sk_payload p = {.kind = KIND_BYTES};
             return sk_task_return(t, 0, &p, err);
         }
         return SK_OK;
     }
-    return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name, last.msg[0] ? ": " : "",
-                  last.msg); /* of the call that failed in it */
+    return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name,
+                  last.msg[0] ? ": " : "", last.msg); /* of the call that failed in it */
 }
 
 static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {
@@ -132,7 +145,7 @@ int skate_worker_main(int argc, char **argv) {
     return was;
 }
 
-/* ---- the program ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 int skate_init(const struct skate_opts *o) {
     static const struct skate_opts none;
@@ -149,16 +162,19 @@ int skate_init(const struct skate_opts *o) {
                                .n_spill_dirs = o->spill_dir != NULL,
                                .spawn_argv = argv};
     if (o->cpus < 0 || o->cpus > 100000 || o->resource_amount < 0 || o->resource_amount > 1e12)
-        return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus, %g of the resource: out of range", o->cpus, o->resource_amount);
+        return SK_ERR(&last, SK_EINVAL, "skate_init: %g cpus, %g of the resource: out of range",
+                      o->cpus, o->resource_amount);
     SK_TRY(sk_engine_machine(&machine, &last));
-    c.total.amount[SK_RES_CPU] = o->cpus > 0 ? (int64_t)(o->cpus * SK_RES_UNIT + 0.5) : machine.amount[SK_RES_CPU];
+    c.total.amount[SK_RES_CPU] =
+        o->cpus > 0 ? (int64_t)(o->cpus * SK_RES_UNIT + 0.5) : machine.amount[SK_RES_CPU];
     c.total.amount[SK_RES_CUSTOM] = (int64_t)(o->resource_amount * SK_RES_UNIT + 0.5);
     if (!c.store_bytes) c.store_bytes = (uint64_t)machine.amount[SK_RES_MEMORY] / 3;
     pthread_mutex_lock(&mu);
     sk_rc rc = SK_OK;
     struct sk_engine *e = NULL;
     if (engine) rc = SK_ERR(&last, SK_EINVAL, "skate_init: already initialised");
-    else if (!exe[0]) rc = SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
+    else if (!exe[0])
+        rc = SK_ERR(&last, SK_EINVAL, "skate_init: call skate_worker_main first thing in main");
     else rc = sk_engine_find("local")->open(&c, &e, &last);
     if (rc == SK_OK) {
         resource = o->resource ? SK_RES_CUSTOM : 0;

@@ -1,7 +1,8 @@
 /* task.c - the public C API: submitting tasks, actors, and what a running task may do.
  *
- * Arguments too large for a message are put into the store first and passed by reference. A handle of an actor travels as 16 bytes and keeps
- * the actor alive through its `ready` object (rule 8 of engine.h). */
+ * Arguments too large for a message are put into the store first and passed by reference. A handle
+ * of an actor travels as 16 bytes and keeps the actor alive through its `ready` object (rule 8 of
+ * engine.h). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 enum { ON_STACK = 16, DEFAULT_RETRIES = 3 };
 
-/* ---- submitting ------------------------------------------------------------------------------------------------------------------ */
+/* ---- submitting ------------------------------------------------------------------------------ */
 
 struct call { /* arguments in the engine's form */
     struct sk_engine *e;
@@ -44,19 +45,23 @@ static sk_rc one_arg(struct call *c, const struct skate_arg *a, struct sk_arg *o
     return SK_OK;
 }
 
-static sk_rc shape_of(struct sk_engine *e, const struct skate_call_opts *o, double cpus, sk_shape *out) {
+static sk_rc shape_of(struct sk_engine *e, const struct skate_call_opts *o, double cpus,
+                      sk_shape *out) {
     if (o) cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : cpus;
     double amount = o ? o->resource : 0;
     if (amount < 0 || amount > 1e12 || cpus > 1e6)
-        return SK_ERR(sk_api_err(), SK_EINVAL, "a task asks for %g cpus and %g of the resource: out of range", cpus, amount);
+        return SK_ERR(sk_api_err(), SK_EINVAL,
+                      "a task asks for %g cpus and %g of the resource: out of range", cpus, amount);
     if (amount > 0 && !sk_api_resource())
-        return SK_ERR(sk_api_err(), SK_EINFEASIBLE, "a task asks for a resource, but skate_init was given none");
+        return SK_ERR(sk_api_err(), SK_EINFEASIBLE,
+                      "a task asks for a resource, but skate_init was given none");
     struct sk_res r = {.amount = {(int64_t)(cpus * SK_RES_UNIT + 0.5)}};
     if (amount > 0) r.amount[sk_api_resource()] = (int64_t)(amount * SK_RES_UNIT + 0.5);
     return sk_shape_of(e, &r, out, sk_api_err());
 }
 
-static sk_rc call_begin(struct call *c, const char *name, const struct skate_arg *args, size_t n, const struct skate_call_opts *o) {
+static sk_rc call_begin(struct call *c, const char *name, const struct skate_arg *args, size_t n,
+                        const struct skate_call_opts *o) {
     memset(c, 0, offsetof(struct call, stack_args));
     c->heap = NULL;
     c->n_own = 0;
@@ -94,7 +99,10 @@ static int32_t retries(const struct skate_call_opts *o, int32_t otherwise) {
 
 static sk_rc submit(struct call *c, size_t n_returns, skate_ref *returns) {
     sk_oid first = {0};
-    sk_rc rc = n_returns > SK_MAX_RETURNS ? SK_ERR(sk_api_err(), SK_EINVAL, "%zu results (at most %d)", n_returns, SK_MAX_RETURNS) : SK_OK;
+    sk_rc rc =
+        n_returns > SK_MAX_RETURNS
+            ? SK_ERR(sk_api_err(), SK_EINVAL, "%zu results (at most %d)", n_returns, SK_MAX_RETURNS)
+            : SK_OK;
     c->s.n_returns = (uint32_t)n_returns;
     if (rc == SK_OK) rc = c->e->ops->submit(c->e, &c->s, &first, NULL, sk_api_err());
     if (rc == SK_OK)
@@ -102,8 +110,8 @@ static sk_rc submit(struct call *c, size_t n_returns, skate_ref *returns) {
     return rc;
 }
 
-int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns, const struct skate_call_opts *o,
-                 skate_ref *returns) {
+int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns,
+                 const struct skate_call_opts *o, skate_ref *returns) {
     struct call c;
     SK_TRY(call_begin(&c, name, args, n_args, o));
     c.s.max_retries = retries(o, DEFAULT_RETRIES);
@@ -113,9 +121,10 @@ int skate_submit(const char *name, const struct skate_arg *args, size_t n_args, 
     return rc;
 }
 
-/* ---- actors ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- actors ---------------------------------------------------------------------------------- */
 
-int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_args, const struct skate_call_opts *o, skate_actor *out) {
+int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_args,
+                       const struct skate_call_opts *o, skate_actor *out) {
     struct call c;
     SK_TRY(call_begin(&c, name, args, n_args, o));
     struct sk_actor_spec s = {.max_restarts = o ? o->max_restarts : 0, .max_task_retries = 0};
@@ -130,8 +139,8 @@ int skate_actor_create(const char *name, const struct skate_arg *args, size_t n_
     return rc;
 }
 
-int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args, size_t n_args, size_t n_returns,
-                     const struct skate_call_opts *o, skate_ref *returns) {
+int skate_actor_call(skate_actor a, const char *name, const struct skate_arg *args, size_t n_args,
+                     size_t n_returns, const struct skate_call_opts *o, skate_ref *returns) {
     struct call c;
     SK_TRY(call_begin(&c, name, args, n_args, o));
     c.s.actor = (sk_aid){a.id};
@@ -153,7 +162,7 @@ int skate_actor_kill(skate_actor a) {
     return e ? e->ops->actor_end(e, (sk_aid){a.id}, true, sk_api_err()) : SK_ECLOSED;
 }
 
-/* ---- inside ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- inside ---------------------------------------------------------------------------------- */
 
 size_t skate_n_args(const struct skate_task *t) { return t->t->n_args; }
 size_t skate_n_returns(const struct skate_task *t) { return t->t->n_returns; }
@@ -171,7 +180,8 @@ int skate_arg_copy(const struct skate_task *t, size_t i, void *to, size_t size) 
     size_t n;
     const void *p = skate_arg_data(t, i, &n);
     if (!p) return SK_EINVAL;
-    if (n != size) return SK_ERR(sk_api_err(), SK_EINVAL, "argument %zu has %zu bytes, not %zu", i, n, size);
+    if (n != size)
+        return SK_ERR(sk_api_err(), SK_EINVAL, "argument %zu has %zu bytes, not %zu", i, n, size);
     if (n) memcpy(to, p, n);
     return SK_OK;
 }
@@ -198,7 +208,8 @@ int skate_fail(struct skate_task *t, const char *fmt, ...) {
     int n = vsnprintf(buf + 4, sizeof buf - 4, fmt, ap);
     va_end(ap);
     memcpy(buf, &code, 4);
-    struct sk_payload p = {.kind = KIND_FAILURE, .bytes = {buf, 4 + SK_MIN((size_t)SK_MAX(n, 0), sizeof buf - 5)}};
+    struct sk_payload p = {.kind = KIND_FAILURE,
+                           .bytes = {buf, 4 + SK_MIN((size_t)SK_MAX(n, 0), sizeof buf - 5)}};
     if (sk_task_fail(t->t, &p, sk_api_err()) == SK_OK) t->failed = true;
     return SK_ETASK;
 }

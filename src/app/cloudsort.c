@@ -1,17 +1,24 @@
-/* cloudsort.c - sorts files of 100-byte records with 10-byte keys into parts, in memory and on disk: Exoshuffle-CloudSort (Luan et al., 2022) on skate.
+/* cloudsort.c - sorts files of 100-byte records with 10-byte keys into parts, in memory and on
+ * disk: Exoshuffle-CloudSort (Luan et al., 2022) on skate.
  *
- *     cloudsort [options] OUTPUT INPUT...          files and a folder, or s3://bucket/key and s3://bucket/prefix
+ *     cloudsort [options] OUTPUT INPUT...          files and a folder, or s3://bucket/key and
+ *     s3://bucket/prefix
  *
- *     input ranges --> map (one a range) --> W blocks each --> merge (F blocks of a merge range) --> R/W runs each --> reduce (one a part) --> part-00000 ...
+ *     input ranges --> map (one a range) --> W blocks each --> merge (F blocks of a merge range)
+ *     --> R/W runs each --> reduce (one a part) --> part-00000 ...
  *
- * A map reads a range of the input and gives a block, in order, to each of the W merge ranges of keys. A merge makes of the blocks of F maps in one range a
- * run for each part in it; a reduce merges the runs of its part and writes it. Ranges and parts are quantiles of a sample. Without merges (F = 0) W is R: the
- * reduce takes the blocks themselves. That is better as long as blocks are large, and it is chosen then.
+ * A map reads a range of the input and gives a block, in order, to each of the W merge ranges of
+ * keys. A merge makes of the blocks of F maps in one range a run for each part in it; a reduce
+ * merges the runs of its part and writes it. Ranges and parts are quantiles of a sample. Without
+ * merges (F = 0) W is R: the reduce takes the blocks themselves. That is better as long as blocks
+ * are large, and it is chosen then.
  *
- * This process is the controller: it starts tasks and waits for acknowledgements, one small object a task. Back-pressure: at most two merges' worth of
- * maps, and as many as there are CPUs, may be without an acknowledged merge. What does not fit the store goes to disk. A task whose worker dies is run
- * again; blocks and runs are taken in the order of the input, so the output is the same. When this process dies, the same command goes on: outputs in the
- * journal are neither made nor sorted again. */
+ * This process is the controller: it starts tasks and waits for acknowledgements, one small object
+ * a task. Back-pressure: at most two merges' worth of maps, and as many as there are CPUs, may be
+ * without an acknowledged merge. What does not fit the store goes to disk. A task whose worker dies
+ * is run again; blocks and runs are taken in the order of the input, so the output is the same.
+ * When this process dies, the same command goes on: outputs in the journal are neither made nor
+ * sorted again. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,15 +42,19 @@ struct plan { /* an object that all tasks get */
     bool past_cache;
     uint8_t keys[]; /* [parts - 1] bounds, then [parts] bytes: 1 if that part is finished */
 };
-struct job {                   /* of a task, as bytes */
-    uint32_t index;            /* map: how many ranges further its worker's next one is, about; merge: its range; reduce: its part */
+struct job { /* of a task, as bytes */
+    /* map: how many ranges further its worker's next one is, about; merge: its range; reduce: its
+     * part */
+    uint32_t index;
     struct layout_range range; /* map: its input; reduce: the name of its part */
 };
 struct ack { /* the last result of every task */
     uint64_t records, gets, puts;
 };
 
-static const uint8_t *finished(const struct plan *p) { return p->keys + (size_t)(p->parts - 1) * KEY; }
+static const uint8_t *finished(const struct plan *p) {
+    return p->keys + (size_t)(p->parts - 1) * KEY;
+}
 static uint32_t parts_of(const struct plan *p) { return p->parts / p->ranges; } /* of a range */
 
 static int acknowledge(struct skate_task *t, uint64_t records) {
@@ -51,7 +62,9 @@ static int acknowledge(struct skate_task *t, uint64_t records) {
     files_count = (struct files_count){0};
     return skate_return(t, skate_n_returns(t) - 1, &a, sizeof a);
 }
-static bool range_finished(const struct plan *p, uint32_t range) { return !memchr(finished(p) + range * parts_of(p), 0, parts_of(p)); }
+static bool range_finished(const struct plan *p, uint32_t range) {
+    return !memchr(finished(p) + range * parts_of(p), 0, parts_of(p));
+}
 
 SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
     struct job j;
@@ -62,7 +75,8 @@ SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
     uint8_t *in = tool_scratch(0, j.range.n * SIZE), *parts = tool_scratch(1, j.range.n * SIZE),
             *bounds = tool_scratch(2, (size_t)ranges * KEY + (ranges + 1) * sizeof(size_t) + 8);
     size_t *start = (size_t *)(void *)(bounds + ((size_t)ranges * KEY + 7) / 8 * 8);
-    for (uint32_t r = 1; r < ranges; r++) memcpy(bounds + (r - 1) * KEY, p->keys + (r * parts_of(p) - 1) * KEY, KEY);
+    for (uint32_t r = 1; r < ranges; r++)
+        memcpy(bounds + (r - 1) * KEY, p->keys + (r * parts_of(p) - 1) * KEY, KEY);
     struct files_range mine = {j.range.url, j.range.at, in, j.range.n * SIZE};
     if (files_read(&mine, 1)) return skate_fail(t, "%s", files_error());
     files_ahead(&mine, j.index); /* comes from the disk while this is sorted */
@@ -70,7 +84,8 @@ SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
     for (uint32_t r = 0; r < ranges && !rc; r++) {
         size_t n = range_finished(p, r) ? 0 : start[r + 1] - start[r];
         struct skate_buf b;
-        if (!(rc = skate_buf_alloc(n * SIZE, &b)) && (rc = skate_records_sort(FORMAT, parts + start[r] * SIZE, n, b.data, in)))
+        if (!(rc = skate_buf_alloc(n * SIZE, &b)) &&
+            (rc = skate_records_sort(FORMAT, parts + start[r] * SIZE, n, b.data, in)))
             skate_buf_abort(&b);
         if (!rc) rc = skate_return_buf(t, r, &b, n * SIZE);
     }
@@ -85,7 +100,8 @@ SKATE_TASK(merge) { /* job, plan, blocks -> a run for each part of the range, ac
     struct tool_runs r = tool_runs(t, 2, 0, 0), here = tool_runs(t, 2, 1, parts + 1);
     size_t *start = here.more, total = 0;
     for (size_t i = 0; i < r.k; i++, total += r.n[i - 1])
-        skate_records_cut(FORMAT, r.at[i], r.n[i], p->keys + first * KEY, parts - 1, start + i * (parts + 1));
+        skate_records_cut(FORMAT, r.at[i], r.n[i], p->keys + first * KEY, parts - 1,
+                          start + i * (parts + 1));
     int rc = 0;
     for (uint32_t part = 0; part < parts && !rc; part++) {
         size_t n = 0;
@@ -96,7 +112,8 @@ SKATE_TASK(merge) { /* job, plan, blocks -> a run for each part of the range, ac
             here.at[i] = (const uint8_t *)r.at[i] + cut[0] * SIZE;
             n += here.n[i] = finished(p)[first + part] ? 0 : cut[1] - cut[0];
         }
-        if (!(rc = skate_buf_alloc(n * SIZE, &b)) && (rc = skate_records_merge_create(FORMAT, here.at, here.n, here.k, &m)))
+        if (!(rc = skate_buf_alloc(n * SIZE, &b)) &&
+            (rc = skate_records_merge_create(FORMAT, here.at, here.n, here.k, &m)))
             skate_buf_abort(&b);
         if (rc) break;
         (void)skate_records_merge_next(m, b.data, n);
@@ -114,18 +131,21 @@ SKATE_TASK(reduce) { /* job, plan, runs -> a file, ack */
     struct skate_records_merge *m;
     uint8_t *chunk = tool_scratch(1, (size_t)CHUNK * SIZE); /* in the cache from merge to write */
     uint64_t total = 0;
-    if (skate_arg_copy(t, 0, &j, sizeof j) || skate_records_merge_create(FORMAT, r.at, r.n, r.k, &m)) return SKATE_EINVAL;
+    if (skate_arg_copy(t, 0, &j, sizeof j) ||
+        skate_records_merge_create(FORMAT, r.at, r.n, r.k, &m))
+        return SKATE_EINVAL;
     files_past_cache = p->past_cache;
     int rc = files_create(j.range.url, &f);
     if (!rc) {
-        for (size_t n; !rc && (n = skate_records_merge_next(m, chunk, CHUNK)); total += n) rc = files_write(f, chunk, n * SIZE);
+        for (size_t n; !rc && (n = skate_records_merge_next(m, chunk, CHUNK)); total += n)
+            rc = files_write(f, chunk, n * SIZE);
         if (rc) files_abort(f);
         else rc = files_commit(f);
     }
     skate_records_merge_destroy(m);
     return rc ? skate_fail(t, "%s", files_error()) : acknowledge(t, total);
 }
-/* ---- the controller --------------------------------------------------------------------------------------------------------------- */
+/* ---- the controller -------------------------------------------------------------------------- */
 
 enum kind { MAP, MERGE, REDUCE, KINDS };
 static struct layout lay = {.per_merge = LAYOUT_CHOSEN};
@@ -136,8 +156,10 @@ static struct {
     uint32_t n[KINDS], begun[KINDS], done[KINDS]; /* tasks */
     uint32_t mapped;                              /* the leading maps that are acknowledged */
     bool *acked;                                  /* of each map */
-    skate_ref plan, *block, *run;                 /* [range][map], [part][group]; the same where nothing merges */
-    uint64_t *made, in, out, gets, puts;          /* made: records + 1 of each part that is finished; records in and out; requests */
+    /* [range][map], [part][group]; the same where nothing merges */
+    skate_ref plan, *block, *run;
+    /* made: records + 1 of each part that is finished; records in and out; requests */
+    uint64_t *made, in, out, gets, puts;
     struct journal journal;
     struct flight { /* of a task that is under way */
         enum kind kind;
@@ -154,7 +176,9 @@ static void fail(const char *what) { /* finished parts and their journal stay; n
     tool_die("%s", what);
 }
 static void ok(int rc) { rc ? fail(skate_error()) : (void)0; }
-static void part_url(uint32_t part, char url[URL]) { (void)snprintf(url, URL, "%s/part-%05" PRIu32, out, part); }
+static void part_url(uint32_t part, char url[URL]) {
+    (void)snprintf(url, URL, "%s/part-%05" PRIu32, out, part);
+}
 
 /* Bounds from a sample, finished parts from the journal. */
 static void plan_put(void) {
@@ -167,16 +191,18 @@ static void plan_put(void) {
         char url[URL];
         uint64_t size, version;
         part_url(i, url);
-        if (c.made[i] && (files_size(url, &size, &version) || size != (c.made[i] - 1) * SIZE)) c.made[i] = 0;
+        if (c.made[i] && (files_size(url, &size, &version) || size != (c.made[i] - 1) * SIZE))
+            c.made[i] = 0;
         if (c.made[i]) p->keys[keys + i] = 1, c.out += c.made[i] - 1;
     }
     ok(skate_put(p, sizeof *p + keys + lay.parts, &c.plan));
     free(sample), free(p);
 }
 
-/* Task `at` of a kind over n_in references, which are given back; its n_out results go to every `step`th place of `result`. */
-static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *in, size_t n_in, skate_ref *result, size_t step,
-                   size_t n_out) {
+/* Task `at` of a kind over n_in references, which are given back; its n_out results go to every
+ * `step`th place of `result`. */
+static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *in, size_t n_in,
+                   skate_ref *result, size_t step, size_t n_out) {
     static const char *const name[] = {"map", "merge", "reduce"};
     struct skate_arg *args = tool_need(malloc((n_in + 2) * sizeof *args));
     skate_ref *made = tool_need(malloc((n_out + 1) * sizeof *made));
@@ -184,7 +210,8 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     args[n++] = SKATE_BYTES(j, sizeof *j);
     args[n++] = SKATE_REF(c.plan);
     for (size_t i = 0; i < n_in; i++) args[n++] = SKATE_REF(in[i]);
-    ok(skate_submit(name[kind], args, n, n_out + 1, &(struct skate_call_opts){.max_retries = RETRIES}, made));
+    ok(skate_submit(name[kind], args, n, n_out + 1,
+                    &(struct skate_call_opts){.max_retries = RETRIES}, made));
     for (size_t i = 0; i < n_in; i++) skate_release(in[i]); /* the task holds them */
     for (size_t i = 0; i < n_out; i++) result[i * step] = made[i];
     c.ack[c.flights] = made[n_out];
@@ -193,15 +220,17 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     free(args), free(made);
 }
 
-/* The next task that may begin: a merge before a map, so that what waits for one gets less. false: none. */
+/* The next task that may begin: a merge before a map, so that what waits for one gets less. false:
+ * none. */
 static bool begin(void) {
-    uint32_t g = c.begun[MERGE] / lay.ranges, w = c.begun[MERGE] % lay.ranges, f = lay.per_merge, m = c.begun[MAP], r = c.begun[REDUCE];
+    uint32_t g = c.begun[MERGE] / lay.ranges, w = c.begun[MERGE] % lay.ranges, f = lay.per_merge,
+             m = c.begun[MAP], r = c.begun[REDUCE];
     uint32_t per = lay.parts / lay.ranges, end = f * (g + 1) < lay.maps ? f * (g + 1) : lay.maps;
     struct job j = {0};
     if (c.begun[MERGE] < c.n[MERGE] && c.mapped >= end) {
         j.index = w;
-        submit(MERGE, w, &j, c.block + (size_t)w * lay.maps + f * g, end - f * g, c.run + (size_t)w * per * lay.groups + g, lay.groups,
-               per);
+        submit(MERGE, w, &j, c.block + (size_t)w * lay.maps + f * g, end - f * g,
+               c.run + (size_t)w * per * lay.groups + g, lay.groups, per);
     } else if (m < lay.maps && (!f || m < c.done[MERGE] / lay.ranges * f + 2 * f + cpus)) {
         j.range = lay.map[m], j.index = cpus;
         submit(MAP, m, &j, NULL, 0, c.block + m, lay.maps, lay.ranges);
@@ -209,7 +238,9 @@ static bool begin(void) {
         if (c.mapped_s == 0) c.mapped_s = tool_now();
         j.index = r;
         part_url(r, j.range.url);
-        if (!c.made[r]) return submit(REDUCE, r, &j, c.run + (size_t)r * lay.groups, lay.groups, NULL, 0, 0), true;
+        if (!c.made[r])
+            return submit(REDUCE, r, &j, c.run + (size_t)r * lay.groups, lay.groups, NULL, 0, 0),
+                   true;
         for (uint32_t i = 0; i < lay.groups; i++) skate_release(c.run[(size_t)r * lay.groups + i]);
         c.begun[REDUCE]++, c.done[REDUCE]++;
     } else return false;
@@ -240,23 +271,32 @@ static void run(void) {
         for (uint32_t i = c.flights; i-- > 0;)
             if (ready[i]) take(i);
         if (show)
-            fprintf(stderr, "\rcloudsort: map %u/%u, merge %u/%u, reduce %u/%u; %.1f of %.1f GB in, %.1f out; %.0f s ", c.done[MAP],
-                    lay.maps, c.done[MERGE], c.n[MERGE], c.done[REDUCE], c.n[REDUCE], (double)(c.in * SIZE) / 1e9, (double)lay.bytes / 1e9,
+            fprintf(stderr,
+                    "\rcloudsort: map %u/%u, merge %u/%u, reduce %u/%u; %.1f of %.1f GB in, %.1f "
+                    "out; %.0f s ",
+                    c.done[MAP], lay.maps, c.done[MERGE], c.n[MERGE], c.done[REDUCE], c.n[REDUCE],
+                    (double)(c.in * SIZE) / 1e9, (double)lay.bytes / 1e9,
                     (double)(c.out * SIZE) / 1e9, tool_now() - c.began);
     }
     char text[200];
     if (show) fputc('\n', stderr);
-    (void)snprintf(text, sizeof text, "%" PRIu64 " records are in the input, %" PRIu64 " were read and %" PRIu64 " written",
+    (void)snprintf(text, sizeof text,
+                   "%" PRIu64 " records are in the input, %" PRIu64 " were read and %" PRIu64
+                   " written",
                    lay.bytes / SIZE, c.in, c.out);
     if (c.in != lay.bytes / SIZE || c.out != c.in) fail(text);
 }
 
-static const char usage[] =
-    "usage: cloudsort [options] OUTPUT INPUT...      a folder and files, or s3://bucket/prefix and s3://bucket/key\n"
-    "-t N      CPUs                   -s BYTES  memory for blocks and runs       -d DIR   where they go when it is full\n"
-    "-m BYTES  of a map's input       -p BYTES  of a part of the output          -f N     blocks a merge takes; 0: no merges\n"
-    "-j FILE   journal of finished parts (OUTPUT/.cloudsort)    What is not given is chosen. BYTES: 64m, 2g\n"
-    "-u        files past the page cache, as it is done where input and output are more than half of memory\n";
+static const char usage[] = "usage: cloudsort [options] OUTPUT INPUT...      a folder and files, "
+                            "or s3://bucket/prefix and s3://bucket/key\n"
+                            "-t N      CPUs                   -s BYTES  memory for blocks and runs "
+                            "      -d DIR   where they go when it is full\n"
+                            "-m BYTES  of a map's input       -p BYTES  of a part of the output    "
+                            "      -f N     blocks a merge takes; 0: no merges\n"
+                            "-j FILE   journal of finished parts (OUTPUT/.cloudsort)    What is "
+                            "not given is chosen. BYTES: 64m, 2g\n"
+                            "-u        files past the page cache, as it is done where input and "
+                            "output are more than half of memory\n";
 
 int main(int argc, char **argv) {
     int worker = skate_worker_main(argc, argv), flag;
@@ -278,20 +318,25 @@ int main(int argc, char **argv) {
     if (argc - optind < 2) return fputs(usage, stderr), 2;
     c.began = tool_now();
     out = argv[optind++];
-    engine.cpus = cpus = (uint32_t)tool_clamp(cpus ? cpus : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1, 1000);
+    engine.cpus = cpus =
+        (uint32_t)tool_clamp(cpus ? cpus : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1, 1000);
     bool local = strncmp(out, "s3://", 5) != 0;
     if (!engine.spill_dir) engine.spill_dir = local ? out : "/tmp";
     layout_make(&lay, out, argv + optind, (uint32_t)(argc - optind), cpus);
-    past_cache |= lay.bytes > (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
+    past_cache |=
+        lay.bytes > (uint64_t)sysconf(_SC_PHYS_PAGES) / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
     if (files_sweep(out)) tool_die("%s", files_error());
     if (!journal && local && asprintf(&journal, "%s/.cloudsort", out) < 0) tool_die("no memory");
     part_url(0, url);
     if ((!journal || access(journal, F_OK)) && !files_size(url, &size, &version))
         tool_die("%s is there, and no journal: the output of another run", url);
-    c.n[MAP] = lay.maps, c.n[MERGE] = lay.per_merge ? lay.groups * lay.ranges : 0, c.n[REDUCE] = lay.parts;
-    c.made = tool_need(calloc(lay.parts + 1, sizeof *c.made)), c.acked = tool_need(calloc(lay.maps + 1, sizeof *c.acked));
+    c.n[MAP] = lay.maps, c.n[MERGE] = lay.per_merge ? lay.groups * lay.ranges : 0,
+    c.n[REDUCE] = lay.parts;
+    c.made = tool_need(calloc(lay.parts + 1, sizeof *c.made)),
+    c.acked = tool_need(calloc(lay.maps + 1, sizeof *c.acked));
     c.block = tool_need(calloc((size_t)lay.ranges * lay.maps + 1, sizeof *c.block));
-    c.run = lay.per_merge ? tool_need(calloc((size_t)lay.parts * lay.groups + 1, sizeof *c.run)) : c.block;
+    c.run = lay.per_merge ? tool_need(calloc((size_t)lay.parts * lay.groups + 1, sizeof *c.run))
+                          : c.block;
     c.journal = journal_open(journal, lay.hash, lay.parts, c.made);
     ok(skate_init(&engine));
     plan_put();
@@ -300,9 +345,11 @@ int main(int argc, char **argv) {
     if (files_sweep(out)) tool_die("%s", files_error()); /* of reduces that were killed */
     journal_remove(&c.journal);
     double s = tool_now() - c.began, mapped_s = c.mapped_s - c.began, gb = (double)lay.bytes / 1e9;
-    printf("%" PRIu64 " records, %.3f GB in %.2f s (%.2f GB/s): %u maps and %u merges in %.2f s, %u parts in %.2f s\n", c.out, gb, s,
-           gb / s, c.n[MAP], c.n[MERGE], mapped_s, lay.parts, s - mapped_s);
-    cost_print(&(struct cost_run){1, s, s - mapped_s, (double)lay.bytes, (double)(c.gets + files_count.gets),
+    printf("%" PRIu64 " records, %.3f GB in %.2f s (%.2f GB/s): %u maps and %u merges in %.2f s, "
+           "%u parts in %.2f s\n",
+           c.out, gb, s, gb / s, c.n[MAP], c.n[MERGE], mapped_s, lay.parts, s - mapped_s);
+    cost_print(&(struct cost_run){1, s, s - mapped_s, (double)lay.bytes,
+                                  (double)(c.gets + files_count.gets),
                                   (double)(c.puts + files_count.puts)});
     return fflush(stdout) ? 1 : 0;
 }

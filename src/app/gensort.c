@@ -1,11 +1,13 @@
-/* gensort.c - makes the input of the public sort benchmark, byte by byte as gensort 1.5 does, on all CPUs.
+/* gensort.c - makes the input of the public sort benchmark, byte by byte as gensort 1.5 does, on
+ * all CPUs.
  *
  *     gensort [-a] [-c] [-bN] [-tN] RECORDS FILE[,opts]
  *
- *     -a   printable keys    -c   the sum of the records' CRC-32 goes to standard error, hexadecimal    -bN  begin with record N    -tN  on N CPUs
+ *     -a   printable keys    -c   the sum of the records' CRC-32 goes to standard error,
+ *          hexadecimal    -bN  begin with record N    -tN  on N CPUs
  *
- * Tasks write parts of the file at their places. What is not a regular file (a pipe, /dev/null) gets its records from this process, one behind the other.
- * A failure leaves no file behind. */
+ * Tasks write parts of the file at their places. What is not a regular file (a pipe, /dev/null)
+ * gets its records from this process, one behind the other. A failure leaves no file behind. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +28,8 @@ struct part {
     char path[4096];
 };
 
-/* 0, or -1 with errno. *sum: of the CRCs, if p->sum. at: UINT64_MAX to write where the file stands. */
+/* 0, or -1 with errno. *sum: of the CRCs, if p->sum. at: UINT64_MAX to write where the file
+ * stands. */
 static int generate(const struct part *p, int fd, uint64_t at, sortrec_u128 *sum) {
     static uint8_t buf[CHUNK * SORTREC_SIZE];
     sortrec_u128 x = sortrec_seek(p->first);
@@ -80,7 +83,8 @@ static void usage(void) {
           "-bN       the first record is record N; without it record 0\n"
           "-tN       on N CPUs; without it on all\n"
           "RECORDS   how many records of 100 bytes\n"
-          "FILE      where they go. Options of the original (,buf ,dir ,trans=N ,count=N) are taken and make no difference\n"
+          "FILE      where they go. Options of the original (,buf ,dir ,trans=N ,count=N) are "
+          "taken and make no difference\n"
           "The skewed keys of the original's -s are not made here.\n",
           stderr);
     exit(1);

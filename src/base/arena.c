@@ -1,8 +1,10 @@
 /* arena.c - chunks of sk_alloc memory, used from the bottom up, newest first.
  *
- * Invariant: chunks are linked newest to oldest; only the newest is allocated from; `used` of each never exceeds its `size`.
- * A request larger than a quarter of a chunk that does not fit gets a chunk of its own (it still becomes the top: simple, and marks stay a pair of values).
- * Cost: an addition and a comparison; one sk_alloc a chunk. reset keeps the oldest usual chunk, so a step arena settles at zero mallocs. */
+ * Invariant: chunks are linked newest to oldest; only the newest is allocated from; `used` of each
+ * never exceeds its `size`. A request larger than a quarter of a chunk that does not fit gets a
+ * chunk of its own (it still becomes the top: simple, and marks stay a pair of values).
+ * Cost: an addition and a comparison; one sk_alloc a chunk. reset keeps the oldest usual chunk, so
+ * a step arena settles at zero mallocs. */
 #include "base/arena.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -28,7 +30,9 @@ struct sk_arena_chunk {
 _Static_assert(sizeof(struct sk_arena_chunk) % GRAIN == 0, "alignment of data");
 
 void sk_arena_init(struct sk_arena *a, enum sk_tag tag, size_t chunk_bytes) {
-    *a = (struct sk_arena){.chunk_bytes = chunk_bytes ? (size_t)SK_ALIGN(chunk_bytes, GRAIN) : DEFAULT_CHUNK, .tag = tag};
+    *a = (struct sk_arena){.chunk_bytes =
+                               chunk_bytes ? (size_t)SK_ALIGN(chunk_bytes, GRAIN) : DEFAULT_CHUNK,
+                           .tag = tag};
 }
 
 static void drop_top(struct sk_arena *a) {
@@ -59,7 +63,8 @@ static bool add_chunk(struct sk_arena *a, size_t need) {
 
 void *sk_arena_alloc(struct sk_arena *a, size_t n) {
     if (n > SIZE_MAX / 2) return NULL;
-    size_t need = (size_t)SK_ALIGN(n ? n : 1, GRAIN); /* never the same address twice, even for nothing */
+    /* never the same address twice, even for nothing */
+    size_t need = (size_t)SK_ALIGN(n ? n : 1, GRAIN);
     if (!a->top || need > a->top->size - a->top->used)
         if (!add_chunk(a, need)) return NULL;
     void *p = a->top->data + a->top->used;
@@ -81,15 +86,19 @@ void *sk_arena_memdup(struct sk_arena *a, const void *p, size_t n) {
     return q;
 }
 
-char *sk_arena_strdup(struct sk_arena *a, const char *s) { return sk_arena_memdup(a, s, strlen(s) + 1); }
+char *sk_arena_strdup(struct sk_arena *a, const char *s) {
+    return sk_arena_memdup(a, s, strlen(s) + 1);
+}
 
 struct sk_arena_mark sk_arena_save(const struct sk_arena *a) {
-    return (struct sk_arena_mark){.top = a->top, .used = a->top ? a->top->used : 0, .bytes = a->bytes};
+    return (struct sk_arena_mark){
+        .top = a->top, .used = a->top ? a->top->used : 0, .bytes = a->bytes};
 }
 
 static void rewind_top(struct sk_arena *a, size_t used) {
     struct sk_arena_chunk *c = a->top;
-    SK_ASSERT(used <= c->used); /* else the mark is from after a reset, or restored twice out of order */
+    /* else the mark is from after a reset, or restored twice out of order */
+    SK_ASSERT(used <= c->used);
     UNPOISON(c->data + used, c->used - used);
     POISON(c->data + used, c->used - used);
     c->used = used;
@@ -106,7 +115,8 @@ void sk_arena_restore(struct sk_arena *a, struct sk_arena_mark mark) {
 
 void sk_arena_reset(struct sk_arena *a) {
     while (a->top && a->top->older) drop_top(a);
-    if (a->top && a->top->size > a->chunk_bytes) drop_top(a); /* don't keep one giant request for ever */
+    /* don't keep one giant request for ever */
+    if (a->top && a->top->size > a->chunk_bytes) drop_top(a);
     if (a->top) rewind_top(a, 0);
     a->bytes = 0;
 }

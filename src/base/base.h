@@ -1,9 +1,11 @@
-/* base.h - what every C file of skate may rely on: result codes, attributes, assertions, small helpers.
+/* base.h - what every C file of skate may rely on: result codes, attributes, assertions, small
+ * helpers.
  *
  * Not here: allocation (mem.h), messages (err.h), containers (vec.h, map.h, list.h, heap.h).
  *
- * Result codes: 0 or a negative SK_E*. A fallible function returns sk_rc, leaves its out-parameters untouched on failure
- * and takes `struct sk_err *err` (may be NULL) last. Codes become Python exceptions in py/core/err.c and nowhere else. */
+ * Result codes: 0 or a negative SK_E*. A fallible function returns sk_rc, leaves its out-parameters
+ * untouched on failure and takes `struct sk_err *err` (may be NULL) last. Codes become Python
+ * exceptions in py/core/err.c and nowhere else. */
 #ifndef SK_BASE_H
 #define SK_BASE_H
 
@@ -34,13 +36,14 @@ enum {
     SK_EACTOR = -16,      /* the actor is dead */
     SK_ENOENT = -17,      /* no such thing */
     SK_EDONE = -18,       /* end of a stream; not a failure */
-    SK_ESTALL = -19,      /* no progress possible: a bug or an impossible plan; message says who waits for what */
-    SK_EEXIST = -20,      /* the name is taken */
-    SK_EGROUP = -21,      /* its placement group was removed */
-    SK_EUNAVAIL = -22,    /* the actor is about to be restarted */
-    SK_EPENDING = -23,    /* as many calls as are allowed wait for the actor */
-    SK_EOOM = -24,        /* a worker was stopped because memory was short */
-    SK_ERANGE = -25,      /* a number does not fit its type */
+    /* no progress possible: a bug or an impossible plan; message says who waits for what */
+    SK_ESTALL = -19,
+    SK_EEXIST = -20,   /* the name is taken */
+    SK_EGROUP = -21,   /* its placement group was removed */
+    SK_EUNAVAIL = -22, /* the actor is about to be restarted */
+    SK_EPENDING = -23, /* as many calls as are allowed wait for the actor */
+    SK_EOOM = -24,     /* a worker was stopped because memory was short */
+    SK_ERANGE = -25,   /* a number does not fit its type */
 };
 
 #define SK_MUST_USE __attribute__((warn_unused_result))
@@ -54,7 +57,8 @@ enum {
 #define SK_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define SK_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define SK_ALIGN(n, a) (((n) + ((a) - 1)) & ~(uint64_t)((a) - 1)) /* a: a power of two */
-#define sk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define sk_container_of(ptr, type, member) \
+    ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
 /* A failure that changes nothing for the caller; say why beside it. */
 #define SK_IGNORE(expr)             \
@@ -77,7 +81,8 @@ enum {
         if (SK_UNLIKELY(rc != SK_OK)) goto out; \
     } while (0)
 
-/* Three tiers. SK_ASSERT stays in release: an abort is better than corrupting memory that others map.
+/* Three tiers. SK_ASSERT stays in release: an abort is better than corrupting memory that others
+ * map.
  * SK_DCHECK: debug builds. SK_XCHECK: whole-structure walks, only with SK_EXPENSIVE_CHECKS.
  * Input, peers and files are never asserted: they are errors. */
 void sk_assert_fail(const char *expr, const char *file, int line) __attribute__((noreturn, cold));

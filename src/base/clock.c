@@ -1,6 +1,7 @@
 /* clock.c - clock_gettime behind one name, with a virtual clock for tests of time-driven code.
  *
- * Not for pure parts: those are handed `now_ns`. Invariant: sk_now_ns never goes back (the virtual clock is the test's duty).
+ * Not for pure parts: those are handed `now_ns`. Invariant: sk_now_ns never goes back (the virtual
+ * clock is the test's duty).
  * Cost: about 25 ns (vDSO) plus one predictable branch. */
 #include "base/clock.h"
 

@@ -1,4 +1,5 @@
-/* clock.h - time in nanoseconds, as int64_t. Deadlines are absolute on the same clock; INT64_MAX means none. */
+/* clock.h - time in nanoseconds, as int64_t. Deadlines are absolute on the same clock; INT64_MAX
+ * means none. */
 #ifndef SK_CLOCK_H
 #define SK_CLOCK_H
 
@@ -7,11 +8,14 @@
 #define SK_MS INT64_C(1000000)
 #define SK_SEC INT64_C(1000000000)
 
-int64_t sk_now_ns(void);        /* CLOCK_MONOTONIC: the same for all processes of the machine; or the virtual clock */
-int64_t sk_wall_ns(void);       /* CLOCK_REALTIME; for people and file names, never for a deadline */
+/* CLOCK_MONOTONIC: the same for all processes of the machine; or the virtual clock */
+int64_t sk_now_ns(void);
+/* CLOCK_REALTIME; for people and file names, never for a deadline */
+int64_t sk_wall_ns(void);
 int64_t sk_thread_cpu_ns(void); /* CPU time used by the calling thread */
 
-/* Test hook: sk_now_ns reads *now from here on, in this process; NULL: the real clock again. `now` must outlive its use. */
+/* Test hook: sk_now_ns reads *now from here on, in this process; NULL: the real clock again. `now`
+ * must outlive its use. */
 void sk_clock_virtual(const _Atomic int64_t *now);
 
 /* Now + after, without overflow; after < 0 means no deadline. */

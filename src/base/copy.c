@@ -1,7 +1,9 @@
-/* copy.c - large copies: by two threads from 8 MiB, huge pages, memory warmed by the thread that writes it.
+/* copy.c - large copies: by two threads from 8 MiB, huge pages, memory warmed by the thread that
+ * writes it.
  *
- * Invariant: the helper thread copies for one caller at a time; who finds it busy copies alone. In the child of a fork there is none
- * (sk_copy_forget). It is made at the first large copy and lives as long as the process. */
+ * Invariant: the helper thread copies for one caller at a time; who finds it busy copies alone. In
+ * the child of a fork there is none (sk_copy_forget). It is made at the first large copy and lives
+ * as long as the process. */
 #include "base/copy.h"
 
 #include <pthread.h>
@@ -25,7 +27,8 @@ static struct { /* the helper thread */
     struct job job;
 } helper = {.mu = PTHREAD_MUTEX_INITIALIZER, .cv = PTHREAD_COND_INITIALIZER};
 
-/* In fresh memory the first touch costs more than the copy: huge page by huge page, warmed by the thread that writes it. */
+/* In fresh memory the first touch costs more than the copy: huge page by huge page, warmed by the
+ * thread that writes it. */
 static void copy(const struct job *j) {
     uint8_t *dst = j->dst;
     const uint8_t *src = j->src;
@@ -94,10 +97,13 @@ void sk_copy_large(void *dst, const void *src, size_t n, bool two, sk_copy_warm 
     if (helped) helper_wait();
 }
 
-void sk_copy_forget(void) { helper = (typeof(helper)){.mu = PTHREAD_MUTEX_INITIALIZER, .cv = PTHREAD_COND_INITIALIZER}; }
+void sk_copy_forget(void) {
+    helper = (typeof(helper)){.mu = PTHREAD_MUTEX_INITIALIZER, .cv = PTHREAD_COND_INITIALIZER};
+}
 
 void sk_copy_hint(void *dst, size_t n) {
     if (n < 2 * HUGE) return;
     uintptr_t at = (uintptr_t)SK_ALIGN((uintptr_t)dst, HUGE), end = (uintptr_t)dst + n;
-    (void)madvise((void *)at, (size_t)(end - at) & ~(HUGE - 1), MADV_HUGEPAGE); /* errors do not matter */
+    /* errors do not matter */
+    (void)madvise((void *)at, (size_t)(end - at) & ~(HUGE - 1), MADV_HUGEPAGE);
 }

@@ -1,8 +1,9 @@
 /* crc32c.c - CRC-32C by table and by instruction.
  *
- * The crc32 instruction takes 8 bytes in 3 cycles, one a cycle when three streams are interleaved: three neighbouring blocks are summed at once
- * and joined. Joining needs "this register after LANE zero bytes", a linear map of 32 bits, kept as four tables of 256. The tables are made at
- * first use (20 us). Portable: eight tables, 8 bytes a step. */
+ * The crc32 instruction takes 8 bytes in 3 cycles, one a cycle when three streams are interleaved:
+ * three neighbouring blocks are summed at once and joined. Joining needs "this register after LANE
+ * zero bytes", a linear map of 32 bits, kept as four tables of 256. The tables are made at first
+ * use (20 us). Portable: eight tables, 8 bytes a step. */
 #include "base/crc32c.h"
 
 #include <pthread.h>
@@ -21,7 +22,8 @@ static void make_tables(void) {
         table[0][b] = c;
     }
     for (uint32_t b = 0; b < 256; b++)
-        for (int k = 1; k < 8; k++) table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 255];
+        for (int k = 1; k < 8; k++)
+            table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 255];
     uint32_t bit[32];
     for (int i = 0; i < 32; i++) {
         uint32_t c = UINT32_C(1) << i;
@@ -49,8 +51,9 @@ uint32_t sk_crc32c_portable(uint32_t crc, const void *bytes, size_t n) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     for (; n >= 8; n -= 8, p += 8) {
         uint64_t v = load64(p) ^ c;
-        c = table[7][v & 255] ^ table[6][v >> 8 & 255] ^ table[5][v >> 16 & 255] ^ table[4][v >> 24 & 255] ^ table[3][v >> 32 & 255] ^
-            table[2][v >> 40 & 255] ^ table[1][v >> 48 & 255] ^ table[0][v >> 56];
+        c = table[7][v & 255] ^ table[6][v >> 8 & 255] ^ table[5][v >> 16 & 255] ^
+            table[4][v >> 24 & 255] ^ table[3][v >> 32 & 255] ^ table[2][v >> 40 & 255] ^
+            table[1][v >> 48 & 255] ^ table[0][v >> 56];
     }
 #endif
     for (; n; n--) c = c >> 8 ^ table[0][(c ^ *p++) & 255];
@@ -58,9 +61,12 @@ uint32_t sk_crc32c_portable(uint32_t crc, const void *bytes, size_t n) {
 }
 
 #if defined(__x86_64__)
-static uint32_t skip_lane(uint32_t c) { return skip[0][c & 255] ^ skip[1][c >> 8 & 255] ^ skip[2][c >> 16 & 255] ^ skip[3][c >> 24]; }
+static uint32_t skip_lane(uint32_t c) {
+    return skip[0][c & 255] ^ skip[1][c >> 8 & 255] ^ skip[2][c >> 16 & 255] ^ skip[3][c >> 24];
+}
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n) {
+__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p,
+                                                                 size_t n) {
     uint64_t c = (uint32_t)~crc;
     for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE) {
         uint64_t c1 = 0, c2 = 0;

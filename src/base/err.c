@@ -1,7 +1,9 @@
 /* err.c - filling in struct sk_err, and the end of the process on a broken assertion.
  *
- * Not here: what a code means to Python (py/core/err.c). Invariant: msg is always NUL-terminated, cut on a UTF-8 character's border.
- * Cost: one vsnprintf an error; errors are not on a hot path (SK_EAGAIN and SK_ETIMEOUT are often returned without a message). */
+ * Not here: what a code means to Python (py/core/err.c). Invariant: msg is always NUL-terminated,
+ * cut on a UTF-8 character's border.
+ * Cost: one vsnprintf an error; errors are not on a hot path (SK_EAGAIN and SK_ETIMEOUT are often
+ * returned without a message). */
 #include "base/err.h"
 
 #include <errno.h>
@@ -13,7 +15,8 @@
 
 #include "base/log.h"
 
-/* A cut must not leave half a character: the message becomes a Python str. Arguments may hold any bytes; those stay as they are. */
+/* A cut must not leave half a character: the message becomes a Python str. Arguments may hold any
+ * bytes; those stay as they are. */
 static void cut_at_char(char *s, size_t cap, int wanted) {
     if (wanted < 0) {
         s[0] = 0;
@@ -29,7 +32,8 @@ static void cut_at_char(char *s, size_t cap, int wanted) {
     if (len > back + 1) s[n - 1 - back] = 0;
 }
 
-static void fill(struct sk_err *err, int code, const char *file, int line, const char *fmt, va_list ap) {
+static void fill(struct sk_err *err, int code, const char *file, int line, const char *fmt,
+                 va_list ap) {
     err->code = code;
     err->file = file;
     err->line = line;
@@ -62,7 +66,8 @@ sk_rc sk_err_sys(struct sk_err *err, const char *file, int line, const char *fmt
     char buf[128];
     const char *text = strerror_r(why, buf, sizeof(buf)); /* the GNU form: returns the text */
     size_t n = strlen(err->msg);
-    cut_at_char(err->msg + n, sizeof(err->msg) - n, snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", text));
+    cut_at_char(err->msg + n, sizeof(err->msg) - n,
+                snprintf(err->msg + n, sizeof(err->msg) - n, ": %s", text));
     errno = why;
     return code;
 }
@@ -83,25 +88,30 @@ void sk_err_prefix(struct sk_err *err, const char *fmt, ...) {
 }
 
 const char *sk_rc_name(sk_rc rc) {
-    static const char *const name[] = {"SK_OK",          "SK_ENOMEM",   "SK_EINVAL",   "SK_ENOSYS", "SK_EIO",   "SK_ENOSPC",  "SK_EFULL",
-                                       "SK_ETIMEOUT",    "SK_EAGAIN",   "SK_EDEAD",    "SK_ETASK",  "SK_ELOST", "SK_ECANCEL", "SK_ECORRUPT",
-                                       "SK_EINFEASIBLE", "SK_ECLOSED",  "SK_EACTOR",   "SK_ENOENT", "SK_EDONE", "SK_ESTALL",  "SK_EEXIST",
-                                       "SK_EGROUP",      "SK_EUNAVAIL", "SK_EPENDING", "SK_EOOM",   "SK_ERANGE"};
+    static const char *const name[] = {
+        "SK_OK",      "SK_ENOMEM",   "SK_EINVAL",      "SK_ENOSYS",  "SK_EIO",      "SK_ENOSPC",
+        "SK_EFULL",   "SK_ETIMEOUT", "SK_EAGAIN",      "SK_EDEAD",   "SK_ETASK",    "SK_ELOST",
+        "SK_ECANCEL", "SK_ECORRUPT", "SK_EINFEASIBLE", "SK_ECLOSED", "SK_EACTOR",   "SK_ENOENT",
+        "SK_EDONE",   "SK_ESTALL",   "SK_EEXIST",      "SK_EGROUP",  "SK_EUNAVAIL", "SK_EPENDING",
+        "SK_EOOM",    "SK_ERANGE"};
     _Static_assert(SK_COUNT(name) == 1 - SK_ERANGE, "a name for each code");
     return rc <= 0 && rc >= SK_ERANGE ? name[-rc] : "SK_E?";
 }
 
 static void say(int fd, const char *text, size_t len) {
-    if (write(fd, text, len) < 0) return; /* nothing can be done when it is gone: abort says it too */
+    /* nothing can be done when it is gone: abort says it too */
+    if (write(fd, text, len) < 0) return;
 }
 
 void sk_assert_fail(const char *expr, const char *file, int line) {
     char text[512];
-    int n = snprintf(text, sizeof(text), "skate: assertion failed: %s at %s:%d (pid %d)\n", expr, file, line, (int)getpid());
+    int n = snprintf(text, sizeof(text), "skate: assertion failed: %s at %s:%d (pid %d)\n", expr,
+                     file, line, (int)getpid());
     if (n > 0) {
         size_t len = SK_MIN((size_t)n, sizeof(text) - 1);
         say(STDERR_FILENO, text, len);
-        const char *path = getenv("SKATE_ASSERT_LOG"); /* stderr may be a file that dies with the process, as in pytest's workers */
+        /* stderr may be a file that dies with the process, as in pytest's workers */
+        const char *path = getenv("SKATE_ASSERT_LOG");
         int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
         if (fd >= 0) {
             say(fd, text, len);

@@ -1,7 +1,8 @@
 /* err.h - an error is a code plus a fixed-size message owned by the caller.
  *
- * The message says what was being done, to what, and what to do: "spill /x: disk full (need 64 MiB, have 12); set spill_dir".
- * Where the error was born (file:line) is recorded once, by the macro. Thread-safety: a struct sk_err belongs to one thread. */
+ * The message says what was being done, to what, and what to do: "spill /x: disk full (need 64 MiB,
+ * have 12); set spill_dir". Where the error was born (file:line) is recorded once, by the macro.
+ * Thread-safety: a struct sk_err belongs to one thread. */
 #ifndef SK_ERR_H
 #define SK_ERR_H
 
@@ -14,16 +15,21 @@ struct sk_err {
     char msg[1008];   /* NUL-terminated UTF-8, cut when longer */
 };
 
-/* Sets *err (when not NULL) and returns `code`, so that `return SK_ERR(err, SK_EINVAL, "...", ...)` reads as one step. */
+/* Sets *err (when not NULL) and returns `code`, so that `return SK_ERR(err, SK_EINVAL, "...", ...)`
+ * reads as one step. */
 #ifndef __clang_analyzer__
 #define SK_ERR(err, code, ...) sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #else /* it looks into one file at a time, and would take the result for SK_OK, too */
-#define SK_ERR(err, code, ...) ((void)sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__), (sk_rc)(code))
+#define SK_ERR(err, code, ...) \
+    ((void)sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__), (sk_rc)(code))
 #endif
-sk_rc sk_err_set(struct sk_err *err, int code, const char *file, int line, const char *fmt, ...) SK_PRINTF(5, 6);
-/* Same, and appends ": strerror(errno)". errno is preserved. ENOSPC/EDQUOT turn SK_EIO into SK_ENOSPC, ENOMEM into SK_ENOMEM. */
+sk_rc sk_err_set(struct sk_err *err, int code, const char *file, int line, const char *fmt, ...)
+    SK_PRINTF(5, 6);
+/* Same, and appends ": strerror(errno)". errno is preserved. ENOSPC/EDQUOT turn SK_EIO into
+ * SK_ENOSPC, ENOMEM into SK_ENOMEM. */
 #define SK_ERR_SYS(err, ...) sk_err_sys((err), __FILE__, __LINE__, __VA_ARGS__)
-sk_rc sk_err_sys(struct sk_err *err, const char *file, int line, const char *fmt, ...) SK_PRINTF(4, 5);
+sk_rc sk_err_sys(struct sk_err *err, const char *file, int line, const char *fmt, ...)
+    SK_PRINTF(4, 5);
 /* Puts "what: " in front of an existing message. */
 void sk_err_prefix(struct sk_err *err, const char *fmt, ...) SK_PRINTF(2, 3);
 const char *sk_rc_name(sk_rc rc); /* "SK_EFULL"; never NULL */

@@ -1,8 +1,9 @@
 /* fault.c - the table of set fault points.
  *
- * What it is not: a random-failure generator; a test says which pass of which point. Invariant: sk_fault_on_ is non-zero exactly when
- * some entry or the hook is set, so an untouched process never calls sk_fault_hit. Entries are filled before `mode` is published and are never
- * moved, so a thread that passes a point while another sets one sees either nothing or a whole entry.
+ * What it is not: a random-failure generator; a test says which pass of which point. Invariant:
+ * sk_fault_on_ is non-zero exactly when some entry or the hook is set, so an untouched process
+ * never calls sk_fault_hit. Entries are filled before `mode` is published and are never moved, so a
+ * thread that passes a point while another sets one sees either nothing or a whole entry.
  * Cost when something is set: a scan of at most 16 names at each point. */
 #include "base/fault.h"
 
@@ -57,7 +58,8 @@ bool sk_fault_hit(const char *name) {
 
 static void update_on(void) {
     int on = 0;
-    for (struct point *p = points; p < points + MAX_POINTS; p++) on |= sk_load_relaxed(&p->mode) != SK_FAULT_OFF;
+    for (struct point *p = points; p < points + MAX_POINTS; p++)
+        on |= sk_load_relaxed(&p->mode) != SK_FAULT_OFF;
     on |= hook ? 2 : 0;
     __atomic_store_n(&sk_fault_on_, on, __ATOMIC_RELEASE);
 }
@@ -100,7 +102,9 @@ sk_rc sk_fault_set(const char *name, enum sk_fault_mode mode, int64_t nth) {
     return set(name, strlen(name), mode, 0, nth);
 }
 
-sk_rc sk_fault_delay(const char *name, int64_t us, int64_t nth) { return set(name, strlen(name), SK_FAULT_DELAY, us, nth); }
+sk_rc sk_fault_delay(const char *name, int64_t us, int64_t nth) {
+    return set(name, strlen(name), SK_FAULT_DELAY, us, nth);
+}
 
 /* A number that fills [s, end) exactly. */
 static bool number(const char *s, const char *end, int64_t *out) {
@@ -135,24 +139,31 @@ sk_rc sk_fault_parse(const char *spec, struct sk_err *err) {
         const char *mode_end = mode_at ? mode_at + 1 + strcspn(mode_at + 1, ":,") : end;
         enum sk_fault_mode mode = SK_FAULT_OFF;
         int64_t us = 0, nth = 0;
-        if (!mode_at || !parse_mode(mode_at + 1, mode_end, &mode, &us) || (mode_end < end && !number(mode_end + 1, end, &nth)))
-            return SK_ERR(err, SK_EINVAL, "fault \"%.*s\": want name:fail|kill|count|delay=<us>[:nth]", (int)(end - s), s);
+        if (!mode_at || !parse_mode(mode_at + 1, mode_end, &mode, &us) ||
+            (mode_end < end && !number(mode_end + 1, end, &nth)))
+            return SK_ERR(err, SK_EINVAL,
+                          "fault \"%.*s\": want name:fail|kill|count|delay=<us>[:nth]",
+                          (int)(end - s), s);
         sk_rc rc = set(s, (size_t)(mode_at - s), mode, us, nth);
-        if (rc != SK_OK) return SK_ERR(err, rc, "fault \"%.*s\": name too long, or more than %d points", (int)(end - s), s, MAX_POINTS);
+        if (rc != SK_OK)
+            return SK_ERR(err, rc, "fault \"%.*s\": name too long, or more than %d points",
+                          (int)(end - s), s, MAX_POINTS);
         s = *end ? end + 1 : end;
     }
     return SK_OK;
 }
 
 void sk_fault_clear(void) {
-    for (struct point *p = points; p < points + MAX_POINTS; p++) sk_store_rel(&p->mode, SK_FAULT_OFF);
+    for (struct point *p = points; p < points + MAX_POINTS; p++)
+        sk_store_rel(&p->mode, SK_FAULT_OFF);
     sk_store_relaxed(&fired, false);
     update_on();
 }
 
 int64_t sk_fault_passes(const char *name) {
     for (struct point *p = points; p < points + MAX_POINTS; p++)
-        if (sk_load_acq(&p->mode) != SK_FAULT_OFF && strcmp(p->name, name) == 0) return sk_load_relaxed(&p->passes);
+        if (sk_load_acq(&p->mode) != SK_FAULT_OFF && strcmp(p->name, name) == 0)
+            return sk_load_relaxed(&p->passes);
     return 0;
 }
 

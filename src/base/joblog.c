@@ -1,7 +1,9 @@
 /* joblog.c - see joblog.h: the codec, then the file. Not here: any decision about a job.
  *
- * Invariant: the file is a header and whole records up to `end`; what is behind it is a write that did not end. Fault points stand in front of, within and
- * behind every change on disk: tests kill the process at each. Cost: 2 us a record and what the disk takes to sync. */
+ * Invariant: the file is a header and whole records up to `end`; what is behind it is a write that
+ * did not end. Fault points stand in front of, within and
+ * behind every change on disk: tests kill the process at each. Cost: 2 us a record and what the
+ * disk takes to sync. */
 #include "base/joblog.h"
 
 #include <errno.h>
@@ -21,11 +23,12 @@
 #define RECORD_MAX (64u << 20)
 static const char MAGIC[8] = {'s', 'k', 'a', 't', 'e', 'j', 'o', 'b'};
 
-/* ---- codec --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- codec ----------------------------------------------------------------------------------- */
 
 static void put_bytes(struct sk_wr *w, struct sk_bytes b) { sk_wr_bytes(w, b.p, b.n); }
 
-void sk_job_write(struct sk_wr *w, const struct sk_job_rec *r, const struct sk_job_part *parts, const struct sk_job_file *files) {
+void sk_job_write(struct sk_wr *w, const struct sk_job_rec *r, const struct sk_job_part *parts,
+                  const struct sk_job_file *files) {
     sk_wr_u32(w, r->kind);
     sk_wr_u32(w, r->n);
     sk_wr_u64(w, r->unit);
@@ -55,7 +58,8 @@ static bool inside(struct sk_bytes b) {
     for (size_t i = 0; i <= b.n; i++) {
         if (i < b.n && p[i] != '/') continue;
         size_t n = i - start;
-        if (!n || (n == 1 && p[start] == '.') || (n == 2 && p[start] == '.' && p[start + 1] == '.')) return false;
+        if (!n || (n == 1 && p[start] == '.') || (n == 2 && p[start] == '.' && p[start + 1] == '.'))
+            return false;
         start = i + 1;
     }
     return true;
@@ -83,7 +87,8 @@ bool sk_job_read(struct sk_bytes p, struct sk_job_rec *out) {
         j.prefix = sk_rd_bytes(&r);
     }
     j.at = r;
-    if (r.bad || j.kind < SK_JOB_HEAD || j.kind > SK_JOB_DONE || j.n > p.n / 16) return false; /* a part or file takes 16 bytes at least */
+    /* a part or file takes 16 bytes at least */
+    if (r.bad || j.kind < SK_JOB_HEAD || j.kind > SK_JOB_DONE || j.n > p.n / 16) return false;
     struct sk_job_rec walk = j;
     bool ok = j.kind < SK_JOB_COMMIT || !j.n;
     for (uint32_t i = 0; ok && i < j.n; i++) {
@@ -103,7 +108,9 @@ bool sk_job_read(struct sk_bytes p, struct sk_job_rec *out) {
     return true;
 }
 
-static uint32_t record_crc(uint32_t before, uint32_t n, const void *p) { return sk_crc32c(sk_crc32c(before, &n, sizeof n), p, n); }
+static uint32_t record_crc(uint32_t before, uint32_t n, const void *p) {
+    return sk_crc32c(sk_crc32c(before, &n, sizeof n), p, n);
+}
 
 bool sk_job_next(const void *p, size_t n, size_t *at, uint32_t *crc, struct sk_job_rec *out) {
     const uint8_t *b = p;
@@ -113,14 +120,15 @@ bool sk_job_next(const void *p, size_t n, size_t *at, uint32_t *crc, struct sk_j
     memcpy(head, b + from, sizeof head);
     if (head[0] > RECORD_MAX || head[0] % 8 || head[0] > n - from - sizeof head) return false;
     c = record_crc(c, head[0], b + from + sizeof head);
-    if (c != head[1] || !sk_job_read((struct sk_bytes){b + from + sizeof head, head[0]}, out)) return false;
+    if (c != head[1] || !sk_job_read((struct sk_bytes){b + from + sizeof head, head[0]}, out))
+        return false;
     if ((out->kind == SK_JOB_HEAD) != !*at) return false; /* first, and only there */
     *at = from + sizeof head + head[0];
     *crc = c;
     return true;
 }
 
-/* ---- the file -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 struct sk_joblog {
     int fd;
@@ -134,10 +142,12 @@ struct sk_joblog {
     char path[4096];
 };
 
-static sk_rc write_all(struct sk_joblog *log, const void *p, size_t n, uint64_t at, struct sk_err *err) {
+static sk_rc write_all(struct sk_joblog *log, const void *p, size_t n, uint64_t at,
+                       struct sk_err *err) {
     for (size_t done = 0; done < n;) {
-        ssize_t k =
-            SK_FAULT("joblog.write") ? (errno = ENOSPC, -1) : pwrite(log->fd, (const uint8_t *)p + done, n - done, (off_t)(at + done));
+        ssize_t k = SK_FAULT("joblog.write")
+                        ? (errno = ENOSPC, -1)
+                        : pwrite(log->fd, (const uint8_t *)p + done, n - done, (off_t)(at + done));
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return SK_ERR_SYS(err, "job log: cannot write %s", log->path);
         done += (size_t)k;
@@ -149,9 +159,11 @@ static sk_rc load(struct sk_joblog *log, struct sk_err *err) {
     struct stat st;
     if (fstat(log->fd, &st) < 0) return SK_ERR_SYS(err, "job log: cannot look at %s", log->path);
     if (st.st_size > (off_t)1 << 32)
-        return SK_ERR(err, SK_ECORRUPT, "job log: %s is no log of a job: %lld bytes", log->path, (long long)st.st_size);
+        return SK_ERR(err, SK_ECORRUPT, "job log: %s is no log of a job: %lld bytes", log->path,
+                      (long long)st.st_size);
     size_t n = (size_t)st.st_size;
-    if (!(log->was = sk_alloc(TAG, n + 1))) return SK_ERR(err, SK_ENOMEM, "job log: %s of %zu bytes", log->path, n);
+    if (!(log->was = sk_alloc(TAG, n + 1)))
+        return SK_ERR(err, SK_ENOMEM, "job log: %s of %zu bytes", log->path, n);
     while (log->n_was < n) {
         ssize_t k = pread(log->fd, log->was + log->n_was, n - log->n_was, (off_t)log->n_was);
         if (k < 0 && errno == EINTR) continue;
@@ -189,21 +201,27 @@ static sk_rc check(struct sk_joblog *log, struct sk_err *err) {
     if (log->n_was < HEADER && memcmp(log->was, MAGIC, SK_MIN(log->n_was, sizeof MAGIC)) == 0)
         return sk_joblog_clear(log, err); /* new, or torn when it was */
     if (log->n_was < HEADER || memcmp(log->was, MAGIC, sizeof MAGIC) != 0)
-        return SK_ERR(err, SK_ECORRUPT, "job log: %s is no log of a job; remove it, or choose another folder", log->path);
+        return SK_ERR(err, SK_ECORRUPT,
+                      "job log: %s is no log of a job; remove it, or choose another folder",
+                      log->path);
     memcpy(&version, log->was + 8, 4);
     memcpy(&crc, log->was + 12, 4);
     if (crc != sk_crc32c(0, log->was, 12))
-        return SK_ERR(err, SK_ECORRUPT, "job log: the head of %s is damaged; remove it to start the job anew", log->path);
+        return SK_ERR(err, SK_ECORRUPT,
+                      "job log: the head of %s is damaged; remove it to start the job anew",
+                      log->path);
     if (version != VERSION)
         return SK_ERR(err, SK_ECORRUPT,
-                      "job log: %s has version %u, and this skate knows %u; finish the job with the skate that began it, or remove the log",
+                      "job log: %s has version %u, and this skate knows %u; finish the job with "
+                      "the skate that began it, or remove the log",
                       log->path, version, VERSION);
     while (sk_job_next(log->was, log->n_was, &at, &log->crc, &r)) {}
     log->end = at ? at : HEADER;
     log->n_cut = log->n_was - log->end;
     log->n_was = (size_t)log->end;
     SK_FAULT_HERE("joblog.cut");
-    if (log->n_cut && ftruncate(log->fd, (off_t)log->end) < 0) return SK_ERR_SYS(err, "job log: cannot cut the torn end off %s", log->path);
+    if (log->n_cut && ftruncate(log->fd, (off_t)log->end) < 0)
+        return SK_ERR_SYS(err, "job log: cannot cut the torn end off %s", log->path);
     return SK_OK;
 }
 
@@ -214,10 +232,14 @@ sk_rc sk_joblog_open(const char *path, struct sk_joblog **out, struct sk_err *er
     sk_rc rc = SK_OK;
     if ((size_t)snprintf(log->path, sizeof log->path, "%s", path) >= sizeof log->path)
         rc = SK_ERR(err, SK_EINVAL, "job log: the path is too long");
-    else if ((log->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0) rc = SK_ERR_SYS(err, "job log: cannot open %s", path);
+    else if ((log->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0)
+        rc = SK_ERR_SYS(err, "job log: cannot open %s", path);
     else if (flock(log->fd, LOCK_EX | LOCK_NB) < 0)
-        rc = errno == EWOULDBLOCK ? SK_ERR(err, SK_EAGAIN, "job log: another process works on the job of %s; wait for it, or end it", path)
-                                  : SK_ERR_SYS(err, "job log: cannot lock %s", path);
+        rc = errno == EWOULDBLOCK
+                 ? SK_ERR(err, SK_EAGAIN,
+                          "job log: another process works on the job of %s; wait for it, or end it",
+                          path)
+                 : SK_ERR_SYS(err, "job log: cannot lock %s", path);
     else if ((rc = load(log, err)) == SK_OK) rc = check(log, err);
     if (rc == SK_OK) *out = log;
     else sk_joblog_close(&log);
@@ -234,16 +256,23 @@ void sk_joblog_close(struct sk_joblog **plog) {
     sk_free(log);
 }
 
-struct sk_bytes sk_joblog_bytes(const struct sk_joblog *log) { return (struct sk_bytes){log->was, log->n_was}; }
+struct sk_bytes sk_joblog_bytes(const struct sk_joblog *log) {
+    return (struct sk_bytes){log->was, log->n_was};
+}
 uint64_t sk_joblog_cut(const struct sk_joblog *log) { return log->n_cut; }
 
-sk_rc sk_joblog_append(struct sk_joblog *log, const struct sk_job_rec *r, const struct sk_job_part *parts, const struct sk_job_file *files,
+sk_rc sk_joblog_append(struct sk_joblog *log, const struct sk_job_rec *r,
+                       const struct sk_job_part *parts, const struct sk_job_file *files,
                        struct sk_err *err) {
-    if (log->broken) return SK_ERR(err, SK_EIO, "job log: an earlier write to %s failed; run again to resume", log->path);
+    if (log->broken)
+        return SK_ERR(err, SK_EIO, "job log: an earlier write to %s failed; run again to resume",
+                      log->path);
     struct sk_wr w = sk_wr_init(NULL, 0);
     sk_job_write(&w, r, parts, files);
     uint32_t n = (uint32_t)w.n, head[2];
-    if (w.n > RECORD_MAX) return SK_ERR(err, SK_EINVAL, "job log: a record of %zu bytes (at most %u)", w.n, RECORD_MAX);
+    if (w.n > RECORD_MAX)
+        return SK_ERR(err, SK_EINVAL, "job log: a record of %zu bytes (at most %u)", w.n,
+                      RECORD_MAX);
     if (w.n > log->cap) {
         uint8_t *p = sk_realloc(TAG, log->buf, w.n * 2);
         if (!p) return SK_ERR(err, SK_ENOMEM, "job log: a record of %zu bytes", w.n);
@@ -277,8 +306,9 @@ sk_rc sk_joblog_sync(struct sk_joblog *log, struct sk_err *err) {
     return SK_OK;
 }
 
-/* rename() that leaves what is at `to` as it is: EEXIST. A file system without RENAME_NOREPLACE (NFS, for one) gets a second name for the file, and one without
- * links an empty file first, which makes the name ours. */
+/* rename() that leaves what is at `to` as it is: EEXIST. A file system without RENAME_NOREPLACE
+ * (NFS, for one) gets a second name for the file, and one without links an empty file first, which
+ * makes the name ours. */
 static int place(const char *from, const char *to) {
     if (!SK_FAULT("job.noreplace")) {
         if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
@@ -288,7 +318,8 @@ static int place(const char *from, const char *to) {
         struct stat a, b;
         if (link(from, to) == 0) return unlink(from);
         int e = errno;
-        if (e == EEXIST && stat(from, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        if (e == EEXIST && stat(from, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev &&
+            a.st_ino == b.st_ino)
             return unlink(from); /* a move that was killed between the two */
         errno = e;
         if (e != EPERM && e != EOPNOTSUPP && e != ENOSYS && e != EMLINK) return -1;
@@ -306,8 +337,11 @@ static int place(const char *from, const char *to) {
 sk_rc sk_job_move(const char *from, const char *to, bool replace, struct sk_err *err) {
     SK_FAULT_HERE("job.move");
     if ((replace ? rename(from, to) : place(from, to)) < 0) {
-        if (errno == ENOENT) return SK_ERR(err, SK_ENOENT, "move %s to %s: there is no such file", from, to);
-        if (errno == EEXIST) return SK_ERR(err, SK_EEXIST, "move %s to %s: there is a file of that name already", from, to);
+        if (errno == ENOENT)
+            return SK_ERR(err, SK_ENOENT, "move %s to %s: there is no such file", from, to);
+        if (errno == EEXIST)
+            return SK_ERR(err, SK_EEXIST, "move %s to %s: there is a file of that name already",
+                          from, to);
         return SK_ERR_SYS(err, "move %s to %s", from, to);
     }
     SK_FAULT_HERE("job.moved");

@@ -3,10 +3,12 @@
  *     struct sk_list waiting;  sk_list_init(&waiting);
  *     sk_list_push_back(&waiting, &t->node);
  *     SK_LIST_EACH (it, &waiting) { struct task *t = sk_container_of(it, struct task, node); ... }
- *     SK_LIST_EACH_SAFE (it, tmp, &waiting) sk_list_del(it);      `it` may be removed inside the loop
+ *     SK_LIST_EACH_SAFE (it, tmp, &waiting) sk_list_del(it);      `it` may be removed inside the
+ *     loop
  *
- * The loop macros declare `it` and `tmp`. A removed node is re-initialised: deleting it again is harmless and sk_list_empty(node)
- * tells whether it is in a list. Owns nothing, allocates nothing. */
+ * The loop macros declare `it` and `tmp`. A removed node is re-initialised: deleting it again is
+ * harmless and sk_list_empty(node) tells whether it is in a list. Owns nothing, allocates
+ * nothing. */
 #ifndef SK_LIST_H
 #define SK_LIST_H
 
@@ -25,8 +27,12 @@ static inline void sk_list_insert_before(struct sk_list *at, struct sk_list *nod
     at->prev->next = node;
     at->prev = node;
 }
-static inline void sk_list_push_back(struct sk_list *l, struct sk_list *node) { sk_list_insert_before(l, node); }
-static inline void sk_list_push_front(struct sk_list *l, struct sk_list *node) { sk_list_insert_before(l->next, node); }
+static inline void sk_list_push_back(struct sk_list *l, struct sk_list *node) {
+    sk_list_insert_before(l, node);
+}
+static inline void sk_list_push_front(struct sk_list *l, struct sk_list *node) {
+    sk_list_insert_before(l->next, node);
+}
 
 static inline void sk_list_del(struct sk_list *node) {
     node->prev->next = node->next;
@@ -35,8 +41,12 @@ static inline void sk_list_del(struct sk_list *node) {
 }
 
 /* First/last node, or NULL when the list is empty. */
-static inline struct sk_list *sk_list_first(const struct sk_list *l) { return l->next == l ? NULL : l->next; }
-static inline struct sk_list *sk_list_last(const struct sk_list *l) { return l->prev == l ? NULL : l->prev; }
+static inline struct sk_list *sk_list_first(const struct sk_list *l) {
+    return l->next == l ? NULL : l->next;
+}
+static inline struct sk_list *sk_list_last(const struct sk_list *l) {
+    return l->prev == l ? NULL : l->prev;
+}
 
 /* Moves all of `from` to the back of `to`; `from` is empty after. */
 static inline void sk_list_splice(struct sk_list *to, struct sk_list *from) {
@@ -49,6 +59,7 @@ static inline void sk_list_splice(struct sk_list *to, struct sk_list *from) {
 }
 
 #define SK_LIST_EACH(it, list) for (struct sk_list *it = (list)->next; it != (list); it = it->next)
-#define SK_LIST_EACH_SAFE(it, tmp, list) for (struct sk_list *it = (list)->next, *tmp = it->next; it != (list); it = tmp, tmp = it->next)
+#define SK_LIST_EACH_SAFE(it, tmp, list) \
+    for (struct sk_list *it = (list)->next, *tmp = it->next; it != (list); it = tmp, tmp = it->next)
 
 #endif

@@ -1,8 +1,9 @@
 /* log.c - formats a line, writes it, keeps the last bad ones.
  *
- * Not here: rotation, sinks, rate limits. Invariant: a line never holds a newline inside, is at most LINE_MAX bytes, and goes out in
- * one write. The ring is 32 lines; a writer that laps another loses one old line, never memory safety: slots are claimed by a counter
- * and a torn slot can only show mixed text in a post-mortem.
+ * Not here: rotation, sinks, rate limits. Invariant: a line never holds a newline inside, is at
+ * most LINE_MAX bytes, and goes out in one write. The ring is 32 lines; a writer that laps another
+ * loses one old line, never memory safety: slots are claimed by a counter and a torn slot can only
+ * show mixed text in a post-mortem.
  * Cost: one comparison when off; about 1 us a line when on. */
 #include "base/log.h"
 
@@ -52,8 +53,9 @@ void sk_log_line(enum sk_log_level level, const char *file, int line, const char
     char text[LINE_BYTES];
     const char *base = strrchr(file, '/');
     int64_t t = sk_now_ns();
-    int n = snprintf(text, sizeof(text), "t=%lld.%06lld pid=%d lvl=%s at=%s:%d ", (long long)(t / SK_SEC), (long long)(t % SK_SEC / 1000),
-                     (int)getpid(), level_name[level], base ? base + 1 : file, line);
+    int n = snprintf(text, sizeof(text), "t=%lld.%06lld pid=%d lvl=%s at=%s:%d ",
+                     (long long)(t / SK_SEC), (long long)(t % SK_SEC / 1000), (int)getpid(),
+                     level_name[level], base ? base + 1 : file, line);
     size_t len = n < 0 ? 0 : SK_MIN((size_t)n, sizeof(text) - 1);
     va_list ap;
     va_start(ap, fmt);

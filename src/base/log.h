@@ -3,9 +3,10 @@
  *     sk_log(SK_LOG_INFO, "worker_died worker=%u status=%d", w, status);
  *  -> t=12.345678 pid=4711 lvl=info at=pool.c:120 worker_died worker=3 status=9
  *
- * The arguments are not evaluated when the level is off. Errors and warnings are kept in a small ring of this process even when
- * printing is off, and are printed when an assertion fails. Not for data or per-task events (trace.h).
- * Thread-safety: any thread; a line is one write(2), so lines of several processes do not mix. */
+ * The arguments are not evaluated when the level is off. Errors and warnings are kept in a small
+ * ring of this process even when printing is off, and are printed when an assertion fails. Not for
+ * data or per-task events (trace.h). Thread-safety: any thread; a line is one write(2), so lines of
+ * several processes do not mix. */
 #ifndef SK_LOG_H
 #define SK_LOG_H
 
@@ -15,14 +16,17 @@ enum sk_log_level { SK_LOG_OFF, SK_LOG_ERROR, SK_LOG_WARN, SK_LOG_INFO, SK_LOG_D
 
 extern int sk_log_level_; /* read through sk_log only; printing level */
 
-void sk_log_set(enum sk_log_level level, int fd); /* fd stays the caller's; print up to `level` to it. Call before threads start */
+/* fd stays the caller's; print up to `level` to it. Call before threads start */
+void sk_log_set(enum sk_log_level level, int fd);
 enum sk_log_level sk_log_parse(const char *name); /* "off", "error", ... ; unknown: SK_LOG_OFF */
-void sk_log_line(enum sk_log_level level, const char *file, int line, const char *fmt, ...) SK_PRINTF(4, 5);
+void sk_log_line(enum sk_log_level level, const char *file, int line, const char *fmt, ...)
+    SK_PRINTF(4, 5);
 void sk_log_dump(int fd); /* the kept lines, oldest first; async-signal-safe */
 
-#define sk_log(level, ...)                                                                                                               \
-    do {                                                                                                                                 \
-        if (SK_UNLIKELY((int)(level) <= sk_log_level_ || (level) <= SK_LOG_WARN)) sk_log_line((level), __FILE__, __LINE__, __VA_ARGS__); \
+#define sk_log(level, ...)                                                        \
+    do {                                                                          \
+        if (SK_UNLIKELY((int)(level) <= sk_log_level_ || (level) <= SK_LOG_WARN)) \
+            sk_log_line((level), __FILE__, __LINE__, __VA_ARGS__);                \
     } while (0)
 
 #endif

@@ -1,7 +1,8 @@
 /* map.c - growing, inserting and removing for map.h.
  *
- * Invariant (sk_map_check): walking from an entry's home slot to the entry meets no free slot. Removal keeps it by moving back every
- * follower whose home does not lie between the hole and itself.
+ * Invariant (sk_map_check): walking from an entry's home slot to the entry meets no free slot.
+ * Removal keeps it by moving back every follower whose home does not lie between the hole and
+ * itself.
  * Cost: get about 3 ns in cache, put and del about 5; growth doubles and rehashes (16 B a slot). */
 #include "base/map.h"
 
@@ -21,7 +22,8 @@ void sk_map_clear(struct sk_map *m) {
 
 static bool fits(uint64_t n, uint64_t slots) { return n * 8 <= slots * 5; }
 
-/* The slot of `key`, or the free slot where it belongs. The load limit guarantees a free slot, so this ends. */
+/* The slot of `key`, or the free slot where it belongs. The load limit guarantees a free slot, so
+ * this ends. */
 static struct sk_map_slot *seek(const struct sk_map *m, uint64_t key) {
     uint32_t i = sk_map_home_(m, key);
     while (m->slot[i].key && m->slot[i].key != key) i = (i + 1) & m->mask;
@@ -53,7 +55,8 @@ sk_rc sk_map_reserve(struct sk_map *m, uint32_t n) {
 void sk_map_shrink(struct sk_map *m) {
     uint64_t slots = MIN_SLOTS;
     while (!fits(2 * (uint64_t)m->n, slots)) slots *= 2;
-    if (m->slot && slots < (uint64_t)m->mask + 1 && resize(m, slots) != SK_OK) return; /* as large as it was */
+    /* as large as it was */
+    if (m->slot && slots < (uint64_t)m->mask + 1 && resize(m, slots) != SK_OK) return;
 }
 
 sk_rc sk_map_put(struct sk_map *m, uint64_t key, void *val) {
@@ -86,7 +89,8 @@ void *sk_map_del(struct sk_map *m, uint64_t key) {
     for (uint32_t i = hole;;) {
         i = (i + 1) & m->mask;
         if (!m->slot[i].key) break;
-        /* The entry at i may fill the hole when its home is not in (hole, i], counted around the ring. */
+        /* The entry at i may fill the hole when its home is not in (hole, i], counted around the
+         * ring. */
         uint32_t dist_home = (i - sk_map_home_(m, m->slot[i].key)) & m->mask;
         if (dist_home >= ((i - hole) & m->mask)) {
             m->slot[hole] = m->slot[i];

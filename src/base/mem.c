@@ -1,9 +1,12 @@
 /* mem.c - the ledger over malloc.
  *
- * What it is: one 16-byte head before each block, two relaxed counters a tag, one countdown for the tests.
- * What it is not: an allocator, a cache, or a leak finder (the test runner compares the counters; ASan finds the culprit).
- * Invariant: the sum over live blocks of head.size with tag t equals used[t].bytes; a head's magic is SK_MEM_LIVE from alloc to free,
- * so that a double free or a foreign pointer stops the process before it harms the heap.
+ * What it is: one 16-byte head before each block, two relaxed counters a tag, one countdown for the
+ * tests.
+ * What it is not: an allocator, a cache, or a leak finder (the test runner compares the counters;
+ * ASan finds the culprit).
+ * Invariant: the sum over live blocks of head.size with tag t equals used[t].bytes; a head's magic
+ * is SK_MEM_LIVE from alloc to free, so that a double free or a foreign pointer stops the process
+ * before it harms the heap.
  * Cost: 16 bytes a block and two uncontended atomic adds (about 10 ns more than malloc). */
 #include "base/mem.h"
 
@@ -33,11 +36,14 @@ static _Atomic bool fail_happened;
 static void (*watch_born)(void *p);
 static void (*watch_gone)(void *p);
 
-static inline struct head *head_of(const void *p) { return (struct head *)(void *)((uintptr_t)p - sizeof(struct head)); }
+static inline struct head *head_of(const void *p) {
+    return (struct head *)(void *)((uintptr_t)p - sizeof(struct head));
+}
 
 static bool refused(void) {
     if (SK_LIKELY(atomic_load_explicit(&fail_countdown, memory_order_relaxed) <= 0)) return false;
-    /* Two threads may both pass the test above; the one that takes it from 1 to 0 is the one that fails. */
+    /* Two threads may both pass the test above; the one that takes it from 1 to 0 is the one that
+     * fails. */
     if (atomic_fetch_sub_explicit(&fail_countdown, 1, memory_order_relaxed) != 1) return false;
     atomic_store_explicit(&fail_happened, true, memory_order_relaxed);
     return true;
@@ -51,7 +57,8 @@ static void count(unsigned tag, int64_t bytes, int64_t blocks) {
 static void *born(char *raw, size_t before, enum sk_tag tag, size_t n) {
     if (!raw) return NULL;
     void *p = raw + before;
-    *head_of(p) = (struct head){.size = n, .magic = SK_MEM_LIVE, .tag = (uint16_t)tag, .before = (uint16_t)before};
+    *head_of(p) = (struct head){
+        .size = n, .magic = SK_MEM_LIVE, .tag = (uint16_t)tag, .before = (uint16_t)before};
     count(tag, (int64_t)n, 1);
     if (SK_UNLIKELY(watch_born != NULL)) watch_born(p);
     return p;
@@ -72,10 +79,12 @@ void *sk_calloc(enum sk_tag tag, size_t n) {
 }
 
 void sk_mem_advise(void *p, size_t n) {
-    enum { HUGE = 2 << 20, OWN_MAPPING = 32 << 20 }; /* glibc maps what is this large by itself, so the advice goes with it */
+    /* glibc maps what is this large by itself, so the advice goes with it */
+    enum { HUGE = 2 << 20, OWN_MAPPING = 32 << 20 };
     if (!p || n < OWN_MAPPING) return;
     size_t skip = -(uintptr_t)p & (HUGE - 1);
-    (void)madvise((uint8_t *)p + skip, (n - skip) & ~(size_t)(HUGE - 1), MADV_HUGEPAGE); /* where there are none it is as slow as ever */
+    /* where there are none it is as slow as ever */
+    (void)madvise((uint8_t *)p + skip, (n - skip) & ~(size_t)(HUGE - 1), MADV_HUGEPAGE);
 }
 
 void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) {
@@ -141,19 +150,22 @@ size_t sk_mem_size(const void *p) {
 int64_t sk_mem_bytes(enum sk_tag tag) {
     if (tag != SK_TAG_N) return atomic_load_explicit(&used[tag].bytes, memory_order_relaxed);
     int64_t sum = 0;
-    for (unsigned t = 0; t < SK_TAG_N; t++) sum += atomic_load_explicit(&used[t].bytes, memory_order_relaxed);
+    for (unsigned t = 0; t < SK_TAG_N; t++)
+        sum += atomic_load_explicit(&used[t].bytes, memory_order_relaxed);
     return sum;
 }
 
 int64_t sk_mem_blocks(enum sk_tag tag) {
     if (tag != SK_TAG_N) return atomic_load_explicit(&used[tag].blocks, memory_order_relaxed);
     int64_t sum = 0;
-    for (unsigned t = 0; t < SK_TAG_N; t++) sum += atomic_load_explicit(&used[t].blocks, memory_order_relaxed);
+    for (unsigned t = 0; t < SK_TAG_N; t++)
+        sum += atomic_load_explicit(&used[t].blocks, memory_order_relaxed);
     return sum;
 }
 
 const char *sk_tag_name(enum sk_tag tag) {
-    static const char *const name[SK_TAG_N] = {"base", "ipc", "store", "block", "kernel", "engine", "plan", "exec", "py", "test"};
+    static const char *const name[SK_TAG_N] = {"base",   "ipc",  "store", "block", "kernel",
+                                               "engine", "plan", "exec",  "py",    "test"};
     return (unsigned)tag < SK_TAG_N ? name[tag] : "?";
 }
 

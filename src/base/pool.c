@@ -1,17 +1,22 @@
-/* pool.c - giving slabs back, see pool.h. A free node is found in its slab by its address; most follow one from the same slab. */
+/* pool.c - giving slabs back, see pool.h. A free node is found in its slab by its address; most
+ * follow one from the same slab. */
 #include "base/pool.h"
 
 #include <stdlib.h>
 
 static int by_address(const void *a, const void *b) {
-    uintptr_t x = (uintptr_t)*(struct sk_pool_slab *const *)a, y = (uintptr_t)*(struct sk_pool_slab *const *)b;
+    uintptr_t x = (uintptr_t)*(struct sk_pool_slab *const *)a,
+              y = (uintptr_t)*(struct sk_pool_slab *const *)b;
     return x < y ? -1 : x > y;
 }
 
-static uint64_t n_nodes(const struct sk_pool *p, const struct sk_pool_slab *s) { return (sk_mem_size(s) - sizeof *s) / p->node_size; }
+static uint64_t n_nodes(const struct sk_pool *p, const struct sk_pool_slab *s) {
+    return (sk_mem_size(s) - sizeof *s) / p->node_size;
+}
 
 /* Of `n` sorted ones; `guess` is the one that the last node was in. */
-static struct sk_pool_slab *slab_of(struct sk_pool_slab *const *v, size_t n, struct sk_pool_slab *guess, const void *node) {
+static struct sk_pool_slab *slab_of(struct sk_pool_slab *const *v, size_t n,
+                                    struct sk_pool_slab *guess, const void *node) {
     uintptr_t at = (uintptr_t)node;
     if (at > (uintptr_t)guess && at < (uintptr_t)guess + sk_mem_size(guess)) return guess;
     size_t lo = 0, hi = n;

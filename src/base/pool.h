@@ -1,8 +1,9 @@
 /* pool.h - fixed-size nodes from slabs: one pointer pop to get, one push to put.
  *
- * Not here: variable sizes (mem.h), lifetimes as regions (arena.h). Nodes are neither zeroed nor moved; slabs go back to the heap in
- * deinit and trim, else a pool stays as large as its peak. sk_pool_reserve makes the next n gets certain: an operation reserves first and
- * cannot fail half-way. Cost: about 2 ns a get or put; slabs double from 64 nodes to 4096.
+ * Not here: variable sizes (mem.h), lifetimes as regions (arena.h). Nodes are neither zeroed nor
+ * moved; slabs go back to the heap in deinit and trim, else a pool stays as large as its peak.
+ * sk_pool_reserve makes the next n gets certain: an operation reserves first and cannot fail
+ * half-way. Cost: about 2 ns a get or put; slabs double from 64 nodes to 4096.
  *
  * Thread-safety: none. */
 #ifndef SK_POOL_H
@@ -25,7 +26,8 @@ struct sk_pool {
 };
 
 static inline void sk_pool_init(struct sk_pool *p, enum sk_tag tag, size_t node_size) {
-    *p = (struct sk_pool){.node_size = (uint32_t)SK_ALIGN(SK_MAX(node_size, sizeof(void *)), 8), .tag = (uint32_t)tag};
+    *p = (struct sk_pool){.node_size = (uint32_t)SK_ALIGN(SK_MAX(node_size, sizeof(void *)), 8),
+                          .tag = (uint32_t)tag};
 }
 
 static inline void sk_pool_deinit(struct sk_pool *p) {
@@ -80,7 +82,8 @@ static inline void sk_pool_put(struct sk_pool *p, void *node) {
 static inline bool sk_pool_roomy(const struct sk_pool *p) {
     return p->n_cap >= 1u << 16 && p->n_used < p->n_cap / 4 && p->n_cap > 2 * p->n_trimmed;
 }
-/* Gives back the slabs all of whose nodes are free. Without memory to sort them: none. Cost: two walks over the free nodes. */
+/* Gives back the slabs all of whose nodes are free. Without memory to sort them: none. Cost: two
+ * walks over the free nodes. */
 void sk_pool_trim(struct sk_pool *p);
 
 #endif

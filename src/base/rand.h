@@ -1,5 +1,6 @@
-/* rand.h - xoshiro256** (Blackman and Vigna, public domain), seeded by splitmix64: for tests and simulations. The same seed gives the same
- * numbers on every machine. Not for secrets; a generator is its caller's, and not thread-safe. */
+/* rand.h - xoshiro256** (Blackman and Vigna, public domain), seeded by splitmix64: for tests and
+ * simulations. The same seed gives the same numbers on every machine. Not for secrets; a generator
+ * is its caller's, and not thread-safe. */
 #ifndef SK_RAND_H
 #define SK_RAND_H
 
@@ -32,6 +33,8 @@ static inline uint64_t sk_rand_next(struct sk_rand *r) {
 }
 
 /* In [0, n), n > 0; off by less than n / 2^64 from even. */
-static inline uint64_t sk_rand_below(struct sk_rand *r, uint64_t n) { return (uint64_t)(((unsigned __int128)sk_rand_next(r) * n) >> 64); }
+static inline uint64_t sk_rand_below(struct sk_rand *r, uint64_t n) {
+    return (uint64_t)(((unsigned __int128)sk_rand_next(r) * n) >> 64);
+}
 
 #endif

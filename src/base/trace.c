@@ -1,8 +1,10 @@
 /* trace.c - the ring of events and its export as Chrome trace JSON.
  *
- * Memory: header | 64 names of 24 bytes | a power of two of 32-byte events. Event number k lies in slot k mod size.
- * Invariant: an event below `next` and not below `started - size` is whole: the writer raises `started` before it touches a slot and
- * `next` after. The exporter copies a slot, then reads `started` again and drops the copy if the writer may have reached the slot.
+ * Memory: header | 64 names of 24 bytes | a power of two of 32-byte events. Event number k lies in
+ *                                         slot k mod size.
+ * Invariant: an event below `next` and not below `started - size` is whole: the writer raises
+ * `started` before it touches a slot and `next` after. The exporter copies a slot, then reads
+ * `started` again and drops the copy if the writer may have reached the slot.
  * Cost: about 5 ns an event besides reading the clock. */
 #include "base/trace.h"
 
@@ -16,7 +18,8 @@
 
 enum { TRACE_VERSION = 1, MIN_EVENTS = 16 };
 
-/* An event as the ring holds it: four words, so that a reader beside the writer reads no torn word. */
+/* An event as the ring holds it: four words, so that a reader beside the writer reads no torn
+ * word. */
 struct slot {
     _Atomic uint64_t word[4];
 };
@@ -33,7 +36,8 @@ struct sk_trace {
     char name[SK_TRACE_NAMES][SK_TRACE_NAME_BYTES];
     struct slot slot[];
 };
-_Static_assert(sizeof(struct sk_trace) == 72 + SK_TRACE_NAMES * SK_TRACE_NAME_BYTES, "fixed format");
+_Static_assert(sizeof(struct sk_trace) == 72 + SK_TRACE_NAMES * SK_TRACE_NAME_BYTES,
+               "fixed format");
 
 static uint32_t slots_for(uint32_t n) {
     uint32_t slots = MIN_EVENTS;
@@ -41,7 +45,9 @@ static uint32_t slots_for(uint32_t n) {
     return slots;
 }
 
-size_t sk_trace_bytes(uint32_t n_events) { return sizeof(struct sk_trace) + (size_t)slots_for(n_events) * sizeof(struct slot); }
+size_t sk_trace_bytes(uint32_t n_events) {
+    return sizeof(struct sk_trace) + (size_t)slots_for(n_events) * sizeof(struct slot);
+}
 
 struct sk_trace *sk_trace_create(void *mem, uint32_t n_events, int32_t pid, const char *process) {
     SK_ASSERT((uintptr_t)mem % 8 == 0);
@@ -59,7 +65,8 @@ struct sk_trace *sk_trace_create(void *mem, uint32_t n_events, int32_t pid, cons
 
 sk_rc sk_trace_attach(void *mem, size_t bytes, struct sk_trace **out, struct sk_err *err) {
     struct sk_trace *t = mem;
-    if ((uintptr_t)mem % 8 || bytes < sizeof(*t) || t->magic != SK_TRACE_MAGIC || t->version != TRACE_VERSION)
+    if ((uintptr_t)mem % 8 || bytes < sizeof(*t) || t->magic != SK_TRACE_MAGIC ||
+        t->version != TRACE_VERSION)
         return SK_ERR(err, SK_ECORRUPT, "trace ring: %zu bytes that hold no ring", bytes);
     uint32_t n = t->n_slots;
     if (n < MIN_EVENTS || (n & (n - 1)) || (bytes - sizeof(*t)) / sizeof(struct slot) < n)
@@ -88,7 +95,8 @@ void sk_trace_put(struct sk_trace *t, const struct sk_trace_event *e) {
     uint64_t word[4], at = sk_load_relaxed(&t->next);
     memcpy(word, e, sizeof(word));
     struct slot *s = &t->slot[at & (t->n_slots - 1)];
-    /* Exchange with acq_rel: the words below must not be seen before `started` (a plain release store orders only what is above it). */
+    /* Exchange with acq_rel: the words below must not be seen before `started` (a plain release
+     * store orders only what is above it). */
     (void)sk_xchg_acqrel(&t->started, at + 1);
     for (int i = 0; i < 4; i++) sk_store_rel(&s->word[i], word[i]);
     sk_store_rel(&t->next, at + 1);
@@ -98,7 +106,8 @@ uint64_t sk_trace_count(const struct sk_trace *t) { return t ? sk_load_acq(&t->n
 
 void sk_trace_span(struct sk_trace *t, uint16_t name, int64_t begin_ns, uint64_t id) {
     if (!t) return;
-    sk_trace_put(t, &(struct sk_trace_event){begin_ns, sk_now_ns() - begin_ns, id, 0, name, SK_TRACE_SPAN});
+    sk_trace_put(
+        t, &(struct sk_trace_event){begin_ns, sk_now_ns() - begin_ns, id, 0, name, SK_TRACE_SPAN});
 }
 
 void sk_trace_mark(struct sk_trace *t, uint16_t name, uint64_t id) {
@@ -111,7 +120,7 @@ void sk_trace_counter(struct sk_trace *t, uint16_t name, int64_t value) {
     sk_trace_put(t, &(struct sk_trace_event){sk_now_ns(), value, 0, 0, name, SK_TRACE_COUNTER});
 }
 
-/* ---- export ------------------------------------------------------------------------------------------------------------------ */
+/* ---- export ---------------------------------------------------------------------------------- */
 
 struct out {
     int fd;
@@ -137,14 +146,18 @@ SK_PRINTF(2, 3) static void put(struct out *o, const char *fmt, ...) {
     va_start(ap, fmt);
     int n = vsnprintf(o->buf + o->n, sizeof(o->buf) - o->n, fmt, ap);
     va_end(ap);
-    SK_ASSERT(n >= 0 && (size_t)n < sizeof(o->buf) - o->n); /* the longest line is far below 512 bytes */
+    /* the longest line is far below 512 bytes */
+    SK_ASSERT(n >= 0 && (size_t)n < sizeof(o->buf) - o->n);
     o->n += (size_t)n;
 }
 
-/* Text of at most `cap` bytes as a JSON string; what may not stand in one, or is not ASCII, becomes '_'. */
+/* Text of at most `cap` bytes as a JSON string; what may not stand in one, or is not ASCII, becomes
+ * '_'. */
 static void quote(char *to, const char *from, size_t cap) {
     size_t n = 0;
-    for (; n < cap && from[n]; n++) to[n] = from[n] < 0x20 || from[n] > 0x7e || from[n] == '"' || from[n] == '\\' ? '_' : from[n];
+    for (; n < cap && from[n]; n++)
+        to[n] =
+            from[n] < 0x20 || from[n] > 0x7e || from[n] == '"' || from[n] == '\\' ? '_' : from[n];
     to[n] = 0;
 }
 
@@ -156,27 +169,33 @@ static const char *next_item(struct out *o) {
 
 static void put_event(struct out *o, struct sk_trace *t, const struct sk_trace_event *e) {
     char name[SK_TRACE_NAME_BYTES + 1];
-    uint32_t grows = sk_load_acq(&t->n_names), known = SK_MIN(grows, SK_TRACE_NAMES); /* read once */
+    /* read once */
+    uint32_t grows = sk_load_acq(&t->n_names), known = SK_MIN(grows, SK_TRACE_NAMES);
     quote(name, e->name < known ? t->name[e->name] : "?", SK_TRACE_NAME_BYTES);
     int pid = sk_load_relaxed(&t->pid);
     double us = (double)e->begin_ns / 1e3;
     const char *sep = next_item(o);
     if (e->kind == SK_TRACE_SPAN)
-        put(o, "%s{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"id\":\"%llx\"}}", sep, name, pid,
-            e->tid, us, (double)e->value / 1e3, (unsigned long long)e->id);
+        put(o,
+            "%s{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
+            "\"args\":{\"id\":\"%llx\"}}",
+            sep, name, pid, e->tid, us, (double)e->value / 1e3, (unsigned long long)e->id);
     else if (e->kind == SK_TRACE_COUNTER)
-        put(o, "%s{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"value\":%lld}}", sep, name, pid, us,
-            (long long)e->value);
+        put(o, "%s{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"value\":%lld}}",
+            sep, name, pid, us, (long long)e->value);
     else
-        put(o, "%s{\"ph\":\"i\",\"s\":\"t\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"args\":{\"id\":\"%llx\"}}", sep, name, pid,
-            e->tid, us, (unsigned long long)e->id);
+        put(o,
+            "%s{\"ph\":\"i\",\"s\":\"t\",\"name\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,"
+            "\"args\":{\"id\":\"%llx\"}}",
+            sep, name, pid, e->tid, us, (unsigned long long)e->id);
 }
 
 static void put_ring(struct out *o, struct sk_trace *t) {
     char process[sizeof(t->process) + 1];
     quote(process, t->process, sizeof(t->process));
     const char *sep = next_item(o);
-    put(o, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"%s\"}}", sep, (int)sk_load_relaxed(&t->pid), process);
+    put(o, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"%s\"}}", sep,
+        (int)sk_load_relaxed(&t->pid), process);
     uint64_t end = sk_load_acq(&t->next);
     for (uint64_t k = end > t->n_slots ? end - t->n_slots : 0; k < end && o->rc == SK_OK; k++) {
         uint64_t word[4];

@@ -5,7 +5,8 @@
  *     for (uint32_t i = 0; i < x->ready.n; i++) use(x->ready.p[i]);
  *     sk_vec_free(&x->ready);                empty again
  *
- * Every macro takes a pointer to the vector and evaluates it once. Growth moves the elements: pointers into `p` die with a push. */
+ * Every macro takes a pointer to the vector and evaluates it once. Growth moves the elements:
+ * pointers into `p` die with a push. */
 #ifndef SK_VEC_H
 #define SK_VEC_H
 
@@ -17,8 +18,10 @@
         uint32_t n, cap; \
     }
 
-/* The grown array for at least `need` elements, *cap updated; NULL when memory is refused (p and *cap as they were). */
-static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t need, enum sk_tag tag) {
+/* The grown array for at least `need` elements, *cap updated; NULL when memory is refused (p and
+ * *cap as they were). */
+static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t need,
+                                 enum sk_tag tag) {
     uint64_t want = SK_MAX(need, (uint64_t)*cap + *cap / 2);
     want = SK_MIN(SK_MAX(want, 8), UINT32_MAX);
     if (want < need || want > SIZE_MAX / elem) return NULL;
@@ -28,30 +31,32 @@ static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t n
 }
 
 /* true, or false: no memory, nothing changed. Room for n elements in all. */
-#define sk_vec_reserve(v, tag, want_n)                                                                        \
-    __extension__({                                                                                           \
-        __auto_type sk_vr_ = (v);                                                                             \
-        uint64_t sk_vr_need_ = (uint64_t)(want_n);                                                            \
-        bool sk_vr_ok_ = true;                                                                                \
-        if (sk_vr_need_ > sk_vr_->cap) {                                                                      \
-            void *sk_vr_new_ = sk_vec_grow_(sk_vr_->p, &sk_vr_->cap, sizeof(*sk_vr_->p), sk_vr_need_, (tag)); \
-            if (sk_vr_new_) sk_vr_->p = sk_vr_new_;                                                           \
-            else sk_vr_ok_ = false;                                                                           \
-        }                                                                                                     \
-        sk_vr_ok_;                                                                                            \
+#define sk_vec_reserve(v, tag, want_n)                                                         \
+    __extension__({                                                                            \
+        __auto_type sk_vr_ = (v);                                                              \
+        uint64_t sk_vr_need_ = (uint64_t)(want_n);                                             \
+        bool sk_vr_ok_ = true;                                                                 \
+        if (sk_vr_need_ > sk_vr_->cap) {                                                       \
+            void *sk_vr_new_ =                                                                 \
+                sk_vec_grow_(sk_vr_->p, &sk_vr_->cap, sizeof(*sk_vr_->p), sk_vr_need_, (tag)); \
+            if (sk_vr_new_) sk_vr_->p = sk_vr_new_;                                            \
+            else sk_vr_ok_ = false;                                                            \
+        }                                                                                      \
+        sk_vr_ok_;                                                                             \
     })
 
-#define sk_vec_push(v, tag, ...)                                                                                          \
-    __extension__({                                                                                                       \
-        __auto_type sk_vp_ = (v);                                                                                         \
-        bool sk_vp_ok_ = true;                                                                                            \
-        if (SK_UNLIKELY(sk_vp_->n == sk_vp_->cap)) {                                                                      \
-            void *sk_vp_new_ = sk_vec_grow_(sk_vp_->p, &sk_vp_->cap, sizeof(*sk_vp_->p), (uint64_t)sk_vp_->n + 1, (tag)); \
-            if (sk_vp_new_) sk_vp_->p = sk_vp_new_;                                                                       \
-            else sk_vp_ok_ = false;                                                                                       \
-        }                                                                                                                 \
-        if (SK_LIKELY(sk_vp_ok_)) sk_vp_->p[sk_vp_->n++] = (__VA_ARGS__);                                                 \
-        sk_vp_ok_;                                                                                                        \
+#define sk_vec_push(v, tag, ...)                                                         \
+    __extension__({                                                                      \
+        __auto_type sk_vp_ = (v);                                                        \
+        bool sk_vp_ok_ = true;                                                           \
+        if (SK_UNLIKELY(sk_vp_->n == sk_vp_->cap)) {                                     \
+            void *sk_vp_new_ = sk_vec_grow_(sk_vp_->p, &sk_vp_->cap, sizeof(*sk_vp_->p), \
+                                            (uint64_t)sk_vp_->n + 1, (tag));             \
+            if (sk_vp_new_) sk_vp_->p = sk_vp_new_;                                      \
+            else sk_vp_ok_ = false;                                                      \
+        }                                                                                \
+        if (SK_LIKELY(sk_vp_ok_)) sk_vp_->p[sk_vp_->n++] = (__VA_ARGS__);                \
+        sk_vp_ok_;                                                                       \
     })
 
 /* Removes and gives the last element; the vector must not be empty. */

@@ -1,14 +1,16 @@
 /* wire.h - bounded little-endian encoding of messages: a growing writer and a checking reader.
  *
- * The reader never reads past its end: after the first short read `bad` stays true and every value is 0, so a decoder checks once at
- * its end (`sk_rd_ok`). Length-prefixed bytes are borrowed, not copied. Every field starts on its natural alignment relative to the
- * start of the message as long as the message itself is 8-byte aligned; padding is zero. Not a schema language. */
+ * The reader never reads past its end: after the first short read `bad` stays true and every value
+ * is 0, so a decoder checks once at its end (`sk_rd_ok`). Length-prefixed bytes are borrowed, not
+ * copied. Every field starts on its natural alignment relative to the start of the message as long
+ * as the message itself is 8-byte aligned; padding is zero. Not a schema language. */
 #ifndef SK_WIRE_H
 #define SK_WIRE_H
 
 #include "base/base.h"
 
-struct sk_wr { /* writes into [p, p+cap); on overflow `n` keeps counting, so a dry run with cap 0 measures */
+/* writes into [p, p+cap); on overflow `n` keeps counting, so a dry run with cap 0 measures */
+struct sk_wr {
     uint8_t *p;
     size_t cap, n;
 };
@@ -41,7 +43,9 @@ static inline void sk_wr_bytes(struct sk_wr *w, const void *p, size_t n) {
     sk_wr_u64(w, n);
     sk_wr_raw(w, p, n);
 }
-static inline void sk_wr_str(struct sk_wr *w, const char *s) { sk_wr_bytes(w, s ? s : "", s ? strlen(s) : 0); }
+static inline void sk_wr_str(struct sk_wr *w, const char *s) {
+    sk_wr_bytes(w, s ? s : "", s ? strlen(s) : 0);
+}
 
 struct sk_rd {
     const uint8_t *p;
@@ -49,7 +53,9 @@ struct sk_rd {
     bool bad;
 };
 
-static inline struct sk_rd sk_rd_init(const void *p, size_t n) { return (struct sk_rd){p, n, 0, false}; }
+static inline struct sk_rd sk_rd_init(const void *p, size_t n) {
+    return (struct sk_rd){p, n, 0, false};
+}
 static inline bool sk_rd_ok(const struct sk_rd *r) { return !r->bad; }
 static inline bool sk_rd_end(const struct sk_rd *r) { return r->at >= r->n; }
 

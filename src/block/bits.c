@@ -1,7 +1,7 @@
 /* bits.c - bitmaps at bit offsets: copy and count.
  *
- * Never reads a byte that holds none of the asked bits. Cost: about a cycle a byte for shifted copies, memcpy when both ends are byte
- * aligned. */
+ * Never reads a byte that holds none of the asked bits. Cost: about a cycle a byte for shifted
+ * copies, memcpy when both ends are byte aligned. */
 #include "block/block_int.h"
 
 static uint64_t load64(const uint8_t *p) {

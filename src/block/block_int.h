@@ -1,7 +1,9 @@
-/* block_int.h - inside the block layer only: the bytes of a block, parsed Arrow types, row sets, the encoding plan.
+/* block_int.h - inside the block layer only: the bytes of a block, parsed Arrow types, row sets,
+ * the encoding plan.
  *
- * measure.c walks schema and array together once and turns every output buffer into one `struct sk_block_op`; write.c replays
- * them. Row sets are what makes slicing uniform: a node is always encoded for a set of its rows, nearly always one range. */
+ * measure.c walks schema and array together once and turns every output buffer into one `struct
+ * sk_block_op`; write.c replays them. Row sets are what makes slicing uniform: a node is always
+ * encoded for a set of its rows, nearly always one range. */
 #ifndef SK_BLOCK_INT_H
 #define SK_BLOCK_INT_H
 
@@ -24,10 +26,12 @@ struct sk_block_hdr {
 };
 _Static_assert(sizeof(struct sk_block_hdr) == 96, "layout");
 
-/* Followed by format, name (both NUL-terminated, the length does not count the NUL), metadata; then zeros up to 8 bytes. */
+/* Followed by format, name (both NUL-terminated, the length does not count the NUL), metadata; then
+ * zeros up to 8 bytes. */
 struct sk_block_field {
     uint64_t flags;
-    uint32_t rec_len, n_children, format_len, name_len, metadata_len; /* rec_len: the whole record; metadata_len UINT32_MAX: none */
+    /* rec_len: the whole record; metadata_len UINT32_MAX: none */
+    uint32_t rec_len, n_children, format_len, name_len, metadata_len;
     uint32_t has_dictionary;
 };
 _Static_assert(sizeof(struct sk_block_field) == 32, "layout");
@@ -78,7 +82,8 @@ struct sk_block_type {
 
 /* false: not a format of the C Data Interface. */
 bool sk_block_type_parse(const char *format, struct sk_block_type *out);
-/* Child index by type id, 0xFF for ids the union does not have. The format has been parsed before. */
+/* Child index by type id, 0xFF for ids the union does not have. The format has been parsed
+ * before. */
 void sk_block_union_map(const char *format, uint8_t map[256]);
 /* Length of a metadata blob (reading at most `limit` bytes of it); false: negative or too long. */
 bool sk_block_metadata_len(const char *metadata, uint64_t limit, uint64_t *out);
@@ -86,34 +91,41 @@ bool sk_block_metadata_len(const char *metadata, uint64_t limit, uint64_t *out);
 /* ---- schema (schema.c) ---- */
 
 struct sk_block_shape {
-    uint32_t n_nodes, n_buffers; /* buffers: enough unless a view column needs more than one data buffer */
+    /* buffers: enough unless a view column needs more than one data buffer */
+    uint32_t n_nodes, n_buffers;
     uint64_t schema_len;
     uint32_t crc; /* of all that a schema says */
 };
 /* Checks the schema tree and sizes its section. */
-sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape,
+                              struct sk_err *err) SK_MUST_USE;
 uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst); /* returns the end */
 /* The section has been validated. */
-sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes, struct ArrowSchema *out,
-                            struct sk_err *err) SK_MUST_USE;
+sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes,
+                            struct ArrowSchema *out, struct sk_err *err) SK_MUST_USE;
 
 /* ---- row sets (sets.c) ---- */
 
 struct sk_block_range {
     int64_t at, n;
 };
-/* Rows to encode, in this order: ranges of rows of a node of one batch, of several batches, or single rows of several. */
+/* Rows to encode, in this order: ranges of rows of a node of one batch, of several batches, or
+ * single rows of several. */
 struct sk_block_set {
     int64_t total;
     size_t n_ranges;
     bool nulls;                        /* rows of null are among them */
     struct sk_block_range one;         /* used when n_ranges is 1 */
     const struct sk_block_range *many; /* else */
-    const uint32_t *from;              /* the batch of each range, SK_ROW_NONE: rows of null; NULL: all of batch 0 */
-    const struct sk_row_at *places;    /* not NULL: these instead of ranges, n_ranges of them */
-    const struct sk_block_range *span; /* with places: where each batch's row 0 lies in the node, and how many rows it has */
+    /* the batch of each range, SK_ROW_NONE: rows of null; NULL: all of batch 0 */
+    const uint32_t *from;
+    const struct sk_row_at *places; /* not NULL: these instead of ranges, n_ranges of them */
+    /* with places: where each batch's row 0 lies in the node, and how many rows it has */
+    const struct sk_block_range *span;
 };
-static inline const struct sk_block_range *sk_block_ranges(const struct sk_block_set *s) { return s->n_ranges > 1 ? s->many : &s->one; }
+static inline const struct sk_block_range *sk_block_ranges(const struct sk_block_set *s) {
+    return s->n_ranges > 1 ? s->many : &s->one;
+}
 
 struct sk_block_piece {
     int64_t at, n;
@@ -122,22 +134,27 @@ struct sk_block_piece {
 static inline struct sk_block_piece sk_block_piece(const struct sk_block_set *s, size_t i) {
     if (s->places) {
         struct sk_row_at p = s->places[i];
-        return (struct sk_block_piece){p.run == SK_ROW_NONE ? 0 : s->span[p.run].at + p.row, 1, p.run};
+        return (struct sk_block_piece){p.run == SK_ROW_NONE ? 0 : s->span[p.run].at + p.row, 1,
+                                       p.run};
     }
     const struct sk_block_range *r = sk_block_ranges(s) + i;
     return (struct sk_block_piece){r->at, r->n, s->from ? s->from[i] : 0};
 }
 
-struct sk_block_extra { /* memory beyond the plan's own piece; only for unions, list-views, many view buffers, rows of several batches */
+/* memory beyond the plan's own piece; only for unions, list-views, many view buffers, rows of
+ * several batches */
+struct sk_block_extra {
     struct sk_block_extra *next;
     uint64_t pad; /* keeps what follows 16-byte aligned */
 };
 void *sk_block_extra_alloc(struct sk_block_extra **list, size_t n); /* NULL: no memory */
 void sk_block_extras_free(struct sk_block_extra *list);
 
-struct sk_block_builder { /* collects ranges; merges neighbours, so the usual outcome is one range and no memory */
+/* collects ranges; merges neighbours, so the usual outcome is one range and no memory */
+struct sk_block_builder {
     struct sk_block_set set;
-    struct sk_block_extra *mem, *from; /* not yet in a list: [cap] ranges; their batches, once one is not of batch 0 */
+    /* not yet in a list: [cap] ranges; their batches, once one is not of batch 0 */
+    struct sk_block_extra *mem, *from;
     size_t cap;
     bool only_total; /* no ranges are kept */
 };
@@ -162,7 +179,9 @@ enum sk_block_op_kind {
     SK_BLOCK_OP_TYPES,        /* src: type ids; rows of null are of type arg */
     SK_BLOCK_OP_DENSE,        /* src: type ids; arg as there */
     SK_BLOCK_OP_RUN_ENDS,     /* src: run ends, width, n: number of runs there; set: rows */
-    SK_BLOCK_OP_CODES,        /* src: codes, width; aux: their numbers (uint32_t) among the values of all batches, n of them */
+    /* src: codes, width; aux: their numbers (uint32_t) among the values of all batches, n of
+     * them */
+    SK_BLOCK_OP_CODES,
 };
 
 struct sk_block_input { /* what an op reads of one batch */
@@ -170,7 +189,8 @@ struct sk_block_input { /* what an op reads of one batch */
     const struct ArrowArray *array;
     int64_t n;
 };
-struct sk_block_op { /* one output buffer; rows of `set` are absolute: the array's offset is in them */
+/* one output buffer; rows of `set` are absolute: the array's offset is in them */
+struct sk_block_op {
     enum sk_block_op_kind kind;
     int32_t width;
     int64_t arg;
@@ -179,7 +199,9 @@ struct sk_block_op { /* one output buffer; rows of `set` are absolute: the array
     const struct sk_block_input *many; /* not NULL: of each batch */
     struct sk_block_set set;
 };
-static inline const struct sk_block_input *sk_block_inputs(const struct sk_block_op *op) { return op->many ? op->many : &op->one; }
+static inline const struct sk_block_input *sk_block_inputs(const struct sk_block_op *op) {
+    return op->many ? op->many : &op->one;
+}
 
 /* One node of the schema in each of the batches that rows come from. */
 struct sk_block_nodes {
@@ -189,14 +211,17 @@ struct sk_block_nodes {
 
 /* ---- dictionaries of several batches (unify.c) ---- */
 
-/* The values of all dictionaries, each once where they can be compared: `values` is the set of rows of `dicts` that the whole's dictionary has, map[b][code]
- * the new code of a code of batch b. *same: all dictionaries are equal, and map is not filled. Memory is put on the list. */
+/* The values of all dictionaries, each once where they can be compared: `values` is the set of rows
+ * of `dicts` that the whole's dictionary has, map[b][code]
+ * the new code of a code of batch b. *same: all dictionaries are equal, and map is not filled.
+ * Memory is put on the list. */
 struct sk_block_unified {
     bool same;
     struct sk_block_set values;
     const uint32_t **map;
 };
-sk_rc sk_block_unify(const struct sk_block_type *t, struct sk_block_nodes dicts, struct sk_block_extra **list, struct sk_block_unified *out,
+sk_rc sk_block_unify(const struct sk_block_type *t, struct sk_block_nodes dicts,
+                     struct sk_block_extra **list, struct sk_block_unified *out,
                      struct sk_err *err) SK_MUST_USE;
 
 struct sk_block_plan {
@@ -208,11 +233,13 @@ struct sk_block_plan {
     struct sk_block_extra *extras;
     uint64_t data_bytes;
     uint32_t schema_crc;
-    size_t n_parts; /* of a joined plan; its ops say kind, width and place, those of the parts what to write */
+    /* of a joined plan; its ops say kind, width and place, those of the parts what to write */
+    size_t n_parts;
     const struct sk_block_plan **parts;
 };
 
-struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uint32_t n_nodes, uint32_t n_buffers, size_t n_parts);
+struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uint32_t n_nodes,
+                                           uint32_t n_buffers, size_t n_parts);
 /* Places the sections and buffers; false: the size does not fit. */
 bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len);
 
@@ -231,8 +258,8 @@ struct sk_block_walk {
 sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in,
                      const struct sk_block_set *rows) SK_MUST_USE;
 /* Child i of s, whose arrays are `in`. */
-sk_rc sk_block_visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, int64_t i, struct sk_block_nodes in,
-                           const struct sk_block_set *rows) SK_MUST_USE;
+sk_rc sk_block_visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, int64_t i,
+                           struct sk_block_nodes in, const struct sk_block_set *rows) SK_MUST_USE;
 sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) SK_MUST_USE;
 /* NULL when only counting. There is a place for each field of the schema. */
 struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length, int32_t n_buffers);
@@ -242,14 +269,17 @@ struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length,
 void sk_block_write_op(const struct sk_block_op *op, uint8_t *d);
 void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at);
 void sk_block_write_ones(uint8_t *d, int64_t at, int64_t n);
-uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64_t start); /* returns the last one */
-void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d);      /* join.c */
+/* returns the last one */
+uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64_t start);
+/* join.c */
+void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d);
 
 /* Where the next value of a view column goes: the one rule that measure and write share. */
 struct sk_block_chunk {
     int64_t index, used;
 };
-static inline void sk_block_chunk_place(struct sk_block_chunk *c, int64_t len) { /* the value is at used - len of buffer index */
+static inline void sk_block_chunk_place(struct sk_block_chunk *c, int64_t len) {
+    /* the value is at used - len of buffer index */
     if (c->used && len > SK_BLOCK_VIEW_CHUNK - c->used) {
         c->index++;
         c->used = 0;
@@ -270,7 +300,8 @@ static inline int64_t sk_block_i64(const void *p, int64_t i) {
     memcpy(&v, (const uint8_t *)p + i * 8, 8);
     return v;
 }
-static inline int64_t sk_block_int(const void *p, int32_t width, int64_t i) { /* signed, width 2, 4 or 8 */
+static inline int64_t sk_block_int(const void *p, int32_t width, int64_t i) {
+    /* signed, width 2, 4 or 8 */
     if (width == 4) return sk_block_i32(p, i);
     if (width == 8) return sk_block_i64(p, i);
     int16_t v;
@@ -300,17 +331,21 @@ struct sk_block_elem { /* one node of a block that is being checked; all of it b
     const struct sk_block_span *spans; /* node->n_buffers of them */
     const uint8_t *block;
 };
-static inline const void *sk_block_elem_buffer(const struct sk_block_elem *e, uint32_t i) { return e->block + e->spans[i].off; }
+static inline const void *sk_block_elem_buffer(const struct sk_block_elem *e, uint32_t i) {
+    return e->block + e->spans[i].off;
+}
 
-/* Header and tables; with `values` also what sk_block_validate promises. After it readers of the block check nothing. */
+/* Header and tables; with `values` also what sk_block_validate promises. After it readers of the
+ * block check nothing. */
 sk_rc sk_block_check(const uint8_t *p, size_t n, bool values, struct sk_err *err) SK_MUST_USE;
-/* NULL: fine; else what is wrong (static string). child_length[i]: rows of child i, [0] of the dictionary; read for list-view, dense union
- * and dictionary only. */
+/* NULL: fine; else what is wrong (static string). child_length[i]: rows of child i, [0] of the
+ * dictionary; read for list-view, dense union and dictionary only. */
 const char *sk_block_values_check(const struct sk_block_elem *e, const int64_t *child_length);
 
 /* ---- bitmaps (bits.c) ---- */
 
-/* n bits of src from bit `from`, to bit `at` of dst; what dst holds past `at` is overwritten or left, never kept within the last byte. */
+/* n bits of src from bit `from`, to bit `at` of dst; what dst holds past `at` is overwritten or
+ * left, never kept within the last byte. */
 void sk_block_bits_append(uint8_t *dst, int64_t at, const uint8_t *src, int64_t from, int64_t n);
 int64_t sk_block_bits_count(const uint8_t *src, int64_t from, int64_t n); /* ones */
 

@@ -1,8 +1,11 @@
-/* check.c - is this a block? Header, schema, node and buffer tables against each other, before anything else reads the bytes.
+/* check.c - is this a block? Header, schema, node and buffer tables against each other, before
+ * anything else reads the bytes.
  *
- * Not the values (values.c does those when asked). Since write() has one layout for a batch, reading demands exactly that: sections and
- * buffers lie back to back in order, lengths are what type and row count say. Invariant: after SK_OK every table and buffer access of an
- * exported batch stays inside the bytes, except through values (offsets, indices), whose ends alone are compared here.
+ * Not the values (values.c does those when asked). Since write() has one layout for a batch,
+ * reading demands exactly that: sections and buffers lie back to back in order, lengths are what
+ * type and row count say. Invariant: after SK_OK every table and buffer access of an exported batch
+ * stays inside the bytes, except through values (offsets, indices), whose ends alone are compared
+ * here.
  * Cost: ~50 ns a column. Recursion is bounded by SK_BLOCK_MAX_DEPTH. */
 #include "block/block_int.h"
 
@@ -20,22 +23,27 @@ struct cursor {
 };
 
 #define CORRUPT(err, ...) SK_ERR(err, SK_ECORRUPT, "read block: " __VA_ARGS__)
-#define BAD(c, what) SK_ERR((c)->err, SK_ECORRUPT, "read block: field '%.100s': %s", (c)->name, what)
+#define BAD(c, what) \
+    SK_ERR((c)->err, SK_ECORRUPT, "read block: field '%.100s': %s", (c)->name, what)
 
 static sk_rc check_header(const uint8_t *p, size_t n, struct sk_err *err) {
     const struct sk_block_hdr *h = (const void *)p;
     if ((uintptr_t)p & 7) return SK_ERR(err, SK_EINVAL, "read block: bytes are not 8-byte aligned");
     if (n < sizeof *h) return CORRUPT(err, "%zu bytes, a header has %zu", n, sizeof *h);
     if (h->magic != SK_BLOCK_MAGIC) return CORRUPT(err, "bad magic %08x", h->magic);
-    if (h->version != SK_BLOCK_VERSION) return CORRUPT(err, "version %u, this program reads %u", h->version, SK_BLOCK_VERSION);
+    if (h->version != SK_BLOCK_VERSION)
+        return CORRUPT(err, "version %u, this program reads %u", h->version, SK_BLOCK_VERSION);
     if (h->flags || h->hash || h->reserved) return CORRUPT(err, "unknown flags");
     if (h->total_bytes > n || h->total_bytes % SK_BLOCK_ALIGN)
         return CORRUPT(err, "%llu bytes, have %zu", (unsigned long long)h->total_bytes, n);
     if (h->n_rows > INT64_MAX || !h->n_nodes || !h->n_buffers) return CORRUPT(err, "bad counts");
-    if (h->schema_off != sizeof *h || h->schema_len > h->total_bytes || h->schema_len % 8) return CORRUPT(err, "bad schema section");
-    uint64_t nodes = h->schema_off + h->schema_len, spans = nodes + h->n_nodes * sizeof(struct sk_block_node);
+    if (h->schema_off != sizeof *h || h->schema_len > h->total_bytes || h->schema_len % 8)
+        return CORRUPT(err, "bad schema section");
+    uint64_t nodes = h->schema_off + h->schema_len,
+             spans = nodes + h->n_nodes * sizeof(struct sk_block_node);
     uint64_t data = SK_ALIGN(spans + h->n_buffers * sizeof(struct sk_block_span), SK_BLOCK_ALIGN);
-    if (h->nodes_off != nodes || h->buffers_off != spans || h->data_off != data || data > h->total_bytes)
+    if (h->nodes_off != nodes || h->buffers_off != spans || h->data_off != data ||
+        data > h->total_bytes)
         return CORRUPT(err, "sections do not fit");
     return SK_OK;
 }
@@ -44,20 +52,27 @@ static sk_rc check_header(const uint8_t *p, size_t n, struct sk_err *err) {
 static sk_rc next_elem(struct cursor *c, struct sk_block_elem *e) {
     uint64_t left = c->h->schema_off + c->h->schema_len - c->schema_at, metadata;
     const struct sk_block_field *f = (const void *)(c->p + c->schema_at);
-    if (left < sizeof *f || f->rec_len > left || f->rec_len % 8 || f->rec_len < sizeof *f || c->node >= c->h->n_nodes)
+    if (left < sizeof *f || f->rec_len > left || f->rec_len % 8 || f->rec_len < sizeof *f ||
+        c->node >= c->h->n_nodes)
         return BAD(c, "schema record does not fit");
     uint64_t room = f->rec_len - sizeof *f, strings = (uint64_t)f->format_len + f->name_len + 2;
     if (strings > room) return BAD(c, "schema strings do not fit");
     const char *format = (const char *)(f + 1), *name = format + f->format_len + 1;
-    if (format[f->format_len] || name[f->name_len] || memchr(name, 0, f->name_len)) return BAD(c, "schema strings do not end");
+    if (format[f->format_len] || name[f->name_len] || memchr(name, 0, f->name_len))
+        return BAD(c, "schema strings do not end");
     c->name = name;
-    if (memchr(format, 0, f->format_len) || !sk_block_type_parse(format, &e->type)) return BAD(c, "unknown type");
+    if (memchr(format, 0, f->format_len) || !sk_block_type_parse(format, &e->type))
+        return BAD(c, "unknown type");
     if (f->metadata_len != SK_BLOCK_NO_METADATA &&
-        (f->metadata_len > room - strings || !sk_block_metadata_len(name + f->name_len + 1, f->metadata_len, &metadata) ||
+        (f->metadata_len > room - strings ||
+         !sk_block_metadata_len(name + f->name_len + 1, f->metadata_len, &metadata) ||
          metadata != f->metadata_len))
         return BAD(c, "bad metadata");
-    if (e->type.n_children >= 0 && f->n_children != (uint32_t)e->type.n_children) return BAD(c, "wrong number of children");
-    if (f->n_children > c->h->n_nodes || f->has_dictionary > 1 || (f->has_dictionary && !e->type.index)) return BAD(c, "bad schema record");
+    if (e->type.n_children >= 0 && f->n_children != (uint32_t)e->type.n_children)
+        return BAD(c, "wrong number of children");
+    if (f->n_children > c->h->n_nodes || f->has_dictionary > 1 ||
+        (f->has_dictionary && !e->type.index))
+        return BAD(c, "bad schema record");
     c->schema_at += f->rec_len;
     e->format = format;
     e->name = name;
@@ -70,13 +85,16 @@ static sk_rc next_elem(struct cursor *c, struct sk_block_elem *e) {
 
 static sk_rc take_spans(struct cursor *c, const struct sk_block_elem *e) {
     uint32_t n = e->node->n_buffers, want = (uint32_t)e->type.n_buffers;
-    if (e->node->first_buffer != c->span || n > c->h->n_buffers - c->span || (e->type.kind == SK_BLOCK_VIEW ? n < want : n != want))
+    if (e->node->first_buffer != c->span || n > c->h->n_buffers - c->span ||
+        (e->type.kind == SK_BLOCK_VIEW ? n < want : n != want))
         return BAD(c, "wrong number of buffers");
     c->span += n;
     for (uint32_t i = 0; i < n; i++) {
         const struct sk_block_span *s = &e->spans[i];
-        if (s->off != (s->len ? c->data_at : 0) || s->len > c->h->total_bytes - c->data_at) return BAD(c, "buffer out of bounds");
-        c->data_at += SK_ALIGN(s->len, SK_BLOCK_ALIGN); /* no more than total_bytes, which is a multiple */
+        if (s->off != (s->len ? c->data_at : 0) || s->len > c->h->total_bytes - c->data_at)
+            return BAD(c, "buffer out of bounds");
+        /* no more than total_bytes, which is a multiple */
+        c->data_at += SK_ALIGN(s->len, SK_BLOCK_ALIGN);
     }
     return SK_OK;
 }
@@ -84,17 +102,21 @@ static sk_rc take_spans(struct cursor *c, const struct sk_block_elem *e) {
 /* Buffer i has n values of `width` bytes. */
 static bool has(const struct sk_block_elem *e, uint32_t i, int64_t n, int32_t width) {
     uint64_t bytes;
-    return !__builtin_mul_overflow((uint64_t)n, (uint64_t)width, &bytes) && e->spans[i].len == bytes;
+    return !__builtin_mul_overflow((uint64_t)n, (uint64_t)width, &bytes) &&
+           e->spans[i].len == bytes;
 }
 
 static uint64_t bitmap_bytes(int64_t n) { return ((uint64_t)n + 7) / 8; }
 
 static sk_rc check_counts(struct cursor *c, const struct sk_block_elem *e, int64_t expect) {
     int64_t n = e->node->length, nulls = e->node->null_count;
-    if (n < 0 || n == INT64_MAX || nulls < 0 || nulls > n) return BAD(c, "bad length or null count");
+    if (n < 0 || n == INT64_MAX || nulls < 0 || nulls > n)
+        return BAD(c, "bad length or null count");
     if (expect >= 0 && n != expect) return BAD(c, "length differs from what the parent needs");
-    if (e->type.validity && e->spans[0].len != (nulls ? bitmap_bytes(n) : 0)) return BAD(c, "validity bitmap of the wrong size");
-    if (!e->type.validity && nulls != (e->type.kind == SK_BLOCK_NULL ? n : 0)) return BAD(c, "nulls without a bitmap");
+    if (e->type.validity && e->spans[0].len != (nulls ? bitmap_bytes(n) : 0))
+        return BAD(c, "validity bitmap of the wrong size");
+    if (!e->type.validity && nulls != (e->type.kind == SK_BLOCK_NULL ? n : 0))
+        return BAD(c, "nulls without a bitmap");
     return SK_OK;
 }
 
@@ -112,7 +134,8 @@ static bool check_view_buffers(const struct sk_block_elem *e) {
     if (!has(e, 1, e->node->length, 16) || !has(e, n + 2, n, 8)) return false;
     const void *sizes = sk_block_elem_buffer(e, n + 2);
     for (uint32_t i = 0; i < n; i++)
-        if (e->spans[2 + i].len != (uint64_t)sk_block_i64(sizes, i) || !e->spans[2 + i].len) return false;
+        if (e->spans[2 + i].len != (uint64_t)sk_block_i64(sizes, i) || !e->spans[2 + i].len)
+            return false;
     return true;
 }
 
@@ -144,17 +167,21 @@ static sk_rc check_child(struct cursor *c, int64_t expect, unsigned depth, int64
     return SK_OK;
 }
 
-static sk_rc check_values(struct cursor *c, const struct sk_block_elem *e, const int64_t *child_length) {
+static sk_rc check_values(struct cursor *c, const struct sk_block_elem *e,
+                          const int64_t *child_length) {
     const char *what = c->values ? sk_block_values_check(e, child_length) : NULL;
     c->name = e->name;
     return what ? BAD(c, what) : SK_OK;
 }
 
 static sk_rc __attribute__((noinline)) check_dense(struct cursor *c, const struct sk_block_elem *e,
-                                                   unsigned depth) { /* its table stays off the recursion of others */
+                                                   unsigned depth) {
+    /* its table stays off the recursion of
+     * others */
     int64_t length[128];
     SK_ASSERT(e->field->n_children <= 128);
-    for (uint32_t i = 0; i < e->field->n_children; i++) SK_TRY(check_child(c, -1, depth, &length[i]));
+    for (uint32_t i = 0; i < e->field->n_children; i++)
+        SK_TRY(check_child(c, -1, depth, &length[i]));
     return check_values(c, e, length);
 }
 
@@ -163,7 +190,8 @@ static sk_rc check_runs(struct cursor *c, const struct sk_block_elem *e, unsigne
     int64_t n = e->node->length;
     SK_TRY(check_node(c, -1, depth + 1, &ends));
     int64_t runs = ends.node->length;
-    if (!ends.type.index || !strchr("sil", ends.type.index) || ends.field->has_dictionary || ends.node->null_count)
+    if (!ends.type.index || !strchr("sil", ends.type.index) || ends.field->has_dictionary ||
+        ends.node->null_count)
         return BAD(c, "bad run ends");
     if (runs ? sk_block_int(sk_block_elem_buffer(&ends, 1), ends.type.width, runs - 1) != n : n)
         return BAD(c, "run ends do not reach the end");
@@ -176,12 +204,14 @@ static sk_rc check_runs(struct cursor *c, const struct sk_block_elem *e, unsigne
     return check_child(c, runs, depth, NULL);
 }
 
-static sk_rc check_children(struct cursor *c, const struct sk_block_elem *e, int64_t end, unsigned depth) {
+static sk_rc check_children(struct cursor *c, const struct sk_block_elem *e, int64_t end,
+                            unsigned depth) {
     int64_t n = e->node->length, length = -1;
     switch (e->type.kind) {
     case SK_BLOCK_LIST: length = end; break;
     case SK_BLOCK_FIXED_LIST:
-        if (__builtin_mul_overflow(n, (int64_t)e->type.width, &length)) return BAD(c, "length overflows");
+        if (__builtin_mul_overflow(n, (int64_t)e->type.width, &length))
+            return BAD(c, "length overflows");
         break;
     case SK_BLOCK_STRUCT:
     case SK_BLOCK_SPARSE: length = n; break;
@@ -190,10 +220,13 @@ static sk_rc check_children(struct cursor *c, const struct sk_block_elem *e, int
     default: break;
     }
     int64_t last = 0;
-    for (uint32_t i = 0; i < e->field->n_children; i++) SK_TRY(check_child(c, length, depth, &last));
+    for (uint32_t i = 0; i < e->field->n_children; i++)
+        SK_TRY(check_child(c, length, depth, &last));
     if (e->type.is_map) { /* readers take the struct of key and value for granted */
-        const struct sk_block_field *entries = (const void *)((const uint8_t *)e->field + e->field->rec_len);
-        if (entries->n_children != 2 || strcmp((const char *)(entries + 1), "+s") != 0) return BAD(c, "bad map entries");
+        const struct sk_block_field *entries =
+            (const void *)((const uint8_t *)e->field + e->field->rec_len);
+        if (entries->n_children != 2 || strcmp((const char *)(entries + 1), "+s") != 0)
+            return BAD(c, "bad map entries");
     }
     if (e->field->has_dictionary) SK_TRY(check_child(c, -1, depth, &last));
     return check_values(c, e, &last);
@@ -225,9 +258,11 @@ sk_rc sk_block_check(const uint8_t *p, size_t n, bool values, struct sk_err *err
         .err = err,
     };
     SK_TRY(check_node(&c, (int64_t)h->n_rows, 0, &top));
-    if (top.type.kind != SK_BLOCK_STRUCT || top.node->null_count || top.field->n_children != h->n_columns)
+    if (top.type.kind != SK_BLOCK_STRUCT || top.node->null_count ||
+        top.field->n_children != h->n_columns)
         return CORRUPT(err, "not a record batch");
-    if (c.node != h->n_nodes || c.span != h->n_buffers || c.schema_at != h->nodes_off || c.data_at != h->total_bytes)
+    if (c.node != h->n_nodes || c.span != h->n_buffers || c.schema_at != h->nodes_off ||
+        c.data_at != h->total_bytes)
         return CORRUPT(err, "bytes that belong to no field");
     return SK_OK;
 }

@@ -1,8 +1,11 @@
-/* join.c - one plan for the rows of several batches, written one behind the other: a block of many small batches without a batch that holds them all.
+/* join.c - one plan for the rows of several batches, written one behind the other: a block of many
+ * small batches without a batch that holds them all.
  *
- * The parts are plans of measure.c, of batches of one schema. A buffer of the whole is the same buffer of each part in order: bytes and bitmaps as they are,
- * offsets with what came before added. So equal rows give the bytes that a concatenated batch would give. Not for types whose buffers refer to each other in
- * another way (dictionaries, views, list-views, dense unions, run ends): those are refused, and the caller concatenates.
+ * The parts are plans of measure.c, of batches of one schema. A buffer of the whole is the same
+ * buffer of each part in order: bytes and bitmaps as they are, offsets with what came before added.
+ * So equal rows give the bytes that a concatenated batch would give. Not for types whose buffers
+ * refer to each other in another way (dictionaries, views, list-views, dense unions, run ends):
+ * those are refused, and the caller concatenates.
  * Cost: 20 ns a buffer and part; the copies are those of write.c. */
 #include "block/block_int.h"
 
@@ -22,13 +25,15 @@ static uint64_t spanned(const struct sk_block_op *op) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n || p.from == SK_ROW_NONE) continue;
         const void *offsets = sk_block_inputs(op)[p.from].src;
-        sum += (uint64_t)(sk_block_int(offsets, op->width, p.at + p.n) - sk_block_int(offsets, op->width, p.at));
+        sum += (uint64_t)(sk_block_int(offsets, op->width, p.at + p.n) -
+                          sk_block_int(offsets, op->width, p.at));
     }
     return sum;
 }
 
 /* Buffer j of the whole; false: the parts do not fit together. */
-static bool join_op(const struct sk_block_plan *const *parts, size_t n, uint32_t j, struct sk_block_op *out) {
+static bool join_op(const struct sk_block_plan *const *parts, size_t n, uint32_t j,
+                    struct sk_block_op *out) {
     uint64_t bytes = 0, rows = 0, span = 0;
     *out = (struct sk_block_op){.kind = SK_BLOCK_OP_ABSENT};
     for (size_t i = 0; i < n; i++) {
@@ -36,24 +41,30 @@ static bool join_op(const struct sk_block_plan *const *parts, size_t n, uint32_t
         rows += (uint64_t)op->set.total;
         bytes += op->len;
         if (op->kind == SK_BLOCK_OP_ABSENT) continue;
-        if (!joins(op->kind) || (out->kind != SK_BLOCK_OP_ABSENT && (out->kind != op->kind || out->width != op->width))) return false;
+        if (!joins(op->kind) ||
+            (out->kind != SK_BLOCK_OP_ABSENT && (out->kind != op->kind || out->width != op->width)))
+            return false;
         out->kind = op->kind;
         out->width = op->width;
         if (op->kind == SK_BLOCK_OP_OFFSETS) span += spanned(op);
     }
     if (out->kind == SK_BLOCK_OP_BITS) bytes = (rows + 7) / 8;
     if (out->kind == SK_BLOCK_OP_OFFSETS) bytes = (rows + 1) * (uint64_t)out->width;
-    if (out->kind == SK_BLOCK_OP_OFFSETS && out->width == 4 && span > INT32_MAX) return false; /* concatenating says what is wrong */
+    /* concatenating says what is wrong */
+    if (out->kind == SK_BLOCK_OP_OFFSETS && out->width == 4 && span > INT32_MAX) return false;
     out->len = bytes;
     return true;
 }
 
-sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n, struct sk_block_plan **plan, struct sk_err *err) {
+sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n,
+                         struct sk_block_plan **plan, struct sk_err *err) {
     const struct sk_block_plan *first = parts[0];
     uint32_t n_ops = first->hdr.n_buffers, n_nodes = first->hdr.n_nodes;
     *plan = NULL;
     for (size_t i = 0; i < n; i++)
-        if (parts[i]->n_parts || parts[i]->hdr.n_buffers != n_ops || parts[i]->hdr.n_nodes != n_nodes) return SK_OK;
+        if (parts[i]->n_parts || parts[i]->hdr.n_buffers != n_ops ||
+            parts[i]->hdr.n_nodes != n_nodes)
+            return SK_OK;
     if (has_dictionary(first->schema)) return SK_OK;
     struct sk_block_plan *p = sk_block_plan_create(first->schema, n_nodes, n_ops, n);
     if (!p) return SK_ERR(err, SK_ENOMEM, "encode block: no memory for a plan of %zu batches", n);
@@ -91,10 +102,13 @@ void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t
         const struct sk_block_op *op = &plan->parts[i]->ops[j];
         switch (whole->kind) {
         case SK_BLOCK_OP_BITS:
-            if (op->kind == SK_BLOCK_OP_ABSENT) sk_block_write_ones(d, rows, op->set.total); /* validity without nulls */
+            /* validity without nulls */
+            if (op->kind == SK_BLOCK_OP_ABSENT) sk_block_write_ones(d, rows, op->set.total);
             else sk_block_write_bits(op, d, rows);
             break;
-        case SK_BLOCK_OP_OFFSETS: sum = sk_block_write_offsets(op, d + rows * whole->width, sum); break;
+        case SK_BLOCK_OP_OFFSETS:
+            sum = sk_block_write_offsets(op, d + rows * whole->width, sum);
+            break;
         default: sk_block_write_op(op, d); d += op->len;
         }
         rows += op->set.total;

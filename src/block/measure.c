@@ -1,20 +1,28 @@
-/* measure.c - one walk over schema and arrays that plans every output buffer; without a plan it only counts bytes. plan.c begins it.
+/* measure.c - one walk over schema and arrays that plans every output buffer; without a plan it
+ * only counts bytes. plan.c begins it.
  *
- * The walk carries the set of rows that are wanted of a node (see block_int.h). A slice is a set of one range; a child's set follows from
- * its parent's: shifted (struct), multiplied (fixed-size list), looked up in offsets (list), gathered (list-view, dense union), searched
- * (run ends). So one rule per type covers any nesting of slices, and of rows of several batches. Checked: whatever a wrong producer could make write() read out of
- * bounds, as far as the C Data Interface lets one see (buffer sizes are not in it); offsets between the ends of a range are trusted.
- * Cost: ~100 ns a column, plus one pass over unknown null counts, views, list-views, dense unions. */
+ * The walk carries the set of rows that are wanted of a node (see block_int.h). A slice is a set of
+ * one range; a child's set follows from its parent's: shifted (struct), multiplied (fixed-size
+ * list), looked up in offsets (list), gathered (list-view, dense union), searched (run ends). So
+ * one rule per type covers any nesting of slices, and of rows of several batches. Checked: whatever
+ * a wrong producer could make write() read out of bounds, as far as the C Data Interface lets one
+ * see (buffer sizes are not in it); offsets between the ends of a range are trusted.
+ * Cost: ~100 ns a column, plus one pass over unknown null counts, views, list-views, dense
+ * unions. */
 #include "block/block_int.h"
 
 #define NO_MEMORY SK_BLOCK_NO_MEMORY
 #define BAD SK_BLOCK_BAD
 
-static void *extra_alloc(struct sk_block_walk *w, size_t n) { return sk_block_extra_alloc(&w->extras, n); }
+static void *extra_alloc(struct sk_block_walk *w, size_t n) {
+    return sk_block_extra_alloc(&w->extras, n);
+}
 
 /* ---- row sets ---- */
 
-static struct sk_block_set one_range(int64_t at, int64_t n) { return (struct sk_block_set){.total = n, .n_ranges = 1, .one = {at, n}}; }
+static struct sk_block_set one_range(int64_t at, int64_t n) {
+    return (struct sk_block_set){.total = n, .n_ranges = 1, .one = {at, n}};
+}
 
 static bool all_zero(struct sk_block_nodes in) {
     for (uint32_t b = 0; b < in.n; b++)
@@ -23,7 +31,8 @@ static bool all_zero(struct sk_block_nodes in) {
 }
 
 /* Rows of the arrays as rows of their buffers: each behind its array's offset. */
-static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_set *set, struct sk_block_set *out) {
+static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in,
+                          const struct sk_block_set *set, struct sk_block_set *out) {
     struct sk_block_set s = *set;
     if (all_zero(in)) { /* the ranges are shared */
         *out = s;
@@ -32,7 +41,8 @@ static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in, con
     if (s.places) {
         struct sk_block_range *span = extra_alloc(w, in.n * sizeof *span);
         if (!span) return NO_MEMORY(w);
-        for (uint32_t b = 0; b < in.n; b++) span[b] = (struct sk_block_range){s.span[b].at + in.a[b]->offset, s.span[b].n};
+        for (uint32_t b = 0; b < in.n; b++)
+            span[b] = (struct sk_block_range){s.span[b].at + in.a[b]->offset, s.span[b].n};
         s.span = span;
         *out = s;
         return SK_OK;
@@ -53,13 +63,15 @@ static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in, con
 }
 
 /* Each slot of a fixed-size list as its values. */
-static sk_rc set_multiply(struct sk_block_walk *w, const struct sk_block_set *in, int64_t mul, struct sk_block_set *out) {
+static sk_rc set_multiply(struct sk_block_walk *w, const struct sk_block_set *in, int64_t mul,
+                          struct sk_block_set *out) {
     struct sk_block_builder b = {.mem = NULL};
     sk_rc rc = SK_OK;
     bool over = false;
     for (size_t i = 0; i < in->n_ranges && rc == SK_OK && !over; i++) {
         struct sk_block_piece p = sk_block_piece(in, i);
-        over = __builtin_mul_overflow(p.at, mul, &p.at) || __builtin_mul_overflow(p.n, mul, &p.n) || p.n > INT64_MAX - b.set.total;
+        over = __builtin_mul_overflow(p.at, mul, &p.at) || __builtin_mul_overflow(p.n, mul, &p.n) ||
+               p.n > INT64_MAX - b.set.total;
         if (!over && !sk_block_builder_push(&b, p.from, p.at, p.n)) rc = NO_MEMORY(w);
     }
     *out = sk_block_builder_done(&b, &w->extras);
@@ -76,7 +88,8 @@ sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) {
     if (!op.len) op.kind = SK_BLOCK_OP_ABSENT;
     if (p->hdr.n_buffers == p->cap_ops) {
         uint32_t cap = 2 * p->cap_ops;
-        struct sk_block_op *ops = p->cap_ops < UINT32_MAX / 4 ? extra_alloc(w, cap * sizeof *ops) : NULL;
+        struct sk_block_op *ops =
+            p->cap_ops < UINT32_MAX / 4 ? extra_alloc(w, cap * sizeof *ops) : NULL;
         if (!ops) return NO_MEMORY(w);
         memcpy(ops, p->ops, p->hdr.n_buffers * sizeof *ops);
         p->ops = ops;
@@ -96,7 +109,8 @@ static bool reads(const struct sk_block_set *set, uint32_t b) {
 }
 
 /* What an op reads of each batch: `inputs` for the caller to fill. */
-static sk_rc op_inputs(struct sk_block_walk *w, struct sk_block_nodes in, struct sk_block_op *op, struct sk_block_input **inputs) {
+static sk_rc op_inputs(struct sk_block_walk *w, struct sk_block_nodes in, struct sk_block_op *op,
+                       struct sk_block_input **inputs) {
     *inputs = &op->one;
     if (in.n < 2) return SK_OK;
     *inputs = extra_alloc(w, in.n * sizeof **inputs);
@@ -106,25 +120,35 @@ static sk_rc op_inputs(struct sk_block_walk *w, struct sk_block_nodes in, struct
     return SK_OK;
 }
 
-static const void *buffer(const struct ArrowArray *a, int i) { return a->buffers ? a->buffers[i] : NULL; }
-static const void *bitmap(const struct ArrowArray *a) { return a->null_count ? buffer(a, 0) : NULL; }
+static const void *buffer(const struct ArrowArray *a, int i) {
+    return a->buffers ? a->buffers[i] : NULL;
+}
+static const void *bitmap(const struct ArrowArray *a) {
+    return a->null_count ? buffer(a, 0) : NULL;
+}
 
-/* Buffer i of each batch, which must be there where rows of the batch are read (all of no bytes: need not). */
-static sk_rc op_input(struct sk_block_walk *w, struct sk_block_nodes in, int i, struct sk_block_op *op, struct sk_block_input **inputs) {
+/* Buffer i of each batch, which must be there where rows of the batch are read (all of no bytes:
+ * need not). */
+static sk_rc op_input(struct sk_block_walk *w, struct sk_block_nodes in, int i,
+                      struct sk_block_op *op, struct sk_block_input **inputs) {
     SK_TRY(op_inputs(w, in, op, inputs));
     for (uint32_t b = 0; b < in.n; b++) {
         (*inputs)[b].src = buffer(in.a[b], i);
-        if (!(*inputs)[b].src && op->len && reads(&op->set, b)) return BAD(w, "buffer %d is missing", i);
+        if (!(*inputs)[b].src && op->len && reads(&op->set, b))
+            return BAD(w, "buffer %d is missing", i);
     }
     return SK_OK;
 }
 
-static sk_rc put_fixed(struct sk_block_walk *w, struct sk_block_nodes in, int i, int32_t width, const struct sk_block_set *abs) {
+static sk_rc put_fixed(struct sk_block_walk *w, struct sk_block_nodes in, int i, int32_t width,
+                       const struct sk_block_set *abs) {
     struct sk_block_op op = {.kind = SK_BLOCK_OP_COPY, .width = width, .set = *abs};
     struct sk_block_input *from;
-    if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
+    if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len))
+        return BAD(w, "size overflows");
     SK_TRY(op_input(w, in, i, &op, &from));
-    for (uint32_t b = 0; abs->places && b < in.n; b++) /* so that a place is a place: a multiplication a row */
+    /* so that a place is a place: a multiplication a row */
+    for (uint32_t b = 0; abs->places && b < in.n; b++)
         if (from[b].src) from[b].src = (const uint8_t *)from[b].src + abs->span[b].at * width;
     return sk_block_put(w, op);
 }
@@ -137,21 +161,26 @@ static int64_t count_nulls(const struct sk_block_set *abs, const struct sk_block
         struct sk_block_piece p = sk_block_piece(abs, i);
         const uint8_t *bits = p.from == SK_ROW_NONE ? NULL : from[p.from].src;
         if (p.from == SK_ROW_NONE) nulls += p.n;
-        else if (bits) nulls += p.n == 1 ? !sk_block_bit(bits, p.at) : p.n - sk_block_bits_count(bits, p.at, p.n);
+        else if (bits)
+            nulls +=
+                p.n == 1 ? !sk_block_bit(bits, p.at) : p.n - sk_block_bits_count(bits, p.at, p.n);
     }
     return nulls;
 }
 
-static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_set *abs, int64_t *nulls) {
+static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in,
+                          const struct sk_block_set *abs, int64_t *nulls) {
     struct sk_block_op op = {.kind = SK_BLOCK_OP_ABSENT, .set = *abs};
     struct sk_block_input *from;
     bool any = abs->nulls;
     SK_TRY(op_inputs(w, in, &op, &from));
     for (uint32_t b = 0; b < in.n; b++) {
         const struct ArrowArray *a = in.a[b];
-        from[b].src = bitmap(a); /* a count above zero is of the whole array, not of our rows: counted again */
+        /* a count above zero is of the whole array, not of our rows: counted again */
+        from[b].src = bitmap(a);
         any |= from[b].src != NULL;
-        if (!from[b].src && a->null_count > 0 && a->length) return BAD(w, "%lld nulls but no validity bitmap", (long long)a->null_count);
+        if (!from[b].src && a->null_count > 0 && a->length)
+            return BAD(w, "%lld nulls but no validity bitmap", (long long)a->null_count);
     }
     *nulls = any ? count_nulls(abs, from) : 0;
     if (*nulls) {
@@ -161,41 +190,50 @@ static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in, con
     return sk_block_put(w, op);
 }
 
-/* Offsets of var-size types: the buffer of total + 1 rebased offsets; `data` gets the ranges of bytes or child rows they span. */
-static inline __attribute__((always_inline)) sk_rc walk_offsets(struct sk_block_walk *w, const struct sk_block_op *op,
-                                                                const struct sk_block_input *from, int32_t width,
+/* Offsets of var-size types: the buffer of total + 1 rebased offsets; `data` gets the ranges of
+ * bytes or child rows they span. */
+static inline __attribute__((always_inline)) sk_rc walk_offsets(struct sk_block_walk *w,
+                                                                const struct sk_block_op *op,
+                                                                const struct sk_block_input *from,
+                                                                int32_t width,
                                                                 struct sk_block_builder *data) {
     const struct sk_block_set *set = &op->set;
     for (size_t i = 0; i < set->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(set, i);
         if (set->places && i + 24 < set->n_ranges) {
             struct sk_block_piece ahead = sk_block_piece(set, i + 24);
-            if (ahead.from != SK_ROW_NONE) __builtin_prefetch((const uint8_t *)from[ahead.from].src + ahead.at * width);
+            if (ahead.from != SK_ROW_NONE)
+                __builtin_prefetch((const uint8_t *)from[ahead.from].src + ahead.at * width);
         }
         if (!p.n || p.from == SK_ROW_NONE) continue;
-        int64_t at = sk_block_int(from[p.from].src, width, p.at), to = sk_block_int(from[p.from].src, width, p.at + p.n);
-        if (at < 0 || to < at) return BAD(w, "offsets run from %lld to %lld", (long long)at, (long long)to);
+        int64_t at = sk_block_int(from[p.from].src, width, p.at),
+                to = sk_block_int(from[p.from].src, width, p.at + p.n);
+        if (at < 0 || to < at)
+            return BAD(w, "offsets run from %lld to %lld", (long long)at, (long long)to);
         if (!sk_block_builder_push(data, p.from, at, to - at)) return NO_MEMORY(w);
     }
     return SK_OK;
 }
 
-static sk_rc put_offsets(struct sk_block_walk *w, struct sk_block_nodes in, int32_t width, const struct sk_block_set *abs,
-                         struct sk_block_builder *data) {
+static sk_rc put_offsets(struct sk_block_walk *w, struct sk_block_nodes in, int32_t width,
+                         const struct sk_block_set *abs, struct sk_block_builder *data) {
     struct sk_block_op op = {.kind = SK_BLOCK_OP_OFFSETS, .width = width, .set = *abs};
     struct sk_block_input *from;
-    if (__builtin_mul_overflow((uint64_t)abs->total + 1, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
+    if (__builtin_mul_overflow((uint64_t)abs->total + 1, (uint64_t)width, &op.len))
+        return BAD(w, "size overflows");
     SK_TRY(op_input(w, in, 1, &op, &from));
     if (width == 4) SK_TRY(walk_offsets(w, &op, from, 4, data));
     else SK_TRY(walk_offsets(w, &op, from, 8, data));
-    if (width == 4 && data->set.total > INT32_MAX) return BAD(w, "more than 2 GiB of values behind 32-bit offsets; use the large type");
+    if (width == 4 && data->set.total > INT32_MAX)
+        return BAD(w, "more than 2 GiB of values behind 32-bit offsets; use the large type");
     return sk_block_put(w, op);
 }
 
 /* ---- a rule a type ---- */
 
 /* Child i of each; SK_ENOMEM. */
-static sk_rc children(struct sk_block_walk *w, struct sk_block_nodes in, int64_t i, struct sk_block_nodes *out) {
+static sk_rc children(struct sk_block_walk *w, struct sk_block_nodes in, int64_t i,
+                      struct sk_block_nodes *out) {
     *out = (struct sk_block_nodes){NULL, in.n};
     if (in.n == 1) {
         out->a = (const struct ArrowArray *const *)&in.a[0]->children[i];
@@ -208,34 +246,41 @@ static sk_rc children(struct sk_block_walk *w, struct sk_block_nodes in, int64_t
     return SK_OK;
 }
 
-sk_rc sk_block_visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, int64_t i, struct sk_block_nodes in,
-                           const struct sk_block_set *rows) {
+sk_rc sk_block_visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, int64_t i,
+                           struct sk_block_nodes in, const struct sk_block_set *rows) {
     sk_rc rc = sk_block_visit(w, s->children[i], in, rows);
-    if (rc) sk_err_prefix(w->err, "%s '%s'", s == w->root ? "column" : "field", s->children[i]->name ? s->children[i]->name : "");
+    if (rc)
+        sk_err_prefix(w->err, "%s '%s'", s == w->root ? "column" : "field",
+                      s->children[i]->name ? s->children[i]->name : "");
     return rc;
 }
 
-static sk_rc visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, int64_t i,
-                         const struct sk_block_set *rows) {
+static sk_rc visit_child(struct sk_block_walk *w, const struct ArrowSchema *s,
+                         struct sk_block_nodes in, int64_t i, const struct sk_block_set *rows) {
     struct sk_block_nodes of;
     SK_TRY(children(w, in, i, &of));
     return sk_block_visit_child(w, s, i, of, rows);
 }
 
 /* A text column without a data buffer: no row of it has bytes. */
-static sk_rc check_no_bytes(struct sk_block_walk *w, const struct sk_block_op *op, const struct sk_block_input *from, uint32_t b) {
+static sk_rc check_no_bytes(struct sk_block_walk *w, const struct sk_block_op *op,
+                            const struct sk_block_input *from, uint32_t b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (p.from == b && p.n && sk_block_int(from[b].src, op->width, p.at) != sk_block_int(from[b].src, op->width, p.at + p.n))
+        if (p.from == b && p.n &&
+            sk_block_int(from[b].src, op->width, p.at) !=
+                sk_block_int(from[b].src, op->width, p.at + p.n))
             return BAD(w, "buffer 2 is missing");
     }
     return SK_OK;
 }
 
-static sk_rc visit_var(struct sk_block_walk *w, struct sk_block_nodes in, int32_t width, const struct sk_block_set *abs) {
+static sk_rc visit_var(struct sk_block_walk *w, struct sk_block_nodes in, int32_t width,
+                       const struct sk_block_set *abs) {
     struct sk_block_builder data = {.only_total = true};
     SK_TRY(put_offsets(w, in, width, abs, &data));
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_VAR_DATA, .width = width, .len = (uint64_t)data.set.total, .set = *abs};
+    struct sk_block_op op = {
+        .kind = SK_BLOCK_OP_VAR_DATA, .width = width, .len = (uint64_t)data.set.total, .set = *abs};
     struct sk_block_input *from;
     SK_TRY(op_input(w, in, 1, &op, &from));
     for (uint32_t b = 0; b < in.n; b++) {
@@ -245,8 +290,8 @@ static sk_rc visit_var(struct sk_block_walk *w, struct sk_block_nodes in, int32_
     return sk_block_put(w, op);
 }
 
-static sk_rc visit_list(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, int32_t width,
-                        const struct sk_block_set *abs) {
+static sk_rc visit_list(struct sk_block_walk *w, const struct ArrowSchema *s,
+                        struct sk_block_nodes in, int32_t width, const struct sk_block_set *abs) {
     struct sk_block_builder b = {.mem = NULL};
     sk_rc rc = put_offsets(w, in, width, abs, &b);
     struct sk_block_set rows = sk_block_builder_done(&b, &w->extras);
@@ -254,18 +299,22 @@ static sk_rc visit_list(struct sk_block_walk *w, const struct ArrowSchema *s, st
     return visit_child(w, s, in, 0, &rows);
 }
 
-static sk_rc check_view(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *view, int32_t len) {
+static sk_rc check_view(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *view,
+                        int32_t len) {
     const int64_t *sizes = a->buffers[a->n_buffers - 1];
     int64_t index = sk_block_i32(view, 2), at = sk_block_i32(view, 3), n = a->n_buffers - 3;
-    if (len < 0 || index < 0 || index >= n || !sizes || at < 0 || at + len > sizes[index] || !a->buffers[2 + index])
-        return BAD(w, "a view points outside the data (length %d, buffer %lld of %lld, offset %lld)", len, (long long)index, (long long)n,
-                   (long long)at);
+    if (len < 0 || index < 0 || index >= n || !sizes || at < 0 || at + len > sizes[index] ||
+        !a->buffers[2 + index])
+        return BAD(w,
+                   "a view points outside the data (length %d, buffer %lld of %lld, offset %lld)",
+                   len, (long long)index, (long long)n, (long long)at);
     return SK_OK;
 }
 
 /* Places the long values of a piece; a buffer that is full is put. */
-static sk_rc walk_views(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *valid, struct sk_block_piece p,
-                        struct sk_block_op *op, struct sk_block_chunk *chunk) {
+static sk_rc walk_views(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *valid,
+                        struct sk_block_piece p, struct sk_block_op *op,
+                        struct sk_block_chunk *chunk) {
     const uint8_t *views = a->buffers[1];
     for (int64_t j = p.at; j < p.at + p.n; j++) {
         int32_t len = sk_block_i32(views, 4 * j);
@@ -282,8 +331,10 @@ static sk_rc walk_views(struct sk_block_walk *w, const struct ArrowArray *a, con
     return SK_OK;
 }
 
-/* The long values of all rows are packed in row order into as few data buffers as int32 offsets allow. */
-static sk_rc visit_view(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_set *abs, int64_t nulls) {
+/* The long values of all rows are packed in row order into as few data buffers as int32 offsets
+ * allow. */
+static sk_rc visit_view(struct sk_block_walk *w, struct sk_block_nodes in,
+                        const struct sk_block_set *abs, int64_t nulls) {
     struct sk_block_op op = {.kind = SK_BLOCK_OP_VIEWS, .set = *abs};
     struct sk_block_input *from;
     struct sk_block_chunk chunk = {0, 0};
@@ -297,7 +348,8 @@ static sk_rc visit_view(struct sk_block_walk *w, struct sk_block_nodes in, const
     op.kind = SK_BLOCK_OP_VIEW_DATA;
     for (size_t i = 0; i < abs->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(abs, i);
-        if (p.n && p.from != SK_ROW_NONE) SK_TRY(walk_views(w, in.a[p.from], from[p.from].src, p, &op, &chunk));
+        if (p.n && p.from != SK_ROW_NONE)
+            SK_TRY(walk_views(w, in.a[p.from], from[p.from].src, p, &op, &chunk));
     }
     if (chunk.used) {
         op.arg = chunk.index;
@@ -305,11 +357,13 @@ static sk_rc visit_view(struct sk_block_walk *w, struct sk_block_nodes in, const
         SK_TRY(sk_block_put(w, op));
     }
     int64_t n = chunk.index + (chunk.used > 0);
-    return sk_block_put(w, (struct sk_block_op){.kind = SK_BLOCK_OP_VIEW_SIZES, .arg = n, .len = 8 * (uint64_t)n});
+    return sk_block_put(
+        w, (struct sk_block_op){.kind = SK_BLOCK_OP_VIEW_SIZES, .arg = n, .len = 8 * (uint64_t)n});
 }
 
-static sk_rc list_view_rows(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_op *op,
-                            const struct sk_block_input *from, struct sk_block_builder *b) {
+static sk_rc list_view_rows(struct sk_block_walk *w, struct sk_block_nodes in,
+                            const struct sk_block_op *op, const struct sk_block_input *from,
+                            struct sk_block_builder *b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (p.from == SK_ROW_NONE || !p.n) continue;
@@ -319,22 +373,27 @@ static sk_rc list_view_rows(struct sk_block_walk *w, struct sk_block_nodes in, c
         if (!offsets || !from[p.from].src) return BAD(w, "buffer %d is missing", offsets ? 2 : 1);
         for (int64_t j = p.at; j < p.at + p.n; j++) {
             if (from[p.from].aux && !sk_block_bit(from[p.from].aux, j)) continue;
-            int64_t at = sk_block_int(offsets, op->width, j), n = sk_block_int(from[p.from].src, op->width, j);
+            int64_t at = sk_block_int(offsets, op->width, j),
+                    n = sk_block_int(from[p.from].src, op->width, j);
             if (at < 0 || n < 0 || n > child || at > child - n)
-                return BAD(w, "a list-view of %lld values at %lld, the child has %lld", (long long)n, (long long)at, (long long)child);
+                return BAD(w, "a list-view of %lld values at %lld, the child has %lld",
+                           (long long)n, (long long)at, (long long)child);
             if (!sk_block_builder_push(b, p.from, at, n)) return NO_MEMORY(w);
         }
     }
-    if (op->width == 4 && b->set.total > INT32_MAX) return BAD(w, "more than 2^31 values behind 32-bit offsets; use the large type");
+    if (op->width == 4 && b->set.total > INT32_MAX)
+        return BAD(w, "more than 2^31 values behind 32-bit offsets; use the large type");
     return SK_OK;
 }
 
-static sk_rc visit_list_view(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, int32_t width,
+static sk_rc visit_list_view(struct sk_block_walk *w, const struct ArrowSchema *s,
+                             struct sk_block_nodes in, int32_t width,
                              const struct sk_block_set *abs, int64_t nulls) {
     struct sk_block_op op = {.kind = SK_BLOCK_OP_LIST_OFFSETS, .width = width, .set = *abs};
     struct sk_block_input *from;
     struct sk_block_builder b = {.mem = NULL};
-    if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
+    if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len))
+        return BAD(w, "size overflows");
     SK_TRY(op_input(w, in, 2, &op, &from));
     for (uint32_t i = 0; i < in.n; i++) from[i].aux = nulls ? bitmap(in.a[i]) : NULL;
     sk_rc rc = list_view_rows(w, in, &op, from, &b);
@@ -346,11 +405,13 @@ static sk_rc visit_list_view(struct sk_block_walk *w, const struct ArrowSchema *
     return visit_child(w, s, in, 0, &rows);
 }
 
-static sk_rc put_types(struct sk_block_walk *w, struct sk_block_nodes in, enum sk_block_op_kind kind, int32_t width, int64_t null_type,
+static sk_rc put_types(struct sk_block_walk *w, struct sk_block_nodes in,
+                       enum sk_block_op_kind kind, int32_t width, int64_t null_type,
                        const struct sk_block_set *abs) {
     struct sk_block_op op = {.kind = kind, .width = width, .set = *abs, .arg = null_type};
     struct sk_block_input *from;
-    if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len)) return BAD(w, "size overflows");
+    if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len))
+        return BAD(w, "size overflows");
     SK_TRY(op_input(w, in, 0, &op, &from));
     return sk_block_put(w, op);
 }
@@ -362,8 +423,8 @@ static int64_t first_type(const uint8_t map[256]) {
     return 0;
 }
 
-static sk_rc dense_rows(struct sk_block_walk *w, struct sk_block_nodes in, const uint8_t map[256], const struct sk_block_set *abs,
-                        struct sk_block_builder *b) {
+static sk_rc dense_rows(struct sk_block_walk *w, struct sk_block_nodes in, const uint8_t map[256],
+                        const struct sk_block_set *abs, struct sk_block_builder *b) {
     for (size_t i = 0; i < abs->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(abs, i);
         if (p.from == SK_ROW_NONE) {
@@ -378,17 +439,21 @@ static sk_rc dense_rows(struct sk_block_walk *w, struct sk_block_nodes in, const
             uint8_t id = types[j], c = map[id];
             if (c == 0xFF) return BAD(w, "a union has no type id %d", (int)(int8_t)id);
             int64_t at = sk_block_i32(offsets, j);
-            if (at < 0 || at >= in.a[p.from]->children[c]->length) return BAD(w, "a union offset points outside its child");
+            if (at < 0 || at >= in.a[p.from]->children[c]->length)
+                return BAD(w, "a union offset points outside its child");
             if (!sk_block_builder_push(&b[c], p.from, at, 1)) return NO_MEMORY(w);
-            if (b[c].set.total > INT32_MAX) return BAD(w, "more than 2^31 values in a child of a dense union");
+            if (b[c].set.total > INT32_MAX)
+                return BAD(w, "more than 2^31 values in a child of a dense union");
         }
     }
     return SK_OK;
 }
 
-static sk_rc visit_dense(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *abs) {
+static sk_rc visit_dense(struct sk_block_walk *w, const struct ArrowSchema *s,
+                         struct sk_block_nodes in, const struct sk_block_set *abs) {
     uint8_t map[256];
-    size_t n = (size_t)s->n_children, bytes = SK_MAX(n, 1) * (sizeof(struct sk_block_builder) + sizeof(struct sk_block_set));
+    size_t n = (size_t)s->n_children,
+           bytes = SK_MAX(n, 1) * (sizeof(struct sk_block_builder) + sizeof(struct sk_block_set));
     sk_block_union_map(s->format, map);
     SK_TRY(put_types(w, in, SK_BLOCK_OP_TYPES, 1, first_type(map), abs));
     SK_TRY(put_types(w, in, SK_BLOCK_OP_DENSE, 4, first_type(map), abs));
@@ -403,7 +468,8 @@ static sk_rc visit_dense(struct sk_block_walk *w, const struct ArrowSchema *s, s
     return SK_OK;
 }
 
-static sk_rc visit_sparse(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *abs) {
+static sk_rc visit_sparse(struct sk_block_walk *w, const struct ArrowSchema *s,
+                          struct sk_block_nodes in, const struct sk_block_set *abs) {
     uint8_t map[256];
     sk_block_union_map(s->format, map);
     SK_TRY(put_types(w, in, SK_BLOCK_OP_TYPES, 1, first_type(map), abs));
@@ -411,37 +477,44 @@ static sk_rc visit_sparse(struct sk_block_walk *w, const struct ArrowSchema *s, 
     return SK_OK;
 }
 
-static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op, const struct sk_block_input *from,
-                      struct sk_block_builder *b) {
+static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op,
+                      const struct sk_block_input *from, struct sk_block_builder *b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
         if (p.from == SK_ROW_NONE) {
-            if (!sk_block_builder_push(b, p.from, 0, 1)) return NO_MEMORY(w); /* grows by one, as its piece is one run */
+            /* grows by one, as its piece is one run */
+            if (!sk_block_builder_push(b, p.from, 0, 1)) return NO_MEMORY(w);
             continue;
         }
         const struct sk_block_input *in = &from[p.from];
         int64_t first = sk_block_run_find(in->src, op->width, in->n, p.at);
         int64_t last = sk_block_run_find(in->src, op->width, in->n, p.at + p.n - 1);
         if (last >= in->n) return BAD(w, "run ends stop before row %lld", (long long)(p.at + p.n));
-        for (int64_t k = first; k < last; k++) /* write() takes a run a step, so their order is what bounds it */
-            if (sk_block_int(in->src, op->width, k) >= sk_block_int(in->src, op->width, k + 1)) return BAD(w, "run ends do not increase");
+        /* write() takes a run a step, so their order is what bounds it */
+        for (int64_t k = first; k < last; k++)
+            if (sk_block_int(in->src, op->width, k) >= sk_block_int(in->src, op->width, k + 1))
+                return BAD(w, "run ends do not increase");
         if (!sk_block_builder_push(b, p.from, first, last - first + 1)) return NO_MEMORY(w);
     }
     int64_t max = op->width == 2 ? INT16_MAX : op->width == 4 ? INT32_MAX : INT64_MAX;
-    if (SK_MAX(b->set.total, op->set.total) > max) return BAD(w, "too many rows for the type of the run ends");
+    if (SK_MAX(b->set.total, op->set.total) > max)
+        return BAD(w, "too many rows for the type of the run ends");
     return SK_OK;
 }
 
-struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length, int32_t n_buffers) {
+struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length,
+                                        int32_t n_buffers) {
     struct sk_block_plan *p = w->plan;
     if (!p) return NULL;
     struct sk_block_node *node = &p->nodes[p->hdr.n_nodes++];
-    *node = (struct sk_block_node){.length = length, .n_buffers = (uint32_t)n_buffers, .first_buffer = p->hdr.n_buffers};
+    *node = (struct sk_block_node){
+        .length = length, .n_buffers = (uint32_t)n_buffers, .first_buffer = p->hdr.n_buffers};
     return node;
 }
 
-static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *abs) {
+static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s,
+                        struct sk_block_nodes in, const struct sk_block_set *abs) {
     struct sk_block_type t;
     struct sk_block_builder b = {.mem = NULL};
     struct sk_block_op op = {.kind = SK_BLOCK_OP_RUN_ENDS, .set = *abs};
@@ -451,7 +524,8 @@ static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s, st
     SK_TRY(op_inputs(w, in, &op, &from));
     for (uint32_t i = 0; i < in.n; i++) {
         const struct ArrowArray *ends = in.a[i]->children[0];
-        if (ends->n_buffers != 2 || ends->n_children || ends->length < 0 || ends->offset < 0 || ends->null_count > 0)
+        if (ends->n_buffers != 2 || ends->n_children || ends->length < 0 || ends->offset < 0 ||
+            ends->null_count > 0)
             return BAD(w, "malformed run ends");
         const void *src = buffer(ends, 1);
         if (!src && ends->length) return BAD(w, "buffer 1 is missing");
@@ -470,37 +544,48 @@ static sk_rc visit_runs(struct sk_block_walk *w, const struct ArrowSchema *s, st
 
 /* ---- dictionaries ---- */
 
-static sk_rc check_shape(struct sk_block_walk *w, const struct ArrowSchema *s, const struct ArrowArray *a, const struct sk_block_type *t) {
+static sk_rc check_shape(struct sk_block_walk *w, const struct ArrowSchema *s,
+                         const struct ArrowArray *a, const struct sk_block_type *t) {
     int64_t end;
     if (!a) return BAD(w, "the array is missing");
-    if (a->length < 0 || a->offset < 0 || a->null_count < -1 || __builtin_add_overflow(a->length, a->offset, &end))
-        return BAD(w, "array of length %lld, offset %lld, %lld nulls", (long long)a->length, (long long)a->offset,
-                   (long long)a->null_count);
+    if (a->length < 0 || a->offset < 0 || a->null_count < -1 ||
+        __builtin_add_overflow(a->length, a->offset, &end))
+        return BAD(w, "array of length %lld, offset %lld, %lld nulls", (long long)a->length,
+                   (long long)a->offset, (long long)a->null_count);
     if (t->kind == SK_BLOCK_VIEW ? a->n_buffers < t->n_buffers : a->n_buffers != t->n_buffers)
         return BAD(w, "type '%s' with %lld buffers", s->format, (long long)a->n_buffers);
     if (a->n_buffers && !a->buffers) return BAD(w, "no buffers array");
     if (a->n_children != s->n_children || (a->n_children && !a->children))
-        return BAD(w, "type '%s' has %lld children, the array %lld", s->format, (long long)s->n_children, (long long)a->n_children);
+        return BAD(w, "type '%s' has %lld children, the array %lld", s->format,
+                   (long long)s->n_children, (long long)a->n_children);
     for (int64_t i = 0; i < a->n_children; i++)
         if (!a->children[i]) return BAD(w, "child %lld is missing", (long long)i);
-    if (!s->dictionary != !a->dictionary) return BAD(w, "a dictionary is in the %s only", s->dictionary ? "schema" : "array");
+    if (!s->dictionary != !a->dictionary)
+        return BAD(w, "a dictionary is in the %s only", s->dictionary ? "schema" : "array");
     return SK_OK;
 }
 
 /* Rows [at, at + n) of it will be read. */
-static sk_rc check_rows(struct sk_block_walk *w, const struct ArrowArray *a, int64_t at, int64_t n) {
+static sk_rc check_rows(struct sk_block_walk *w, const struct ArrowArray *a, int64_t at,
+                        int64_t n) {
     if (SK_LIKELY(n <= a->length && at <= a->length - n)) return SK_OK;
-    return BAD(w, "%lld values, but its parent needs %lld", (long long)a->length, (long long)(at + n));
+    return BAD(w, "%lld values, but its parent needs %lld", (long long)a->length,
+               (long long)(at + n));
 }
 
-static sk_rc put_codes(struct sk_block_walk *w, const struct ArrowSchema *s, const struct sk_block_type *t, struct sk_block_nodes in,
+static sk_rc put_codes(struct sk_block_walk *w, const struct ArrowSchema *s,
+                       const struct sk_block_type *t, struct sk_block_nodes in,
                        const struct sk_block_set *abs, const struct sk_block_unified *u) {
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_CODES, .width = t->width, .len = (uint64_t)abs->total * (uint64_t)t->width, .set = *abs};
+    struct sk_block_op op = {.kind = SK_BLOCK_OP_CODES,
+                             .width = t->width,
+                             .len = (uint64_t)abs->total * (uint64_t)t->width,
+                             .set = *abs};
     struct sk_block_input *from;
     int bits = 8 * t->width - (strchr("csil", s->format[0]) != NULL);
     if (bits < 32 && u->values.total > INT64_C(1) << bits)
-        return BAD(w, "%lld values in the dictionaries of %u batches are too many for codes of type '%s'", (long long)u->values.total, in.n,
-                   s->format);
+        return BAD(
+            w, "%lld values in the dictionaries of %u batches are too many for codes of type '%s'",
+            (long long)u->values.total, in.n, s->format);
     SK_TRY(op_input(w, in, 1, &op, &from));
     for (uint32_t b = 0; b < in.n; b++) {
         from[b].aux = u->map[b];
@@ -510,7 +595,8 @@ static sk_rc put_codes(struct sk_block_walk *w, const struct ArrowSchema *s, con
 }
 
 /* A dictionary of one batch travels whole, as it is; those of several become one. */
-static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s, const struct sk_block_type *t, struct sk_block_nodes in,
+static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s,
+                         const struct sk_block_type *t, struct sk_block_nodes in,
                          const struct sk_block_set *abs) {
     struct sk_block_unified u = {.same = true};
     struct sk_block_type values;
@@ -536,7 +622,8 @@ static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s, c
 
 /* ---- a node ---- */
 
-static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_type *t,
+static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s,
+                          struct sk_block_nodes in, const struct sk_block_type *t,
                           const struct sk_block_set *rows) {
     for (uint32_t b = 0; b < in.n; b++) {
         SK_TRY(check_shape(w, s, in.a[b], t));
@@ -550,24 +637,28 @@ static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s, 
 }
 
 /* The types without children. */
-static sk_rc visit_leaf(struct sk_block_walk *w, struct sk_block_nodes in, const struct sk_block_type *t, const struct sk_block_set *abs,
+static sk_rc visit_leaf(struct sk_block_walk *w, struct sk_block_nodes in,
+                        const struct sk_block_type *t, const struct sk_block_set *abs,
                         int64_t nulls) {
     if (t->kind == SK_BLOCK_FIXED) return put_fixed(w, in, 1, t->width, abs);
     if (t->kind == SK_BLOCK_VAR) return visit_var(w, in, t->width, abs);
     if (t->kind == SK_BLOCK_VIEW) return visit_view(w, in, abs, nulls);
     if (t->kind == SK_BLOCK_NULL) return SK_OK;
-    struct sk_block_op op = {.kind = SK_BLOCK_OP_BITS, .len = bitmap_bytes(abs->total), .set = *abs};
+    struct sk_block_op op = {
+        .kind = SK_BLOCK_OP_BITS, .len = bitmap_bytes(abs->total), .set = *abs};
     struct sk_block_input *from;
     SK_ASSERT(t->kind == SK_BLOCK_BOOL);
     SK_TRY(op_input(w, in, 1, &op, &from));
     return sk_block_put(w, op);
 }
 
-sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in, const struct sk_block_set *rows) {
+sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in,
+                     const struct sk_block_set *rows) {
     struct sk_block_type t;
     struct sk_block_set abs, inner;
     int64_t nulls = 0;
-    SK_ASSERT(s->format && sk_block_type_parse(s->format, &t)); /* sk_block_schema_measure has been here */
+    /* sk_block_schema_measure has been here */
+    SK_ASSERT(s->format && sk_block_type_parse(s->format, &t));
     SK_TRY(check_arrays(w, s, in, &t, rows));
     SK_TRY(set_absolute(w, in, rows, &abs));
     struct sk_block_node *node = sk_block_put_node(w, rows->total, t.n_buffers);
@@ -579,7 +670,9 @@ sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struc
     case SK_BLOCK_STRUCT:
         for (int64_t i = 0; i < s->n_children; i++) SK_TRY(visit_child(w, s, in, i, &abs));
         return SK_OK;
-    case SK_BLOCK_FIXED_LIST: SK_TRY(set_multiply(w, &abs, t.width, &inner)); return visit_child(w, s, in, 0, &inner);
+    case SK_BLOCK_FIXED_LIST:
+        SK_TRY(set_multiply(w, &abs, t.width, &inner));
+        return visit_child(w, s, in, 0, &inner);
     case SK_BLOCK_LIST: return visit_list(w, s, in, t.width, &abs);
     case SK_BLOCK_LIST_VIEW: return visit_list_view(w, s, in, t.width, &abs, nulls);
     case SK_BLOCK_DENSE: return visit_dense(w, s, in, &abs);
@@ -587,6 +680,7 @@ sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struc
     default: break;
     }
     SK_TRY(visit_leaf(w, in, &t, &abs, nulls));
-    if (node && t.kind == SK_BLOCK_VIEW) node->n_buffers = w->plan->hdr.n_buffers - node->first_buffer;
+    if (node && t.kind == SK_BLOCK_VIEW)
+        node->n_buffers = w->plan->hdr.n_buffers - node->first_buffer;
     return SK_OK;
 }

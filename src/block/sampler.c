@@ -1,4 +1,5 @@
-/* sampler.c - the order of the rows of a stream: see sampler.h. Batches wait in a queue; a window is opened when all of its rows are there, and permuted as it is given out. */
+/* sampler.c - the order of the rows of a stream: see sampler.h. Batches wait in a queue; a window
+ * is opened when all of its rows are there, and permuted as it is given out. */
 #include "block/sampler.h"
 
 #include "base/rand.h"
@@ -10,9 +11,11 @@ struct queued {
 
 struct sk_sampler {
     struct sk_sampler_conf conf;
-    uint64_t given, added; /* rows of the stream before these are given out; were added (or came before the beginning) */
+    /* rows of the stream before these are given out; were added (or came before the beginning) */
+    uint64_t given, added;
     bool ended;
-    /* The open window: rows [opened - n_open, opened) of the stream, of which `drawn` are given out. */
+    /* The open window: rows [opened - n_open, opened) of the stream, of which `drawn` are given
+     * out. */
     uint64_t number, opened, n_open, drawn;
     uint64_t skip; /* rows of the next window that were given out before `start` */
     struct sk_rand rand;
@@ -27,7 +30,8 @@ struct sk_sampler {
 
 static struct sk_rand rand_of(const struct sk_sampler_conf *c, uint64_t what) {
     struct sk_rand r;
-    sk_rand_init(&r, sk_rand_mix(sk_rand_mix(c->seed + UINT64_C(0x9e3779b97f4a7c15)) + c->epoch) + what);
+    sk_rand_init(&r, sk_rand_mix(sk_rand_mix(c->seed + UINT64_C(0x9e3779b97f4a7c15)) + c->epoch) +
+                         what);
     return r;
 }
 
@@ -43,7 +47,9 @@ static uint64_t window_of(const struct sk_sampler_conf *c, uint64_t at, uint64_t
     return at < first ? 0 : 1 + (at - first) / c->window;
 }
 
-static uint64_t end_of(const struct sk_sampler_conf *c, uint64_t number) { return first_end(c) + number * c->window; }
+static uint64_t end_of(const struct sk_sampler_conf *c, uint64_t number) {
+    return first_end(c) + number * c->window;
+}
 
 uint64_t sk_sampler_begin(const struct sk_sampler_conf *c) {
     uint64_t begin = c->start;
@@ -53,9 +59,11 @@ uint64_t sk_sampler_begin(const struct sk_sampler_conf *c) {
 
 /* ---- life */
 
-sk_rc sk_sampler_create(const struct sk_sampler_conf *c, struct sk_sampler **out, struct sk_err *err) {
+sk_rc sk_sampler_create(const struct sk_sampler_conf *c, struct sk_sampler **out,
+                        struct sk_err *err) {
     if (c->window >= UINT32_MAX)
-        return SK_ERR(err, SK_EINVAL, "a shuffle of %llu rows at a time: fewer than 2^32 - 1", (unsigned long long)c->window);
+        return SK_ERR(err, SK_EINVAL, "a shuffle of %llu rows at a time: fewer than 2^32 - 1",
+                      (unsigned long long)c->window);
     struct sk_sampler *r = sk_calloc(SK_TAG_BLOCK, sizeof *r);
     if (!r) return SK_ERR(err, SK_ENOMEM, "no memory for the order of rows");
     r->conf = *c;
@@ -90,7 +98,9 @@ static void shorten(struct sk_sampler *r) {
 sk_rc sk_sampler_add(struct sk_sampler *r, uint64_t n, uint32_t *slot, struct sk_err *err) {
     *slot = UINT32_MAX;
     if (r->ended) return SK_ERR(err, SK_EINVAL, "rows were added behind the end of the stream");
-    if (n >= UINT32_MAX) return SK_ERR(err, SK_EINVAL, "a batch of %llu rows: fewer than 2^32 - 1", (unsigned long long)n);
+    if (n >= UINT32_MAX)
+        return SK_ERR(err, SK_EINVAL, "a batch of %llu rows: fewer than 2^32 - 1",
+                      (unsigned long long)n);
     if (!n) return SK_OK;
     shorten(r);
     /* Room for all that this batch will ever need: what comes later cannot fail half way. */
@@ -123,7 +133,8 @@ uint64_t sk_sampler_ready(const struct sk_sampler *r) {
 
 bool sk_sampler_wants(const struct sk_sampler *r, uint64_t n) {
     if (r->ended) return false;
-    return sk_sampler_ready(r) < n || (r->conf.window && r->added - SK_MIN(r->added, r->given) < r->conf.window + n);
+    return sk_sampler_ready(r) < n ||
+           (r->conf.window && r->added - SK_MIN(r->added, r->given) < r->conf.window + n);
 }
 
 uint64_t sk_sampler_position(const struct sk_sampler *r) { return r->given; }
@@ -146,7 +157,8 @@ static struct sk_row_at take(struct sk_sampler *r, uint64_t *n) {
 }
 
 static struct sk_row_at draw(struct sk_sampler *r) {
-    struct sk_row_at *p = r->open.p + r->drawn, *other = p + sk_rand_below(&r->rand, r->n_open - r->drawn), out = *other;
+    struct sk_row_at *p = r->open.p + r->drawn,
+                     *other = p + sk_rand_below(&r->rand, r->n_open - r->drawn), out = *other;
     *other = *p;
     *p = out;
     r->drawn++;
@@ -154,16 +166,19 @@ static struct sk_row_at draw(struct sk_sampler *r) {
     return out;
 }
 
-/* The next window, whose rows are all there. Of the first one what was given out before `start` is drawn and left out. */
+/* The next window, whose rows are all there. Of the first one what was given out before `start` is
+ * drawn and left out. */
 static sk_rc open_window(struct sk_sampler *r, struct sk_err *err) {
     uint64_t begin = r->opened, end = SK_MIN(end_of(&r->conf, r->number), r->added), filled = 0;
     SK_ASSERT(r->drawn == r->n_open && begin + r->skip < end);
     if (!sk_vec_reserve(&r->open, SK_TAG_BLOCK, end - begin))
-        return SK_ERR(err, SK_ENOMEM, "no memory for a shuffle of %llu rows", (unsigned long long)(end - begin));
+        return SK_ERR(err, SK_ENOMEM, "no memory for a shuffle of %llu rows",
+                      (unsigned long long)(end - begin));
     while (filled < end - begin) {
         uint64_t n = end - begin - filled;
         struct sk_row_at p = take(r, &n);
-        for (uint64_t i = 0; i < n; i++) r->open.p[filled++] = (struct sk_row_at){p.run, p.row + (uint32_t)i};
+        for (uint64_t i = 0; i < n; i++)
+            r->open.p[filled++] = (struct sk_row_at){p.run, p.row + (uint32_t)i};
     }
     r->n_open = end - begin;
     r->drawn = 0;
@@ -173,21 +188,25 @@ static sk_rc open_window(struct sk_sampler *r, struct sk_err *err) {
     return SK_OK;
 }
 
-sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_row_at *places, uint64_t *n, struct sk_err *err) {
+sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_row_at *places, uint64_t *n,
+                      struct sk_err *err) {
     uint64_t want = SK_MIN(*n, sk_sampler_ready(r)), made = 0;
     *n = 0;
     while (made < want && !r->conf.window) {
         uint64_t k = want - made;
         struct sk_row_at p = take(r, &k);
-        for (uint64_t i = 0; i < k; i++) places[made++] = (struct sk_row_at){p.run, p.row + (uint32_t)i};
+        for (uint64_t i = 0; i < k; i++)
+            places[made++] = (struct sk_row_at){p.run, p.row + (uint32_t)i};
         given(r, p.run, (uint32_t)k);
     }
     while (made < want) {
         if (r->drawn == r->n_open) SK_TRY(open_window(r, err));
-        for (uint64_t k = SK_MIN(want - made, r->n_open - r->drawn); k; k--) places[made++] = draw(r);
+        for (uint64_t k = SK_MIN(want - made, r->n_open - r->drawn); k; k--)
+            places[made++] = draw(r);
     }
     r->given += made;
-    while (r->ended && r->given >= r->added && r->head < r->queue.n) { /* all rows of the last window came before `start` */
+    while (r->ended && r->given >= r->added && r->head < r->queue.n) {
+        /* all rows of the last window came before `start` */
         uint64_t k = UINT64_MAX;
         struct sk_row_at p = take(r, &k);
         given(r, p.run, (uint32_t)k);

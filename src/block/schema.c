@@ -1,7 +1,8 @@
 /* schema.c - the ArrowSchema tree: checked and sized, flattened into a block, built again.
  *
- * Not the schema of a plan (plan/) and no type algebra. Records are depth first: a field, its children, its dictionary. A built tree is
- * one allocation counted by live structs, because a consumer may move children out and release them in any order, from any thread.
+ * Not the schema of a plan (plan/) and no type algebra. Records are depth first: a field, its
+ * children, its dictionary. A built tree is one allocation counted by live structs, because a
+ * consumer may move children out and release them in any order, from any thread.
  * Cost: some 30 ns a field each way. */
 #include <stdatomic.h>
 
@@ -12,34 +13,47 @@
 
 static const char *safe(const char *s) { return s ? s : ""; }
 
-static sk_rc check_type(const struct ArrowSchema *s, const struct sk_block_type *t, struct sk_err *err) {
-    if (s->n_children < 0 || s->n_children > UINT32_MAX || (t->n_children >= 0 && s->n_children != t->n_children))
-        return SK_ERR(err, SK_EINVAL, "type '%s' has %lld children", s->format, (long long)s->n_children);
-    if (s->n_children && !s->children) return SK_ERR(err, SK_EINVAL, "type '%s': no children array", s->format);
+static sk_rc check_type(const struct ArrowSchema *s, const struct sk_block_type *t,
+                        struct sk_err *err) {
+    if (s->n_children < 0 || s->n_children > UINT32_MAX ||
+        (t->n_children >= 0 && s->n_children != t->n_children))
+        return SK_ERR(err, SK_EINVAL, "type '%s' has %lld children", s->format,
+                      (long long)s->n_children);
+    if (s->n_children && !s->children)
+        return SK_ERR(err, SK_EINVAL, "type '%s': no children array", s->format);
     for (int64_t i = 0; i < s->n_children; i++)
         if (!s->children[i] || !s->children[i]->format)
-            return SK_ERR(err, SK_EINVAL, "type '%s': child %lld is missing", s->format, (long long)i);
-    if (s->dictionary && !t->index) return SK_ERR(err, SK_EINVAL, "dictionary index of type '%s' is not an integer", s->format);
+            return SK_ERR(err, SK_EINVAL, "type '%s': child %lld is missing", s->format,
+                          (long long)i);
+    if (s->dictionary && !t->index)
+        return SK_ERR(err, SK_EINVAL, "dictionary index of type '%s' is not an integer", s->format);
     if (t->is_map && (strcmp(s->children[0]->format, "+s") != 0 || s->children[0]->n_children != 2))
         return SK_ERR(err, SK_EINVAL, "a map's child is not a struct of key and value");
     if (t->kind == SK_BLOCK_RUNS) {
         const struct ArrowSchema *ends = s->children[0];
-        if ((strcmp(ends->format, "s") != 0 && strcmp(ends->format, "i") != 0 && strcmp(ends->format, "l") != 0) || ends->dictionary)
-            return SK_ERR(err, SK_EINVAL, "run ends of type '%s' are not int16, int32 or int64", ends->format);
+        if ((strcmp(ends->format, "s") != 0 && strcmp(ends->format, "i") != 0 &&
+             strcmp(ends->format, "l") != 0) ||
+            ends->dictionary)
+            return SK_ERR(err, SK_EINVAL, "run ends of type '%s' are not int16, int32 or int64",
+                          ends->format);
     }
     return SK_OK;
 }
 
-static sk_rc measure(const struct ArrowSchema *s, unsigned depth, struct sk_block_shape *shape, struct sk_err *err) {
+static sk_rc measure(const struct ArrowSchema *s, unsigned depth, struct sk_block_shape *shape,
+                     struct sk_err *err) {
     struct sk_block_type t;
     uint64_t metadata = 0;
-    if (depth >= SK_BLOCK_MAX_DEPTH) return SK_ERR(err, SK_EINVAL, "nested deeper than %u levels", SK_BLOCK_MAX_DEPTH);
-    if (!s->format || !sk_block_type_parse(s->format, &t)) return SK_ERR(err, SK_EINVAL, "unknown Arrow format '%s'", safe(s->format));
+    if (depth >= SK_BLOCK_MAX_DEPTH)
+        return SK_ERR(err, SK_EINVAL, "nested deeper than %u levels", SK_BLOCK_MAX_DEPTH);
+    if (!s->format || !sk_block_type_parse(s->format, &t))
+        return SK_ERR(err, SK_EINVAL, "unknown Arrow format '%s'", safe(s->format));
     SK_TRY(check_type(s, &t, err));
     if (s->metadata && !sk_block_metadata_len(s->metadata, UINT32_MAX - 1, &metadata))
         return SK_ERR(err, SK_EINVAL, "metadata has a negative or too large length");
     size_t strings = strlen(s->format) + 1 + strlen(safe(s->name)) + 1;
-    if (strings + metadata > UINT32_MAX / 2) return SK_ERR(err, SK_EINVAL, "name or metadata of over 2 GiB");
+    if (strings + metadata > UINT32_MAX / 2)
+        return SK_ERR(err, SK_EINVAL, "name or metadata of over 2 GiB");
     if (shape->n_nodes == UINT32_MAX / 8) return SK_ERR(err, SK_EINVAL, "too many fields");
     shape->n_nodes++;
     shape->n_buffers += (uint32_t)t.n_buffers + (t.kind == SK_BLOCK_VIEW);
@@ -66,10 +80,12 @@ static sk_rc measure(const struct ArrowSchema *s, unsigned depth, struct sk_bloc
     return SK_OK;
 }
 
-sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape, struct sk_err *err) {
+sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape,
+                              struct sk_err *err) {
     struct sk_block_shape sum = {0};
     if (!s->format || strcmp(s->format, "+s") != 0)
-        return SK_ERR(err, SK_EINVAL, "encode block: a record batch is a struct array, not '%s'", safe(s->format));
+        return SK_ERR(err, SK_EINVAL, "encode block: a record batch is a struct array, not '%s'",
+                      safe(s->format));
     sk_rc rc = measure(s, 0, &sum, err);
     if (rc) {
         sk_err_prefix(err, "encode block");
@@ -86,7 +102,8 @@ uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst) {
     size_t nf = strlen(s->format), nn = strlen(safe(s->name));
     uint64_t nm = 0;
     if (s->metadata) (void)sk_block_metadata_len(s->metadata, UINT32_MAX - 1, &nm);
-    size_t used = sizeof(struct sk_block_field) + nf + 1 + nn + 1 + (size_t)nm, len = (size_t)SK_ALIGN(used, 8);
+    size_t used = sizeof(struct sk_block_field) + nf + 1 + nn + 1 + (size_t)nm,
+           len = (size_t)SK_ALIGN(used, 8);
     struct sk_block_field f = {
         .flags = (uint64_t)s->flags,
         .rec_len = (uint32_t)len,
@@ -154,7 +171,9 @@ static void fill(struct build *b, struct ArrowSchema *s) {
     *s = (struct ArrowSchema){
         .format = text,
         .name = text + f.format_len + 1,
-        .metadata = f.metadata_len == SK_BLOCK_NO_METADATA ? NULL : text + f.format_len + 1 + f.name_len + 1,
+        .metadata = f.metadata_len == SK_BLOCK_NO_METADATA
+                        ? NULL
+                        : text + f.format_len + 1 + f.name_len + 1,
         .flags = (int64_t)f.flags,
         .n_children = f.n_children,
         .children = f.n_children ? b->pointers : NULL,
@@ -172,8 +191,10 @@ static void fill(struct build *b, struct ArrowSchema *s) {
     }
 }
 
-sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes, struct ArrowSchema *out, struct sk_err *err) {
-    size_t structs = (n_nodes - 1u) * sizeof(struct ArrowSchema), pointers = n_nodes * sizeof(struct ArrowSchema *);
+sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes,
+                            struct ArrowSchema *out, struct sk_err *err) {
+    size_t structs = (n_nodes - 1u) * sizeof(struct ArrowSchema),
+           pointers = n_nodes * sizeof(struct ArrowSchema *);
     size_t head = (size_t)SK_ALIGN(sizeof(struct hold), 16);
     uint8_t *p = sk_alloc(SK_TAG_BLOCK, head + structs + pointers + (size_t)len);
     if (!p) return SK_ERR(err, SK_ENOMEM, "export schema: no memory for %u fields", n_nodes);
@@ -200,7 +221,8 @@ static bool same_metadata(const char *a, const char *b) {
 
 bool sk_block_same_schema(const struct ArrowSchema *a, const struct ArrowSchema *b) {
     if (a == b) return true;
-    if (a->n_children != b->n_children || a->flags != b->flags || !a->dictionary != !b->dictionary || !same_text(a->format, b->format) ||
+    if (a->n_children != b->n_children || a->flags != b->flags ||
+        !a->dictionary != !b->dictionary || !same_text(a->format, b->format) ||
         !same_text(a->name, b->name) || !same_metadata(a->metadata, b->metadata))
         return false;
     for (int64_t i = 0; i < a->n_children; i++)

@@ -1,7 +1,8 @@
 /* sets.c - sets of rows under construction, and the memory that plans hang them on.
  *
- * A set is nearly always one range of one batch, which needs no memory. Rows of several batches have the number of their batch beside each range; until
- * the first row that is not of batch 0 comes, nothing is kept of it. */
+ * A set is nearly always one range of one batch, which needs no memory. Rows of several batches
+ * have the number of their batch beside each range; until the first row that is not of batch 0
+ * comes, nothing is kept of it. */
 #include "block/block_int.h"
 
 void *sk_block_extra_alloc(struct sk_block_extra **list, size_t n) {
@@ -20,11 +21,14 @@ void sk_block_extras_free(struct sk_block_extra *e) {
     }
 }
 
-static uint32_t *from_of(const struct sk_block_builder *b) { return b->from ? (uint32_t *)(void *)(b->from + 1) : NULL; }
+static uint32_t *from_of(const struct sk_block_builder *b) {
+    return b->from ? (uint32_t *)(void *)(b->from + 1) : NULL;
+}
 
 /* Another batch than 0 turns up: those so far are all of it. */
 static bool begin_from(struct sk_block_builder *b) {
-    struct sk_block_extra *mem = sk_alloc(SK_TAG_BLOCK, sizeof *mem + SK_MAX(b->cap, 1) * sizeof(uint32_t));
+    struct sk_block_extra *mem =
+        sk_alloc(SK_TAG_BLOCK, sizeof *mem + SK_MAX(b->cap, 1) * sizeof(uint32_t));
     if (!mem) return false;
     memset(mem + 1, 0, b->set.n_ranges * sizeof(uint32_t));
     b->from = mem;
@@ -57,7 +61,8 @@ bool sk_block_builder_push(struct sk_block_builder *b, uint32_t from, int64_t at
     b->set.nulls |= from == SK_ROW_NONE;
     uint32_t *batch = from_of(b);
     size_t last = b->set.n_ranges - 1;
-    if (b->set.n_ranges && (!batch || batch[last] == from) && (from == SK_ROW_NONE || r[last].at + r[last].n == at)) {
+    if (b->set.n_ranges && (!batch || batch[last] == from) &&
+        (from == SK_ROW_NONE || r[last].at + r[last].n == at)) {
         r[last].n += n;
         return true;
     }
@@ -77,7 +82,8 @@ static void keep(struct sk_block_extra **list, struct sk_block_extra *mem) {
     *list = mem;
 }
 
-struct sk_block_set sk_block_builder_done(struct sk_block_builder *b, struct sk_block_extra **list) {
+struct sk_block_set sk_block_builder_done(struct sk_block_builder *b,
+                                          struct sk_block_extra **list) {
     struct sk_block_set s = b->set;
     if (b->mem) {
         s.many = (void *)(b->mem + 1);

@@ -1,7 +1,9 @@
 /* type.c - format strings of the C Data Interface -> what the block layer must know of a type.
  *
- * Not a type system: units, time zones, decimal digits and the like travel as text and are only checked to be there. The strictness
- * matters: a block from a file must not carry a format that crashes its reader. Cost: a few branches a column. */
+ * Not a type system: units, time zones, decimal digits and the like travel as text and are only
+ * checked to be there. The strictness
+ * matters: a block from a file must not carry a format that crashes its reader. Cost: a few
+ * branches a column. */
 #include "block/block_int.h"
 
 /* Decimal digits up to `max`; advances *s. */
@@ -18,8 +20,13 @@ static bool number(const char **s, int64_t max, int32_t *out) {
     return true;
 }
 
-static bool set_type(struct sk_block_type *t, enum sk_block_kind kind, int32_t width, int32_t n_buffers, int32_t n_children) {
-    *t = (struct sk_block_type){.kind = kind, .width = width, .n_buffers = n_buffers, .n_children = n_children, .validity = n_buffers > 0};
+static bool set_type(struct sk_block_type *t, enum sk_block_kind kind, int32_t width,
+                     int32_t n_buffers, int32_t n_children) {
+    *t = (struct sk_block_type){.kind = kind,
+                                .width = width,
+                                .n_buffers = n_buffers,
+                                .n_children = n_children,
+                                .validity = n_buffers > 0};
     return true;
 }
 
@@ -41,7 +48,8 @@ static bool parse_decimal(const char *f, struct sk_block_type *t) { /* d:precisi
         if (!number(&f, 256, &bits)) return false;
     }
     if (*f || (bits != 32 && bits != 64 && bits != 128 && bits != 256)) return false;
-    if (precision < 1 || precision > (bits == 32 ? 9 : bits == 64 ? 18 : bits == 128 ? 38 : 76)) return false;
+    if (precision < 1 || precision > (bits == 32 ? 9 : bits == 64 ? 18 : bits == 128 ? 38 : 76))
+        return false;
     return set_fixed(t, bits / 8, 0);
 }
 
@@ -52,9 +60,16 @@ static bool parse_temporal(const char *f, struct sk_block_type *t) {
     case 't':
         if (f[2] == 's' || f[2] == 'm') return !*rest && set_fixed(t, 4, 0);
         return (f[2] == 'u' || f[2] == 'n') && !*rest && set_fixed(t, 8, 0);
-    case 's': return f[2] && strchr("smun", f[2]) && *rest == ':' && set_fixed(t, 8, 0); /* then a zone, any text */
+    /* then a zone, any text */
+    case 's': return f[2] && strchr("smun", f[2]) && *rest == ':' && set_fixed(t, 8, 0);
     case 'D': return f[2] && strchr("smun", f[2]) && !*rest && set_fixed(t, 8, 0);
-    case 'i': return f[2] && strchr("MDn", f[2]) && !*rest && set_fixed(t, f[2] == 'M' ? 4 : f[2] == 'D' ? 8 : 16, 0);
+    case 'i':
+        return f[2] && strchr("MDn", f[2]) && !*rest &&
+               set_fixed(t,
+                         f[2] == 'M'   ? 4
+                         : f[2] == 'D' ? 8
+                                       : 16,
+                         0);
     default: return false;
     }
 }
@@ -84,7 +99,9 @@ static bool parse_nested(const char *f, struct sk_block_type *t) {
         set_type(t, SK_BLOCK_LIST, 4, 2, 1);
         t->is_map = true;
         return !f[2];
-    case 'v': return (f[2] == 'l' || f[2] == 'L') && !f[3] && set_type(t, SK_BLOCK_LIST_VIEW, f[2] == 'l' ? 4 : 8, 3, 1);
+    case 'v':
+        return (f[2] == 'l' || f[2] == 'L') && !f[3] &&
+               set_type(t, SK_BLOCK_LIST_VIEW, f[2] == 'l' ? 4 : 8, 3, 1);
     case 'w':
         if (f[2] != ':') return false;
         f += 3;
@@ -92,7 +109,8 @@ static bool parse_nested(const char *f, struct sk_block_type *t) {
     case 's': return !f[2] && set_type(t, SK_BLOCK_STRUCT, 0, 1, -1);
     case 'r': return !f[2] && set_type(t, SK_BLOCK_RUNS, 0, 0, 2);
     case 'u':
-        if ((f[2] != 'd' && f[2] != 's') || f[3] != ':' || !parse_union(f + 1, NULL, &n)) return false;
+        if ((f[2] != 'd' && f[2] != 's') || f[3] != ':' || !parse_union(f + 1, NULL, &n))
+            return false;
         set_type(t, f[2] == 'd' ? SK_BLOCK_DENSE : SK_BLOCK_SPARSE, 0, f[2] == 'd' ? 2 : 1, n);
         t->validity = false;
         return true;

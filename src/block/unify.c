@@ -1,8 +1,10 @@
 /* unify.c - one dictionary of several: which values it has, and the new code of each old one.
  *
- * The values of all dictionaries in the order of their batches, each at its first place; null is a value like others. Values are compared by their bytes
- * (fixed width, bool, text in all its forms); nested ones are not, and follow each other. Dictionaries that are the same memory are looked at once, and if
- * all have the same values at the same codes there is nothing to do. Cost: 20 ns a value; 16 bytes a value while it works, 4 a value that stay. */
+ * The values of all dictionaries in the order of their batches, each at its first place; null is a
+ * value like others. Values are compared by their bytes (fixed width, bool, text in all its forms);
+ * nested ones are not, and follow each other. Dictionaries that are the same memory are looked at
+ * once, and if all have the same values at the same codes there is nothing to do. Cost: 20 ns a
+ * value; 16 bytes a value while it works, 4 a value that stay. */
 #include "base/rand.h"
 #include "block/block_int.h"
 
@@ -20,25 +22,33 @@ struct table {
 };
 
 static bool comparable(enum sk_block_kind k) {
-    return k == SK_BLOCK_NULL || k == SK_BLOCK_BOOL || k == SK_BLOCK_FIXED || k == SK_BLOCK_VAR || k == SK_BLOCK_VIEW;
+    return k == SK_BLOCK_NULL || k == SK_BLOCK_BOOL || k == SK_BLOCK_FIXED || k == SK_BLOCK_VAR ||
+           k == SK_BLOCK_VIEW;
 }
 
 /* The bytes of a value; p NULL: null. */
-static struct sk_bytes bytes_of(const struct sk_block_type *t, const struct ArrowArray *a, int64_t i) {
+static struct sk_bytes bytes_of(const struct sk_block_type *t, const struct ArrowArray *a,
+                                int64_t i) {
     static const uint8_t bools[2] = {0, 1};
     i += a->offset;
-    if (t->kind == SK_BLOCK_NULL || (a->null_count && a->buffers[0] && !sk_block_bit(a->buffers[0], i))) return (struct sk_bytes){NULL, 0};
+    if (t->kind == SK_BLOCK_NULL ||
+        (a->null_count && a->buffers[0] && !sk_block_bit(a->buffers[0], i)))
+        return (struct sk_bytes){NULL, 0};
     const uint8_t *data = a->buffers[1];
     if (t->kind == SK_BLOCK_BOOL) return (struct sk_bytes){&bools[sk_block_bit(data, i)], 1};
-    if (t->kind == SK_BLOCK_FIXED) return (struct sk_bytes){t->width ? data + i * t->width : bools, (size_t)t->width};
+    if (t->kind == SK_BLOCK_FIXED)
+        return (struct sk_bytes){t->width ? data + i * t->width : bools, (size_t)t->width};
     if (t->kind == SK_BLOCK_VAR) {
         int64_t at = sk_block_int(data, t->width, i), to = sk_block_int(data, t->width, i + 1);
-        return (struct sk_bytes){to > at ? (const uint8_t *)a->buffers[2] + at : bools, to > at ? (size_t)(to - at) : 0};
+        return (struct sk_bytes){to > at ? (const uint8_t *)a->buffers[2] + at : bools,
+                                 to > at ? (size_t)(to - at) : 0};
     }
     int32_t len = sk_block_i32(data, 4 * i);
     const uint8_t *view = data + 16 * i;
     if (len <= SK_BLOCK_VIEW_INLINE) return (struct sk_bytes){view + 4, (size_t)SK_MAX(len, 0)};
-    return (struct sk_bytes){(const uint8_t *)a->buffers[2 + sk_block_i32(view, 2)] + sk_block_i32(view, 3), (size_t)len};
+    return (struct sk_bytes){(const uint8_t *)a->buffers[2 + sk_block_i32(view, 2)] +
+                                 sk_block_i32(view, 3),
+                             (size_t)len};
 }
 
 static uint64_t hash_of(struct sk_bytes b) {
@@ -73,7 +83,9 @@ static uint32_t number_of(struct table *u, uint32_t from, uint32_t code) {
 
 static bool same_memory(const struct ArrowArray *a, const struct ArrowArray *b) {
     if (a == b) return true;
-    if (a->length != b->length || a->offset != b->offset || a->n_buffers != b->n_buffers || a->n_children || a->dictionary) return false;
+    if (a->length != b->length || a->offset != b->offset || a->n_buffers != b->n_buffers ||
+        a->n_children || a->dictionary)
+        return false;
     for (int64_t i = 0; i < a->n_buffers; i++)
         if (a->buffers[i] != b->buffers[i]) return false;
     return true;
@@ -103,14 +115,16 @@ static sk_rc too_large(struct sk_err *err, uint32_t n) {
     return SK_ERR(err, SK_EINVAL, "the dictionaries of %u batches have more than 2^31 values", n);
 }
 
-sk_rc sk_block_unify(const struct sk_block_type *t, struct sk_block_nodes dicts, struct sk_block_extra **list, struct sk_block_unified *out,
+sk_rc sk_block_unify(const struct sk_block_type *t, struct sk_block_nodes dicts,
+                     struct sk_block_extra **list, struct sk_block_unified *out,
                      struct sk_err *err) {
     uint64_t total = 0, slots = 16;
     out->same = true;
     for (uint32_t b = 1; b < dicts.n; b++) out->same &= same_memory(dicts.a[0], dicts.a[b]);
     if (out->same) return SK_OK;
     for (uint32_t b = 0; b < dicts.n; b++) {
-        if (dicts.a[b]->length > INT32_MAX || (total += (uint64_t)dicts.a[b]->length) > INT32_MAX) return too_large(err, dicts.n);
+        if (dicts.a[b]->length > INT32_MAX || (total += (uint64_t)dicts.a[b]->length) > INT32_MAX)
+            return too_large(err, dicts.n);
     }
     while (slots < 2 * total) slots *= 2;
     bool compare = comparable(t->kind);
@@ -122,10 +136,13 @@ sk_rc sk_block_unify(const struct sk_block_type *t, struct sk_block_nodes dicts,
     if (compare) u.slot = sk_calloc(SK_TAG_BLOCK, (size_t)slots * sizeof *u.slot);
     bool ok = map && memory && u.value && (u.slot || !compare);
     if (ok) number_all(&u, map, memory, &out->same);
-    for (uint32_t i = 0; ok && !out->same && i < u.n; i++) ok = sk_block_builder_push(&b, u.value[i].from, u.value[i].code, 1);
+    for (uint32_t i = 0; ok && !out->same && i < u.n; i++)
+        ok = sk_block_builder_push(&b, u.value[i].from, u.value[i].code, 1);
     out->values = sk_block_builder_done(&b, list);
     out->map = map;
     sk_free(u.slot);
     sk_free(u.value);
-    return ok ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to unify the dictionaries of %u batches", dicts.n);
+    return ok ? SK_OK
+              : SK_ERR(err, SK_ENOMEM, "no memory to unify the dictionaries of %u batches",
+                       dicts.n);
 }

@@ -1,26 +1,33 @@
-/* values.c - the values of one node: would a reader that trusts Arrow's invariants stay inside its buffers?
+/* values.c - the values of one node: would a reader that trusts Arrow's invariants stay inside its
+ * buffers?
  *
- * Not UTF-8, decimals or dates: those can be wrong without making anybody read out of bounds. check.c has compared sizes already.
+ * Not UTF-8, decimals or dates: those can be wrong without making anybody read out of bounds.
+ * check.c has compared sizes already.
  * Cost: one pass over offsets, views, ids, indices and bitmaps. */
 #include "block/block_int.h"
 
 static const char *check_offsets(const struct sk_block_elem *e) {
     const void *p = sk_block_elem_buffer(e, 1);
     for (int64_t i = 0; i < e->node->length; i++)
-        if (sk_block_int(p, e->type.width, i + 1) < sk_block_int(p, e->type.width, i)) return "offsets decrease";
+        if (sk_block_int(p, e->type.width, i + 1) < sk_block_int(p, e->type.width, i))
+            return "offsets decrease";
     return NULL; /* the last one is the length of the data */
 }
 
-static const char *check_views(const struct sk_block_elem *e) { /* null slots too: readers look at the length of any slot */
+static const char *check_views(const struct sk_block_elem *e) {
+    /* null slots too: readers look at the length of any slot */
     const uint8_t *v = sk_block_elem_buffer(e, 1);
     int64_t n_data = (int64_t)e->node->n_buffers - 3;
     for (int64_t i = 0; i < e->node->length; i++, v += 16) {
         int64_t len = sk_block_i32(v, 0), index = sk_block_i32(v, 2), at = sk_block_i32(v, 3);
         if (len < 0) return "a view of negative length";
         if (len <= SK_BLOCK_VIEW_INLINE) continue;
-        if (index < 0 || index >= n_data || at < 0 || (uint64_t)(at + len) > e->spans[2 + index].len)
+        if (index < 0 || index >= n_data || at < 0 ||
+            (uint64_t)(at + len) > e->spans[2 + index].len)
             return "a view points outside the data";
-        if (memcmp(v + 4, (const uint8_t *)sk_block_elem_buffer(e, (uint32_t)(2 + index)) + at, 4) != 0) return "a view's prefix is wrong";
+        if (memcmp(v + 4, (const uint8_t *)sk_block_elem_buffer(e, (uint32_t)(2 + index)) + at,
+                   4) != 0)
+            return "a view's prefix is wrong";
     }
     return NULL;
 }
@@ -28,8 +35,10 @@ static const char *check_views(const struct sk_block_elem *e) { /* null slots to
 static const char *check_list_views(const struct sk_block_elem *e, int64_t child) {
     const void *offsets = sk_block_elem_buffer(e, 1), *sizes = sk_block_elem_buffer(e, 2);
     for (int64_t i = 0; i < e->node->length; i++) {
-        int64_t at = sk_block_int(offsets, e->type.width, i), n = sk_block_int(sizes, e->type.width, i);
-        if (at < 0 || n < 0 || n > child || at > child - n) return "a list-view points outside its child";
+        int64_t at = sk_block_int(offsets, e->type.width, i),
+                n = sk_block_int(sizes, e->type.width, i);
+        if (at < 0 || n < 0 || n > child || at > child - n)
+            return "a list-view points outside its child";
     }
     return NULL;
 }
@@ -49,7 +58,8 @@ static const char *check_union(const struct sk_block_elem *e, const int64_t *chi
     return NULL;
 }
 
-static uint64_t index_at(const struct sk_block_elem *e, const uint8_t *p, int64_t i) { /* negative ones come out huge */
+static uint64_t index_at(const struct sk_block_elem *e, const uint8_t *p, int64_t i) {
+    /* negative ones come out huge */
     uint8_t b1;
     uint16_t b2;
     uint32_t b4;
@@ -65,15 +75,19 @@ static uint64_t index_at(const struct sk_block_elem *e, const uint8_t *p, int64_
 }
 
 static const char *check_indices(const struct sk_block_elem *e, int64_t dictionary) {
-    const uint8_t *p = sk_block_elem_buffer(e, 1), *valid = e->node->null_count ? sk_block_elem_buffer(e, 0) : NULL;
+    const uint8_t *p = sk_block_elem_buffer(e, 1),
+                  *valid = e->node->null_count ? sk_block_elem_buffer(e, 0) : NULL;
     for (int64_t i = 0; i < e->node->length; i++)
-        if (index_at(e, p, i) >= (uint64_t)dictionary && (!valid || sk_block_bit(valid, i))) return "a dictionary index out of bounds";
+        if (index_at(e, p, i) >= (uint64_t)dictionary && (!valid || sk_block_bit(valid, i)))
+            return "a dictionary index out of bounds";
     return NULL;
 }
 
 const char *sk_block_values_check(const struct sk_block_elem *e, const int64_t *child_length) {
     int64_t n = e->node->length, nulls = e->node->null_count;
-    if (e->type.validity && nulls && sk_block_bits_count(sk_block_elem_buffer(e, 0), 0, n) != n - nulls) return "null count is wrong";
+    if (e->type.validity && nulls &&
+        sk_block_bits_count(sk_block_elem_buffer(e, 0), 0, n) != n - nulls)
+        return "null count is wrong";
     switch (e->type.kind) {
     case SK_BLOCK_VAR:
     case SK_BLOCK_LIST: return check_offsets(e);

@@ -1,14 +1,17 @@
 /* view.c - blocks read in place: info, and the ArrowArray tree over the bytes.
  *
- * Not a copy of data: the exported structs point into the block. They are one allocation counted by live structs, since the consumer
- * may move children out and release them in any order, from any thread; the last one gives the bytes back to their owner.
- * Invariant: nothing is built before check.c has passed. Cost: ~50 ns a column to check, ~30 to build, one malloc each for array and
- * schema. */
+ * Not a copy of data: the exported structs point into the block. They are one allocation counted by
+ * live structs, since the consumer may move children out and release them in any order, from any
+ * thread; the last one gives the bytes back to their owner.
+ * Invariant: nothing is built before check.c has passed. Cost: ~50 ns a column to check, ~30 to
+ * build, one malloc each for array and schema. */
 #include <stdatomic.h>
 
 #include "block/block_int.h"
 
-struct hold { /* what all structs of one exported tree share; followed by structs, child pointers, buffer pointers */
+/* what all structs of one exported tree share; followed by structs, child pointers, buffer
+ * pointers */
+struct hold {
     _Atomic uint64_t live;
     struct sk_block_owner owner;
 };
@@ -23,7 +26,8 @@ struct build {
     const void **buffers;
 };
 
-/* What empty buffers point to: some readers want an address even for no bytes, and 64-byte alignment. */
+/* What empty buffers point to: some readers want an address even for no bytes, and 64-byte
+ * alignment. */
 static const uint8_t nothing[64] __attribute__((aligned(64)));
 
 static void array_release(struct ArrowArray *a);
@@ -52,7 +56,8 @@ static void array_release(struct ArrowArray *a) {
 
 static void fill_buffers(struct build *b, const struct sk_block_node *node, bool validity) {
     const struct sk_block_span *s = b->spans + node->first_buffer;
-    for (uint32_t i = 0; i < node->n_buffers; i++) *b->buffers++ = s[i].len ? b->block + s[i].off : nothing;
+    for (uint32_t i = 0; i < node->n_buffers; i++)
+        *b->buffers++ = s[i].len ? b->block + s[i].off : nothing;
     if (validity && !s[0].len) b->buffers[-(ptrdiff_t)node->n_buffers] = NULL;
 }
 
@@ -83,10 +88,13 @@ static void fill(struct build *b, struct ArrowArray *a) {
     }
 }
 
-static sk_rc build_array(const uint8_t *p, struct sk_block_owner owner, struct ArrowArray *out, struct sk_err *err) {
+static sk_rc build_array(const uint8_t *p, struct sk_block_owner owner, struct ArrowArray *out,
+                         struct sk_err *err) {
     const struct sk_block_hdr *h = (const void *)p;
-    size_t head = (size_t)SK_ALIGN(sizeof(struct hold), 16), arrays = (h->n_nodes - 1u) * sizeof(struct ArrowArray);
-    size_t children = h->n_nodes * sizeof(struct ArrowArray *), buffers = h->n_buffers * sizeof(void *);
+    size_t head = (size_t)SK_ALIGN(sizeof(struct hold), 16),
+           arrays = (h->n_nodes - 1u) * sizeof(struct ArrowArray);
+    size_t children = h->n_nodes * sizeof(struct ArrowArray *),
+           buffers = h->n_buffers * sizeof(void *);
     uint8_t *m = sk_alloc(SK_TAG_BLOCK, head + arrays + children + buffers);
     if (!m) return SK_ERR(err, SK_ENOMEM, "export block: no memory for %u arrays", h->n_nodes);
     struct build b = {
@@ -108,7 +116,8 @@ static sk_rc build_array(const uint8_t *p, struct sk_block_owner owner, struct A
 /* In the columns, not in the top struct: pyarrow refuses a batch with an offset. */
 static void cut_rows(struct ArrowArray *a, int64_t row0, int64_t n) {
     a->length = n;
-    if (!n) row0 = 0; /* pyarrow takes the buffers of no rows for empty, and an offset for past their end */
+    /* pyarrow takes the buffers of no rows for empty, and an offset for past their end */
+    if (!n) row0 = 0;
     for (int64_t i = 0; i < a->n_children; i++) {
         struct ArrowArray *c = a->children[i];
         if (c->null_count && n != c->length) c->null_count = c->null_count == c->length ? n : -1;
@@ -117,13 +126,15 @@ static void cut_rows(struct ArrowArray *a, int64_t row0, int64_t n) {
     }
 }
 
-static sk_rc export_block(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows, struct sk_block_owner owner,
-                          struct ArrowSchema *schema, struct ArrowArray *array, struct sk_err *err) {
+static sk_rc export_block(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows,
+                          struct sk_block_owner owner, struct ArrowSchema *schema,
+                          struct ArrowArray *array, struct sk_err *err) {
     struct ArrowSchema s;
     SK_TRY(sk_block_check(p, n, false, err));
     const struct sk_block_hdr *h = (const void *)p;
     if (row0 > h->n_rows || (n_rows != UINT64_MAX && n_rows > h->n_rows - row0))
-        return SK_ERR(err, SK_EINVAL, "export block: rows %llu + %llu of %llu", (unsigned long long)row0, (unsigned long long)n_rows,
+        return SK_ERR(err, SK_EINVAL, "export block: rows %llu + %llu of %llu",
+                      (unsigned long long)row0, (unsigned long long)n_rows,
                       (unsigned long long)h->n_rows);
     SK_TRY(sk_block_schema_build(p + h->schema_off, h->schema_len, h->n_nodes, &s, err));
     sk_rc rc = build_array(p, owner, array, err);
@@ -137,14 +148,16 @@ static sk_rc export_block(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_
     return SK_OK;
 }
 
-sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows, struct sk_block_owner owner, struct ArrowSchema *schema,
+sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows,
+                      struct sk_block_owner owner, struct ArrowSchema *schema,
                       struct ArrowArray *array, struct sk_err *err) {
     sk_rc rc = export_block(p, n, row0, n_rows, owner, schema, array, err);
     if (rc && owner.release) owner.release(owner.ctx);
     return rc;
 }
 
-sk_rc sk_block_export_schema(const uint8_t *p, size_t n, struct ArrowSchema *schema, struct sk_err *err) {
+sk_rc sk_block_export_schema(const uint8_t *p, size_t n, struct ArrowSchema *schema,
+                             struct sk_err *err) {
     SK_TRY(sk_block_check(p, n, false, err));
     const struct sk_block_hdr *h = (const void *)p;
     return sk_block_schema_build(p + h->schema_off, h->schema_len, h->n_nodes, schema, err);
@@ -153,8 +166,11 @@ sk_rc sk_block_export_schema(const uint8_t *p, size_t n, struct ArrowSchema *sch
 sk_rc sk_block_info(const uint8_t *p, size_t n, struct sk_block_info *out, struct sk_err *err) {
     SK_TRY(sk_block_check(p, n, false, err));
     const struct sk_block_hdr *h = (const void *)p;
-    *out = (struct sk_block_info){.n_rows = h->n_rows, .n_columns = h->n_columns, .total_bytes = h->total_bytes};
+    *out = (struct sk_block_info){
+        .n_rows = h->n_rows, .n_columns = h->n_columns, .total_bytes = h->total_bytes};
     return SK_OK;
 }
 
-sk_rc sk_block_validate(const uint8_t *p, size_t n, struct sk_err *err) { return sk_block_check(p, n, true, err); }
+sk_rc sk_block_validate(const uint8_t *p, size_t n, struct sk_err *err) {
+    return sk_block_check(p, n, true, err);
+}

@@ -1,15 +1,18 @@
 /* write.c - a plan of measure.c replayed into the caller's buffer.
  *
- * Writes every byte of [dst, dst + size): headers, tables, data, and zeros between them, so equal batches give equal bytes whatever was in
- * the buffer. Cannot fail: what could go wrong was found by measure. Cost: one copy of fixed-size values and text (past the cache where it is large); a pass of a few cycles a
- * value for rebased offsets, views, list-views, unions. */
+ * Writes every byte of [dst, dst + size): headers, tables, data, and zeros between them, so equal
+ * batches give equal bytes whatever was in
+ * the buffer. Cannot fail: what could go wrong was found by measure. Cost: one copy of fixed-size
+ * values and text (past the cache where it is large); a pass of a few cycles a value for rebased
+ * offsets, views, list-views, unions. */
 #include "base/copy.h"
 #include "block/block_int.h"
 
 #define SK_ALWAYS static inline __attribute__((always_inline))
 enum { AHEAD = 16 }; /* rows: how far ahead the lines of single rows are asked for */
 
-/* Single rows from all over: `width` is a constant in each use, and the lines are asked for ahead of time. */
+/* Single rows from all over: `width` is a constant in each use, and the lines are asked for ahead
+ * of time. */
 SK_ALWAYS void copy_rows(const struct sk_block_op *op, size_t width, uint8_t *d) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
     const uint8_t *src = sk_block_inputs(op)->src;
@@ -27,11 +30,13 @@ SK_ALWAYS void copy_places(const struct sk_block_op *op, size_t width, uint8_t *
     size_t n = op->set.n_ranges;
     for (size_t i = 0; i < n; i++, d += width) {
         if (i + AHEAD < n && p[i + AHEAD].run != SK_ROW_NONE) {
-            const uint8_t *at = (const uint8_t *)in[p[i + AHEAD].run].src + p[i + AHEAD].row * width;
+            const uint8_t *at =
+                (const uint8_t *)in[p[i + AHEAD].run].src + p[i + AHEAD].row * width;
             __builtin_prefetch(at);
             if (width > 16) __builtin_prefetch(at + width - 1);
         }
-        if (SK_LIKELY(p[i].run != SK_ROW_NONE)) memcpy(d, (const uint8_t *)in[p[i].run].src + p[i].row * width, width);
+        if (SK_LIKELY(p[i].run != SK_ROW_NONE))
+            memcpy(d, (const uint8_t *)in[p[i].run].src + p[i].row * width, width);
         else memset(d, 0, width);
     }
 }
@@ -43,7 +48,8 @@ SK_ALWAYS void copy_singles(const struct sk_block_op *op, size_t width, uint8_t 
 
 static void write_copy(const struct sk_block_op *op, uint8_t *d) {
     const struct sk_block_set *set = &op->set;
-    if (set->places || (!set->from && (uint64_t)set->total < 4 * (uint64_t)set->n_ranges && set->n_ranges > 1)) {
+    if (set->places ||
+        (!set->from && (uint64_t)set->total < 4 * (uint64_t)set->n_ranges && set->n_ranges > 1)) {
         switch (op->width) {
         case 1: copy_singles(op, 1, d); return;
         case 2: copy_singles(op, 2, d); return;
@@ -73,9 +79,11 @@ static uint32_t code_of(const uint8_t *p, int32_t width) {
 static void write_codes(const struct sk_block_op *op, uint8_t *d) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        const struct sk_block_input *in = p.from == SK_ROW_NONE ? NULL : &sk_block_inputs(op)[p.from];
+        const struct sk_block_input *in =
+            p.from == SK_ROW_NONE ? NULL : &sk_block_inputs(op)[p.from];
         for (int64_t j = p.at; j < p.at + p.n; j++, d += op->width) {
-            uint64_t code = in ? code_of((const uint8_t *)in->src + j * op->width, op->width) : UINT32_MAX;
+            uint64_t code =
+                in ? code_of((const uint8_t *)in->src + j * op->width, op->width) : UINT32_MAX;
             code = in && (int64_t)code < in->n ? ((const uint32_t *)in->aux)[code] : 0;
             memcpy(d, &code, (size_t)op->width);
         }
@@ -130,7 +138,8 @@ static uint32_t write_offsets32(const struct sk_block_op *op, uint8_t *d, uint32
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
-        const uint8_t *src = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 4 : NULL;
+        const uint8_t *src = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src,
+                      *from = src ? src + p.at * 4 : NULL;
         uint32_t base = from ? sum - (uint32_t)sk_block_i32(from, 0) : 0;
         if (!from)
             for (int64_t j = 0; j < p.n; j++) to[j] = sum;
@@ -149,7 +158,8 @@ static uint64_t write_offsets64(const struct sk_block_op *op, uint8_t *d, uint64
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
-        const uint8_t *src = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src, *from = src ? src + p.at * 8 : NULL;
+        const uint8_t *src = p.from == SK_ROW_NONE ? NULL : sk_block_inputs(op)[p.from].src,
+                      *from = src ? src + p.at * 8 : NULL;
         uint64_t base = from ? sum - (uint64_t)sk_block_i64(from, 0) : 0;
         if (!from)
             for (int64_t j = 0; j < p.n; j++) to[j] = sum;
@@ -166,23 +176,28 @@ uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64
     return op->width == 4 ? write_offsets32(op, d, (uint32_t)start) : write_offsets64(op, d, start);
 }
 
-/* Short texts from all over: the offsets are asked for twice as far ahead as the bytes, for which they are needed. */
+/* Short texts from all over: the offsets are asked for twice as far ahead as the bytes, for which
+ * they are needed. */
 SK_ALWAYS void var_places(const struct sk_block_op *op, int32_t width, uint8_t *d) {
     const struct sk_block_input *in = sk_block_inputs(op);
     const struct sk_block_set *set = &op->set;
     for (size_t i = 0; i < set->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(set, i);
         if (i + 2 * AHEAD < set->n_ranges) {
-            struct sk_block_piece far = sk_block_piece(set, i + 2 * AHEAD), near = sk_block_piece(set, i + AHEAD);
-            if (far.from != SK_ROW_NONE) __builtin_prefetch((const uint8_t *)in[far.from].src + far.at * width);
+            struct sk_block_piece far = sk_block_piece(set, i + 2 * AHEAD),
+                                  near = sk_block_piece(set, i + AHEAD);
+            if (far.from != SK_ROW_NONE)
+                __builtin_prefetch((const uint8_t *)in[far.from].src + far.at * width);
             if (near.from != SK_ROW_NONE && in[near.from].aux) {
-                const uint8_t *text = (const uint8_t *)in[near.from].aux + sk_block_int(in[near.from].src, width, near.at);
+                const uint8_t *text = (const uint8_t *)in[near.from].aux +
+                                      sk_block_int(in[near.from].src, width, near.at);
                 __builtin_prefetch(text);
                 __builtin_prefetch(text + 64);
             }
         }
         if (p.from == SK_ROW_NONE) continue;
-        int64_t from = sk_block_int(in[p.from].src, width, p.at), to = sk_block_int(in[p.from].src, width, p.at + 1);
+        int64_t from = sk_block_int(in[p.from].src, width, p.at),
+                to = sk_block_int(in[p.from].src, width, p.at + 1);
         if (to > from) memcpy(d, (const uint8_t *)in[p.from].aux + from, (size_t)(to - from));
         d += to - from;
     }
@@ -198,7 +213,8 @@ static void write_var(const struct sk_block_op *op, uint8_t *d) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n || p.from == SK_ROW_NONE) continue;
         const struct sk_block_input *in = &sk_block_inputs(op)[p.from];
-        int64_t from = sk_block_int(in->src, op->width, p.at), to = sk_block_int(in->src, op->width, p.at + p.n);
+        int64_t from = sk_block_int(in->src, op->width, p.at),
+                to = sk_block_int(in->src, op->width, p.at + p.n);
         if (to > from) memcpy(d, (const uint8_t *)in->aux + from, (size_t)(to - from));
         d += to - from;
     }
@@ -208,7 +224,8 @@ static const uint8_t *view_bytes(const struct ArrowArray *a, const uint8_t *view
     return (const uint8_t *)a->buffers[2 + sk_block_i32(view, 2)] + sk_block_i32(view, 3);
 }
 
-static uint8_t *write_views_of(const struct sk_block_input *in, struct sk_block_piece p, struct sk_block_chunk *chunk, uint8_t *d) {
+static uint8_t *write_views_of(const struct sk_block_input *in, struct sk_block_piece p,
+                               struct sk_block_chunk *chunk, uint8_t *d) {
     const uint8_t *views = in->array->buffers[1];
     for (int64_t j = p.at; j < p.at + p.n; j++, d += 16) {
         const uint8_t *v = views + 16 * j;
@@ -254,7 +271,8 @@ static void write_view_data(const struct sk_block_op *op, uint8_t *d) {
             if (len <= SK_BLOCK_VIEW_INLINE || (in->src && !sk_block_bit(in->src, j))) continue;
             sk_block_chunk_place(&chunk, len);
             if (chunk.index > op->arg) return;
-            if (chunk.index == op->arg) memcpy(d + chunk.used - len, view_bytes(in->array, v), (size_t)len);
+            if (chunk.index == op->arg)
+                memcpy(d + chunk.used - len, view_bytes(in->array, v), (size_t)len);
         }
     }
 }
@@ -263,17 +281,22 @@ static void write_view_sizes(const struct sk_block_op *op, uint8_t *d) {
     for (int64_t i = 0; i < op->arg; i++) memcpy(d + 8 * i, &(op - op->arg + i)->len, 8);
 }
 
-static inline void write_int(uint8_t *d, int32_t width, int64_t v) { memcpy(d, &v, (size_t)width); /* little-endian: the low bytes */ }
+static inline void write_int(uint8_t *d, int32_t width, int64_t v) {
+    memcpy(d, &v, (size_t)width); /* little-endian: the low bytes */
+}
 
-/* `width` is a constant in each of the two uses: with a variable one a row costs 4 ns instead of 1. */
+/* `width` is a constant in each of the two uses: with a variable one a row costs 4 ns instead of
+ * 1. */
 SK_ALWAYS void write_list_view_of(const struct sk_block_op *op, uint8_t *d, int32_t width) {
     const bool want_sizes = op->kind == SK_BLOCK_OP_LIST_SIZES;
     int64_t sum = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        const struct sk_block_input *in = p.from == SK_ROW_NONE ? NULL : &sk_block_inputs(op)[p.from];
+        const struct sk_block_input *in =
+            p.from == SK_ROW_NONE ? NULL : &sk_block_inputs(op)[p.from];
         for (int64_t j = p.at; j < p.at + p.n; j++, d += width) {
-            int64_t n = !in || (in->aux && !sk_block_bit(in->aux, j)) ? 0 : sk_block_int(in->src, width, j);
+            int64_t n =
+                !in || (in->aux && !sk_block_bit(in->aux, j)) ? 0 : sk_block_int(in->src, width, j);
             write_int(d, width, want_sizes ? n : sum);
             sum += n;
         }
@@ -311,7 +334,8 @@ static void write_run_ends(const struct sk_block_op *op, uint8_t *d) {
         }
         const struct sk_block_input *in = &sk_block_inputs(op)[p.from];
         int64_t end = p.at + p.n, upto = p.at;
-        for (int64_t k = sk_block_run_find(in->src, op->width, in->n, p.at); upto < end; k++, d += op->width) {
+        for (int64_t k = sk_block_run_find(in->src, op->width, in->n, p.at); upto < end;
+             k++, d += op->width) {
             upto = SK_MIN(end, sk_block_int(in->src, op->width, k));
             write_int(d, op->width, sum + upto - p.at);
         }
@@ -344,8 +368,11 @@ bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_lar
     for (uint32_t i = 1; i < plan->hdr.n_buffers; i++)
         if (plan->ops[i].len > plan->ops[k].len) k = i;
     const struct sk_block_op *op = &plan->ops[k];
-    if (op->kind != SK_BLOCK_OP_COPY || op->many || op->set.places || op->set.from || op->set.n_ranges != 1 || !op->one.src) return false;
-    *out = (struct sk_block_largest){(const uint8_t *)op->one.src + op->set.one.at * op->width, op->off, op->len, k};
+    if (op->kind != SK_BLOCK_OP_COPY || op->many || op->set.places || op->set.from ||
+        op->set.n_ranges != 1 || !op->one.src)
+        return false;
+    *out = (struct sk_block_largest){(const uint8_t *)op->one.src + op->set.one.at * op->width,
+                                     op->off, op->len, k};
     return true;
 }
 
@@ -358,7 +385,8 @@ static void write_but(const struct sk_block_plan *plan, uint8_t *dst, uint32_t b
     SK_ASSERT(end == dst + h->nodes_off); /* else the schema changed since measure */
     memcpy(dst + h->nodes_off, plan->nodes, h->n_nodes * sizeof *plan->nodes);
     struct sk_block_span *span = (void *)(dst + h->buffers_off);
-    for (uint32_t i = 0; i < h->n_buffers; i++) span[i] = (struct sk_block_span){plan->ops[i].off, plan->ops[i].len};
+    for (uint32_t i = 0; i < h->n_buffers; i++)
+        span[i] = (struct sk_block_span){plan->ops[i].off, plan->ops[i].len};
     end = (uint8_t *)(span + h->n_buffers);
     memset(end, 0, (size_t)(dst + h->data_off - end));
     for (uint32_t i = 0; i < h->n_buffers; i++) {
@@ -370,9 +398,12 @@ static void write_but(const struct sk_block_plan *plan, uint8_t *dst, uint32_t b
     }
 }
 
-void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst) { write_but(plan, dst, UINT32_MAX); }
+void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst) {
+    write_but(plan, dst, UINT32_MAX);
+}
 
-void sk_block_write_around(const struct sk_block_plan *plan, uint8_t *dst, const struct sk_block_largest *there) {
+void sk_block_write_around(const struct sk_block_plan *plan, uint8_t *dst,
+                           const struct sk_block_largest *there) {
     SK_ASSERT(there->buffer < plan->hdr.n_buffers && plan->ops[there->buffer].off == there->off);
     write_but(plan, dst, there->buffer);
 }

@@ -8,22 +8,31 @@
  *   bufs       n_bufs: where, how large, version of the last message in it, plus 1
  *   cells      n_cells: version v is in cell v % n_cells
  *
- *  field           | writes          | reads   | order                                    | what a crash leaves
- *  cell, bufs      | writer          | readers: cells | before count                      | what nobody reads; its successor writes it again
- *  count           | writer          | readers | seq_cst, then their `asleep` is read     | messages below it are whole
- *  passed, done[b] | that reader     | writer  | seq_cst, then the writer's `asleep`      | messages that the successor reads again
- *  sleep.asleep    | the sleeper     | others  | seq_cst, then what it waits for is read  | one wake-up for nobody
+ *  field           | writes          | reads   | order                                    | what a
+ *      crash leaves
+ *  cell, bufs      | writer          | readers: cells | before count                      | what
+ *      nobody reads; its successor writes it again
+ *  count           | writer          | readers | seq_cst, then their `asleep` is read     |
+ *      messages below it are whole
+ *  passed, done[b] | that reader     | writer  | seq_cst, then the writer's `asleep`      |
+ *      messages that the successor reads again
+ *  sleep.asleep    | the sleeper     | others  | seq_cst, then what it waits for is read  | one
+ *      wake-up for nobody
  *  sleep.word      | who wakes: +1   | sleeper | read before what it waits for            | -
  *  state, gone     | anybody, bits   | all     | seq_cst, then `asleep` of all            | -
  *
- * Invariant (no lost wake-up): who changes something stores it and then reads `asleep`; who waits stores `asleep` and then reads it; all four are sequentially
- * consistent, so one of the two sees the other. Between that read and the system call the kernel compares `word` again. While nobody sleeps no word is
- * written that another end writes, and there is no system call.
+ * Invariant (no lost wake-up): who changes something stores it and then reads `asleep`; who waits
+ * stores `asleep` and then reads it; all four are sequentially consistent, so one of the two sees
+ * the other. Between that read and the system call the kernel compares `word` again. While nobody
+ * sleeps no word is written that another end writes, and there is no system call.
  *
- * Invariant (buffers): buffer b is free when done[b] of every reader is its version. A reader sets it after it has passed that message, so a message that
- * may be replayed has its bytes. The writer takes the free buffer that it used last: with one message under way it is the same warm memory each time.
+ * Invariant (buffers): buffer b is free when done[b] of every reader is its version. A reader sets
+ * it after it has passed that message, so a message that may be replayed has its bytes. The writer
+ * takes the free buffer that it used last: with one message under way it is the same warm memory
+ * each time.
  *
- * Trust: numbers that another end wrote are checked before use: one gone mad spoils messages, and does not make this end touch memory outside.
+ * Trust: numbers that another end wrote are checked before use: one gone mad spoils messages, and
+ * does not make this end touch memory outside.
  *
  * Cost: see bench/c/channel_bench.c. */
 #include "dag/channel.h"
@@ -37,7 +46,8 @@
 
 #define CHAN_MAGIC 0x4C454E4E41484353ull /* "SCHANNEL" */
 #define CHAN_VERSION 1u
-#define YIELD_AFTER_NS 20000 /* a partner on another core answers sooner; later it may be waiting for ours */
+/* a partner on another core answers sooner; later it may be waiting for ours */
+#define YIELD_AFTER_NS 20000
 #define NO_BUF UINT32_MAX
 
 struct chan_sleep {
@@ -72,16 +82,23 @@ struct sk_chan_shm {
 };
 enum { CLOSED = 1, WRITER_GONE = 2 };
 _Static_assert(sizeof(struct sk_chan_shm) == 128, "two cache lines");
-_Static_assert(sizeof(struct chan_reader) == 16 && sizeof(struct chan_buf) == 24 && sizeof(struct chan_cell) == 32, "fixed layout");
+_Static_assert(sizeof(struct chan_reader) == 16 && sizeof(struct chan_buf) == 24 &&
+                   sizeof(struct chan_cell) == 32,
+               "fixed layout");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counts are shared between processes");
 
-/* ---- layout ------------------------------------------------------------------------------------------------------------------- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
-static size_t reader_stride(uint32_t n_bufs) { return SK_ALIGN(sizeof(struct chan_reader) + n_bufs * sizeof(uint64_t), 64); }
-static struct chan_reader *reader_of(const struct sk_chan_shm *c, uint32_t r) {
-    return (struct chan_reader *)(void *)((uint8_t *)(uintptr_t)(c + 1) + r * reader_stride(c->n_bufs));
+static size_t reader_stride(uint32_t n_bufs) {
+    return SK_ALIGN(sizeof(struct chan_reader) + n_bufs * sizeof(uint64_t), 64);
 }
-static struct chan_buf *bufs_of(const struct sk_chan_shm *c) { return (struct chan_buf *)(void *)reader_of(c, c->n_readers); }
+static struct chan_reader *reader_of(const struct sk_chan_shm *c, uint32_t r) {
+    return (struct chan_reader *)(void *)((uint8_t *)(uintptr_t)(c + 1) +
+                                          r * reader_stride(c->n_bufs));
+}
+static struct chan_buf *bufs_of(const struct sk_chan_shm *c) {
+    return (struct chan_buf *)(void *)reader_of(c, c->n_readers);
+}
 static struct chan_cell *cell_of(const struct sk_chan_shm *c, uint64_t version) {
     uint8_t *cells = (uint8_t *)bufs_of(c) + SK_ALIGN(c->n_bufs * sizeof(struct chan_buf), 64);
     return (struct chan_cell *)(void *)cells + version % c->n_cells;
@@ -91,20 +108,24 @@ static struct chan_sleep *sleep_of(struct sk_chan_shm *c, uint32_t end) {
 }
 
 static bool shape_ok(uint32_t n_readers, uint32_t n_cells, uint32_t n_bufs) {
-    return n_readers && n_readers <= SK_CHAN_READERS && n_cells && n_cells <= SK_CHAN_CELLS && n_bufs && n_bufs <= SK_CHAN_BUFS;
+    return n_readers && n_readers <= SK_CHAN_READERS && n_cells && n_cells <= SK_CHAN_CELLS &&
+           n_bufs && n_bufs <= SK_CHAN_BUFS;
 }
 
 size_t sk_chan_bytes(const struct sk_chan_shape *s) {
     if (!shape_ok(s->n_readers, s->n_cells, s->n_bufs)) return 0;
-    return sizeof(struct sk_chan_shm) + s->n_readers * reader_stride(s->n_bufs) + SK_ALIGN(s->n_bufs * sizeof(struct chan_buf), 64) +
+    return sizeof(struct sk_chan_shm) + s->n_readers * reader_stride(s->n_bufs) +
+           SK_ALIGN(s->n_bufs * sizeof(struct chan_buf), 64) +
            s->n_cells * sizeof(struct chan_cell);
 }
 
 sk_rc sk_chan_create(void *mem, const struct sk_chan_shape *s, struct sk_err *err) {
     size_t len = sk_chan_bytes(s);
     if (!len || ((uintptr_t)mem & 63))
-        return SK_ERR(err, SK_EINVAL, "a channel of %u readers (1 to %u), %u cells (1 to %u) and %u buffers (1 to %u) at %p", s->n_readers,
-                      SK_CHAN_READERS, s->n_cells, SK_CHAN_CELLS, s->n_bufs, SK_CHAN_BUFS, mem);
+        return SK_ERR(
+            err, SK_EINVAL,
+            "a channel of %u readers (1 to %u), %u cells (1 to %u) and %u buffers (1 to %u) at %p",
+            s->n_readers, SK_CHAN_READERS, s->n_cells, SK_CHAN_CELLS, s->n_bufs, SK_CHAN_BUFS, mem);
     memset(mem, 0, len);
     struct sk_chan_shm *c = mem;
     c->version = CHAN_VERSION;
@@ -115,7 +136,8 @@ sk_rc sk_chan_create(void *mem, const struct sk_chan_shape *s, struct sk_err *er
     return SK_OK;
 }
 
-/* What a dead reader had passed and still looked at, nobody looks at any more. A buffer's version may move on meanwhile: then it was not one of those. */
+/* What a dead reader had passed and still looked at, nobody looks at any more. A buffer's version
+ * may move on meanwhile: then it was not one of those. */
 static void let_shown_go(struct sk_chan_shm *c, struct chan_reader *r) {
     uint64_t passed = sk_load_relaxed(&r->passed);
     for (uint32_t b = 0; b < c->n_bufs; b++) {
@@ -137,39 +159,51 @@ uint64_t sk_chan_passed(const void *mem, uint32_t reader) {
     return sk_load_acq(&reader_of(c, reader)->passed);
 }
 
-sk_rc sk_chan_attach(struct sk_chan_end *e, void *mem, uint32_t end, uint8_t *base, uint64_t size, const struct sk_chan_pool *pool,
-                     struct sk_err *err) {
+sk_rc sk_chan_attach(struct sk_chan_end *e, void *mem, uint32_t end, uint8_t *base, uint64_t size,
+                     const struct sk_chan_pool *pool, struct sk_err *err) {
     struct sk_chan_shm *c = mem;
-    if (c->magic != CHAN_MAGIC || c->version != CHAN_VERSION || !shape_ok(c->n_readers, c->n_cells, c->n_bufs))
-        return SK_ERR(err, SK_ECORRUPT, "attach to a channel: magic %llx version %u, expected version %u", (unsigned long long)c->magic,
-                      c->version, CHAN_VERSION);
+    if (c->magic != CHAN_MAGIC || c->version != CHAN_VERSION ||
+        !shape_ok(c->n_readers, c->n_cells, c->n_bufs))
+        return SK_ERR(err, SK_ECORRUPT,
+                      "attach to a channel: magic %llx version %u, expected version %u",
+                      (unsigned long long)c->magic, c->version, CHAN_VERSION);
     bool writer = end == SK_CHAN_WRITER;
     if ((!writer && end >= c->n_readers) || (pool != NULL) != writer)
-        return SK_ERR(err, SK_EINVAL, "attach to a channel of %u readers as end %u", c->n_readers, end);
-    if (writer ? (sk_load_seq(&c->state) & WRITER_GONE) != 0 : (sk_load_seq(&c->gone) >> end & 1) != 0)
+        return SK_ERR(err, SK_EINVAL, "attach to a channel of %u readers as end %u", c->n_readers,
+                      end);
+    if (writer ? (sk_load_seq(&c->state) & WRITER_GONE) != 0
+               : (sk_load_seq(&c->gone) >> end & 1) != 0)
         return SK_ERR(err, SK_EDEAD, "attach to a channel: this end was buried");
-    *e = (struct sk_chan_end){
-        .shm = c, .base = base, .size = size, .pool = pool, .end = end, .buf = NO_BUF, .spin = sk_spin_of(SK_SPIN_CAP_NS)};
+    *e = (struct sk_chan_end){.shm = c,
+                              .base = base,
+                              .size = size,
+                              .pool = pool,
+                              .end = end,
+                              .buf = NO_BUF,
+                              .spin = sk_spin_of(SK_SPIN_CAP_NS)};
     sk_store_relaxed(&sleep_of(c, end)->asleep, 0);
     uint64_t count = sk_load_acq(&c->count);
     if (writer) {
         e->next = count;
-        for (uint32_t b = 0; b < c->n_bufs; b++) /* its predecessor died before it published what is in there */
-            if (bufs_of(c)[b].version > count) bufs_of(c)[b].version = sk_load_acq(&reader_of(c, 0)->done[b]);
+        /* its predecessor died before it published what is in there */
+        for (uint32_t b = 0; b < c->n_bufs; b++)
+            if (bufs_of(c)[b].version > count)
+                bufs_of(c)[b].version = sk_load_acq(&reader_of(c, 0)->done[b]);
         sk_chan_stir(mem); /* who dies after a change has woken nobody for it */
         return SK_OK;
     }
     struct chan_reader *r = reader_of(c, end);
     e->next = sk_load_relaxed(&r->passed);
     if (e->next > count || count - e->next > c->n_cells)
-        return SK_ERR(err, SK_ECORRUPT, "attach to a channel: reader %u has passed %llu of %llu messages", end, (unsigned long long)e->next,
-                      (unsigned long long)count);
+        return SK_ERR(err, SK_ECORRUPT,
+                      "attach to a channel: reader %u has passed %llu of %llu messages", end,
+                      (unsigned long long)e->next, (unsigned long long)count);
     let_shown_go(c, r);
     sk_chan_stir(mem);
     return SK_OK;
 }
 
-/* ---- waiting and waking ---------------------------------------------------------------------------------------------------------- */
+/* ---- waiting and waking ---------------------------------------------------------------------- */
 
 static inline void wake(struct chan_sleep *s) {
     if (SK_LIKELY(sk_load_seq(&s->asleep) == 0)) return;
@@ -178,7 +212,8 @@ static inline void wake(struct chan_sleep *s) {
 }
 
 /* Until ready(e), or the deadline: spins as long as the end has learnt to, then sleeps. */
-static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e), int64_t deadline_ns) {
+static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e),
+                      int64_t deadline_ns) {
     int64_t start = sk_now_ns(), now = start, yielded = start;
     if (deadline_ns <= start) return ready(e) ? SK_OK : SK_ETIMEOUT;
     int64_t budget = sk_spin_budget(&e->spin);
@@ -197,7 +232,8 @@ static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e
         sk_store_seq(&s->asleep, 1);
         uint32_t word = sk_load_seq(&s->word);
         is = ready(e);
-        if (is || rc == SK_ETIMEOUT) break; /* after one more look: what came with the deadline counts */
+        /* after one more look: what came with the deadline counts */
+        if (is || rc == SK_ETIMEOUT) break;
         SK_FAULT_HERE("channel.before_sleep");
         rc = sk_futex_wait(&s->word, word, deadline_ns);
     }
@@ -221,7 +257,8 @@ void sk_chan_close(void *mem) {
 void sk_chan_bury(void *mem, uint32_t end) {
     struct sk_chan_shm *c = mem;
     SK_ASSERT(end == SK_CHAN_WRITER || end < c->n_readers);
-    if (end == SK_CHAN_WRITER) (void)atomic_fetch_or_explicit(&c->state, WRITER_GONE, memory_order_seq_cst);
+    if (end == SK_CHAN_WRITER)
+        (void)atomic_fetch_or_explicit(&c->state, WRITER_GONE, memory_order_seq_cst);
     else (void)atomic_fetch_or_explicit(&c->gone, UINT64_C(1) << end, memory_order_seq_cst);
     sk_chan_stir(mem);
 }
@@ -247,13 +284,14 @@ bool sk_chan_shown(const void *mem, uint64_t except) {
 static uint64_t least_passed(const struct sk_chan_shm *c) {
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < c->n_readers; r++) {
-        uint64_t passed = sk_load_seq(&reader_of(c, r)->passed); /* once: it grows, and SK_MIN would look twice */
+        /* once: it grows, and SK_MIN would look twice */
+        uint64_t passed = sk_load_seq(&reader_of(c, r)->passed);
         least = SK_MIN(least, passed);
     }
     return least;
 }
 
-/* ---- the writer -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the writer ------------------------------------------------------------------------------ */
 
 static bool buf_free(const struct sk_chan_shm *c, uint32_t b) {
     uint64_t v = bufs_of(c)[b].version;
@@ -262,10 +300,12 @@ static bool buf_free(const struct sk_chan_shm *c, uint32_t b) {
     return true;
 }
 
-/* A free buffer: the one used last, or the first that is large enough, or the first (to be exchanged, or made). */
+/* A free buffer: the one used last, or the first that is large enough, or the first (to be
+ * exchanged, or made). */
 static uint32_t pick(const struct sk_chan_end *e, uint64_t len) {
     const struct sk_chan_shm *c = e->shm;
-    if (bufs_of(c)[e->last].cap >= len && bufs_of(c)[e->last].cap && buf_free(c, e->last)) return e->last;
+    if (bufs_of(c)[e->last].cap >= len && bufs_of(c)[e->last].cap && buf_free(c, e->last))
+        return e->last;
     uint32_t best = NO_BUF;
     for (uint32_t b = 0; b < c->n_bufs; b++) {
         if (!buf_free(c, b)) continue;
@@ -291,7 +331,8 @@ static bool any_free(const struct sk_chan_shm *c) {
 
 static bool writer_ready(struct sk_chan_end *e) {
     struct sk_chan_shm *c = e->shm;
-    return (sk_load_seq(&c->state) & CLOSED) || sk_load_seq(&c->gone) || (has_cell(e) && any_free(c));
+    return (sk_load_seq(&c->state) & CLOSED) || sk_load_seq(&c->gone) ||
+           (has_cell(e) && any_free(c));
 }
 
 static sk_rc behind(struct sk_chan_end *e, struct sk_err *err) {
@@ -300,21 +341,26 @@ static sk_rc behind(struct sk_chan_end *e, struct sk_err *err) {
         uint64_t passed = sk_load_acq(&reader_of(c, r)->passed);
         if (e->next >= passed + c->n_cells)
             return SK_ERR(err, SK_ETIMEOUT,
-                          "write message %llu: reader %u is %llu messages behind, of at most %u: it computes, or does not read",
-                          (unsigned long long)e->next, r, (unsigned long long)(e->next - passed), c->n_cells);
+                          "write message %llu: reader %u is %llu messages behind, of at most %u: "
+                          "it computes, or does not read",
+                          (unsigned long long)e->next, r, (unsigned long long)(e->next - passed),
+                          c->n_cells);
     }
     uint32_t most = 0, who = 0;
     for (uint32_t r = 0; r < c->n_readers; r++) {
         uint32_t n = 0;
-        for (uint32_t b = 0; b < c->n_bufs; b++) n += sk_load_acq(&reader_of(c, r)->done[b]) < bufs_of(c)[b].version;
+        for (uint32_t b = 0; b < c->n_bufs; b++)
+            n += sk_load_acq(&reader_of(c, r)->done[b]) < bufs_of(c)[b].version;
         if (n > most) most = n, who = r;
     }
     return SK_ERR(err, SK_ETIMEOUT,
-                  "write message %llu: reader %u keeps %u of %u buffers: results that are still in use; let some of them go",
+                  "write message %llu: reader %u keeps %u of %u buffers: results that are still in "
+                  "use; let some of them go",
                   (unsigned long long)e->next, who, most, c->n_bufs);
 }
 
-/* Memory for at least len bytes in free buffer b. Killed in here it leaves a buffer that is smaller than it could be, or none. */
+/* Memory for at least len bytes in free buffer b. Killed in here it leaves a buffer that is smaller
+ * than it could be, or none. */
 static sk_rc grow(struct sk_chan_end *e, uint32_t b, uint64_t len, struct sk_err *err) {
     struct chan_buf *buf = &bufs_of(e->shm)[b];
     sk_off off = 0;
@@ -329,16 +375,18 @@ static sk_rc grow(struct sk_chan_end *e, uint32_t b, uint64_t len, struct sk_err
     return SK_OK;
 }
 
-sk_rc sk_chan_reserve(struct sk_chan_end *e, uint64_t len, int64_t deadline_ns, void **out, struct sk_err *err) {
+sk_rc sk_chan_reserve(struct sk_chan_end *e, uint64_t len, int64_t deadline_ns, void **out,
+                      struct sk_err *err) {
     struct sk_chan_shm *c = e->shm;
     SK_ASSERT(e->end == SK_CHAN_WRITER);
     for (;;) {
         if (SK_UNLIKELY(sk_load_seq(&c->state) & CLOSED))
-            return SK_ERR(err, SK_ECLOSED, "write message %llu: the channel is closed", (unsigned long long)e->next);
+            return SK_ERR(err, SK_ECLOSED, "write message %llu: the channel is closed",
+                          (unsigned long long)e->next);
         uint64_t gone = sk_load_seq(&c->gone);
         if (SK_UNLIKELY(gone))
-            return SK_ERR(err, SK_EDEAD, "write message %llu: the process of reader %d is dead", (unsigned long long)e->next,
-                          __builtin_ctzll(gone));
+            return SK_ERR(err, SK_EDEAD, "write message %llu: the process of reader %d is dead",
+                          (unsigned long long)e->next, __builtin_ctzll(gone));
         uint32_t b = has_cell(e) ? pick(e, len) : NO_BUF;
         if (SK_LIKELY(b != NO_BUF)) {
             if (SK_UNLIKELY(bufs_of(c)[b].cap < SK_MAX(len, 1))) SK_TRY(grow(e, b, len, err));
@@ -355,7 +403,8 @@ void sk_chan_publish(struct sk_chan_end *e, uint64_t len, uint32_t kind) {
     SK_ASSERT(e->end == SK_CHAN_WRITER && e->buf < c->n_bufs);
     struct chan_buf *buf = &bufs_of(c)[e->buf];
     SK_ASSERT(len <= buf->cap);
-    *cell_of(c, e->next) = (struct chan_cell){.version = e->next, .off = buf->off, .len = len, .buf = e->buf, .kind = kind};
+    *cell_of(c, e->next) = (struct chan_cell){
+        .version = e->next, .off = buf->off, .len = len, .buf = e->buf, .kind = kind};
     SK_FAULT_HERE("channel.before_version");
     __atomic_store_n(&buf->version, e->next + 1, __ATOMIC_RELEASE);
     SK_FAULT_HERE("channel.before_publish");
@@ -366,14 +415,15 @@ void sk_chan_publish(struct sk_chan_end *e, uint64_t len, uint32_t kind) {
     for (uint32_t r = 0; r < c->n_readers; r++) wake(&reader_of(c, r)->sleep);
 }
 
-/* ---- a reader ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a reader -------------------------------------------------------------------------------- */
 
 static bool reader_ready(struct sk_chan_end *e) {
     struct sk_chan_shm *c = e->shm;
     return sk_load_seq(&c->count) != e->next || sk_load_seq(&c->state);
 }
 
-sk_rc sk_chan_read(struct sk_chan_end *e, int64_t deadline_ns, struct sk_chan_msg *out, struct sk_err *err) {
+sk_rc sk_chan_read(struct sk_chan_end *e, int64_t deadline_ns, struct sk_chan_msg *out,
+                   struct sk_err *err) {
     struct sk_chan_shm *c = e->shm;
     SK_ASSERT(e->end < c->n_readers);
     uint64_t count;
@@ -382,20 +432,29 @@ sk_rc sk_chan_read(struct sk_chan_end *e, int64_t deadline_ns, struct sk_chan_ms
         if (state & CLOSED) break;
         if (state & WRITER_GONE) {
             if (sk_load_acq(&c->count) != e->next) continue; /* published before it died */
-            return SK_ERR(err, SK_EDEAD, "read message %llu: the writer's process is dead", (unsigned long long)e->next);
+            return SK_ERR(err, SK_EDEAD, "read message %llu: the writer's process is dead",
+                          (unsigned long long)e->next);
         }
         if (wait_for(e, reader_ready, deadline_ns) != SK_OK)
-            return SK_ERR(err, SK_ETIMEOUT, "read message %llu: the writer has not written it yet", (unsigned long long)e->next);
+            return SK_ERR(err, SK_ETIMEOUT, "read message %llu: the writer has not written it yet",
+                          (unsigned long long)e->next);
     }
     if (SK_UNLIKELY(sk_load_seq(&c->state) & CLOSED) && !(e->drains && count != e->next))
-        return SK_ERR(err, SK_ECLOSED, "read message %llu: the channel is closed", (unsigned long long)e->next);
+        return SK_ERR(err, SK_ECLOSED, "read message %llu: the channel is closed",
+                      (unsigned long long)e->next);
     struct chan_cell cell = *cell_of(c, e->next);
-    if (SK_UNLIKELY(count < e->next || cell.version != e->next || cell.buf >= c->n_bufs || cell.off > e->size ||
-                    cell.len > e->size - cell.off))
-        return SK_ERR(err, SK_ECORRUPT, "read message %llu of %llu: the cell says version %llu, %llu bytes at %llu",
-                      (unsigned long long)e->next, (unsigned long long)count, (unsigned long long)cell.version,
-                      (unsigned long long)cell.len, (unsigned long long)cell.off);
-    *out = (struct sk_chan_msg){.p = e->base + cell.off, .len = cell.len, .version = cell.version, .kind = cell.kind, .buf = cell.buf};
+    if (SK_UNLIKELY(count < e->next || cell.version != e->next || cell.buf >= c->n_bufs ||
+                    cell.off > e->size || cell.len > e->size - cell.off))
+        return SK_ERR(err, SK_ECORRUPT,
+                      "read message %llu of %llu: the cell says version %llu, %llu bytes at %llu",
+                      (unsigned long long)e->next, (unsigned long long)count,
+                      (unsigned long long)cell.version, (unsigned long long)cell.len,
+                      (unsigned long long)cell.off);
+    *out = (struct sk_chan_msg){.p = e->base + cell.off,
+                                .len = cell.len,
+                                .version = cell.version,
+                                .kind = cell.kind,
+                                .buf = cell.buf};
     e->next++;
     return SK_OK;
 }
@@ -411,14 +470,16 @@ void sk_chan_pass(struct sk_chan_end *e) {
 }
 
 void sk_chan_again(struct sk_chan_end *e) {
-    SK_ASSERT(e->end < e->shm->n_readers && e->next > sk_load_relaxed(&reader_of(e->shm, e->end)->passed));
+    SK_ASSERT(e->end < e->shm->n_readers &&
+              e->next > sk_load_relaxed(&reader_of(e->shm, e->end)->passed));
     e->next--;
 }
 
 void sk_chan_release(struct sk_chan_end *e, const struct sk_chan_msg *msg) {
     struct sk_chan_shm *c = e->shm;
     struct chan_reader *r = reader_of(c, e->end);
-    SK_ASSERT(e->end < c->n_readers && msg->buf < c->n_bufs && msg->version < sk_load_relaxed(&r->passed));
+    SK_ASSERT(e->end < c->n_readers && msg->buf < c->n_bufs &&
+              msg->version < sk_load_relaxed(&r->passed));
     SK_ASSERT(sk_load_relaxed(&r->done[msg->buf]) <= msg->version); /* once */
     SK_FAULT_HERE("channel.before_release");
     sk_store_seq(&r->done[msg->buf], msg->version + 1);
@@ -426,7 +487,7 @@ void sk_chan_release(struct sk_chan_end *e, const struct sk_chan_msg *msg) {
     wake(&c->sleep);
 }
 
-/* ---- as a whole ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- as a whole ------------------------------------------------------------------------------ */
 
 void sk_chan_free_bufs(void *mem, const struct sk_chan_pool *pool) {
     struct sk_chan_shm *c = mem;
@@ -445,11 +506,15 @@ bool sk_chan_check(const void *mem) {
     for (uint32_t r = 0; r < c->n_readers; r++) {
         if (sk_load_acq(&reader_of(c, r)->passed) > sk_load_acq(&c->count)) return false;
         for (uint32_t b = 0; b < c->n_bufs; b++)
-            if (sk_load_acq(&reader_of(c, r)->done[b]) > __atomic_load_n(&bufs_of(c)[b].version, __ATOMIC_ACQUIRE)) return false;
+            if (sk_load_acq(&reader_of(c, r)->done[b]) >
+                __atomic_load_n(&bufs_of(c)[b].version, __ATOMIC_ACQUIRE))
+                return false;
     }
-    for (uint64_t v = least; v < count; v++) { /* may be replayed: its bytes are there, or everybody has passed it by now */
+    for (uint64_t v = least; v < count; v++) {
+        /* may be replayed: its bytes are there, or everybody has passed it by now */
         const struct chan_cell *cell = cell_of(c, v);
-        bool there = cell->version == v && cell->buf < c->n_bufs && bufs_of(c)[cell->buf].version == v + 1;
+        bool there =
+            cell->version == v && cell->buf < c->n_bufs && bufs_of(c)[cell->buf].version == v + 1;
         if (!there && v >= least_passed(c)) return false;
     }
     return true;

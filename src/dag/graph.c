@@ -1,14 +1,23 @@
-/* graph.c - the head of a graph: a table of offsets, written once before anybody else maps it, but for what a death leaves.
+/* graph.c - the head of a graph: a table of offsets, written once before anybody else maps it, but
+ * for what a death leaves.
  *
- *   head | seats[n_actors] | ids[n_actors] | channels[n_nodes] | gone[n_nodes] | readers[n_nodes][n_actors + 2] | the channels | states[n_actors]
+ *   head | seats[n_actors] | ids[n_actors] | channels[n_nodes] | gone[n_nodes] |
+ *       readers[n_nodes][n_actors + 2] | the channels | states[n_actors]
  *
- *  field              | writes                        | reads | order                      | what a crash leaves
- *  dead, story        | who buries, the first time    | all   | story, then dead: release  | who buries is the driver: nothing is left
+ *  field              | writes                        | reads | order                      | what a
+ *                                                               crash leaves
+ *  dead, story        | who buries, the first time    | all   | story, then dead: release  | who
+ *                                                               buries is the driver: nothing is
+ *                                                                   left
  *  gone[n], bit r     | who buries                    | same  | -                          | -
- *  closed             | anybody: 1                    | who empties a seat: seq_cst, after it did; who closes then skips the empty ones: one of the two sees it
- *  changes            | who buries, who closes: +1    | who tends the lost: seq_cst | what it is about before it | -
+ *  closed             | anybody: 1                    | who empties a seat: seq_cst, after it did;
+ *                                                       who closes then skips the empty ones: one
+ *                                                           of the two sees it
+ *  changes            | who buries, who closes: +1    | who tends the lost: seq_cst | what it is
+ *      about before it | -
  *  seats              | see loop.h
- *  all else           | sk_dag_create                 | all   | magic last                 | no graph */
+ *  all else           | sk_dag_create                 | all   | magic last                 | no
+ *                                                               graph */
 #include "dag/graph.h"
 
 #include <stdio.h>
@@ -18,7 +27,8 @@
 #include "ipc/ipc.h"
 
 #define GRAPH_MAGIC 0x4850415247444b53ull /* "SKDGRAPH" */
-enum { MORE = 200 };                      /* bytes of a story that are kept for why its actor may not go on */
+/* bytes of a story that are kept for why its actor may not go on */
+enum { MORE = 200 };
 
 struct sk_dag_head {
     uint64_t magic;
@@ -59,7 +69,8 @@ static void number_readers(const struct sk_dag_shape *s, uint32_t *readers, uint
 }
 
 /* Bytes of all; *states: where those channels begin. */
-static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_t *channels, uint64_t *states, struct sk_err *err) {
+static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_t *channels,
+                        uint64_t *states, struct sk_err *err) {
     uint64_t len;
     (void)layout(s, &len);
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -67,7 +78,8 @@ static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_
         uint64_t bytes = sk_chan_bytes(&(struct sk_chan_shape){n[i], s->n_cells, s->n_bufs});
         if (!bytes) {
             SK_IGNORE(SK_ERR(err, SK_EINVAL,
-                             "a value of a graph goes to at most %u processes, and %u executions are under way at most, not %u and %u",
+                             "a value of a graph goes to at most %u processes, and %u executions "
+                             "are under way at most, not %u and %u",
                              SK_CHAN_READERS, SK_CHAN_CELLS, n[i], s->n_cells));
             return 0;
         }
@@ -110,9 +122,12 @@ sk_rc sk_dag_create(void *mem, const struct sk_dag_shape *s, struct sk_err *err)
     memcpy(at(h, h->readers), readers, (size_t)s->n_nodes * (s->n_actors + 2) * sizeof *readers);
     sk_rc rc = measure(s, n, at(h, h->channels), &h->states, err) ? SK_OK : SK_EINVAL;
     for (uint32_t i = 0; rc == SK_OK && i < s->n_nodes; i++)
-        if (n[i]) rc = sk_chan_create(sk_dag_channel(h, i), &(struct sk_chan_shape){n[i], s->n_cells, s->n_bufs}, err);
+        if (n[i])
+            rc = sk_chan_create(sk_dag_channel(h, i),
+                                &(struct sk_chan_shape){n[i], s->n_cells, s->n_bufs}, err);
     for (uint32_t i = 0; i < s->n_actors; i++) sk_dag_seat_init(sk_dag_seat(h, i), s->id);
-    for (uint32_t i = 0; rc == SK_OK && i < s->n_actors; i++) rc = sk_chan_create(sk_dag_states(h, i), &SK_DAG_STATES, err);
+    for (uint32_t i = 0; rc == SK_OK && i < s->n_actors; i++)
+        rc = sk_chan_create(sk_dag_states(h, i), &SK_DAG_STATES, err);
     sk_free(readers);
     if (rc == SK_OK) __atomic_store_n(&h->magic, GRAPH_MAGIC, __ATOMIC_RELEASE);
     return rc;
@@ -147,7 +162,9 @@ static void changed(struct sk_dag_head *h) {
     sk_futex_wake(&h->changes, 1 << 20);
 }
 
-static bool is_graph(const struct sk_dag_head *h) { return __atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == GRAPH_MAGIC; }
+static bool is_graph(const struct sk_dag_head *h) {
+    return __atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == GRAPH_MAGIC;
+}
 
 void sk_dag_close(struct sk_dag_head *h) {
     sk_store_seq(&h->closed, 1);
@@ -164,7 +181,8 @@ static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
     }
 }
 
-/* Its seat is for the actor's next process. False: it may not go on; more: why not, behind how it died. */
+/* Its seat is for the actor's next process. False: it may not go on; more: why not, behind how it
+ * died. */
 static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t cap) {
     struct sk_dag_seat *s = sk_dag_seat(h, actor);
     uint64_t execution = sk_replay_from(NULL, 0, sk_chan_written(sk_dag_states(h, actor)));
@@ -177,10 +195,10 @@ static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t ca
         execution = SK_MAX(execution, sk_chan_passed(sk_dag_channel(h, n), r));
     }
     if (!sk_replay_again(&s->deaths, execution, s->retries)) {
-        (void)snprintf(
-            more, cap,
-            "\nThe actor restarts, but its max_task_retries is %d, and %u of its processes have died in execution %llu of a compiled graph",
-            s->retries, s->deaths.n, (unsigned long long)execution);
+        (void)snprintf(more, cap,
+                       "\nThe actor restarts, but its max_task_retries is %d, and %u of its "
+                       "processes have died in execution %llu of a compiled graph",
+                       s->retries, s->deaths.n, (unsigned long long)execution);
         return false;
     }
     for (uint32_t n = 0; n < h->n_nodes; n++) {
@@ -195,7 +213,8 @@ static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t ca
     return true;
 }
 
-static uint32_t actor_of(const struct sk_dag_head *h, uint64_t id) { /* n_actors: it is in no seat of this graph */
+static uint32_t actor_of(const struct sk_dag_head *h, uint64_t id) {
+    /* n_actors: it is in no seat of this graph */
     uint32_t i = 0;
     while (i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
     return i;
@@ -243,6 +262,8 @@ bool sk_dag_in_use(const void *head) {
     for (uint32_t i = 0; i < h->n_actors; i++)
         if (sk_dag_seat_state(sk_dag_seat(h, i)) != SK_SEAT_LEFT) return true;
     for (uint32_t n = 0; n < h->n_nodes; n++)
-        if (sk_dag_channel(h, n) && sk_chan_shown(sk_dag_channel(h, n), ((const uint64_t *)at(h, h->gone))[n])) return true;
+        if (sk_dag_channel(h, n) &&
+            sk_chan_shown(sk_dag_channel(h, n), ((const uint64_t *)at(h, h->gone))[n]))
+            return true;
     return false; /* nobody shows a state */
 }

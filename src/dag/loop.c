@@ -1,7 +1,9 @@
 /* loop.c - runs an actor's list of operations.
  *
- * Not here: what a value is, locks of the caller's, who watches processes. Invariant: an input is passed after the outputs of its execution are published, so
- * what was passed needs no replay. Cost: a look at `count` for each input that is there; a wait for one that is not. */
+ * Not here: what a value is, locks of the caller's, who watches processes. Invariant: an input is
+ * passed after the outputs of its execution are published, so
+ * what was passed needs no replay. Cost: a look at `count` for each input that is there; a wait for
+ * one that is not. */
 #include "dag/loop.h"
 
 #include <stdio.h>
@@ -10,7 +12,8 @@
 #include "base/fault.h"
 #include "ipc/ipc.h"
 
-static sk_rc next_message(struct sk_chan_end *e, const struct sk_dag_actions *a, struct sk_chan_msg *m, struct sk_err *err) {
+static sk_rc next_message(struct sk_chan_end *e, const struct sk_dag_actions *a,
+                          struct sk_chan_msg *m, struct sk_err *err) {
     sk_rc rc = sk_chan_read(e, 0, m, NULL);
     if (rc == SK_OK) return rc;
     if (a->wait_begin) a->wait_begin(a->ctx);
@@ -62,12 +65,16 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
         case SK_DAG_COMPUTE: SK_TRY(a->compute(a->ctx, op->node, err)); break;
         case SK_DAG_WRITE:
             SK_ASSERT(port < l->n_ports);
-            if (sk_replay_written(l->ports[port].end.next, l->execution)) break; /* by a predecessor */
+            /* by a predecessor */
+            if (sk_replay_written(l->ports[port].end.next, l->execution)) break;
             SK_TRY(a->give(a->ctx, port, err));
             SK_ASSERT(l->ports[port].end.next == l->execution + 1);
             break;
         case SK_DAG_SEND:
-        case SK_DAG_RECV: return SK_ERR(err, SK_ENOSYS, "a value that goes by a meeting: there is no transport of that kind here");
+        case SK_DAG_RECV:
+            return SK_ERR(
+                err, SK_ENOSYS,
+                "a value that goes by a meeting: there is no transport of that kind here");
         }
     }
     if (l->states) SK_TRY(save(l, a, err));
@@ -87,7 +94,10 @@ sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct s
         reads = true;
         l->execution = SK_MAX(l->execution, l->ports[i].end.next);
     }
-    if (!reads) return SK_ERR(err, SK_EINVAL, "an actor of a graph reads nothing that comes from elsewhere: it would run without end");
+    if (!reads)
+        return SK_ERR(err, SK_EINVAL,
+                      "an actor of a graph reads nothing that comes from elsewhere: it would run "
+                      "without end");
     if (l->states) SK_TRY(restore(l->states, a, err));
     for (uint32_t i = 0; i < l->n_ports; i++) {
         struct sk_chan_end *e = &l->ports[i].end;
@@ -96,11 +106,15 @@ sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct s
     for (;;) SK_TRY(once(l, a, err));
 }
 
-/* ---- seats ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- seats ----------------------------------------------------------------------------------- */
 
-static uint64_t word_of(uint64_t graph, uint32_t state) { return graph * UINT64_C(0x9e3779b97f4a7c15) << 2 | state; }
+static uint64_t word_of(uint64_t graph, uint32_t state) {
+    return graph * UINT64_C(0x9e3779b97f4a7c15) << 2 | state;
+}
 static uint32_t state_in(uint64_t word) { return (uint32_t)(word & 3); }
-static _Atomic uint32_t *low_half(struct sk_dag_seat *s) { return (_Atomic uint32_t *)(void *)&s->word; }
+static _Atomic uint32_t *low_half(struct sk_dag_seat *s) {
+    return (_Atomic uint32_t *)(void *)&s->word;
+}
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex is the half with the state");
 
 void sk_dag_seat_init(struct sk_dag_seat *s, uint64_t graph) {
@@ -110,10 +124,12 @@ void sk_dag_seat_init(struct sk_dag_seat *s, uint64_t graph) {
 
 uint32_t sk_dag_seat_state(const struct sk_dag_seat *s) { return state_in(sk_load_seq(&s->word)); }
 
-/* False: it is not in that state. Sequentially consistent: who empties a seat then looks whether the graph is closed, and who closes it the other way round. */
+/* False: it is not in that state. Sequentially consistent: who empties a seat then looks whether
+ * the graph is closed, and who closes it the other way round. */
 static bool move(struct sk_dag_seat *s, uint32_t from, uint32_t to) {
     uint64_t word = sk_load_seq(&s->word);
-    return state_in(word) == from && atomic_compare_exchange_strong(&s->word, &word, word - from + to);
+    return state_in(word) == from &&
+           atomic_compare_exchange_strong(&s->word, &word, word - from + to);
 }
 
 bool sk_dag_seat_take(struct sk_dag_seat *s, uint64_t graph, int32_t retries) {
@@ -146,7 +162,8 @@ void sk_dag_seat_leave(struct sk_dag_seat *s, sk_rc rc, const char *why) {
 sk_rc sk_dag_seat_wait(struct sk_dag_seat *s, int64_t deadline_ns) {
     uint64_t word;
     while (state_in(word = sk_load_seq(&s->word)) != SK_SEAT_LEFT)
-        if (sk_futex_wait(low_half(s), (uint32_t)word, deadline_ns) == SK_ETIMEOUT && sk_dag_seat_state(s) != SK_SEAT_LEFT)
+        if (sk_futex_wait(low_half(s), (uint32_t)word, deadline_ns) == SK_ETIMEOUT &&
+            sk_dag_seat_state(s) != SK_SEAT_LEFT)
             return SK_ETIMEOUT;
     return SK_OK;
 }

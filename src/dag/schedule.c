@@ -1,4 +1,5 @@
-/* schedule.c - the lists of a graph's actors: one walk over the nodes, in order, that gives each operation to its actor. Done twice: to count, and to write.
+/* schedule.c - the lists of a graph's actors: one walk over the nodes, in order, that gives each
+ * operation to its actor. Done twice: to count, and to write.
  *
  * Not here: running them. The cost is nodes times edges, once a compilation. */
 #include "dag/schedule.h"
@@ -11,7 +12,8 @@ struct walk {
     uint32_t *at;          /* of each actor: operations so far, or where the next one goes */
 };
 
-static void give(struct walk *w, uint32_t actor, enum sk_dag_kind kind, uint32_t node, uint32_t peer) {
+static void give(struct walk *w, uint32_t actor, enum sk_dag_kind kind, uint32_t node,
+                 uint32_t peer) {
     SK_DCHECK(actor < w->g->n_actors);
     uint32_t i = w->at[actor]++;
     if (w->ops) w->ops[i] = (struct sk_dag_op){.kind = kind, .node = node, .peer = peer};
@@ -26,7 +28,8 @@ static bool is_first(const struct sk_dag_graph *g, uint32_t edge) {
     const struct sk_dag_edge *e = &g->edges[edge];
     for (uint32_t i = 0; i < g->n_edges; i++) {
         const struct sk_dag_edge *o = &g->edges[i];
-        if (o->from != e->from || g->actor[o->to] != g->actor[e->to] || o->meets != e->meets) continue;
+        if (o->from != e->from || g->actor[o->to] != g->actor[e->to] || o->meets != e->meets)
+            continue;
         if (o->to < e->to || (o->to == e->to && i < edge)) return false;
     }
     return true;
@@ -36,7 +39,8 @@ static void read_inputs(struct walk *w, uint32_t node) {
     const struct sk_dag_graph *g = w->g;
     for (uint32_t i = 0; i < g->n_edges; i++) {
         const struct sk_dag_edge *e = &g->edges[i];
-        if (e->to == node && by_channel(g, e) && is_first(g, i)) give(w, g->actor[node], SK_DAG_READ, e->from, g->actor[e->from]);
+        if (e->to == node && by_channel(g, e) && is_first(g, i))
+            give(w, g->actor[node], SK_DAG_READ, e->from, g->actor[e->from]);
     }
 }
 
@@ -70,14 +74,18 @@ static void walk(struct walk *w) {
 sk_rc sk_dag_schedule(struct sk_dag_plan *out, const struct sk_dag_graph *g, struct sk_err *err) {
     for (uint32_t n = 0; n < g->n_nodes; n++)
         if (g->actor[n] >= g->n_actors)
-            return SK_ERR(err, SK_EINVAL, "schedule a graph: node %u is on actor %u of %u", n, g->actor[n], g->n_actors);
+            return SK_ERR(err, SK_EINVAL, "schedule a graph: node %u is on actor %u of %u", n,
+                          g->actor[n], g->n_actors);
     for (uint32_t i = 0; i < g->n_edges; i++) {
         uint32_t from = g->edges[i].from, to = g->edges[i].to;
         if (from >= g->n_nodes || to >= g->n_nodes)
-            return SK_ERR(err, SK_EINVAL, "schedule a graph: an edge from %u to %u of %u nodes", from, to, g->n_nodes);
+            return SK_ERR(err, SK_EINVAL, "schedule a graph: an edge from %u to %u of %u nodes",
+                          from, to, g->n_nodes);
         if (from >= to)
-            return SK_ERR(err, SK_EINVAL, "schedule a graph: node %u takes the value of node %u, which is not before it: a cycle", to,
-                          from);
+            return SK_ERR(err, SK_EINVAL,
+                          "schedule a graph: node %u takes the value of node %u, which is not "
+                          "before it: a cycle",
+                          to, from);
     }
     uint32_t n_ops = 0, *first = sk_calloc(SK_TAG_PLAN, (g->n_actors + 1) * sizeof *first);
     if (!first) return SK_ERR(err, SK_ENOMEM, "schedule a graph of %u actors", g->n_actors);

@@ -1,17 +1,21 @@
 /* spin.h - whether a wait spins or sleeps (pure: no clock).
  *
- * Each end of a channel measures both: a running mean of its short waits (up to the cap) when it spun and when it slept, and how many waits are long. It spins
- * while that saves more time in short waits than it costs CPU in long ones. With a free core for each end spinning wins (0.5 us beside 20 to 40 us for two
- * wake-ups); where the partner needs this core sleeping does (2 us beside 60 us, for a wake-up on one core is quick). One wait in 128 tries the
- * other way, so a change is found within some hundred waits. What was tried first, spinning for twice the mean of all waits, stayed with spinning on a busy
+ * Each end of a channel measures both: a running mean of its short waits (up to the cap) when it
+ * spun and when it slept, and how many waits are long. It spins while that saves more time in short
+ * waits than it costs CPU in long ones. With a free core for each end spinning wins (0.5 us beside
+ * 20 to 40 us for two wake-ups); where the partner needs this core sleeping does (2 us beside 60
+ * us, for a wake-up on one core is quick). One wait in 128 tries the other way, so a change is
+ * found within some hundred waits. What was tried first, spinning for twice the mean of all waits,
+ * stayed with spinning on a busy
  * machine: 64 us a round trip, 2 us by sleeping. */
 #ifndef SK_SPIN_H
 #define SK_SPIN_H
 
 #include "base/base.h"
 
-#define SK_SPIN_CAP_NS \
-    INT64_C(250000) /* what two ends that hand each other 1 MB wait, 110 us, has to be short; so have two wake-ups, 33-46 us */
+#define SK_SPIN_CAP_NS                                                                           \
+    INT64_C(250000) /* what two ends that hand each other 1 MB wait, 110 us, has to be short; so \
+                       have two wake-ups, 33-46 us */
 #define SK_SPIN_PROBE 128u
 #define SK_SPIN_ONE 1024 /* long_part: all waits are */
 
@@ -30,7 +34,8 @@ static inline struct sk_spin sk_spin_of(int64_t cap_ns) {
 /* For the wait that begins: spin so long, then sleep. */
 static inline int64_t sk_spin_budget(struct sk_spin *s) {
     if (s->cap_ns == 0 || s->cap_ns == INT64_MAX) return s->cap_ns;
-    bool better = (SK_SPIN_ONE - s->long_part) * (s->slept_ns - s->spun_ns) > s->long_part * s->cap_ns;
+    bool better =
+        (SK_SPIN_ONE - s->long_part) * (s->slept_ns - s->spun_ns) > s->long_part * s->cap_ns;
     s->probes = ++s->n % SK_SPIN_PROBE == 0;
     s->spins = better != s->probes;
     return s->spins ? s->cap_ns : 0;
@@ -43,7 +48,8 @@ static inline void sk_spin_learn(struct sk_spin *s, int64_t waited_ns) {
     s->long_part += ((is_long ? SK_SPIN_ONE : 0) - s->long_part) / 8;
     if (is_long) return;
     int64_t *mean = s->spins ? &s->spun_ns : &s->slept_ns;
-    *mean += (SK_MAX(waited_ns, 0) - *mean) / (s->probes ? 2 : 8); /* of the other way there are few samples */
+    /* of the other way there are few samples */
+    *mean += (SK_MAX(waited_ns, 0) - *mean) / (s->probes ? 2 : 8);
 }
 
 #endif

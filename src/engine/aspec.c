@@ -1,4 +1,5 @@
-/* aspec.c - what an actor has besides its constructor: out of the caller's specification, and checked. For all engines. */
+/* aspec.c - what an actor has besides its constructor: out of the caller's specification, and
+ * checked. For all engines. */
 #include "engine/engine_int.h"
 #include "engine/names.h"
 
@@ -17,8 +18,11 @@ struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s) {
 }
 
 sk_rc sk_aspec_check(const struct sk_aspec *a, struct sk_err *err) {
-    if (a->n_groups > SK_GROUPS_MAX) return SK_ERR(err, SK_EINVAL, "an actor has at most %d concurrency groups", SK_GROUPS_MAX);
+    if (a->n_groups > SK_GROUPS_MAX)
+        return SK_ERR(err, SK_EINVAL, "an actor has at most %d concurrency groups", SK_GROUPS_MAX);
     for (uint32_t i = 0; i < a->n_groups; i++)
-        if (!a->groups[i]) return SK_ERR(err, SK_EINVAL, "concurrency group %u of an actor runs no calls at all", i);
+        if (!a->groups[i])
+            return SK_ERR(err, SK_EINVAL, "concurrency group %u of an actor runs no calls at all",
+                          i);
     return sk_names_check("actor", a->space, a->name, err);
 }

@@ -1,7 +1,8 @@
 /* engine.c - finds engines by name, and the calls of a running task, checked once for all engines.
  *
- * Not here: any behaviour of an engine (engine/by/). Invariant: an ops function behind a sk_task_* call never sees an index out of range, a
- * value without an error kind as an error, or a note that is too long. Cost: one indirect call. */
+ * Not here: any behaviour of an engine (engine/by/). Invariant: an ops function behind a sk_task_*
+ * call never sees an index out of range, a value without an error kind as an error, or a note that
+ * is too long. Cost: one indirect call. */
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -30,7 +31,8 @@ sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
     bool known = sched_getaffinity(0, sizeof set, &set) == 0; /* not: more than 1,024 CPUs */
     int64_t cpus = SK_MAX(known ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN), 1);
     if (milli) cpus = SK_MIN(cpus, SK_MAX((int64_t)(milli / 1000), 1));
-    *out = (struct sk_res){.amount = {[SK_RES_CPU] = cpus * SK_RES_UNIT, [SK_RES_MEMORY] = (int64_t)now.total_bytes}};
+    *out = (struct sk_res){
+        .amount = {[SK_RES_CPU] = cpus * SK_RES_UNIT, [SK_RES_MEMORY] = (int64_t)now.total_bytes}};
     return SK_OK;
 }
 
@@ -40,28 +42,38 @@ sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending, struct
     if (!known) return SK_ERR(err, SK_EACTOR, "the actor is dead: no handle was left");
     if (SK_LIKELY(!max_pending || n_pending < max_pending)) return SK_OK;
     return SK_ERR(err, SK_EPENDING,
-                  "%u calls (max_pending_calls) wait for the actor already; wait for some of their results, then call again", max_pending);
+                  "%u calls (max_pending_calls) wait for the actor already; wait for some of their "
+                  "results, then call again",
+                  max_pending);
 }
 
 sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err) {
     if (s->node_only && s->node && !there && !s->actor.v)
-        return SK_ERR(err, SK_EINFEASIBLE, "it is to be on node %u and nowhere else, and there is no such node, or no more", s->node);
+        return SK_ERR(
+            err, SK_EINFEASIBLE,
+            "it is to be on node %u and nowhere else, and there is no such node, or no more",
+            s->node);
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
         if (SK_LIKELY(!a->part)) continue;
-        if (!a->ref.v) return SK_ERR(err, SK_EINVAL, "argument %u: a part is of an object, and this is a value; pass its bytes", i);
+        if (!a->ref.v)
+            return SK_ERR(
+                err, SK_EINVAL,
+                "argument %u: a part is of an object, and this is a value; pass its bytes", i);
         if (a->offset > UINT64_MAX - a->length)
-            return SK_ERR(err, SK_EINVAL, "argument %u: a part of %llu bytes at %llu has no end", i, (unsigned long long)a->length,
-                          (unsigned long long)a->offset);
+            return SK_ERR(err, SK_EINVAL, "argument %u: a part of %llu bytes at %llu has no end", i,
+                          (unsigned long long)a->length, (unsigned long long)a->offset);
     }
     return SK_OK;
 }
 
-bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text, size_t cap) {
+bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text,
+                    size_t cap) {
     if (offset <= len && length <= len - offset) return true;
     unsigned long long end = offset + length;
-    (void)snprintf(text, cap, "argument %u: bytes %llu to %llu were asked for, of an object of %llu bytes", arg, (unsigned long long)offset,
-                   end, (unsigned long long)len);
+    (void)snprintf(text, cap,
+                   "argument %u: bytes %llu to %llu were asked for, of an object of %llu bytes",
+                   arg, (unsigned long long)offset, end, (unsigned long long)len);
     return false;
 }
 
@@ -74,7 +86,8 @@ void sk_engine_close(struct sk_engine **e) {
 enum { FEW = 8 };
 
 /* All nodes, in `few` or, to be freed, in memory of their own. */
-static sk_rc all_nodes(struct sk_engine *e, struct sk_node few[FEW], struct sk_node **out, size_t *n, struct sk_err *err) {
+static sk_rc all_nodes(struct sk_engine *e, struct sk_node few[FEW], struct sk_node **out,
+                       size_t *n, struct sk_err *err) {
     struct sk_node *p = few;
     for (size_t cap = FEW;;) {
         sk_rc rc = e->ops->nodes(e, p, cap, n, err);
@@ -95,7 +108,8 @@ sk_rc sk_engine_most(struct sk_engine *e, struct sk_res *out, struct sk_err *err
     SK_TRY(all_nodes(e, few, &p, &n, err));
     *out = (struct sk_res){0};
     for (size_t i = 0; i < n; i++)
-        for (int k = 0; p[i].alive && k < SK_RES_MAX; k++) out->amount[k] = SK_MAX(out->amount[k], p[i].total.amount[k]);
+        for (int k = 0; p[i].alive && k < SK_RES_MAX; k++)
+            out->amount[k] = SK_MAX(out->amount[k], p[i].total.amount[k]);
     if (p != few) sk_free(p);
     return SK_OK;
 }
@@ -117,7 +131,8 @@ sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err
         out->disk_bytes += p[i].disk_bytes;
         out->promised_bytes += p[i].promised_bytes;
         bool endless = out->disk_limit_bytes == UINT64_MAX || p[i].disk_limit_bytes == UINT64_MAX;
-        out->disk_limit_bytes = endless ? UINT64_MAX : out->disk_limit_bytes + p[i].disk_limit_bytes;
+        out->disk_limit_bytes =
+            endless ? UINT64_MAX : out->disk_limit_bytes + p[i].disk_limit_bytes;
     }
     if (p != few) sk_free(p);
     return SK_OK;
@@ -125,7 +140,9 @@ sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err
 
 void sk_window_close(void *at, size_t len) { sk_seg_window_close(at, len); }
 
-static struct sk_task_priv *priv_of(struct sk_task *t) { return sk_container_of(t, struct sk_task_priv, t); }
+static struct sk_task_priv *priv_of(struct sk_task *t) {
+    return sk_container_of(t, struct sk_task_priv, t);
+}
 
 /* Takes p->buf on every path, so that a caller never has to ask who owns it now. */
 static sk_rc refuse(struct sk_task *t, const struct sk_payload *p, sk_rc rc) {
@@ -133,12 +150,16 @@ static sk_rc refuse(struct sk_task *t, const struct sk_payload *p, sk_rc rc) {
     return rc;
 }
 
-sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err) {
+sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p,
+                     struct sk_err *err) {
     if (t->n_returns == SK_STREAMING || i >= t->n_returns)
         return refuse(t, p,
-                      SK_ERR(err, SK_EINVAL, "task %s: return %u of %d", t->name, i, t->n_returns == SK_STREAMING ? 0 : (int)t->n_returns));
+                      SK_ERR(err, SK_EINVAL, "task %s: return %u of %d", t->name, i,
+                             t->n_returns == SK_STREAMING ? 0 : (int)t->n_returns));
     if (p->note.n > SK_NOTE_MAX)
-        return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s: a note of %zu bytes (at most %u)", t->name, p->note.n, SK_NOTE_MAX));
+        return refuse(t, p,
+                      SK_ERR(err, SK_EINVAL, "task %s: a note of %zu bytes (at most %u)", t->name,
+                             p->note.n, SK_NOTE_MAX));
     return priv_of(t)->ops->ret(t, i, p, err);
 }
 
@@ -153,14 +174,19 @@ static sk_rc yield_note(struct sk_task *t, struct sk_bytes note, bool end, struc
     p->n_noted += !end;
     memcpy(bytes, &head, sizeof head);
     memcpy(bytes + sizeof head, note.p, note.n);
-    return p->ops->yield(t, &(struct sk_payload){.kind = SK_KIND_NOTE, .bytes = {bytes, sizeof head + note.n}}, err);
+    return p->ops->yield(
+        t, &(struct sk_payload){.kind = SK_KIND_NOTE, .bytes = {bytes, sizeof head + note.n}}, err);
 }
 
 sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) {
     if (t->n_returns != SK_STREAMING)
-        return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s yields, but was submitted with %u returns", t->name, t->n_returns));
+        return refuse(t, p,
+                      SK_ERR(err, SK_EINVAL, "task %s yields, but was submitted with %u returns",
+                             t->name, t->n_returns));
     if (p->note.n > SK_NOTE_MAX)
-        return refuse(t, p, SK_ERR(err, SK_EINVAL, "task %s: a note of %zu bytes (at most %u)", t->name, p->note.n, SK_NOTE_MAX));
+        return refuse(t, p,
+                      SK_ERR(err, SK_EINVAL, "task %s: a note of %zu bytes (at most %u)", t->name,
+                             p->note.n, SK_NOTE_MAX));
     struct sk_payload alone = *p;
     if (t->engine->no_notes && p->note.n) {
         sk_rc rc = yield_note(t, p->note, false, err);
@@ -178,14 +204,17 @@ uint32_t sk_task_skip(const struct sk_task *t) {
 
 sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_err *err) {
     if (!SK_KIND_IS_ERROR(error->kind))
-        return refuse(t, error, SK_ERR(err, SK_EINVAL, "task %s: kind %#x is no error kind", t->name, error->kind));
+        return refuse(
+            t, error,
+            SK_ERR(err, SK_EINVAL, "task %s: kind %#x is no error kind", t->name, error->kind));
     return priv_of(t)->ops->fail(t, error, err);
 }
 
 void sk_task_note(struct sk_task *t, struct sk_bytes note) {
     note.n = SK_MIN(note.n, (size_t)SK_NOTE_MAX);
     if (!t->engine->no_notes) priv_of(t)->ops->note(t, note);
-    else if (t->n_returns == SK_STREAMING) (void)!yield_note(t, note, true, NULL); /* it is missed at the end */
+    /* it is missed at the end */
+    else if (t->n_returns == SK_STREAMING) (void)!yield_note(t, note, true, NULL);
 }
 
 struct sk_view sk_task_keep_arg(struct sk_task *t, uint32_t i) {
@@ -202,6 +231,8 @@ bool sk_task_interrupt(struct sk_task *t) {
     const struct sk_task_ops *ops = sk_container_of(t, struct sk_task_priv, t)->ops;
     return ops->interrupt && ops->interrupt(t);
 }
-bool sk_task_cancelled(const struct sk_task *t) { return sk_container_of(t, const struct sk_task_priv, t)->ops->cancelled(t); }
+bool sk_task_cancelled(const struct sk_task *t) {
+    return sk_container_of(t, const struct sk_task_priv, t)->ops->cancelled(t);
+}
 
 void sk_task_end_flags(struct sk_task *t, uint32_t flags) { priv_of(t)->end_flags |= flags; }

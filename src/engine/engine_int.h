@@ -1,7 +1,9 @@
-/* engine_int.h - shared inside the engine layer: the vtable behind sk_task_return() and its sisters.
+/* engine_int.h - shared inside the engine layer: the vtable behind sk_task_return() and its
+ * sisters.
  *
- * An engine hands its runner a `struct sk_task` that is the first member of a `struct sk_task_priv` (itself usually the first member of the
- * engine's own task). The public functions in engine.c (worker.h) check what all engines must check (index, kinds, sizes) and dispatch. */
+ * An engine hands its runner a `struct sk_task` that is the first member of a `struct sk_task_priv`
+ * (itself usually the first member of the engine's own task). The public functions in engine.c
+ * (worker.h) check what all engines must check (index, kinds, sizes) and dispatch. */
 #ifndef SK_ENGINE_INT_H
 #define SK_ENGINE_INT_H
 
@@ -9,13 +11,17 @@
 #include "engine/worker.h"
 
 struct sk_task_ops {
-    sk_rc (*ret)(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err); /* i < n_returns is checked before */
+    /* i < n_returns is checked before */
+    sk_rc (*ret)(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err);
     sk_rc (*yield)(struct sk_task *t, const struct sk_payload *p,
                    struct sk_err *err); /* only for streaming tasks; n_yielded is counted by it */
     uint32_t (*skip)(const struct sk_task *t);
-    sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err); /* kind is an error kind: checked before */
-    void (*note)(struct sk_task *t, struct sk_bytes note);                                /* cut to SK_NOTE_MAX before */
-    struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);                            /* i < n_args: checked before */
+    /* kind is an error kind: checked before */
+    sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err);
+    /* cut to SK_NOTE_MAX before */
+    void (*note)(struct sk_task *t, struct sk_bytes note);
+    /* i < n_args: checked before */
+    struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);
     void (*end)(struct sk_task *t, sk_rc rc, const struct sk_err *err);
     bool (*cancelled)(const struct sk_task *t);
     bool (*interrupt)(struct sk_task *t); /* NULL: nobody sends SIGINT */
@@ -29,12 +35,16 @@ struct sk_task_priv {
     uint64_t noted;
 };
 
-/* engine.c: what can be said of a task before its arguments' values exist; there: the engine has its node (spec.node). */
+/* engine.c: what can be said of a task before its arguments' values exist; there: the engine has
+ * its node (spec.node). */
 sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err) SK_MUST_USE;
-/* May a process make a call of an actor? known: somebody has a handle of that; of those that the process has made so many are not finished, and opts.max_pending. */
-sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending, struct sk_err *err) SK_MUST_USE;
+/* May a process make a call of an actor? known: somebody has a handle of that; of those that the
+ * process has made so many are not finished, and opts.max_pending. */
+sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending,
+                    struct sk_err *err) SK_MUST_USE;
 /* A part of a value of `len` bytes. False: it is not within it, and says so in text. */
-bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text, size_t cap);
+bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text,
+                    size_t cap);
 
 /* aspec.c */
 struct sk_aspec { /* what an actor has besides its constructor; borrowing */

@@ -1,11 +1,13 @@
-/* envs.h - side contract: environments of the processes that run tasks. Only an engine whose tasks run in processes of its own has it. */
+/* envs.h - side contract: environments of the processes that run tasks. Only an engine whose tasks
+ * run in processes of its own has it. */
 #ifndef SK_ENVS_H
 #define SK_ENVS_H
 
 #include "engine/engine.h"
 
 struct sk_envs_ops {
-    /* Bytes that runner.env gets first thing in each process that runs tasks of this environment. Same bytes: same number, for sk_need.env. */
+    /* Bytes that runner.env gets first thing in each process that runs tasks of this environment.
+     * Same bytes: same number, for sk_need.env. */
     sk_rc (*define)(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err);
 };
 

@@ -18,7 +18,8 @@ static void drop_text(struct sk_history *h, struct sk_past *p) {
 
 static void add_text(struct sk_history *h, struct sk_past *p, const struct sk_ended *e) {
     size_t n = e->name.n + (e->error.n <= ERROR_MAX ? e->error.n : 0);
-    if (p->text && (n > p->text->cap || (p->text->cap > 256 && n < p->text->cap / 4))) drop_text(h, p);
+    if (p->text && (n > p->text->cap || (p->text->cap > 256 && n < p->text->cap / 4)))
+        drop_text(h, p);
     struct sk_past_text *t = p->text;
     if (!t) {
         t = sk_alloc(SK_TAG_ENGINE, sizeof *t + n);
@@ -36,7 +37,8 @@ static void add_text(struct sk_history *h, struct sk_past *p, const struct sk_en
     if (t->name_n) memcpy(t->bytes, e->name.p, t->name_n);
     if (t->error_n) memcpy(t->bytes + t->name_n, e->error.p, t->error_n);
     uint64_t oldest = h->n > SK_STATE_PAST ? h->n - SK_STATE_PAST : 0;
-    for (h->bare = SK_MAX(h->bare, oldest); h->text_bytes > TEXT_MAX && h->bare + 1 < h->n; h->bare++)
+    for (h->bare = SK_MAX(h->bare, oldest); h->text_bytes > TEXT_MAX && h->bare + 1 < h->n;
+         h->bare++)
         drop_text(h, &h->p[h->bare % SK_STATE_PAST]);
 }
 
@@ -93,7 +95,8 @@ struct sk_rows sk_rows_begin(void *buf, size_t cap) {
     return r;
 }
 
-void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts, uint32_t n_texts) {
+void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts,
+                 uint32_t n_texts) {
     r->head.total++;
     if (r->head.n == SK_STATE_ROWS_MAX) return;
     SK_DCHECK(r->head.n < r->head.total);
@@ -108,34 +111,38 @@ size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap) {
     return r->w.n;
 }
 
-void sk_rows_past(struct sk_rows *r, const struct sk_history *h, struct sk_past_more (*more)(void *ctx, const struct sk_past *p),
-                  void *ctx) {
+void sk_rows_past(struct sk_rows *r, const struct sk_history *h,
+                  struct sk_past_more (*more)(void *ctx, const struct sk_past *p), void *ctx) {
     static const struct sk_past_text none = {0};
     for (uint64_t i = h->n > SK_STATE_PAST ? h->n - SK_STATE_PAST : 0; i < h->n; i++) {
         const struct sk_past *p = &h->p[i % SK_STATE_PAST];
         const struct sk_past_text *t = p->text ? p->text : &none;
         struct sk_past_more m = more(ctx, p);
         int64_t start = p->wait_s >= 0 ? p->submit_ns + (int64_t)((double)p->wait_s * 1e9) : 0;
-        struct sk_task_row row = {.id = p->id,
-                                  .parent = t->parent,
-                                  .actor = t->actor,
-                                  .group = m.need.group,
-                                  .submit_ns = p->submit_ns,
-                                  .start_ns = start,
-                                  .end_ns = (start ? start : p->submit_ns) + (int64_t)((double)p->run_s * 1e9),
-                                  .pid = p->pid,
-                                  .worker = p->worker,
-                                  .attempt = p->attempt,
-                                  .state = p->failed ? SK_TS_FAILED : SK_TS_FINISHED,
-                                  .kind = p->kind,
-                                  .n_returns = p->n_returns,
-                                  .error_kind = p->failed ? (t->error_kind ? t->error_kind : SK_KIND_ERROR) : 0,
-                                  .name_n = t->name_n,
-                                  .fn_n = (uint32_t)m.fn.n,
-                                  .error_n = t->error_n,
-                                  .more = m.need.more,
-                                  .res = m.need.res};
-        sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{t->bytes, t->name_n}, m.fn, {t->bytes + t->name_n, t->error_n}}, 3);
+        struct sk_task_row row = {
+            .id = p->id,
+            .parent = t->parent,
+            .actor = t->actor,
+            .group = m.need.group,
+            .submit_ns = p->submit_ns,
+            .start_ns = start,
+            .end_ns = (start ? start : p->submit_ns) + (int64_t)((double)p->run_s * 1e9),
+            .pid = p->pid,
+            .worker = p->worker,
+            .attempt = p->attempt,
+            .state = p->failed ? SK_TS_FAILED : SK_TS_FINISHED,
+            .kind = p->kind,
+            .n_returns = p->n_returns,
+            .error_kind = p->failed ? (t->error_kind ? t->error_kind : SK_KIND_ERROR) : 0,
+            .name_n = t->name_n,
+            .fn_n = (uint32_t)m.fn.n,
+            .error_n = t->error_n,
+            .more = m.need.more,
+            .res = m.need.res};
+        sk_rows_add(
+            r, &row, sizeof row,
+            (struct sk_bytes[]){{t->bytes, t->name_n}, m.fn, {t->bytes + t->name_n, t->error_n}},
+            3);
     }
 }
 

@@ -1,8 +1,11 @@
-/* history.h - what ended tasks leave behind for state lists and timelines: a ring of the last SK_STATE_PAST attempts. Pure: no clock, no ipc.
+/* history.h - what ended tasks leave behind for state lists and timelines: a ring of the last
+ * SK_STATE_PAST attempts. Pure: no clock, no ipc.
  *
- * Rows of living things are not here: each engine writes them from its tables when it is asked (state.h). Invariant: the ring never holds
- * more than its number of entries and TEXT_MAX bytes of names and error values; the oldest texts go first. Cost: 10 ns an entry (the texts of an
- * entry reuse the memory of the one it replaces), 64 bytes each from the first ended task on. Thread-safety: none; the engine's lock guards it. */
+ * Rows of living things are not here: each engine writes them from its tables when it is asked
+ * (state.h). Invariant: the ring never holds more than its number of entries and TEXT_MAX bytes of
+ * names and error values; the oldest texts go first. Cost: 10 ns an entry (the texts of an entry
+ * reuse the memory of the one it replaces), 64 bytes each from the first ended task on.
+ * Thread-safety: none; the engine's lock guards it. */
 #ifndef SK_HISTORY_H
 #define SK_HISTORY_H
 
@@ -10,10 +13,12 @@
 #include "base/wire.h"
 #include "engine/state.h"
 
-struct sk_past { /* one ended attempt, in one cache line: with 136 bytes the ring cost 10,000 no-op tasks 25 % */
+/* one ended attempt, in one cache line: with 136 bytes the ring cost 10,000 no-op tasks 25 % */
+struct sk_past {
     uint64_t id, fn;
     int64_t submit_ns;
-    float wait_s, run_s; /* from there to its start (< 0: it never ran), from its start to its end */
+    /* from there to its start (< 0: it never ran), from its start to its end */
+    float wait_s, run_s;
     int32_t pid;
     uint32_t n_returns;
     sk_shape shape;
@@ -59,15 +64,16 @@ struct sk_rows {
     struct sk_state_head head;
 };
 struct sk_rows sk_rows_begin(void *buf, size_t cap);
-void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts, uint32_t n_texts);
+void sk_rows_add(struct sk_rows *r, const void *row, size_t row_n, const struct sk_bytes *texts,
+                 uint32_t n_texts);
 size_t sk_rows_end(struct sk_rows *r, void *buf, size_t cap); /* the length needed */
 /* The ended ones: of an entry, what the engine knows beyond it. */
 struct sk_past_more {
     struct sk_bytes fn;
     struct sk_need need;
 };
-void sk_rows_past(struct sk_rows *r, const struct sk_history *h, struct sk_past_more (*more)(void *ctx, const struct sk_past *p),
-                  void *ctx);
+void sk_rows_past(struct sk_rows *r, const struct sk_history *h,
+                  struct sk_past_more (*more)(void *ctx, const struct sk_past *p), void *ctx);
 void sk_rows_gone(struct sk_rows *r, const struct sk_gone *g);
 
 #endif

@@ -1,16 +1,19 @@
 /* lineage.c - the graph of kept tasks and the objects between them (contract: lineage.h).
  *
- * Not here: values, references, how a task is run. A node is a task or an object; an object has a node while a kept task makes or needs it,
- * or while it is in scope and the reason why it cannot be made is worth remembering.
+ * Not here: values, references, how a task is run. A node is a task or an object; an object has a
+ * node while a kept task makes or needs it, or while it is in scope and the reason why it cannot be
+ * made is worth remembering.
  *
  *     task --returns--> object --uses--> edge (one an argument) --task--> task
  *
- * Invariant: task->n_needed counts its returns that are in scope or used; a task that is not open is in the graph exactly while
- * n_needed > 0 and (*) of lineage.h holds for it. Leaving is one loop over a stack of doomed tasks (`drop`): it serves "nobody needs it"
- * upstream and "cannot be made any more" downstream alike, so neither direction costs stack.
+ * Invariant: task->n_needed counts its returns that are in scope or used; a task that is not open
+ * is in the graph exactly while n_needed > 0 and (*) of lineage.h holds for it. Leaving is one loop
+ * over a stack of doomed tasks (`drop`): it serves "nobody needs it" upstream and "cannot be made
+ * any more" downstream alike, so neither direction costs stack.
  *
- * Planning is a depth-first walk from the lost object through arguments that are out of scope; the way back is kept in the tasks, and the
- * order in which the walk leaves them is the answer. It allocates nothing, so it cannot fail half-way.
+ * Planning is a depth-first walk from the lost object through arguments that are out of scope; the
+ * way back is kept in the tasks, and the order in which the walk leaves them is the answer. It
+ * allocates nothing, so it cannot fail half-way.
  *
  * Cost: a map access for each object named; 104 bytes a task, 32 an argument, 80 an object. */
 #include "engine/lineage.h"
@@ -46,7 +49,8 @@ struct task {
     struct sk_list age;  /* in l->aged: all kept, oldest first */
     struct sk_list todo; /* in l->todo: for next_task */
     struct sk_list returns;
-    struct task *next; /* on the stack of doomed ones, in the queue of free ones, or the way back of a plan */
+    /* on the stack of doomed ones, in the queue of free ones, or the way back of a plan */
+    struct task *next;
     uint64_t bytes, culprit;
     uint32_t n_needed, n_args, cursor;
     int32_t retries;
@@ -95,7 +99,7 @@ void sk_lineage_destroy(struct sk_lineage *l) {
     sk_free(l);
 }
 
-/* ---- objects ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static struct obj *obj_new(struct sk_lineage *l, uint64_t id) /* room was reserved */
 {
@@ -120,7 +124,7 @@ static void obj_settle(struct sk_lineage *l, struct obj *o) {
     sk_pool_put(&l->pool, o);
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 static void doom(struct sk_lineage *l, struct task *t, uint8_t why, uint64_t culprit) {
     if (t->doomed) return;
@@ -136,7 +140,8 @@ static void doom_users(struct sk_lineage *l, const struct obj *o, uint8_t why, u
 }
 
 static void doom_unneeded(struct sk_lineage *l, struct task *t) {
-    if (t->n_needed == 0 && !t->open) doom(l, t, SK_LOST_EVICTED, 0); /* nobody is left who could ask why */
+    /* nobody is left who could ask why */
+    if (t->n_needed == 0 && !t->open) doom(l, t, SK_LOST_EVICTED, 0);
 }
 
 /* Takes all doomed tasks out of the graph, and those that this makes hopeless or useless. */
@@ -209,10 +214,11 @@ static void evict(struct sk_lineage *l) {
     }
 }
 
-/* ---- coming ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- coming ---------------------------------------------------------------------------------- */
 
 static bool reserve(struct sk_lineage *l, uint32_t n_objs) {
-    return sk_pool_reserve(&l->pool, n_objs) && sk_map_reserve(&l->objs, l->objs.n + n_objs) == SK_OK;
+    return sk_pool_reserve(&l->pool, n_objs) &&
+           sk_map_reserve(&l->objs, l->objs.n + n_objs) == SK_OK;
 }
 
 static void returns(struct task *t, struct obj *o) {
@@ -225,19 +231,23 @@ static void returns(struct task *t, struct obj *o) {
 
 static sk_rc add_check(struct sk_lineage *l, const struct sk_lineage_task *t, struct sk_err *err) {
     if (!t->id || sk_map_get(&l->tasks, t->id))
-        return SK_ERR(err, SK_EINVAL, "keep task %llu: no such id, or kept already", (unsigned long long)t->id);
-    if (t->retries == 0) return SK_ERR(err, SK_EINVAL, "keep task %llu: it may not run again", (unsigned long long)t->id);
+        return SK_ERR(err, SK_EINVAL, "keep task %llu: no such id, or kept already",
+                      (unsigned long long)t->id);
+    if (t->retries == 0)
+        return SK_ERR(err, SK_EINVAL, "keep task %llu: it may not run again",
+                      (unsigned long long)t->id);
     for (uint32_t i = 0; i < t->n_args; i++) {
         const struct obj *o = sk_map_get(&l->objs, t->args[i]);
         if (!t->args[i] || (o && !o->alive))
-            return SK_ERR(err, SK_EINVAL, "keep task %llu: argument %llu is out of scope", (unsigned long long)t->id,
-                          (unsigned long long)t->args[i]);
+            return SK_ERR(err, SK_EINVAL, "keep task %llu: argument %llu is out of scope",
+                          (unsigned long long)t->id, (unsigned long long)t->args[i]);
     }
     for (uint32_t i = 0; i < t->n_returns; i++) {
         const struct obj *o = sk_map_get(&l->objs, t->returns[i]);
         if (!t->returns[i] || (o && (o->maker || !o->alive)))
-            return SK_ERR(err, SK_EINVAL, "keep task %llu: its return %llu is another's, or out of scope", (unsigned long long)t->id,
-                          (unsigned long long)t->returns[i]);
+            return SK_ERR(err, SK_EINVAL,
+                          "keep task %llu: its return %llu is another's, or out of scope",
+                          (unsigned long long)t->id, (unsigned long long)t->returns[i]);
     }
     return SK_OK;
 }
@@ -245,12 +255,17 @@ static sk_rc add_check(struct sk_lineage *l, const struct sk_lineage_task *t, st
 sk_rc sk_lineage_add(struct sk_lineage *l, const struct sk_lineage_task *spec, struct sk_err *err) {
     SK_TRY(add_check(l, spec, err));
     struct task *t = sk_alloc(SK_TAG_ENGINE, sizeof *t + spec->n_args * sizeof t->arg[0]);
-    if (!t || !reserve(l, spec->n_args + spec->n_returns) || sk_map_put(&l->tasks, spec->id, t) != SK_OK) {
+    if (!t || !reserve(l, spec->n_args + spec->n_returns) ||
+        sk_map_put(&l->tasks, spec->id, t) != SK_OK) {
         sk_free(t);
         return SK_ERR(err, SK_ENOMEM, "keep task %llu: no memory", (unsigned long long)spec->id);
     }
-    *t = (struct task){
-        .id = spec->id, .data = spec->data, .bytes = spec->bytes, .retries = spec->retries, .open = spec->open, .n_args = spec->n_args};
+    *t = (struct task){.id = spec->id,
+                       .data = spec->data,
+                       .bytes = spec->bytes,
+                       .retries = spec->retries,
+                       .open = spec->open,
+                       .n_args = spec->n_args};
     sk_list_init(&t->todo);
     sk_list_init(&t->returns);
     for (uint32_t i = 0; i < t->n_args; i++) {
@@ -277,14 +292,16 @@ sk_rc sk_lineage_add(struct sk_lineage *l, const struct sk_lineage_task *spec, s
     return SK_OK;
 }
 
-sk_rc sk_lineage_return(struct sk_lineage *l, uint64_t id, uint64_t oid, uint64_t bytes, struct sk_err *err) {
+sk_rc sk_lineage_return(struct sk_lineage *l, uint64_t id, uint64_t oid, uint64_t bytes,
+                        struct sk_err *err) {
     struct task *t = sk_map_get(&l->tasks, id);
     struct obj *o = sk_map_get(&l->objs, oid);
     if (!oid || (o && (o->maker || !o->alive)))
-        return SK_ERR(err, SK_EINVAL, "return %llu of task %llu is another's, or out of scope", (unsigned long long)oid,
-                      (unsigned long long)id);
+        return SK_ERR(err, SK_EINVAL, "return %llu of task %llu is another's, or out of scope",
+                      (unsigned long long)oid, (unsigned long long)id);
     if (!o) {
-        if (!reserve(l, 1)) return SK_ERR(err, SK_ENOMEM, "keep task %llu: no memory", (unsigned long long)id);
+        if (!reserve(l, 1))
+            return SK_ERR(err, SK_ENOMEM, "keep task %llu: no memory", (unsigned long long)id);
         o = obj_new(l, oid);
     }
     if (!t) { /* forgotten while it ran */
@@ -333,7 +350,7 @@ void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why) {
     drop(l);
 }
 
-/* ---- losing ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- losing ---------------------------------------------------------------------------------- */
 
 static void plan(struct sk_lineage *l, struct task *t) {
     t->running = true;
@@ -404,13 +421,15 @@ bool sk_lineage_next_task(struct sk_lineage *l, uint64_t *id, void **data, int32
     return true;
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 void *sk_lineage_maker(const struct sk_lineage *l, uint64_t oid) {
     const struct obj *o = sk_map_get(&l->objs, oid);
     return o && o->maker ? o->maker->data : NULL;
 }
-bool sk_lineage_knows(const struct sk_lineage *l, uint64_t oid) { return sk_map_get(&l->objs, oid) != NULL; }
+bool sk_lineage_knows(const struct sk_lineage *l, uint64_t oid) {
+    return sk_map_get(&l->objs, oid) != NULL;
+}
 uint64_t sk_lineage_bytes(const struct sk_lineage *l) { return l->bytes; }
 uint64_t sk_lineage_n(const struct sk_lineage *l) { return l->tasks.n; }
 uint64_t sk_lineage_n_evicted(const struct sk_lineage *l) { return l->n_evicted; }
@@ -445,7 +464,9 @@ bool sk_lineage_check(const struct sk_lineage *l) {
         }
         ok = ok && n == t->n_needed && (n || t->open) && !t->doomed && !sk_list_empty(&t->age);
         ok = ok && (t->retries || t->running) && (sk_list_empty(&t->todo) || t->running);
-        for (uint32_t k = 0; k < t->n_args; k++) ok = ok && (t->arg[k].obj->alive || t->arg[k].obj->maker); /* (*) */
+        /* (*) */
+        for (uint32_t k = 0; k < t->n_args; k++)
+            ok = ok && (t->arg[k].obj->alive || t->arg[k].obj->maker);
     }
     for (uint32_t i = 0; sk_map_next(&l->objs, &i, NULL, &val);) {
         const struct obj *o = val;
@@ -456,5 +477,6 @@ bool sk_lineage_check(const struct sk_lineage *l) {
         ok = ok && (o->maker ? needed(o) : !sk_list_empty(&o->uses) || (o->alive && o->said));
         ok = ok && !(o->maker && o->said);
     }
-    return ok && bytes == l->bytes && n_edges == n_uses && (bytes <= l->budget || !movable) && l->pool.n_used == l->objs.n;
+    return ok && bytes == l->bytes && n_edges == n_uses && (bytes <= l->budget || !movable) &&
+           l->pool.n_used == l->objs.n;
 }

@@ -1,11 +1,15 @@
 /* memory.c - see memory.h. Cost: a look is O(processes), a stop O(processes squared) at worst. */
 #include "engine/memory.h"
 
-#define FILL_BYTES_PER_NS 8 /* no process fills memory faster: so long at least until what is left is gone */
+/* no process fills memory faster: so long at least until what is left is gone */
+#define FILL_BYTES_PER_NS 8
 #define LOOK_NS INT64_C(5000000)
-#define LOOK_PROC_NS INT64_C(250000) /* at least so long between two looks for each process: a look costs 5 us for each */
+/* at least so long between two looks for each process: a look costs 5 us for each */
+#define LOOK_PROC_NS INT64_C(250000)
 
-static bool counts(const struct sk_memory_proc *p) { return p->what == SK_MEMORY_BUSY || p->what == SK_MEMORY_ACTOR; }
+static bool counts(const struct sk_memory_proc *p) {
+    return p->what == SK_MEMORY_BUSY || p->what == SK_MEMORY_ACTOR;
+}
 
 /* What one more task will need. */
 static uint64_t mark_of(const struct sk_memory_view *v) {
@@ -15,7 +19,8 @@ static uint64_t mark_of(const struct sk_memory_view *v) {
     return SK_MIN(SK_MAX(n ? sum / n : 0, v->limit_bytes / 64), v->limit_bytes / 8);
 }
 
-/* The share of those that said nothing: the level up to which each may go. Those below it leave the rest to the others. */
+/* The share of those that said nothing: the level up to which each may go. Those below it leave the
+ * rest to the others. */
 static uint64_t level_of(const struct sk_memory_view *v) {
     uint64_t heaps = 0, given = 0, level = 0;
     for (uint32_t i = 0; i < v->n_procs; i++) {
@@ -39,12 +44,14 @@ static uint64_t level_of(const struct sk_memory_view *v) {
     }
 }
 
-static bool better(const struct sk_memory_proc *a, uint64_t over_a, const struct sk_memory_proc *b, uint64_t over_b) {
+static bool better(const struct sk_memory_proc *a, uint64_t over_a, const struct sk_memory_proc *b,
+                   uint64_t over_b) {
     bool ra = a->retriable && !a->alone, rb = b->retriable && !b->alone;
     if (ra != rb) return ra;
     uint64_t d = over_a > over_b ? over_a - over_b : over_b - over_a;
     if (d > SK_MAX(over_a, over_b) / 8) return over_a > over_b;
-    return a->since_ns != b->since_ns ? a->since_ns > b->since_ns : over_a > over_b; /* as much: the younger one loses less */
+    /* as much: the younger one loses less */
+    return a->since_ns != b->since_ns ? a->since_ns > b->since_ns : over_a > over_b;
 }
 
 static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
@@ -56,7 +63,8 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
         const struct sk_memory_proc *p = &v->procs[i];
         uint64_t share = p->asked_bytes ? p->asked_bytes : level;
         if (!counts(p) || p->heap_bytes <= share) continue;
-        if (p->heap_bytes < v->limit_bytes / 64 && p->heap_bytes < sum / (2 * n)) continue; /* gives nothing back */
+        /* gives nothing back */
+        if (p->heap_bytes < v->limit_bytes / 64 && p->heap_bytes < sum / (2 * n)) continue;
         uint64_t over = p->heap_bytes - share;
         if (out->stop >= 0 && !better(p, over, &v->procs[out->stop], best_over)) continue;
         out->stop = (int32_t)i;
@@ -66,7 +74,8 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
 }
 
 /* More is used than may be, or will be soon. */
-static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t left, struct sk_memory_plan *out) {
+static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t left,
+                 struct sk_memory_plan *out) {
     left -= (int64_t)m->ahead_bytes;
     if (left >= 0) {
         m->over_since_ns = 0;
@@ -92,7 +101,8 @@ static uint64_t ahead_of(const struct sk_memory *m, const struct sk_memory_view 
     for (uint32_t i = 0; i < v->n_procs; i++)
         if (counts(&v->procs[i])) grown += v->procs[i].grown_bytes;
     double per_ns = (double)grown / (double)took;
-    return SK_MIN((uint64_t)(per_ns * (double)(LOOK_NS + late + SK_MEMORY_STOP_NS)), v->limit_bytes / 4);
+    return SK_MIN((uint64_t)(per_ns * (double)(LOOK_NS + late + SK_MEMORY_STOP_NS)),
+                  v->limit_bytes / 4);
 }
 
 /* Whether those that grow hold still: what is going would come back too late. */
@@ -106,7 +116,8 @@ static bool pauses(struct sk_memory *m, const struct sk_memory_view *v, bool any
     return v->now_ns - m->paused_ns < SK_MEMORY_PAUSE_NS;
 }
 
-void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struct sk_memory_plan *out) {
+void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v,
+                      struct sk_memory_plan *out) {
     uint64_t coming = 0, mark = mark_of(v);
     uint32_t n_busy = 0;
     for (uint32_t i = 0; i < v->n_procs; i++) {
@@ -114,16 +125,20 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struc
         n_busy += counts(&v->procs[i]);
     }
     bool was_paused = m->paused_ns && v->now_ns - m->paused_ns < SK_MEMORY_PAUSE_NS;
-    if (!was_paused) m->ahead_bytes = ahead_of(m, v); /* else they did not grow because they were held */
+    /* else they did not grow because they were held */
+    if (!was_paused) m->ahead_bytes = ahead_of(m, v);
     m->looked_ns = v->now_ns;
-    int64_t left = (int64_t)v->limit_bytes - (int64_t)(v->used_bytes - SK_MIN(coming, v->used_bytes));
+    int64_t left =
+        (int64_t)v->limit_bytes - (int64_t)(v->used_bytes - SK_MIN(coming, v->used_bytes));
     int64_t above = left - (int64_t)mark;
     m->limit_bytes = v->limit_bytes;
     m->left_bytes = left;
     m->low = above < (m->low ? (int64_t)mark / 2 : 0);
     *out = (struct sk_memory_plan){.store_max_bytes = UINT64_MAX, .stop = -1, .leave = -1};
     uint64_t has = v->store_bytes + v->warm_bytes;
-    if (v->spills) out->store_max_bytes = above >= 0 ? has + (uint64_t)above : has - SK_MIN(has, (uint64_t)-above);
+    if (v->spills)
+        out->store_max_bytes =
+            above >= 0 ? has + (uint64_t)above : has - SK_MIN(has, (uint64_t)-above);
     if (above < 0) {
         out->punch_bytes = SK_MIN(v->warm_bytes, (uint64_t)-above);
         for (uint32_t i = 0; i < v->n_procs; i++) {
@@ -133,8 +148,10 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struc
                 out->leave = (int32_t)i;
         }
     }
-    int64_t fill = SK_MAX(left, 0) / FILL_BYTES_PER_NS, least = SK_MAX(LOOK_NS, LOOK_PROC_NS * v->n_procs);
-    out->next_ns = v->now_ns + SK_MAX(SK_MIN(fill, n_busy ? m->every_ns : 4 * m->every_ns), least); /* idle: what begins may fill it, too */
+    int64_t fill = SK_MAX(left, 0) / FILL_BYTES_PER_NS,
+            least = SK_MAX(LOOK_NS, LOOK_PROC_NS * v->n_procs);
+    /* idle: what begins may fill it, too */
+    out->next_ns = v->now_ns + SK_MAX(SK_MIN(fill, n_busy ? m->every_ns : 4 * m->every_ns), least);
     over(m, v, left, out);
     out->pause = pauses(m, v, coming || out->stop >= 0);
     if (out->pause) out->next_ns = v->now_ns + LOOK_NS / 5;
@@ -144,13 +161,16 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v, struc
 enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memory_run *r) {
     if (!r->alone_waits) m->drain_since_ns = 0;
     if (r->alone_runs) {
-        bool calm = r->now_ns - r->alone_since_ns >= SK_MEMORY_CALM_NS && m->left_bytes > (int64_t)(m->limit_bytes / 4);
+        bool calm = r->now_ns - r->alone_since_ns >= SK_MEMORY_CALM_NS &&
+                    m->left_bytes > (int64_t)(m->limit_bytes / 4);
         return calm && !r->alone_waits ? SK_LAUNCH_ALL : SK_LAUNCH_NONE;
     }
     if (r->alone_waits) {
         if (!m->drain_since_ns) m->drain_since_ns = r->now_ns;
         int64_t waited = r->now_ns - m->drain_since_ns;
-        if (waited >= 2 * SK_MEMORY_DRAIN_NS && waited / SK_MEMORY_TRICKLE_NS % 2) return SK_LAUNCH_ONE; /* it finds no room beside those */
+        /* it finds no room beside those */
+        if (waited >= 2 * SK_MEMORY_DRAIN_NS && waited / SK_MEMORY_TRICKLE_NS % 2)
+            return SK_LAUNCH_ONE;
         return r->n_running == 0 || waited >= SK_MEMORY_DRAIN_NS ? SK_LAUNCH_ALONE : SK_LAUNCH_NONE;
     }
     if (!m->low) return SK_LAUNCH_ALL;

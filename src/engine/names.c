@@ -3,9 +3,13 @@
 
 #include "base/mem.h"
 
-static struct sk_name *name_of(struct sk_list *it) { return sk_container_of(it, struct sk_name, link); }
+static struct sk_name *name_of(struct sk_list *it) {
+    return sk_container_of(it, struct sk_name, link);
+}
 
-static bool same(struct sk_bytes a, struct sk_bytes b) { return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)); }
+static bool same(struct sk_bytes a, struct sk_bytes b) {
+    return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n));
+}
 
 struct sk_name *sk_names_find(struct sk_list *all, struct sk_bytes space, struct sk_bytes name) {
     SK_LIST_EACH (it, all)
@@ -20,24 +24,31 @@ static struct sk_bytes copy(uint8_t **at, struct sk_bytes b) {
     return c;
 }
 
-sk_rc sk_names_check(const char *what, struct sk_bytes space, struct sk_bytes name, struct sk_err *err) {
+sk_rc sk_names_check(const char *what, struct sk_bytes space, struct sk_bytes name,
+                     struct sk_err *err) {
     if (name.n > SK_NAME_MAX || space.n > SK_NAME_MAX)
-        return SK_ERR(err, SK_EINVAL, "the name of this %s, or its namespace, has %zu bytes; at most %d will do", what,
-                      SK_MAX(name.n, space.n), SK_NAME_MAX);
+        return SK_ERR(err, SK_EINVAL,
+                      "the name of this %s, or its namespace, has %zu bytes; at most %d will do",
+                      what, SK_MAX(name.n, space.n), SK_NAME_MAX);
     if ((name.n && memchr(name.p, 0, name.n)) || (space.n && memchr(space.p, 0, space.n)))
-        return SK_ERR(err, SK_EINVAL, "the name of this %s, or its namespace, holds a NUL character; take it out", what);
+        return SK_ERR(err, SK_EINVAL,
+                      "the name of this %s, or its namespace, holds a NUL character; take it out",
+                      what);
     return SK_OK;
 }
 
-sk_rc sk_names_add(struct sk_list *all, const char *what, struct sk_bytes space, struct sk_bytes name, struct sk_bytes meta, void *owner,
-                   struct sk_name **out, struct sk_err *err) {
+sk_rc sk_names_add(struct sk_list *all, const char *what, struct sk_bytes space,
+                   struct sk_bytes name, struct sk_bytes meta, void *owner, struct sk_name **out,
+                   struct sk_err *err) {
     *out = NULL;
     SK_TRY(sk_names_check(what, space, name, err));
     if (!name.n) return SK_OK;
     if (sk_names_find(all, space, name))
         return SK_ERR(err, SK_EEXIST,
-                      "the name '%.*s' is already taken by a living %s%s%.*s%s. Please use a different name, or the %s that there is",
-                      (int)SK_MIN(name.n, 200), (const char *)name.p, what, space.n ? " of namespace '" : "", (int)SK_MIN(space.n, 200),
+                      "the name '%.*s' is already taken by a living %s%s%.*s%s. Please use a "
+                      "different name, or the %s that there is",
+                      (int)SK_MIN(name.n, 200), (const char *)name.p, what,
+                      space.n ? " of namespace '" : "", (int)SK_MIN(space.n, 200),
                       (const char *)space.p, space.n ? "'" : "", what);
     struct sk_name *n = sk_alloc(SK_TAG_ENGINE, sizeof *n + space.n + name.n + meta.n);
     if (!n) return SK_ERR(err, SK_ENOMEM, "no memory for the name of the %s", what);

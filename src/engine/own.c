@@ -1,14 +1,19 @@
-/* own.c - exact reference counts by process, and the garbage that a lost one makes (contract: own.h).
+/* own.c - exact reference counts by process, and the garbage that a lost one makes (contract:
+ * own.h).
  *
- * Not here: values and where they are (the engine frees them from the queue), tasks, lineage. Pure book-keeping on the heap.
+ * Not here: values and where they are (the engine frees them from the queue), tasks, lineage. Pure
+ * book-keeping on the heap.
  *
- * Invariant: an object is in `objs` exactly while driver + borrowed + holds + outers > 0; borrowed is the sum of its entries in all
- * processes' maps; outers counts the mentions of it in the `inner` of objects that are in `objs`. sk_own_check recounts all of it.
+ * Invariant: an object is in `objs` exactly while driver + borrowed + holds + outers > 0; borrowed
+ * is the sum of its entries in all processes' maps; outers counts the mentions of it in the `inner`
+ * of objects that are in `objs`. sk_own_check recounts all of it.
  *
- * An object that falls to zero moves to the tail of the queue at once; the same loop then walks the queue from there and takes its inner
- * objects down, so depth costs no stack. inner[] holds pointers, not ids: what an alive object contains cannot go away.
+ * An object that falls to zero moves to the tail of the queue at once; the same loop then walks the
+ * queue from there and takes its inner objects down, so depth costs no stack. inner[] holds
+ * pointers, not ids: what an alive object contains cannot go away.
  *
- * Cost: one map access a call for the driver, two for a worker's borrow; 56 bytes an object, 8 for each reference inside it. */
+ * Cost: one map access a call for the driver, two for a worker's borrow; 56 bytes an object, 8 for
+ * each reference inside it. */
 #include "engine/own.h"
 
 #include "base/map.h"
@@ -63,26 +68,34 @@ void sk_own_destroy(struct sk_own *o) {
     uint64_t key;
     void *val;
     for (uint32_t i = 0; sk_map_next(&o->procs, &i, &key, &val);) free_proc(val);
-    for (uint32_t i = 0; sk_map_next(&o->objs, &i, &key, &val);) sk_free(((struct obj *)val)->inner);
+    for (uint32_t i = 0; sk_map_next(&o->objs, &i, &key, &val);)
+        sk_free(((struct obj *)val)->inner);
     sk_map_deinit(&o->procs);
     sk_map_deinit(&o->objs);
     sk_pool_deinit(&o->pool);
     sk_free(o);
 }
 
-static uint64_t total(const struct obj *x) { return x->driver + x->borrowed + x->holds + x->outers; }
+static uint64_t total(const struct obj *x) {
+    return x->driver + x->borrowed + x->holds + x->outers;
+}
 
-static struct obj *find(const struct sk_own *o, uint64_t id) { return id ? sk_map_get(&o->objs, id) : NULL; }
+static struct obj *find(const struct sk_own *o, uint64_t id) {
+    return id ? sk_map_get(&o->objs, id) : NULL;
+}
 
 static sk_rc absent(uint64_t id, const char *what, struct sk_err *err) {
-    return SK_ERR(err, SK_ENOENT, "%s object %llu: no such object (never made, or nothing held it any more)", what, (unsigned long long)id);
+    return SK_ERR(err, SK_ENOENT,
+                  "%s object %llu: no such object (never made, or nothing held it any more)", what,
+                  (unsigned long long)id);
 }
 
 static sk_rc no_memory(uint64_t id, const char *what, struct sk_err *err) {
-    return SK_ERR(err, SK_ENOMEM, "%s object %llu: no memory for the reference counts", what, (unsigned long long)id);
+    return SK_ERR(err, SK_ENOMEM, "%s object %llu: no memory for the reference counts", what,
+                  (unsigned long long)id);
 }
 
-/* ---- death ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- death ----------------------------------------------------------------------------------- */
 
 static void enqueue(struct sk_own *o, struct obj *x) {
     SK_DCHECK(total(x) == 0 && !o->head == !o->tail);
@@ -126,7 +139,7 @@ bool sk_own_next_freed(struct sk_own *o, uint64_t *id, void **data) {
     return true;
 }
 
-/* ---- borrows --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- borrows --------------------------------------------------------------------------------- */
 
 static struct proc *proc_get(struct sk_own *o, uint32_t proc) /* made on demand; NULL: no memory */
 {
@@ -164,9 +177,10 @@ static sk_rc take(struct sk_own *o, struct obj *x, uint32_t proc, uint32_t n) {
     return SK_OK;
 }
 
-/* ---- objects --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
-sk_rc sk_own_add_once(struct sk_own *o, uint64_t id, uint32_t proc, void *data, bool *added, struct sk_err *err) {
+sk_rc sk_own_add_once(struct sk_own *o, uint64_t id, uint32_t proc, void *data, bool *added,
+                      struct sk_err *err) {
     if (id == 0) return SK_ERR(err, SK_EINVAL, "add object: id 0 means no object");
     if (sk_map_get(&o->objs, id)) {
         *added = false;
@@ -191,7 +205,8 @@ sk_rc sk_own_add_once(struct sk_own *o, uint64_t id, uint32_t proc, void *data, 
 sk_rc sk_own_add(struct sk_own *o, uint64_t id, uint32_t proc, void *data, struct sk_err *err) {
     bool added = false;
     SK_TRY(sk_own_add_once(o, id, proc, data, &added, err));
-    return added ? SK_OK : SK_ERR(err, SK_EINVAL, "add object %llu: it exists", (unsigned long long)id);
+    return added ? SK_OK
+                 : SK_ERR(err, SK_EINVAL, "add object %llu: it exists", (unsigned long long)id);
 }
 
 sk_rc sk_own_ref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n, struct sk_err *err) {
@@ -201,8 +216,8 @@ sk_rc sk_own_ref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n, struc
 }
 
 static sk_rc too_many(uint64_t id, uint32_t proc, uint32_t n, uint64_t had, struct sk_err *err) {
-    return SK_ERR(err, SK_EINVAL, "process %u gives back %u references to object %llu but has %llu", proc, n, (unsigned long long)id,
-                  (unsigned long long)had);
+    return SK_ERR(err, SK_EINVAL, "process %u gives back %u references to object %llu but has %llu",
+                  proc, n, (unsigned long long)id, (unsigned long long)had);
 }
 
 sk_rc sk_own_unref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n, struct sk_err *err) {
@@ -244,10 +259,13 @@ void sk_own_unhold(struct sk_own *o, uint64_t id) {
     settle(o, x);
 }
 
-sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, uint32_t n, struct sk_err *err) {
+sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, uint32_t n,
+                      struct sk_err *err) {
     struct obj *x = find(o, outer);
     if (!x) return absent(outer, "note what is inside", err);
-    if (x->inner) return SK_ERR(err, SK_EINVAL, "object %llu: what it contains was said before", (unsigned long long)outer);
+    if (x->inner)
+        return SK_ERR(err, SK_EINVAL, "object %llu: what it contains was said before",
+                      (unsigned long long)outer);
     if (n == 0) return SK_OK;
     struct inner *in = sk_alloc(SK_TAG_ENGINE, sizeof *in + n * sizeof in->p[0]);
     if (!in) return no_memory(outer, "note what is inside", err);
@@ -258,7 +276,8 @@ sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, u
             sk_free(in);
             return absent(inner[i], "contain", err);
         }
-        if (y != x) in->p[in->n++] = y; /* itself: it is there as long as it is there; counted, it would never go */
+        /* itself: it is there as long as it is there; counted, it would never go */
+        if (y != x) in->p[in->n++] = y;
     }
     for (uint32_t i = 0; i < in->n; i++) {
         SK_ASSERT(in->p[i]->outers < UINT32_MAX);
@@ -308,7 +327,7 @@ void sk_own_proc_dead(struct sk_own *o, uint32_t proc) {
     free_proc(p);
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 bool sk_own_has(const struct sk_own *o, uint64_t id) { return find(o, id) != NULL; }
 
@@ -336,7 +355,9 @@ bool sk_own_each(const struct sk_own *o, uint32_t *cursor, uint64_t *id, void **
     return true;
 }
 
-bool sk_own_roomy(const struct sk_own *o) { return sk_map_roomy(&o->objs) || sk_pool_roomy(&o->pool); }
+bool sk_own_roomy(const struct sk_own *o) {
+    return sk_map_roomy(&o->objs) || sk_pool_roomy(&o->pool);
+}
 
 bool sk_own_large(const struct sk_own *o) { return o->objs.mask >= SK_MAP_LARGE; }
 
@@ -345,7 +366,8 @@ void sk_own_shrink(struct sk_own *o) {
     sk_pool_trim(&o->pool);
 }
 
-/* Takes (sign -1) or gives back (+1) every borrow and mention that the maps and inner lists show. False: one points nowhere. */
+/* Takes (sign -1) or gives back (+1) every borrow and mention that the maps and inner lists show.
+ * False: one points nowhere. */
 static bool recount(struct sk_own *o, int sign) {
     uint64_t key, id;
     void *val, *count;
@@ -383,6 +405,7 @@ bool sk_own_check(struct sk_own *o) {
         ok = ok && x->borrowed == 0 && x->outers == 0;
     }
     ok = recount(o, 1) && ok;
-    for (const struct obj *x = o->head; x; x = x->next, n++) ok = ok && total(x) == 0 && !x->inner && (x->next || o->tail == x);
+    for (const struct obj *x = o->head; x; x = x->next, n++)
+        ok = ok && total(x) == 0 && !x->inner && (x->next || o->tail == x);
     return ok && n == o->n_queued && o->pool.n_used == o->objs.n + n;
 }

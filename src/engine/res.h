@@ -10,19 +10,24 @@ struct sk_res_names { /* of custom resources, in the order of init */
     uint32_t n;
     struct sk_map by_hash; /* of the name: index + 1 */
 };
-sk_rc sk_res_names_init(struct sk_res_names *s, const char *const *names, uint32_t n, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_res_names_init(struct sk_res_names *s, const char *const *names, uint32_t n,
+                        struct sk_err *err) SK_MUST_USE;
 void sk_res_names_deinit(struct sk_res_names *s);
-static inline uint32_t sk_res_n_more(const struct sk_res_names *s) { /* that have no place in sk_res */
+static inline uint32_t sk_res_n_more(const struct sk_res_names *s) {
+    /* that have no place in sk_res */
     return s->n > SK_RES_MAX - SK_RES_CUSTOM ? s->n - (SK_RES_MAX - SK_RES_CUSTOM) : 0;
 }
 
 /* A shape that this machine can ever run? SK_EINVAL, SK_EINFEASIBLE with the arithmetic. */
-sk_rc sk_res_check(const struct sk_res *r, const struct sk_res *total, const struct sk_res_names *names, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_res_check(const struct sk_res *r, const struct sk_res *total,
+                   const struct sk_res_names *names, struct sk_err *err) SK_MUST_USE;
 /* The same for further ones, total[index - SK_RES_MAX]; they rise. */
-sk_rc sk_res_check_more(const struct sk_amount *a, uint32_t n, const int64_t *total, const struct sk_res_names *names,
-                        struct sk_err *err) SK_MUST_USE;
-/* Index of the first one below SK_RES_MAX that is of devices, which a task is to have by their numbers; 0: none. */
+sk_rc sk_res_check_more(const struct sk_amount *a, uint32_t n, const int64_t *total,
+                        const struct sk_res_names *names, struct sk_err *err) SK_MUST_USE;
+/* Index of the first one below SK_RES_MAX that is of devices, which a task is to have by their
+ * numbers; 0: none. */
 uint32_t sk_res_devices(const struct sk_res_names *s);
-sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t *out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t *out,
+                   struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -1,4 +1,5 @@
-/* state.h - side contract: what there is and what goes on, for people and tests; no decision is made by it. */
+/* state.h - side contract: what there is and what goes on, for people and tests; no decision is
+ * made by it. */
 #ifndef SK_STATE_H
 #define SK_STATE_H
 
@@ -11,14 +12,22 @@ struct sk_worker_info {
     uint64_t n_done;
 };
 
-/* What there is, and of tasks what there was: rows as bytes, each followed by its texts, at a multiple of 8. Times are CLOCK_MONOTONIC, 0: not yet. */
+/* What there is, and of tasks what there was: rows as bytes, each followed by its texts, at a
+ * multiple of 8. Times are CLOCK_MONOTONIC, 0: not yet. */
 enum sk_state_what { SK_STATE_TASKS, SK_STATE_ACTORS, SK_STATE_OBJECTS, SK_STATE_WORKERS };
 #define SK_STATE_ROWS_MAX 100000u /* of one answer; `total` in its head counts on */
 #define SK_STATE_PAST 10000u      /* so many ended attempts are known; older ones are forgotten */
 struct sk_state_head {
     uint64_t n, total; /* rows here, rows there are */
 };
-enum sk_task_state { SK_TS_ARGS, SK_TS_PLACE, SK_TS_SENT, SK_TS_RUNNING, SK_TS_FINISHED, SK_TS_FAILED };
+enum sk_task_state {
+    SK_TS_ARGS,
+    SK_TS_PLACE,
+    SK_TS_SENT,
+    SK_TS_RUNNING,
+    SK_TS_FINISHED,
+    SK_TS_FAILED
+};
 enum sk_task_kind { SK_TK_TASK, SK_TK_INIT, SK_TK_METHOD };
 struct sk_task_row { /* then name (name_n), function (fn_n), value of the error (error_n) */
     uint64_t id, parent, actor, group;
@@ -44,19 +53,22 @@ struct sk_actor_row { /* then class (class_n), name, space, why it died */
 enum sk_object_where { SK_OW_PENDING, SK_OW_INLINE, SK_OW_STORE, SK_OW_DISK, SK_OW_ACTOR };
 struct sk_object_row { /* one for each process that has references, or one for what else holds it */
     uint64_t id, size_bytes;
-    uint64_t n_refs, n_total; /* of this process; of all, and holds of tasks and of objects that contain it */
-    uint64_t task;            /* that makes it, as long as it is known */
-    int32_t pid;              /* 0: no process has references */
+    /* of this process; of all, and holds of tasks and of objects that contain it */
+    uint64_t n_refs, n_total;
+    uint64_t task; /* that makes it, as long as it is known */
+    int32_t pid;   /* 0: no process has references */
     uint32_t worker, where, attempt, task_state;
     uint32_t kind;
 };
-/* How a worker ended: not yet; in order; by exit with another code; by a signal; by the engine; by that for memory. */
+/* How a worker ended: not yet; in order; by exit with another code; by a signal; by the engine; by
+ * that for memory. */
 enum sk_worker_end { SK_WE_LIVES, SK_WE_LEFT, SK_WE_EXIT, SK_WE_CRASH, SK_WE_KILLED, SK_WE_MEMORY };
 struct sk_worker_row { /* then the name of what it runs, or how it ended (text_n) */
     uint64_t n_done, actor, task;
     int64_t since_ns, end_ns; /* its task began; it ended */
     int32_t pid;
-    uint32_t worker, state, text_n, end, signal; /* state: see sk_worker_info; end: enum sk_worker_end, by `signal` */
+    /* state: see sk_worker_info; end: enum sk_worker_end, by `signal` */
+    uint32_t worker, state, text_n, end, signal;
 };
 
 struct sk_state_ops {
@@ -65,14 +77,15 @@ struct sk_state_ops {
     size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
     /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
-    /* Words about what makes an object (its id 0: about a stream) that is waited for, as "task f, which runs in worker 12"; "" when nothing is known. NULL
-     * where the engine cannot look. */
+    /* Words about what makes an object (its id 0: about a stream) that is waited for, as "task f,
+     * which runs in worker 12"; "" when nothing is known. NULL where the engine cannot look. */
     void (*about)(struct sk_engine *e, sk_oid o, sk_tid t, char *buf, size_t cap);
 };
 
 /* Where the engine can look at a task that runs elsewhere: for words about one that takes long. */
 struct sk_progress_ops {
-    int64_t (*began)(struct sk_engine *e, sk_tid t); /* when its present attempt began to run; 0: it has not, or is over */
+    /* when its present attempt began to run; 0: it has not, or is over */
+    int64_t (*began)(struct sk_engine *e, sk_tid t);
 };
 
 #endif

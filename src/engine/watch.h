@@ -1,4 +1,5 @@
-/* watch.h - side contract: to be called when an object exists. An engine that runs tasks in the caller has none: its caller has to wait. */
+/* watch.h - side contract: to be called when an object exists. An engine that runs tasks in the
+ * caller has none: its caller has to wait. */
 #ifndef SK_WATCH_H
 #define SK_WATCH_H
 
@@ -11,10 +12,12 @@ struct sk_watch {
 };
 
 struct sk_watch_ops {
-    /* Has w->fn called once, when the object exists (or when streams.wait would not wait, of the stream, o being 0), or the engine closes. SK_EDONE: it
-     * is so already, nothing will be called. w is the engine's until then, or until remove. A worker that watches is one that waits: its CPU is lent to
-     * others meanwhile. */
-    sk_rc (*add)(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w, struct sk_err *err);
+    /* Has w->fn called once, when the object exists (or when streams.wait would not wait, of the
+     * stream, o being 0), or the engine closes. SK_EDONE: it is so already, nothing will be called.
+     * w is the engine's until then, or until remove. A worker that watches is one that waits: its
+     * CPU is lent to others meanwhile. */
+    sk_rc (*add)(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
+                 struct sk_err *err);
     bool (*remove)(struct sk_engine *e, struct sk_watch *w); /* false: fn was called */
 };
 

@@ -1,7 +1,8 @@
-/* act.c - what step.c decided is done on the engine: tasks are submitted and cancelled, actors made and ended, references given back. No decision.
+/* act.c - what step.c decided is done on the engine: tasks are submitted and cancelled, actors made
+ * and ended, references given back. No decision.
  *
- * References: step.c holds one for each block in its queues and says when to give it back; a stage's blob and an actor's handle live as
- * long as the run.
+ * References: step.c holds one for each block in its queues and says when to give it back; a
+ * stage's blob and an actor's handle live as long as the run.
  *
  * Cost: besides step.c one engine call a task and one a block. */
 #include "base/clock.h"
@@ -17,7 +18,8 @@ static bool is_part(const struct sk_exec *x, const struct sk_blk *b) {
 
 static struct sk_arg block_arg(const struct sk_exec *x, const struct sk_blk *b) {
     if (!is_part(x, b)) return (struct sk_arg){.ref = {b->ref.oid}};
-    return (struct sk_arg){.ref = {b->ref.oid}, .part = true, .offset = b->ref.row0, .length = b->ref.bytes};
+    return (struct sk_arg){
+        .ref = {b->ref.oid}, .part = true, .offset = b->ref.row0, .length = b->ref.bytes};
 }
 
 static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
@@ -37,8 +39,10 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     if (t->say) s->gather->ops->write(s->gather, t->say, t->in.head, w);
 }
 
-/* The argument that says what this task is; *temp gets a reference to give back after submit when it had to be put. */
-static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg *out, sk_oid *temp, struct sk_err *err) {
+/* The argument that says what this task is; *temp gets a reference to give back after submit when
+ * it had to be put. */
+static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg *out, sk_oid *temp,
+                      struct sk_err *err) {
     struct sk_wr w = sk_wr_init(x->buf, x->buf_cap);
     write_exec(&w, x, t);
     if (!sk_wr_ok(&w)) {
@@ -54,7 +58,9 @@ static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg
         *out = (struct sk_arg){.kind = SK_KIND_EXEC, .bytes = bytes};
         return SK_OK;
     }
-    SK_TRY(x->e->ops->put(x->e, &(struct sk_payload){.kind = SK_KIND_EXEC, .bytes = bytes, .no_wait = true}, temp, err));
+    SK_TRY(x->e->ops->put(
+        x->e, &(struct sk_payload){.kind = SK_KIND_EXEC, .bytes = bytes, .no_wait = true}, temp,
+        err));
     *out = (struct sk_arg){.ref = *temp};
     return SK_OK;
 }
@@ -66,7 +72,8 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
     uint32_t n = 0;
     sk_oid temp = {0};
     if (t->in.n > SK_BUNDLE_BLOCKS_MAX) {
-        if (!sk_vec_reserve(&x->args, TAG, (uint64_t)t->in.n + 2)) return SK_ERR(err, SK_ENOMEM, "%u arguments of a task", t->in.n);
+        if (!sk_vec_reserve(&x->args, TAG, (uint64_t)t->in.n + 2))
+            return SK_ERR(err, SK_ENOMEM, "%u arguments of a task", t->in.n);
         args = x->args.p;
     }
     if (!actor) args[n++] = (struct sk_arg){.ref = x->blobs[t->stage]};
@@ -95,7 +102,8 @@ static sk_rc do_launch(struct sk_exec *x, struct sk_stask *t, struct sk_err *err
         sk_err_prefix(err, "%s, %s", s->label, sk_run_task_name(t, name));
     }
     t->user = tid.v;
-    for (const struct sk_blk *b = t->in.head; b && rc == SK_OK; b = b->next) sk_flow_add(&x->taken, b->ref.oid, tid.v, 0);
+    for (const struct sk_blk *b = t->in.head; b && rc == SK_OK; b = b->next)
+        sk_flow_add(&x->taken, b->ref.oid, tid.v, 0);
     sk_run_release(x->e, temp);
     return rc;
 }
@@ -104,7 +112,12 @@ static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, stru
     const struct sk_node_desc *d = sk_run_desc(x, stage);
     struct sk_arg arg = {.ref = x->blobs[stage]};
     struct sk_actor_spec spec = {
-        .init = {.fn = x->conf.stage_init, .name = x->step->s[stage].label, .args = &arg, .n_args = 1, .n_returns = 1, .shape = d->shape},
+        .init = {.fn = x->conf.stage_init,
+                 .name = x->step->s[stage].label,
+                 .args = &arg,
+                 .n_args = 1,
+                 .n_returns = 1,
+                 .shape = d->shape},
         .max_restarts = sk_exec_restarts(d),
         .max_task_retries = sk_exec_retries(d),
     };
@@ -138,29 +151,39 @@ sk_rc sk_run_put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err) {
     struct sk_wr w = sk_wr_init(NULL, 0);
     write_blob(&w, x->plan, &x->stages.s[i]);
     uint8_t *p = sk_alloc(TAG, w.n);
-    if (!p) return SK_ERR(err, SK_ENOMEM, "%s: description of %zu bytes", x->stages.s[i].label, w.n);
+    if (!p)
+        return SK_ERR(err, SK_ENOMEM, "%s: description of %zu bytes", x->stages.s[i].label, w.n);
     w = sk_wr_init(p, w.n);
     write_blob(&w, x->plan, &x->stages.s[i]);
-    sk_rc rc = x->e->ops->put(x->e, &(struct sk_payload){.kind = SK_KIND_STAGE, .bytes = {p, w.n}, .no_wait = true}, &x->blobs[i], err);
+    sk_rc rc = x->e->ops->put(
+        x->e, &(struct sk_payload){.kind = SK_KIND_STAGE, .bytes = {p, w.n}, .no_wait = true},
+        &x->blobs[i], err);
     sk_free(p);
     return rc;
 }
 
-static void sweep_object(void *ctx, uint64_t oid) { sk_run_release(((struct sk_exec *)ctx)->e, (sk_oid){oid}); }
+static void sweep_object(void *ctx, uint64_t oid) {
+    sk_run_release(((struct sk_exec *)ctx)->e, (sk_oid){oid});
+}
 
 static void sweep_task(void *ctx, struct sk_stask *t) {
     struct sk_exec *x = ctx;
-    if (t->user) (void)!x->e->ops->cancel(x->e, (sk_tid){t->user}, false, NULL); /* over already: as wanted */
+    /* over already: as wanted */
+    if (t->user) (void)!x->e->ops->cancel(x->e, (sk_tid){t->user}, false, NULL);
 }
 
-static void sweep_actor(void *ctx, uint32_t stage, uint32_t actor) { do_actor_kill(ctx, stage, actor); }
+static void sweep_actor(void *ctx, uint32_t stage, uint32_t actor) {
+    do_actor_kill(ctx, stage, actor);
+}
 
 void sk_run_sweep(struct sk_exec *x) {
     if (x->swept) return;
     x->swept = true;
     sk_step_sweep(x->step, &(struct sk_sweep){sweep_object, sweep_task, sweep_actor, x});
-    for (uint32_t i = 0; x->actors && i < x->stages.n; i++) /* those that died, whose places nobody took */
-        for (uint32_t k = 0; x->actors[i] && k < x->step->s[i].pool_max; k++) do_actor_kill(x, i, k);
+    /* those that died, whose places nobody took */
+    for (uint32_t i = 0; x->actors && i < x->stages.n; i++)
+        for (uint32_t k = 0; x->actors[i] && k < x->step->s[i].pool_max; k++)
+            do_actor_kill(x, i, k);
 }
 
 /* Does what step.c decided. After a failure only what gives or keeps references is still done. */
@@ -181,7 +204,9 @@ static void do_acts(struct sk_exec *x) {
             break;
         case SK_ACT_RELEASE: sk_run_release(x->e, (sk_oid){a.id}); break;
         case SK_ACT_ADDREF: x->e->ops->retain(x->e, (sk_oid){a.id}); break;
-        case SK_ACT_ACTOR_CREATE: rc = x->failed ? SK_OK : do_actor_create(x, a.stage, a.actor, &err); break;
+        case SK_ACT_ACTOR_CREATE:
+            rc = x->failed ? SK_OK : do_actor_create(x, a.stage, a.actor, &err);
+            break;
         case SK_ACT_ACTOR_KILL: do_actor_kill(x, a.stage, a.actor); break;
         }
         if (rc != SK_OK) sk_run_fail(x, rc, &err, (sk_oid){0});
@@ -194,7 +219,8 @@ static void check_stall(struct sk_exec *x) {
     char text[800];
     struct sk_err err = {0};
     sk_stall_text(x->step, sk_now_ns(), text, sizeof text);
-    sk_rc rc = SK_ERR(&err, SK_ESTALL, "the pipeline cannot go on (a bug in skate, please report it): %s", text);
+    sk_rc rc = SK_ERR(&err, SK_ESTALL,
+                      "the pipeline cannot go on (a bug in skate, please report it): %s", text);
     sk_run_fail(x, rc, &err, (sk_oid){0});
 }
 

@@ -1,4 +1,5 @@
-/* aside.c - what comes of a run beside its blocks: its failure, dead letters, errors of tasks that were left out. What becomes of it says verdict.c. */
+/* aside.c - what comes of a run beside its blocks: its failure, dead letters, errors of tasks that
+ * were left out. What becomes of it says verdict.c. */
 #include <stdio.h>
 
 #include "exec/run_int.h"
@@ -34,22 +35,25 @@ static void aside(struct sk_exec *x, struct sk_aside s) {
     struct sk_err err = {0};
     if (sk_vec_push(&x->sides, TAG, s)) return;
     sk_run_release(x->e, s.oid);
-    sk_run_fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an error to report"), &err, (sk_oid){0});
+    sk_run_fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an error to report"), &err,
+                (sk_oid){0});
 }
 
 void sk_run_bad(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, uint32_t bad) {
     aside(x, (struct sk_aside){.oid = oid, .stage = t->stage, .bad = bad});
     if (sk_exec_bad_rows(&x->conf, &x->faults, bad)) return;
     struct sk_err err = {0};
-    sk_rc rc = SK_ERR(&err, SK_ETASK, "%llu rows failed, and %lld may (DataContext.max_errors)", (unsigned long long)x->faults.bad_rows,
-                      (long long)x->conf.max_bad_rows);
+    sk_rc rc = SK_ERR(&err, SK_ETASK, "%llu rows failed, and %lld may (DataContext.max_errors)",
+                      (unsigned long long)x->faults.bad_rows, (long long)x->conf.max_bad_rows);
     sk_run_fail(x, rc, &err, (sk_oid){0});
 }
 
-bool sk_run_left_out(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, struct sk_err *err, bool actor_lives, bool *actor_dead) {
+bool sk_run_left_out(struct sk_exec *x, const struct sk_stask *t, sk_oid oid, struct sk_err *err,
+                     bool actor_lives, bool *actor_dead) {
     char name[40];
     sk_err_prefix(err, "%s, %s", x->step->s[t->stage].label, sk_run_task_name(t, name));
-    struct sk_task_verdict v = sk_exec_failed(&x->conf, &x->faults, sk_run_desc(x, t->stage), err->code, actor_lives);
+    struct sk_task_verdict v =
+        sk_exec_failed(&x->conf, &x->faults, sk_run_desc(x, t->stage), err->code, actor_lives);
     bool needed = t->say && x->step->s[t->stage].gather->ops->needed(t->say);
     v.left_out = v.left_out && !needed;
     *actor_dead = v.actor_dead;

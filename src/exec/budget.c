@@ -1,21 +1,24 @@
 /* budget.c - bytes and slots: what exists, what was promised, what one more task will need. Pure.
  *
  * What the engine has spilled is no longer in memory: it is counted apart.
- * A launch reserves the estimated output; each yield turns promise into use; what is left of a promise goes back when the task ends.
- * A task that yields more than its promise is a surprise: it is used anyway (the bytes exist), so used + reserved may exceed the limit by
- * it, and room is then 0 until consumers have caught up. */
+ * A launch reserves the estimated output; each yield turns promise into use; what is left of a
+ * promise goes back when the task ends. A task that yields more than its promise is a surprise: it
+ * is used anyway (the bytes exist), so used + reserved may exceed the limit by it, and room is then
+ * 0 until consumers have caught up. */
 #include "exec/exec_int.h"
 
-#define AHEAD_NS 2e6  /* of queued work per slot: about 100 times what handing over a task costs */
-#define LONG_NS 50e6  /* beyond it a queued task only makes others wait: behind the worker it is queued on it may start last of all */
+#define AHEAD_NS 2e6 /* of queued work per slot: about 100 times what handing over a task costs */
+/* beyond it a queued task only makes others wait: behind the worker it is queued on it may start
+ * last of all */
+#define LONG_NS 50e6
 #define AHEAD_MAX 64u /* tasks per slot */
 #define PRIOR_TASKS 8 /* a stage's first results are mistrusted so long */
 
 #define LEAST_BLOCK (UINT64_C(1) << 20) /* the quarter of a small store may be less */
 
 void sk_exec_choose(struct sk_exec_conf *c, uint64_t capacity_bytes) {
-    if (!c->memory_bytes)
-        c->memory_bytes = capacity_bytes - capacity_bytes / 16; /* the rest: what workers hold ready to write into, and holes */
+    if (!c->memory_bytes) /* the rest: what workers hold ready to write into, and holes */
+        c->memory_bytes = capacity_bytes - capacity_bytes / 16;
     uint64_t most = SK_MAX(c->memory_bytes / 4, LEAST_BLOCK);
     c->target_max_bytes = SK_MIN(c->target_max_bytes, most);
     c->target_min_bytes = SK_MIN(c->target_min_bytes, most);
@@ -56,7 +59,9 @@ void sk_budget_restored(struct sk_budget *b, uint64_t n) {
 void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_bytes) {
     const double w = e->n ? 0.3 : 1;
     e->recent_out += w * ((double)out_bytes - e->recent_out);
-    if (in_bytes) e->recent_ratio += (e->in_bytes ? 0.3 : 1) * ((double)out_bytes / (double)in_bytes - e->recent_ratio);
+    if (in_bytes)
+        e->recent_ratio +=
+            (e->in_bytes ? 0.3 : 1) * ((double)out_bytes / (double)in_bytes - e->recent_ratio);
     e->n++;
     e->in_bytes += in_bytes;
     e->out_bytes += out_bytes;
@@ -64,13 +69,17 @@ void sk_size_est_add(struct sk_size_est *e, uint64_t in_bytes, uint64_t out_byte
 
 uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_t prior) {
     double out;
-    if (in_bytes && e->in_bytes) out = (double)in_bytes * SK_MAX((double)e->out_bytes / (double)e->in_bytes, e->recent_ratio);
+    if (in_bytes && e->in_bytes)
+        out =
+            (double)in_bytes * SK_MAX((double)e->out_bytes / (double)e->in_bytes, e->recent_ratio);
     else out = SK_MAX((double)e->out_bytes / (double)e->n, e->recent_out);
-    if (out < (double)prior / 4 && e->n < PRIOR_TASKS) out += ((double)prior - out) / (double)(e->n + 1);
+    if (out < (double)prior / 4 && e->n < PRIOR_TASKS)
+        out += ((double)prior - out) / (double)(e->n + 1);
     return (uint64_t)(out + 0.5); /* exact ratios give exact sizes */
 }
 
-bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same, bool *ahead) {
+bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same,
+                    bool *ahead) {
     if (amount <= 0 || s->used + amount <= s->total) return true;
     if (s->strict) return false;
     *ahead = true;
@@ -78,7 +87,8 @@ bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, ui
     if ((double)est_ns > LONG_NS) return false;
     if (s->used + amount <= 2 * s->total) return true;
     int64_t slots = SK_MAX(s->total / amount, 1);
-    return est_ns > 0 && s->queued_ns < AHEAD_NS * (double)s->total && n_same < AHEAD_MAX * (uint64_t)slots;
+    return est_ns > 0 && s->queued_ns < AHEAD_NS * (double)s->total &&
+           n_same < AHEAD_MAX * (uint64_t)slots;
 }
 
 void sk_blkq_push(struct sk_blkq *q, struct sk_blk *b) {

@@ -1,6 +1,8 @@
-/* check.c - the state of a run against a recount of everything in it, for simulations, tests and SK_XCHECK: reads only. Pure.
+/* check.c - the state of a run against a recount of everything in it, for simulations, tests and
+ * SK_XCHECK: reads only. Pure.
  *
- * What one stage has is counted by walking its tasks and inputs, and compared with its counters; the sums of all stages with those of the run.
+ * What one stage has is counted by walking its tasks and inputs, and compared with its counters;
+ * the sums of all stages with those of the run.
  * Cost: linear in blocks and tasks. */
 #include "exec/exec_int.h"
 
@@ -14,9 +16,11 @@ struct recount {
     uint64_t tasks, flying, feeding, bundles;
     uint64_t promise, feed_bytes, feed_held_n;
     uint64_t parts, parts_of, parked, parked_disk,
-        sliced;                             /* parts of values: that exist, by themselves and as their values say; what is parked */
-    uint64_t waiting_bytes, waiting_rows;   /* of one stage: of what its gather holds */
-    uint64_t places, early;                 /* of what went ahead: places kept for it, tasks without a number */
+        /* parts of values: that exist, by themselves and as their values say; what is parked */
+        sliced;
+    uint64_t waiting_bytes, waiting_rows; /* of one stage: of what its gather holds */
+    /* of what went ahead: places kept for it, tasks without a number */
+    uint64_t places, early;
     int64_t cpu, cpu_actors, gpu, gpu_kept; /* gpu_kept: by living actors */
 };
 
@@ -35,8 +39,8 @@ static bool block(const struct sk_step *x, const struct sk_blk *b, struct recoun
     NEED(!b->cost || !x->conf.moves || sk_map_get(&x->by_oid, b->ref.oid) == b);
     NEED(!b->early == (b->ref.oid != 0) && (!b->early || b->early->seq == SK_NO_SEQ));
     NEED(!b->kept || b->part == (b->kept->blk != b));
-    return !b->part ||
-           (!b->cost && !b->on_disk && b->ref.oid == b->kept->blk->ref.oid && b->ref.row0 + b->ref.bytes <= b->kept->blk->ref.bytes);
+    return !b->part || (!b->cost && !b->on_disk && b->ref.oid == b->kept->blk->ref.oid &&
+                        b->ref.row0 + b->ref.bytes <= b->kept->blk->ref.bytes);
 }
 
 static bool queue(const struct sk_step *x, const struct sk_blkq *q, struct recount *r) {
@@ -52,7 +56,8 @@ static bool queue(const struct sk_step *x, const struct sk_blkq *q, struct recou
     return n == q->n && bytes == q->bytes && rows == q->rows && cost == q->cost;
 }
 
-static bool task(const struct sk_step *x, const struct sk_stask *t, struct recount *r, struct of_stage *s) {
+static bool task(const struct sk_step *x, const struct sk_stask *t, struct recount *r,
+                 struct of_stage *s) {
     const struct sk_sstage *st = &x->s[t->stage];
     NEED(sk_step_task(x, t->id) == t && queue(x, &t->in, r) && queue(x, &t->held, r));
     NEED(!t->over || (!t->promise && !t->in.n));
@@ -70,7 +75,8 @@ static bool task(const struct sk_step *x, const struct sk_stask *t, struct recou
     s->taken += t->in.cost;
     s->held_n += t->held.n;
     s->held_cost += t->held.cost;
-    if (!t->over && st->kind == SK_STAGE_ACTORS && t->actor < SK_COUNT(s->calls)) s->calls[t->actor]++;
+    if (!t->over && st->kind == SK_STAGE_ACTORS && t->actor < SK_COUNT(s->calls))
+        s->calls[t->actor]++;
     return true;
 }
 
@@ -79,7 +85,8 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
     const struct sk_stask *last = NULL;
     SK_LIST_EACH (it, &st->window) {
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
-        NEED(t->stage == si && !t->cancelled && t->seq != SK_NO_SEQ && (!last || t->seq > last->seq) && task(x, t, r, s));
+        NEED(t->stage == si && !t->cancelled && t->seq != SK_NO_SEQ &&
+             (!last || t->seq > last->seq) && task(x, t, r, s));
         last = t;
         s->window++;
     }
@@ -94,7 +101,8 @@ static bool tasks(const struct sk_step *x, uint32_t si, struct recount *r, struc
         const struct sk_stask *t = sk_container_of(it, struct sk_stask, link);
         NEED(t->cancelled && !t->over && !t->held.n && (t->stage != si || task(x, t, r, s)));
     }
-    return s->in_flight == st->in_flight && s->unknown == st->n_unknown && s->promise == st->promise && s->taken == st->taken_cost;
+    return s->in_flight == st->in_flight && s->unknown == st->n_unknown &&
+           s->promise == st->promise && s->taken == st->taken_cost;
 }
 
 static bool inputs(const struct sk_step *x, const struct sk_sstage *s, struct recount *r) {
@@ -115,7 +123,8 @@ static bool inputs(const struct sk_step *x, const struct sk_sstage *s, struct re
         rows += s->sides[k].q.rows;
     }
     if (s->open) {
-        NEED(queue(x, &s->open->q, r) && s->open->q.n && s->open->q.n < SK_BUNDLE_BLOCKS_MAX && !s->open->early);
+        NEED(queue(x, &s->open->q, r) && s->open->q.n && s->open->q.n < SK_BUNDLE_BLOCKS_MAX &&
+             !s->open->early);
         r->bundles++;
         bytes += s->open->q.bytes;
         rows += s->open->q.rows;
@@ -133,7 +142,8 @@ static bool gather(const struct sk_step *x, const struct sk_sstage *s, struct re
     SK_LIST_EACH (it, &g->held) NEED(block(x, sk_container_of(it, struct sk_blk, link), r));
     SK_LIST_EACH (it, &g->parked) {
         const struct sk_kept *k = sk_container_of(it, struct sk_kept, link);
-        NEED(k->blk->kept == k && !k->blk->part && k->parked && (k->parts || k->more) && block(x, k->blk, r));
+        NEED(k->blk->kept == k && !k->blk->part && k->parked && (k->parts || k->more) &&
+             block(x, k->blk, r));
         *(k->blk->on_disk ? &r->parked_disk : &r->parked) += k->blk->cost;
         r->parts_of += k->parts;
     }
@@ -177,12 +187,17 @@ bool sk_step_check(const struct sk_step *x) {
     struct recount r = {0};
     NEED(queue(x, &x->out, &r));
     for (uint32_t i = 0; i < x->n; i++) NEED(stage(x, i, &r));
-    NEED(r.cost == x->mem.used + x->mem.disk && r.disk == x->mem.disk && r.promise == x->mem.reserved && x->mem.used <= x->mem.peak);
-    NEED((x->conf.moves ? r.n_paid : 0) == x->by_oid.n && r.blocks == x->blks.n_used && r.bundles == x->bundles.n_used &&
-         r.places == r.early);
+    NEED(r.cost == x->mem.used + x->mem.disk && r.disk == x->mem.disk &&
+         r.promise == x->mem.reserved && x->mem.used <= x->mem.peak);
+    NEED((x->conf.moves ? r.n_paid : 0) == x->by_oid.n && r.blocks == x->blks.n_used &&
+         r.bundles == x->bundles.n_used && r.places == r.early);
     NEED(r.parts == r.parts_of && r.parked == x->parked && r.parked_disk == x->parked_disk);
-    NEED(r.tasks == x->tasks.n_used && r.tasks == x->slots.n - x->free_slots.n && r.flying == x->n_flying && r.feeding == x->n_feeding);
-    NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used && r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
-    NEED((!x->cpu.strict || x->cpu.used <= x->cpu.total) && (!x->gpu.strict || x->gpu.used <= x->gpu.total)); /* the user's limits hold */
+    NEED(r.tasks == x->tasks.n_used && r.tasks == x->slots.n - x->free_slots.n &&
+         r.flying == x->n_flying && r.feeding == x->n_feeding);
+    NEED(r.cpu == x->cpu.used && r.cpu_actors == x->cpu_actors && r.gpu == x->gpu.used &&
+         r.gpu_kept == x->conf.gpu_e4 - x->gpu.total);
+    /* the user's limits hold */
+    NEED((!x->cpu.strict || x->cpu.used <= x->cpu.total) &&
+         (!x->gpu.strict || x->gpu.used <= x->gpu.total));
     return r.feed_bytes == x->feed_bytes && r.feed_held_n == x->feed_held_n;
 }

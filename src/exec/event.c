@@ -1,4 +1,5 @@
-/* event.c - what the engine says of a run's tasks becomes an event of step.c: notes of blocks and tasks are read, and checked. */
+/* event.c - what the engine says of a run's tasks becomes an event of step.c: notes of blocks and
+ * tasks are read, and checked. */
 #include "base/clock.h"
 #include "exec/run_int.h"
 
@@ -10,7 +11,8 @@ static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
     if (rc != SK_OK) sk_run_fail(x, rc, &err, (sk_oid){0});
 }
 
-/* The task that an event is about, while the run still waits for it: NULL when it is over, cancelled, or one of a run that has failed. An engine without notes may end a task
+/* The task that an event is about, while the run still waits for it: NULL when it is over,
+ * cancelled, or one of a run that has failed. An engine without notes may end a task
  * twice: its notes say that it failed before its last event comes (notes.c). */
 static const struct sk_stask *awaited(const struct sk_exec *x, const struct sk_event *ev) {
     const struct sk_stask *t = sk_step_task(x->step, ev->tag);
@@ -23,19 +25,22 @@ union value_note {
 };
 
 /* It is a value for a gather; its note, which lies anywhere, is copied to `to`. */
-static bool read_value(const struct sk_exec *x, const struct sk_event *ev, union value_note *to, struct sk_step_ev *out) {
+static bool read_value(const struct sk_exec *x, const struct sk_event *ev, union value_note *to,
+                       struct sk_step_ev *out) {
     const struct sk_value_note *h = &to->head;
     if (!x->conf.gathers || ev->note.n < sizeof *h || ev->note.n > SK_NOTE_MAX) return false;
     memcpy(to->bytes, ev->note.p, ev->note.n);
     if (h->magic != SK_VALUE_NOTE || !x->conf.gathers->note_ok(ev->note)) return false;
     out->kind = SK_SEV_YIELDED;
-    out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = h->rows, .bytes = h->bytes, .schema = h->schema};
+    out->block = (struct sk_bref){
+        .oid = ev->oid.v, .n_rows = h->rows, .bytes = h->bytes, .schema = h->schema};
     out->cost = ev->size_bytes;
     out->note = h;
     return true;
 }
 
-static void on_yield(struct sk_exec *x, const struct sk_event *ev, union value_note *value, struct sk_step_ev *out) {
+static void on_yield(struct sk_exec *x, const struct sk_event *ev, union value_note *value,
+                     struct sk_step_ev *out) {
     struct sk_block_note note;
     const struct sk_stask *t = awaited(x, ev);
     out->kind = SK_SEV_TICK;
@@ -43,13 +48,14 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, union value_n
         sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
         return;
     }
-    if (!t || ev->note.n < sizeof note || (memcpy(&note, ev->note.p, sizeof note), note.magic != SK_BLOCK_NOTE)) {
+    if (!t || ev->note.n < sizeof note ||
+        (memcpy(&note, ev->note.p, sizeof note), note.magic != SK_BLOCK_NOTE)) {
         struct sk_err err = {0};
         char name[40];
         sk_run_release(x->e, ev->oid);
         if (!t) return;
-        sk_rc rc =
-            SK_ERR(&err, SK_ECORRUPT, "%s, %s: yielded a value that is no block", x->step->s[t->stage].label, sk_run_task_name(t, name));
+        sk_rc rc = SK_ERR(&err, SK_ECORRUPT, "%s, %s: yielded a value that is no block",
+                          x->step->s[t->stage].label, sk_run_task_name(t, name));
         sk_run_fail(x, rc, &err, (sk_oid){0});
         return;
     }
@@ -58,12 +64,14 @@ static void on_yield(struct sk_exec *x, const struct sk_event *ev, union value_n
         return;
     }
     out->kind = SK_SEV_YIELDED;
-    out->block = (struct sk_bref){.oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes, .schema = note.schema};
+    out->block = (struct sk_bref){
+        .oid = ev->oid.v, .n_rows = note.rows, .bytes = note.bytes, .schema = note.schema};
     out->cost = ev->size_bytes;
     sk_flow_add(&x->made, ev->oid.v, ev->task.v, sk_now_ns());
 }
 
-static void on_done(const struct sk_event *ev, struct sk_step_ev *out, struct sk_task_note_op *fused) {
+static void on_done(const struct sk_event *ev, struct sk_step_ev *out,
+                    struct sk_task_note_op *fused) {
     struct sk_task_note head;
     out->kind = SK_SEV_DONE;
     out->run_ns = ev->run_ns;
@@ -85,7 +93,8 @@ static void on_failed(struct sk_exec *x, const struct sk_event *ev, struct sk_st
     }
     struct sk_err err = {.code = SK_ETASK};
     if (ev->err) err = *ev->err;
-    if (sk_run_left_out(x, t, ev->oid, &err, ev->actor_lives, &out->actor_dead)) out->kind = SK_SEV_DONE;
+    if (sk_run_left_out(x, t, ev->oid, &err, ev->actor_lives, &out->actor_dead))
+        out->kind = SK_SEV_DONE;
 }
 
 static void on_moved(const struct sk_event *ev, struct sk_step_ev *out) {

@@ -1,46 +1,58 @@
 /* gather.c - what a gather may ask and do (contract: gather.h). Pure.
  *
- * Invariant: a block of a gather is in one of its two lists (held; parked, by its value), in the input of a task, or on its way to the next gather. A parked value has parts, or is
- * to have some; else it is given back. Cost: about 20 ns a part. */
+ * Invariant: a block of a gather is in one of its two lists (held; parked, by its value), in the
+ * input of a task, or on its way to the next gather. A parked value has parts, or is to have some;
+ * else it is given back. Cost: about 20 ns a part. */
 #include "exec/exec_int.h"
 
-/* ---- facts ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 struct sk_gather_facts sk_gather_facts(const struct sk_gather *g) {
     const struct sk_step *x = g->x;
     const struct sk_sstage *s = g->s;
-    int64_t tasks = s->kind == SK_STAGE_ACTORS ? s->pool_max : x->conf.cpu_e4 / SK_MAX(s->cpu_e4, 1);
+    int64_t tasks =
+        s->kind == SK_STAGE_ACTORS ? s->pool_max : x->conf.cpu_e4 / SK_MAX(s->cpu_e4, 1);
     if (s->kind == SK_STAGE_TASKS && s->cpu_e4 <= 0) tasks = x->conf.cpu_e4 / SK_RES_UNIT;
     if (s->max_tasks) tasks = SK_MIN(tasks, (int64_t)s->max_tasks);
-    return (struct sk_gather_facts){.memory_bytes = x->mem.limit,
-                                    .target_min_bytes = x->conf.target_min_bytes,
-                                    .target_max_bytes = x->conf.target_max_bytes,
-                                    .tasks = (uint32_t)SK_MAX(tasks, 1),
-                                    .by_cpus = (uint32_t)SK_MAX(x->conf.cpu_e4 / SK_MAX(s->cpu_e4, SK_RES_UNIT / 8), 1),
-                                    .nodes = SK_MAX(x->conf.n_nodes, 1u),
-                                    .spills = x->conf.moves,
-                                    .parts = !x->conf.no_parts};
+    return (struct sk_gather_facts){
+        .memory_bytes = x->mem.limit,
+        .target_min_bytes = x->conf.target_min_bytes,
+        .target_max_bytes = x->conf.target_max_bytes,
+        .tasks = (uint32_t)SK_MAX(tasks, 1),
+        .by_cpus = (uint32_t)SK_MAX(x->conf.cpu_e4 / SK_MAX(s->cpu_e4, SK_RES_UNIT / 8), 1),
+        .nodes = SK_MAX(x->conf.n_nodes, 1u),
+        .spills = x->conf.moves,
+        .parts = !x->conf.no_parts};
 }
 
-/* Where a stage waits for a source that is in front of it, what is to come is guessed by how much of that has started. */
-void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_bytes, uint64_t *all_bytes) {
+/* Where a stage waits for a source that is in front of it, what is to come is guessed by how much
+ * of that has started. */
+void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_bytes,
+                      uint64_t *all_bytes) {
     const struct sk_step *x = g->x;
     const struct sk_sstage *s = &x->s[g->s->inputs[side]];
-    uint64_t takes = sk_stage_next_in_bytes(s), a_task = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
+    uint64_t takes = sk_stage_next_in_bytes(s),
+             a_task = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
     if (takes && !sk_size_est_known(&s->size))
-        a_task = takes; /* as much as it takes: what is promised before anything is known is many times that */
+        /* as much as it takes: what is promised before anything is known is many times that */
+        a_task = takes;
     if (s->tasks_done) a_task = SK_MAX(a_task, s->bytes_out / s->tasks_done);
-    uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready), parts = 1, begun = 1;
+    uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready), parts = 1,
+             begun = 1;
     for (const struct sk_sstage *in = s; in->n_inputs && !in->source; in = &x->s[in->inputs[0]])
         if (x->s[in->inputs[0]].source) {
             parts = x->s[in->inputs[0]].n_units;
             begun = SK_MAX(x->s[in->inputs[0]].next_unit, 1u);
         }
-    *all_bytes = SK_MAX((uint64_t)((double)(s->bytes_out + tasks * a_task) * (double)parts / (double)begun), a_task);
+    *all_bytes =
+        SK_MAX((uint64_t)((double)(s->bytes_out + tasks * a_task) * (double)parts / (double)begun),
+               a_task);
     *task_bytes = a_task;
 }
 
-struct sk_gather *sk_gather_input(const struct sk_gather *g, uint32_t side) { return g->x->s[g->s->inputs[side]].gather; }
+struct sk_gather *sk_gather_input(const struct sk_gather *g, uint32_t side) {
+    return g->x->s[g->s->inputs[side]].gather;
+}
 
 struct sk_gather *sk_gather_next(const struct sk_gather *g, uint32_t *side) {
     *side = g->s->which;
@@ -50,7 +62,7 @@ struct sk_gather *sk_gather_next(const struct sk_gather *g, uint32_t *side) {
 const char *sk_gather_label(const struct sk_gather *g) { return g->s->label; }
 bool sk_gather_ready(const struct sk_gather *g) { return g->s->n_ready > 0; }
 
-/* ---- values ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 void sk_gather_came(struct sk_gather *g, const struct sk_blk *b) {
     g->s->rows_in += b->ref.n_rows;
@@ -109,14 +121,19 @@ struct sk_kept *sk_gather_resize(struct sk_gather *g, struct sk_kept *k, size_t 
     return q;
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 sk_rc sk_gather_task(struct sk_gather *g, const struct sk_gather_task *t, struct sk_err *err) {
     struct sk_sstage *s = g->s;
     struct sk_bundle *k = sk_pool_get(&g->x->bundles);
     if (!k) return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
     SK_ASSERT(!t->inner || !s->next_seq);
-    *k = (struct sk_bundle){.say = t->say, .inner = t->inner, .node = t->node, .origin = t->origin, .work = t->work, .hint = t->hint};
+    *k = (struct sk_bundle){.say = t->say,
+                            .inner = t->inner,
+                            .node = t->node,
+                            .origin = t->origin,
+                            .work = t->work,
+                            .hint = t->hint};
     sk_step_push_ready(s, k);
     s->n_ready++;
     return SK_OK;
@@ -133,7 +150,8 @@ void sk_gather_add(struct sk_gather *g, struct sk_blk *b) {
     add(g, b);
 }
 
-sk_rc sk_gather_add_part(struct sk_gather *g, struct sk_kept *k, struct sk_bref part, uint32_t side, struct sk_err *err) {
+sk_rc sk_gather_add_part(struct sk_gather *g, struct sk_kept *k, struct sk_bref part, uint32_t side,
+                         struct sk_err *err) {
     struct sk_blk *b = sk_pool_get(&g->x->blks);
     if (!b) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", g->s->label);
     SK_DCHECK(k->parked && part.row0 + part.bytes <= k->blk->ref.bytes);

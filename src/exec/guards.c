@@ -1,12 +1,15 @@
-/* guards.c - see guards.h. Nothing here knows a run: a view of numbers goes in, a reason comes out, and tests/c/test_exec_guards.c has each by itself. */
+/* guards.c - see guards.h. Nothing here knows a run: a view of numbers goes in, a reason comes out,
+ * and tests/c/test_exec_guards.c has each by itself. */
 #include "exec/guards.h"
 
 const enum sk_wait sk_wait_of[SK_STOP_N] = {
-    [SK_STOP_NONE] = SK_WAIT_NONE,    [SK_STOP_OVER] = SK_WAIT_OVER,         [SK_STOP_INPUT] = SK_WAIT_INPUT,
-    [SK_STOP_WINDOW] = SK_WAIT_TURN,  [SK_STOP_TURN] = SK_WAIT_TURN,         [SK_STOP_RAMP] = SK_WAIT_TURN,
-    [SK_STOP_CAP] = SK_WAIT_RESOURCE, [SK_STOP_SLOT] = SK_WAIT_RESOURCE,     [SK_STOP_QUEUE] = SK_WAIT_RESOURCE,
-    [SK_STOP_PROBE] = SK_WAIT_MEMORY, [SK_STOP_CONSUMER] = SK_WAIT_CONSUMER, [SK_STOP_READER] = SK_WAIT_MEMORY,
-    [SK_STOP_EARLY] = SK_WAIT_MEMORY, [SK_STOP_ROOM] = SK_WAIT_MEMORY,
+    [SK_STOP_NONE] = SK_WAIT_NONE,         [SK_STOP_OVER] = SK_WAIT_OVER,
+    [SK_STOP_INPUT] = SK_WAIT_INPUT,       [SK_STOP_WINDOW] = SK_WAIT_TURN,
+    [SK_STOP_TURN] = SK_WAIT_TURN,         [SK_STOP_RAMP] = SK_WAIT_TURN,
+    [SK_STOP_CAP] = SK_WAIT_RESOURCE,      [SK_STOP_SLOT] = SK_WAIT_RESOURCE,
+    [SK_STOP_QUEUE] = SK_WAIT_RESOURCE,    [SK_STOP_PROBE] = SK_WAIT_MEMORY,
+    [SK_STOP_CONSUMER] = SK_WAIT_CONSUMER, [SK_STOP_READER] = SK_WAIT_MEMORY,
+    [SK_STOP_EARLY] = SK_WAIT_MEMORY,      [SK_STOP_ROOM] = SK_WAIT_MEMORY,
 };
 
 static const struct sk_choice NOTHING = {.op = -1};
@@ -20,24 +23,28 @@ enum sk_stop sk_guard_can(const struct sk_sched_view *v, uint32_t i) {
     return op->slot == SK_SLOT_NONE ? SK_STOP_SLOT : SK_STOP_NONE;
 }
 
-/* A later input of a union starts when the earlier ones have started all they have: no hole between them, no memory taken from them. One of several
- * side by side waits while it is ahead. */
+/* A later input of a union starts when the earlier ones have started all they have: no hole between
+ * them, no memory taken from them. One of several side by side waits while it is ahead. */
 enum sk_stop sk_guard_turn(const struct sk_sched_view *v, uint32_t i) {
-    return v->op[i].in_turn && v->op[i].lead_bytes <= v->memory_limit / 8 ? SK_STOP_NONE : SK_STOP_TURN;
+    return v->op[i].in_turn && v->op[i].lead_bytes <= v->memory_limit / 8 ? SK_STOP_NONE
+                                                                          : SK_STOP_TURN;
 }
 
 /* What is not worked off may never be needed. */
 enum sk_stop sk_guard_ramp(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->ramp) return SK_STOP_NONE;
-    uint64_t under_way = op->running + op->held_blocks + (op->parent < v->n ? v->op[op->parent].in_blocks : 0);
+    uint64_t under_way =
+        op->running + op->held_blocks + (op->parent < v->n ? v->op[op->parent].in_blocks : 0);
     return under_way >= op->ramp ? SK_STOP_RAMP : SK_STOP_NONE;
 }
 
 /* What would only queue takes memory from what could run. */
 enum sk_stop sk_guard_queue(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
-    return op->slot == SK_SLOT_QUEUE && v->memory_taken + op->est_out > v->memory_limit / 2 ? SK_STOP_QUEUE : SK_STOP_NONE;
+    return op->slot == SK_SLOT_QUEUE && v->memory_taken + op->est_out > v->memory_limit / 2
+               ? SK_STOP_QUEUE
+               : SK_STOP_NONE;
 }
 
 /* A consumer that waits is no reason to wait for it. */
@@ -46,24 +53,28 @@ enum sk_stop sk_guard_consumer(const struct sk_sched_view *v, uint32_t i) {
     if (!op->feeder || !v->out_blocks) return SK_STOP_NONE;
     if (v->consumer_blocks && v->feed_blocks >= v->consumer_blocks) return SK_STOP_CONSUMER;
     uint64_t share = SK_MAX(v->memory_limit / 4, 2 * op->block_bytes);
-    return v->feed_bytes + (op->est_known ? op->est_out : 0) > share ? SK_STOP_CONSUMER : SK_STOP_NONE;
+    return v->feed_bytes + (op->est_known ? op->est_out : 0) > share ? SK_STOP_CONSUMER
+                                                                     : SK_STOP_NONE;
 }
 
-/* Half of memory keeps an operator that is at work as fast as it can busy for long: more would only take the room from others, and pages from what
- * functions hold in their processes. */
+/* Half of memory keeps an operator that is at work as fast as it can busy for long: more would only
+ * take the room from others, and pages from what functions hold in their processes. */
 enum sk_stop sk_guard_reader(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i], *p = op->parent < v->n ? &v->op[op->parent] : NULL;
     if (!p || !p->running || p->waited != SK_WAIT_RESOURCE) return SK_STOP_NONE;
-    uint64_t there = op->held_bytes + p->in_bytes + op->promised + (op->est_known ? op->est_out : 0);
+    uint64_t there =
+        op->held_bytes + p->in_bytes + op->promised + (op->est_known ? op->est_out : 0);
     return there > v->memory_limit / 2 ? SK_STOP_READER : SK_STOP_NONE;
 }
 
 enum sk_stop sk_guard_probe(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
-    return op->unknown && !op->est_known && v->unknown_bytes > v->memory_room / 2 ? SK_STOP_PROBE : SK_STOP_NONE;
+    return op->unknown && !op->est_known && v->unknown_bytes > v->memory_room / 2 ? SK_STOP_PROBE
+                                                                                  : SK_STOP_NONE;
 }
 
-/* What it makes may lie about until its turn: not if it grows, unless one output of every operator behind it has room beside it. */
+/* What it makes may lie about until its turn: not if it grows, unless one output of every operator
+ * behind it has room beside it. */
 enum sk_stop sk_guard_early(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->ahead || !op->grows) return SK_STOP_NONE;
@@ -74,7 +85,8 @@ enum sk_stop sk_guard_early(const struct sk_sched_view *v, uint32_t i) {
 
 uint64_t sk_room(const struct sk_sched_view *v, uint32_t i) {
     if (!v->memory_disk) return v->memory_room;
-    if (v->op[i].source) return v->memory_room > v->memory_disk ? v->memory_room - v->memory_disk : 0;
+    if (v->op[i].source)
+        return v->memory_room > v->memory_disk ? v->memory_room - v->memory_disk : 0;
     uint64_t working = v->memory_working + v->op[i].next_in_bytes;
     return v->memory_limit > working ? v->memory_limit - working : 0;
 }
@@ -86,7 +98,8 @@ void sk_guards_bare(const struct sk_sched_view *v) {
     }
 }
 
-/* In the order in which somebody who waits wants to know: what is not there, whose turn it is, what is taken, what is full. */
+/* In the order in which somebody who waits wants to know: what is not there, whose turn it is, what
+ * is taken, what is full. */
 static enum sk_stop full(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     enum sk_stop s = sk_guard_can(v, i);
@@ -102,12 +115,13 @@ void sk_guards_full(const struct sk_sched_view *v) {
     for (uint32_t i = 0; i < v->n; i++) v->why[i] = full(v, i);
 }
 
-/* ---- turns at the GPUs -------------------------------------------------------------------------------------------------------------- */
+/* ---- turns at the GPUs ----------------------------------------------------------------------- */
 
 uint64_t sk_turn_headroom(const struct sk_sched_view *v, uint32_t i) {
     uint64_t sum = 0;
     for (uint32_t k = i + 1; v->op[i].gpu_e4 && k < v->n; k++)
-        if (v->op[k].gpu_e4 && v->op[i].gpu_e4 + v->op[k].gpu_e4 > v->gpu_e4) sum += v->op[k].est_out;
+        if (v->op[k].gpu_e4 && v->op[i].gpu_e4 + v->op[k].gpu_e4 > v->gpu_e4)
+            sum += v->op[k].est_out;
     return SK_MIN(sum, v->memory_limit / 2);
 }
 
@@ -126,23 +140,28 @@ bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i) {
 /* Would it launch if it had GPUs that idle actors of others keep? */
 static bool lacks_gpu(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
-    if (!op->gpu_e4 || op->n_actors || op->over || !op->input || op->window_full || op->capped || op->cpus_spent) return false;
+    if (!op->gpu_e4 || op->n_actors || op->over || !op->input || op->window_full || op->capped ||
+        op->cpus_spent)
+        return false;
     int64_t need = sk_turn_need(v, i), could = v->gpu_left_e4;
-    if (could >= need || sk_guard_turn(v, i) || sk_guard_consumer(v, i) || sk_guard_probe(v, i)) return false;
+    if (could >= need || sk_guard_turn(v, i) || sk_guard_consumer(v, i) || sk_guard_probe(v, i))
+        return false;
     for (uint32_t p = 0; p < v->n; p++) could += sk_turn_gives(v, p, i) ? v->op[p].idle_gpu_e4 : 0;
     return could >= need;
 }
 
-/* Once nobody works or its input is a good part of what there is: who takes turns at a GPU loads its model again each time. */
+/* Once nobody works or its input is a good part of what there is: who takes turns at a GPU loads
+ * its model again each time. */
 struct sk_choice sk_choose_turn(const struct sk_sched_view *v) {
     for (uint32_t i = v->n; i-- > 0;) {
         if (v->flying && v->op[i].in_bytes < v->memory_limit / 4) continue;
-        if (v->op[i].gpu_e4 && sk_need(v, i) <= v->memory_room && lacks_gpu(v, i)) return (struct sk_choice){(int)i, true, false};
+        if (v->op[i].gpu_e4 && sk_need(v, i) <= v->memory_room && lacks_gpu(v, i))
+            return (struct sk_choice){(int)i, true, false};
     }
     return NOTHING;
 }
 
-/* ---- exceptions --------------------------------------------------------------------------------------------------------------------- */
+/* ---- exceptions ------------------------------------------------------------------------------ */
 
 struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
     if (v->out_blocks || v->flying) return NOTHING;
@@ -153,13 +172,16 @@ struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
     return NOTHING;
 }
 
-/* A task has yielded more than it promised; waiting for it could take for ever, since it may never end by itself. */
+/* A task has yielded more than it promised; waiting for it could take for ever, since it may never
+ * end by itself. */
 struct sk_choice sk_choose_drain(const struct sk_sched_view *v) {
     if (v->out_blocks || !v->flying || v->memory_used <= v->memory_limit) return NOTHING;
     for (uint32_t i = v->n; i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];
-        if (v->why[i] == SK_STOP_NONE && !op->source && !op->running) return (struct sk_choice){(int)i, false, true};
-        if (op->source || op->running || op->in_blocks) return NOTHING; /* what is below must move first */
+        if (v->why[i] == SK_STOP_NONE && !op->source && !op->running)
+            return (struct sk_choice){(int)i, false, true};
+        /* what is below must move first */
+        if (op->source || op->running || op->in_blocks) return NOTHING;
     }
     return NOTHING;
 }

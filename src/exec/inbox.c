@@ -1,15 +1,21 @@
-/* inbox.c - how a run is entered: by its owner's calls and by the events of its tasks, on whatever thread they come, one at a time and in order.
+/* inbox.c - how a run is entered: by its owner's calls and by the events of its tasks, on whatever
+ * thread they come, one at a time and in order.
  *
- * The run has a mutex, which is held through a step and the engine calls that it makes. A sink is called by the engine, maybe with locks of its own held, so it never
- * waits for that mutex: when it is held, by another thread or further up on this stack, the sink copies the event into `deferred`, and whoever holds the mutex takes it
- * when it lets go. So nobody waits for a run while it holds an engine, and no lock of an engine need be known here.
+ * The run has a mutex, which is held through a step and the engine calls that it makes. A sink is
+ * called by the engine, maybe with locks of its own held, so it never
+ * waits for that mutex: when it is held, by another thread or further up on this stack, the sink
+ * copies the event into `deferred`, and whoever holds the mutex takes it when it lets go. So nobody
+ * waits for a run while it holds an engine, and no lock of an engine need be known here.
  *
- *     sink:   copy into deferred; try the mutex         holder:   let go of the mutex; look into deferred, try the mutex again
+ *     sink:   copy into deferred; try the mutex         holder:   let go of the mutex; look into
+ *             deferred, try the mutex again
  *
- * Each does the first before the second, with a fence between: one of them sees the other, and no event stays behind.
+ * Each does the first before the second, with a fence between: one of them sees the other, and no
+ * event stays behind.
  *
- * The inbox outlives the run until the engine has said the last word about each task (a stop does not wait for user code): it counts its tasks, the run, and who is in
- * a call. What may run user code in some engines, the end of an actor, is done after the mutex was let go.
+ * The inbox outlives the run until the engine has said the last word about each task (a stop does
+ * not wait for user code): it counts its tasks, the run, and who is in a call. What may run user
+ * code in some engines, the end of an actor, is done after the mutex was let go.
  *
  * Cost: a try-lock and two counts a batch of events. */
 #include <pthread.h>
@@ -51,17 +57,22 @@ static void unref(struct sk_inbox *in) {
     sk_free(in);
 }
 
-static bool is_last(const struct sk_event *ev) { return ev->kind == SK_EV_DONE || ev->kind == SK_EV_FAILED; }
-
-static void give_back(struct sk_engine *e, const struct sk_event *ev) {
-    if ((ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED) && ev->oid.v) e->ops->release(e, ev->oid);
+static bool is_last(const struct sk_event *ev) {
+    return ev->kind == SK_EV_DONE || ev->kind == SK_EV_FAILED;
 }
 
-/* Locked. The run takes the event with its note, whether the note came with it or as a yield before it. */
+static void give_back(struct sk_engine *e, const struct sk_event *ev) {
+    if ((ev->kind == SK_EV_YIELDED || ev->kind == SK_EV_FAILED) && ev->oid.v)
+        e->ops->release(e, ev->oid);
+}
+
+/* Locked. The run takes the event with its note, whether the note came with it or as a yield before
+ * it. */
 static void take_noted(struct sk_inbox *in, const struct sk_event *ev) {
     struct sk_event now = *ev;
     struct sk_err err = {0};
-    if (!in->e->no_notes || sk_notes_take(&in->notes, in->e, &now, &err)) in->run->take(in->x, &now);
+    if (!in->e->no_notes || sk_notes_take(&in->notes, in->e, &now, &err))
+        in->run->take(in->x, &now);
 }
 
 /* Locked. A run that was stopped takes nothing: what the event brings is given back. */
@@ -113,14 +124,16 @@ static void take_deferred(struct sk_inbox *in) {
             sk_free(d);
             taken++;
         }
-        atomic_store(&in->wakes, in->x && in->run->wakes(in->x)); /* while these events are still counted: see sk_inbox_wakes */
+        /* while these events are still counted: see sk_inbox_wakes */
+        atomic_store(&in->wakes, in->x && in->run->wakes(in->x));
         atomic_fetch_sub(&in->n_deferred, taken);
     }
 }
 
 static void end_actors(struct sk_engine *e, struct sk_run_actor *a, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        (void)!e->ops->actor_end(e, a[i].aid, true, NULL); /* an error says that the actor is dead already, which is what is wanted */
+        /* an error says that the actor is dead already, which is what is wanted */
+        (void)!e->ops->actor_end(e, a[i].aid, true, NULL);
         e->ops->release(e, a[i].ready);
         sk_actor_release(e, a[i].aid);
     }
@@ -164,8 +177,8 @@ static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n)
     else unref(in);
 }
 
-/* The engine calls it while it is driven, without the mutex. Deferred events count: whoever holds the mutex may already have asked whether the run wakes its
- * owner. */
+/* The engine calls it while it is driven, without the mutex. Deferred events count: whoever holds
+ * the mutex may already have asked whether the run wakes its owner. */
 bool sk_inbox_wakes(void *inbox) {
     struct sk_inbox *in = inbox;
     return atomic_load(&in->n_deferred) || atomic_load(&in->wakes);
@@ -180,7 +193,8 @@ void sk_inbox_actor_gone(struct sk_inbox *in, struct sk_run_actor a) {
     if (!sk_vec_push(&in->gone, TAG, a)) end_actors(in->e, &a, 1);
 }
 
-sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_inbox_run *run, struct sk_inbox **out, struct sk_err *err) {
+sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_inbox_run *run,
+                      struct sk_inbox **out, struct sk_err *err) {
     struct sk_inbox *in = sk_calloc(TAG, sizeof *in);
     if (!in) return SK_ERR(err, SK_ENOMEM, "run a pipeline");
     in->base.on_events = on_events;

@@ -1,9 +1,12 @@
-/* input.c - what comes to a stage becomes the inputs of its tasks: small neighbours are coalesced, large blocks may go ahead of their turn. Pure.
+/* input.c - what comes to a stage becomes the inputs of its tasks: small neighbours are coalesced,
+ * large blocks may go ahead of their turn. Pure.
  *
- * A block that is large enough to be a task's input by itself need not wait for its turn to be worked on, only to be seen: it may go ahead to
- * the next stage, and a place is kept for it in the order, and for the task that took it.
+ * A block that is large enough to be a task's input by itself need not wait for its turn to be
+ * worked on, only to be seen: it may go ahead to the next stage, and a place is kept for it in the
+ * order, and for the task that took it.
  *
- * What is coalesced is a function of the data: of bytes, rows and numbers of the blocks in order, never of time.
+ * What is coalesced is a function of the data: of bytes, rows and numbers of the blocks in order,
+ * never of time.
  * Invariant: the first of the ready bundles is never a place. Cost: O(1) a block. */
 #include "exec/exec_int.h"
 
@@ -41,22 +44,29 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
     }
 }
 
-/* A pool runs a model: one full batch is enough, or a whole block where there is no batch size, however small. That keeps the actors evenly busy, and
- * what a death costs small. So is what a writer wants in a file. */
-bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes, uint64_t rows) {
+/* A pool runs a model: one full batch is enough, or a whole block where there is no batch size,
+ * however small. That keeps the actors evenly busy, and what a death costs small. So is what a
+ * writer wants in a file. */
+bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes,
+                   uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
-    return rows >= batch && (bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS || (s->writes && batch));
+    return rows >= batch && (bytes >= x->conf.target_min_bytes || s->kind == SK_STAGE_ACTORS ||
+                             (s->writes && batch));
 }
 
-/* Few blocks are as somebody has cut them: a list of a hundred addresses in ten blocks is ten downloads at once. Of many, a task takes no more than a 1024th of what
+/* Few blocks are as somebody has cut them: a list of a hundred addresses in ten blocks is ten
+ * downloads at once. Of many, a task takes no more than a 1024th of what
  * came before it: tasks grow, and the last ones end together all the same. */
-bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes, uint64_t rows) {
-    bool many = n > s->n_bundled / 1024 && rows >= (s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0);
+bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes,
+                    uint64_t rows) {
+    bool many =
+        n > s->n_bundled / 1024 && rows >= (s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0);
     return (many && !s->writes) || sk_step_large(x, s, bytes, rows);
 }
 
 /* Small neighbours become one task's input: greedy, in order, by number, bytes and rows only. */
-sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_err *err) {
+sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
+                       struct sk_err *err) {
     bool large = sk_step_large(x, s, b->ref.bytes, b->ref.n_rows);
     bool apart = s->open && x->conf.keep_units && s->open->q.tail->ref.origin != b->ref.origin;
     uint64_t most = SK_MAX(x->conf.target_max_bytes, x->conf.target_min_bytes);
@@ -71,13 +81,15 @@ sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
     }
     sk_blkq_push(&s->open->q, b);
     const struct sk_blkq *q = &s->open->q;
-    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || sk_step_enough(x, s, q->n, q->bytes, q->rows)) sk_step_close(s);
+    if (large || q->n >= SK_BUNDLE_BLOCKS_MAX || sk_step_enough(x, s, q->n, q->bytes, q->rows))
+        sk_step_close(s);
     return SK_OK;
 }
 
-/* ---- ahead of the order -------------------------------------------------------------------------------------------------------------- */
+/* ---- ahead of the order ---------------------------------------------------------------------- */
 
-/* b of task t must wait for its turn. If it will be the input of a task by itself, then that task may start before. */
+/* b of task t must wait for its turn. If it will be the input of a task by itself, then that task
+ * may start before. */
 void sk_step_offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
     const struct sk_sstage *s = &x->s[t->stage];
     if (s->parent == SK_NO_STAGE) return;
@@ -87,7 +99,8 @@ void sk_step_offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
     sk_list_push_back(&p->ahead, &b->link);
 }
 
-void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in, struct sk_stask *t) {
+void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, struct sk_blk *in,
+                      struct sk_stask *t) {
     struct sk_sstage *from = &x->s[b->of->stage];
     struct sk_blkq *q = &b->of->held;
     *in = (struct sk_blk){.ref = b->ref, .cost = b->cost, .on_disk = b->on_disk};

@@ -1,12 +1,14 @@
 /* launch.c - does what the policy says, until it says "nothing now". Pure.
  *
- * Loop: pools are scaled, the view is made (view.c), the policy chooses (by/<name>.c), the task is launched. Nothing is decided here; a choice
- * that cannot be done is a bug in the policy, and ends the process.
+ * Loop: pools are scaled, the view is made (view.c), the policy chooses (by/<name>.c), the task is
+ * launched. Nothing is decided here; a choice that cannot be done is a bug in the policy, and ends
+ * the process.
  * Invariant after it: see exec.h; broken, it sets x->stalled. Cost: about 20 ns a stage a round. */
 #include "exec/exec_int.h"
 
 /* Unit or bundle, and a place in the order; or a block ahead of its turn, and no place yet. */
-static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint32_t *work, struct sk_err *err) {
+static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint32_t *work,
+                        struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     struct sk_blk *ahead = sk_stage_next_ahead(s), *in = ahead ? sk_pool_get(&x->blks) : NULL;
     if (ahead && !in) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
@@ -22,7 +24,8 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint
         s->part_of = t->origin = origin;
         if (s->n_parts >> 20)
             return SK_ERR(err, SK_EINVAL,
-                          "%s: a job that can be resumed has at most 1,048,576 tasks for a piece of its source; read it in more pieces",
+                          "%s: a job that can be resumed has at most 1,048,576 tasks for a piece "
+                          "of its source; read it in more pieces",
                           s->label);
         s->next_seq = (origin << 20 | s->n_parts) + 1;
         t->seq = s->next_seq - 1;
@@ -101,31 +104,40 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
         x->cpu.queued_ns += (double)s->cpu_e4 * (double)t->est_ns;
         x->gpu.queued_ns += (double)s->gpu_e4 * (double)t->est_ns;
     }
-    SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_LAUNCH, .stage = si, .actor = t->actor, .id = t->id}, err));
-    if (s->values && !t->hint && !t->inner) t->hint = x->s[s->parent].gather->ops->hint(x->s[s->parent].gather, s->which);
+    SK_TRY(sk_step_act(
+        x, (struct sk_act){.kind = SK_ACT_LAUNCH, .stage = si, .actor = t->actor, .id = t->id},
+        err));
+    if (s->values && !t->hint && !t->inner)
+        t->hint = x->s[s->parent].gather->ops->hint(x->s[s->parent].gather, s->which);
     return s->gather && s->gather->ops->refill ? s->gather->ops->refill(s->gather, err) : SK_OK;
 }
 
 static bool wanted(struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
-    return s->source ? sk_view_in_turn(x, si) : sk_stage_has_input(s) || s->open || (s->n_live < s->pool_min && sk_pools_fit(x));
+    return s->source
+               ? sk_view_in_turn(x, si)
+               : sk_stage_has_input(s) || s->open || (s->n_live < s->pool_min && sk_pools_fit(x));
 }
 
 static sk_rc scale_pools(struct sk_step *x, struct sk_err *err) {
     for (uint32_t i = 0; i < x->n; i++) {
         const struct sk_sstage *s = &x->s[i];
-        if (s->kind == SK_STAGE_ACTORS) SK_TRY(sk_pool_scale(x, i, wanted(x, i), sk_stage_exhausted(s), sk_stage_has_input(s), err));
+        if (s->kind == SK_STAGE_ACTORS)
+            SK_TRY(sk_pool_scale(x, i, wanted(x, i), sk_stage_exhausted(s), sk_stage_has_input(s),
+                                 err));
     }
     return SK_OK;
 }
 
 /* For the statistics, and for guards that ask what an operator waited for. */
 static void note_waits(struct sk_step *x) {
-    for (uint32_t i = 0; i < x->n; i++) x->s[i].stop = x->why[i] ? x->why[i] : SK_STOP_ROOM; /* unless it is launched */
+    /* unless it is launched */
+    for (uint32_t i = 0; i < x->n; i++) x->s[i].stop = x->why[i] ? x->why[i] : SK_STOP_ROOM;
 }
 
 /* Idle actors of others end, so that stage si can launch a task now. */
-static sk_rc take_gpus(struct sk_step *x, const struct sk_sched_view *v, uint32_t si, struct sk_err *err) {
+static sk_rc take_gpus(struct sk_step *x, const struct sk_sched_view *v, uint32_t si,
+                       struct sk_err *err) {
     int64_t need = sk_turn_need(v, si);
     for (uint32_t p = 0; p < x->n; p++)
         if (sk_turn_gives(v, p, si)) SK_TRY(sk_pool_give_up(x, p, need, err));

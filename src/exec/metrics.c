@@ -1,7 +1,10 @@
-/* metrics.c - where the time went: between two events, each stage is running, or waits for one named thing. Pure.
+/* metrics.c - where the time went: between two events, each stage is running, or waits for one
+ * named thing. Pure.
  *
- * The bottleneck is the stage that held most of what was exhausted, over time: while all CPUs are taken, each stage scores its share of them;
- * a pool with all actors busy, or a stage at its own cap, scores fully. The consumer scores while stages stop because of it, and while nothing runs and blocks lie there.
+ * The bottleneck is the stage that held most of what was exhausted, over time: while all CPUs are
+ * taken, each stage scores its share of them; a pool with all actors busy, or a stage at its own
+ * cap, scores fully. The consumer scores while stages stop because of it, and while nothing runs
+ * and blocks lie there.
  * Cost: about 3 ns a stage an event. */
 #include "exec/exec_int.h"
 
@@ -10,7 +13,8 @@ static const char *const WHY[] = {"none", "cpu", "gpu", "actors", "max_tasks", "
 
 /* Part of an exhausted resource that the stage has: 0 when something is left of it. */
 static double share(const struct sk_slots *r, int64_t amount, uint32_t n) {
-    return amount > 0 && r->total > 0 && r->used >= r->total ? (double)amount * n / (double)r->used : 0;
+    return amount > 0 && r->total > 0 && r->used >= r->total ? (double)amount * n / (double)r->used
+                                                             : 0;
 }
 
 static double at_cap(const struct sk_step *x, const struct sk_sstage *s, uint32_t *why) {
@@ -20,8 +24,10 @@ static double at_cap(const struct sk_step *x, const struct sk_sstage *s, uint32_
     }
     if (s->kind != SK_STAGE_TASKS || !s->in_flight) return 0;
     *why = WHY_CAP;
-    if (sk_stage_wait(s) == SK_WAIT_RESOURCE && s->max_tasks && s->in_flight >= s->max_tasks) return 1;
-    double cpu = share(&x->cpu, s->cpu_e4, s->in_flight), gpu = share(&x->gpu, s->gpu_e4, s->in_flight);
+    if (sk_stage_wait(s) == SK_WAIT_RESOURCE && s->max_tasks && s->in_flight >= s->max_tasks)
+        return 1;
+    double cpu = share(&x->cpu, s->cpu_e4, s->in_flight),
+           gpu = share(&x->gpu, s->gpu_e4, s->in_flight);
     *why = gpu > cpu ? WHY_GPU : WHY_CPU;
     return SK_MAX(cpu, gpu);
 }
@@ -30,7 +36,8 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     int64_t dt = now_ns - x->now_ns;
     x->now_ns = now_ns;
     if (dt <= 0) return;
-    bool consumer = x->out.n > 0, runs = false; /* blocks lie there and nothing runs: it is all the consumer's */
+    /* blocks lie there and nothing runs: it is all the consumer's */
+    bool consumer = x->out.n > 0, runs = false;
     for (uint32_t i = 0; i < x->n; i++) runs = runs || x->s[i].in_flight;
     consumer = consumer && !runs;
     for (uint32_t i = 0; i < x->n; i++) {
@@ -91,7 +98,8 @@ static void get_op(const struct sk_sstage *s, struct sk_exec_op_stats *o) {
     if (s->gather) get_gather(s->gather, o);
 }
 
-void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk_exec_op_stats *ops, uint32_t cap) {
+void sk_metrics_get(const struct sk_step *x, struct sk_exec_stats *st, struct sk_exec_op_stats *ops,
+                    uint32_t cap) {
     *st = (struct sk_exec_stats){.wall_ns = x->now_ns - x->start_ns,
                                  .memory_limit = x->mem.limit,
                                  .memory_now = x->mem.used,

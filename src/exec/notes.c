@@ -1,7 +1,10 @@
-/* notes.c - notes of an engine that has none: yields of their own (sk_note_value), which become the notes of the events behind them.
+/* notes.c - notes of an engine that has none: yields of their own (sk_note_value), which become the
+ * notes of the events behind them.
  *
- * Invariant: what comes out are the events of an engine with notes. A stream that was made anew and is another one, or ends before it ended the first time,
- * comes out as a failure of its task. Cost: a get, a release and a look into a map for each block. */
+ * Invariant: what comes out are the events of an engine with notes. A stream that was made anew and
+ * is another one, or ends before it ended the first time,
+ * comes out as a failure of its task. Cost: a get, a release and a look into a map for each
+ * block. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -33,14 +36,15 @@ static sk_rc check(struct noted *t, const struct sk_note_value *head, struct sk_
     t->end = head->end;
     if (!t->end) t->hash = sk_note_hash(t->hash, (struct sk_bytes){t->note, t->len});
     if (head->n == t->n && head->hash == t->hash) return SK_OK;
-    return SK_ERR(
-        err, SK_ECORRUPT,
-        "a retry made other values than the attempt before it: there are %u, and it has made %u; it must give the same for the same input",
-        t->n, head->n);
+    return SK_ERR(err, SK_ECORRUPT,
+                  "a retry made other values than the attempt before it: there are %u, and it has "
+                  "made %u; it must give the same for the same input",
+                  t->n, head->n);
 }
 
 /* The note that the yield is; false: it is none. */
-static bool read_note(struct sk_engine *e, struct noted *t, sk_oid oid, sk_rc *rc, struct sk_err *err) {
+static bool read_note(struct sk_engine *e, struct noted *t, sk_oid oid, sk_rc *rc,
+                      struct sk_err *err) {
     struct sk_note_value head;
     struct sk_view v;
     if (e->ops->get(e, &oid, 1, 0, &v, NULL) != SK_OK) return false;
@@ -56,20 +60,23 @@ static bool read_note(struct sk_engine *e, struct noted *t, sk_oid oid, sk_rc *r
     return is;
 }
 
-static void end(struct sk_notes *k, const struct noted *t, uint64_t task, struct sk_event *ev, struct sk_err *err) {
+static void end(struct sk_notes *k, const struct noted *t, uint64_t task, struct sk_event *ev,
+                struct sk_err *err) {
     if (ev->kind == SK_EV_DONE && t && t->there && t->end) {
         SK_ASSERT(t->len <= sizeof k->last);
         memcpy(k->last, t->note, t->len);
         ev->note = (struct sk_bytes){k->last, t->len};
     } else if (ev->kind == SK_EV_DONE) {
-        (void)!SK_ERR(err, SK_ECORRUPT, "its stream ended after %u values, before its end", t ? t->n : 0);
+        (void)!SK_ERR(err, SK_ECORRUPT, "its stream ended after %u values, before its end",
+                      t ? t->n : 0);
         ev->kind = SK_EV_FAILED;
         ev->err = err;
     }
     sk_free(sk_map_del(&k->by_task, task));
 }
 
-bool sk_notes_take(struct sk_notes *k, struct sk_engine *e, struct sk_event *ev, struct sk_err *err) {
+bool sk_notes_take(struct sk_notes *k, struct sk_engine *e, struct sk_event *ev,
+                   struct sk_err *err) {
     sk_rc rc = SK_OK;
     uint64_t task = ev->task.v;
     if (ev->kind == SK_EV_DONE || ev->kind == SK_EV_FAILED) {
@@ -84,12 +91,18 @@ bool sk_notes_take(struct sk_notes *k, struct sk_engine *e, struct sk_event *ev,
         if (rc == SK_OK) return false;
         ev->oid.v = 0;
     } else {
-        if (t->there) ev->note = (struct sk_bytes){t->note, t->len}; /* valid until the next event of the task */
+        /* valid until the next event of the task */
+        if (t->there) ev->note = (struct sk_bytes){t->note, t->len};
         t->there = false;
         t->n++;
         return true;
     }
     if (ev->oid.v) e->ops->release(e, ev->oid);
-    *ev = (struct sk_event){.kind = SK_EV_FAILED, .task = ev->task, .tag = ev->tag, .attempt = ev->attempt, .node = ev->node, .err = err};
+    *ev = (struct sk_event){.kind = SK_EV_FAILED,
+                            .task = ev->task,
+                            .tag = ev->tag,
+                            .attempt = ev->attempt,
+                            .node = ev->node,
+                            .err = err};
     return true;
 }

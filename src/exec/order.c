@@ -1,12 +1,13 @@
-/* order.c - blocks leave a stage in order and come to the next one: through unions and limits, into inputs, out to the consumer; and what a limit
- * cuts. Pure.
+/* order.c - blocks leave a stage in order and come to the next one: through unions and limits, into
+ * inputs, out to the consumer; and what a limit cuts. Pure.
  *
- * Order: a stage's tasks are numbered as they are launched, and they are launched in the order of their inputs. Blocks leave a stage in
- * (task, yield) order: the head of its window passes on at once, the others hold theirs. So what a stage sees, what is coalesced into one
- * task's input, and where a LIMIT cuts, are functions of the data and never of timing.
+ * Order: a stage's tasks are numbered as they are launched, and they are launched in the order of
+ * their inputs. Blocks leave a stage in (task, yield) order: the head of its window passes on at
+ * once, the others hold theirs. So what a stage sees, what is coalesced into one task's input, and
+ * where a LIMIT cuts, are functions of the data and never of timing.
  *
- * Every block is in exactly one queue: held by its task, in a bundle (open or ready), input of a task, or out. An action that gives a
- * reference back is made when a block leaves the last one.
+ * Every block is in exactly one queue: held by its task, in a bundle (open or ready), input of a
+ * task, or out. An action that gives a reference back is made when a block leaves the last one.
  *
  * Cost: about 0.1 us a block. */
 #include "exec/exec_int.h"
@@ -18,15 +19,17 @@ static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err);
 
 bool sk_step_open(const struct sk_step *x, uint32_t si) {
     if (!x->s[si].ordered) return true;
-    for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && !sk_stage_runs(&x->s[p]); si = p, p = x->s[si].parent)
+    for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && !sk_stage_runs(&x->s[p]);
+         si = p, p = x->s[si].parent)
         if (x->s[p].kind == SK_STAGE_UNION && x->s[p].turn != x->s[si].which) return false;
     return true;
 }
 
-/* ---- a place in the order ------------------------------------------------------------------------------------------------------------ */
+/* ---- a place in the order -------------------------------------------------------------------- */
 
 /* A block of stage `from`, which is an input of s. */
-static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sstage *from, struct sk_blk *b, struct sk_err *err) {
+static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sstage *from,
+                     struct sk_blk *b, struct sk_err *err) {
     if (SK_UNLIKELY(s->gather)) return s->gather->ops->take(s->gather, from->which, b, err);
     s->rows_in += b->ref.n_rows;
     s->bytes_in += b->ref.bytes;
@@ -51,7 +54,7 @@ static sk_rc place_early(struct sk_step *x, uint32_t si, struct sk_blk *b, struc
     return flush(x, si, err);
 }
 
-/* ---- cutting: nobody wants the rest -------------------------------------------------------------------------------------------------- */
+/* ---- cutting: nobody wants the rest ---------------------------------------------------------- */
 
 static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
@@ -76,7 +79,9 @@ static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *e
 static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     s->cut = s->ended = true;
-    while (!sk_list_empty(&s->window)) SK_TRY(cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
+    while (!sk_list_empty(&s->window))
+        SK_TRY(
+            cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
     SK_ASSERT(sk_list_empty(&s->early)); /* see early_ok */
     sk_step_close(s);
     for (struct sk_bundle *b; (b = s->ready);) {
@@ -88,14 +93,15 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     s->ready_last = NULL;
     s->n_ready = 0;
     s->ready_bytes = s->ready_rows = 0;
-    for (uint32_t i = 0; s->sides && i < s->n_inputs; i++) SK_TRY(sk_step_drop_queue(x, &s->sides[i].q, err));
+    for (uint32_t i = 0; s->sides && i < s->n_inputs; i++)
+        SK_TRY(sk_step_drop_queue(x, &s->sides[i].q, err));
     if (s->gather) SK_TRY(s->gather->ops->drop(s->gather, err));
     for (uint32_t i = 0; i < s->n_inputs; i++)
         if (!x->s[s->inputs[i]].cut) SK_TRY(cut(x, s->inputs[i], err));
     return SK_OK;
 }
 
-/* ---- on to the next stage ------------------------------------------------------------------------------------------------------------ */
+/* ---- on to the next stage -------------------------------------------------------------------- */
 
 static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err);
 
@@ -142,7 +148,8 @@ static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct 
 
 sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
-    bool fed = s->source ? s->next_unit == s->n_units : s->input_ended && (!s->gather || s->gather->spent);
+    bool fed =
+        s->source ? s->next_unit == s->n_units : s->input_ended && (!s->gather || s->gather->spent);
     return s->ended || !fed || s->ready || s->open || s->n_window ? SK_OK : stage_end(x, si, err);
 }
 
@@ -168,8 +175,10 @@ sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return s->ended ? SK_OK : stage_end(x, si, err);
 }
 
-/* Passes on what t holds. The stage may be cut meanwhile (a LIMIT below is satisfied): then its tasks are gone, and *gone is set. */
-static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *gone, struct sk_err *err) {
+/* Passes on what t holds. The stage may be cut meanwhile (a LIMIT below is satisfied): then its
+ * tasks are gone, and *gone is set. */
+static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *gone,
+                     struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     for (struct sk_blk *b; (b = sk_blkq_pop(&t->held));) {
         s->held_cost -= b->cost;
@@ -195,7 +204,8 @@ static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     for (bool gone = sk_step_open(x, si); gone && !sk_list_empty(&s->window);) {
         gone = false;
-        SK_TRY(pass_on(x, si, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), &gone, err));
+        SK_TRY(pass_on(x, si, sk_container_of(sk_list_first(&s->window), struct sk_stask, link),
+                       &gone, err));
     }
     return sk_order_check_end(x, si, err);
 }

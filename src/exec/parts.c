@@ -1,4 +1,5 @@
-/* parts.c - tasks whose inputs are parts of values: what they reserve, and what is forgotten with them and with values. Pure. */
+/* parts.c - tasks whose inputs are parts of values: what they reserve, and what is forgotten with
+ * them and with values. Pure. */
 #include "exec/exec_int.h"
 
 void sk_gather_forget_value(struct sk_step *x, struct sk_kept *k) {
@@ -12,7 +13,8 @@ void sk_gather_forget_value(struct sk_step *x, struct sk_kept *k) {
 
 static uint64_t bytes_on_disk(const struct sk_blkq *q) {
     uint64_t sum = 0;
-    for (const struct sk_blk *b = q->head; b; b = b->next) sum += b->part && b->kept->blk->on_disk ? b->ref.bytes : 0;
+    for (const struct sk_blk *b = q->head; b; b = b->next)
+        sum += b->part && b->kept->blk->on_disk ? b->ref.bytes : 0;
     return sum;
 }
 
@@ -21,7 +23,9 @@ bool sk_gather_reads(const struct sk_step *x, const struct sk_sstage *s) {
 }
 
 uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes) {
-    return work && x->conf.moves ? SK_MIN(SK_MIN(work * in_bytes, x->conf.target_max_bytes), x->mem.limit) : 0;
+    return work && x->conf.moves
+               ? SK_MIN(SK_MIN(work * in_bytes, x->conf.target_max_bytes), x->mem.limit)
+               : 0;
 }
 
 void sk_gather_launched(struct sk_gather *g, struct sk_stask *t, uint32_t work) {

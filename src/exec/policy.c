@@ -21,4 +21,6 @@ const struct sk_policy *sk_policy_default(bool spills) {
     return sk_exec_table[i];
 }
 
-const char *sk_policy_name(unsigned i) { return i < sk_exec_table_n ? sk_exec_table[i]->name : NULL; }
+const char *sk_policy_name(unsigned i) {
+    return i < sk_exec_table_n ? sk_exec_table[i]->name : NULL;
+}

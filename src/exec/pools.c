@@ -1,9 +1,11 @@
-/* pools.c - the actors of a stage: made at once where all pools fit beside each other (a model loads while its first input is read), else when
- * there is input; more while all are busy; ended when it is over or another stage needs their GPUs. Pure.
+/* pools.c - the actors of a stage: made at once where all pools fit beside each other (a model
+ * loads while its first input is read), else when there is input; more while all are busy; ended
+ * when it is over or another stage needs their GPUs. Pure.
  *
- * An actor keeps its GPUs for as long as it lives (its model is in there), CPUs only while a call runs: stages that do not fit beside each other
- * share the CPUs in time. Pools whose GPUs do not fit beside each other take turns: an idle one shrinks, to zero if need be, and grows again when it
- * has input and the GPUs are free (the policy says when: sk_choose_turn).
+ * An actor keeps its GPUs for as long as it lives (its model is in there), CPUs only while a call
+ * runs: stages that do not fit beside each other share the CPUs in time. Pools whose GPUs do not
+ * fit beside each other take turns: an idle one shrinks, to zero if need be, and grows again when
+ * it has input and the GPUs are free (the policy says when: sk_choose_turn).
  *
  * Invariant: gpu.total is what the machine has less what living actors keep. */
 #include "exec/exec_int.h"
@@ -17,8 +19,10 @@ static uint32_t free_place(const struct sk_sstage *s) {
 static sk_rc make_actor(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     uint32_t i = free_place(s);
-    if (i >= s->pool_max) return SK_OK; /* soon: places of dead actors, whose calls are still to end */
-    SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_CREATE, .stage = si, .actor = i}, err));
+    /* soon: places of dead actors, whose calls are still to end */
+    if (i >= s->pool_max) return SK_OK;
+    SK_TRY(
+        sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_CREATE, .stage = si, .actor = i}, err));
     s->actors[i] = (struct sk_sactor){.state = SK_ACTOR_STARTING};
     s->n_actors = SK_MAX(s->n_actors, i + 1);
     s->n_live++;
@@ -36,20 +40,24 @@ void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i) {
     x->gpu.total += s->gpu_e4;
 }
 
-/* Places that no actor can be made in now: one that is gone keeps its place until its calls have ended. */
+/* Places that no actor can be made in now: one that is gone keeps its place until its calls have
+ * ended. */
 uint32_t sk_pool_taken(const struct sk_sstage *s) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n_actors; i++) n += s->actors[i].state != SK_ACTOR_GONE || s->actors[i].in_flight;
+    for (uint32_t i = 0; i < s->n_actors; i++)
+        n += s->actors[i].state != SK_ACTOR_GONE || s->actors[i].in_flight;
     return n;
 }
 
 static sk_rc end_actor(struct sk_step *x, uint32_t si, uint32_t i, struct sk_err *err) {
-    SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_KILL, .stage = si, .actor = i}, err));
+    SK_TRY(
+        sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_KILL, .stage = si, .actor = i}, err));
     sk_pool_lost(x, si, i);
     return SK_OK;
 }
 
-/* While its actors could all run at once, and leaving the GPUs that the largest task and pools that have not started need. */
+/* While its actors could all run at once, and leaving the GPUs that the largest task and pools that
+ * have not started need. */
 static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me) {
     int64_t gpu = sk_pools_task_gpu(x), pools_gpu = 0;
     for (uint32_t i = 0; i < x->n; i++) {
@@ -61,7 +69,8 @@ static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me) {
             pools_gpu += s->gpu_e4 * (s->pool_min - s->n_live);
         }
     }
-    return (me->n_live + 1) * me->cpu_e4 <= x->conf.cpu_e4 && x->gpu.total - me->gpu_e4 >= gpu + pools_gpu;
+    return (me->n_live + 1) * me->cpu_e4 <= x->conf.cpu_e4 &&
+           x->gpu.total - me->gpu_e4 >= gpu + pools_gpu;
 }
 
 bool sk_pools_fit(const struct sk_step *x) {
@@ -79,7 +88,8 @@ int64_t sk_pools_task_gpu(const struct sk_step *x) {
     if (x->gpu.strict) return x->gpu.used;
     int64_t most = 0;
     for (uint32_t i = 0; i < x->n; i++)
-        if (x->s[i].kind == SK_STAGE_TASKS && x->s[i].in_flight) most = SK_MAX(most, x->s[i].gpu_e4);
+        if (x->s[i].kind == SK_STAGE_TASKS && x->s[i].in_flight)
+            most = SK_MAX(most, x->s[i].gpu_e4);
     return most;
 }
 
@@ -91,7 +101,8 @@ uint32_t sk_pool_pick(const struct sk_sstage *s) {
     uint32_t best = SK_NO_STAGE, least = UINT32_MAX;
     for (uint32_t i = 0; i < s->n_actors; i++) {
         const struct sk_sactor *a = &s->actors[i];
-        uint32_t most = a->state == SK_ACTOR_READY ? s->max_in_flight : a->state == SK_ACTOR_STARTING;
+        uint32_t most =
+            a->state == SK_ACTOR_READY ? s->max_in_flight : a->state == SK_ACTOR_STARTING;
         uint32_t load = 2 * a->in_flight + (a->state == SK_ACTOR_STARTING);
         if (a->in_flight < most && load < least) {
             best = i;
@@ -101,14 +112,17 @@ uint32_t sk_pool_pick(const struct sk_sstage *s) {
     return best;
 }
 
-sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input, struct sk_err *err) {
+sk_rc sk_pool_scale(struct sk_step *x, uint32_t si, bool wanted, bool over, bool has_input,
+                    struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     for (uint32_t i = 0; over && i < s->n_actors; i++)
-        if (s->actors[i].state != SK_ACTOR_GONE && (!s->actors[i].in_flight || s->cut)) SK_TRY(end_actor(x, si, i, err));
+        if (s->actors[i].state != SK_ACTOR_GONE && (!s->actors[i].in_flight || s->cut))
+            SK_TRY(end_actor(x, si, i, err));
     if (over) return SK_OK;
-    while (wanted && s->n_live < s->pool_min && gpu_left(x, s) && free_place(s) < s->pool_max) SK_TRY(make_actor(x, si, err));
-    if (has_input && s->n_live >= s->pool_min && s->n_live < s->pool_max && !s->n_starting && sk_pool_pick(s) == SK_NO_STAGE &&
-        room_to_grow(x, s))
+    while (wanted && s->n_live < s->pool_min && gpu_left(x, s) && free_place(s) < s->pool_max)
+        SK_TRY(make_actor(x, si, err));
+    if (has_input && s->n_live >= s->pool_min && s->n_live < s->pool_max && !s->n_starting &&
+        sk_pool_pick(s) == SK_NO_STAGE && room_to_grow(x, s))
         SK_TRY(make_actor(x, si, err));
     return SK_OK;
 }

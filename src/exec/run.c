@@ -2,8 +2,10 @@
  *
  *     the engine's events --event.c--> step.c --act.c--> the engine
  *
- * That goes on inside the engine's loop (a sink), so a pipeline moves whether or not its consumer asks. Engine calls made there may deliver events at once (a
- * submission that fails, a cancel): those wait in the inbox until the present step is done, so step.c never sees itself half-way (inbox.c). */
+ * That goes on inside the engine's loop (a sink), so a pipeline moves whether or not its consumer
+ * asks. Engine calls made there may deliver events at once (a submission that fails, a cancel):
+ * those wait in the inbox until the present step is done, so step.c never sees itself half-way
+ * (inbox.c). */
 #include "base/clock.h"
 #include "engine/moves.h"
 #include "engine/state.h"
@@ -12,23 +14,29 @@
 #define TAG SK_TAG_EXEC
 #define QUIET_NS SK_SEC /* nothing came for so long: the engine is asked what its tasks do */
 
-/* ---- a run begins -------------------------------------------------------------------------------------------------------------------- */
+/* ---- a run begins ---------------------------------------------------------------------------- */
 
-static sk_rc check_conf(const struct sk_node *sum, const struct sk_exec_conf *c, const struct sk_policy **policy, struct sk_err *err) {
+static sk_rc check_conf(const struct sk_node *sum, const struct sk_exec_conf *c,
+                        const struct sk_policy **policy, struct sk_err *err) {
     if (!c->memory_bytes || !c->target_max_bytes)
-        return SK_ERR(err, SK_EINVAL, "run a pipeline: memory %llu, blocks of %llu bytes; want both > 0",
+        return SK_ERR(err, SK_EINVAL,
+                      "run a pipeline: memory %llu, blocks of %llu bytes; want both > 0",
                       (unsigned long long)c->memory_bytes, (unsigned long long)c->target_max_bytes);
     *policy = c->policy ? sk_policy_find(c->policy) : sk_policy_default(sum->disk_limit_bytes > 0);
-    return *policy ? SK_OK : SK_ERR(err, SK_EINVAL, "run a pipeline: no scheduling policy is called '%s'", c->policy);
+    return *policy ? SK_OK
+                   : SK_ERR(err, SK_EINVAL, "run a pipeline: no scheduling policy is called '%s'",
+                            c->policy);
 }
 
 static sk_rc check_units(const struct sk_exec *x, struct sk_err *err) {
     const struct sk_step *p = x->step;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct sk_sstage *s = &p->s[i];
-        if (!sk_stage_runs(s) || s->n_inputs > 1 || s->gather || (!s->n_inputs && s->n_units != x->conf.n_skip))
+        if (!sk_stage_runs(s) || s->n_inputs > 1 || s->gather ||
+            (!s->n_inputs && s->n_units != x->conf.n_skip))
             return SK_ERR(err, SK_EINVAL,
-                          "run a pipeline: '%s' is not part of a chain over one source of %u units, so units cannot be kept apart",
+                          "run a pipeline: '%s' is not part of a chain over one source of %u "
+                          "units, so units cannot be kept apart",
                           s->label, x->conf.n_skip);
     }
     return SK_OK;
@@ -39,7 +47,8 @@ static void limit(uint64_t most, int64_t *amount, bool *limited) {
     if (*limited) *amount = (int64_t)most;
 }
 
-static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *policy, const struct sk_node *sum, struct sk_err *err) {
+static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *policy,
+                     const struct sk_node *sum, struct sk_err *err) {
     struct sk_step_conf sc = {
         .memory_bytes = x->conf.memory_bytes,
         .target_min_bytes = x->conf.target_min_bytes,
@@ -71,15 +80,16 @@ static sk_rc prepare(struct sk_exec *x, uint32_t root, const struct sk_policy *p
     x->actors = sk_calloc(TAG, x->stages.n * sizeof *x->actors);
     if (!x->blobs || !x->actors) return SK_ERR(err, SK_ENOMEM, "run of %u stages", x->stages.n);
     for (uint32_t i = 0; i < x->stages.n; i++) {
-        if (x->step->s[i].kind == SK_STAGE_ACTORS && !(x->actors[i] = sk_calloc(TAG, x->step->s[i].pool_max * sizeof **x->actors)))
+        if (x->step->s[i].kind == SK_STAGE_ACTORS &&
+            !(x->actors[i] = sk_calloc(TAG, x->step->s[i].pool_max * sizeof **x->actors)))
             return SK_ERR(err, SK_ENOMEM, "pool of %u actors", x->step->s[i].pool_max);
         if (sk_stage_runs(&x->step->s[i])) SK_TRY(sk_run_put_blob(x, i, err));
     }
     return SK_OK;
 }
 
-sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t root, const struct sk_exec_conf *conf, struct sk_exec **out,
-                    struct sk_err *err) {
+sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t root,
+                    const struct sk_exec_conf *conf, struct sk_exec **out, struct sk_err *err) {
     const struct sk_policy *policy;
     struct sk_exec_conf c = *conf;
     struct sk_node sum;
@@ -106,7 +116,7 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
     return rc;
 }
 
-/* ---- its blocks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- its blocks ------------------------------------------------------------------------------ */
 
 static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err) {
     char text[800];
@@ -119,7 +129,8 @@ static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err) {
     return rc;
 }
 
-sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad, struct sk_err *err) {
+sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad,
+                   struct sk_err *err) {
     const struct sk_engine_ops *ops = x->e->ops;
     for (;;) {
         struct sk_err serr = {0};
@@ -127,7 +138,9 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
         sk_inbox_enter(x->inbox);
         sk_rc rc;
         if (x->failed) {
-            sk_run_sweep(x); /* not in the event that failed: it would take tasks and actors away under the engine's feet */
+            /* not in the event that failed: it would take tasks and actors away under the engine's
+             * feet */
+            sk_run_sweep(x);
             rc = sk_run_give_failure(x, bad, err);
         } else {
             rc = sk_step_take(x->step, sk_now_ns(), &b, &serr);
@@ -144,7 +157,7 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
     }
 }
 
-/* ---- its end ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 void sk_exec_stop(struct sk_exec **px) {
     struct sk_exec *x = *px;
@@ -159,7 +172,8 @@ void sk_exec_stop(struct sk_exec **px) {
     if (x->step) {
         if (in) sk_run_sweep(x);
         for (uint32_t i = 0; i < x->step->acts.n; i++) /* of a step that failed half-way */
-            if (x->step->acts.p[i].kind == SK_ACT_RELEASE) sk_run_release(e, (sk_oid){x->step->acts.p[i].id});
+            if (x->step->acts.p[i].kind == SK_ACT_RELEASE)
+                sk_run_release(e, (sk_oid){x->step->acts.p[i].id});
     }
     if (in) sk_inbox_leave(in);
     if (in && x->step && x->step->conf.moves) e->moves->unfollow(e, sk_inbox_sink(in));
@@ -180,7 +194,7 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_free(x);
 }
 
-/* ---- what it does -------------------------------------------------------------------------------------------------------------------- */
+/* ---- what it does ---------------------------------------------------------------------------- */
 
 sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) {
     SK_VEC(sk_oid) ids = {0};
@@ -196,7 +210,8 @@ sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err
     sk_inbox_leave(x->inbox);
     bool *ready = rc == SK_OK && ids.n ? sk_calloc(TAG, ids.n) : NULL;
     if (ready) rc = x->e->ops->wait(x->e, ids.p, ids.n, ids.n, deadline_ns, ready, err);
-    else if (rc == SK_OK && ids.n) rc = SK_ERR(err, SK_ENOMEM, "pipeline: no memory to wait for its actors");
+    else if (rc == SK_OK && ids.n)
+        rc = SK_ERR(err, SK_ENOMEM, "pipeline: no memory to wait for its actors");
     for (uint32_t i = 0; i < ids.n; i++) sk_run_release(x->e, ids.p[i]);
     sk_free(ready);
     sk_vec_free(&ids);
@@ -210,12 +225,14 @@ size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t 
     return n;
 }
 
-/* Who waits for what, with what the engine knows of the tasks. A call of the engine a task, so only for somebody who waits. */
+/* Who waits for what, with what the engine knows of the tasks. A call of the engine a task, so only
+ * for somebody who waits. */
 static void stall_text(struct sk_exec *x, int64_t now_ns, char *text, size_t cap) {
     struct sk_step *st = x->step;
     st->asked = x->e->progress != NULL;
     for (uint32_t i = 0; st->asked && i < st->slots.n; i++)
-        if (st->slots.p[i]) st->slots.p[i]->begun_ns = x->e->progress->began(x->e, (sk_tid){st->slots.p[i]->user});
+        if (st->slots.p[i])
+            st->slots.p[i]->begun_ns = x->e->progress->began(x->e, (sk_tid){st->slots.p[i]->user});
     sk_stall_text(st, now_ns, text, cap);
     st->asked = false;
 }
@@ -230,7 +247,8 @@ int64_t sk_exec_quiet(struct sk_exec *x, char *text, size_t cap) {
     return quiet;
 }
 
-void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops, uint32_t cap) {
+void sk_exec_get_stats(struct sk_exec *x, struct sk_exec_stats *s, struct sk_exec_op_stats *ops,
+                       uint32_t cap) {
     sk_inbox_enter(x->inbox);
     if (!x->failed && !x->step->done) sk_metrics_advance(x->step, sk_now_ns());
     sk_metrics_get(x->step, s, ops, cap);

@@ -1,4 +1,5 @@
-/* stall.c - who waits for what, in words: for a stall (a bug, or a plan that cannot run) and for a user who asks why nothing comes. Pure. */
+/* stall.c - who waits for what, in words: for a stall (a bug, or a plan that cannot run) and for a
+ * user who asks why nothing comes. Pure. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -12,7 +13,8 @@ struct text {
 static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(t->n < t->cap ? t->p + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
+    int n =
+        vsnprintf(t->n < t->cap ? t->p + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
     va_end(ap);
     t->n += (size_t)SK_MAX(n, 0);
 }
@@ -31,8 +33,10 @@ static void look(const struct sk_step *x, const struct sk_list *tasks, struct be
     }
 }
 
-/* A task that was launched may wait in the engine, for a worker or behind another task: only the engine knows. */
-static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_sstage *s, int64_t now_ns) {
+/* A task that was launched may wait in the engine, for a worker or behind another task: only the
+ * engine knows. */
+static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_sstage *s,
+                      int64_t now_ns) {
     struct begun b = {0, now_ns};
     look(x, &s->window, &b);
     look(x, &s->early, &b);
@@ -56,14 +60,20 @@ static void put_wait(struct text *t, const struct sk_step *x, const struct sk_ss
     switch (sk_stage_wait(s)) {
     case SK_WAIT_INPUT: put(t, ", waits for its input"); break;
     case SK_WAIT_MEMORY:
-        put(t, ", waits for memory (%.1f of %.1f MiB in blocks, %.1f promised to tasks)", (double)x->mem.used / 1048576.0,
-            (double)x->mem.limit / 1048576.0, (double)x->mem.reserved / 1048576.0);
+        put(t, ", waits for memory (%.1f of %.1f MiB in blocks, %.1f promised to tasks)",
+            (double)x->mem.used / 1048576.0, (double)x->mem.limit / 1048576.0,
+            (double)x->mem.reserved / 1048576.0);
         if (x->mem.disk) put(t, " and %.1f MiB on disk", (double)x->mem.disk / 1048576.0);
         break;
     case SK_WAIT_RESOURCE:
-        put(t, s->kind == SK_STAGE_ACTORS ? ", waits for an actor" : ", waits for a free slot (cpu %g each)", (double)s->cpu_e4 / 1e4);
+        put(t,
+            s->kind == SK_STAGE_ACTORS ? ", waits for an actor"
+                                       : ", waits for a free slot (cpu %g each)",
+            (double)s->cpu_e4 / 1e4);
         break;
-    case SK_WAIT_CONSUMER: put(t, ", waits for the consumer (%u blocks are ready)", x->out.n); break;
+    case SK_WAIT_CONSUMER:
+        put(t, ", waits for the consumer (%u blocks are ready)", x->out.n);
+        break;
     case SK_WAIT_TURN: put(t, ", waits for its turn"); break;
     case SK_WAIT_NONE:
     case SK_WAIT_OVER:

@@ -1,6 +1,8 @@
-/* step.c - the state machine: a block was yielded, a task ended, the consumer took one -> blocks move on, actions come out. Pure.
+/* step.c - the state machine: a block was yielded, a task ended, the consumer took one -> blocks
+ * move on, actions come out. Pure.
  *
- * Not here: where a block goes (order.c), what a task works on (input.c), what to launch (launch.c and by/<policy>.c), doing it (run.c).
+ * Not here: where a block goes (order.c), what a task works on (input.c), what to launch (launch.c
+ * and by/<policy>.c), doing it (run.c).
  *
  * Cost: about 0.1 us a block and 0.3 us a task for three stages (bench/c/exec_bench.c). */
 #include "exec/exec_int.h"
@@ -15,17 +17,22 @@ static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
     }
 }
 
-/* What t yielded, in no queue yet: its bytes are in the budget, out of t's promise. Failed: its reference is given back. */
-static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev, struct sk_blk **out, struct sk_err *err) {
+/* What t yielded, in no queue yet: its bytes are in the budget, out of t's promise. Failed: its
+ * reference is given back. */
+static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev,
+                     struct sk_blk **out, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
     struct sk_blk *b = sk_pool_get(&x->blks);
-    if (b) *b = (struct sk_blk){.ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes), .node = ev->node};
+    if (b)
+        *b = (struct sk_blk){
+            .ref = ev->block, .cost = SK_MAX(ev->cost, ev->block.bytes), .node = ev->node};
     if (b && ev->note && (b->kept = x->conf.gathers->value(ev->note))) b->kept->blk = b;
     bool ok = b && !ev->note == !b->kept;
     if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
         if (b && b->kept) x->conf.gathers->gone(b->kept);
         if (b) sk_pool_put(&x->blks, b);
-        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err)); /* room is reserved */
+        /* room is reserved */
+        SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
     b->ref.origin = t->origin;
@@ -40,12 +47,14 @@ static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step
 
 static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err *err) {
     struct sk_stask *t = sk_step_task(x, ev->task);
-    if (!t || t->cancelled || t->over) return sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err);
+    if (!t || t->cancelled || t->over)
+        return sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err);
     struct sk_sstage *s = &x->s[t->stage];
     struct sk_blk *b;
     actor_proven(s, t);
     struct sk_gather *own = t->say ? s->gather : NULL;
-    if (SK_UNLIKELY(own && (t->inner || (own->ops->wants && own->ops->wants(own, t->say, ev->note))))) {
+    if (SK_UNLIKELY(own &&
+                    (t->inner || (own->ops->wants && own->ops->wants(own, t->say, ev->note))))) {
         SK_TRY(new_blk(x, t, ev, &b, err));
         return own->ops->yielded(own, t->say, b, ev->note, err);
     }
@@ -53,7 +62,8 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     if (SK_UNLIKELY(s->values != !!ev->note || (ev->note && !to->ops->fits(to, ev->note)))) {
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
         return SK_ERR(err, SK_ECORRUPT, "%s: yielded %s", s->label,
-                      ev->note ? "a value that is not wanted here" : "a block, where a value for the next stage is wanted");
+                      ev->note ? "a value that is not wanted here"
+                               : "a block, where a value for the next stage is wanted");
     }
     SK_TRY(new_blk(x, t, ev, &b, err));
     t->n_yields++;
@@ -72,7 +82,8 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     return sk_order_moved(x, t, err);
 }
 
-/* A block of the run went to disk, or came back. Others, which existed before it or are the consumer's by now, are none of its business. */
+/* A block of the run went to disk, or came back. Others, which existed before it or are the
+ * consumer's by now, are none of its business. */
 static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
     struct sk_blk *b = sk_map_get(&x->by_oid, oid);
     if (!b || b->on_disk == disk) return;
@@ -102,8 +113,10 @@ static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err
     } else {
         x->cpu.used -= s->cpu_e4;
         x->gpu.used -= s->gpu_e4;
-        x->cpu.queued_ns = x->cpu.used ? x->cpu.queued_ns - (double)s->cpu_e4 * (double)t->est_ns : 0;
-        x->gpu.queued_ns = x->gpu.used ? x->gpu.queued_ns - (double)s->gpu_e4 * (double)t->est_ns : 0;
+        x->cpu.queued_ns =
+            x->cpu.used ? x->cpu.queued_ns - (double)s->cpu_e4 * (double)t->est_ns : 0;
+        x->gpu.queued_ns =
+            x->gpu.used ? x->gpu.queued_ns - (double)s->gpu_e4 * (double)t->est_ns : 0;
     }
     sk_budget_unreserve(&x->mem, t->promise);
     s->promise -= t->promise;
@@ -139,7 +152,8 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
         }
         if (!inner) sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }
-    if (t->say && s->gather->ops->over && ev->kind == SK_SEV_DONE && !t->cancelled) SK_TRY(s->gather->ops->over(s->gather, t->say, err));
+    if (t->say && s->gather->ops->over && ev->kind == SK_SEV_DONE && !t->cancelled)
+        SK_TRY(s->gather->ops->over(s->gather, t->say, err));
     SK_TRY(task_over(x, t, err));
     if (t->cancelled) {
         sk_step_free_task(x, t);
@@ -152,10 +166,13 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     return SK_OK;
 }
 
-/* Room for the actions that one event can make without a launch: every block released, every task cancelled. */
+/* Room for the actions that one event can make without a launch: every block released, every task
+ * cancelled. */
 static sk_rc reserve(struct sk_step *x, struct sk_err *err) {
     uint64_t n = (uint64_t)x->acts.n + x->blks.n_used + x->tasks.n_used + 8;
-    return sk_vec_reserve(&x->acts, TAG, n) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for actions");
+    return sk_vec_reserve(&x->acts, TAG, n)
+               ? SK_OK
+               : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for actions");
 }
 
 static sk_rc finish_step(struct sk_step *x, struct sk_err *err) {
@@ -168,7 +185,8 @@ static sk_rc finish_step(struct sk_step *x, struct sk_err *err) {
 sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
     x->start_ns = x->now_ns = x->moved_ns = now_ns;
     for (uint32_t i = 0; i < x->n; i++) {
-        if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i)) SK_TRY(sk_order_blocks(x, i, err));
+        if (x->s[i].kind == SK_STAGE_BLOCKS && !x->s[i].ended && sk_step_open(x, i))
+            SK_TRY(sk_order_blocks(x, i, err));
         else if (x->s[i].source) {
             sk_step_next_unit(x, &x->s[i]);
             SK_TRY(sk_order_check_end(x, i, err));
@@ -177,12 +195,14 @@ sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) {
     return finish_step(x, err);
 }
 
-sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns, struct sk_err *err) {
+sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns,
+                    struct sk_err *err) {
     sk_metrics_advance(x, now_ns);
     sk_rc rc = reserve(x, err);
     if (rc != SK_OK) {
         if (ev->kind == SK_SEV_YIELDED) /* taken in any case; an emptied list has room for one */
-            (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, NULL);
+            (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid},
+                               NULL);
         return rc;
     }
     if (ev->kind <= SK_SEV_FAILED) x->moved_ns = now_ns;

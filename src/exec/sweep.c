@@ -1,4 +1,5 @@
-/* sweep.c - the end of a run, however it came: everything that it still holds is given up, whatever state a failed step left. Pure. */
+/* sweep.c - the end of a run, however it came: everything that it still holds is given up, whatever
+ * state a failed step left. Pure. */
 #include "exec/exec_int.h"
 
 static void sweep_blk(struct sk_step *x, struct sk_blk *b, const struct sk_sweep *w) {
@@ -21,7 +22,8 @@ static void sweep_gather(struct sk_step *x, const struct sk_gather *g, const str
         sk_list_del(it);
         sweep_blk(x, sk_container_of(it, struct sk_blk, link), w);
     }
-    for (struct sk_list *it; g && (it = sk_list_first(&g->parked));) sweep_blk(x, sk_container_of(it, struct sk_kept, link)->blk, w);
+    for (struct sk_list *it; g && (it = sk_list_first(&g->parked));)
+        sweep_blk(x, sk_container_of(it, struct sk_kept, link)->blk, w);
 }
 
 static void sweep_tasks(struct sk_step *x, struct sk_list *l, const struct sk_sweep *w) {

@@ -1,6 +1,8 @@
-/* tables.c - the tables of a run: tasks by id, blocks that count by object, the list of actions. Pure.
+/* tables.c - the tables of a run: tasks by id, blocks that count by object, the list of actions.
+ * Pure.
  *
- * Invariant: a slot names a living task or is free; every block that is paid for is in by_oid, once, where one can go to disk. Cost: a few instructions each, a map's for a block. */
+ * Invariant: a slot names a living task or is free; every block that is paid for is in by_oid,
+ * once, where one can go to disk. Cost: a few instructions each, a map's for a block. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -13,7 +15,9 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id) {
 
 struct sk_stask *sk_step_new_task(struct sk_step *x) {
     if (!x->free_slots.n) { /* room for the slot's return, too */
-        if (!sk_vec_reserve(&x->free_slots, TAG, x->slots.n + 1) || !sk_vec_push(&x->slots, TAG, NULL)) return NULL;
+        if (!sk_vec_reserve(&x->free_slots, TAG, x->slots.n + 1) ||
+            !sk_vec_push(&x->slots, TAG, NULL))
+            return NULL;
         x->free_slots.p[x->free_slots.n++] = x->slots.n - 1;
     }
     struct sk_stask *t = sk_pool_get(&x->tasks);
@@ -36,7 +40,9 @@ void sk_step_free_task(struct sk_step *x, struct sk_stask *t) {
 }
 
 sk_rc sk_step_act(struct sk_step *x, struct sk_act a, struct sk_err *err) {
-    return sk_vec_push(&x->acts, TAG, a) ? SK_OK : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
+    return sk_vec_push(&x->acts, TAG, a)
+               ? SK_OK
+               : SK_ERR(err, SK_ENOMEM, "pipeline: no memory for an action");
 }
 
 void sk_step_forget(struct sk_step *x, const struct sk_blk *b) {

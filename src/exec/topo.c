@@ -1,6 +1,8 @@
-/* topo.c - stages of a plan -> the states that step.c moves, and whether the machine can run them at all. Pure.
+/* topo.c - stages of a plan -> the states that step.c moves, and whether the machine can run them
+ * at all. Pure.
  *
- * Invariant: index order is topological, and of two stages the one with the higher index is nearer to the output or earlier in turn. */
+ * Invariant: index order is topological, and of two stages the one with the higher index is nearer
+ * to the output or earlier in turn. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -8,7 +10,8 @@
 /* What is fused behind the source gives no more rows than it takes. */
 static bool few_more(const struct sk_plan *plan, const struct sk_stage *st) {
     for (uint32_t i = 1; i < st->n_nodes; i++)
-        if (!(sk_plan_get(plan, st->nodes[i])->d.op->props & (SK_OP_ONE_TO_ONE | SK_OP_NO_MORE))) return false;
+        if (!(sk_plan_get(plan, st->nodes[i])->d.op->props & (SK_OP_ONE_TO_ONE | SK_OP_NO_MORE)))
+            return false;
     return true;
 }
 
@@ -39,7 +42,9 @@ static void set_stage(struct sk_sstage *s, const struct sk_plan *plan, const str
         .ramp = 1,
     };
     s->source = sk_stage_runs(s) && st->n_inputs == 0;
-    for (uint32_t i = 0; i < st->n_nodes; i++) s->early_ok = s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
+    for (uint32_t i = 0; i < st->n_nodes; i++)
+        s->early_ok =
+            s->early_ok || (sk_plan_get(plan, st->nodes[i])->d.op->props & SK_OP_NUMBERED);
     s->early_ok = !s->early_ok && sk_stage_runs(s) && st->n_inputs <= 1;
     s->sized = s->source && (st->n_nodes == 1 || few_more(plan, st));
     if (sk_stage_runs(s)) {
@@ -62,31 +67,38 @@ static void set_ways(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) { /* inputs first */
         struct sk_sstage *s = &x->s[i];
         s->first = true;
-        for (uint32_t k = 0; k < s->n_inputs; k++) s->first = s->first && x->s[s->inputs[k]].first && !sk_stage_runs(&x->s[s->inputs[k]]);
+        for (uint32_t k = 0; k < s->n_inputs; k++)
+            s->first = s->first && x->s[s->inputs[k]].first && !sk_stage_runs(&x->s[s->inputs[k]]);
     }
     for (uint32_t i = x->n; i-- > 0;) { /* consumers first */
         struct sk_sstage *s = &x->s[i];
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
-        s->ramped = p && !p->gather && (p->kind == SK_STAGE_LIMIT || p->ramped); /* a gather needs all of its input */
-        /* Rows side by side are those of the same number; values of a gather, and what they are made of, come in an order that does not depend on time. */
+        /* a gather needs all of its input */
+        s->ramped = p && !p->gather && (p->kind == SK_STAGE_LIMIT || p->ramped);
+        /* Rows side by side are those of the same number; values of a gather, and what they are
+         * made of, come in an order that does not depend on time. */
         s->ordered = x->conf.preserve_order || (p && (p->sides || p->gather || p->ordered));
-        s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->ramped; /* what a LIMIT cuts starts in order */
+        /* what a LIMIT cuts starts in order */
+        s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->ramped;
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
 }
 
-static sk_rc create_stage(struct sk_step *x, uint32_t i, const struct sk_plan *plan, const struct sk_stage *st, struct sk_err *err) {
+static sk_rc create_stage(struct sk_step *x, uint32_t i, const struct sk_plan *plan,
+                          const struct sk_stage *st, struct sk_err *err) {
     struct sk_sstage *s = &x->s[i];
     set_stage(s, plan, st);
     sk_list_init(&s->window);
     sk_list_init(&s->early);
     sk_list_init(&s->ahead);
     if (x->conf.gathers) SK_TRY(x->conf.gathers->make(x->conf.gathers->arg, st, &s->gather, err));
-    bool several = !s->gather && sk_stage_runs(s) && s->n_inputs > 1, pool = s->kind == SK_STAGE_ACTORS;
+    bool several = !s->gather && sk_stage_runs(s) && s->n_inputs > 1,
+         pool = s->kind == SK_STAGE_ACTORS;
     if (several) s->sides = sk_calloc(TAG, s->n_inputs * sizeof *s->sides);
     if (pool) s->actors = sk_calloc(TAG, s->pool_max * sizeof *s->actors);
-    if ((several && !s->sides) || (pool && !s->actors)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for the stage", s->label);
+    if ((several && !s->sides) || (pool && !s->actors))
+        return SK_ERR(err, SK_ENOMEM, "%s: no memory for the stage", s->label);
     if (!s->gather) return SK_OK;
     s->gather->x = x;
     s->gather->s = s;
@@ -95,8 +107,8 @@ static sk_rc create_stage(struct sk_step *x, uint32_t i, const struct sk_plan *p
     return SK_OK;
 }
 
-sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages, const struct sk_step_conf *conf, struct sk_step **out,
-                     struct sk_err *err) {
+sk_rc sk_step_create(const struct sk_plan *plan, const struct sk_stages *stages,
+                     const struct sk_step_conf *conf, struct sk_step **out, struct sk_err *err) {
     struct sk_step *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "pipeline");
     x->conf = *conf;
@@ -150,11 +162,12 @@ void sk_step_destroy(struct sk_step *x) {
     sk_free(x);
 }
 
-/* ---- feasibility ---------------------------------------------------------------------------------------------------------------- */
+/* ---- feasibility ----------------------------------------------------------------------------- */
 
 static int64_t amount(const struct sk_sstage *s, bool gpu) { return gpu ? s->gpu_e4 : s->cpu_e4; }
 
-/* CPUs are shared in time, and so are GPUs between stages (pools.c): the hungriest stage must fit alone, a pool with its least number of actors. */
+/* CPUs are shared in time, and so are GPUs between stages (pools.c): the hungriest stage must fit
+ * alone, a pool with its least number of actors. */
 static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err) {
     const char *unit = gpu ? "GPU" : "CPU";
     int64_t total = gpu ? x->conf.gpu_e4 : x->conf.cpu_e4;
@@ -165,14 +178,17 @@ static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err) {
         int64_t node = gpu ? x->conf.node_gpu_e4 : x->conf.node_cpu_e4;
         if (a * n <= total && (!node || a <= node)) continue;
         if (a * n <= total)
-            return SK_ERR(
-                err, SK_EINFEASIBLE,
-                "the pipeline can never run: %s needs %g %ss at the same place, and no node has more than %g; use a smaller num_%s",
-                s->label, (double)a / 1e4, unit, (double)node / 1e4, gpu ? "gpus" : "cpus");
+            return SK_ERR(err, SK_EINFEASIBLE,
+                          "the pipeline can never run: %s needs %g %ss at the same place, and no "
+                          "node has more than %g; use a smaller num_%s",
+                          s->label, (double)a / 1e4, unit, (double)node / 1e4,
+                          gpu ? "gpus" : "cpus");
         return SK_ERR(err, SK_EINFEASIBLE,
-                      "the pipeline can never run: %s needs %lld %s%s x %g %s = %g %ss at the same time, %s %g; use %sa smaller num_%s",
-                      s->label, (long long)n, s->kind == SK_STAGE_ACTORS ? "actor" : "task", n == 1 ? "" : "s", (double)a / 1e4, unit,
-                      (double)(a * n) / 1e4, unit, limited ? "resource_limits allow" : "the machine has", (double)total / 1e4,
+                      "the pipeline can never run: %s needs %lld %s%s x %g %s = %g %ss at the same "
+                      "time, %s %g; use %sa smaller num_%s",
+                      s->label, (long long)n, s->kind == SK_STAGE_ACTORS ? "actor" : "task",
+                      n == 1 ? "" : "s", (double)a / 1e4, unit, (double)(a * n) / 1e4, unit,
+                      limited ? "resource_limits allow" : "the machine has", (double)total / 1e4,
                       n > 1 ? "fewer actors (concurrency=) or " : "", gpu ? "gpus" : "cpus");
     }
     return SK_OK;

@@ -1,77 +1,94 @@
-/* view.c - the state of a run -> what its policy sees of it (policy.h): facts and numbers, no decision. Pure.
+/* view.c - the state of a run -> what its policy sees of it (policy.h): facts and numbers, no
+ * decision. Pure.
  *
  * Cost: about 15 ns a stage a look. */
 #include "exec/exec_int.h"
 
-#define UNKNOWN_OUT 4u /* a task of unknown output is taken to yield up to so many blocks of the target size */
+/* a task of unknown output is taken to yield up to so many blocks of the target size */
+#define UNKNOWN_OUT 4u
 
 bool sk_stage_has_input(const struct sk_sstage *s) {
     return s->source ? s->next_unit < s->n_units : s->n_ready > 0 || !sk_list_empty(&s->ahead);
 }
 
 struct sk_blk *sk_stage_next_ahead(const struct sk_sstage *s) {
-    return s->source || s->n_ready || sk_list_empty(&s->ahead) ? NULL : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, link);
+    return s->source || s->n_ready || sk_list_empty(&s->ahead)
+               ? NULL
+               : sk_container_of(sk_list_first(&s->ahead), struct sk_blk, link);
 }
 
 bool sk_stage_exhausted(const struct sk_sstage *s) {
     return s->ended || s->cut ||
-           (!sk_stage_has_input(s) && (s->source || (s->input_ended && !s->open && (!s->gather || s->gather->spent))));
+           (!sk_stage_has_input(s) &&
+            (s->source || (s->input_ended && !s->open && (!s->gather || s->gather->spent))));
 }
 
-/* ---- whose turn it is --------------------------------------------------------------------------------------------------------------- */
+/* ---- whose turn it is ------------------------------------------------------------------------ */
 
 static bool launched_out(const struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
-    if (sk_stage_runs(s)) return sk_stage_exhausted(s); /* its input has ended, so everything above it, too */
+    /* its input has ended, so everything above it, too */
+    if (sk_stage_runs(s)) return sk_stage_exhausted(s);
     for (uint32_t i = 0; i < s->n_inputs; i++)
         if (!launched_out(x, s->inputs[i])) return false;
     return true;
 }
 
-/* Have the earlier inputs of all unions below started all they have; and by how much is it ahead of what others are zipped with it? */
+/* Have the earlier inputs of all unions below started all they have; and by how much is it ahead of
+ * what others are zipped with it? */
 static bool place_among_inputs(struct sk_step *x, uint32_t si, uint64_t *lead) {
     bool in_turn = true;
     for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && in_turn; si = p, p = x->s[si].parent) {
         struct sk_sstage *u = &x->s[p];
         if (u->sides) *lead = SK_MAX(*lead, sk_zip_lead(u, x->s[si].which));
         if (u->kind != SK_STAGE_UNION) continue;
-        while (u->frontier + 1 < u->n_inputs && launched_out(x, u->inputs[u->frontier])) u->frontier++;
+        while (u->frontier + 1 < u->n_inputs && launched_out(x, u->inputs[u->frontier]))
+            u->frontier++;
         in_turn = x->s[si].which <= u->frontier;
     }
     return in_turn;
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static bool parks(const struct sk_sstage *s) { return s->gather && s->gather->parks; }
 
 bool sk_stage_est_known(const struct sk_sstage *s) {
-    return sk_size_est_known(&s->size) || parks(s) || (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
+    return sk_size_est_known(&s->size) || parks(s) ||
+           (s->sized && s->next_unit < s->n_units && s->units[s->next_unit].est_bytes >= 0);
 }
 
 uint64_t sk_stage_next_in_bytes(const struct sk_sstage *s) {
     if (s->source)
-        return s->next_unit < s->n_units && s->units[s->next_unit].est_bytes > 0 ? (uint64_t)s->units[s->next_unit].est_bytes : 0;
+        return s->next_unit < s->n_units && s->units[s->next_unit].est_bytes > 0
+                   ? (uint64_t)s->units[s->next_unit].est_bytes
+                   : 0;
     const struct sk_blk *ahead = sk_stage_next_ahead(s);
     return s->ready ? s->ready->q.bytes : ahead ? ahead->ref.bytes : 0;
 }
 
-static uint64_t unknown_out(const struct sk_step *x) { return UNKNOWN_OUT * x->conf.target_max_bytes; }
+static uint64_t unknown_out(const struct sk_step *x) {
+    return UNKNOWN_OUT * x->conf.target_max_bytes;
+}
 
 uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     if (!sk_stage_runs(s) || sk_stage_exhausted(s)) return 0;
     uint64_t in = sk_stage_next_in_bytes(s), out;
     if (s->sized && in && !s->size.in_bytes) out = in;
-    else if (sk_size_est_known(&s->size)) out = sk_size_est_out(&s->size, in, s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
-    else if (parks(s)) out = s->n_ready ? in : x->conf.target_max_bytes; /* a task gives what it takes, until one has */
-    else if (sk_stage_est_known(s)) out = 0;                             /* a unit that says it is empty */
-    else if (sk_stage_has_input(s))
-        out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes); /* half of what is left, if need be */
+    else if (sk_size_est_known(&s->size))
+        out = sk_size_est_out(&s->size, in,
+                              s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
+    /* a task gives what it takes, until one has */
+    else if (parks(s)) out = s->n_ready ? in : x->conf.target_max_bytes;
+    /* a unit that says it is empty */
+    else if (sk_stage_est_known(s)) out = 0;
+    else if (sk_stage_has_input(s)) /* half of what is left, if need be */
+        out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes);
     else out = x->conf.target_max_bytes;
     return SK_MIN(out, x->mem.limit);
 }
 
-/* ---- slots -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Nothing waits in the engine behind a limit of the user's: it would run there. */
 static bool cpus_spent(const struct sk_step *x, const struct sk_sstage *s) {
@@ -81,20 +98,24 @@ static bool cpus_spent(const struct sk_step *x, const struct sk_sstage *s) {
 static enum sk_slot slot_of_actors(const struct sk_step *x, const struct sk_sstage *s) {
     uint32_t i = sk_pool_pick(s);
     if (i == SK_NO_STAGE) return SK_SLOT_NONE;
-    /* Before tasks, which are upstream of it more often than not and are queued ahead; pools among themselves take turns. */
+    /* Before tasks, which are upstream of it more often than not and are queued ahead; pools among
+     * themselves take turns. */
     bool full = cpus_spent(x, s) || (x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total);
     return full && s->actors[i].in_flight == 0 ? SK_SLOT_NONE : SK_SLOT_FREE;
 }
 
 static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
     if (s->kind == SK_STAGE_ACTORS) return slot_of_actors(x, s);
-    if (s->cpu_e4 <= 0 && s->gpu_e4 <= 0) { /* only custom resources: the engine knows how many run */
+    if (s->cpu_e4 <= 0 && s->gpu_e4 <= 0) {
+        /* only custom resources: the engine knows how many run */
         uint32_t most = SK_MAX((uint32_t)(4 * x->conf.cpu_e4 / SK_RES_UNIT), 16u);
         return s->in_flight >= most ? SK_SLOT_NONE : SK_SLOT_FREE;
     }
-    if (s->gpu_e4 > x->gpu.total) return SK_SLOT_NONE; /* actors have them: queued behind those it would wait as long as they live */
+    /* actors have them: queued behind those it would wait as long as they live */
+    if (s->gpu_e4 > x->gpu.total) return SK_SLOT_NONE;
     bool ahead = false, full = x->cpu.used + s->cpu_e4 > x->cpu.total;
-    /* What has parts on disk waits in line while the engine reads them: one a slot, or CPUs wait for the disk, and the disk for CPUs. */
+    /* What has parts on disk waits in line while the engine reads them: one a slot, or CPUs wait
+     * for the disk, and the disk for CPUs. */
     int64_t est_ns = full && s->gather && sk_gather_reads(x, s) ? 0 : (int64_t)s->est_ns;
     if (!sk_slots_admit(&x->cpu, s->cpu_e4, est_ns, s->in_flight, &ahead) ||
         !sk_slots_admit(&x->gpu, s->gpu_e4, est_ns, s->in_flight, &ahead))
@@ -102,7 +123,7 @@ static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
     return ahead ? SK_SLOT_QUEUE : SK_SLOT_FREE;
 }
 
-/* ---- the view ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the view -------------------------------------------------------------------------------- */
 
 void sk_view_init(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) {
@@ -118,7 +139,8 @@ void sk_view_init(struct sk_step *x) {
     }
 }
 
-/* What is parked is input that no task has. Where that does not count as in memory, a launch needs room for its input, too. */
+/* What is parked is input that no task has. Where that does not count as in memory, a launch needs
+ * room for its input, too. */
 static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_op_view *op = &x->view[i];
@@ -130,7 +152,8 @@ static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
         v->memory_working += g->sliced;
         op->promised += g->reading + g->working;
         if (!x->conf.moves) continue;
-        op->est_out += op->next_in_bytes + (s->ready ? sk_gather_work(x, s->ready->work, op->next_in_bytes) : 0);
+        op->est_out += op->next_in_bytes +
+                       (s->ready ? sk_gather_work(x, s->ready->work, op->next_in_bytes) : 0);
         op->grows = true; /* it takes nothing from what counts */
     }
 }
@@ -158,7 +181,8 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->input = sk_stage_has_input(s);
     op->ahead = sk_stage_next_ahead(s) != NULL;
     op->next_in_bytes = sk_stage_next_in_bytes(s);
-    op->window_full = s->n_window >= (op->ahead ? SK_WINDOW_MAX / 2 : SK_WINDOW_MAX); /* half is left to those that all wait for */
+    /* half is left to those that all wait for */
+    op->window_full = s->n_window >= (op->ahead ? SK_WINDOW_MAX / 2 : SK_WINDOW_MAX);
     op->capped = s->max_tasks && s->in_flight >= s->max_tasks;
     op->cpus_spent = cpus_spent(x, s);
     op->lead_bytes = 0;
@@ -173,7 +197,8 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->unknown = s->n_unknown;
     op->est_known = sk_stage_est_known(s);
     op->est_out = sk_stage_est_out(x, s);
-    op->grows = !op->est_known || op->est_out > op->next_in_bytes + op->next_in_bytes / 16; /* a column more is no growth */
+    /* a column more is no growth */
+    op->grows = !op->est_known || op->est_out > op->next_in_bytes + op->next_in_bytes / 16;
     op->est_ns = (int64_t)s->est_ns;
     op->in_per_task = s->size.n ? (double)s->size.in_bytes / (double)s->size.n : 0;
     op->out_per_in = s->size.in_bytes ? (double)s->size.out_bytes / (double)s->size.in_bytes : 0;
@@ -182,7 +207,8 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
 }
 
 void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
-    uint64_t used = SK_UNLIKELY(x->n_parking) ? sk_view_used(x) : x->mem.used, taken = used + x->mem.reserved;
+    uint64_t used = SK_UNLIKELY(x->n_parking) ? sk_view_used(x) : x->mem.used,
+             taken = used + x->mem.reserved;
     *v = (struct sk_sched_view){
         .n = x->n,
         .op = x->view,

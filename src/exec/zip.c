@@ -1,10 +1,12 @@
 /* zip.c - input of a stage that takes the rows of several others side by side. Pure.
  *
- * Each input has a queue, and all queues begin at the same row. A task takes the same rows of each: whole blocks of the first input, as many as
- * are worth a task, or fewer where that would be too many blocks of another one. So where it cuts depends on the blocks, and never on which input
- * is faster. A block is cut by reference; its cost stays with the last part.
+ * Each input has a queue, and all queues begin at the same row. A task takes the same rows of each:
+ * whole blocks of the first input, as many as are worth a task, or fewer where that would be too
+ * many blocks of another one. So where it cuts depends on the blocks, and never on which input is
+ * faster. A block is cut by reference; its cost stays with the last part.
  *
- * An input that is ahead of the others would fill memory that those need: its tasks wait (sk_zip_lead, sk_guard_turn). The one that lacks rows never does.
+ * An input that is ahead of the others would fill memory that those need: its tasks wait
+ * (sk_zip_lead, sk_guard_turn). The one that lacks rows never does.
  *
  * Cost: a look at no more than SK_BUNDLE_BLOCKS_MAX blocks for each one that comes. */
 #include <stdio.h>
@@ -25,7 +27,8 @@ static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *ro
             if (closed) break;
             sum += b->ref.n_rows;
             bytes += b->ref.bytes;
-            closed = ++n == SK_BUNDLE_BLOCKS_MAX / s->n_inputs || sum >= *rows || (!k && sum && sk_step_enough(x, s, n, bytes, sum));
+            closed = ++n == SK_BUNDLE_BLOCKS_MAX / s->n_inputs || sum >= *rows ||
+                     (!k && sum && sk_step_enough(x, s, n, bytes, sum));
         }
         s->lacks = k;
         if (!closed && !x->s[s->inputs[k]].ended) return false;
@@ -36,7 +39,8 @@ static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *ro
 }
 
 /* The first rows of q's first block as a block of their own; the rest stays. */
-static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct sk_blk **out, struct sk_err *err) {
+static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct sk_blk **out,
+                   struct sk_err *err) {
     struct sk_blk *b = q->head, *part = sk_pool_get(&x->blks);
     if (!part) return SK_ERR(err, SK_ENOMEM, "zip: no memory for a block");
     *part = (struct sk_blk){.ref = sk_bref_first(b->ref, rows)};
@@ -56,7 +60,8 @@ static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct s
 }
 
 /* Moves so many rows from an input to the end of a task's input. */
-static sk_rc take_rows(struct sk_step *x, struct sk_sstage *s, uint32_t side, uint64_t rows, struct sk_blkq *to, struct sk_err *err) {
+static sk_rc take_rows(struct sk_step *x, struct sk_sstage *s, uint32_t side, uint64_t rows,
+                       struct sk_blkq *to, struct sk_err *err) {
     struct sk_blkq *q = &s->sides[side].q;
     for (struct sk_blk *b; (b = q->head) && (rows || !b->ref.n_rows);) {
         if (b->ref.n_rows > rows) SK_TRY(split(x, q, rows, &b, err));
@@ -83,9 +88,11 @@ static sk_rc mismatch(const struct sk_step *x, const struct sk_sstage *s, struct
     char text[200];
     size_t n = 0;
     for (uint32_t k = 0; k < s->n_inputs && n < sizeof text; k++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%llu", k ? ", " : "", x->s[s->inputs[k]].ended ? "" : "at least ",
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s%llu", k ? ", " : "",
+                              x->s[s->inputs[k]].ended ? "" : "at least ",
                               (unsigned long long)s->sides[k].rows);
-    return SK_ERR(err, SK_EINVAL, "%s: the sides have a different number of rows: %s", s->label, text);
+    return SK_ERR(err, SK_EINVAL, "%s: the sides have a different number of rows: %s", s->label,
+                  text);
 }
 
 sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
@@ -95,10 +102,12 @@ sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
     uint64_t rows;
     while (next_rows(x, s, &rows) && rows) SK_TRY(make_input(x, s, rows, err));
     bool empty = s->lacks == SK_NO_STAGE && !s->sides[0].rows && s->sides[0].q.head;
-    return empty ? make_input(x, s, 0, err) : SK_OK; /* no rows at all: the columns are still wanted */
+    /* no rows at all: the columns are still wanted */
+    return empty ? make_input(x, s, 0, err) : SK_OK;
 }
 
-sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b, struct sk_err *err) {
+sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b,
+                     struct sk_err *err) {
     struct sk_side *in = &s->sides[side];
     if (!b->ref.n_rows && (in->rows || in->q.n || s->n_bundled)) { /* its columns are known */
         s->ready_bytes -= b->ref.bytes;

@@ -1,16 +1,19 @@
-/* image.c - a picture from its file to rows of the output: which codec, what of it, at which scale, in which form. */
+/* image.c - a picture from its file to rows of the output: which codec, what of it, at which scale,
+ * in which form. */
 #include "image/image_int.h"
 
 struct sk_image {
     const struct sk_image_codec *codec;
     void *state;
     struct sk_image_head head; /* of the file */
-    struct sk_image_want want; /* crop: the box of the rows that the codec gives; h and w 0: not resized */
+    /* crop: the box of the rows that the codec gives; h and w 0: not resized */
+    struct sk_image_want want;
     uint32_t out_channels, px, eighths;
 };
 
 static const struct sk_image_codec *codec_of(struct sk_bytes file, const char **why) {
-    static const uint8_t png[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10}, jpeg[3] = {0xff, 0xd8, 0xff};
+    static const uint8_t png[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10},
+                         jpeg[3] = {0xff, 0xd8, 0xff};
     const struct sk_image_codec *codec = NULL;
     *why = "neither JPEG nor PNG";
     if (file.n >= sizeof png && !memcmp(file.p, png, sizeof png)) {
@@ -26,7 +29,8 @@ static const struct sk_image_codec *codec_of(struct sk_bytes file, const char **
 /* The box, in pixels of the file. False: it is not within it. */
 static bool box_of(const struct sk_image_head *head, struct sk_image_want *want) {
     if (want->middle) { /* h * w / want.w rows, or all of them and w * h / want.h columns */
-        uint64_t h = SK_MIN((uint64_t)head->w * want->h / want->w, head->h), w = SK_MIN((uint64_t)head->h * want->w / want->h, head->w);
+        uint64_t h = SK_MIN((uint64_t)head->w * want->h / want->w, head->h),
+                 w = SK_MIN((uint64_t)head->h * want->w / want->h, head->w);
         want->crop_h = (uint32_t)SK_MAX(h, 1);
         want->crop_w = (uint32_t)SK_MAX(w, 1);
         want->top = (head->h - want->crop_h) / 2;
@@ -36,18 +40,21 @@ static bool box_of(const struct sk_image_head *head, struct sk_image_want *want)
         want->crop_h = head->h;
         want->crop_w = head->w;
     }
-    return (uint64_t)want->top + want->crop_h <= head->h && (uint64_t)want->left + want->crop_w <= head->w && want->crop_w;
+    return (uint64_t)want->top + want->crop_h <= head->h &&
+           (uint64_t)want->left + want->crop_w <= head->w && want->crop_w;
 }
 
 /* The smallest of 1, 2, 4 and 8 eighths at which the box is not smaller than what is wanted. */
 static uint32_t eighths_of(const struct sk_image_want *want) {
     uint32_t n = 8;
-    while (n > 1 && (uint64_t)want->crop_h * n / 2 >= (uint64_t)want->h * 8 && (uint64_t)want->crop_w * n / 2 >= (uint64_t)want->w * 8)
+    while (n > 1 && (uint64_t)want->crop_h * n / 2 >= (uint64_t)want->h * 8 &&
+           (uint64_t)want->crop_w * n / 2 >= (uint64_t)want->w * 8)
         n /= 2;
     return n;
 }
 
-const char *sk_image_open(struct sk_bytes file, const struct sk_image_want *want, struct sk_image **out, struct sk_image_shape *shape) {
+const char *sk_image_open(struct sk_bytes file, const struct sk_image_want *want,
+                          struct sk_image **out, struct sk_image_shape *shape) {
     const char *why = NULL;
     const struct sk_image_codec *codec = codec_of(file, &why);
     if (!codec) return why;
@@ -62,7 +69,8 @@ const char *sk_image_open(struct sk_bytes file, const struct sk_image_want *want
     if (!why && (!im->head.h || !im->head.w)) why = "empty";
     if (!why && !box_of(&im->head, &im->want)) why = "smaller than the box";
     if (!why && in == 4 && resized) why = "of transparent pixels, to be resized";
-    if (!why && !(in == 4 ? c == 4 || c == 3 : c == 1 || c == 3)) why = "to get another number of channels";
+    if (!why && !(in == 4 ? c == 4 || c == 3 : c == 1 || c == 3))
+        why = "to get another number of channels";
     if (why) {
         sk_image_close(im);
         return why;
@@ -71,7 +79,8 @@ const char *sk_image_open(struct sk_bytes file, const struct sk_image_want *want
     im->out_channels = c;
     im->px = in == 1 ? 1 : in == 4 || im->want.h ? 4 : 3;
     im->eighths = want->scaled && im->want.h && codec->scales ? eighths_of(&im->want) : 8;
-    *shape = (struct sk_image_shape){im->want.h ? im->want.h : im->want.crop_h, im->want.h ? im->want.w : im->want.crop_w, c};
+    *shape = (struct sk_image_shape){im->want.h ? im->want.h : im->want.crop_h,
+                                     im->want.h ? im->want.w : im->want.crop_w, c};
     *out = im;
     return NULL;
 }
@@ -82,21 +91,27 @@ void sk_image_close(struct sk_image *im) {
     sk_free(im);
 }
 
-/* n pixels of px bytes, with `in` channels that count, to c channels. Grey of RGB: ITU-R 601-2, as Pillow rounds it. */
-static void convert(const uint8_t *from, uint32_t px, uint32_t in, uint8_t *to, uint32_t c, size_t n) {
+/* n pixels of px bytes, with `in` channels that count, to c channels. Grey of RGB: ITU-R 601-2, as
+ * Pillow rounds it. */
+static void convert(const uint8_t *from, uint32_t px, uint32_t in, uint8_t *to, uint32_t c,
+                    size_t n) {
     if (px == c && in == c) {
         memcpy(to, from, n * c);
         return;
     }
     for (size_t i = 0; i < n; i++, from += px, to += c) {
         if (in == 1) to[0] = to[1] = to[2] = from[0];
-        else if (c == 1) to[0] = (uint8_t)((from[0] * 19595U + from[1] * 38470U + from[2] * 7471U + 0x8000U) >> 16);
+        else if (c == 1)
+            to[0] =
+                (uint8_t)((from[0] * 19595U + from[1] * 38470U + from[2] * 7471U + 0x8000U) >> 16);
         else memcpy(to, from, 3);
     }
 }
 
-/* [at, at + n) pixels of the file on one side, to be `out`: which of the `in` that the codec gives, and where between them. */
-static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, uint32_t in, uint32_t eighths) {
+/* [at, at + n) pixels of the file on one side, to be `out`: which of the `in` that the codec gives,
+ * and where between them. */
+static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, uint32_t in,
+                                     uint32_t eighths) {
     double from = *at * (eighths / 8.0), length = *n * (eighths / 8.0);
     uint32_t end = (uint32_t)(((uint64_t)(*at + *n) * eighths + 7) / 8);
     *at = (uint32_t)((uint64_t)*at * eighths / 8);
@@ -107,7 +122,9 @@ static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, ui
 struct sink {            /* where rows of the box go */
     struct sk_resize *r; /* NULL: as they are */
     uint8_t *row, *resized,
-        *out; /* one as decoded; one that is to be converted, NULL: rows are resized into out; the next one of the output */
+        /* one as decoded; one that is to be converted, NULL: rows are resized into out; the next
+         * one of the output */
+        *out;
 };
 
 static void take_row(const struct sk_image *im, struct sink *s) {
@@ -119,7 +136,8 @@ static void take_row(const struct sk_image *im, struct sink *s) {
         s->out += (size_t)q->crop_w * c;
         return;
     }
-    for (sk_resize_push(s->r, from); sk_resize_pull(s->r, s->resized ? s->resized : s->out); s->out += (size_t)q->w * c)
+    for (sk_resize_push(s->r, from); sk_resize_pull(s->r, s->resized ? s->resized : s->out);
+         s->out += (size_t)q->w * c)
         if (s->resized) convert(s->resized, in, in, s->out, c, q->w);
 }
 
@@ -127,7 +145,8 @@ static void take_row(const struct sk_image *im, struct sink *s) {
 static const char *rows(struct sk_image *im, struct sink *s, uint32_t h) {
     const struct sk_image_want *q = &im->want;
     uint32_t in = im->head.channels, c = im->out_channels;
-    bool in_place = !s->r && im->px == c && in == c && q->crop_w == im->head.w; /* rows are decoded where they are wanted */
+    /* rows are decoded where they are wanted */
+    bool in_place = !s->r && im->px == c && in == c && q->crop_w == im->head.w;
     for (uint32_t y = 0; y < h; y++) {
         bool inside = y >= q->top && y - q->top < q->crop_h;
         const char *why = im->codec->row(im->state, in_place && inside ? s->out : s->row);
@@ -146,10 +165,12 @@ const char *sk_image_read(struct sk_image *im, uint8_t *out) {
     struct sk_resize_side down = side_of(&q->top, &q->crop_h, q->h, h, im->eighths),
                           along = side_of(&q->left, &q->crop_w, q->w, w, im->eighths);
     bool resize = q->h != 0, convert_after = resize && in != im->out_channels;
-    struct sink s = {.row = sk_calloc(SK_TAG_BLOCK, (size_t)w * im->px + SK_RESIZE_PAD), .out = out};
+    struct sink s = {.row = sk_calloc(SK_TAG_BLOCK, (size_t)w * im->px + SK_RESIZE_PAD),
+                     .out = out};
     if (resize) s.r = sk_resize_create(&down, &along, in, q->order);
     if (convert_after) s.resized = sk_alloc(SK_TAG_BLOCK, (size_t)q->w * in + SK_RESIZE_PAD);
-    why = !s.row || (resize && !s.r) || (convert_after && !s.resized) ? "no memory for it" : rows(im, &s, h);
+    why = !s.row || (resize && !s.r) || (convert_after && !s.resized) ? "no memory for it"
+                                                                      : rows(im, &s, h);
     sk_free(s.resized);
     sk_free(s.row);
     sk_resize_destroy(s.r);

@@ -1,7 +1,7 @@
 /* jpeg.c - JPEG by libjpeg-turbo: baseline and progressive, grey and YCbCr or RGB, 8 bits.
  *
- * The library ends a failed call by error_exit, which jumps back into the function here that made the call. A warning means that data are missing or damaged: the
- * file is refused. */
+ * The library ends a failed call by error_exit, which jumps back into the function here that made
+ * the call. A warning means that data are missing or damaged: the file is refused. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -60,11 +60,13 @@ static const char *jpeg_open(struct sk_bytes file, void **state, struct sk_image
     if (lib.read_header(&j->d, 1) != 1 || j->damaged) return damaged;
     if (j->d.data_precision != 8) return "not of 8 bits";
     if (j->d.num_components != 1 && j->d.num_components != 3) return "neither grey nor RGB";
-    *head = (struct sk_image_head){j->d.image_height, j->d.image_width, (uint32_t)j->d.num_components};
+    *head =
+        (struct sk_image_head){j->d.image_height, j->d.image_width, (uint32_t)j->d.num_components};
     return NULL;
 }
 
-static const char *jpeg_start(void *state, uint32_t px, uint32_t eighths, uint32_t *h, uint32_t *w) {
+static const char *jpeg_start(void *state, uint32_t px, uint32_t eighths, uint32_t *h,
+                              uint32_t *w) {
     struct jpeg *j = state;
     if (setjmp(j->failed)) return damaged;
     j->d.out_color_space = px == 1 ? JPEG62_GREY : px == 3 ? JPEG62_RGB : JPEG62_RGBX;
@@ -88,9 +90,12 @@ static const char *jpeg_finish(void *state) {
     return lib.finish(&j->d) && !j->damaged ? NULL : damaged;
 }
 
-static const struct sk_image_codec codec = {jpeg_open, jpeg_start, jpeg_row, jpeg_finish, jpeg_close, true};
+static const struct sk_image_codec codec = {jpeg_open,   jpeg_start, jpeg_row,
+                                            jpeg_finish, jpeg_close, true};
 
-const struct sk_image_codec *sk_image_jpeg(void) { return __atomic_load_n(&there, __ATOMIC_ACQUIRE) ? &codec : NULL; }
+const struct sk_image_codec *sk_image_jpeg(void) {
+    return __atomic_load_n(&there, __ATOMIC_ACQUIRE) ? &codec : NULL;
+}
 
 /* Whether it is of this version and size, by its own word. */
 static bool known(void) {

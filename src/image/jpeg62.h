@@ -1,6 +1,8 @@
-/* jpeg62.h - the little that is used of libjpeg's interface 6.2 (the IJG's of 1998, which libjpeg-turbo keeps; soname libjpeg.so.62), on machines with 64-bit pointers.
+/* jpeg62.h - the little that is used of libjpeg's interface 6.2 (the IJG's of 1998, which
+ * libjpeg-turbo keeps; soname libjpeg.so.62), on machines with 64-bit pointers.
  *
- * Own declarations, so that a build needs no header of a library that is only looked up when it runs. jpeg_CreateDecompress is told version and size and refuses others;
+ * Own declarations, so that a build needs no header of a library that is only looked up when it
+ * runs. jpeg_CreateDecompress is told version and size and refuses others;
  * tests/c/test_image_read.c compares every offset with jpeglib.h where the machine has one. */
 #ifndef SK_JPEG62_H
 #define SK_JPEG62_H

@@ -1,21 +1,24 @@
-/* png.c - PNG by libpng: grey, RGB and RGBA of 8 bits that are not interlaced. As in jpeg.c, a failed call jumps back into the function here that made it. */
+/* png.c - PNG by libpng: grey, RGB and RGBA of 8 bits that are not interlaced. As in jpeg.c, a
+ * failed call jumps back into the function here that made it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 
 #include "image/image_int.h"
 
-enum { GREY = 0, RGB = 2, RGBA = 6, FILLER_AFTER = 1, HAS_TRNS = 0x10 }; /* as the format, and png.h, have them */
+/* as the format, and png.h, have them */
+enum { GREY = 0, RGB = 2, RGBA = 6, FILLER_AFTER = 1, HAS_TRNS = 0x10 };
 
 static struct {
-    void *(*create)(const char *version, void *ctx, void (*error)(void *png, const char *text), void (*warn)(void *png, const char *text));
+    void *(*create)(const char *version, void *ctx, void (*error)(void *png, const char *text),
+                    void (*warn)(void *png, const char *text));
     void *(*create_info)(void *png);
     void *(*error_ptr)(const void *png);
     void *(*io_ptr)(const void *png);
     void (*set_read)(void *png, void *ctx, void (*read)(void *png, uint8_t *p, size_t n));
     void (*read_info)(void *png, void *info);
-    uint32_t (*ihdr)(const void *png, const void *info, uint32_t *w, uint32_t *h, int *bits, int *color, int *interlace, int *compression,
-                     int *filter);
+    uint32_t (*ihdr)(const void *png, const void *info, uint32_t *w, uint32_t *h, int *bits,
+                     int *color, int *interlace, int *compression, int *filter);
     uint32_t (*valid)(const void *png, const void *info, uint32_t what);
     void (*filler)(void *png, uint32_t value, int where);
     void (*update)(void *png, void *info);
@@ -43,7 +46,8 @@ static void on_error(void *png, const char *text) {
     longjmp(((struct png *)lib.error_ptr(png))->failed, 1);
 }
 
-static void on_warning(void *png, const char *text) { /* of what does not touch the pixels: profiles, texts */
+static void on_warning(void *png, const char *text) {
+    /* of what does not touch the pixels: profiles, texts */
     (void)png;
     (void)text;
 }
@@ -110,9 +114,12 @@ static const char *png_finish(void *state) {
     return NULL;
 }
 
-static const struct sk_image_codec codec = {png_open, png_start, png_row, png_finish, png_close, false};
+static const struct sk_image_codec codec = {png_open,   png_start, png_row,
+                                            png_finish, png_close, false};
 
-const struct sk_image_codec *sk_image_png(void) { return __atomic_load_n(&there, __ATOMIC_ACQUIRE) ? &codec : NULL; }
+const struct sk_image_codec *sk_image_png(void) {
+    return __atomic_load_n(&there, __ATOMIC_ACQUIRE) ? &codec : NULL;
+}
 
 static bool look_up(void *o) {
     bool all = true;

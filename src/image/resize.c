@@ -1,11 +1,16 @@
-/* resize.c - Pillow's bilinear filter with antialiasing, in the arithmetic of Pillow's for 8 bits, so that the bytes are its bytes.
+/* resize.c - Pillow's bilinear filter with antialiasing, in the arithmetic of Pillow's for 8 bits,
+ * so that the bytes are its bytes.
  *
- * The rule (Pillow's documentation, "Filters", and the behaviour of Image.resize): output pixel x looks at c = (x + 1/2) * in / out; with s = max(in / out, 1) the inputs
- * from floor(c - s + 1/2) to floor(c + s + 1/2) have the weight of a triangle of half width s around c, and weights sum to 1. Weights are rounded to 22 bits behind the point.
- * One axis is resized after the other, by way of bytes, rounded; which one first depends on Pillow's version (enum sk_image_order). All weights are >= 0, so a sum is at most
- * 255 and is not clipped. Rows come one by one and only those that an output still needs are held.
+ * The rule (Pillow's documentation, "Filters", and the behaviour of Image.resize): output pixel x
+ * looks at c = (x + 1/2) * in / out; with s = max(in / out, 1) the inputs from floor(c - s + 1/2)
+ * to floor(c + s + 1/2) have the weight of a triangle of half width s around c, and weights sum to
+ * 1. Weights are rounded to 22 bits behind the point. One axis is resized after the other, by way
+ *   of bytes, rounded; which one first depends on Pillow's version (enum sk_image_order). All
+ *   weights are >= 0, so a sum is at most 255 and is not clipped. Rows come one by one and only
+ *   those that an output still needs are held.
  *
- * With AVX2, which is asked for when it runs: a weight is high * 2^11 + low, of 16 bits each, so that one instruction multiplies 16 bytes and adds neighbours. Both ways give the same
+ * With AVX2, which is asked for when it runs: a weight is high * 2^11 + low, of 16 bits each, so
+ * that one instruction multiplies 16 bytes and adds neighbours. Both ways give the same
  * bits. 500x375 to 224x224, RGB: 0.2 ms (Pillow 1.1). */
 #include <math.h>
 #if defined(__x86_64__)
@@ -23,20 +28,27 @@ bool sk_image_plain;
 
 struct axis {
     uint32_t n, most; /* outputs; inputs of each, at most; a multiple of 4 */
-    uint32_t *first;  /* input of each output; first + most is at most the number of inputs, rounded up to a multiple of 4 */
-    uint32_t *end;    /* the first input that it does not need any more */
-    int32_t *weight;  /* most a piece, some of them 0 */
-    int16_t *halves;  /* NULL, or the same for AVX2: of four inputs a, b, c, d 16 high parts (4 times a b, 4 times c d), and 16 low ones */
+    /* input of each output; first + most is at most the number of inputs, rounded up to a multiple
+     * of 4 */
+    uint32_t *first;
+    uint32_t *end;   /* the first input that it does not need any more */
+    int32_t *weight; /* most a piece, some of them 0 */
+    /* NULL, or the same for AVX2: of four inputs a, b, c, d 16 high parts (4 times a b, 4 times c
+     * d), and 16 low ones */
+    int16_t *halves;
 };
 
 struct sk_resize {
     struct axis x, y;
     uint32_t in_w, in_h, channels, pushed, pulled;
     size_t stride, ring_row; /* bytes from one row of the ring to the next; of a row */
-    uint8_t *ring;           /* the last y.most rows, at their number modulo y.most: of the input, or as wide as the output */
-    uint8_t *row;            /* columns_first: one of the input's width */
-    const uint8_t **rows;    /* for one output row: those that it is made of, n_rows, an even number */
-    int32_t *row_weight;     /* of each */
+    /* the last y.most rows, at their number modulo y.most: of the input, or as wide as the
+     * output */
+    uint8_t *ring;
+    uint8_t *row; /* columns_first: one of the input's width */
+    /* for one output row: those that it is made of, n_rows, an even number */
+    const uint8_t **rows;
+    int32_t *row_weight; /* of each */
     uint32_t n_rows;
     bool columns_first, wide; /* columns are resized before rows; AVX2 */
 };
@@ -47,12 +59,14 @@ struct reach { /* of an output */
 };
 
 static struct reach reach_of(const struct sk_resize_side *side, uint32_t i) {
-    double scale = side->length / side->out, support = scale < 1 ? 1 : scale, center = side->from + (i + 0.5) * scale;
+    double scale = side->length / side->out, support = scale < 1 ? 1 : scale,
+           center = side->from + (i + 0.5) * scale;
     int64_t lo = (int64_t)(center - support + 0.5), hi = (int64_t)(center + support + 0.5);
     return (struct reach){center, SK_MAX(lo, 0), SK_MIN(hi, side->in)};
 }
 
-static void weigh(struct axis *a, const struct sk_resize_side *side, uint32_t i, struct reach r, double *w) {
+static void weigh(struct axis *a, const struct sk_resize_side *side, uint32_t i, struct reach r,
+                  double *w) {
     double scale = side->length / a->n, per = 1.0 / (scale < 1 ? 1 : scale), sum = 0;
     for (int64_t k = r.lo; k < r.hi; k++) {
         double d = fabs(((double)k - r.center + 0.5) * per);
@@ -99,16 +113,20 @@ static bool make_axis(struct axis *a, const struct sk_resize_side *side, bool ha
     return ok;
 }
 
-struct sk_resize *sk_resize_create(const struct sk_resize_side *down, const struct sk_resize_side *along, uint32_t channels,
+struct sk_resize *sk_resize_create(const struct sk_resize_side *down,
+                                   const struct sk_resize_side *along, uint32_t channels,
                                    enum sk_image_order order) {
     struct sk_resize *r = sk_calloc(SK_TAG_BLOCK, sizeof *r);
-    int64_t fewer_rows = (int64_t)down->in - down->out, fewer_columns = (int64_t)along->in - along->out;
+    int64_t fewer_rows = (int64_t)down->in - down->out,
+            fewer_columns = (int64_t)along->in - along->out;
     if (!r) return NULL;
     r->in_h = down->in;
     r->in_w = along->in;
     r->channels = channels;
-    r->columns_first = order == SK_IMAGE_BY_SHRINKING && fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
-    r->ring_row = r->columns_first ? (size_t)along->in * (channels == 3 ? 4 : 1) : (size_t)along->out * channels;
+    r->columns_first =
+        order == SK_IMAGE_BY_SHRINKING && fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
+    r->ring_row = r->columns_first ? (size_t)along->in * (channels == 3 ? 4 : 1)
+                                   : (size_t)along->out * channels;
     r->stride = (size_t)SK_ALIGN(r->ring_row + 4, 32);
 #if defined(__x86_64__)
     r->wide = !sk_image_plain && __builtin_cpu_supports("avx2");
@@ -143,10 +161,11 @@ void sk_resize_destroy(struct sk_resize *r) {
     sk_free(r);
 }
 
-/* ---- a row to another width; columns to one row ---------------------------------------------------------------------------------------------- */
+/* ---- a row to another width; columns to one row ---------------------------------------------- */
 
 /* px bytes a pixel, of which c count. */
-static void across_any(const struct axis *a, const uint8_t *row, uint32_t px, uint32_t c, uint8_t *to) {
+static void across_any(const struct axis *a, const uint8_t *row, uint32_t px, uint32_t c,
+                       uint8_t *to) {
     const int32_t *w = a->weight;
     for (uint32_t x = 0; x < a->n; x++, w += a->most)
         for (uint32_t i = 0; i < c; i++) {
@@ -168,20 +187,26 @@ static void down_any(const struct sk_resize *r, size_t from, size_t n, uint8_t *
 
 #if defined(__x86_64__)
 /* Pixels of 4 bytes to 3, four inputs at a time. */
-__attribute__((target("avx2"))) static void across_avx2(const struct axis *a, const uint8_t *row, uint8_t *to) {
+__attribute__((target("avx2"))) static void across_avx2(const struct axis *a, const uint8_t *row,
+                                                        uint8_t *to) {
     const __m128i neighbours = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
     const int16_t *w = a->halves;
     for (uint32_t x = 0; x < a->n; x++, to += 3) {
         const uint8_t *p = row + (size_t)a->first[x] * 4;
         __m256i high = _mm256_setzero_si256(), low = high;
         for (uint32_t k = 0; k < a->most; k += 4, p += 16, w += 32) {
-            __m128i four = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), neighbours);
+            __m128i four =
+                _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), neighbours);
             __m256i v = _mm256_cvtepu8_epi16(four);
-            high = _mm256_add_epi32(high, _mm256_madd_epi16(v, _mm256_loadu_si256((const __m256i *)(const void *)w)));
-            low = _mm256_add_epi32(low, _mm256_madd_epi16(v, _mm256_loadu_si256((const __m256i *)(const void *)(w + 16))));
+            high = _mm256_add_epi32(
+                high, _mm256_madd_epi16(v, _mm256_loadu_si256((const __m256i *)(const void *)w)));
+            low = _mm256_add_epi32(
+                low,
+                _mm256_madd_epi16(v, _mm256_loadu_si256((const __m256i *)(const void *)(w + 16))));
         }
         __m256i both = _mm256_add_epi32(_mm256_slli_epi32(high, SPLIT), low);
-        __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+        __m128i sum =
+            _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
         sum = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(HALF)), BITS);
         sum = _mm_packus_epi16(_mm_packus_epi32(sum, sum), sum);
         uint32_t packed = (uint32_t)_mm_cvtsi128_si32(sum);
@@ -191,34 +216,43 @@ __attribute__((target("avx2"))) static void across_avx2(const struct axis *a, co
 }
 
 /* 16 bytes at a time, of two rows; what is left over at the end: down_any. */
-__attribute__((target("avx2"))) static void down_avx2(const struct sk_resize *r, size_t n, uint8_t *to) {
+__attribute__((target("avx2"))) static void down_avx2(const struct sk_resize *r, size_t n,
+                                                      uint8_t *to) {
     size_t at = 0;
     for (; at + 16 <= n; at += 16) {
         __m256i high[2], low[2];
         for (int i = 0; i < 2; i++) high[i] = low[i] = _mm256_setzero_si256();
         for (uint32_t k = 0; k < r->n_rows; k += 2) {
-            uint32_t w0 = (uint32_t)r->row_weight[k], w1 = (uint32_t)r->row_weight[k + 1], mask = (1 << SPLIT) - 1;
+            uint32_t w0 = (uint32_t)r->row_weight[k], w1 = (uint32_t)r->row_weight[k + 1],
+                     mask = (1 << SPLIT) - 1;
             __m256i wh = _mm256_set1_epi32((int32_t)(w0 >> SPLIT | w1 >> SPLIT << 16)),
                     wl = _mm256_set1_epi32((int32_t)((w0 & mask) | (w1 & mask) << 16));
             __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(r->rows[k] + at));
             __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(r->rows[k + 1] + at));
-            __m256i v[2] = {_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b)), _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b))};
+            __m256i v[2] = {_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b)),
+                            _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b))};
             for (int i = 0; i < 2; i++) {
                 high[i] = _mm256_add_epi32(high[i], _mm256_madd_epi16(v[i], wh));
                 low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(v[i], wl));
             }
         }
         for (int i = 0; i < 2; i++) {
-            __m256i sum = _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(high[i], SPLIT), low[i]), _mm256_set1_epi32(HALF));
+            __m256i sum =
+                _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(high[i], SPLIT), low[i]),
+                                 _mm256_set1_epi32(HALF));
             sum = _mm256_srai_epi32(sum, BITS);
-            __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-            _mm_storel_epi64((__m128i *)(void *)(to + at + (size_t)i * LANES), _mm_packus_epi16(words, words));
+            __m128i words =
+                _mm_packus_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+            _mm_storel_epi64((__m128i *)(void *)(to + at + (size_t)i * LANES),
+                             _mm_packus_epi16(words, words));
         }
     }
     down_any(r, at, n, to);
 }
 #else
-static void across_avx2(const struct axis *a, const uint8_t *row, uint8_t *to) { across_any(a, row, 4, 3, to); }
+static void across_avx2(const struct axis *a, const uint8_t *row, uint8_t *to) {
+    across_any(a, row, 4, 3, to);
+}
 static void down_avx2(const struct sk_resize *r, size_t n, uint8_t *to) { down_any(r, 0, n, to); }
 #endif
 
@@ -227,11 +261,12 @@ static void across(const struct sk_resize *r, const uint8_t *row, uint8_t *to) {
     else across_any(&r->x, row, r->channels == 3 ? 4 : 1, r->channels, to);
 }
 
-/* ---- rows in, rows out ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows in, rows out ----------------------------------------------------------------------- */
 
 void sk_resize_push(struct sk_resize *r, const uint8_t *row) {
     SK_ASSERT(r->pushed < r->in_h);
-    SK_DCHECK(r->pulled == r->y.n || r->y.end[r->pulled] > r->pushed); /* what was ready has been pulled: its rows may go */
+    /* what was ready has been pulled: its rows may go */
+    SK_DCHECK(r->pulled == r->y.n || r->y.end[r->pulled] > r->pushed);
     uint8_t *to = r->ring + r->stride * (r->pushed++ % r->y.most);
     if (r->columns_first) memcpy(to, row, r->ring_row);
     else across(r, row, to);

@@ -2,10 +2,12 @@
  *
  * Not here: what is waited for. A bell says "look again", never what happened.
  *
- * Invariant (no lost wake-up): a ringer adds to `seq` and then reads `asleep`; the sleeper sets `asleep` and then reads `seq`; both
- * pairs are sequentially consistent, so at least one of the two sees the other. Between that read and the system call the kernel
- * compares `seq` again. `asleep` is cleared by a ringer only for a sleep that began before its ring (the token tells): that sleep ends
- * for certain, by the kernel's compare or by the wake, so clearing cannot hide a sleeper from the next ringer.
+ * Invariant (no lost wake-up): a ringer adds to `seq` and then reads `asleep`; the sleeper sets
+ * `asleep` and then reads `seq`; both pairs are sequentially consistent, so at least one of the two
+ * sees the other. Between that read and the system call the kernel compares `seq` again. `asleep`
+ * is cleared by a ringer only for a sleep that began before its ring (the token tells): that sleep
+ * ends for certain, by the kernel's compare or by the wake, so clearing cannot hide a sleeper from
+ * the next ringer.
  *
  * Cost: ring with the sleeper awake = one locked add and one load, no system call. */
 #include "ipc/ipc.h"
@@ -22,7 +24,8 @@
 #include "base/clock.h"
 #include "base/fault.h"
 
-#define YIELD_AFTER_NS 20000 /* a partner that runs on another core answers sooner; later it may be waiting for ours */
+/* a partner that runs on another core answers sooner; later it may be waiting for ours */
+#define YIELD_AFTER_NS 20000
 
 _Static_assert(sizeof(_Atomic uint32_t) == 4, "a futex word is 32 bits");
 
@@ -33,8 +36,11 @@ sk_rc sk_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_
         ts = (struct timespec){(time_t)(d / SK_SEC), (long)(d % SK_SEC)};
         until = &ts;
     }
-    /* WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, so a restart after a signal does not lengthen the wait. */
-    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, until, NULL, FUTEX_BITSET_MATCH_ANY) == 0) return SK_OK;
+    /* WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, so a restart after a signal does not
+     * lengthen the wait. */
+    if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, until, NULL,
+                FUTEX_BITSET_MATCH_ANY) == 0)
+        return SK_OK;
     if (errno == ETIMEDOUT) return SK_ETIMEOUT;
     SK_ASSERT(errno == EAGAIN || errno == EINTR); /* anything else is a bad address: a bug here */
     return SK_OK;
@@ -53,9 +59,10 @@ void sk_bell_ring(struct sk_bell *b) {
     uint32_t t = sk_load_seq(&b->asleep);
     if (t == 0) return; /* the hot case writes one line once */
     SK_FAULT_HERE("bell.before_clear");
-    /* Older than mine, modulo 2^31? A newer sleep has heard this ring already. Lost the exchange: another ringer wakes, or the sleeper
-     * got up and will read seq before it sleeps again. */
-    if ((int32_t)(t - token_of(mine)) < 0 && sk_cas_acqrel(&b->asleep, &t, 0)) sk_futex_wake(&b->seq, INT_MAX);
+    /* Older than mine, modulo 2^31? A newer sleep has heard this ring already. Lost the exchange:
+     * another ringer wakes, or the sleeper got up and will read seq before it sleeps again. */
+    if ((int32_t)(t - token_of(mine)) < 0 && sk_cas_acqrel(&b->asleep, &t, 0))
+        sk_futex_wake(&b->seq, INT_MAX);
 }
 
 /* True when seq moved within spin_ns. */
@@ -76,14 +83,16 @@ static bool bell_spin(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t
 }
 
 sk_rc sk_bell_wait(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t deadline_ns) {
-    if (SK_UNLIKELY(sk_machine_ != NULL)) return sk_machine_->bell_wait(sk_machine_->ctx, b, seen, deadline_ns);
+    if (SK_UNLIKELY(sk_machine_ != NULL))
+        return sk_machine_->bell_wait(sk_machine_->ctx, b, seen, deadline_ns);
     if (sk_bell_seq(b) != seen) return SK_OK;
     if (spin_ns > 0 && bell_spin(b, seen, spin_ns, deadline_ns)) return SK_OK;
     sk_rc rc = SK_OK;
     for (;;) {
         sk_store_seq(&b->asleep, token_of(seen));
         if (sk_load_seq(&b->seq) != seen) break;
-        if (rc == SK_ETIMEOUT) break; /* only after one more look: a ring that came with the deadline counts */
+        /* only after one more look: a ring that came with the deadline counts */
+        if (rc == SK_ETIMEOUT) break;
         SK_FAULT_HERE("bell.before_sleep");
         rc = sk_futex_wait(&b->seq, seen, deadline_ns);
     }

@@ -1,8 +1,11 @@
-/* ipc_int.h - inside the ipc layer: what the two halves of the fork server say to each other (proc.c asks, proc_server.c answers).
+/* ipc_int.h - inside the ipc layer: what the two halves of the fork server say to each other
+ * (proc.c asks, proc_server.c answers).
  *
- * Commands go driver -> server, one datagram each, fixed width; a note carries its bytes as a memfd (SCM_RIGHTS), so that size never
- * matters to the socket. Each command is answered by exactly one datagram at once (STARTED, FAILED or the internal ACK), and ENDED
- * comes later by itself: that is what tells the driver that there is room again for commands it had to hold back. */
+ * Commands go driver -> server, one datagram each, fixed width; a note carries its bytes as a memfd
+ * (SCM_RIGHTS), so that size never matters to the socket. Each command is answered by exactly one
+ * datagram at once (STARTED, FAILED or the internal ACK), and ENDED
+ * comes later by itself: that is what tells the driver that there is room again for commands it had
+ * to hold back. */
 #ifndef SK_IPC_INT_H
 #define SK_IPC_INT_H
 
@@ -20,7 +23,8 @@ struct fork_cmd {
 _Static_assert(sizeof(struct fork_cmd) == 24, "on the wire");
 _Static_assert(sizeof(struct sk_fork_report) == 24, "on the wire");
 
-/* stray.c. Server and workers call it at their start, once each: what they fork from now on ends with them. SK_EIO. */
+/* stray.c. Server and workers call it at their start, once each: what they fork from now on ends
+ * with them. SK_EIO. */
 sk_rc sk_stray_watch(struct sk_err *err) SK_MUST_USE;
 void sk_stray_ours(bool ours); /* the next fork is the server's own: it makes a worker */
 

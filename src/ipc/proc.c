@@ -1,17 +1,25 @@
-/* proc.c - the driver's half of the fork server: start it, command it, hear from it, make sure that nothing of it is left.
+/* proc.c - the driver's half of the fork server: start it, command it, hear from it, make sure that
+ * nothing of it is left.
  *
- * Not here: what a worker does (engine), when to spawn one (engine), the server itself (proc_server.c).
+ * Not here: what a worker does (engine), when to spawn one (engine), the server itself
+ * (proc_server.c).
  *
- * Invariant: no process of ours outlives the driver, whatever it is doing and however the driver dies.
- *   - a pipe ("live") whose only reader is the driver and whose writers are server and workers. The write end has O_ASYNC with F_SETSIG =
- *     SIGKILL and the server as owner: when the driver's end closes, the kernel itself kills the server, even before main, inside an
- *     import or while it is stopped. The same pipe tells the driver when the last worker is gone (EOF).
- *   - a forked copy of the driver may keep that end open; then the server's own watch counts (pidfd, and a timer while it runs notes).
+ * Invariant: no process of ours outlives the driver, whatever it is doing and however the driver
+ * dies.
+ *   - a pipe ("live") whose only reader is the driver and whose writers are server and workers. The
+ *     write end has O_ASYNC with F_SETSIG =
+ *     SIGKILL and the server as owner: when the driver's end closes, the kernel itself kills the
+ *         server, even before main, inside an
+ *     import or while it is stopped. The same pipe tells the driver when the last worker is gone
+ *     (EOF).
+ *   - a forked copy of the driver may keep that end open; then the server's own watch counts
+ *     (pidfd, and a timer while it runs notes).
  *   - workers die with the server by PR_SET_PDEATHSIG.
- * The driver itself may have threads: between vfork and exec only async-signal-safe calls are made, signals are blocked, and all
- * memory was made before.
+ * The driver itself may have threads: between vfork and exec only async-signal-safe calls are made,
+ * signals are blocked, and all memory was made before.
  *
- * Cost: start = one vfork+exec (about 0.5 ms here, whatever the driver's size), a spawn request = one sendmsg. Linux 5.3 or newer. */
+ * Cost: start = one vfork+exec (about 0.5 ms here, whatever the driver's size), a spawn request =
+ * one sendmsg. Linux 5.3 or newer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,7 +47,7 @@
 
 extern char **environ;
 
-/* ---- commands: held back while the socket is full, never dropped ------------------------------------------------------------- */
+/* ---- commands: held back while the socket is full, never dropped ----------------------------- */
 
 struct held {
     struct fork_cmd cmd;
@@ -55,7 +63,9 @@ static void close_fd(int *fd) {
     *fd = -1;
 }
 
-static struct sk_forksrv_out *out_create(void) { return sk_calloc(SK_TAG_IPC, sizeof(struct sk_forksrv_out)); }
+static struct sk_forksrv_out *out_create(void) {
+    return sk_calloc(SK_TAG_IPC, sizeof(struct sk_forksrv_out));
+}
 
 static void out_destroy(struct sk_forksrv_out *out) {
     if (!out) return;
@@ -87,11 +97,13 @@ static sk_rc send_cmd(int sock, const struct held *h, struct sk_err *err) {
     while (n < 0 && errno == EINTR);
     if (n >= 0) return SK_OK;
     if (errno == EAGAIN) return SK_EAGAIN;
-    if (errno == EPIPE || errno == ECONNRESET) return SK_ERR(err, SK_EDEAD, "the fork server is gone");
+    if (errno == EPIPE || errno == ECONNRESET)
+        return SK_ERR(err, SK_EDEAD, "the fork server is gone");
     return SK_ERR_SYS(err, "send to the fork server");
 }
 
-/* Anything but "no room" is left to the next command or to sk_forksrv_next, which sees the end of the socket. */
+/* Anything but "no room" is left to the next command or to sk_forksrv_next, which sees the end of
+ * the socket. */
 static void flush(struct sk_forksrv *f) {
     struct sk_forksrv_out *o = f->out;
     SK_DCHECK(o->first <= o->q.n);
@@ -102,8 +114,9 @@ static void flush(struct sk_forksrv *f) {
     o->first = o->q.n = 0;
 }
 
-/* Takes fd. The server may be importing for seconds and the socket holds some hundred datagrams, so what does not fit waits here: each
- * command in the socket will be answered, and `next` flushes on each answer. */
+/* Takes fd. The server may be importing for seconds and the socket holds some hundred datagrams, so
+ * what does not fit waits here: each command in the socket will be answered, and `next` flushes on
+ * each answer. */
 static sk_rc post(struct sk_forksrv *f, struct fork_cmd cmd, int fd, struct sk_err *err) {
     struct held h = {cmd, fd};
     sk_rc rc = SK_OK;
@@ -122,7 +135,8 @@ static sk_rc post(struct sk_forksrv *f, struct fork_cmd cmd, int fd, struct sk_e
         if (rc != SK_EAGAIN) goto out;
     }
     rc = SK_OK;
-    if (!sk_vec_push(&f->out->q, SK_TAG_IPC, h)) rc = SK_ERR(err, SK_ENOMEM, "queue a command for the fork server");
+    if (!sk_vec_push(&f->out->q, SK_TAG_IPC, h))
+        rc = SK_ERR(err, SK_ENOMEM, "queue a command for the fork server");
     else h.fd = -1;
 out:
     close_fd(&h.fd);
@@ -148,7 +162,9 @@ sk_rc sk_forksrv_kill(struct sk_forksrv *f, pid_t pid, int sig, struct sk_err *e
 
 sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_err *err) {
     if (sk_machine_) return SK_OK; /* nobody imports anything there */
-    if (n > FORK_NOTE_MAX) return SK_ERR(err, SK_EINVAL, "note to the fork server: %zu bytes, at most %zu", n, FORK_NOTE_MAX);
+    if (n > FORK_NOTE_MAX)
+        return SK_ERR(err, SK_EINVAL, "note to the fork server: %zu bytes, at most %zu", n,
+                      FORK_NOTE_MAX);
     int fd = -1;
     if (n) {
         fd = memfd_create("skate-note", MFD_CLOEXEC);
@@ -174,25 +190,30 @@ bool sk_forksrv_lost(const struct sk_forksrv *f) {
 
 bool sk_forksrv_check(const struct sk_forksrv *f) {
     const struct sk_forksrv_out *o = f->out;
-    if (f->pid <= 0) return f->pid == 0 && f->sock <= 0 && f->pidfd <= 0 && f->live <= 0 && !o; /* zeroed, or SK_FORKSRV_EMPTY */
-    if (f->sock < 0 || f->live < 0 || !o || o->first > o->q.n || o->q.n > o->q.cap || (o->q.n && o->first == o->q.n)) return false;
+    /* zeroed, or SK_FORKSRV_EMPTY */
+    if (f->pid <= 0) return f->pid == 0 && f->sock <= 0 && f->pidfd <= 0 && f->live <= 0 && !o;
+    if (f->sock < 0 || f->live < 0 || !o || o->first > o->q.n || o->q.n > o->q.cap ||
+        (o->q.n && o->first == o->q.n))
+        return false;
     for (uint32_t i = 0; i < o->q.n; i++) {
         const struct held *h = &o->q.p[i];
-        if (h->cmd.kind < FORK_SPAWN || h->cmd.kind > FORK_NOTE || h->cmd.note_len > FORK_NOTE_MAX) return false;
+        if (h->cmd.kind < FORK_SPAWN || h->cmd.kind > FORK_NOTE || h->cmd.note_len > FORK_NOTE_MAX)
+            return false;
         if (i < o->first ? h->fd != -1 : (h->fd >= 0) != (h->cmd.note_len > 0)) return false;
         if (h->cmd.kind == FORK_KILL && h->cmd.pid <= 0) return false;
     }
     return true;
 }
 
-/* ---- start: everything that the child needs is made before the vfork --------------------------------------------------------- */
+/* ---- start: everything that the child needs is made before the vfork ------------------------- */
 
 struct launch {
     char *const *argv;
     char **env;
     const int *keep;
     int n_keep;
-    int sock, live, status; /* the child's ends; status: errno of a failed exec, closed by a successful one */
+    /* the child's ends; status: errno of a failed exec, closed by a successful one */
+    int sock, live, status;
     int max_fd;
     int step; /* of a failure */
     sigset_t mask;
@@ -230,21 +251,25 @@ static int inherit(int fd) { return fcntl(fd, F_SETFD, 0); }
 /* In the child, on the driver's memory: system calls only. */
 static void __attribute__((noreturn)) launch_child(struct launch *l) {
     int failed[2] = {STEP_FDS, 0};
-    /* Handlers must not run here (they would act on the driver's memory), so dispositions go to default before signals are let in. An
-     * ignored SIGCHLD would make the server's children vanish unreported. SIGINT: ignored from before exec on, or a Ctrl-C during start-up
-     * would kill it. */
+    /* Handlers must not run here (they would act on the driver's memory), so dispositions go to
+     * default before signals are let in. An ignored SIGCHLD would make the server's children vanish
+     * unreported. SIGINT: ignored from before exec on, or a Ctrl-C during start-up would kill
+     * it. */
     struct sigaction dfl = {.sa_handler = SIG_DFL}, ign = {.sa_handler = SIG_IGN};
     for (int s = 1; s <= SIGRTMAX; s++) (void)sigaction(s, &dfl, NULL);
     (void)sigaction(SIGINT, &ign, NULL);
     (void)sigaction(SIGPIPE, &ign, NULL);
 
-    if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0) /* before Linux 5.11, or a sandbox that does not know it */
+    /* before Linux 5.11, or a sandbox that does not know it */
+    if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
         for (int fd = 3; fd < l->max_fd; fd++) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (inherit(l->sock) || inherit(l->live)) goto fail;
     for (int i = 0; i < l->n_keep; i++)
         if (inherit(l->keep[i])) goto fail;
     /* The kernel's own leash, see the head. Owner first: a signal without an owner goes nowhere. */
-    if (fcntl(l->live, F_SETOWN, getpid()) || fcntl(l->live, F_SETSIG, SIGKILL) || fcntl(l->live, F_SETFL, O_ASYNC)) goto fail;
+    if (fcntl(l->live, F_SETOWN, getpid()) || fcntl(l->live, F_SETSIG, SIGKILL) ||
+        fcntl(l->live, F_SETFL, O_ASYNC))
+        goto fail;
     (void)sigprocmask(SIG_SETMASK, &l->mask, NULL);
     failed[0] = STEP_EXEC;
     execvpe(l->argv[0], l->argv, l->env);
@@ -255,15 +280,18 @@ fail:
     _exit(127);
 }
 
-/* Apart, and volatile-free, because what a vfork child changes in the frame is changed for the parent too. */
+/* Apart, and volatile-free, because what a vfork child changes in the frame is changed for the
+ * parent too. */
 static pid_t __attribute__((noinline)) launch(struct launch *l) {
     sigset_t all, old;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, &old);
-    /* The child shares no stack frame that the parent goes on with: launch_child ends in exec or _exit.
-     * NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions) */
+    /* The child shares no stack frame that the parent goes on with: launch_child ends in exec or
+     * _exit. NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions) */
     pid_t pid = vfork();
-    if (pid == 0) launch_child(l); /* NOLINT(clang-analyzer-unix.Vfork): it calls only what may be called there */
+    if (pid == 0)
+        launch_child(
+            l); /* NOLINT(clang-analyzer-unix.Vfork): it calls only what may be called there */
     int e = errno;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = e;
@@ -273,7 +301,8 @@ static pid_t __attribute__((noinline)) launch(struct launch *l) {
 static void reap(pid_t pid) {
     pid_t r;
     do r = waitpid(pid, NULL, 0);
-    while (r < 0 && errno == EINTR); /* ECHILD: SIGCHLD is ignored here and the kernel reaped it, or the program reaps any child */
+    /* ECHILD: SIGCHLD is ignored here and the kernel reaped it, or the program reaps any child */
+    while (r < 0 && errno == EINTR);
 }
 
 static int max_fd(void) {
@@ -289,17 +318,22 @@ static sk_rc check_exec(int status, const char *what, struct sk_err *err) {
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof failed) return SK_OK;
     errno = failed[1];
-    return failed[0] == STEP_EXEC ? SK_ERR_SYS(err, "start the fork server: exec %s", what)
-                                  : SK_ERR_SYS(err, "start the fork server: hand descriptors to %s (are all of keep[] open?)", what);
+    return failed[0] == STEP_EXEC
+               ? SK_ERR_SYS(err, "start the fork server: exec %s", what)
+               : SK_ERR_SYS(
+                     err, "start the fork server: hand descriptors to %s (are all of keep[] open?)",
+                     what);
 }
 
-sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const envp[], const int *keep, int n_keep, struct sk_err *err) {
+sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const envp[],
+                       const int *keep, int n_keep, struct sk_err *err) {
     sk_rc rc = SK_OK;
     int sock[2] = {-1, -1}, live[2] = {-1, -1}, status[2] = {-1, -1}, pidfd = -1;
     pid_t pid = -1;
     struct launch l = {.argv = argv, .keep = keep, .n_keep = n_keep};
     struct sk_forksrv_out *out = NULL;
-    if (!argv || !argv[0] || n_keep < 0) return SK_ERR(err, SK_EINVAL, "start the fork server: no command");
+    if (!argv || !argv[0] || n_keep < 0)
+        return SK_ERR(err, SK_EINVAL, "start the fork server: no command");
     if (sk_machine_) {
         *f = SK_FORKSRV_EMPTY;
         return SK_OK;
@@ -309,7 +343,8 @@ sk_rc sk_forksrv_start(struct sk_forksrv *f, char *const argv[], char *const env
         rc = SK_ERR(err, SK_EIO, "start the fork server: fault injected");
         goto out;
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) != 0 || pipe2(live, O_CLOEXEC) != 0 || pipe2(status, O_CLOEXEC) != 0) {
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) != 0 ||
+        pipe2(live, O_CLOEXEC) != 0 || pipe2(status, O_CLOEXEC) != 0) {
         rc = SK_ERR_SYS(err, "start the fork server: socket and pipes (check ulimit -n)");
         goto out;
     }
@@ -367,7 +402,7 @@ out:
     return rc;
 }
 
-/* ---- reports and the end ------------------------------------------------------------------------------------------------------ */
+/* ---- reports and the end --------------------------------------------------------------------- */
 
 /* Until fd is readable or at its end. */
 static bool wait_fd(int fd, int64_t deadline_ns) {
@@ -381,14 +416,16 @@ static bool wait_fd(int fd, int64_t deadline_ns) {
 }
 
 sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct sk_err *err) {
-    if (SK_UNLIKELY(sk_machine_ != NULL)) return sk_machine_->next(sk_machine_->ctx, out) ? SK_OK : SK_EAGAIN;
+    if (SK_UNLIKELY(sk_machine_ != NULL))
+        return sk_machine_->next(sk_machine_->ctx, out) ? SK_OK : SK_EAGAIN;
     if (f->pid <= 0) return SK_ERR(err, SK_ECLOSED, "the fork server is not running");
     if (sk_forksrv_lost(f)) return SK_ERR(err, SK_EIO, SK_FD_LOST);
     for (;;) {
         struct sk_fork_report r;
         SK_DCHECK(f->sock >= 0 && f->out);
         ssize_t n = recv(f->sock, &r, sizeof r, MSG_DONTWAIT | MSG_TRUNC);
-        /* ECONNRESET: it died with commands unread. Said once, then come the reports that it had sent, then the end. */
+        /* ECONNRESET: it died with commands unread. Said once, then come the reports that it had
+         * sent, then the end. */
         if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
         if (n < 0 && errno == EAGAIN) {
             flush(f);
@@ -396,12 +433,15 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
         }
         if (n < 0) return SK_ERR_SYS(err, "hear from the fork server");
         if (n == 0) {
-            /* The socket ends some instructions before the kernel signals the workers: wait for them, so that EDEAD means all. */
+            /* The socket ends some instructions before the kernel signals the workers: wait for
+             * them, so that EDEAD means all. */
             (void)wait_fd(f->live, sk_now_ns() + GONE_WAIT_NS);
-            return SK_ERR(err, SK_EDEAD, "the fork server (pid %d) died and its workers with it", (int)f->pid);
+            return SK_ERR(err, SK_EDEAD, "the fork server (pid %d) died and its workers with it",
+                          (int)f->pid);
         }
         if (n != (ssize_t)sizeof r || r.kind > SK_FORK_FAILED)
-            return SK_ERR(err, SK_ECORRUPT, "a report of the fork server has %zd bytes, kind %u", n, n >= 4 ? r.kind : 0);
+            return SK_ERR(err, SK_ECORRUPT, "a report of the fork server has %zd bytes, kind %u", n,
+                          n >= 4 ? r.kind : 0);
         flush(f);
         if (r.kind == FORK_ACK) continue;
         *out = r;
@@ -413,20 +453,25 @@ bool sk_forksrv_stop(struct sk_forksrv *f) {
     siginfo_t si = {0};
     if (f->pid <= 0) return false;
     int64_t deadline = sk_now_ns() + GONE_WAIT_NS;
-    if (f->pidfd >= 0 &&
-        !sk_fd_ours(f->pidfd, f->pidfd_id)) { /* closed by the user; the number is its own as long as it is a child of ours */
+    if (f->pidfd >= 0 && !sk_fd_ours(f->pidfd, f->pidfd_id)) {
+        /* closed by the user; the number is its own as long as it is a child of ours */
         char state;
         pid_t parent;
-        f->pidfd = sk_proc_state(f->pid, &state, &parent) && parent == getpid() ? (int)syscall(SYS_pidfd_open, f->pid, 0) : -1;
+        f->pidfd = sk_proc_state(f->pid, &state, &parent) && parent == getpid()
+                       ? (int)syscall(SYS_pidfd_open, f->pid, 0)
+                       : -1;
         f->pidfd_id = sk_fd_id(f->pidfd);
     }
-    /* By pidfd: should the program reap any child (or ignore SIGCHLD), the number may be someone else's by now. */
+    /* By pidfd: should the program reap any child (or ignore SIGCHLD), the number may be someone
+     * else's by now. */
     if (f->pidfd >= 0) {
         (void)syscall(SYS_pidfd_send_signal, f->pidfd, SIGKILL, NULL, 0); /* ESRCH: dead already */
         (void)wait_fd(f->pidfd, deadline);
-        (void)waitid(P_PIDFD, (id_t)f->pidfd, &si, WEXITED | WNOHANG); /* ECHILD: someone else reaped it */
+        /* ECHILD: someone else reaped it */
+        (void)waitid(P_PIDFD, (id_t)f->pidfd, &si, WEXITED | WNOHANG);
     }
-    if (sk_fd_ours(f->live, f->live_id)) (void)wait_fd(f->live, deadline); /* nobody writes to it: readable means the last writer is gone */
+    /* nobody writes to it: readable means the last writer is gone */
+    if (sk_fd_ours(f->live, f->live_id)) (void)wait_fd(f->live, deadline);
     sk_fd_close(&f->sock, f->sock_id);
     sk_fd_close(&f->pidfd, f->pidfd_id);
     sk_fd_close(&f->live, f->live_id);

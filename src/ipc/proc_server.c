@@ -1,12 +1,17 @@
-/* proc_server.c - the fork server itself: a loop that forks workers, reaps them, reports, and dies with its driver.
+/* proc_server.c - the fork server itself: a loop that forks workers, reaps them, reports, and dies
+ * with its driver.
  *
- * Not here: the driver's half and the argument why nothing outlives the driver (proc.c), what workers run.
+ * Not here: the driver's half and the argument why nothing outlives the driver (proc.c), what
+ * workers run.
  *
- * Invariant: a pid is signalled only while it is in `kids`, that is, before its wait4 returned, so never a stranger. Reports wait in
- * memory when the socket is full: the loop never blocks on the driver, so the driver may hold its lock while it sends.
+ * Invariant: a pid is signalled only while it is in `kids`, that is, before its wait4 returned, so
+ * never a stranger. Reports wait in
+ * memory when the socket is full: the loop never blocks on the driver, so the driver may hold its
+ * lock while it sends.
  *
- * Cost: a spawn is one fork of this process (what it has imported is shared copy-on-write). While a note is being handled (it may import
- * for seconds) nothing is forked or reaped; the driver's death is noticed all the same, by a timer. */
+ * Cost: a spawn is one fork of this process (what it has imported is shared copy-on-write). While a
+ * note is being handled (it may import for seconds) nothing is forked or reaped; the driver's death
+ * is noticed all the same, by a timer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,7 +34,8 @@
 #include "ipc/ipc_int.h"
 
 #define WATCH_PERIOD_NS 50000000L
-#define WATCH_SIGNAL SIGURG /* default: ignored, so a late one is harmless; Python and libraries leave it alone */
+/* default: ignored, so a late one is harmless; Python and libraries leave it alone */
+#define WATCH_SIGNAL SIGURG
 
 struct kid {
     pid_t pid;
@@ -48,7 +54,8 @@ struct server {
 static pid_t driver_pid; /* for the watch's handler; a process is one server at most */
 
 static void __attribute__((noreturn)) die(struct server *s) {
-    for (uint32_t i = 0; i < s->kids.n; i++) (void)kill(s->kids.p[i].pid, SIGKILL); /* they would get it from the kernel as well */
+    /* they would get it from the kernel as well */
+    for (uint32_t i = 0; i < s->kids.n; i++) (void)kill(s->kids.p[i].pid, SIGKILL);
     _exit(0);
 }
 
@@ -63,7 +70,7 @@ static void __attribute__((noreturn)) give_up(const char *what) {
     end(err.msg);
 }
 
-/* ---- the driver's death while a note is handled --------------------------------------------------------------------------------- */
+/* ---- the driver's death while a note is handled ---------------------------------------------- */
 
 static void watch(int sig) {
     (void)sig;
@@ -74,7 +81,8 @@ static bool watch_start(timer_t *t) {
     struct sigaction sa = {.sa_handler = watch, .sa_flags = SA_RESTART};
     struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = WATCH_SIGNAL};
     struct itimerspec every = {{0, WATCH_PERIOD_NS}, {0, WATCH_PERIOD_NS}};
-    return sigaction(WATCH_SIGNAL, &sa, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &ev, t) == 0 && timer_settime(*t, 0, &every, NULL) == 0;
+    return sigaction(WATCH_SIGNAL, &sa, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &ev, t) == 0 &&
+           timer_settime(*t, 0, &every, NULL) == 0;
 }
 
 static void watch_stop(timer_t t) {
@@ -83,12 +91,13 @@ static void watch_stop(timer_t t) {
     (void)sigaction(WATCH_SIGNAL, &dfl, NULL);
 }
 
-/* ---- reports ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static void flush(struct server *s) {
     SK_DCHECK(s->out_first <= s->out.n);
     while (s->out_first < s->out.n) {
-        if (send(s->sock, &s->out.p[s->out_first], sizeof s->out.p[0], MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+        if (send(s->sock, &s->out.p[s->out_first], sizeof s->out.p[0],
+                 MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) return;
             die(s); /* EPIPE: the driver is gone */
@@ -99,7 +108,8 @@ static void flush(struct server *s) {
 }
 
 static void report(struct server *s, struct sk_fork_report r) {
-    if (!sk_vec_push(&s->out, SK_TAG_IPC, r)) give_up("no memory for a report"); /* a lost report would hang the driver */
+    /* a lost report would hang the driver */
+    if (!sk_vec_push(&s->out, SK_TAG_IPC, r)) give_up("no memory for a report");
     flush(s);
 }
 
@@ -114,15 +124,17 @@ static void reap(struct server *s) {
             if (s->kids.p[i].pid != pid) continue;
             uint32_t worker = s->kids.p[i].worker;
             s->kids.p[i] = s->kids.p[--s->kids.n];
-            report(s, (struct sk_fork_report){SK_FORK_ENDED, worker, pid, status, (uint64_t)ru.ru_maxrss * 1024});
+            report(s, (struct sk_fork_report){SK_FORK_ENDED, worker, pid, status,
+                                              (uint64_t)ru.ru_maxrss * 1024});
             break;
         } /* not found: a child that some import made */
     }
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
-/* When the kernel has no memory left it ends a worker, whose task runs again, and not the driver. Where /proc is not to be written, it chooses as ever. */
+/* When the kernel has no memory left it ends a worker, whose task runs again, and not the driver.
+ * Where /proc is not to be written, it chooses as ever. */
 static void first_to_go(void) {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
@@ -130,7 +142,8 @@ static void first_to_go(void) {
     (void)close(fd);
 }
 
-/* In the child. PDEATHSIG is cleared by fork and set only now: when the server died in between, the parent is another. */
+/* In the child. PDEATHSIG is cleared by fork and set only now: when the server died in between, the
+ * parent is another. */
 static void become_worker(struct server *s) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != s->self) _exit(1);
     struct sk_err err;
@@ -169,7 +182,8 @@ static bool spawn(struct server *s, uint32_t worker) {
         report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, e, 0});
         return false;
     }
-    SK_ASSERT(s->kids.n < s->kids.cap); /* reserved before the fork: a child that nobody knows could not be ended */
+    /* reserved before the fork: a child that nobody knows could not be ended */
+    SK_ASSERT(s->kids.n < s->kids.cap);
     s->kids.p[s->kids.n++] = (struct kid){pid, worker};
     SK_FAULT_HERE("forksrv.after_fork");
     report(s, (struct sk_fork_report){SK_FORK_STARTED, worker, pid, 0, 0});
@@ -192,7 +206,8 @@ static void note(struct server *s, int fd, size_t n) {
     }
     timer_t t;
     if (!watch_start(&t)) give_up("timer");
-    /* With the caller's mask, as an import may start programs; workers that end meanwhile ring nothing, hence the reap. */
+    /* With the caller's mask, as an import may start programs; workers that end meanwhile ring
+     * nothing, hence the reap. */
     (void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     if (s->hooks.on_note) s->hooks.on_note(s->hooks.ctx, p ? p : "", n);
     (void)sigprocmask(SIG_BLOCK, &s->chld, NULL);
@@ -209,15 +224,21 @@ static int command(struct server *s, uint32_t *worker) {
         char bytes[CMSG_SPACE(sizeof(int))];
     } ctl;
     struct iovec iov = {&c, sizeof c};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.bytes, .msg_controllen = sizeof ctl.bytes};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = ctl.bytes,
+                       .msg_controllen = sizeof ctl.bytes};
     ssize_t n = recvmsg(s->sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return -1;
     if (n <= 0) die(s); /* 0: the driver closed or is gone; ECONNRESET: gone with reports unread */
     int fd = -1;
     struct cmsghdr *cm = CMSG_FIRSTHDR(&m);
-    if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS) memcpy(&fd, CMSG_DATA(cm), sizeof fd);
+    if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(cm), sizeof fd);
     errno = EPROTO;
-    if (n != (ssize_t)sizeof c || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || c.note_len > FORK_NOTE_MAX) give_up("bad command");
+    if (n != (ssize_t)sizeof c || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+        c.note_len > FORK_NOTE_MAX)
+        give_up("bad command");
     switch (c.kind) {
     case FORK_SPAWN: *worker = c.worker; return spawn(s, c.worker); /* answers by itself */
     case FORK_KILL: signal_kid(s, c.pid, c.sig); break;
@@ -229,7 +250,7 @@ static int command(struct server *s, uint32_t *worker) {
     return 0;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int env_number(const char *name) {
     const char *v = getenv(name); /* the one way into a fresh exec; part of the contract in ipc.h */
@@ -242,8 +263,10 @@ static void begin(struct server *s) {
     int live = env_number(FORK_ENV_LIVE);
     /* Programs that workers start must hold neither: the driver would wait for them. */
     if (fcntl(s->sock, F_SETFD, FD_CLOEXEC) != 0) give_up("control socket (SKATE_FORK_FD)");
-    if (live >= 0 && fcntl(live, F_SETFD, FD_CLOEXEC) != 0) give_up("liveness pipe (SKATE_LIVE_FD)");
-    (void)unsetenv(FORK_ENV_SOCK); /* or a program that a worker starts would take itself for a server */
+    if (live >= 0 && fcntl(live, F_SETFD, FD_CLOEXEC) != 0)
+        give_up("liveness pipe (SKATE_LIVE_FD)");
+    /* or a program that a worker starts would take itself for a server */
+    (void)unsetenv(FORK_ENV_SOCK);
     (void)unsetenv(FORK_ENV_DRIVER);
     (void)unsetenv(FORK_ENV_LIVE);
     struct sk_err err;
@@ -252,22 +275,28 @@ static void begin(struct server *s) {
     struct sigaction ign = {.sa_handler = SIG_IGN}, dfl = {.sa_handler = SIG_DFL};
     (void)sigemptyset(&s->chld);
     (void)sigaddset(&s->chld, SIGCHLD);
-    if (sigaction(SIGINT, &ign, NULL) != 0 || sigaction(SIGCHLD, &dfl, NULL) != 0 || sigprocmask(SIG_BLOCK, &s->chld, &s->old_mask) != 0)
+    if (sigaction(SIGINT, &ign, NULL) != 0 || sigaction(SIGCHLD, &dfl, NULL) != 0 ||
+        sigprocmask(SIG_BLOCK, &s->chld, &s->old_mask) != 0)
         give_up("signals");
     s->sigchld_fd = signalfd(-1, &s->chld, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->sigchld_fd < 0) give_up("signalfd");
 
     errno = ESRCH;
-    if (getppid() != driver_pid) give_up("the parent is not the driver (it died, or the command is wrapped by one that does not exec)");
+    if (getppid() != driver_pid)
+        give_up("the parent is not the driver (it died, or the command is wrapped by one that does "
+                "not exec)");
     s->driver_fd = (int)syscall(SYS_pidfd_open, driver_pid, 0);
     if (s->driver_fd < 0) give_up("pidfd_open of the driver");
     if (getppid() != driver_pid) die(s); /* the pid may have been reused before pidfd_open */
 }
 
-/* What the loop relies upon between two turns: each worker once, by a pid that may be signalled; nothing sent that is still kept. */
+/* What the loop relies upon between two turns: each worker once, by a pid that may be signalled;
+ * nothing sent that is still kept. */
 static bool server_ok(const struct server *s) {
     if (s->sock < 0 || s->driver_fd < 0 || s->sigchld_fd < 0 || s->self != getpid()) return false;
-    if (s->kids.n > s->kids.cap || s->out.n > s->out.cap || s->out_first > s->out.n || (s->out.n && s->out_first == s->out.n)) return false;
+    if (s->kids.n > s->kids.cap || s->out.n > s->out.cap || s->out_first > s->out.n ||
+        (s->out.n && s->out_first == s->out.n))
+        return false;
     for (uint32_t i = 0; i < s->kids.n; i++) {
         if (s->kids.p[i].pid <= 1 || s->kids.p[i].pid == s->self) return false;
         for (uint32_t j = 0; j < i; j++)
@@ -295,7 +324,8 @@ uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks) {
         if (p[1].revents || (p[0].revents & (POLLHUP | POLLERR))) die(&s);
         if (p[2].revents) {
             struct signalfd_siginfo si;
-            while (read(s.sigchld_fd, &si, sizeof si) > 0) continue; /* emptied before the reaping: a later death rings again */
+            /* emptied before the reaping: a later death rings again */
+            while (read(s.sigchld_fd, &si, sizeof si) > 0) continue;
             reap(&s);
         }
         if (p[0].revents & POLLOUT) flush(&s);

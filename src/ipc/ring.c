@@ -1,27 +1,31 @@
 /* ring.c - single-producer single-consumer ring of variable-length messages in shared memory.
  *
- * Not here: waking (futex.c), what a message means. Not a queue for many producers: give each its own ring.
+ * Not here: waking (futex.c), what a message means. Not a queue for many producers: give each its
+ * own ring.
  *
  *   line 0: magic version size      constant after create
  *   line 1: tail                    the producer's
  *   line 2: head                    the consumer's
  *   data  : [hdr body pad][hdr body pad] ... [wrap marker ......]
  *
- * A header is one 64-bit word: length in the low half, in the high half a mark that mixes the kind (message or wrap) with the message's
- * position. A stale header of an earlier lap, a stray write or a position that is off by some bytes gives another mark, so a consumer
- * sees nonsense as nonsense instead of as a length.
+ * A header is one 64-bit word: length in the low half, in the high half a mark that mixes the kind
+ * (message or wrap) with the message's position. A stale header of an earlier lap, a stray write or
+ * a position that is off by some bytes gives another mark, so a consumer sees nonsense as nonsense
+ * instead of as a length.
  *
- * Invariant: [head, tail) is a sequence of whole messages and at most one wrap marker, which is always followed by a message; every
- * header in it is true. tail moves in commit only, by one release store after the body and the header (and the marker before it) are
- * written; head moves in pop only. So a producer killed anywhere leaves exactly the committed messages, and a consumer killed anywhere
- * leaves the messages that it had not popped.
+ * Invariant: [head, tail) is a sequence of whole messages and at most one wrap marker, which is
+ * always followed by a message; every header in it is true. tail moves in commit only, by one
+ * release store after the body and the header (and the marker before it) are written; head moves in
+ * pop only. So a producer killed anywhere leaves exactly the committed messages, and a consumer
+ * killed anywhere leaves the messages that it had not popped.
  *
- * Trust: positions and headers written by the peer are checked before use; each side masks only its own position, so a peer gone mad can
- * spoil messages but cannot make this side touch memory outside the ring.
+ * Trust: positions and headers written by the peer are checked before use; each side masks only its
+ * own position, so a peer gone mad can spoil messages but cannot make this side touch memory
+ * outside the ring.
  *
- * Cost: reserve+commit and peek+pop are about 10 ns a pair while both sides have room (bench: ipc_bench ring); each side keeps a private
- * copy of the other's position and reads the shared one only when that copy says full or empty, so the lines are not bounced for
- * each message. */
+ * Cost: reserve+commit and peek+pop are about 10 ns a pair while both sides have room (bench:
+ * ipc_bench ring); each side keeps a private copy of the other's position and reads the shared one
+ * only when that copy says full or empty, so the lines are not bounced for each message. */
 #include "ipc/ipc.h"
 
 #include "base/atomic.h"
@@ -35,9 +39,14 @@
 #define MARK_WRAP 0xA5E80000u
 
 /* field   | writes   | reads    | order                                  | what a crash leaves
- * magic.. | creator  | both     | before any peer attaches               | a ring that attach refuses
- * tail    | producer | consumer | release in commit / acquire in peek    | the last committed end: messages before it are whole
- * head    | consumer | producer | release in pop / acquire in reserve    | the first message not popped: it is seen again */
+ * magic.. | creator  | both     | before any peer attaches               | a ring that attach
+ *                                                                          refuses
+ * tail    | producer | consumer | release in commit / acquire in peek    | the last committed end:
+ *                                                                          messages before it are
+ *                                                                          whole
+ * head    | consumer | producer | release in pop / acquire in reserve    | the first message not
+ *                                                                          popped: it is seen
+ *                                                                              again */
 struct sk_ring_shm {
     uint64_t magic;
     uint32_t version;
@@ -50,7 +59,9 @@ struct sk_ring_shm {
     uint8_t pad2[56];
 };
 _Static_assert(sizeof(struct sk_ring_shm) == 192, "three cache lines");
-_Static_assert(offsetof(struct sk_ring_shm, tail) == 64 && offsetof(struct sk_ring_shm, head) == 128, "a line each");
+_Static_assert(offsetof(struct sk_ring_shm, tail) == 64 &&
+                   offsetof(struct sk_ring_shm, head) == 128,
+               "a line each");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "positions are shared between processes");
 
 static inline uint64_t need_of(uint64_t len) { return RING_HDR + SK_ALIGN(len, 8); }
@@ -63,12 +74,17 @@ static inline void put_header(struct sk_ring *r, uint64_t pos, uint32_t kind, ui
 
 size_t sk_ring_bytes(size_t size) { return sizeof(struct sk_ring_shm) + size; }
 
-static bool size_ok(size_t size) { return size >= RING_MIN && size <= UINT32_MAX && (size & (size - 1)) == 0; }
+static bool size_ok(size_t size) {
+    return size >= RING_MIN && size <= UINT32_MAX && (size & (size - 1)) == 0;
+}
 
 static struct sk_ring handle(void *mem, size_t size) {
     struct sk_ring_shm *shm = mem;
-    return (struct sk_ring){
-        .shm = shm, .data = (uint8_t *)mem + sizeof *shm, .size = size, .head = sk_load_acq(&shm->head), .tail = sk_load_acq(&shm->tail)};
+    return (struct sk_ring){.shm = shm,
+                            .data = (uint8_t *)mem + sizeof *shm,
+                            .size = size,
+                            .head = sk_load_acq(&shm->head),
+                            .tail = sk_load_acq(&shm->tail)};
 }
 
 void sk_ring_create(struct sk_ring *r, void *mem, size_t size) {
@@ -89,22 +105,26 @@ static bool positions_ok(const struct sk_ring *r, uint64_t head, uint64_t tail) 
 
 sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *err) {
     const struct sk_ring_shm *shm = mem;
-    if (!size_ok(size) || ((uintptr_t)mem & 63)) return SK_ERR(err, SK_EINVAL, "attach ring: size %zu at %p", size, mem);
+    if (!size_ok(size) || ((uintptr_t)mem & 63))
+        return SK_ERR(err, SK_EINVAL, "attach ring: size %zu at %p", size, mem);
     if (shm->magic != RING_MAGIC || shm->version != RING_VERSION || shm->size != size)
-        return SK_ERR(err, SK_ECORRUPT, "attach ring: magic %llx version %u size %llu, expected version %u size %zu",
-                      (unsigned long long)shm->magic, shm->version, (unsigned long long)shm->size, RING_VERSION, size);
+        return SK_ERR(err, SK_ECORRUPT,
+                      "attach ring: magic %llx version %u size %llu, expected version %u size %zu",
+                      (unsigned long long)shm->magic, shm->version, (unsigned long long)shm->size,
+                      RING_VERSION, size);
     struct sk_ring h = handle(mem, size);
     if (!positions_ok(&h, h.head, h.tail))
-        return SK_ERR(err, SK_ECORRUPT, "attach ring: head %llu and tail %llu cannot be", (unsigned long long)h.head,
-                      (unsigned long long)h.tail);
+        return SK_ERR(err, SK_ECORRUPT, "attach ring: head %llu and tail %llu cannot be",
+                      (unsigned long long)h.head, (unsigned long long)h.tail);
     *r = h;
     return SK_OK;
 }
 
-/* Half the ring: then a message fits into an empty ring wherever the positions stand, the wrap included. */
+/* Half the ring: then a message fits into an empty ring wherever the positions stand, the wrap
+ * included. */
 size_t sk_ring_max_msg(const struct sk_ring *r) { return r->size / 2 - RING_HDR; }
 
-/* ---- producer: tail is its own, head is what it last saw -------------------------------------------------------------------- */
+/* ---- producer: tail is its own, head is what it last saw ------------------------------------- */
 
 static inline bool has_room(struct sk_ring *r, uint64_t total) {
     if (SK_LIKELY(r->tail - r->head <= r->size - total)) return true;
@@ -139,9 +159,10 @@ void sk_ring_commit(struct sk_ring *r, size_t len) {
     SK_FAULT_HERE("ring.after_publish");
 }
 
-/* ---- consumer: head is its own, tail is what it last saw --------------------------------------------------------------------- */
+/* ---- consumer: head is its own, tail is what it last saw ------------------------------------- */
 
-/* Reads the header at *pos, steps over a wrap marker. Returns bytes taken by the message (header and padding), 0 when it is nonsense. */
+/* Reads the header at *pos, steps over a wrap marker. Returns bytes taken by the message (header
+ * and padding), 0 when it is nonsense. */
 static uint64_t next_message(const struct sk_ring *r, uint64_t *pos, uint64_t tail, uint32_t *len) {
     uint64_t p = *pos, w;
     memcpy(&w, r->data + (p & (r->size - 1)), sizeof w);
@@ -153,8 +174,8 @@ static uint64_t next_message(const struct sk_ring *r, uint64_t *pos, uint64_t ta
     }
     uint32_t n = (uint32_t)w;
     uint64_t need = need_of(n);
-    if (SK_UNLIKELY((uint32_t)(w >> 32) != mark_at(MARK_MSG, p) || n > sk_ring_max_msg(r) || need > tail - p ||
-                    need > r->size - (p & (r->size - 1))))
+    if (SK_UNLIKELY((uint32_t)(w >> 32) != mark_at(MARK_MSG, p) || n > sk_ring_max_msg(r) ||
+                    need > tail - p || need > r->size - (p & (r->size - 1))))
         return 0;
     *pos = p;
     *len = n;
@@ -194,11 +215,14 @@ void sk_ring_pop(struct sk_ring *r) {
     SK_FAULT_HERE("ring.after_pop");
 }
 
-bool sk_ring_empty(struct sk_ring *r) { return r->head == r->tail && r->head == sk_load_acq(&r->shm->tail); }
+bool sk_ring_empty(struct sk_ring *r) {
+    return r->head == r->tail && r->head == sk_load_acq(&r->shm->tail);
+}
 
 bool sk_ring_check(const struct sk_ring *r) {
     const struct sk_ring_shm *shm = r->shm;
-    if (shm->magic != RING_MAGIC || shm->version != RING_VERSION || shm->size != r->size) return false;
+    if (shm->magic != RING_MAGIC || shm->version != RING_VERSION || shm->size != r->size)
+        return false;
     uint64_t head = sk_load_acq(&shm->head);
     uint64_t tail = sk_load_acq(&shm->tail);
     if (!positions_ok(r, head, tail)) return false;

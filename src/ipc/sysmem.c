@@ -1,18 +1,30 @@
-/* sysmem.c - how much memory and CPU this machine, or the cgroup that we run in, lets us have; how much one process holds of its own.
+/* sysmem.c - how much memory and CPU this machine, or the cgroup that we run in, lets us have; how
+ * much one process holds of its own.
  *
- * Not here: what follows from it (engine/memory.c). Reads text files of the kernel and keeps nothing but their names, so that limits which
- * are changed while we run are seen.
+ * Not here: what follows from it (engine/memory.c). Reads text files of the kernel and keeps
+ * nothing but their names, so that limits which are changed while we run are seen.
  *
- * Which files: /proc/self/cgroup names our group in each hierarchy, /proc/self/mountinfo where that hierarchy is mounted and which part of it
- * we see. The path below the mount is the group's path less the mount's root; in a container that sees its own group as "/" (or a path of the
- * host that does not exist here) it is the mount itself. Each folder from there up to the mount is a *level*: all of them limit us.
+ * Which files: /proc/self/cgroup names our group in each hierarchy, /proc/self/mountinfo where that
+ * hierarchy is mounted and which part of it we see. The path below the mount is the group's path
+ * less the mount's root; in a container that sees its own group as "/" (or a path of the host that
+ * does not exist here) it is the mount itself. Each folder from there up to the mount is a *level*:
+ * all of them limit us.
  *
- *     v2   memory.max, memory.high | memory.current                 | memory.stat: inactive_file, active_file, slab_reclaimable | cpu.max
- *     v1   memory.limit_in_bytes   | memory.usage_in_bytes          | memory.stat: total_inactive_file, total_active_file,      | cpu.cfs_*
- *                                                                     hierarchical_memory_limit (also of levels we do not see)
+ *     v2   memory.max, memory.high | memory.current                 | memory.stat: inactive_file,
+ *                                                                     active_file, slab_reclaimable
+ *                                                                     | cpu.max
+ *     v1   memory.limit_in_bytes   | memory.usage_in_bytes          | memory.stat:
+ *                                                                     total_inactive_file,
+ *                                                                     total_active_file,      |
+ *                                                                     cpu.cfs_*
+ *                                                                     hierarchical_memory_limit
+ *                                                                     (also of levels we do not
+ *                                                                     see)
  *
- * Used is what cannot be dropped: the page cache of files is not, else a full cache looks like a full machine (ray#59796). Pages of a memfd are
- * anonymous to the kernel's lists, so the store counts. Cost (of a CPU of this VM): 60 us for machine and cgroup, 6 us for a process, exactly 20 ms a GB of small pages. */
+ * Used is what cannot be dropped: the page cache of files is not, else a full cache looks like a
+ * full machine (ray#59796). Pages of a memfd are anonymous to the kernel's lists, so the store
+ * counts. Cost (of a CPU of this VM): 60 us for machine and cgroup, 6 us for a process, exactly 20
+ * ms a GB of small pages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,12 +47,14 @@ struct sk_sysmem {
     char text[TEXT];
 };
 
-/* ---- files ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* The beginning of a file as text; NULL: it cannot be read. */
 static const char *slurp(struct sk_sysmem *m, const char *dir, size_t dir_n, const char *name) {
     char path[4352];
-    if (snprintf(path, sizeof path, "%s%.*s/%s", m->root, (int)dir_n, dir, name) >= (int)sizeof path) return NULL;
+    if (snprintf(path, sizeof path, "%s%.*s/%s", m->root, (int)dir_n, dir, name) >=
+        (int)sizeof path)
+        return NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return NULL;
     size_t n = 0;
@@ -55,8 +69,10 @@ static const char *slurp(struct sk_sysmem *m, const char *dir, size_t dir_n, con
     return n ? m->text : NULL;
 }
 
-/* The number of a file that holds one: NO_LIMIT for "max", "-1" and what is as good as none; `missing` where there is none. */
-static uint64_t number(struct sk_sysmem *m, const char *dir, size_t dir_n, const char *name, uint64_t missing) {
+/* The number of a file that holds one: NO_LIMIT for "max", "-1" and what is as good as none;
+ * `missing` where there is none. */
+static uint64_t number(struct sk_sysmem *m, const char *dir, size_t dir_n, const char *name,
+                       uint64_t missing) {
     const char *t = slurp(m, dir, dir_n, name);
     if (!t) return missing;
     if (t[0] < '0' || t[0] > '9') return NO_LIMIT;
@@ -77,12 +93,14 @@ static uint64_t keyed(const char *text, const char *key, uint64_t missing) {
     return missing;
 }
 
-/* ---- where our groups are ---------------------------------------------------------------------------------------------------------- */
+/* ---- where our groups are -------------------------------------------------------------------- */
 
 static bool has_word(const char *list, size_t n, const char *word) { /* words between commas */
     size_t w = strlen(word);
     for (size_t i = 0; i + w <= n; i++)
-        if ((i == 0 || list[i - 1] == ',') && !strncmp(list + i, word, w) && (i + w == n || list[i + w] == ',')) return true;
+        if ((i == 0 || list[i - 1] == ',') && !strncmp(list + i, word, w) &&
+            (i + w == n || list[i + w] == ','))
+            return true;
     return false;
 }
 
@@ -107,7 +125,8 @@ static bool group_path(const char *text, const char *controller, char *out, size
 static void unescape(char *s) { /* \040 and the like, as mountinfo writes them */
     char *to = s;
     for (; *s; s++) {
-        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+            s[3] >= '0' && s[3] <= '7') {
             *to++ = (char)((s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0'));
             s += 3;
         } else {
@@ -117,7 +136,8 @@ static void unescape(char *s) { /* \040 and the like, as mountinfo writes them *
     *to = 0;
 }
 
-/* Where the hierarchy is mounted and which folder of it lies there. The last such mount counts: it hides the others. */
+/* Where the hierarchy is mounted and which folder of it lies there. The last such mount counts: it
+ * hides the others. */
 static bool mounted(const char *text, const char *controller, char *root, char *point, size_t cap) {
     bool found = false;
     for (const char *p = text; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
@@ -130,10 +150,15 @@ static bool mounted(const char *text, const char *controller, char *root, char *
         if (!(tail = strstr(line, " - "))) continue;
         *tail = 0;
         tail += 3;
-        for (char *w = strtok_r(line, " ", &save); w && k < SK_COUNT(f); w = strtok_r(NULL, " ", &save)) f[k++] = w;
-        char *type = strtok_r(tail, " ", &save), *options = type ? (strtok_r(NULL, " ", &save), strtok_r(NULL, " ", &save)) : NULL;
+        for (char *w = strtok_r(line, " ", &save); w && k < SK_COUNT(f);
+             w = strtok_r(NULL, " ", &save))
+            f[k++] = w;
+        char *type = strtok_r(tail, " ", &save),
+             *options = type ? (strtok_r(NULL, " ", &save), strtok_r(NULL, " ", &save)) : NULL;
         if (k < 5 || !type || !options) continue;
-        bool is = controller[0] ? !strcmp(type, "cgroup") && has_word(options, strlen(options), controller) : !strcmp(type, "cgroup2");
+        bool is = controller[0]
+                      ? !strcmp(type, "cgroup") && has_word(options, strlen(options), controller)
+                      : !strcmp(type, "cgroup2");
         if (!is || strlen(f[3]) >= cap || strlen(f[4]) >= cap) continue;
         memcpy(root, f[3], strlen(f[3]) + 1);
         memcpy(point, f[4], strlen(f[4]) + 1);
@@ -146,7 +171,8 @@ static bool mounted(const char *text, const char *controller, char *root, char *
 
 static bool is_dir(struct sk_sysmem *m, const char *dir) {
     char path[4352];
-    return snprintf(path, sizeof path, "%s%s/.", m->root, dir) < (int)sizeof path && access(path, F_OK) == 0;
+    return snprintf(path, sizeof path, "%s%s/.", m->root, dir) < (int)sizeof path &&
+           access(path, F_OK) == 0;
 }
 
 /* SK_ENOENT: there is no such hierarchy. */
@@ -161,7 +187,8 @@ static sk_rc find(struct sk_sysmem *m, const char *controller, char **dir, size_
     if (strstr(below, "/..")) below = ""; /* of another namespace of groups */
     size_t n = (size_t)snprintf(path, sizeof path, "%s%s", point, below);
     while (n > strlen(point) && path[n - 1] == '/') path[--n] = 0;
-    if (!is_dir(m, path)) path[strlen(point)] = 0; /* a path of the host: what is mounted is what we have */
+    /* a path of the host: what is mounted is what we have */
+    if (!is_dir(m, path)) path[strlen(point)] = 0;
     if (!is_dir(m, path)) return SK_ENOENT;
     *dir = sk_strdup(SK_TAG_IPC, path);
     *top = strlen(point);
@@ -174,7 +201,8 @@ sk_rc sk_sysmem_create(struct sk_sysmem **out, const char *root, struct sk_err *
         sk_free(m);
         return SK_ERR(err, SK_ENOMEM, "no memory to read the machine's limits");
     }
-    sk_rc mem = find(m, "memory", &m->mem, &m->mem_top); /* v1 where it has the controller: then v2 does not have it */
+    /* v1 where it has the controller: then v2 does not have it */
+    sk_rc mem = find(m, "memory", &m->mem, &m->mem_top);
     if (mem == SK_ENOENT) m->mem_v2 = (mem = find(m, "", &m->mem, &m->mem_top)) == SK_OK;
     sk_rc cpu = find(m, "cpu", &m->cpu, &m->cpu_top);
     if (cpu == SK_ENOENT) m->cpu_v2 = (cpu = find(m, "", &m->cpu, &m->cpu_top)) == SK_OK;
@@ -202,36 +230,43 @@ static size_t above(const char *dir, size_t n, size_t top) {
     return n;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t part(uint64_t n, uint32_t permille) { return n / 1000 * permille + n % 1000 * permille / 1000; }
+static uint64_t part(uint64_t n, uint32_t permille) {
+    return n / 1000 * permille + n % 1000 * permille / 1000;
+}
 
-static void consider(struct sk_sysmem_now *out, uint64_t limit, uint64_t used, uint32_t permille, const char *dir, size_t n,
-                     const char *file) {
+static void consider(struct sk_sysmem_now *out, uint64_t limit, uint64_t used, uint32_t permille,
+                     const char *dir, size_t n, const char *file) {
     uint64_t may = part(limit, permille);
     int64_t left = (int64_t)may - (int64_t)used;
     if (out->limit_bytes && left >= (int64_t)out->limit_bytes - (int64_t)out->used_bytes) return;
     out->limit_bytes = may;
     out->used_bytes = used;
-    if (file) (void)snprintf(out->where, sizeof out->where, "cgroup %.*s, %s", (int)SK_MIN(n, sizeof out->where - 48), dir, file);
+    if (file)
+        (void)snprintf(out->where, sizeof out->where, "cgroup %.*s, %s",
+                       (int)SK_MIN(n, sizeof out->where - 48), dir, file);
     else (void)snprintf(out->where, sizeof out->where, "this machine");
 }
 
-sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_now *out, struct sk_err *err) {
+sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_now *out,
+                     struct sk_err *err) {
     struct sk_sysmem_now now = {0};
     const char *t = slurp(m, "/proc", 5, "meminfo");
     uint64_t total = t ? keyed(t, "MemTotal", 0) * 1024 : 0;
-    if (!total) return SK_ERR(err, SK_EIO, "%s/proc/meminfo cannot be read: is /proc mounted?", m->root);
+    if (!total)
+        return SK_ERR(err, SK_EIO, "%s/proc/meminfo cannot be read: is /proc mounted?", m->root);
     uint64_t avail = keyed(t, "MemAvailable", UINT64_MAX);
     if (avail == UINT64_MAX)
-        avail =
-            keyed(t, "MemFree", 0) + keyed(t, "Buffers", 0) + keyed(t, "Cached", 0) - SK_MIN(keyed(t, "Shmem", 0), keyed(t, "Cached", 0));
+        avail = keyed(t, "MemFree", 0) + keyed(t, "Buffers", 0) + keyed(t, "Cached", 0) -
+                SK_MIN(keyed(t, "Shmem", 0), keyed(t, "Cached", 0));
     avail = SK_MIN(avail * 1024, total);
     now.total_bytes = total;
     consider(&now, total, total - avail, permille, NULL, 0, NULL);
     uint32_t level = 0;
     bool applies = true;
-    for (size_t n = m->mem ? strlen(m->mem) : 0; n && applies && level < LEVELS; n = above(m->mem, n, m->mem_top), level++) {
+    for (size_t n = m->mem ? strlen(m->mem) : 0; n && applies && level < LEVELS;
+         n = above(m->mem, n, m->mem_top), level++) {
         const char *file = m->mem_v2 ? "memory.max" : "memory.limit_in_bytes";
         uint64_t limit = number(m, m->mem, n, file, NO_LIMIT);
         if (m->mem_v2) {
@@ -241,16 +276,20 @@ sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_no
             t = level ? NULL : slurp(m, m->mem, n, "memory.stat");
             uint64_t all = t ? keyed(t, "hierarchical_memory_limit", NO_LIMIT) : NO_LIMIT;
             if (all < limit) limit = all, file = "hierarchical_memory_limit";
-            size_t up = above(m->mem, n, m->mem_top); /* a parent that does not count its children does not limit them */
+            /* a parent that does not count its children does not limit them */
+            size_t up = above(m->mem, n, m->mem_top);
             applies = up && number(m, m->mem, up, "memory.use_hierarchy", 1) == 1;
         }
         if (limit >= NO_LIMIT || limit >= total) continue;
         now.total_bytes = SK_MIN(now.total_bytes, limit);
-        uint64_t used = number(m, m->mem, n, m->mem_v2 ? "memory.current" : "memory.usage_in_bytes", 0);
+        uint64_t used =
+            number(m, m->mem, n, m->mem_v2 ? "memory.current" : "memory.usage_in_bytes", 0);
         if (used > part(limit, permille) / 2 && (t = slurp(m, m->mem, n, "memory.stat"))) {
-            uint64_t cache = m->mem_v2 ? keyed(t, "inactive_file", 0) + keyed(t, "active_file", 0) + keyed(t, "slab_reclaimable", 0)
-                                       : keyed(t, "total_inactive_file", keyed(t, "inactive_file", 0)) +
-                                             keyed(t, "total_active_file", keyed(t, "active_file", 0));
+            uint64_t cache = m->mem_v2
+                                 ? keyed(t, "inactive_file", 0) + keyed(t, "active_file", 0) +
+                                       keyed(t, "slab_reclaimable", 0)
+                                 : keyed(t, "total_inactive_file", keyed(t, "inactive_file", 0)) +
+                                       keyed(t, "total_active_file", keyed(t, "active_file", 0));
             used -= SK_MIN(cache, used);
         }
         consider(&now, limit, used, permille, m->mem, n, file);
@@ -260,24 +299,29 @@ sk_rc sk_sysmem_read(struct sk_sysmem *m, uint32_t permille, struct sk_sysmem_no
 }
 
 uint64_t sk_sysmem_oom_kills(struct sk_sysmem *m) {
-    const char *t = m->mem ? slurp(m, m->mem, strlen(m->mem), m->mem_v2 ? "memory.events" : "memory.oom_control") : NULL;
+    const char *t = m->mem ? slurp(m, m->mem, strlen(m->mem),
+                                   m->mem_v2 ? "memory.events" : "memory.oom_control")
+                           : NULL;
     uint64_t n = t ? keyed(t, "oom_kill", UINT64_MAX) : UINT64_MAX;
     if (n != UINT64_MAX) return n;
-    t = slurp(m, "/proc", 5, "vmstat"); /* at the root there are no events: all kills of the machine */
+    /* at the root there are no events: all kills of the machine */
+    t = slurp(m, "/proc", 5, "vmstat");
     return t ? keyed(t, "oom_kill", 0) : 0;
 }
 
-/* ---- CPU ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- CPU ------------------------------------------------------------------------------------- */
 
 uint64_t sk_sysmem_cpu_milli(struct sk_sysmem *m) {
     uint64_t least = 0;
     uint32_t level = 0;
-    for (size_t n = m->cpu ? strlen(m->cpu) : 0; n && level < LEVELS; n = above(m->cpu, n, m->cpu_top), level++) {
+    for (size_t n = m->cpu ? strlen(m->cpu) : 0; n && level < LEVELS;
+         n = above(m->cpu, n, m->cpu_top), level++) {
         uint64_t quota = NO_LIMIT, period = 0;
         if (m->cpu_v2) {
             const char *t = slurp(m, m->cpu, n, "cpu.max");
             char *end = NULL;
-            if (t && t[0] >= '0' && t[0] <= '9') quota = strtoull(t, &end, 10), period = strtoull(end, NULL, 10);
+            if (t && t[0] >= '0' && t[0] <= '9')
+                quota = strtoull(t, &end, 10), period = strtoull(end, NULL, 10);
         } else {
             quota = number(m, m->cpu, n, "cpu.cfs_quota_us", NO_LIMIT);
             period = number(m, m->cpu, n, "cpu.cfs_period_us", 0);
@@ -289,7 +333,7 @@ uint64_t sk_sysmem_cpu_milli(struct sk_sysmem *m) {
     return least;
 }
 
-/* ---- one process --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- one process ----------------------------------------------------------------------------- */
 
 static const char *proc_file(pid_t pid, const char *name, char *buf, size_t cap) {
     char path[64];
@@ -317,7 +361,8 @@ bool sk_proc_own(pid_t pid, uint64_t *bytes) {
     const char *t = proc_file(pid, "smaps_rollup", buf, sizeof buf);
     if (!t) return false;
     uint64_t anon = keyed(t, "Pss_Anon", UINT64_MAX); /* since Linux 5.3 */
-    *bytes = ((anon != UINT64_MAX ? anon : keyed(t, "Private_Dirty", 0)) + keyed(t, "SwapPss", 0)) * 1024;
+    *bytes = ((anon != UINT64_MAX ? anon : keyed(t, "Private_Dirty", 0)) + keyed(t, "SwapPss", 0)) *
+             1024;
     return true;
 }
 

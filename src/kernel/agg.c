@@ -1,7 +1,9 @@
 /* agg.c - what each aggregate keeps of a group, and what comes of it.
  *
- * Rules (docs/design/kernels.md): NaN is a value, so it is counted and makes sums, means and deviations NaN, but min, max and absmax are of the other values while
- * there are any. Whole numbers are summed in 128 bits; floats by fsum.h. Cost: 3 to 10 ns a row and aggregate while states fit the cache. */
+ * Rules (docs/design/kernels.md): NaN is a value, so it is counted and makes sums, means and
+ * deviations NaN, but min, max and absmax are of the other values while there are any. Whole
+ * numbers are summed in 128 bits; floats by fsum.h. Cost: 3 to 10 ns a row and aggregate while
+ * states fit the cache. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,13 +14,20 @@ static const uint64_t sign = UINT64_C(1) << 63;
 
 /* ---- what it is on a type ---- */
 
-static bool is_number(const char *f) { return f[1] ? f[0] == 'd' || !strncmp(f, "tD", 2) : strchr("cCsSiIlLefgb", f[0]) != NULL; }
+static bool is_number(const char *f) {
+    return f[1] ? f[0] == 'd' || !strncmp(f, "tD", 2) : strchr("cCsSiIlLefgb", f[0]) != NULL;
+}
 
-static bool is_extreme(enum sk_agg_kind k) { return k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_ABS_MAX; }
+static bool is_extreme(enum sk_agg_kind k) {
+    return k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_ABS_MAX;
+}
 
-static const char *const names[] = {"count",           "sum",        "min",  "max",    "mean",           "std",           "abs_max",
-                                    "missing_pct",     "zero_pct",   "list", "unique", "count_distinct", "value_counter", "quantile",
-                                    "approx_quantile", "approx_topk"};
+static const char *const names[] = {"count",         "sum",         "min",
+                                    "max",           "mean",        "std",
+                                    "abs_max",       "missing_pct", "zero_pct",
+                                    "list",          "unique",      "count_distinct",
+                                    "value_counter", "quantile",    "approx_quantile",
+                                    "approx_topk"};
 static const char *kind_name(enum sk_agg_kind k) { return names[k]; }
 
 bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out) {
@@ -32,8 +41,11 @@ bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out) {
 
 /* Which types: any for counts of nulls, with an order for min and max, numbers for the rest. */
 static bool fits(enum sk_agg_kind k, const char *f, const struct sk_key_col *c) {
-    if (k == SK_AGG_COUNT || k == SK_AGG_MISSING_PCT || k == SK_AGG_MIN || k == SK_AGG_MAX || c->kind == SK_KEY_NULL) return true;
-    if (!is_number(f) || (c->kind == SK_KEY_DECIMAL && c->width == 32 && k != SK_AGG_ABS_MAX)) return false;
+    if (k == SK_AGG_COUNT || k == SK_AGG_MISSING_PCT || k == SK_AGG_MIN || k == SK_AGG_MAX ||
+        c->kind == SK_KEY_NULL)
+        return true;
+    if (!is_number(f) || (c->kind == SK_KEY_DECIMAL && c->width == 32 && k != SK_AGG_ABS_MAX))
+        return false;
     if (f[0] == 't') return k == SK_AGG_SUM;
     return f[0] != 'b' || k == SK_AGG_SUM || k == SK_AGG_MEAN;
 }
@@ -64,20 +76,25 @@ static uint32_t body_of(const struct sk_agg_col *a) {
     }
 }
 
-sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const struct ArrowSchema *s, struct sk_err *err) {
+sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const struct ArrowSchema *s,
+                      struct sk_err *err) {
     const struct ArrowSchema *values = s && s->dictionary ? s->dictionary : s;
     const char *f = values ? values->format : "n";
     struct sk_key_col c = {.kind = SK_KEY_NULL};
-    bool counts = agg->kind == SK_AGG_COUNT || agg->kind == SK_AGG_MISSING_PCT, ordered = !s || sk_key_type(&c, f);
+    bool counts = agg->kind == SK_AGG_COUNT || agg->kind == SK_AGG_MISSING_PCT,
+         ordered = !s || sk_key_type(&c, f);
     *a = (struct sk_agg_col){.agg = *agg};
     if (!agg->name || strlen(agg->name) >= sizeof a->name)
-        return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one of more than %zu bytes", sizeof a->name - 1);
+        return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one of more than %zu bytes",
+                      sizeof a->name - 1);
     snprintf(a->name, sizeof a->name, "%s", agg->name);
     a->agg.name = a->name;
     a->nested = !ordered && counts;
-    if ((!ordered && !counts) || (ordered && s && !fits(agg->kind, f, &c)) || (!s && agg->kind != SK_AGG_COUNT))
-        return SK_ERR(err, SK_EINVAL, "'%s': %s of column '%.200s' of Arrow format '%.50s' is not possible", a->name, kind_name(agg->kind),
-                      s && s->name ? s->name : "", f);
+    if ((!ordered && !counts) || (ordered && s && !fits(agg->kind, f, &c)) ||
+        (!s && agg->kind != SK_AGG_COUNT))
+        return SK_ERR(err, SK_EINVAL,
+                      "'%s': %s of column '%.200s' of Arrow format '%.50s' is not possible",
+                      a->name, kind_name(agg->kind), s && s->name ? s->name : "", f);
     a->kind = c.kind;
     a->width = c.width;
     a->n_words = c.n_words;
@@ -102,10 +119,15 @@ void sk_agg_zero(const struct sk_agg_col *a, uint8_t *state) {
 
 /* ---- values ---- */
 
-SK_INLINE sk_i128 *body(uint8_t *state) { return (sk_i128 *)(void *)(state + sizeof(struct sk_agg_head)); }
-static const sk_i128 *body_const(const uint8_t *state) { return (const sk_i128 *)(const void *)(state + sizeof(struct sk_agg_head)); }
+SK_INLINE sk_i128 *body(uint8_t *state) {
+    return (sk_i128 *)(void *)(state + sizeof(struct sk_agg_head));
+}
+static const sk_i128 *body_const(const uint8_t *state) {
+    return (const sk_i128 *)(const void *)(state + sizeof(struct sk_agg_head));
+}
 
-SK_INLINE sk_i128 whole_of(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width, int64_t at) {
+SK_INLINE sk_i128 whole_of(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
+                           int64_t at) {
     sk_i128 v;
     switch (kind) {
     case SK_KEY_BOOL: return sk_bit(c->data, at);
@@ -145,7 +167,8 @@ static void add_both(struct sk_agg_head *h, sk_i128 *bin, bool minus, uint64_t m
     bin[8] = top;
 }
 
-static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, struct sk_agg_head *h, sk_i128 *bin, int64_t at) {
+static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, struct sk_agg_head *h,
+                    sk_i128 *bin, int64_t at) {
     bool minus = false;
     int e = 0;
     double d;
@@ -156,7 +179,8 @@ static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, stru
             return;
         }
         d = (double)v / power_of_ten(a->scale);
-    } else if (a->kind == SK_KEY_DECIMAL) d = (double)whole_of(c, a->kind, a->width, at) / power_of_ten(a->scale);
+    } else if (a->kind == SK_KEY_DECIMAL)
+        d = (double)whole_of(c, a->kind, a->width, at) / power_of_ten(a->scale);
     else d = sk_float_value(c->data + at * a->width, a->width);
     if (is_odd(h, d)) return;
     uint64_t m = sk_double_split(d, &minus, &e);
@@ -166,10 +190,12 @@ static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, stru
 /* ---- extremes ---- */
 
 /* Words that are ordered like values, or like their magnitudes. */
-static void extreme_words(const struct sk_agg_col *a, const struct sk_key_col *c, int64_t at, uint64_t w[4]) {
+static void extreme_words(const struct sk_agg_col *a, const struct sk_key_col *c, int64_t at,
+                          uint64_t w[4]) {
     uint32_t here;
     memset(w, 0, 32);
-    for (uint32_t i = 0; i < c->n_words; i++) w[i] = sk_key_word(c, c->kind, c->width, at, i, &here);
+    for (uint32_t i = 0; i < c->n_words; i++)
+        w[i] = sk_key_word(c, c->kind, c->width, at, i, &here);
     if (a->agg.kind != SK_AGG_ABS_MAX || c->kind == SK_KEY_UINT) return;
     if (c->kind == SK_KEY_FLOAT) {
         if (!(w[0] & sign)) w[0] = ~w[0] | sign; /* as the positive one */
@@ -191,7 +217,9 @@ static int compare_words(const uint64_t *a, const uint64_t *b) {
     return 0;
 }
 
-static bool better(const struct sk_agg_col *a, int r) { return a->agg.kind == SK_AGG_MIN ? r < 0 : r > 0; }
+static bool better(const struct sk_agg_col *a, int r) {
+    return a->agg.kind == SK_AGG_MIN ? r < 0 : r > 0;
+}
 
 static void take_words(const struct sk_agg_col *a, uint8_t *state, const uint64_t *w, int64_t n) {
     struct sk_agg_head *h = (void *)state;
@@ -225,8 +253,8 @@ static bool take_text(const struct sk_agg_col *a, uint8_t *state, struct sk_byte
 /* ---- updating ---- */
 
 /* Value `at` of the column, which is not null. */
-SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_kind kind, enum sk_key_kind type, uint32_t width,
-                    uint8_t *state, int64_t at) {
+SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_kind kind,
+                    enum sk_key_kind type, uint32_t width, uint8_t *state, int64_t at) {
     struct sk_agg_head *h = (void *)state;
     uint64_t w[4];
     sk_i128 *sum = body(state);
@@ -235,8 +263,10 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
     case SK_AGG_SUM:
     case SK_AGG_MEAN:
         h->n++;
-        if (type == SK_KEY_FLOAT) add_double(h, sum, 3, sk_float_value(c->data + at * width, width));
-        else if (type == SK_KEY_DECIMAL) { /* by halves: no order of terms overflows */ sk_i128 v = whole_of(c, type, width, at);
+        if (type == SK_KEY_FLOAT)
+            add_double(h, sum, 3, sk_float_value(c->data + at * width, width));
+        else if (type == SK_KEY_DECIMAL) { /* by halves: no order of terms overflows */
+            sk_i128 v = whole_of(c, type, width, at);
             sum[0] += (uint64_t)v;
             sum[1] += v >> 64;
         } else *sum += whole_of(c, type, width, at);
@@ -270,11 +300,14 @@ static void take_null(const struct sk_agg_col *a, uint8_t *state) {
     struct sk_agg_head *h = (void *)state;
     h->flags |= SK_AGG_NULLS;
     if (a->agg.kind == SK_AGG_MISSING_PCT) ++*body(state);
-    h->n += a->agg.kind == SK_AGG_MISSING_PCT || (!a->agg.ignore_nulls && (a->agg.kind == SK_AGG_COUNT || a->agg.kind == SK_AGG_ZERO_PCT));
+    h->n +=
+        a->agg.kind == SK_AGG_MISSING_PCT ||
+        (!a->agg.ignore_nulls && (a->agg.kind == SK_AGG_COUNT || a->agg.kind == SK_AGG_ZERO_PCT));
 }
 
-SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_kind kind, enum sk_key_kind type,
-                           uint32_t width, const uint32_t *ids, uint64_t rows) {
+SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *c,
+                           enum sk_agg_kind kind, enum sk_key_kind type, uint32_t width,
+                           const uint32_t *ids, uint64_t rows) {
     uint8_t *states = a->states;
     size_t size = a->size;
     bool nan_is_null = a->agg.nan_is_null;
@@ -288,17 +321,23 @@ SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *
     return true;
 }
 
-bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows, uint64_t groups) {
+bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
+                   uint64_t rows, uint64_t groups) {
     enum sk_agg_kind k = a->agg.kind;
     if (!c) {
-        for (uint64_t i = 0; i < rows; i++) ((struct sk_agg_head *)(void *)(a->states + ids[i] * a->size))->n++;
+        for (uint64_t i = 0; i < rows; i++)
+            ((struct sk_agg_head *)(void *)(a->states + ids[i] * a->size))->n++;
         return true;
     }
     if (sk_agg_sum_fits(a, c, rows, groups)) return sk_agg_sum_update(a, c, ids, rows, groups);
-    if (k == SK_AGG_COUNT) return update_rows(a, c, SK_AGG_COUNT, c->kind == SK_KEY_FLOAT ? SK_KEY_FLOAT : SK_KEY_BOOL, 1, ids, rows);
+    if (k == SK_AGG_COUNT)
+        return update_rows(a, c, SK_AGG_COUNT, c->kind == SK_KEY_FLOAT ? SK_KEY_FLOAT : SK_KEY_BOOL,
+                           1, ids, rows);
     if (k == SK_AGG_SUM || k == SK_AGG_MEAN) {
-        if (a->kind == SK_KEY_INT && a->width == 8) return update_rows(a, c, SK_AGG_SUM, SK_KEY_INT, 8, ids, rows);
-        if (a->kind == SK_KEY_FLOAT && a->width == 8) return update_rows(a, c, SK_AGG_SUM, SK_KEY_FLOAT, 8, ids, rows);
+        if (a->kind == SK_KEY_INT && a->width == 8)
+            return update_rows(a, c, SK_AGG_SUM, SK_KEY_INT, 8, ids, rows);
+        if (a->kind == SK_KEY_FLOAT && a->width == 8)
+            return update_rows(a, c, SK_AGG_SUM, SK_KEY_FLOAT, 8, ids, rows);
     }
     return update_rows(a, c, k, a->kind, a->width, ids, rows);
 }
@@ -333,7 +372,8 @@ bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) 
 
 /* ---- travelling ---- */
 
-static uint8_t *put_number(uint8_t *out, sk_i128 v) { /* how many bytes, and these; the rest is sign */
+static uint8_t *put_number(uint8_t *out, sk_i128 v) {
+    /* how many bytes, and these; the rest is sign */
     uint8_t n = 0;
     while (n < 16 && (n ? v >> (8 * n - 1) != 0 && v >> (8 * n - 1) != -1 : v != 0)) n++;
     *out++ = n;
@@ -351,7 +391,8 @@ static bool get_number(struct sk_bytes *b, sk_i128 *v) {
 }
 
 size_t sk_agg_encoded_max(const struct sk_agg_col *a, const uint8_t *state) {
-    return 1 + 17 * (2 + (size_t)a->body) + (a->text ? ((const struct sk_agg_text *)(const void *)state)->n : 0);
+    return 1 + 17 * (2 + (size_t)a->body) +
+           (a->text ? ((const struct sk_agg_text *)(const void *)state)->n : 0);
 }
 
 size_t sk_agg_encode(const struct sk_agg_col *a, const uint8_t *state, uint8_t *out) {
@@ -404,14 +445,18 @@ static sk_rc overflow(const struct sk_agg_col *a, struct sk_err *err) {
                        : !strcmp(a->format, "L") ? "uint64"
                        : a->format[0] == 'd'     ? "decimal128"
                                                  : "its type";
-    return SK_ERR(err, SK_ERANGE, "%s: a group's %s is more than %s holds; cast the column to float64 or to a decimal before", a->name,
-                  a->agg.kind == SK_AGG_SUM ? "sum" : "largest value", type);
+    return SK_ERR(
+        err, SK_ERANGE,
+        "%s: a group's %s is more than %s holds; cast the column to float64 or to a decimal before",
+        a->name, a->agg.kind == SK_AGG_SUM ? "sum" : "largest value", type);
 }
 
 static double odd_or(const struct sk_agg_head *h, double d) {
     bool both = (h->flags & SK_AGG_INF) && (h->flags & SK_AGG_MINUS_INF);
     if ((h->flags & SK_AGG_NAN) || both) return __builtin_nan("");
-    return h->flags & SK_AGG_INF ? __builtin_inf() : h->flags & SK_AGG_MINUS_INF ? -__builtin_inf() : d;
+    return h->flags & SK_AGG_INF         ? __builtin_inf()
+           : h->flags & SK_AGG_MINUS_INF ? -__builtin_inf()
+                                         : d;
 }
 
 static void set_double(struct sk_agg_value *out, double d) { memcpy(out->raw, &d, 8); }
@@ -427,8 +472,8 @@ static bool whole_sum(const struct sk_agg_col *a, const sk_i128 *x, sk_i128 *v) 
     return true;
 }
 
-static sk_rc finish_sum(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x, struct sk_agg_value *out,
-                        struct sk_err *err) {
+static sk_rc finish_sum(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x,
+                        struct sk_agg_value *out, struct sk_err *err) {
     sk_i128 v, most = 1;
     if (a->kind == SK_KEY_FLOAT) {
         set_double(out, odd_or(h, sk_fsum_value(x, 3, h->top)));
@@ -442,7 +487,8 @@ static sk_rc finish_sum(const struct sk_agg_col *a, const struct sk_agg_head *h,
     return fit ? SK_OK : overflow(a, err);
 }
 
-static void finish_mean(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x, struct sk_agg_value *out) {
+static void finish_mean(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x,
+                        struct sk_agg_value *out) {
     sk_i128 v;
     double d;
     if (a->kind == SK_KEY_FLOAT) d = odd_or(h, sk_fsum_value(x, 3, h->top));
@@ -451,17 +497,19 @@ static void finish_mean(const struct sk_agg_col *a, const struct sk_agg_head *h,
     set_double(out, d / (double)h->n);
 }
 
-static void finish_std(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x, struct sk_agg_value *out) {
+static void finish_std(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x,
+                       struct sk_agg_value *out) {
     int64_t degrees = h->n - a->agg.ddof;
     double d = __builtin_nan("");
     if (degrees > 0 && !(h->flags & (SK_AGG_NAN | SK_AGG_INF | SK_AGG_MINUS_INF)))
-        d = __builtin_sqrt(sk_fsum_spread((uint64_t)h->n, x, h->top, x + 4, (int32_t)x[8]) / (double)h->n / (double)degrees);
+        d = __builtin_sqrt(sk_fsum_spread((uint64_t)h->n, x, h->top, x + 4, (int32_t)x[8]) /
+                           (double)h->n / (double)degrees);
     set_double(out, d);
 }
 
 /* The way back from words to a value. */
-static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head *h, const uint8_t *state, struct sk_agg_value *out,
-                            struct sk_err *err) {
+static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head *h,
+                            const uint8_t *state, struct sk_agg_value *out, struct sk_err *err) {
     uint64_t w[4];
     unsigned up = 64 - 8 * a->width;
     if (a->text) {
@@ -475,7 +523,8 @@ static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head
                 : a->width == 4 ? UINT64_C(0x7FC00000) << 32
                                 : UINT64_C(0x7FF8) << 48) |
                sign; /* only NaN */
-    bool magnitude = a->agg.kind == SK_AGG_ABS_MAX && (a->kind == SK_KEY_INT || a->kind == SK_KEY_DECIMAL);
+    bool magnitude =
+        a->agg.kind == SK_AGG_ABS_MAX && (a->kind == SK_KEY_INT || a->kind == SK_KEY_DECIMAL);
     if (magnitude && w[0] & sign) return overflow(a, err);
     switch (a->kind) {
     case SK_KEY_BOOL: out->raw[0] = (uint8_t)(w[0] >> 63); return SK_OK;
@@ -484,14 +533,16 @@ static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head
     case SK_KEY_FLOAT: w[0] = (w[0] & sign ? w[0] ^ sign : ~w[0]) >> up; break;
     default:
         if (!magnitude) w[0] ^= sign;
-        for (uint32_t i = 0; i < a->n_words; i++) memcpy(out->raw + 8 * i, &w[a->n_words - 1 - i], 8);
+        for (uint32_t i = 0; i < a->n_words; i++)
+            memcpy(out->raw + 8 * i, &w[a->n_words - 1 - i], 8);
         return SK_OK;
     }
     memcpy(out->raw, w, 8);
     return SK_OK;
 }
 
-sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out, struct sk_err *err) {
+sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out,
+                    struct sk_err *err) {
     const struct sk_agg_head *h = (const void *)state;
     const sk_i128 *x = body_const(state);
     enum sk_agg_kind k = a->agg.kind;
@@ -519,18 +570,22 @@ sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_
 
 /* ---- from one type to a wider one ---- */
 
-/* How many of to's units one of from's is: of durations and times, which say theirs behind "tD", "ts" or "tt". */
+/* How many of to's units one of from's is: of durations and times, which say theirs behind "tD",
+ * "ts" or "tt". */
 static sk_i128 units(const char *to, const char *from) {
     static const char all[] = "smun";
-    const char *a = strchr(all, to[0] == 't' && to[1] ? to[2] : 's'), *b = strchr(all, from[0] == 't' && from[1] ? from[2] : 's');
+    const char *a = strchr(all, to[0] == 't' && to[1] ? to[2] : 's'),
+               *b = strchr(all, from[0] == 't' && from[1] ? from[2] : 's');
     sk_i128 n = 1;
     for (; a && b && b < a; b++) n *= 1000;
     return n;
 }
 
 static sk_rc inexact(const struct sk_agg_col *to, struct sk_err *err) {
-    return SK_ERR(err, SK_ERANGE, "%s: a value of one block is not exact in Arrow format '%s' of another; cast the column before", to->name,
-                  to->source);
+    return SK_ERR(err, SK_ERANGE,
+                  "%s: a value of one block is not exact in Arrow format '%s' of another; cast the "
+                  "column before",
+                  to->name, to->source);
 }
 
 /* A whole number of from's scale and unit in to's. */
@@ -542,8 +597,8 @@ static bool rescale(const struct sk_agg_col *to, const struct sk_agg_col *from, 
     return !__builtin_mul_overflow(*v, by, v);
 }
 
-static sk_rc lift_sum(const struct sk_agg_col *to, const struct sk_agg_col *from, const sk_i128 *x, struct sk_agg_head *h, sk_i128 *y,
-                      struct sk_err *err) {
+static sk_rc lift_sum(const struct sk_agg_col *to, const struct sk_agg_col *from, const sk_i128 *x,
+                      struct sk_agg_head *h, sk_i128 *y, struct sk_err *err) {
     sk_i128 v;
     if (from->kind == SK_KEY_FLOAT) { /* of another width */
         memcpy(y, x, 3 * sizeof *y);
@@ -568,23 +623,30 @@ static bool put_whole(const struct sk_agg_col *to, sk_i128 v, uint8_t *raw) {
     float f = (float)d;
     _Float16 half = (_Float16)d;
     if (to->kind == SK_KEY_FLOAT) {
-        memcpy(raw, to->width == 8 ? (void *)&d : to->width == 4 ? (void *)&f : (void *)&half, to->width);
+        memcpy(raw,
+               to->width == 8   ? (void *)&d
+               : to->width == 4 ? (void *)&f
+                                : (void *)&half,
+               to->width);
         return __builtin_fabs(d) < 0x1p126 && (sk_i128)sk_float_value(raw, to->width) == v;
     }
     memcpy(raw, &v, SK_MIN(to->width, 16u));
     unsigned up = 128 - 8 * SK_MIN(to->width, 16u);
-    return to->width <= 16 && (to->kind == SK_KEY_UINT ? v >= 0 && !(up && v >> (128 - up)) : (sk_i128)((sk_u128)v << up) >> up == v);
+    return to->width <= 16 && (to->kind == SK_KEY_UINT ? v >= 0 && !(up && v >> (128 - up))
+                                                       : (sk_i128)((sk_u128)v << up) >> up == v);
 }
 
-static sk_rc lift_extreme(const struct sk_agg_col *to, const struct sk_agg_col *from, const uint8_t *state, uint8_t *out,
-                          struct sk_err *err) {
+static sk_rc lift_extreme(const struct sk_agg_col *to, const struct sk_agg_col *from,
+                          const uint8_t *state, uint8_t *out, struct sk_err *err) {
     struct sk_agg_value value = {.null = false};
     struct sk_key_col c = {.kind = to->kind, .width = to->width, .n_words = to->n_words};
     uint8_t raw[32] = {0};
     uint64_t w[4];
     const struct sk_agg_head *h = (const void *)state;
-    bool numbers = to->kind > SK_KEY_NULL && to->kind < SK_KEY_FIXED && from->kind < SK_KEY_FIXED && to->width && from->width;
-    if (!numbers || (to->kind != SK_KEY_DECIMAL && to->width > 8) || (from->kind != SK_KEY_DECIMAL && from->width > 8))
+    bool numbers = to->kind > SK_KEY_NULL && to->kind < SK_KEY_FIXED && from->kind < SK_KEY_FIXED &&
+                   to->width && from->width;
+    if (!numbers || (to->kind != SK_KEY_DECIMAL && to->width > 8) ||
+        (from->kind != SK_KEY_DECIMAL && from->width > 8))
         return inexact(to, err);
     SK_TRY(finish_extreme(from, h, state, &value, err));
     if (from->kind == SK_KEY_FLOAT) {
@@ -597,8 +659,10 @@ static sk_rc lift_extreme(const struct sk_agg_col *to, const struct sk_agg_col *
         struct sk_key_col of = {.kind = from->kind, .width = from->width, .data = value.raw};
         if (from->width > 16) return inexact(to, err);
         v = whole_of(&of, from->kind, from->width, 0);
-        if (to->kind == SK_KEY_FLOAT && from->scale) memcpy(raw, &(double){(double)v / power_of_ten(from->scale)}, 8);
-        else if ((to->kind != SK_KEY_FLOAT && !rescale(to, from, &v)) || !put_whole(to, v, raw)) return inexact(to, err);
+        if (to->kind == SK_KEY_FLOAT && from->scale)
+            memcpy(raw, &(double){(double)v / power_of_ten(from->scale)}, 8);
+        else if ((to->kind != SK_KEY_FLOAT && !rescale(to, from, &v)) || !put_whole(to, v, raw))
+            return inexact(to, err);
     }
     c.data = raw;
     extreme_words(to, &c, 0, w);
@@ -606,12 +670,15 @@ static sk_rc lift_extreme(const struct sk_agg_col *to, const struct sk_agg_col *
     return SK_OK;
 }
 
-sk_rc sk_agg_lift(const struct sk_agg_col *to, const struct sk_agg_col *from, const uint8_t *state, uint8_t *out, struct sk_err *err) {
+sk_rc sk_agg_lift(const struct sk_agg_col *to, const struct sk_agg_col *from, const uint8_t *state,
+                  uint8_t *out, struct sk_err *err) {
     const struct sk_agg_head *h = (const void *)state;
     struct sk_agg_head *made = (void *)out;
     bool extreme = is_extreme(to->agg.kind);
     if (from->kind != SK_KEY_NULL && to->text != from->text)
-        return SK_ERR(err, SK_EINVAL, "%s: values of Arrow formats '%s' and '%s' do not go together", to->name, from->source, to->source);
+        return SK_ERR(err, SK_EINVAL,
+                      "%s: values of Arrow formats '%s' and '%s' do not go together", to->name,
+                      from->source, to->source);
     sk_agg_zero(to, out);
     if (from->kind != SK_KEY_NULL && to->text) memcpy(out, state, sizeof(struct sk_agg_text));
     else if (h->n && extreme) SK_TRY(lift_extreme(to, from, state, out, err));

@@ -1,12 +1,16 @@
-/* agg_sum.c - sums and means of doubles where groups are few: the same states as of agg.c, bit by bit, at a third of its cost.
+/* agg_sum.c - sums and means of doubles where groups are few: the same states as of agg.c, bit by
+ * bit, at a third of its cost.
  *
- * A group has a lane of whole 64-bit numbers, one for each of the bins of its state (fsum.h), and the weights of these bins as doubles. A term's digits
- * are then products with powers of two that are cut to whole numbers, and differences of doubles: all of them are exact. What a lane cannot take (a term that raises the
- * top bin, infinities, bins whose weights are no normal doubles) goes to the state in the usual way. Memory: 96 bytes a group. */
+ * A group has a lane of whole 64-bit numbers, one for each of the bins of its state (fsum.h), and
+ * the weights of these bins as doubles. A term's digits are then products with powers of two that
+ * are cut to whole numbers, and differences of doubles: all of them are exact. What a lane cannot
+ * take (a term that raises the top bin, infinities, bins whose weights are no normal doubles) goes
+ * to the state in the usual way. Memory: 96 bytes a group. */
 #include "kernel/agg.h"
 
 enum { BINS = 3, GROUPS_MOST = 1024, ROWS_PER_GROUP = 16, TOP_LEAST = 31, TOP_MOST = 79 };
-enum { CHUNK = 1 << 22 }; /* terms of a lane before it goes to its state: digits are of 40 bits, with a sign */
+/* terms of a lane before it goes to its state: digits are of 40 bits, with a sign */
+enum { CHUNK = 1 << 22 };
 
 struct lane {
     double limit; /* the lane takes magnitudes below it; 0: none */
@@ -26,7 +30,8 @@ static int weight_of(int32_t bin) { return SK_FSUM_WIDTH * bin - SK_FSUM_BASE; }
 static void lane_open(struct lane *l, int32_t top) {
     *l = (struct lane){.limit = 0};
     if (top < TOP_LEAST || top > TOP_MOST) return;
-    l->limit = __builtin_ldexp(1, weight_of(top + 1)); /* of the last bin infinity, which no term is below */
+    /* of the last bin infinity, which no term is below */
+    l->limit = __builtin_ldexp(1, weight_of(top + 1));
     for (int i = 0; i < BINS; i++) {
         l->weight[i] = __builtin_ldexp(1, weight_of(top - i));
         l->inverse[i] = __builtin_ldexp(1, -weight_of(top - i));
@@ -64,7 +69,8 @@ SK_INLINE bool take_rows(const struct sums *s, bool nulls, uint64_t row, uint64_
         struct lane *l = &s->lanes[s->ids[row]];
         int64_t at = c->offset + (int64_t)row;
         if (nulls && !sk_bit(c->valid, at)) {
-            ((struct sk_agg_head *)(void *)(s->a->states + s->ids[row] * s->a->size))->flags |= SK_AGG_NULLS;
+            ((struct sk_agg_head *)(void *)(s->a->states + s->ids[row] * s->a->size))->flags |=
+                SK_AGG_NULLS;
             continue;
         }
         double x = sk_float_value(c->data + 8 * at, 8);
@@ -82,20 +88,25 @@ SK_INLINE bool take_rows(const struct sums *s, bool nulls, uint64_t row, uint64_
     return true;
 }
 
-bool sk_agg_sum_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows, uint64_t groups) {
+bool sk_agg_sum_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
+                     uint64_t groups) {
     bool sum = a->agg.kind == SK_AGG_SUM || a->agg.kind == SK_AGG_MEAN;
-    return sum && a->kind == SK_KEY_FLOAT && a->width == 8 && !c->code && groups <= GROUPS_MOST && rows >= ROWS_PER_GROUP * groups;
+    return sum && a->kind == SK_KEY_FLOAT && a->width == 8 && !c->code && groups <= GROUPS_MOST &&
+           rows >= ROWS_PER_GROUP * groups;
 }
 
-bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids, uint64_t rows, uint64_t groups) {
+bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
+                       uint64_t rows, uint64_t groups) {
     struct sums s = {a, c, ids, sk_alloc(SK_TAG_KERNEL, groups * sizeof *s.lanes)};
     bool ok = s.lanes != NULL;
     for (uint64_t g = 0; ok && g < groups; g++)
-        lane_open(&s.lanes[g], ((const struct sk_agg_head *)(const void *)(a->states + g * a->size))->top);
+        lane_open(&s.lanes[g],
+                  ((const struct sk_agg_head *)(const void *)(a->states + g * a->size))->top);
     for (uint64_t row = 0; ok && row < rows; row += CHUNK) {
         uint64_t end = SK_MIN(rows, row + CHUNK);
         ok = c->valid ? take_rows(&s, true, row, end) : take_rows(&s, false, row, end);
-        for (uint64_t g = 0; ok && g < groups; g++) lane_flush(&s.lanes[g], a->states + g * a->size);
+        for (uint64_t g = 0; ok && g < groups; g++)
+            lane_flush(&s.lanes[g], a->states + g * a->size);
     }
     sk_free(s.lanes);
     return ok;

@@ -1,9 +1,11 @@
 /* collect.c - aggregates that keep values.
  *
- * A list keeps the rows of its column as blocks, with the group of each, and puts them in the order of their groups at the end. All others need each value of a
- * group once, and how often it came: that is an aggregation of its own, by (group, value). Its result is sorted by both for quantiles, which are read off values
- * and counts; else by the group alone, so that values stay in the order in which they came first. Memory: lists 4 bytes a row and the value; the others what an
- * aggregation takes for a distinct value of a group. */
+ * A list keeps the rows of its column as blocks, with the group of each, and puts them in the order
+ * of their groups at the end. All others need each value of a
+ * group once, and how often it came: that is an aggregation of its own, by (group, value). Its
+ * result is sorted by both for quantiles, which are read off values and counts; else by the group
+ * alone, so that values stay in the order in which they came first. Memory: lists 4 bytes a row and
+ * the value; the others what an aggregation takes for a distinct value of a group. */
 #include <stdio.h>
 
 #include "base/vec.h"
@@ -14,9 +16,12 @@ struct sk_collect {
     struct ArrowSchema column; /* as it comes; item is what is kept of it */
     double *qs;
     char name[256], value_name[256];
-    bool counted;                                                                                    /* not a list */
-    struct ArrowSchema fields[3], *children[3], batch;                                               /* group, value, count */
-    struct ArrowSchema item, pair, *pair_children[2], of_pairs, *pairs_item[1], list, *list_item[1]; /* list<pair>, list<value> */
+    /* not a list */
+    bool counted;
+    /* group, value, count */
+    struct ArrowSchema fields[3], *children[3], batch;
+    /* list<pair>, list<value> */
+    struct ArrowSchema item, pair, *pair_children[2], of_pairs, *pairs_item[1], list, *list_item[1];
     struct ArrowSchema number, counts, *counts_item[1], counter, *counter_children[2], of_values;
     struct ArrowSchema top, top_pair, *top_item[1], top_value, *top_children[2];
     struct sk_groupby *values;
@@ -27,7 +32,8 @@ struct sk_collect {
     int32_t *offsets;
     void *numbers;
     uint8_t *valid;
-    struct ArrowArray out, lists[2], inner, *out_children[2], *list_children[2][1], *inner_children[2];
+    struct ArrowArray out, lists[2], inner, *out_children[2], *list_children[2][1],
+        *inner_children[2];
     const void *buffers[2], *list_buffers[2], *none[1];
 };
 
@@ -35,12 +41,16 @@ struct sk_collect {
 
 /* ---- blocks of our own ---- */
 
-sk_rc sk_held_make(struct sk_held *h, struct sk_block_plan *plan, uint64_t size, struct sk_err *err) {
+sk_rc sk_held_make(struct sk_held *h, struct sk_block_plan *plan, uint64_t size,
+                   struct sk_err *err) {
     *h = (struct sk_held){.bytes = sk_alloc_aligned(SK_TAG_KERNEL, SK_BLOCK_ALIGN, (size_t)size)};
     if (h->bytes) sk_block_write(plan, h->bytes);
     sk_block_plan_free(plan);
-    if (!h->bytes) return SK_ERR(err, SK_ENOMEM, "no memory for a block of %llu bytes", (unsigned long long)size);
-    sk_rc rc = sk_block_export(h->bytes, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &h->schema, &h->array, err);
+    if (!h->bytes)
+        return SK_ERR(err, SK_ENOMEM, "no memory for a block of %llu bytes",
+                      (unsigned long long)size);
+    sk_rc rc = sk_block_export(h->bytes, (size_t)size, 0, UINT64_MAX,
+                               (struct sk_block_owner){NULL, NULL}, &h->schema, &h->array, err);
     if (rc) sk_free(h->bytes);
     if (rc) *h = (struct sk_held){.bytes = NULL};
     return rc;
@@ -55,9 +65,14 @@ void sk_held_free(struct sk_held *h) {
 
 /* ---- types ---- */
 
-static struct ArrowSchema list_of(const char *name, struct ArrowSchema *item, struct ArrowSchema **place) {
+static struct ArrowSchema list_of(const char *name, struct ArrowSchema *item,
+                                  struct ArrowSchema **place) {
     *place = item;
-    return (struct ArrowSchema){.format = "+l", .name = name, .flags = ARROW_FLAG_NULLABLE, .n_children = 1, .children = place};
+    return (struct ArrowSchema){.format = "+l",
+                                .name = name,
+                                .flags = ARROW_FLAG_NULLABLE,
+                                .n_children = 1,
+                                .children = place};
 }
 
 static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) {
@@ -70,20 +85,28 @@ static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) 
     c->fields[0] = (struct ArrowSchema){.format = "I", .name = "group"};
     c->fields[1] = c->item;
     c->fields[1].name = "value";
-    c->fields[2] = (struct ArrowSchema){.format = "l", .name = "count", .flags = ARROW_FLAG_NULLABLE};
+    c->fields[2] =
+        (struct ArrowSchema){.format = "l", .name = "count", .flags = ARROW_FLAG_NULLABLE};
     for (int i = 0; i < 3; i++) c->children[i] = &c->fields[i];
-    c->batch = (struct ArrowSchema){.format = "+s", .name = "", .n_children = 3, .children = c->children};
+    c->batch =
+        (struct ArrowSchema){.format = "+s", .name = "", .n_children = 3, .children = c->children};
     c->pair_children[0] = &c->fields[1];
     c->pair_children[1] = &c->fields[2];
-    c->pair =
-        (struct ArrowSchema){.format = "+s", .name = "item", .flags = ARROW_FLAG_NULLABLE, .n_children = 2, .children = c->pair_children};
+    c->pair = (struct ArrowSchema){.format = "+s",
+                                   .name = "item",
+                                   .flags = ARROW_FLAG_NULLABLE,
+                                   .n_children = 2,
+                                   .children = c->pair_children};
     c->of_pairs = list_of(c->name, &c->pair, c->pairs_item);
     c->top_value = c->fields[1];
     c->top_value.name = c->value_name;
     c->top_children[0] = &c->top_value;
     c->top_children[1] = &c->fields[2];
-    c->top_pair =
-        (struct ArrowSchema){.format = "+s", .name = "item", .flags = ARROW_FLAG_NULLABLE, .n_children = 2, .children = c->top_children};
+    c->top_pair = (struct ArrowSchema){.format = "+s",
+                                       .name = "item",
+                                       .flags = ARROW_FLAG_NULLABLE,
+                                       .n_children = 2,
+                                       .children = c->top_children};
     c->top = list_of(c->name, &c->top_pair, c->top_item);
     c->list = list_of(c->name, &c->item, c->list_item);
     c->of_values = c->list;
@@ -91,49 +114,65 @@ static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) 
     c->counts = list_of("counts", &c->number, c->counts_item);
     c->counter_children[0] = &c->of_values;
     c->counter_children[1] = &c->counts;
-    c->counter = (struct ArrowSchema){
-        .format = "+s", .name = c->name, .flags = ARROW_FLAG_NULLABLE, .n_children = 2, .children = c->counter_children};
-    if (c->agg.kind == SK_AGG_QUANTILE) c->number = (struct ArrowSchema){.format = "g", .name = c->name, .flags = ARROW_FLAG_NULLABLE};
+    c->counter = (struct ArrowSchema){.format = "+s",
+                                      .name = c->name,
+                                      .flags = ARROW_FLAG_NULLABLE,
+                                      .n_children = 2,
+                                      .children = c->counter_children};
+    if (c->agg.kind == SK_AGG_QUANTILE)
+        c->number =
+            (struct ArrowSchema){.format = "g", .name = c->name, .flags = ARROW_FLAG_NULLABLE};
     if (c->agg.kind == SK_AGG_COUNT_DISTINCT) c->number.name = c->name;
 }
 
 const struct ArrowSchema *sk_collect_schema(const struct sk_collect *c, bool partial) {
     if (partial && c->counted) return &c->of_pairs;
     if (c->agg.kind == SK_AGG_TOP_K) return &c->top;
-    if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE || c->agg.kind == SK_AGG_APPROX_QUANTILES) return &c->list;
+    if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE ||
+        c->agg.kind == SK_AGG_APPROX_QUANTILES)
+        return &c->list;
     return c->agg.kind == SK_AGG_VALUE_COUNTER ? &c->counter : &c->number;
 }
 
 static sk_rc check(const struct sk_agg *agg, const struct ArrowSchema *column, struct sk_err *err) {
     const char *f = column->dictionary ? column->dictionary->format : column->format;
     struct sk_key_col type = {.kind = SK_KEY_NULL};
-    bool ordered = sk_key_type(&type, f), number = type.kind <= SK_KEY_FLOAT && f[0] != 't' && f[0] != 'd' && f[0] != 'b';
-    bool several = agg->kind == SK_AGG_APPROX_QUANTILES, quantiles = agg->kind == SK_AGG_QUANTILE || several;
+    bool ordered = sk_key_type(&type, f),
+         number = type.kind <= SK_KEY_FLOAT && f[0] != 't' && f[0] != 'd' && f[0] != 'b';
+    bool several = agg->kind == SK_AGG_APPROX_QUANTILES,
+         quantiles = agg->kind == SK_AGG_QUANTILE || several;
     if (!agg->name || strlen(agg->name) >= sizeof((struct sk_collect *)NULL)->name)
         return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one that is too long");
     for (uint32_t i = 0; quantiles && i < (several ? agg->k : 1); i++) {
         double q = several ? agg->qs[i] : agg->q;
-        if (!(q >= 0 && q <= 1)) return SK_ERR(err, SK_EINVAL, "'%s': quantile %g; from 0 to 1", agg->name, q);
+        if (!(q >= 0 && q <= 1))
+            return SK_ERR(err, SK_EINVAL, "'%s': quantile %g; from 0 to 1", agg->name, q);
     }
     if (agg->kind != SK_AGG_LIST && (!ordered || (quantiles && !number)))
-        return SK_ERR(err, SK_EINVAL, "'%s': this aggregate of column '%.200s' of Arrow format '%.50s' is not possible", agg->name,
-                      column->name ? column->name : "", f);
+        return SK_ERR(
+            err, SK_EINVAL,
+            "'%s': this aggregate of column '%.200s' of Arrow format '%.50s' is not possible",
+            agg->name, column->name ? column->name : "", f);
     return SK_OK;
 }
 
-sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column, struct sk_collect **out, struct sk_err *err) {
+sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column,
+                        struct sk_collect **out, struct sk_err *err) {
     static const uint32_t keys[2] = {0, 1};
     SK_TRY(check(agg, column, err));
     struct sk_collect *c = sk_calloc(SK_TAG_KERNEL, sizeof *c);
     if (!c) return NO_MEMORY;
     c->agg = *agg;
     snprintf(c->name, sizeof c->name, "%s", agg->name);
-    snprintf(c->value_name, sizeof c->value_name, "%s", agg->value_name ? agg->value_name : "value");
+    snprintf(c->value_name, sizeof c->value_name, "%s",
+             agg->value_name ? agg->value_name : "value");
     c->counted = agg->kind != SK_AGG_LIST;
     set_schemas(c, column);
     struct sk_agg sum = {.kind = SK_AGG_SUM, .column = 2, .ignore_nulls = true, .name = "count"};
     sk_rc rc = c->counted ? sk_groupby_create(&c->batch, keys, 2, &sum, 1, &c->values, err) : SK_OK;
-    if (!rc && agg->kind == SK_AGG_APPROX_QUANTILES && !(c->qs = sk_memdup(SK_TAG_KERNEL, agg->qs, agg->k * sizeof *c->qs))) rc = NO_MEMORY;
+    if (!rc && agg->kind == SK_AGG_APPROX_QUANTILES &&
+        !(c->qs = sk_memdup(SK_TAG_KERNEL, agg->qs, agg->k * sizeof *c->qs)))
+        rc = NO_MEMORY;
     if (rc) sk_collect_destroy(c);
     else *out = c;
     return rc;
@@ -159,7 +198,8 @@ void sk_collect_clear(struct sk_collect *c) {
 }
 
 uint64_t sk_collect_bytes(const struct sk_collect *c) {
-    return c->counted ? sk_groupby_bytes(c->values, NULL) : c->kept + 2 * sizeof(uint32_t) * (uint64_t)c->ids.n;
+    return c->counted ? sk_groupby_bytes(c->values, NULL)
+                      : c->kept + 2 * sizeof(uint32_t) * (uint64_t)c->ids.n;
 }
 
 void sk_collect_destroy(struct sk_collect *c) {
@@ -173,18 +213,22 @@ void sk_collect_destroy(struct sk_collect *c) {
 /* ---- values in ---- */
 
 /* Those that are not null (NaN counts as null where that was asked for). */
-static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArray *batch, uint32_t *index, uint64_t *n,
-                              struct sk_err *err) {
+static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArray *batch,
+                              uint32_t *index, uint64_t *n, struct sk_err *err) {
     const struct ArrowArray *v = batch->children[1];
     struct sk_key_col type;
     struct sk_keys *k = NULL;
     if (sk_key_type(&type, (c->item.dictionary ? c->item.dictionary : &c->item)->format))
         SK_TRY(sk_keys_create(&c->batch, batch, &(struct sk_key){.column = 1}, 1, &k, err));
-    const uint8_t *bits = !k && v->null_count && v->n_buffers && c->item.format[1] != 'u' ? v->buffers[0] : NULL;
+    const uint8_t *bits =
+        !k && v->null_count && v->n_buffers && c->item.format[1] != 'u' ? v->buffers[0] : NULL;
     *n = 0;
     for (int64_t i = 0; i < batch->length; i++) {
-        int64_t at = k ? sk_key_at(&k->col[0], (uint64_t)i) : !bits || sk_bit(bits, v->offset + i) ? i : -1;
-        if (at >= 0 && !(k && c->agg.nan_is_null && sk_key_class(&k->col[0], at) == SK_CLASS_NAN)) index[(*n)++] = (uint32_t)i;
+        int64_t at = k                                      ? sk_key_at(&k->col[0], (uint64_t)i)
+                     : !bits || sk_bit(bits, v->offset + i) ? i
+                                                            : -1;
+        if (at >= 0 && !(k && c->agg.nan_is_null && sk_key_class(&k->col[0], at) == SK_CLASS_NAN))
+            index[(*n)++] = (uint32_t)i;
     }
     sk_keys_destroy(k);
     return SK_OK;
@@ -196,10 +240,12 @@ static sk_rc append(struct sk_collect *c, const struct ArrowArray *batch, struct
     uint64_t size, n = (uint64_t)batch->length;
     if (!n) return SK_OK;
     if (c->counted) return sk_groupby_update(c->values, &c->batch, batch, err);
-    if (n > UINT32_MAX - c->ids.n) return SK_ERR(err, SK_EINVAL, "'%s': more than 2^32 - 1 values", c->name);
+    if (n > UINT32_MAX - c->ids.n)
+        return SK_ERR(err, SK_EINVAL, "'%s': more than 2^32 - 1 values", c->name);
     SK_TRY(sk_block_measure(&c->batch, batch, &plan, &size, err));
     SK_TRY(sk_held_make(&h, plan, size, err));
-    if (!sk_vec_reserve(&c->ids, SK_TAG_KERNEL, c->ids.n + n) || !sk_vec_push(&c->blocks, SK_TAG_KERNEL, h)) {
+    if (!sk_vec_reserve(&c->ids, SK_TAG_KERNEL, c->ids.n + n) ||
+        !sk_vec_push(&c->blocks, SK_TAG_KERNEL, h)) {
         sk_held_free(&h);
         return NO_MEMORY;
     }
@@ -210,7 +256,8 @@ static sk_rc append(struct sk_collect *c, const struct ArrowArray *batch, struct
 }
 
 /* Values `v` for groups ids, so often each (NULL: once). */
-static sk_rc add(struct sk_collect *c, struct ArrowArray v, const uint32_t *ids, const int64_t *counts, struct sk_err *err) {
+static sk_rc add(struct sk_collect *c, struct ArrowArray v, const uint32_t *ids,
+                 const int64_t *counts, struct sk_err *err) {
     const void *none[1] = {NULL}, *of_ids[2] = {NULL, ids}, *of_counts[2] = {NULL, counts};
     size_t n = (size_t)v.length;
     int64_t *ones = counts ? NULL : sk_alloc_large(SK_TAG_KERNEL, n * sizeof *ones);
@@ -223,7 +270,8 @@ static sk_rc add(struct sk_collect *c, struct ArrowArray v, const uint32_t *ids,
     struct ArrowArray group = {.length = v.length, .n_buffers = 2, .buffers = of_ids},
                       count = {.length = v.length, .n_buffers = 2, .buffers = of_counts};
     struct ArrowArray *children[3] = {&group, &v, &count};
-    struct ArrowArray batch = {.length = v.length, .n_buffers = 1, .buffers = none, .n_children = 3, .children = children};
+    struct ArrowArray batch = {
+        .length = v.length, .n_buffers = 1, .buffers = none, .n_children = 3, .children = children};
     uint64_t valid = n, size;
     struct sk_block_plan *plan;
     if (index) SK_GO(rows_with_values(c, &batch, index, &valid, err));
@@ -250,7 +298,8 @@ static struct ArrowArray slice(const struct ArrowArray *a, int64_t offset, int64
 static double number_at(const struct sk_key_col *col, int64_t at) {
     const uint8_t *p = col->data + at * col->width;
     if (col->kind == SK_KEY_INT) return (double)sk_load_signed(p, col->width);
-    return col->kind == SK_KEY_UINT ? (double)sk_load(p, col->width) : sk_float_value(p, col->width);
+    return col->kind == SK_KEY_UINT ? (double)sk_load(p, col->width)
+                                    : sk_float_value(p, col->width);
 }
 
 /* The nearest double of 12 bits behind the first, which is one of 4,096 of its power of two. */
@@ -265,12 +314,14 @@ static double coarse(double d) {
     return __builtin_isfinite(r) ? r : d;
 }
 
-static sk_rc add_coarse(struct sk_collect *c, const struct ArrowArray *column, int64_t offset, int64_t rows, const uint32_t *ids,
-                        struct sk_err *err) {
+static sk_rc add_coarse(struct sk_collect *c, const struct ArrowArray *column, int64_t offset,
+                        int64_t rows, const uint32_t *ids, struct sk_err *err) {
     const void *none[1] = {NULL};
-    struct ArrowSchema *fields[1] = {&c->column}, schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    struct ArrowSchema *fields[1] = {&c->column},
+                       schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
     struct ArrowArray v = slice(column, offset, rows), *children[1] = {&v};
-    struct ArrowArray batch = {.length = rows, .n_buffers = 1, .buffers = none, .n_children = 1, .children = children};
+    struct ArrowArray batch = {
+        .length = rows, .n_buffers = 1, .buffers = none, .n_children = 1, .children = children};
     struct sk_keys *k = NULL;
     double *d = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *d);
     uint8_t *valid = sk_calloc(SK_TAG_KERNEL, (size_t)rows / 8 + 1);
@@ -283,7 +334,10 @@ static sk_rc add_coarse(struct sk_collect *c, const struct ArrowArray *column, i
         d[i] = at < 0 ? 0 : coarse(number_at(&k->col[0], at));
         valid[i / 8] |= (uint8_t)((at >= 0) << (i & 7));
     }
-    rc = add(c, (struct ArrowArray){.length = rows, .null_count = -1, .n_buffers = 2, .buffers = buffers}, ids, NULL, err);
+    rc = add(
+        c,
+        (struct ArrowArray){.length = rows, .null_count = -1, .n_buffers = 2, .buffers = buffers},
+        ids, NULL, err);
 out:
     sk_keys_destroy(k);
     sk_free(d);
@@ -291,15 +345,16 @@ out:
     return rc;
 }
 
-sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int64_t offset, int64_t rows, const uint32_t *ids,
-                     struct sk_err *err) {
+sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int64_t offset,
+                     int64_t rows, const uint32_t *ids, struct sk_err *err) {
     drop_built(c);
-    if (c->agg.kind == SK_AGG_APPROX_QUANTILES) return add_coarse(c, column, offset, rows, ids, err);
+    if (c->agg.kind == SK_AGG_APPROX_QUANTILES)
+        return add_coarse(c, column, offset, rows, ids, err);
     return add(c, slice(column, offset, rows), ids, NULL, err);
 }
 
-sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, int64_t offset, int64_t rows, const uint32_t *ids,
-                       struct sk_err *err) {
+sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, int64_t offset,
+                       int64_t rows, const uint32_t *ids, struct sk_err *err) {
     const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + offset;
     const struct ArrowArray *child = column->children[0];
     drop_built(c);
@@ -325,8 +380,12 @@ sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, in
 /* ---- results out ---- */
 
 /* Where the values of each group begin, which lie in the order of their groups. */
-static sk_rc set_offsets(struct sk_collect *c, const uint32_t *group, uint64_t n, uint64_t groups, struct sk_err *err) {
-    if (n > INT32_MAX) return SK_ERR(err, SK_EINVAL, "'%s': more than 2^31 values in one batch; aggregate fewer groups at a time", c->name);
+static sk_rc set_offsets(struct sk_collect *c, const uint32_t *group, uint64_t n, uint64_t groups,
+                         struct sk_err *err) {
+    if (n > INT32_MAX)
+        return SK_ERR(err, SK_EINVAL,
+                      "'%s': more than 2^31 values in one batch; aggregate fewer groups at a time",
+                      c->name);
     c->offsets = sk_calloc(SK_TAG_KERNEL, (size_t)(groups + 1) * sizeof *c->offsets);
     if (!c->offsets) return NO_MEMORY;
     for (uint64_t i = 0; i < n; i++) c->offsets[group[i] + 1]++;
@@ -348,9 +407,11 @@ static sk_rc order_list(struct sk_collect *c, uint64_t groups, struct sk_err *er
     if (!at) SK_GO(NO_MEMORY);
     for (uint32_t b = 0; b < c->blocks.n; b++) {
         arrays[b] = &c->blocks.p[b].array;
-        for (int64_t i = 0; i < arrays[b]->length; i++) places[at[c->ids.p[row++]]++] = (struct sk_row_at){b, (uint32_t)i};
+        for (int64_t i = 0; i < arrays[b]->length; i++)
+            places[at[c->ids.p[row++]]++] = (struct sk_row_at){b, (uint32_t)i};
     }
-    SK_GO(sk_block_measure_places(&c->batch, &(struct sk_block_side){arrays, c->blocks.n, places}, 1, NULL, c->ids.n, &plan, &size, err));
+    SK_GO(sk_block_measure_places(&c->batch, &(struct sk_block_side){arrays, c->blocks.n, places},
+                                  1, NULL, c->ids.n, &plan, &size, err));
     rc = sk_held_make(&c->held, plan, size, err);
 out:
     sk_free(places);
@@ -390,14 +451,15 @@ out:
 }
 
 /* The value of rank `rank` among values [from, ...) that came so often. */
-static double value_at(const struct sk_key_col *col, const int64_t *counts, int64_t from, int64_t rank) {
+static double value_at(const struct sk_key_col *col, const int64_t *counts, int64_t from,
+                       int64_t rank) {
     while (rank >= counts[from]) rank -= counts[from++];
     return number_at(col, sk_key_at(col, (uint64_t)from));
 }
 
 /* false: null. Linear between neighbours, by Arrow's formula. */
-static bool quantile(const struct sk_collect *c, const struct sk_key_col *col, const int64_t *counts, int64_t from, int64_t to,
-                     double *out) {
+static bool quantile(const struct sk_collect *c, const struct sk_key_col *col,
+                     const int64_t *counts, int64_t from, int64_t to, double *out) {
     int64_t n = 0, nans = 0, nulls = 0; /* nans are left out, as Arrow does, or are nulls */
     for (int64_t i = from; i < to; i++) {
         enum sk_key_class class = sk_key_class(col, sk_key_at(col, (uint64_t)i));
@@ -407,7 +469,8 @@ static bool quantile(const struct sk_collect *c, const struct sk_key_col *col, c
     double at = c->agg.q * (double)(n - 1);
     int64_t low = SK_MIN((int64_t)at, n - 1);
     double a = value_at(col, counts, from, low), part = at - (double)low;
-    *out = part > 0 ? part * value_at(col, counts, from, SK_MIN(low + 1, n - 1)) + (1 - part) * a : a;
+    *out =
+        part > 0 ? part * value_at(col, counts, from, SK_MIN(low + 1, n - 1)) + (1 - part) * a : a;
     return true;
 }
 
@@ -417,19 +480,26 @@ static sk_rc build_numbers(struct sk_collect *c, uint64_t groups, struct sk_err 
     if (!c->numbers || !c->valid) return NO_MEMORY;
     struct sk_keys *k = NULL;
     bool is_quantile = c->agg.kind == SK_AGG_QUANTILE;
-    if (is_quantile) SK_TRY(sk_keys_create(&c->held.schema, &c->held.array, &(struct sk_key){.column = 1}, 1, &k, err));
+    if (is_quantile)
+        SK_TRY(sk_keys_create(&c->held.schema, &c->held.array, &(struct sk_key){.column = 1}, 1, &k,
+                              err));
     const int64_t *counts = c->held.array.children[2]->buffers[1];
     for (uint64_t g = 0; g < groups; g++) {
         int64_t n = c->offsets[g + 1] - c->offsets[g];
         bool valid = true;
-        if (is_quantile) valid = quantile(c, &k->col[0], counts, c->offsets[g], c->offsets[g + 1], (double *)c->numbers + g);
+        if (is_quantile)
+            valid = quantile(c, &k->col[0], counts, c->offsets[g], c->offsets[g + 1],
+                             (double *)c->numbers + g);
         else ((int64_t *)c->numbers)[g] = n;
         c->valid[g / 8] |= (uint8_t)(valid << (g & 7));
     }
     sk_keys_destroy(k);
     c->buffers[0] = is_quantile ? c->valid : NULL;
     c->buffers[1] = c->numbers;
-    c->out = (struct ArrowArray){.length = (int64_t)groups, .null_count = is_quantile ? -1 : 0, .n_buffers = 2, .buffers = c->buffers};
+    c->out = (struct ArrowArray){.length = (int64_t)groups,
+                                 .null_count = is_quantile ? -1 : 0,
+                                 .n_buffers = 2,
+                                 .buffers = c->buffers};
     return SK_OK;
 }
 
@@ -437,12 +507,16 @@ static sk_rc build_numbers(struct sk_collect *c, uint64_t groups, struct sk_err 
 static sk_rc build_quantiles(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     struct sk_keys *k;
     int32_t *offsets = sk_calloc(SK_TAG_KERNEL, (size_t)(groups + 1) * sizeof *offsets);
-    double *numbers = c->numbers = sk_calloc(SK_TAG_KERNEL, (size_t)groups * c->agg.k * sizeof *numbers);
+    double *numbers = c->numbers =
+        sk_calloc(SK_TAG_KERNEL, (size_t)groups * c->agg.k * sizeof *numbers);
     const int64_t *counts = c->held.array.children[2]->buffers[1];
     c->valid = sk_calloc(SK_TAG_KERNEL, (size_t)groups / 8 + 1);
     sk_rc rc = !offsets || !numbers || !c->valid ? NO_MEMORY : SK_OK;
-    if (!rc && groups * c->agg.k > INT32_MAX) rc = SK_ERR(err, SK_EINVAL, "'%s': more than 2^31 quantiles in one batch", c->name);
-    if (!rc) rc = sk_keys_create(&c->held.schema, &c->held.array, &(struct sk_key){.column = 1}, 1, &k, err);
+    if (!rc && groups * c->agg.k > INT32_MAX)
+        rc = SK_ERR(err, SK_EINVAL, "'%s': more than 2^31 quantiles in one batch", c->name);
+    if (!rc)
+        rc = sk_keys_create(&c->held.schema, &c->held.array, &(struct sk_key){.column = 1}, 1, &k,
+                            err);
     if (rc) {
         sk_free(offsets);
         return rc;
@@ -450,31 +524,36 @@ static sk_rc build_quantiles(struct sk_collect *c, uint64_t groups, struct sk_er
     for (uint64_t g = 0; g < groups; g++) {
         int64_t from = c->offsets[g], n = 0;
         for (int64_t i = from; i < c->offsets[g + 1]; i++)
-            if (sk_key_class(&k->col[0], sk_key_at(&k->col[0], (uint64_t)i)) == SK_CLASS_VALUE) n += counts[i];
+            if (sk_key_class(&k->col[0], sk_key_at(&k->col[0], (uint64_t)i)) == SK_CLASS_VALUE)
+                n += counts[i];
         offsets[g + 1] = offsets[g] + (n ? (int32_t)c->agg.k : 0);
         c->valid[g / 8] |= (uint8_t)((n > 0) << (g & 7));
         for (uint32_t i = 0; n && i < c->agg.k; i++)
-            numbers[offsets[g] + (int32_t)i] = value_at(&k->col[0], counts, from, SK_MIN((int64_t)(c->qs[i] * (double)n), n - 1));
+            numbers[offsets[g] + (int32_t)i] =
+                value_at(&k->col[0], counts, from, SK_MIN((int64_t)(c->qs[i] * (double)n), n - 1));
     }
     sk_keys_destroy(k);
     sk_free(c->offsets);
     c->offsets = offsets;
     c->buffers[0] = NULL;
     c->buffers[1] = numbers;
-    c->inner = (struct ArrowArray){.length = offsets[groups], .n_buffers = 2, .buffers = c->buffers};
+    c->inner =
+        (struct ArrowArray){.length = offsets[groups], .n_buffers = 2, .buffers = c->buffers};
     return SK_OK;
 }
 
 /* Leaves the k most frequent of each group. */
 static sk_rc keep_most(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     const int64_t *counts = c->held.array.children[2]->buffers[1];
-    uint32_t n = 0, *best = sk_alloc_large(SK_TAG_KERNEL, (size_t)c->held.array.length * sizeof *best);
+    uint32_t n = 0,
+             *best = sk_alloc_large(SK_TAG_KERNEL, (size_t)c->held.array.length * sizeof *best);
     struct sk_block_plan *plan;
     struct sk_held kept;
     uint64_t size;
     if (!best) return NO_MEMORY;
     for (uint64_t g = 0; g < groups; g++) {
-        int32_t from = c->offsets[g], to = g + 1 < groups ? c->offsets[g + 1] : (int32_t)c->held.array.length;
+        int32_t from = c->offsets[g],
+                to = g + 1 < groups ? c->offsets[g + 1] : (int32_t)c->held.array.length;
         uint32_t first = n;
         c->offsets[g] = (int32_t)first;
         for (int32_t i = from; i < to; i++) {
@@ -496,15 +575,20 @@ static sk_rc keep_most(struct sk_collect *c, uint64_t groups, struct sk_err *err
     return SK_OK;
 }
 
-static struct ArrowArray list_array(struct sk_collect *c, int which, struct ArrowArray *child, int64_t groups) {
+static struct ArrowArray list_array(struct sk_collect *c, int which, struct ArrowArray *child,
+                                    int64_t groups) {
     c->list_children[which][0] = child;
     c->list_buffers[0] = NULL;
     c->list_buffers[1] = c->offsets;
-    return (struct ArrowArray){
-        .length = groups, .n_buffers = 2, .buffers = c->list_buffers, .n_children = 1, .children = c->list_children[which]};
+    return (struct ArrowArray){.length = groups,
+                               .n_buffers = 2,
+                               .buffers = c->list_buffers,
+                               .n_children = 1,
+                               .children = c->list_children[which]};
 }
 
-sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups, const struct ArrowArray **out, struct sk_err *err) {
+sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups,
+                       const struct ArrowArray **out, struct sk_err *err) {
     drop_built(c);
     SK_TRY(c->counted ? order_values(c, groups, err) : order_list(c, groups, err));
     if (!partial && c->agg.kind == SK_AGG_TOP_K) SK_TRY(keep_most(c, groups, err));
@@ -513,21 +597,29 @@ sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups, cons
     *out = &c->out;
     if ((partial && c->counted) || c->agg.kind == SK_AGG_TOP_K) {
         for (int i = 0; i < 2; i++) c->inner_children[i] = columns[i + 1];
-        c->inner = (struct ArrowArray){
-            .length = c->held.array.length, .n_buffers = 1, .buffers = c->none, .n_children = 2, .children = c->inner_children};
+        c->inner = (struct ArrowArray){.length = c->held.array.length,
+                                       .n_buffers = 1,
+                                       .buffers = c->none,
+                                       .n_children = 2,
+                                       .children = c->inner_children};
         c->out = list_array(c, 0, &c->inner, n);
     } else if (c->agg.kind == SK_AGG_APPROX_QUANTILES) {
         SK_TRY(build_quantiles(c, groups, err));
         c->out = list_array(c, 0, &c->inner, n);
         c->list_buffers[0] = c->valid;
         c->out.null_count = -1;
-    } else if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE) c->out = list_array(c, 0, columns[1], n);
+    } else if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE)
+        c->out = list_array(c, 0, columns[1], n);
     else if (c->agg.kind == SK_AGG_VALUE_COUNTER) {
         for (int i = 0; i < 2; i++) {
             c->lists[i] = list_array(c, i, columns[i + 1], n);
             c->out_children[i] = &c->lists[i];
         }
-        c->out = (struct ArrowArray){.length = n, .n_buffers = 1, .buffers = c->none, .n_children = 2, .children = c->out_children};
+        c->out = (struct ArrowArray){.length = n,
+                                     .n_buffers = 1,
+                                     .buffers = c->none,
+                                     .n_children = 2,
+                                     .children = c->out_children};
     } else return build_numbers(c, groups, err);
     return SK_OK;
 }

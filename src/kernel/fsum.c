@@ -1,4 +1,5 @@
-/* fsum.c - what bins of a reproducible sum come to, in whole numbers of 1,024 bits: no rounding but the last. */
+/* fsum.c - what bins of a reproducible sum come to, in whole numbers of 1,024 bits: no rounding but
+ * the last. */
 #include "kernel/fsum.h"
 
 void sk_fsum_merge(sk_i128 *bin, int k, int32_t *top, const sk_i128 *from, int32_t from_top) {
@@ -103,8 +104,11 @@ static int exponent(int32_t top, int k) { return SK_FSUM_WIDTH * (top - (k - 1))
 /* Few terms fit 128 bits: conversion rounds to the nearest, and the result is no subnormal. */
 static bool few(const sk_i128 *bin, int e, double *out) {
     const sk_i128 a = (sk_i128)1 << 46, b = (sk_i128)1 << 86;
-    if (e < -1022 || bin[0] >= a || bin[0] <= -a || bin[1] >= b || bin[1] <= -b || bin[2] >= b || bin[2] <= -b) return false;
-    *out = __builtin_ldexp((double)(bin[0] * ((sk_i128)1 << 80) + bin[1] * ((sk_i128)1 << 40) + bin[2]), e);
+    if (e < -1022 || bin[0] >= a || bin[0] <= -a || bin[1] >= b || bin[1] <= -b || bin[2] >= b ||
+        bin[2] <= -b)
+        return false;
+    *out = __builtin_ldexp(
+        (double)(bin[0] * ((sk_i128)1 << 80) + bin[1] * ((sk_i128)1 << 40) + bin[2]), e);
     return true;
 }
 
@@ -115,14 +119,16 @@ double sk_fsum_value(const sk_i128 *bin, int k, int32_t top) {
     return big_round(big_of(bin, k), exponent(top, k));
 }
 
-double sk_fsum_spread(uint64_t n, const sk_i128 *x, int32_t x_top, const sk_i128 *xx, int32_t xx_top) {
+double sk_fsum_spread(uint64_t n, const sk_i128 *x, int32_t x_top, const sk_i128 *xx,
+                      int32_t xx_top) {
     struct big sum = big_of(x, 4), squares = big_of(xx, 4), count = {{n}};
     if (xx_top < 0) return 0;
     int e = 2 * exponent(x_top, 4), f = exponent(xx_top, 4);
     if (big_minus(&sum)) big_negate(&sum);
     sum = big_times(&sum, &sum);
     squares = big_times(&squares, &count);
-    if (e > f) sum = big_shift(&sum, (unsigned)(e - f)); /* a few bins: the top of squares follows from the top of the terms */
+    /* a few bins: the top of squares follows from the top of the terms */
+    if (e > f) sum = big_shift(&sum, (unsigned)(e - f));
     else squares = big_shift(&squares, (unsigned)(f - e));
     big_negate(&sum);
     big_add(&squares, &sum);

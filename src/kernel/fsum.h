@@ -1,10 +1,15 @@
-/* fsum.h - sums of floats that do not depend on the order of their terms; inside the kernel layer only.
+/* fsum.h - sums of floats that do not depend on the order of their terms; inside the kernel layer
+ * only.
  *
- * Reproducible summation by absolute bins, after Demmel, Ahrens and Nguyen ("Efficient Reproducible Floating Point Summation and BLAS", 2016), with whole
- * numbers for bins: bin i counts units of 2^(40 i - 2160). A term's bits fall into bins by their weight alone, and a sum keeps the K bins from the one
- * of its largest term down; what lies below is dropped, from terms and sums alike. So a state is a function of the set of terms: adding and merging
- * are exact, associative and commutative. A bin has 128 bits and takes 2^87 terms without a carry (a carry out of a bin that is dropped later would make
- * the order count). Error: less than n * 2^(40 - 40 K) of the largest term; K = 3 for sums, 4 for variances. Rounded once, at the end. */
+ * Reproducible summation by absolute bins, after Demmel, Ahrens and Nguyen ("Efficient Reproducible
+ * Floating Point Summation and BLAS", 2016), with whole
+ * numbers for bins: bin i counts units of 2^(40 i - 2160). A term's bits fall into bins by their
+ * weight alone, and a sum keeps the K bins from the one of its largest term down; what lies below
+ * is dropped, from terms and sums alike. So a state is a function of the set of terms: adding and
+ * merging are exact, associative and commutative. A bin has 128 bits and takes 2^87 terms without a
+ * carry (a carry out of a bin that is dropped later would make the order count). Error: less than n
+ * * 2^(40 - 40 K) of the largest term; K = 3 for sums, 4 for variances. Rounded once, at the
+ *   end. */
 #ifndef SK_FSUM_H
 #define SK_FSUM_H
 
@@ -25,9 +30,10 @@ SK_INLINE void sk_fsum_raise(sk_i128 *bin, int k, int32_t *have, int32_t top) {
 
 /* Adds m * 2^e, or takes it away; m > 0, e from -2148 on. */
 SK_INLINE void sk_fsum_add(sk_i128 *bin, int k, int32_t *top, bool minus, sk_u128 m, int e) {
-    uint32_t at = (uint32_t)(e + SK_FSUM_BASE), low = at / SK_FSUM_WIDTH, shift = at % SK_FSUM_WIDTH;
-    uint32_t bits =
-        (uint64_t)(m >> 64) ? 128 - (uint32_t)__builtin_clzll((uint64_t)(m >> 64)) : 64 - (uint32_t)__builtin_clzll((uint64_t)m);
+    uint32_t at = (uint32_t)(e + SK_FSUM_BASE), low = at / SK_FSUM_WIDTH,
+             shift = at % SK_FSUM_WIDTH;
+    uint32_t bits = (uint64_t)(m >> 64) ? 128 - (uint32_t)__builtin_clzll((uint64_t)(m >> 64))
+                                        : 64 - (uint32_t)__builtin_clzll((uint64_t)m);
     int32_t high = (int32_t)(low + (bits + shift - 1) / SK_FSUM_WIDTH);
     if (SK_UNLIKELY(high > *top)) sk_fsum_raise(bin, k, top, high);
     uint64_t digit = ((uint64_t)m << shift) & SK_FSUM_MASK;
@@ -54,6 +60,7 @@ void sk_fsum_merge(sk_i128 *bin, int k, int32_t *top, const sk_i128 *from, int32
 /* The sum, rounded to the nearest. */
 double sk_fsum_value(const sk_i128 *bin, int k, int32_t top);
 /* n * (sum of squares) - (sum)^2 of the same terms, rounded; both have 4 bins. Never below 0. */
-double sk_fsum_spread(uint64_t n, const sk_i128 *x, int32_t x_top, const sk_i128 *xx, int32_t xx_top);
+double sk_fsum_spread(uint64_t n, const sk_i128 *x, int32_t x_top, const sk_i128 *xx,
+                      int32_t xx_top);
 
 #endif

@@ -1,11 +1,15 @@
 /* groupby.c - groups of equal keys in a hash table, and their states.
  *
- * Keys of groups are rows: those of a batch that are new are gathered into a small block of their own, so a group is a place (block, row) and any type that
- * has an order may be a key, dictionaries too. A slot is 8 bytes (the high half of the hash, the number of the group); groups keep their hash, so a
- * table that grows does not look at keys. Where the only key is a whole number its hash is a bijection and decides alone, but for what null hashes to.
- * Where all keys are dictionaries of few values, rows are looked up by their codes, and only the first one of each combination of codes by its key.
+ * Keys of groups are rows: those of a batch that are new are gathered into a small block of their
+ * own, so a group is a place (block, row) and any type that has an order may be a key, dictionaries
+ * too. A slot is 8 bytes (the high half of the hash, the number of the group); groups keep their
+ * hash, so a table that grows does not look at keys. Where the only key is a whole number its hash
+ * is a bijection and decides alone, but for what null hashes to. Where all keys are dictionaries of
+ * few values, rows are looked up by their codes, and only the first one of each combination of
+ * codes by its key.
  * Results: results.c.
- * Memory: 8 to 16 bytes of slots, 16 bytes, the key and the states a group; 12 bytes a row of the batch while it is read. */
+ * Memory: 8 to 16 bytes of slots, 16 bytes, the key and the states a group; 12 bytes a row of the
+ * batch while it is read. */
 #include <stdio.h>
 
 #include "kernel/groupby.h"
@@ -13,10 +17,12 @@
 enum { AHEAD = 16, FIRST = 1024 };
 /* ---- creation ---- */
 
-static sk_rc set_schemas(struct sk_groupby *g, const struct ArrowSchema *schema, struct sk_err *err) {
+static sk_rc set_schemas(struct sk_groupby *g, const struct ArrowSchema *schema,
+                         struct sk_err *err) {
     for (uint32_t i = 0; i < g->n_keys; i++) {
         if (g->key[i] >= schema->n_children)
-            return SK_ERR(err, SK_EINVAL, "key column %u of a batch with %lld", g->key[i], (long long)schema->n_children);
+            return SK_ERR(err, SK_EINVAL, "key column %u of a batch with %lld", g->key[i],
+                          (long long)schema->n_children);
         const struct ArrowSchema *s = schema->children[g->key[i]];
         g->keys_fields[i] = schema->children[g->key[i]];
         g->fields[i] = g->fields[g->n_columns + i] = *s;
@@ -27,24 +33,31 @@ static sk_rc set_schemas(struct sk_groupby *g, const struct ArrowSchema *schema,
     for (uint32_t i = 0; i < g->n_aggs; i++) {
         struct sk_agg_col *a = &g->agg[i];
         if (g->collect[i]) {
-            for (uint32_t p = 0; p < 2; p++) g->fields[p * g->n_columns + g->n_keys + i] = *sk_collect_schema(g->collect[i], p);
+            for (uint32_t p = 0; p < 2; p++)
+                g->fields[p * g->n_columns + g->n_keys + i] = *sk_collect_schema(g->collect[i], p);
             g->fields[g->n_columns + g->n_keys + i].name = SK_STATE;
             continue;
         }
         snprintf(a->state_name, sizeof a->state_name, SK_STATE "%s", a->source);
-        g->fields[g->n_keys + i] = (struct ArrowSchema){.format = a->format, .name = a->name, .flags = ARROW_FLAG_NULLABLE};
-        g->fields[g->n_columns + g->n_keys + i] = (struct ArrowSchema){.format = "z", .name = a->state_name, .flags = ARROW_FLAG_NULLABLE};
+        g->fields[g->n_keys + i] = (struct ArrowSchema){
+            .format = a->format, .name = a->name, .flags = ARROW_FLAG_NULLABLE};
+        g->fields[g->n_columns + g->n_keys + i] = (struct ArrowSchema){
+            .format = "z", .name = a->state_name, .flags = ARROW_FLAG_NULLABLE};
     }
     for (uint32_t i = 0; i < 2 * g->n_columns; i++) g->children[i] = &g->fields[i];
     for (uint32_t p = 0; p < 2; p++)
-        g->schema[p] =
-            (struct ArrowSchema){.format = "+s", .name = "", .n_children = g->n_columns, .children = g->children + p * g->n_columns};
-    g->keys_schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = g->n_keys, .children = g->keys_fields};
+        g->schema[p] = (struct ArrowSchema){.format = "+s",
+                                            .name = "",
+                                            .n_children = g->n_columns,
+                                            .children = g->children + p * g->n_columns};
+    g->keys_schema = (struct ArrowSchema){
+        .format = "+s", .name = "", .n_children = g->n_keys, .children = g->keys_fields};
     return SK_OK;
 }
 
-sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys, const struct sk_agg *aggs, uint32_t n_aggs,
-                        struct sk_groupby **out, struct sk_err *err) {
+sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys,
+                        const struct sk_agg *aggs, uint32_t n_aggs, struct sk_groupby **out,
+                        struct sk_err *err) {
     sk_rc rc = SK_OK;
     uint32_t n = n_keys + n_aggs;
     struct sk_groupby *g = sk_calloc(SK_TAG_KERNEL, sizeof *g);
@@ -59,15 +72,21 @@ sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, 
     g->children = sk_calloc(SK_TAG_KERNEL, 2 * n * sizeof(void *));
     g->agg = sk_calloc(SK_TAG_KERNEL, n_aggs * sizeof *g->agg);
     g->collect = sk_calloc(SK_TAG_KERNEL, n_aggs * sizeof(void *));
-    if (!g->collect || !g->key || !g->all || !g->keys_fields || !g->fields || !g->children || !g->agg) SK_GO(SK_NO_GROUPS(g));
+    if (!g->collect || !g->key || !g->all || !g->keys_fields || !g->fields || !g->children ||
+        !g->agg)
+        SK_GO(SK_NO_GROUPS(g));
     for (uint32_t i = 0; i < n_aggs; i++) {
         bool column = aggs[i].column != SK_AGG_ROWS;
         if (column && aggs[i].column >= schema->n_children)
-            SK_GO(SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", aggs[i].column, (long long)schema->n_children));
+            SK_GO(SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", aggs[i].column,
+                         (long long)schema->n_children));
         if (column && aggs[i].kind >= SK_AGG_LIST) {
             g->agg[i].agg = aggs[i];
-            SK_GO(sk_collect_create(&aggs[i], schema->children[aggs[i].column], &g->collect[i], err));
-        } else SK_GO(sk_agg_col_init(&g->agg[i], &aggs[i], column ? schema->children[aggs[i].column] : NULL, err));
+            SK_GO(
+                sk_collect_create(&aggs[i], schema->children[aggs[i].column], &g->collect[i], err));
+        } else
+            SK_GO(sk_agg_col_init(&g->agg[i], &aggs[i],
+                                  column ? schema->children[aggs[i].column] : NULL, err));
     }
     SK_GO(set_schemas(g, schema, err));
     *out = g;
@@ -98,7 +117,8 @@ void sk_groupby_clear(struct sk_groupby *g) {
     sk_built_drop(&g->out, g->n_aggs);
     for (uint32_t i = 0; g->agg && i < g->n_aggs; i++) {
         struct sk_agg_col *a = &g->agg[i];
-        for (uint64_t s = 0; a->text && s < g->n; s++) sk_free(((struct sk_agg_text *)(void *)(a->states + s * a->size))->p);
+        for (uint64_t s = 0; a->text && s < g->n; s++)
+            sk_free(((struct sk_agg_text *)(void *)(a->states + s * a->size))->p);
         sk_free(a->states);
         a->states = NULL;
         if (g->collect && g->collect[i]) sk_collect_clear(g->collect[i]);
@@ -154,7 +174,9 @@ uint64_t sk_groupby_bytes(const struct sk_groupby *g, uint64_t *kept) {
     return sum + g->n * sk_groupby_group_bytes(g);
 }
 
-const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial) { return &g->schema[partial]; }
+const struct ArrowSchema *sk_groupby_schema(const struct sk_groupby *g, bool partial) {
+    return &g->schema[partial];
+}
 
 /* ---- room ---- */
 
@@ -172,9 +194,12 @@ static bool reserve(struct sk_groupby *g, uint64_t more) {
     uint64_t cap = SK_MAX(g->cap, FIRST);
     while (cap < g->n + more) cap *= 2;
     if (cap == g->cap) return true;
-    if (!grow((void **)&g->hash, g->n, cap, sizeof *g->hash) || !grow((void **)&g->place, g->n, cap, sizeof *g->place)) return false;
+    if (!grow((void **)&g->hash, g->n, cap, sizeof *g->hash) ||
+        !grow((void **)&g->place, g->n, cap, sizeof *g->place))
+        return false;
     for (uint32_t i = 0; i < g->n_aggs; i++)
-        if (!g->collect[i] && !grow((void **)&g->agg[i].states, g->n, cap, g->agg[i].size)) return false;
+        if (!g->collect[i] && !grow((void **)&g->agg[i].states, g->n, cap, g->agg[i].size))
+            return false;
     g->cap = cap;
     return true;
 }
@@ -210,12 +235,14 @@ static void new_group(struct sk_groupby *g, uint64_t hash, struct sk_row_at plac
 
 struct lookup {
     const struct sk_keys *keys;
-    uint64_t *hash, null;           /* null: what null hashes to, if the only key is a whole number */
+    /* null: what null hashes to, if the only key is a whole number */
+    uint64_t *hash, null;
     uint32_t *ids, *fresh, n_fresh; /* fresh: rows that made a group */
     bool number;
 };
 
-static bool same_key(const struct sk_groupby *g, const struct lookup *l, uint64_t row, uint32_t group) {
+static bool same_key(const struct sk_groupby *g, const struct lookup *l, uint64_t row,
+                     uint32_t group) {
     if (g->hash[group] != l->hash[row]) return false;
     if (l->number && l->hash[row] != l->null) return true;
     struct sk_row_at p = g->place[group];
@@ -226,7 +253,8 @@ static bool same_key(const struct sk_groupby *g, const struct lookup *l, uint64_
 static bool find(struct sk_groupby *g, struct lookup *l, uint64_t row) {
     uint64_t h = l->hash[row], at = h & g->mask;
     for (; g->slots[at].group; at = (at + 1) & g->mask)
-        if (g->slots[at].tag == (uint32_t)(h >> 32) && same_key(g, l, row, g->slots[at].group - 1)) {
+        if (g->slots[at].tag == (uint32_t)(h >> 32) &&
+            same_key(g, l, row, g->slots[at].group - 1)) {
             l->ids[row] = g->slots[at].group - 1;
             return true;
         }
@@ -238,7 +266,8 @@ static bool find(struct sk_groupby *g, struct lookup *l, uint64_t row) {
     return 2 * g->n <= g->mask || rehash(g, 2 * g->n);
 }
 
-/* One form of what is one key: 0.0 for -0.0, one NaN, zeros under null; so that results do not depend on which row was first. */
+/* One form of what is one key: 0.0 for -0.0, one NaN, zeros under null; so that results do not
+ * depend on which row was first. */
 static void make_plain(const struct sk_keys_block *b, uint32_t n_keys) {
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct sk_key_col *c = &b->keys->col[i];
@@ -246,19 +275,23 @@ static void make_plain(const struct sk_keys_block *b, uint32_t n_keys) {
         if (c->code || c->kind == SK_KEY_NULL || c->kind >= SK_KEY_VAR) continue;
         for (uint64_t row = 0; row < b->keys->rows; row++, p += c->width) {
             enum sk_key_class class = sk_key_class(c, sk_key_at(c, row));
-            uint64_t nan = c->width == 8 ? UINT64_C(0x7FF8) << 48 : c->width == 4 ? 0x7FC00000 : 0x7E00;
+            uint64_t nan = c->width == 8   ? UINT64_C(0x7FF8) << 48
+                           : c->width == 4 ? 0x7FC00000
+                                           : 0x7E00;
             if (c->kind == SK_KEY_BOOL) {
                 uint8_t *byte = (uint8_t *)(uintptr_t)c->data + row / 8;
                 if (class == SK_CLASS_NULL) *byte = (uint8_t)(*byte & ~(1u << (row & 7)));
             } else if (class == SK_CLASS_NULL) memset(p, 0, c->width);
             else if (class == SK_CLASS_NAN) memcpy(p, &nan, c->width);
-            else if (c->kind == SK_KEY_FLOAT && !(sk_float_top(p, c->width) << 1)) memset(p, 0, c->width);
+            else if (c->kind == SK_KEY_FLOAT && !(sk_float_top(p, c->width) << 1))
+                memset(p, 0, c->width);
         }
     }
 }
 
 /* The rows that made groups, as a block that stays. */
-static sk_rc keep_keys(struct sk_groupby *g, const struct ArrowArray *keys, const uint32_t *fresh, uint32_t n, struct sk_err *err) {
+static sk_rc keep_keys(struct sk_groupby *g, const struct ArrowArray *keys, const uint32_t *fresh,
+                       uint32_t n, struct sk_err *err) {
     struct sk_block_plan *plan = NULL;
     struct sk_keys_block b = {.keys = NULL};
     uint64_t size;
@@ -274,7 +307,8 @@ out:
     return rc;
 }
 
-/* How many combinations the codes of dictionaries make, nulls included; 0: a key is no dictionary, or there are more of them than rows. */
+/* How many combinations the codes of dictionaries make, nulls included; 0: a key is no dictionary,
+ * or there are more of them than rows. */
 static uint64_t combinations(const struct sk_keys *k) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < k->n && n && n <= k->rows; i++) {
@@ -290,30 +324,36 @@ SK_INLINE void add_codes(const struct sk_key_col *c, char code, uint64_t rows, u
     uint32_t n = (uint32_t)c->n_values;
     as.code = code;
     if (!c->codes_valid)
-        for (uint64_t i = 0; i < rows; i++) out[i] = out[i] * (n + 1) + (uint32_t)sk_key_code(&as, c->codes_offset + (int64_t)i);
+        for (uint64_t i = 0; i < rows; i++)
+            out[i] = out[i] * (n + 1) + (uint32_t)sk_key_code(&as, c->codes_offset + (int64_t)i);
     else
         for (uint64_t i = 0; i < rows; i++) {
             int64_t at = c->codes_offset + (int64_t)i;
-            out[i] = out[i] * (n + 1) + (sk_bit(c->codes_valid, at) ? (uint32_t)sk_key_code(&as, at) : n);
+            out[i] = out[i] * (n + 1) +
+                     (sk_bit(c->codes_valid, at) ? (uint32_t)sk_key_code(&as, at) : n);
         }
 }
 
 /* The groups of rows by their codes; n of combinations(). */
-static sk_rc look_up_codes(struct sk_groupby *g, struct lookup *l, uint64_t rows, uint64_t n, struct sk_err *err) {
-    uint32_t *group = sk_calloc(SK_TAG_KERNEL, n * sizeof *group); /* of each combination, + 1; 0: not seen yet */
+static sk_rc look_up_codes(struct sk_groupby *g, struct lookup *l, uint64_t rows, uint64_t n,
+                           struct sk_err *err) {
+    /* of each combination, + 1; 0: not seen yet */
+    uint32_t *group = sk_calloc(SK_TAG_KERNEL, n * sizeof *group);
     sk_rc rc = group ? SK_OK : SK_NO_GROUPS(g);
     if (rc) return rc;
     memset(l->ids, 0, rows * sizeof *l->ids);
     for (uint32_t i = 0; i < l->keys->n; i++) {
         const struct sk_key_col *c = &l->keys->col[i];
-        if (c->code == 'i') add_codes(c, 'i', rows, l->ids); /* as Parquet's reader and pandas have them */
+        /* as Parquet's reader and pandas have them */
+        if (c->code == 'i') add_codes(c, 'i', rows, l->ids);
         else if (c->code == 'c') add_codes(c, 'c', rows, l->ids);
         else add_codes(c, c->code, rows, l->ids);
     }
     for (uint64_t i = 0; i < rows; i++) {
         uint32_t at = l->ids[i];
         if (SK_UNLIKELY(at >= n))
-            SK_GO(SK_ERR(err, SK_EINVAL, "row %llu of a key has a code beyond its dictionary", (unsigned long long)i));
+            SK_GO(SK_ERR(err, SK_EINVAL, "row %llu of a key has a code beyond its dictionary",
+                         (unsigned long long)i));
         if (SK_UNLIKELY(!group[at])) {
             l->hash[i] = sk_keys_hash_row(l->keys, i);
             if (!find(g, l, i)) SK_GO(SK_NO_GROUPS(g));
@@ -328,7 +368,8 @@ out:
 
 static sk_rc look_up(struct sk_groupby *g, struct lookup *l, uint64_t rows, struct sk_err *err) {
     const struct sk_key_col *c = &l->keys->col[0];
-    l->number = l->keys->n == 1 && (c->kind == SK_KEY_INT || c->kind == SK_KEY_UINT || c->kind == SK_KEY_BOOL);
+    l->number = l->keys->n == 1 &&
+                (c->kind == SK_KEY_INT || c->kind == SK_KEY_UINT || c->kind == SK_KEY_BOOL);
     l->null = sk_hash_null();
     if (!rehash(g, g->n)) return SK_NO_GROUPS(g);
     uint64_t n = combinations(l->keys);
@@ -342,12 +383,14 @@ static sk_rc look_up(struct sk_groupby *g, struct lookup *l, uint64_t rows, stru
 }
 
 /* ids[row]: the group of each row of a batch whose key columns are `keys`. */
-static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uint32_t *ids, struct sk_err *err) {
+static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uint32_t *ids,
+                        struct sk_err *err) {
     uint64_t rows = (uint64_t)keys->length;
     struct sk_keys *k = NULL;
     struct lookup l = {.ids = ids};
     sk_rc rc;
-    if (rows > UINT32_MAX - 1 - g->n) return SK_ERR(err, SK_EINVAL, "more than 2^32 - 2 groups or rows in one aggregation");
+    if (rows > UINT32_MAX - 1 - g->n)
+        return SK_ERR(err, SK_EINVAL, "more than 2^32 - 2 groups or rows in one aggregation");
     if (!g->n_keys) { /* one group, of all */
         if (!g->n && !reserve(g, 1)) return SK_NO_GROUPS(g);
         if (!g->n && rows) new_group(g, 0, (struct sk_row_at){SK_ROW_NONE, 0});
@@ -372,20 +415,27 @@ out:
 /* ---- rows in ---- */
 
 /* The key columns of a batch as a batch; columns NULL: they are its first. */
-static sk_rc keys_of(const struct sk_groupby *g, const struct ArrowArray *batch, bool partial, struct ArrowArray *out,
-                     struct ArrowArray **children, struct sk_err *err) {
+static sk_rc keys_of(const struct sk_groupby *g, const struct ArrowArray *batch, bool partial,
+                     struct ArrowArray *out, struct ArrowArray **children, struct sk_err *err) {
     static const void *none[1] = {NULL};
     for (uint32_t i = 0; i < g->n_keys; i++) {
         uint32_t c = partial ? i : g->key[i];
-        if (c >= batch->n_children) return SK_ERR(err, SK_EINVAL, "key column %u of a batch with %lld", c, (long long)batch->n_children);
+        if (c >= batch->n_children)
+            return SK_ERR(err, SK_EINVAL, "key column %u of a batch with %lld", c,
+                          (long long)batch->n_children);
         children[i] = batch->children[c];
     }
-    *out = (struct ArrowArray){
-        .length = batch->length, .offset = batch->offset, .n_buffers = 1, .buffers = none, .n_children = g->n_keys, .children = children};
+    *out = (struct ArrowArray){.length = batch->length,
+                               .offset = batch->offset,
+                               .n_buffers = 1,
+                               .buffers = none,
+                               .n_children = g->n_keys,
+                               .children = children};
     return SK_OK;
 }
 
-static sk_rc begin_rows(struct sk_groupby *g, const struct ArrowArray *batch, bool partial, uint32_t **ids, struct sk_err *err) {
+static sk_rc begin_rows(struct sk_groupby *g, const struct ArrowArray *batch, bool partial,
+                        uint32_t **ids, struct sk_err *err) {
     struct ArrowArray keys, **children;
     sk_rc rc;
     *ids = NULL;
@@ -402,18 +452,26 @@ out:
 }
 
 /* The column that an aggregate reads; of a type without order only its bitmap. */
-static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema, const struct ArrowArray *batch,
-                           const uint32_t *ids, struct sk_err *err) {
+static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema,
+                           const struct ArrowArray *batch, const uint32_t *ids,
+                           struct sk_err *err) {
     const struct sk_agg_col *a = &g->agg[i];
     uint64_t rows = (uint64_t)batch->length;
-    if (a->agg.column == SK_AGG_ROWS) return sk_agg_update(a, NULL, ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
+    if (a->agg.column == SK_AGG_ROWS)
+        return sk_agg_update(a, NULL, ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
     if (a->agg.column >= batch->n_children)
-        return SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", a->agg.column, (long long)batch->n_children);
-    if (g->collect[i]) return sk_collect_add(g->collect[i], batch->children[a->agg.column], batch->offset, batch->length, ids, err);
+        return SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", a->agg.column,
+                      (long long)batch->n_children);
+    if (g->collect[i])
+        return sk_collect_add(g->collect[i], batch->children[a->agg.column], batch->offset,
+                              batch->length, ids, err);
     if (a->nested) {
         const struct ArrowArray *of = batch->children[a->agg.column];
-        bool bitmap = of->null_count && of->n_buffers && schema->children[a->agg.column]->format[1] != 'u';
-        struct sk_key_col c = {.kind = SK_KEY_FIXED, .valid = bitmap ? of->buffers[0] : NULL, .offset = of->offset + batch->offset};
+        bool bitmap =
+            of->null_count && of->n_buffers && schema->children[a->agg.column]->format[1] != 'u';
+        struct sk_key_col c = {.kind = SK_KEY_FIXED,
+                               .valid = bitmap ? of->buffers[0] : NULL,
+                               .offset = of->offset + batch->offset};
         return sk_agg_update(a, &c, ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
     }
     struct sk_keys *k;
@@ -423,50 +481,67 @@ static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowS
     return ok ? SK_OK : SK_NO_GROUPS(g);
 }
 
-sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch, struct sk_err *err) {
+sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
+                        const struct ArrowArray *batch, struct sk_err *err) {
     uint32_t *ids;
     sk_rc rc = begin_rows(g, batch, false, &ids, err);
-    for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++) rc = update_column(g, i, schema, batch, ids, err);
+    for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++)
+        rc = update_column(g, i, schema, batch, ids, err);
     sk_free(ids);
     return rc;
 }
 
 /* What a column of states was made of; *same: of a's type. */
-static sk_rc source_of(const struct sk_agg_col *a, const struct ArrowSchema *s, struct sk_agg_col *from, bool *same, struct sk_err *err) {
+static sk_rc source_of(const struct sk_agg_col *a, const struct ArrowSchema *s,
+                       struct sk_agg_col *from, bool *same, struct sk_err *err) {
     size_t n = strlen(SK_STATE);
     if (strcmp(s->format, "z") != 0 || !s->name || strncmp(s->name, SK_STATE, n) != 0)
         return SK_ERR(err, SK_EINVAL, "'%s': a column that is no state of this aggregate", a->name);
     *same = !strcmp(s->name + n, a->source);
-    return *same ? SK_OK : sk_agg_col_init(from, &a->agg, &(struct ArrowSchema){.format = s->name + n}, err);
+    return *same
+               ? SK_OK
+               : sk_agg_col_init(from, &a->agg, &(struct ArrowSchema){.format = s->name + n}, err);
 }
 
-static sk_rc merge_column(struct sk_groupby *g, const struct sk_agg_col *a, const struct ArrowSchema *schema,
-                          const struct ArrowArray *batch, const struct ArrowArray *column, const uint32_t *ids, struct sk_err *err) {
-    uint8_t state[SK_AGG_MOST] __attribute__((aligned(16))), lifted[SK_AGG_MOST] __attribute__((aligned(16)));
+static sk_rc merge_column(struct sk_groupby *g, const struct sk_agg_col *a,
+                          const struct ArrowSchema *schema, const struct ArrowArray *batch,
+                          const struct ArrowArray *column, const uint32_t *ids,
+                          struct sk_err *err) {
+    uint8_t state[SK_AGG_MOST] __attribute__((aligned(16))),
+        lifted[SK_AGG_MOST] __attribute__((aligned(16)));
     struct sk_agg_col source;
     bool same;
     SK_TRY(source_of(a, schema, &source, &same, err));
     const int32_t *offsets = column->buffers[1];
     int64_t at = column->offset + batch->offset;
     for (int64_t i = 0; i < batch->length; i++) {
-        struct sk_bytes b = {(const uint8_t *)column->buffers[2] + offsets[at + i], (size_t)(offsets[at + i + 1] - offsets[at + i])};
+        struct sk_bytes b = {(const uint8_t *)column->buffers[2] + offsets[at + i],
+                             (size_t)(offsets[at + i + 1] - offsets[at + i])};
         if (!sk_agg_decode(same ? a : &source, b, state))
-            return SK_ERR(err, SK_EINVAL, "'%s': row %lld is no state of this aggregate", a->name, (long long)i);
+            return SK_ERR(err, SK_EINVAL, "'%s': row %lld is no state of this aggregate", a->name,
+                          (long long)i);
         if (!same) SK_TRY(sk_agg_lift(a, &source, state, lifted, err));
-        if (!sk_agg_merge(a, a->states + ids[i] * a->size, same ? state : lifted)) return SK_NO_GROUPS(g);
+        if (!sk_agg_merge(a, a->states + ids[i] * a->size, same ? state : lifted))
+            return SK_NO_GROUPS(g);
     }
     return SK_OK;
 }
 
-sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *partial, struct sk_err *err) {
+sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema,
+                       const struct ArrowArray *partial, struct sk_err *err) {
     uint32_t *ids;
     if (partial->n_children != g->n_columns || schema->n_children != g->n_columns)
-        return SK_ERR(err, SK_EINVAL, "a partial result of %lld columns, not %u", (long long)partial->n_children, g->n_columns);
+        return SK_ERR(err, SK_EINVAL, "a partial result of %lld columns, not %u",
+                      (long long)partial->n_children, g->n_columns);
     sk_rc rc = begin_rows(g, partial, true, &ids, err);
     for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++) {
         const struct ArrowArray *column = partial->children[g->n_keys + i];
-        if (g->collect[i]) rc = sk_collect_merge(g->collect[i], column, partial->offset, partial->length, ids, err);
-        else rc = merge_column(g, &g->agg[i], schema->children[g->n_keys + i], partial, column, ids, err);
+        if (g->collect[i])
+            rc =
+                sk_collect_merge(g->collect[i], column, partial->offset, partial->length, ids, err);
+        else
+            rc = merge_column(g, &g->agg[i], schema->children[g->n_keys + i], partial, column, ids,
+                              err);
     }
     sk_free(ids);
     return rc;

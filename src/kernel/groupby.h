@@ -1,4 +1,5 @@
-/* groupby.h - an aggregation, between groupby.c, which finds groups, and results.c, which lays out what comes of them; inside the kernel layer only. */
+/* groupby.h - an aggregation, between groupby.c, which finds groups, and results.c, which lays out
+ * what comes of them; inside the kernel layer only. */
 #ifndef SK_GROUPBY_H
 #define SK_GROUPBY_H
 
@@ -21,16 +22,18 @@ struct sk_built {                     /* columns of results, as one batch beside
     struct ArrowArray **children;
     const void **buffers; /* 3 a column */
     const void *none[1];
-    struct sk_row_at *keys, *rows, *groups; /* groups: rows of what is collected, which lies in the order of groups */
+    /* groups: rows of what is collected, which lies in the order of groups */
+    struct sk_row_at *keys, *rows, *groups;
     const struct ArrowArray **blocks;
     struct sk_block_pick *picks;
 };
 
 struct sk_groupby {
     uint32_t n_keys, n_aggs, n_columns;
-    struct ArrowSchema keys_schema, **keys_fields;     /* the key columns alone */
-    struct ArrowSchema schema[2], *fields, **children; /* of results and of partials; n_columns fields each */
-    uint32_t *key;                                     /* their columns in a batch */
+    struct ArrowSchema keys_schema, **keys_fields; /* the key columns alone */
+    /* of results and of partials; n_columns fields each */
+    struct ArrowSchema schema[2], *fields, **children;
+    uint32_t *key; /* their columns in a batch */
     struct sk_agg_col *agg;
     struct sk_collect **collect; /* of each aggregate; NULL: it has states */
     struct sk_key *all;          /* n_keys keys: columns 0, 1, ... */
@@ -43,7 +46,8 @@ struct sk_groupby {
     struct sk_built out;
 };
 
-#define SK_NO_GROUPS(g) SK_ERR(err, SK_ENOMEM, "no memory to aggregate %llu groups", (unsigned long long)(g)->n)
+#define SK_NO_GROUPS(g) \
+    SK_ERR(err, SK_ENOMEM, "no memory to aggregate %llu groups", (unsigned long long)(g)->n)
 
 void sk_keys_block_drop(struct sk_keys_block *b);
 void sk_built_drop(struct sk_built *b, uint32_t n_aggs);

@@ -1,13 +1,16 @@
 /* hash.c - 64-bit hashes of key columns.
  *
- * A function of the logical value, so that a block with a dictionary, a view, an offset or one null more sends its rows where its neighbours do: integers are
- * hashed as 64-bit numbers, floats that are such a number like it, others as doubles, decimals as 256 bits, text by length and bytes. Columns are chained in order. Fixed-width values go through
- * the finalizer of splitmix64, a bijection: 64-bit keys do not collide. Bytes are folded 16 at a time by 64x64 -> 128-bit products, as wyhash does (Wang Yi,
- * public domain). Not against an adversary. Cost: 2 ns a row and fixed-width column. */
+ * A function of the logical value, so that a block with a dictionary, a view, an offset or one null
+ * more sends its rows where its neighbours do: integers are hashed as 64-bit numbers, floats that
+ * are such a number like it, others as doubles, decimals as 256 bits, text by length and bytes.
+ * Columns are chained in order. Fixed-width values go through
+ * the finalizer of splitmix64, a bijection: 64-bit keys do not collide. Bytes are folded 16 at a
+ * time by 64x64 -> 128-bit products, as wyhash does (Wang Yi, public domain). Not against an
+ * adversary. Cost: 2 ns a row and fixed-width column. */
 #include "kernel/kernel_int.h"
 
-static const uint64_t salt[4] = {UINT64_C(0xa0761d6478bd642f), UINT64_C(0xe7037ed1a0b428db), UINT64_C(0x8ebc6af09c88c6e3),
-                                 UINT64_C(0x589965cc75374cc3)};
+static const uint64_t salt[4] = {UINT64_C(0xa0761d6478bd642f), UINT64_C(0xe7037ed1a0b428db),
+                                 UINT64_C(0x8ebc6af09c88c6e3), UINT64_C(0x589965cc75374cc3)};
 
 static uint64_t fold(uint64_t a, uint64_t b) {
     unsigned __int128 r = (unsigned __int128)a * b;
@@ -52,7 +55,8 @@ SK_INLINE uint64_t float_bits(const uint8_t *p, uint32_t width) {
     double d = width == 4 ? (double)f : half(bits);
     if (width == 8) memcpy(&d, &bits, 8);
     else memcpy(&bits, &d, 8);
-    if (d >= -0x1p63 && d < 0x1p64) { /* a column of ints in one block, of floats in another: 1 meets 1.0, and -0.0 is 0.0 */
+    if (d >= -0x1p63 && d < 0x1p64) {
+        /* a column of ints in one block, of floats in another: 1 meets 1.0, and -0.0 is 0.0 */
         uint64_t whole = d < 0 ? (uint64_t)(int64_t)d : (uint64_t)d;
         if ((d < 0 ? (double)(int64_t)whole : (double)whole) == d) return whole;
     }
@@ -61,11 +65,13 @@ SK_INLINE uint64_t float_bits(const uint8_t *p, uint32_t width) {
 
 static uint64_t decimal_hash(const uint8_t *p, uint32_t width) {
     uint64_t h = 0, sign = (uint64_t)((int64_t)sk_load(p + width - 8, 8) >> 63);
-    for (uint32_t i = 0; i < 4; i++) h = sk_rand_mix(h + salt[i]) ^ (8 * i < width ? sk_load(p + 8 * i, 8) : sign);
+    for (uint32_t i = 0; i < 4; i++)
+        h = sk_rand_mix(h + salt[i]) ^ (8 * i < width ? sk_load(p + 8 * i, 8) : sign);
     return h;
 }
 
-SK_INLINE uint64_t value_hash(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width, int64_t at) {
+SK_INLINE uint64_t value_hash(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
+                              int64_t at) {
     switch (kind) {
     case SK_KEY_BOOL: return sk_bit(c->data, at);
     case SK_KEY_INT: return (uint64_t)sk_load_signed(c->data + at * width, width);
@@ -76,7 +82,8 @@ SK_INLINE uint64_t value_hash(const struct sk_key_col *c, enum sk_key_kind kind,
     }
 }
 
-SK_INLINE void hash_rows(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width, uint64_t rows, uint64_t *out) {
+SK_INLINE void hash_rows(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
+                         uint64_t rows, uint64_t *out) {
     for (uint64_t i = 0; i < rows; i++) {
         int64_t at = sk_key_at(c, i);
         enum sk_key_class class = sk_key_class(c, at);
@@ -105,7 +112,8 @@ uint64_t sk_keys_hash_row(const struct sk_keys *k, uint64_t row) {
         const struct sk_key_col *c = &k->col[i];
         int64_t at = sk_key_at(c, row);
         enum sk_key_class class = sk_key_class(c, at);
-        h = sk_rand_mix(h ^ (class == SK_CLASS_VALUE ? value_hash(c, c->kind, c->width, at) : salt[class]));
+        h = sk_rand_mix(
+            h ^ (class == SK_CLASS_VALUE ? value_hash(c, c->kind, c->width, at) : salt[class]));
     }
     return h;
 }

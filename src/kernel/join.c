@@ -1,10 +1,13 @@
 /* join.c - which rows of two sides have equal keys.
  *
- * The distinct keys of the side with fewer rows are numbered by a hash table; each row of both sides then has the number of its key, or none (its key is null, or
- * the table does not have it). Rows of the right side are put in the order of their numbers by one counting sort, so the partners of a left row are a
- * range, and results come in the order of left rows whichever side the table was made of. A key that half of the rows have costs what others cost: one
- * comparison a row. Memory: 4 bytes a row of the left, 12 of the right, 9 a distinct key; 32 to 48 a row of the smaller side and 8 a
- * row of the largest batch while it is made. Cost: 20 to 60 ns a row of both. */
+ * The distinct keys of the side with fewer rows are numbered by a hash table; each row of both
+ * sides then has the number of its key, or none (its key is null, or the table does not have it).
+ * Rows of the right side are put in the order of their numbers by one counting sort, so the
+ * partners of a left row are a range, and results come in the order of left rows whichever side the
+ * table was made of. A key that half of the rows have costs what others cost: one
+ * comparison a row. Memory: 4 bytes a row of the left, 12 of the right, 9 a distinct key; 32 to 48
+ * a row of the smaller side and 8 a row of the largest batch while it is made. Cost: 20 to 60 ns a
+ * row of both. */
 #include "kernel/kernel_int.h"
 
 enum { AHEAD = 16, NONE = UINT32_MAX };
@@ -23,8 +26,9 @@ struct side {
 struct sk_join {
     enum sk_join_kind kind;
     struct side left, right;
-    uint32_t n_keys;           /* distinct */
-    uint64_t *start;           /* [n_keys + 1] the right rows of a key are places[start[key], start[key + 1]) */
+    uint32_t n_keys; /* distinct */
+    /* [n_keys + 1] the right rows of a key are places[start[key], start[key + 1]) */
+    uint64_t *start;
     struct sk_row_at *places;  /* of right rows */
     uint8_t *met;              /* [n_keys] a left row has it */
     bool share;                /* right rows do not follow: sk_join_rest has them */
@@ -44,7 +48,8 @@ struct table {
     bool number; /* the only key is a number, so its hash decides */
 };
 
-static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *k, uint64_t row, uint64_t hash) {
+static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *k, uint64_t row,
+                     uint64_t hash) {
     if (t->hash[key] != hash) return false;
     if (t->number && hash != t->null) return true;
     struct sk_row_at p = t->first[key];
@@ -52,9 +57,11 @@ static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *
 }
 
 /* The slot of a key: its own, or the free one where it belongs. */
-SK_INLINE struct slot *slot_of(const struct table *t, const struct sk_keys *k, uint64_t row, uint64_t hash) {
+SK_INLINE struct slot *slot_of(const struct table *t, const struct sk_keys *k, uint64_t row,
+                               uint64_t hash) {
     uint64_t at = hash & t->mask;
-    while (t->slots[at].key && (t->slots[at].tag != (uint32_t)(hash >> 32) || !same_key(t, t->slots[at].key - 1, k, row, hash)))
+    while (t->slots[at].key && (t->slots[at].tag != (uint32_t)(hash >> 32) ||
+                                !same_key(t, t->slots[at].key - 1, k, row, hash)))
         at = (at + 1) & t->mask;
     return &t->slots[at];
 }
@@ -111,7 +118,8 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
     t.slots = sk_alloc_large(SK_TAG_KERNEL, (size_t)slots * sizeof *t.slots);
     t.hash = sk_alloc_large(SK_TAG_KERNEL, (size_t)keys * sizeof *t.hash);
     t.first = sk_alloc_large(SK_TAG_KERNEL, (size_t)keys * sizeof *t.first);
-    uint64_t *hash = sk_alloc_large(SK_TAG_KERNEL, (size_t)SK_MAX(largest(&j->left), largest(&j->right)) * sizeof *hash);
+    uint64_t *hash = sk_alloc_large(
+        SK_TAG_KERNEL, (size_t)SK_MAX(largest(&j->left), largest(&j->right)) * sizeof *hash);
     bool ok = t.slots && t.hash && t.first && hash;
     if (ok) {
         memset(t.slots, 0, (size_t)slots * sizeof *t.slots);
@@ -124,8 +132,8 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
     sk_free(t.first);
     sk_free(hash);
     return ok ? SK_OK
-              : SK_ERR(err, SK_ENOMEM, "no memory to join %llu and %llu rows", (unsigned long long)j->left.rows,
-                       (unsigned long long)j->right.rows);
+              : SK_ERR(err, SK_ENOMEM, "no memory to join %llu and %llu rows",
+                       (unsigned long long)j->left.rows, (unsigned long long)j->right.rows);
 }
 
 /* ---- partners ---- */
@@ -143,8 +151,8 @@ static bool find_partners(struct sk_join *j) {
     const uint32_t *number = j->right.number;
     for (uint32_t b = 0; b < j->right.n; number += j->right.keys[b++]->rows)
         for (uint64_t i = 0; i < j->right.keys[b]->rows; i++)
-            if (number[i] != NONE)
-                j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i}; /* each moves to the start of the next */
+            if (number[i] != NONE) /* each moves to the start of the next */
+                j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i};
     for (uint64_t i = 0; i < j->left.rows; i++)
         if (j->left.number[i] != NONE) j->met[j->left.number[i]] = 1;
     return true;
@@ -156,17 +164,25 @@ static sk_rc check_side(struct side *s, const struct sk_keys *first, struct sk_e
         s->rows += s->keys[b]->rows;
     }
     if (s->rows >= NONE)
-        return SK_ERR(err, SK_EINVAL, "a side of %llu rows; up to 2^32 - 2 are joined at a time", (unsigned long long)s->rows);
+        return SK_ERR(err, SK_EINVAL, "a side of %llu rows; up to 2^32 - 2 are joined at a time",
+                      (unsigned long long)s->rows);
     s->number = sk_alloc_large(SK_TAG_KERNEL, (size_t)s->rows * sizeof *s->number);
-    return s->number ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to join %llu rows", (unsigned long long)s->rows);
+    return s->number
+               ? SK_OK
+               : SK_ERR(err, SK_ENOMEM, "no memory to join %llu rows", (unsigned long long)s->rows);
 }
 
-static bool right_rows_follow(const struct sk_join *j) { return !j->share && (j->kind == SK_JOIN_RIGHT || j->kind == SK_JOIN_FULL); }
+static bool right_rows_follow(const struct sk_join *j) {
+    return !j->share && (j->kind == SK_JOIN_RIGHT || j->kind == SK_JOIN_FULL);
+}
 
-static int first_phase(enum sk_join_kind k) { return k == SK_JOIN_RIGHT_SEMI || k == SK_JOIN_RIGHT_ANTI; }
+static int first_phase(enum sk_join_kind k) {
+    return k == SK_JOIN_RIGHT_SEMI || k == SK_JOIN_RIGHT_ANTI;
+}
 
-sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left, const struct sk_keys *const *right, uint32_t n_right,
-                     enum sk_join_kind kind, struct sk_join **out, struct sk_err *err) {
+sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left,
+                     const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind,
+                     struct sk_join **out, struct sk_err *err) {
     sk_rc rc;
     struct sk_join *j = sk_calloc(SK_TAG_KERNEL, sizeof *j);
     if (!j) return SK_ERR(err, SK_ENOMEM, "no memory for a join");
@@ -178,15 +194,17 @@ sk_rc sk_join_create(const struct sk_keys *const *left, uint32_t n_left, const s
     SK_GO(check_side(&j->left, first, err));
     SK_GO(check_side(&j->right, first, err));
     SK_GO(number_both(j, err));
-    SK_GO(find_partners(j) ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to join with %llu rows", (unsigned long long)j->right.rows));
+    SK_GO(find_partners(j) ? SK_OK
+                           : SK_ERR(err, SK_ENOMEM, "no memory to join with %llu rows",
+                                    (unsigned long long)j->right.rows));
     *out = j;
 out:
     if (rc) sk_join_destroy(j);
     return rc;
 }
 
-sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind, const uint8_t *met, struct sk_join **out,
-                   struct sk_err *err) {
+sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk_join_kind kind,
+                   const uint8_t *met, struct sk_join **out, struct sk_err *err) {
     sk_rc rc;
     struct sk_join *j = sk_calloc(SK_TAG_KERNEL, sizeof *j);
     if (!j) return SK_ERR(err, SK_ENOMEM, "no memory for a join");
@@ -197,7 +215,8 @@ sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk
     j->met = sk_calloc(SK_TAG_KERNEL, 1); /* one key stands for all that were met */
     SK_GO(j->met ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a join"));
     j->met[0] = 1;
-    for (uint64_t i = 0; i < j->right.rows; i++) j->right.number[i] = met[i / 8] >> (i & 7) & 1 ? 0 : NONE;
+    for (uint64_t i = 0; i < j->right.rows; i++)
+        j->right.number[i] = met[i / 8] >> (i & 7) & 1 ? 0 : NONE;
     *out = j;
 out:
     if (rc) sk_join_destroy(j);
@@ -259,10 +278,12 @@ void sk_join_share(struct sk_join *j, uint8_t *met) {
     j->share = true;
     if (j->phase == 1) j->phase = 2;
     memset(met, 0, (size_t)(j->right.rows + 7) / 8);
-    for (uint64_t i = 0; i < j->right.rows; i++) met[i / 8] |= (uint8_t)(has_met(j, j->right.number[i]) << (i & 7));
+    for (uint64_t i = 0; i < j->right.rows; i++)
+        met[i / 8] |= (uint8_t)(has_met(j, j->right.number[i]) << (i & 7));
 }
 
-uint64_t sk_join_next(struct sk_join *j, struct sk_row_at *left, struct sk_row_at *right, uint64_t cap) {
+uint64_t sk_join_next(struct sk_join *j, struct sk_row_at *left, struct sk_row_at *right,
+                      uint64_t cap) {
     const struct sk_row_at none = {SK_ROW_NONE, 0};
     uint64_t n = 0;
     if (j->phase == 0 && !j->left.rows) j->phase = right_rows_follow(j) ? 1 : 2;

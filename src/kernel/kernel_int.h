@@ -1,15 +1,27 @@
 /* kernel_int.h - inside the kernel layer only: a key column as the loops over rows see it.
  *
- * A value is a sequence of 64-bit words, compared as unsigned numbers: integers, floats, bool and short decimals are one word with the value at its top,
- * so that a prefix is one, too; wide decimals are several; bytes are cut in eights, padded with zeros (how many bytes of the last word are there then
- * decides between "a" and "a\0"). Null and NaN are no words: rows are told apart by class first. */
+ * A value is a sequence of 64-bit words, compared as unsigned numbers: integers, floats, bool and
+ * short decimals are one word with the value at its top, so that a prefix is one, too; wide
+ * decimals are several; bytes are cut in eights, padded with zeros (how many bytes of the last word
+ * are there then decides between "a" and "a\0"). Null and NaN are no words: rows are told apart by
+ * class first. */
 #ifndef SK_KERNEL_INT_H
 #define SK_KERNEL_INT_H
 
 #include "base/mem.h"
 #include "kernel/kernel.h"
 
-enum sk_key_kind { SK_KEY_NULL, SK_KEY_BOOL, SK_KEY_INT, SK_KEY_UINT, SK_KEY_FLOAT, SK_KEY_DECIMAL, SK_KEY_FIXED, SK_KEY_VAR, SK_KEY_VIEW };
+enum sk_key_kind {
+    SK_KEY_NULL,
+    SK_KEY_BOOL,
+    SK_KEY_INT,
+    SK_KEY_UINT,
+    SK_KEY_FLOAT,
+    SK_KEY_DECIMAL,
+    SK_KEY_FIXED,
+    SK_KEY_VAR,
+    SK_KEY_VIEW
+};
 
 struct sk_key_col {
     enum sk_key_kind kind;
@@ -34,7 +46,8 @@ struct sk_keys {
 
 #define SK_INLINE static inline __attribute__((always_inline))
 
-SK_INLINE uint64_t sk_load(const uint8_t *p, uint32_t width) { /* little-endian, width 1, 2, 4 or 8 */
+SK_INLINE uint64_t sk_load(const uint8_t *p, uint32_t width) {
+    /* little-endian, width 1, 2, 4 or 8 */
     uint8_t v1;
     uint16_t v2;
     uint32_t v4;
@@ -81,7 +94,9 @@ SK_INLINE uint64_t sk_float_top(const uint8_t *p, uint32_t width) {
     return sk_load(p, width) << (64 - 8 * width);
 } /* the bits at the top of a word */
 SK_INLINE bool sk_float_nan(uint64_t top, uint32_t width) {
-    uint64_t inf = width == 2 ? UINT64_C(0x7C00) << 48 : width == 4 ? UINT64_C(0x7F800000) << 32 : UINT64_C(0x7FF) << 52;
+    uint64_t inf = width == 2   ? UINT64_C(0x7C00) << 48
+                   : width == 4 ? UINT64_C(0x7F800000) << 32
+                                : UINT64_C(0x7FF) << 52;
     return (top & ~(UINT64_C(1) << 63)) > inf;
 }
 
@@ -104,23 +119,28 @@ SK_INLINE double sk_float_value(const uint8_t *p, uint32_t width) {
 enum sk_key_class { SK_CLASS_VALUE, SK_CLASS_NAN, SK_CLASS_NULL };
 SK_INLINE enum sk_key_class sk_key_class(const struct sk_key_col *c, int64_t at) {
     if (at < 0) return SK_CLASS_NULL;
-    if (c->kind == SK_KEY_FLOAT && sk_float_nan(sk_float_top(c->data + at * c->width, c->width), c->width)) return SK_CLASS_NAN;
+    if (c->kind == SK_KEY_FLOAT &&
+        sk_float_nan(sk_float_top(c->data + at * c->width, c->width), c->width))
+        return SK_CLASS_NAN;
     return SK_CLASS_VALUE;
 }
 static inline unsigned sk_class_rank(const struct sk_key_col *c, enum sk_key_class class) {
     return c->nulls_first ? 2u - (unsigned)class : (unsigned)class;
 }
 
-static inline struct sk_bytes sk_key_bytes(const struct sk_key_col *c, int64_t at) { /* of SK_KEY_FIXED, VAR, VIEW */
+static inline struct sk_bytes sk_key_bytes(const struct sk_key_col *c, int64_t at) {
+    /* of SK_KEY_FIXED, VAR, VIEW */
     if (c->kind == SK_KEY_FIXED) return (struct sk_bytes){c->data + at * c->width, c->width};
     if (c->kind == SK_KEY_VAR) {
-        int64_t from = sk_load_signed(c->data + at * c->width, c->width), to = sk_load_signed(c->data + (at + 1) * c->width, c->width);
+        int64_t from = sk_load_signed(c->data + at * c->width, c->width),
+                to = sk_load_signed(c->data + (at + 1) * c->width, c->width);
         return (struct sk_bytes){c->bytes + from, (size_t)(to - from)};
     }
     const uint8_t *v = c->data + 16 * at;
     size_t n = (size_t)sk_load(v, 4);
     if (n <= 12) return (struct sk_bytes){v + 4, n};
-    return (struct sk_bytes){(const uint8_t *)c->buffers[2 + sk_load(v + 8, 4)] + sk_load(v + 12, 4), n};
+    return (struct sk_bytes){
+        (const uint8_t *)c->buffers[2 + sk_load(v + 8, 4)] + sk_load(v + 12, 4), n};
 }
 
 /* Bytes [8w, 8w + 8) as a big-endian number, *here of them (0 to 8); the rest is zero. */
@@ -135,8 +155,10 @@ SK_INLINE uint64_t sk_bytes_word(struct sk_bytes b, uint32_t w, uint32_t *here) 
     return __builtin_bswap64(v);
 }
 
-/* Word w of a value, ascending; kind and width are the column's, as constants where a loop is made for them. *here: of bytes, how many of the word's. */
-SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width, int64_t at, uint32_t w, uint32_t *here) {
+/* Word w of a value, ascending; kind and width are the column's, as constants where a loop is made
+ * for them. *here: of bytes, how many of the word's. */
+SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
+                               int64_t at, uint32_t w, uint32_t *here) {
     const uint64_t sign = UINT64_C(1) << 63;
     uint64_t v;
     switch (kind) {
@@ -147,7 +169,9 @@ SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind
         v = sk_float_top(c->data + at * width, width);
         if (v == sign) v = 0; /* -0.0 */
         return v & sign ? ~v : v | sign;
-    case SK_KEY_DECIMAL: v = sk_load(c->data + at * width + (width - 8 - 8 * w), 8); return w ? v : v ^ sign;
+    case SK_KEY_DECIMAL:
+        v = sk_load(c->data + at * width + (width - 8 - 8 * w), 8);
+        return w ? v : v ^ sign;
     case SK_KEY_FIXED:
     case SK_KEY_VAR:
     case SK_KEY_VIEW: return sk_bytes_word(sk_key_bytes(c, at), w, here);
@@ -157,17 +181,20 @@ SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind
 
 /* Sets kind, width and words by the format of values; false: they have no order. */
 bool sk_key_type(struct sk_key_col *c, const char *format);
-/* What a row of one whole number hashes to where it is null. All other hashes of one whole number are of one value each. */
+/* What a row of one whole number hashes to where it is null. All other hashes of one whole number
+ * are of one value each. */
 uint64_t sk_hash_null(void);
 /* What sk_keys_hash makes of one row. */
 uint64_t sk_keys_hash_row(const struct sk_keys *k, uint64_t row);
 
 /* Rows i of a and j of b from word w of key `first` on; all before is known to be equal. */
-int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j, uint32_t first, uint32_t w);
+int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j,
+                         uint32_t first, uint32_t w);
 
 /* ---- radix.c ---- */
 
-struct sk_entry { /* a row on its way through a sort; end: of text, how many bytes of the word are there */
+/* a row on its way through a sort; end: of text, how many bytes of the word are there */
+struct sk_entry {
     uint64_t key;
     uint32_t row, end;
 };

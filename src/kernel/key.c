@@ -1,11 +1,13 @@
 /* key.c - key columns of a batch: which types have an order, and how two rows compare.
  *
- * Not the loops that need speed: those of sort.c and hash.c are made a type at a time from the same words (kernel_int.h). */
+ * Not the loops that need speed: those of sort.c and hash.c are made a type at a time from the same
+ * words (kernel_int.h). */
 #include "kernel/kernel_int.h"
 
 /* ---- types ---- */
 
-static bool set_kind(struct sk_key_col *c, enum sk_key_kind kind, uint32_t width, uint32_t n_words) {
+static bool set_kind(struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
+                     uint32_t n_words) {
     c->kind = kind;
     c->width = width;
     c->n_words = n_words;
@@ -27,8 +29,10 @@ static bool set_fixed(struct sk_key_col *c, const char *f) { /* w:bytes */
 }
 
 static bool set_temporal(struct sk_key_col *c, const char *f) {
-    if (!strcmp(f, "tdD") || !strcmp(f, "tts") || !strcmp(f, "ttm") || !strcmp(f, "tiM")) return set_kind(c, SK_KEY_INT, 4, 1);
-    return f[1] != 'i' && set_kind(c, SK_KEY_INT, 8, 1); /* intervals of days have no order: a month is not a number of days */
+    if (!strcmp(f, "tdD") || !strcmp(f, "tts") || !strcmp(f, "ttm") || !strcmp(f, "tiM"))
+        return set_kind(c, SK_KEY_INT, 4, 1);
+    /* intervals of days have no order: a month is not a number of days */
+    return f[1] != 'i' && set_kind(c, SK_KEY_INT, 8, 1);
 }
 
 bool sk_key_type(struct sk_key_col *c, const char *f) {
@@ -88,7 +92,8 @@ static struct sk_bytes extension_name(const char *m) {
         const char *k = m + 4;
         memcpy(&len[1], k + len[0], 4);
         const char *v = k + len[0] + 4;
-        if ((size_t)len[0] == sizeof key - 1 && !memcmp(k, key, sizeof key - 1)) return (struct sk_bytes){v, (size_t)len[1]};
+        if ((size_t)len[0] == sizeof key - 1 && !memcmp(k, key, sizeof key - 1))
+            return (struct sk_bytes){v, (size_t)len[1]};
         m = v + len[1];
     }
     return (struct sk_bytes){"", 0};
@@ -105,15 +110,18 @@ static void set_values(struct sk_key_col *c, const struct ArrowArray *a, int64_t
     c->buffers = a->buffers;
 }
 
-static sk_rc set_column(struct sk_key_col *c, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t offset, struct sk_err *err) {
+static sk_rc set_column(struct sk_key_col *c, const struct ArrowSchema *s,
+                        const struct ArrowArray *a, int64_t offset, struct sk_err *err) {
     const struct ArrowSchema *values = s->dictionary ? s->dictionary : s;
     c->name = s->name ? s->name : "";
     c->format = values->format;
     if (values->dictionary || !sk_key_type(c, values->format)) {
         struct sk_bytes ext = extension_name(s->metadata);
-        return SK_ERR(err, SK_EINVAL, "column '%.200s' of type %s%s%.*s%s cannot be a key: its values have no order", c->name,
-                      s->dictionary ? "dictionary of " : "", type_name(values->format), (int)SK_MIN(ext.n, 200), (const char *)ext.p,
-                      ext.n ? " (an extension type)" : "");
+        return SK_ERR(
+            err, SK_EINVAL,
+            "column '%.200s' of type %s%s%.*s%s cannot be a key: its values have no order", c->name,
+            s->dictionary ? "dictionary of " : "", type_name(values->format),
+            (int)SK_MIN(ext.n, 200), (const char *)ext.p, ext.n ? " (an extension type)" : "");
     }
     offset += a->offset;
     if (!s->dictionary) {
@@ -129,21 +137,25 @@ static sk_rc set_column(struct sk_key_col *c, const struct ArrowSchema *s, const
     return SK_OK;
 }
 
-sk_rc sk_column_find(const struct ArrowSchema *schema, const char *name, uint32_t *column, struct sk_err *err) {
+sk_rc sk_column_find(const struct ArrowSchema *schema, const char *name, uint32_t *column,
+                     struct sk_err *err) {
     for (int64_t i = 0; i < schema->n_children; i++) {
         const char *is = schema->children[i]->name;
         if (strcmp(is ? is : "", name) != 0) continue;
         *column = (uint32_t)i;
         return SK_OK;
     }
-    return SK_ERR(err, SK_EINVAL, "there is no column '%.200s' among %lld", name, (long long)schema->n_children);
+    return SK_ERR(err, SK_EINVAL, "there is no column '%.200s' among %lld", name,
+                  (long long)schema->n_children);
 }
 
-sk_rc sk_keys_create(const struct ArrowSchema *schema, const struct ArrowArray *array, const struct sk_key *key, uint32_t n_keys,
-                     struct sk_keys **out, struct sk_err *err) {
+sk_rc sk_keys_create(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                     const struct sk_key *key, uint32_t n_keys, struct sk_keys **out,
+                     struct sk_err *err) {
     if (!n_keys) return SK_ERR(err, SK_EINVAL, "no key columns");
     if (array->length > UINT32_MAX)
-        return SK_ERR(err, SK_EINVAL, "a block of %lld rows; keys are taken of up to 2^32 - 1", (long long)array->length);
+        return SK_ERR(err, SK_EINVAL, "a block of %lld rows; keys are taken of up to 2^32 - 1",
+                      (long long)array->length);
     struct sk_keys *k = sk_calloc(SK_TAG_KERNEL, sizeof *k + n_keys * sizeof k->col[0]);
     if (!k) return SK_ERR(err, SK_ENOMEM, "no memory for %u key columns", n_keys);
     sk_rc rc = SK_OK;
@@ -153,8 +165,12 @@ sk_rc sk_keys_create(const struct ArrowSchema *schema, const struct ArrowArray *
         uint32_t at = key[i].column;
         k->col[i].descending = key[i].descending;
         k->col[i].nulls_first = key[i].nulls_first;
-        if (at < schema->n_children) rc = set_column(&k->col[i], schema->children[at], array->children[at], array->offset, err);
-        else rc = SK_ERR(err, SK_EINVAL, "key column %u of a batch with %lld", at, (long long)schema->n_children);
+        if (at < schema->n_children)
+            rc = set_column(&k->col[i], schema->children[at], array->children[at], array->offset,
+                            err);
+        else
+            rc = SK_ERR(err, SK_EINVAL, "key column %u of a batch with %lld", at,
+                        (long long)schema->n_children);
     }
     if (rc) sk_keys_destroy(k);
     else *out = k;
@@ -167,8 +183,12 @@ uint64_t sk_keys_rows(const struct sk_keys *k) { return k->rows; }
 
 /* ---- comparing ---- */
 
-static bool is_text(const struct sk_key_col *c) { return c->kind == SK_KEY_VAR || c->kind == SK_KEY_VIEW; }
-static bool is_utf8(const struct sk_key_col *c) { return c->format[c->kind == SK_KEY_VIEW] == 'u' || c->format[0] == 'U'; }
+static bool is_text(const struct sk_key_col *c) {
+    return c->kind == SK_KEY_VAR || c->kind == SK_KEY_VIEW;
+}
+static bool is_utf8(const struct sk_key_col *c) {
+    return c->format[c->kind == SK_KEY_VIEW] == 'u' || c->format[0] == 'U';
+}
 
 static bool same_type(const struct sk_key_col *a, const struct sk_key_col *b) {
     if (is_text(a) && is_text(b)) return is_utf8(a) == is_utf8(b);
@@ -181,32 +201,39 @@ sk_rc sk_keys_match(const struct sk_keys *a, const struct sk_keys *b, struct sk_
         const struct sk_key_col *x = &a->col[i], *y = &b->col[i];
         if (!same_type(x, y))
             return SK_ERR(err, SK_EINVAL,
-                          "key column '%.200s' is of Arrow format '%.50s' on one side and of '%.50s' ('%.200s') on the other", x->name,
-                          x->format, y->format, y->name);
+                          "key column '%.200s' is of Arrow format '%.50s' on one side and of "
+                          "'%.50s' ('%.200s') on the other",
+                          x->name, x->format, y->format, y->name);
         if (x->descending != y->descending || x->nulls_first != y->nulls_first)
-            return SK_ERR(err, SK_EINVAL, "key column '%.200s' has another order on the other side", x->name);
+            return SK_ERR(err, SK_EINVAL, "key column '%.200s' has another order on the other side",
+                          x->name);
     }
     return SK_OK;
 }
 
 static int compare_bytes(struct sk_bytes a, struct sk_bytes b, size_t from) {
     if (a.n > from && b.n > from) {
-        int r = memcmp((const uint8_t *)a.p + from, (const uint8_t *)b.p + from, SK_MIN(a.n, b.n) - from);
+        int r = memcmp((const uint8_t *)a.p + from, (const uint8_t *)b.p + from,
+                       SK_MIN(a.n, b.n) - from);
         if (r) return r < 0 ? -1 : 1;
     }
     return (a.n > b.n) - (a.n < b.n);
 }
 
-static int compare_values(const struct sk_key_col *a, int64_t i, const struct sk_key_col *b, int64_t j, uint32_t w) {
-    if (a->kind >= SK_KEY_FIXED) return compare_bytes(sk_key_bytes(a, i), sk_key_bytes(b, j), 8 * (size_t)w);
+static int compare_values(const struct sk_key_col *a, int64_t i, const struct sk_key_col *b,
+                          int64_t j, uint32_t w) {
+    if (a->kind >= SK_KEY_FIXED)
+        return compare_bytes(sk_key_bytes(a, i), sk_key_bytes(b, j), 8 * (size_t)w);
     for (uint32_t here; w < a->n_words; w++) {
-        uint64_t x = sk_key_word(a, a->kind, a->width, i, w, &here), y = sk_key_word(b, b->kind, b->width, j, w, &here);
+        uint64_t x = sk_key_word(a, a->kind, a->width, i, w, &here),
+                 y = sk_key_word(b, b->kind, b->width, j, w, &here);
         if (x != y) return x < y ? -1 : 1;
     }
     return 0;
 }
 
-int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j, uint32_t first, uint32_t w) {
+int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j,
+                         uint32_t first, uint32_t w) {
     for (uint32_t k = first; k < a->n; k++, w = 0) {
         const struct sk_key_col *x = &a->col[k], *y = &b->col[k];
         int64_t p = sk_key_at(x, i), q = sk_key_at(y, j);

@@ -1,12 +1,17 @@
-/* merge.c - sorted runs merged by a loser tree (Knuth, TAOCP 3, 5.4.1): one comparison a level for each row.
+/* merge.c - sorted runs merged by a loser tree (Knuth, TAOCP 3, 5.4.1): one comparison a level for
+ * each row.
  *
- * node[0] is the winner's run, node[1, n) the losers, leaves are implicit: run r stands below node (n + r) / 2. A comparison is of prefixes, and of whole
- * keys where those are equal; equal keys are in the order of their runs, so runs that are parts of a batch in order give its stable sort.
- * Of a run that is several batches only the one at hand takes part, so a run cut into pages costs what it costs whole.
+ * node[0] is the winner's run, node[1, n) the losers, leaves are implicit: run r stands below node
+ * (n + r) / 2. A comparison is of prefixes, and of whole keys where those are equal; equal keys are
+ * in the order of their runs, so runs that are parts of a batch in order give its stable sort. Of a
+ * run that is several batches only the one at hand takes part, so a run cut into pages costs what
+ * it costs whole.
  * Memory: 36 bytes a run. Cost: 30 ns a row for 16 runs of int64. */
 #include "kernel/kernel_int.h"
 
-struct head { /* the next row of a run: of its batch `batch`, whose rows end with `end`; at the end of the run batch is `last` */
+/* the next row of a run: of its batch `batch`, whose rows end with `end`; at the end of the run
+ * batch is `last` */
+struct head {
     uint64_t prefix;
     uint32_t row, end, batch, last;
 };
@@ -19,7 +24,9 @@ struct sk_merge {
     uint32_t node[];
 };
 
-static bool at_end(const struct sk_merge *m, uint32_t r) { return m->heads[r].batch == m->heads[r].last; }
+static bool at_end(const struct sk_merge *m, uint32_t r) {
+    return m->heads[r].batch == m->heads[r].last;
+}
 
 static bool before(const struct sk_merge *m, uint32_t a, uint32_t b) {
     const struct head *x = &m->heads[a], *y = &m->heads[b];
@@ -63,17 +70,20 @@ static uint32_t build(struct sk_merge *m, uint32_t i) {
     return first ? a : b;
 }
 
-static sk_rc check(const struct sk_keys *const *batches, const struct sk_range *ranges, uint32_t n, struct sk_err *err) {
+static sk_rc check(const struct sk_keys *const *batches, const struct sk_range *ranges, uint32_t n,
+                   struct sk_err *err) {
     for (uint32_t b = 1; b < n; b++) SK_TRY(sk_keys_match(batches[0], batches[b], err));
     for (uint32_t b = 0; ranges && b < n; b++)
         if (ranges[b].from > ranges[b].to || ranges[b].to > batches[b]->rows)
-            return SK_ERR(err, SK_EINVAL, "rows %llu to %llu of batch %u, which has %llu", (unsigned long long)ranges[b].from,
-                          (unsigned long long)ranges[b].to, b, (unsigned long long)batches[b]->rows);
+            return SK_ERR(err, SK_EINVAL, "rows %llu to %llu of batch %u, which has %llu",
+                          (unsigned long long)ranges[b].from, (unsigned long long)ranges[b].to, b,
+                          (unsigned long long)batches[b]->rows);
     return SK_OK;
 }
 
-sk_rc sk_merge_create(const struct sk_keys *const *batches, const struct sk_range *ranges, const uint32_t *n_batches, uint32_t n,
-                      struct sk_merge **out, struct sk_err *err) {
+sk_rc sk_merge_create(const struct sk_keys *const *batches, const struct sk_range *ranges,
+                      const uint32_t *n_batches, uint32_t n, struct sk_merge **out,
+                      struct sk_err *err) {
     uint32_t all = 0;
     if (!n || n > INT32_MAX) return SK_ERR(err, SK_EINVAL, "%u runs to merge", n);
     for (uint32_t r = 0; r < n; r++) all += n_batches ? n_batches[r] : 1;

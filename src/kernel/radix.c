@@ -1,9 +1,11 @@
 /* radix.c - a stable sort of 16-byte entries by a 64-bit key.
  *
- * One scan finds the bytes in which keys differ and whether they are in order already. Many entries with many such bytes are scattered by the first of them
- * (MSD) until a bucket fits the cache; a bucket is sorted by its first bytes only, from the last of them to the first (LSD), and the few keys that are
- * equal in them are put in order afterwards. All of it out of place, between two arrays. Cost, 10M random keys on one thread: 0.2 s; the alternatives that
- * were measured (in-place American flag, 11 and 16 bits a pass, write-combining) were two to four times slower.
+ * One scan finds the bytes in which keys differ and whether they are in order already. Many entries
+ * with many such bytes are scattered by the first of them (MSD) until a bucket fits the cache; a
+ * bucket is sorted by its first bytes only, from the last of them to the first (LSD), and the few
+ * keys that are equal in them are put in order afterwards. All of it out of place, between two
+ * arrays. Cost, 10M random keys on one thread: 0.2 s; the alternatives that were measured (in-place
+ * American flag, 11 and 16 bits a pass, write-combining) were two to four times slower.
  * Depth: a level consumes a byte that differs, so at most 8. */
 #include "kernel/kernel_int.h"
 
@@ -40,7 +42,8 @@ static unsigned digits_of(uint64_t diff, unsigned shift[8]) {
 static void radix(struct sk_entry *a, struct sk_entry *t, size_t n, bool into_t);
 
 /* By the top digit into t, then each bucket. */
-static void by_buckets(struct sk_entry *a, struct sk_entry *t, size_t n, unsigned shift, bool into_t) {
+static void by_buckets(struct sk_entry *a, struct sk_entry *t, size_t n, unsigned shift,
+                       bool into_t) {
     size_t at[256] = {0}, sum = 0;
     for (size_t i = 0; i < n; i++) at[a[i].key >> shift & 0xFF]++;
     for (size_t b = 0; b < 256; b++) {
@@ -61,7 +64,8 @@ static void fix_up(struct sk_entry *a, struct sk_entry *t, size_t n, uint64_t ma
     }
 }
 
-static void by_digits(struct sk_entry *a, struct sk_entry *t, size_t n, const unsigned *shift, unsigned n_shifts, bool into_t) {
+static void by_digits(struct sk_entry *a, struct sk_entry *t, size_t n, const unsigned *shift,
+                      unsigned n_shifts, bool into_t) {
     unsigned used = n_shifts <= ALL_DIGITS ? n_shifts : DIGITS;
     struct sk_entry *from = a, *to = t;
     uint32_t count[ALL_DIGITS][256] = {{0}};

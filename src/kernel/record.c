@@ -1,4 +1,5 @@
-/* record.c - sort, partition and merge of records of fixed width by a key of leading bytes (record.h). */
+/* record.c - sort, partition and merge of records of fixed width by a key of leading bytes
+ * (record.h). */
 #include "kernel/record.h"
 
 #include "kernel/kernel_int.h"
@@ -6,7 +7,8 @@
 enum { BUCKET_BYTES = 1 << 20, MAX_BUCKETS = 1024, SAMPLES = 32, AHEAD = 16 };
 
 static sk_rc check(struct sk_records f, size_t n, struct sk_err *err) {
-    if (!f.width || !f.key || f.key > f.width) return SK_ERR(err, SK_EINVAL, "records of %u bytes with a key of %u", f.width, f.key);
+    if (!f.width || !f.key || f.key > f.width)
+        return SK_ERR(err, SK_EINVAL, "records of %u bytes with a key of %u", f.width, f.key);
     if (n > UINT32_MAX) return SK_ERR(err, SK_EINVAL, "%zu records at a time, at most 2^32 - 1", n);
     return SK_OK;
 }
@@ -23,13 +25,15 @@ SK_INLINE uint64_t word(struct sk_records f, const uint8_t *record, uint32_t at)
 }
 
 SK_INLINE void copy(uint32_t width, void *to, const void *from) {
-    if (SK_LIKELY(width == 100)) memcpy(to, from, 100); /* the public benchmark's: seven loads and stores, no call */
+    /* the public benchmark's: seven loads and stores, no call */
+    if (SK_LIKELY(width == 100)) memcpy(to, from, 100);
     else memcpy(to, from, width);
 }
 
-/* ---- sort ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- sort ------------------------------------------------------------------------------------ */
 
-static void by_words(struct sk_records f, const uint8_t *in, struct sk_entry *e, struct sk_entry *tmp, size_t n, uint32_t at) {
+static void by_words(struct sk_records f, const uint8_t *in, struct sk_entry *e,
+                     struct sk_entry *tmp, size_t n, uint32_t at) {
     sk_radix_sort(e, tmp, n);
     if (8 * (at + 1) >= f.key) return;
     for (size_t i = 0, j; i < n; i = j) {
@@ -45,7 +49,8 @@ struct index { /* grows */
     size_t cap;
 };
 
-static sk_rc sort_bucket(struct sk_records f, const uint8_t *in, size_t n, uint8_t *out, struct index *x, struct sk_err *err) {
+static sk_rc sort_bucket(struct sk_records f, const uint8_t *in, size_t n, uint8_t *out,
+                         struct index *x, struct sk_err *err) {
     if (n > x->cap) {
         sk_free(x->e);
         x->cap = n;
@@ -53,7 +58,8 @@ static sk_rc sort_bucket(struct sk_records f, const uint8_t *in, size_t n, uint8
             return SK_ERR(err, SK_ENOMEM, "no memory to sort %zu records", n);
     }
     struct sk_entry *e = x->e;
-    for (size_t i = 0; i < n; i++) e[i] = (struct sk_entry){word(f, in + i * f.width, 0), (uint32_t)i, 0};
+    for (size_t i = 0; i < n; i++)
+        e[i] = (struct sk_entry){word(f, in + i * f.width, 0), (uint32_t)i, 0};
     by_words(f, in, e, e + n, n, 0);
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < n) {
@@ -66,22 +72,28 @@ static sk_rc sort_bucket(struct sk_records f, const uint8_t *in, size_t n, uint8
     return SK_OK;
 }
 
-static sk_rc sort_by_buckets(struct sk_records f, const uint8_t *in, size_t n, uint8_t *out, uint8_t *scratch, struct index *x,
-                             struct sk_err *err) {
-    size_t parts = SK_MIN(n / (BUCKET_BYTES / f.width + 1) + 1, (size_t)MAX_BUCKETS), samples = SAMPLES * parts;
+static sk_rc sort_by_buckets(struct sk_records f, const uint8_t *in, size_t n, uint8_t *out,
+                             uint8_t *scratch, struct index *x, struct sk_err *err) {
+    size_t parts = SK_MIN(n / (BUCKET_BYTES / f.width + 1) + 1, (size_t)MAX_BUCKETS),
+           samples = SAMPLES * parts;
     uint8_t *sample = sk_alloc(SK_TAG_KERNEL, samples * f.width + parts * f.key);
     size_t start[MAX_BUCKETS + 1];
     if (!sample) return SK_ERR(err, SK_ENOMEM, "no memory for a sample of %zu records", samples);
-    for (size_t i = 0; i < samples; i++) memcpy(sample + i * f.width, in + sk_draw(n, i) % n * f.width, f.width);
+    for (size_t i = 0; i < samples; i++)
+        memcpy(sample + i * f.width, in + sk_draw(n, i) % n * f.width, f.width);
     sk_rc rc = sk_records_quantiles(f, sample, samples, sample + samples * f.width, parts - 1, err);
-    if (rc == SK_OK) rc = sk_records_partition(f, in, n, sample + samples * f.width, parts - 1, scratch, start, err);
+    if (rc == SK_OK)
+        rc = sk_records_partition(f, in, n, sample + samples * f.width, parts - 1, scratch, start,
+                                  err);
     for (size_t p = 0; p < parts && rc == SK_OK; p++)
-        rc = sort_bucket(f, scratch + start[p] * f.width, start[p + 1] - start[p], out + start[p] * f.width, x, err);
+        rc = sort_bucket(f, scratch + start[p] * f.width, start[p + 1] - start[p],
+                         out + start[p] * f.width, x, err);
     sk_free(sample);
     return rc;
 }
 
-sk_rc sk_records_sort(struct sk_records f, const void *in, size_t n, void *out, void *scratch, struct sk_err *err) {
+sk_rc sk_records_sort(struct sk_records f, const void *in, size_t n, void *out, void *scratch,
+                      struct sk_err *err) {
     SK_TRY(check(f, n, err));
     struct index x = {NULL, 0};
     sk_rc rc;
@@ -97,19 +109,23 @@ sk_rc sk_records_sort(struct sk_records f, const void *in, size_t n, void *out, 
     return rc;
 }
 
-/* ---- partition ------------------------------------------------------------------------------------------------------------------ */
+/* ---- partition ------------------------------------------------------------------------------- */
 
-/* Bounds are found by the first two bytes of a key, then by bisection among those that share them. */
+/* Bounds are found by the first two bytes of a key, then by bisection among those that share
+ * them. */
 struct bounds {
     uint32_t before[65537]; /* how many bounds begin with less */
     uint64_t top[];         /* first words */
 };
 
-static sk_rc bounds_create(struct sk_records f, const uint8_t *key, size_t n, struct bounds **out, struct sk_err *err) {
+static sk_rc bounds_create(struct sk_records f, const uint8_t *key, size_t n, struct bounds **out,
+                           struct sk_err *err) {
     if (n >= UINT32_MAX) return SK_ERR(err, SK_EINVAL, "%zu bounds", n);
     for (size_t i = 1; i < n; i++)
         if (memcmp(key + (i - 1) * f.key, key + i * f.key, f.key) > 0)
-            return SK_ERR(err, SK_EINVAL, "bound %zu is before bound %zu: bounds must be in ascending order", i, i - 1);
+            return SK_ERR(err, SK_EINVAL,
+                          "bound %zu is before bound %zu: bounds must be in ascending order", i,
+                          i - 1);
     struct bounds *b = sk_calloc(SK_TAG_KERNEL, sizeof *b + n * sizeof *b->top);
     if (!b) return SK_ERR(err, SK_ENOMEM, "no memory for %zu bounds", n);
     for (size_t i = 0; i < n; i++) {
@@ -122,21 +138,23 @@ static sk_rc bounds_create(struct sk_records f, const uint8_t *key, size_t n, st
 }
 
 /* How many bounds are not behind the record's key. */
-SK_INLINE uint32_t part_of(struct sk_records f, const struct bounds *b, const uint8_t *key, const uint8_t *record) {
+SK_INLINE uint32_t part_of(struct sk_records f, const struct bounds *b, const uint8_t *key,
+                           const uint8_t *record) {
     uint64_t top = word(f, record, 0);
     uint32_t low = b->before[top >> 48], high = b->before[(top >> 48) + 1];
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         bool behind = b->top[mid] > top;
-        if (SK_UNLIKELY(b->top[mid] == top)) behind = memcmp(key + (size_t)mid * f.key, record, f.key) > 0;
+        if (SK_UNLIKELY(b->top[mid] == top))
+            behind = memcmp(key + (size_t)mid * f.key, record, f.key) > 0;
         high = behind ? mid : high;
         low = behind ? low : mid + 1;
     }
     return low;
 }
 
-sk_rc sk_records_partition(struct sk_records f, const void *in, size_t n, const void *bounds, size_t n_bounds, void *out, size_t *start,
-                           struct sk_err *err) {
+sk_rc sk_records_partition(struct sk_records f, const void *in, size_t n, const void *bounds,
+                           size_t n_bounds, void *out, size_t *start, struct sk_err *err) {
     SK_TRY(check(f, n, err));
     struct bounds *b = NULL;
     SK_TRY(bounds_create(f, bounds, n_bounds, &b, err));
@@ -148,7 +166,8 @@ sk_rc sk_records_partition(struct sk_records f, const void *in, size_t n, const 
         for (size_t p = 0; p <= n_bounds; p++) at[p + 1] += at[p];
         memcpy(start, at, (n_bounds + 2) * sizeof *at);
         r = in;
-        for (size_t i = 0; i < n; i++, r += f.width) copy(f.width, (uint8_t *)out + at[part[i]]++ * f.width, r);
+        for (size_t i = 0; i < n; i++, r += f.width)
+            copy(f.width, (uint8_t *)out + at[part[i]]++ * f.width, r);
     }
     sk_rc rc = at ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to partition %zu records", n);
     sk_free(at);
@@ -157,13 +176,16 @@ sk_rc sk_records_partition(struct sk_records f, const void *in, size_t n, const 
     return rc;
 }
 
-void sk_records_cut(struct sk_records f, const void *sorted, size_t n, const void *bounds, size_t n_bounds, size_t *start) {
+void sk_records_cut(struct sk_records f, const void *sorted, size_t n, const void *bounds,
+                    size_t n_bounds, size_t *start) {
     start[0] = 0;
     for (size_t p = 0; p < n_bounds; p++) {
         size_t low = start[p], high = n;
         while (low < high) { /* the first record that is not before the bound */
             size_t mid = low + (high - low) / 2;
-            if (memcmp((const uint8_t *)sorted + mid * f.width, (const uint8_t *)bounds + p * f.key, f.key) < 0) low = mid + 1;
+            if (memcmp((const uint8_t *)sorted + mid * f.width, (const uint8_t *)bounds + p * f.key,
+                       f.key) < 0)
+                low = mid + 1;
             else high = mid;
         }
         start[p + 1] = low;
@@ -171,22 +193,25 @@ void sk_records_cut(struct sk_records f, const void *sorted, size_t n, const voi
     start[n_bounds + 1] = n;
 }
 
-sk_rc sk_records_quantiles(struct sk_records f, const void *in, size_t n, void *bounds, size_t n_bounds, struct sk_err *err) {
+sk_rc sk_records_quantiles(struct sk_records f, const void *in, size_t n, void *bounds,
+                           size_t n_bounds, struct sk_err *err) {
     SK_TRY(check(f, n, err));
     if (!n) return SK_ERR(err, SK_EINVAL, "quantiles of no records");
     struct sk_entry *e = sk_alloc(SK_TAG_KERNEL, 2 * n * sizeof *e);
     if (!e) return SK_ERR(err, SK_ENOMEM, "no memory for a sample of %zu records", n);
-    for (size_t i = 0; i < n; i++) e[i] = (struct sk_entry){word(f, (const uint8_t *)in + i * f.width, 0), (uint32_t)i, 0};
+    for (size_t i = 0; i < n; i++)
+        e[i] = (struct sk_entry){word(f, (const uint8_t *)in + i * f.width, 0), (uint32_t)i, 0};
     by_words(f, in, e, e + n, n, 0);
     for (size_t p = 0; p < n_bounds; p++) {
         size_t i = (size_t)((unsigned __int128)n * (p + 1) / (n_bounds + 1));
-        memcpy((uint8_t *)bounds + p * f.key, (const uint8_t *)in + (size_t)e[SK_MIN(i, n - 1)].row * f.width, f.key);
+        memcpy((uint8_t *)bounds + p * f.key,
+               (const uint8_t *)in + (size_t)e[SK_MIN(i, n - 1)].row * f.width, f.key);
     }
     sk_free(e);
     return SK_OK;
 }
 
-/* ---- merge ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- merge ----------------------------------------------------------------------------------- */
 
 struct head { /* a run in the tree; key UINT64_MAX when it is at its end, too */
     uint64_t key;
@@ -197,7 +222,9 @@ struct sk_records_merge {
     size_t k;                  /* a power of two */
     const uint8_t **at, **end; /* [k] */
     struct head winner;
-    struct head lost[]; /* [k]: lost[0] is unused; those of node i come from nodes 2 i and 2 i + 1; leaf of run r: k + r */
+    /* [k]: lost[0] is unused; those of node i come from nodes 2 i and 2 i + 1; leaf of run r: k
+     * + r */
+    struct head lost[];
 };
 
 static struct head head_of(const struct sk_records_merge *m, size_t run) {
@@ -205,7 +232,8 @@ static struct head head_of(const struct sk_records_merge *m, size_t run) {
 }
 
 /* Of equal first words: is a before b? */
-static __attribute__((noinline)) bool before(const struct sk_records_merge *m, struct head a, struct head b) {
+static __attribute__((noinline)) bool before(const struct sk_records_merge *m, struct head a,
+                                             struct head b) {
     bool a_ends = m->at[a.run] == m->end[a.run], b_ends = m->at[b.run] == m->end[b.run];
     if (a_ends != b_ends) return b_ends;
     int d = a_ends ? 0 : memcmp(m->at[a.run], m->at[b.run], m->f.key);
@@ -234,12 +262,13 @@ static struct head begin(struct sk_records_merge *m, size_t node) {
     return first ? a : b;
 }
 
-sk_rc sk_records_merge_create(struct sk_records f, const void *const *run, const size_t *n, size_t k, struct sk_records_merge **out,
-                              struct sk_err *err) {
+sk_rc sk_records_merge_create(struct sk_records f, const void *const *run, const size_t *n,
+                              size_t k, struct sk_records_merge **out, struct sk_err *err) {
     SK_TRY(check(f, k, err));
     size_t leaves = 1;
     while (leaves < k) leaves *= 2;
-    struct sk_records_merge *m = sk_calloc(SK_TAG_KERNEL, sizeof *m + leaves * (sizeof *m->lost + 2 * sizeof *m->at));
+    struct sk_records_merge *m =
+        sk_calloc(SK_TAG_KERNEL, sizeof *m + leaves * (sizeof *m->lost + 2 * sizeof *m->at));
     if (!m) return SK_ERR(err, SK_ENOMEM, "no memory to merge %zu runs", k);
     m->f = f;
     m->k = leaves;

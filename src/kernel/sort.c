@@ -1,9 +1,11 @@
 /* sort.c - a stable sort of rows by several key columns, as an index.
  *
- * Rows are entries (a word of the key, the row). A group of rows that are equal so far is sorted by its next word with radix.c, and what is equal in that
- * word, too, is a group for the word after it: the next eight bytes of a text, the next limb of a decimal, the next column. Null and NaN rows leave their
- * group before it is sorted, so that a word is all value. Groups of few rows are finished by comparing. Groups wait on a list, not on the C stack: a text
- * of any length costs no depth, and the list is no longer than rows / FEW.
+ * Rows are entries (a word of the key, the row). A group of rows that are equal so far is sorted by
+ * its next word with radix.c, and what is equal in that word, too, is a group for the word after
+ * it: the next eight bytes of a text, the next limb of a decimal, the next column. Null and NaN
+ * rows leave their group before it is sorted, so that a word is all value. Groups of few rows are
+ * finished by comparing. Groups wait on a list, not on the C stack: a text of any length costs no
+ * depth, and the list is no longer than rows / FEW.
  * Cost: 32 bytes of scratch a row; 10M int64 0.34 s. */
 #include "base/vec.h"
 #include "kernel/kernel_int.h"
@@ -26,7 +28,9 @@ static void sort_few(struct sorter *s, struct group g) {
     for (uint32_t i = 1; i < g.to - g.from; i++) {
         struct sk_entry e = a[i];
         uint32_t j = i;
-        for (; j && sk_keys_compare_from(s->keys, a[j - 1].row, s->keys, e.row, g.col, g.word) > 0; j--) a[j] = a[j - 1];
+        for (; j && sk_keys_compare_from(s->keys, a[j - 1].row, s->keys, e.row, g.col, g.word) > 0;
+             j--)
+            a[j] = a[j - 1];
         a[j] = e;
     }
 }
@@ -42,7 +46,9 @@ static bool put_group(struct sorter *s, struct group g) {
 /* Parts values, NaN and null; *g is left with the values. */
 static bool part_classes(struct sorter *s, struct group *g) {
     const struct sk_key_col *c = &s->keys->col[g->col];
-    if (!c->valid && !(c->code && c->codes_valid) && c->kind != SK_KEY_FLOAT && c->kind != SK_KEY_NULL) return true;
+    if (!c->valid && !(c->code && c->codes_valid) && c->kind != SK_KEY_FLOAT &&
+        c->kind != SK_KEY_NULL)
+        return true;
     struct sk_entry *a = s->a + g->from;
     uint32_t n = g->to - g->from, count[3] = {0}, at[4] = {0};
     for (uint32_t i = 0; i < n; i++) {
@@ -56,7 +62,9 @@ static bool part_classes(struct sorter *s, struct group *g) {
     for (uint32_t i = 0; i < n; i++) s->tmp[to[a[i].end]++] = a[i];
     memcpy(a, s->tmp, n * sizeof *a);
     for (unsigned r = 0; r < 3; r++)
-        if (r != values && !put_group(s, (struct group){g->from + at[r], g->from + at[r + 1], g->col + 1, 0})) return false;
+        if (r != values &&
+            !put_group(s, (struct group){g->from + at[r], g->from + at[r + 1], g->col + 1, 0}))
+            return false;
     g->to = g->from + at[values + 1];
     g->from += at[values];
     return true;
@@ -94,7 +102,8 @@ static bool part_ends(struct sorter *s, struct group g) {
     memcpy(a, s->tmp, n * sizeof *a);
     for (unsigned e = 0; e < 9; e++) {
         bool goes_on = (down ? 8 - e : e) == 8;
-        struct group next = {g.from + at[e], g.from + at[e + 1], g.col + !goes_on, goes_on ? g.word + 1 : 0};
+        struct group next = {g.from + at[e], g.from + at[e + 1], g.col + !goes_on,
+                             goes_on ? g.word + 1 : 0};
         if (!put_group(s, next)) return false;
     }
     return true;
@@ -109,14 +118,17 @@ static bool part_ties(struct sorter *s, struct group g) {
         for (j = i + 1; j < g.to && s->a[j].key == s->a[i].key; j++) continue;
         if (j - i < 2) continue;
         struct group tie = {i, j, more ? g.col : g.col + 1, more ? g.word + 1 : 0};
-        if (text ? !part_ends(s, (struct group){i, j, g.col, g.word}) : !put_group(s, tie)) return false;
+        if (text ? !part_ends(s, (struct group){i, j, g.col, g.word}) : !put_group(s, tie))
+            return false;
     }
     return true;
 }
 
 static bool sort_group(struct sorter *s, struct group g) {
     if (!g.word && !part_classes(s, &g)) return false;
-    if (!s->keys->col[g.col].n_words) return put_group(s, (struct group){g.from, g.to, g.col + 1, 0}); /* values of no bytes */
+    /* values of no bytes */
+    if (!s->keys->col[g.col].n_words)
+        return put_group(s, (struct group){g.from, g.to, g.col + 1, 0});
     if (g.to - g.from < 2) return true;
     read_group(s, g);
     sk_radix_sort(s->a + g.from, s->tmp + g.from, g.to - g.from);

@@ -1,4 +1,5 @@
-/* explain.c - a plan as two indented trees for people: as it was written, and as it will run. Output first, inputs below it. */
+/* explain.c - a plan as two indented trees for people: as it was written, and as it will run.
+ * Output first, inputs below it. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -12,7 +13,8 @@ struct text {
 static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(t->n < t->cap ? t->p + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
+    int n =
+        vsnprintf(t->n < t->cap ? t->p + t->n : NULL, t->n < t->cap ? t->cap - t->n : 0, fmt, ap);
     va_end(ap);
     if (n > 0) t->n += (size_t)n;
 }
@@ -28,7 +30,8 @@ static void put_bytes(struct text *t, double b) {
 }
 
 static void put_resources(struct text *t, const struct sk_node_desc *d) {
-    if (d->pool_max && d->pool_min != d->pool_max) put(t, "  %u-%u actors", d->pool_min, d->pool_max);
+    if (d->pool_max && d->pool_min != d->pool_max)
+        put(t, "  %u-%u actors", d->pool_min, d->pool_max);
     else if (d->pool_max) put(t, "  %u actor%s", d->pool_max, d->pool_max == 1 ? "" : "s");
     if (d->max_tasks) put(t, "  at most %u at once", d->max_tasks);
     if (d->cpu_e4) put(t, "  cpu %g", (double)d->cpu_e4 / 1e4);
@@ -39,7 +42,9 @@ static void put_resources(struct text *t, const struct sk_node_desc *d) {
 static void put_exchange(struct text *t, const struct sk_node_desc *d) {
     if (d->op->props & SK_OP_MERGE) put(t, "  as many packs a task as the strategy says");
     if (!(d->op->props & SK_OP_EXCHANGE)) return;
-    if (d->exchange.n_partitions) put(t, "  %u partition%s", d->exchange.n_partitions, d->exchange.n_partitions == 1 ? "" : "s");
+    if (d->exchange.n_partitions)
+        put(t, "  %u partition%s", d->exchange.n_partitions,
+            d->exchange.n_partitions == 1 ? "" : "s");
     else put(t, "  partitions by size");
     if (d->exchange.cut) put(t, ", cut by samples of sorted runs");
     if (d->exchange.spread > d->n_inputs) put(t, ", large ones shared by their larger input");
@@ -56,12 +61,14 @@ static void put_source(struct text *t, const struct sk_node_desc *d) {
         rows += (int64_t)d->blocks[i].n_rows;
         bytes += (int64_t)d->blocks[i].bytes;
     }
-    if (d->op->props & SK_OP_SOURCE) put(t, "  %u %s", d->n_blocks ? d->n_blocks : d->n_units, d->n_blocks ? "blocks" : "tasks");
+    if (d->op->props & SK_OP_SOURCE)
+        put(t, "  %u %s", d->n_blocks ? d->n_blocks : d->n_units, d->n_blocks ? "blocks" : "tasks");
     if (rows > 0) put(t, "  %lld rows", (long long)rows);
     if (bytes > 0) put(t, "  "), put_bytes(t, (double)bytes);
 }
 
-static void put_node(struct text *t, const struct sk_plan *p, uint32_t id, uint32_t depth, uint32_t *left) {
+static void put_node(struct text *t, const struct sk_plan *p, uint32_t id, uint32_t depth,
+                     uint32_t *left) {
     const struct sk_node_desc *d = &p->nodes.p[id]->d;
     put(t, "%*s%s", indent(depth), "", d->label);
     if (d->op->props & SK_OP_LIMIT) put(t, "  first %lld rows", (long long)d->limit);
@@ -79,7 +86,8 @@ static void put_node(struct text *t, const struct sk_plan *p, uint32_t id, uint3
     }
 }
 
-static void put_stage(struct text *t, const struct sk_plan *p, const struct sk_stages *st, uint32_t i, uint32_t depth) {
+static void put_stage(struct text *t, const struct sk_plan *p, const struct sk_stages *st,
+                      uint32_t i, uint32_t depth) {
     static const char *const what[] = {"blocks", "tasks", "actors", "limit", "union"};
     const struct sk_stage *s = &st->s[i];
     const struct sk_node_desc *d = &p->nodes.p[s->nodes[0]]->d;

@@ -1,7 +1,8 @@
 /* plan_int.h - shared inside the plan layer: the tree of vertices that the rules rewrite.
  *
- * The logical DAG is expanded into a tree first (a node with two consumers gives two vertices and is computed twice: streaming it to
- * both would have to buffer for the slower one), so every vertex has one consumer and a rule needs to look no further than its parent. */
+ * The logical DAG is expanded into a tree first (a node with two consumers gives two vertices and
+ * is computed twice: streaming it to both would have to buffer for the slower one), so every vertex
+ * has one consumer and a rule needs to look no further than its parent. */
 #ifndef SK_PLAN_INT_H
 #define SK_PLAN_INT_H
 
@@ -13,7 +14,8 @@
 #define SK_VERT_NONE UINT32_MAX
 
 struct sk_plan {
-    SK_VEC(struct sk_plan_node *) nodes; /* in their own memory: sk_plan_get pointers stay valid while the plan grows */
+    /* in their own memory: sk_plan_get pointers stay valid while the plan grows */
+    SK_VEC(struct sk_plan_node *) nodes;
     struct sk_arena mem;
     uint32_t left_out; /* SK_RULE_* */
 };
@@ -38,9 +40,10 @@ struct sk_tree {
 /* Properties of a then b as one operator. */
 static inline uint32_t sk_props_chain(uint32_t a, uint32_t b) {
     const uint32_t both = SK_OP_ONE_TO_ONE | SK_OP_BY_ROW;
-    const uint32_t any =
-        SK_OP_SOURCE | SK_OP_WRITES | SK_OP_NO_FUSE | SK_OP_LIMIT | SK_OP_UNION | SK_OP_PACKS | SK_OP_EXCHANGE | SK_OP_MERGE;
-    const uint32_t few = SK_OP_ONE_TO_ONE | SK_OP_NO_MORE; /* a one-to-one operator gives no more rows than it takes, too */
+    const uint32_t any = SK_OP_SOURCE | SK_OP_WRITES | SK_OP_NO_FUSE | SK_OP_LIMIT | SK_OP_UNION |
+                         SK_OP_PACKS | SK_OP_EXCHANGE | SK_OP_MERGE;
+    /* a one-to-one operator gives no more rows than it takes, too */
+    const uint32_t few = SK_OP_ONE_TO_ONE | SK_OP_NO_MORE;
     uint32_t p = (a & b & both) | ((a | b) & any);
     return (a & few) && (b & few) && !(p & SK_OP_ONE_TO_ONE) ? p | SK_OP_NO_MORE : p;
 }

@@ -1,24 +1,33 @@
-/* rule_fuse.c - neighbouring operators that want the same resources run in one task: no block between them.
+/* rule_fuse.c - neighbouring operators that want the same resources run in one task: no block
+ * between them.
  *
- * A task's operators call each other, one level deeper each: a chain of thousands becomes several stages.
+ * A task's operators call each other, one level deeper each: a chain of thousands becomes several
+ * stages.
  *
- * Both are tasks (not actors, not existing blocks), ask for the same shape, concurrency, retries and max_calls, and none says NO_FUSE; a writer that wants
- * so many rows at once stays alone. A stage ends with packs and begins with an exchange. What the fused stage is follows from its parts (sk_props_chain); its cap is the last one's. */
+ * Both are tasks (not actors, not existing blocks), ask for the same shape, concurrency, retries
+ * and max_calls, and none says NO_FUSE; a writer that wants so many rows at once stays alone. A
+ * stage ends with packs and begins with an exchange. What the fused stage is follows from its parts
+ * (sk_props_chain); its cap is the last one's. */
 #include "plan/plan_int.h"
 
 #define FUSED_MAX 64u
 
-static bool same(struct sk_times a, struct sk_times b) { return a.given == b.given && (!a.given || a.n == b.n); }
+static bool same(struct sk_times a, struct sk_times b) {
+    return a.given == b.given && (!a.given || a.n == b.n);
+}
 
 static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct sk_vert *b) {
-    if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 || a->n_nodes + b->n_nodes > FUSED_MAX ||
-        ((a->props | b->props) & SK_OP_NO_FUSE) || (a->props & SK_OP_PACKS) || (b->props & SK_OP_EXCHANGE))
+    if (a->kind != SK_STAGE_TASKS || b->kind != SK_STAGE_TASKS || b->n_in != 1 ||
+        a->n_nodes + b->n_nodes > FUSED_MAX || ((a->props | b->props) & SK_OP_NO_FUSE) ||
+        (a->props & SK_OP_PACKS) || (b->props & SK_OP_EXCHANGE))
         return false;
-    const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d, *y = &t->plan->nodes.p[b->nodes[0]]->d;
+    const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d,
+                              *y = &t->plan->nodes.p[b->nodes[0]]->d;
     if ((b->props & SK_OP_WRITES) && y->batch_rows > 0)
         return false; /* its files want rows of several tasks: exec gathers blocks before it */
-    return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 && x->max_tasks == y->max_tasks &&
-           same(x->retries, y->retries) && x->max_calls == y->max_calls;
+    return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 &&
+           x->max_tasks == y->max_tasks && same(x->retries, y->retries) &&
+           x->max_calls == y->max_calls;
 }
 
 /* b, the consumer, takes a over. */
@@ -40,7 +49,8 @@ static bool merge(struct sk_tree *t, uint32_t ai, uint32_t bi) {
 
 sk_rc sk_rule_fuse(struct sk_tree *t, struct sk_err *err) {
     for (uint32_t i = 0; i < t->v.n; i++)
-        while (!t->v.p[i].dead && t->v.p[i].n_in == 1 && fits(t, &t->v.p[t->v.p[i].in[0]], &t->v.p[i]))
+        while (!t->v.p[i].dead && t->v.p[i].n_in == 1 &&
+               fits(t, &t->v.p[t->v.p[i].in[0]], &t->v.p[i]))
             if (!merge(t, t->v.p[i].in[0], i)) return SK_ERR(err, SK_ENOMEM, "fuse operators");
     return SK_OK;
 }

@@ -1,8 +1,10 @@
 /* rule_limit.c - first n rows: as early as it is true, and told to the tasks before.
  *
- * A limit moves above ONE_TO_ONE operators (they keep number and order of rows), neighbouring limits become the smaller one, and what is
- * above it in the end gets cap_rows: a task of it may stop after so many rows, since nobody takes more. The cap goes through a union to all
- * its inputs, never above an exchange, whose tasks need all rows. Never above or into an operator that writes: its effects are wanted whole. */
+ * A limit moves above ONE_TO_ONE operators (they keep number and order of rows), neighbouring
+ * limits become the smaller one, and what is
+ * above it in the end gets cap_rows: a task of it may stop after so many rows, since nobody takes
+ * more. The cap goes through a union to all its inputs, never above an exchange, whose tasks need
+ * all rows. Never above or into an operator that writes: its effects are wanted whole. */
 #include "plan/plan_int.h"
 
 static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_t now) {
@@ -16,8 +18,8 @@ static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_
 }
 
 static bool may_pass(const struct sk_vert *x) {
-    return (x->kind == SK_STAGE_TASKS || x->kind == SK_STAGE_ACTORS) && x->n_in == 1 && (x->props & SK_OP_ONE_TO_ONE) &&
-           !(x->props & (SK_OP_WRITES | SK_OP_EXCHANGE));
+    return (x->kind == SK_STAGE_TASKS || x->kind == SK_STAGE_ACTORS) && x->n_in == 1 &&
+           (x->props & SK_OP_ONE_TO_ONE) && !(x->props & (SK_OP_WRITES | SK_OP_EXCHANGE));
 }
 
 /* One step of the limit at li towards the sources; false when it is where it belongs. */
@@ -46,14 +48,17 @@ static void cap(struct sk_tree *t, uint32_t vi, int64_t rows) {
     struct sk_vert *v = &t->v.p[vi];
     if (v->kind == SK_STAGE_UNION) {
         for (uint32_t i = 0; i < v->n_in; i++) cap(t, v->in[i], rows);
-    } else if ((v->kind == SK_STAGE_TASKS || v->kind == SK_STAGE_ACTORS) && !(v->props & SK_OP_WRITES)) {
+    } else if ((v->kind == SK_STAGE_TASKS || v->kind == SK_STAGE_ACTORS) &&
+               !(v->props & SK_OP_WRITES)) {
         v->cap_rows = rows;
     }
 }
 
 void sk_rule_limit(struct sk_tree *t) {
-    for (uint32_t i = 0; i < t->v.n; i++) /* vertices nearer to the output first: they swallow those above */
+    /* vertices nearer to the output first: they swallow those above */
+    for (uint32_t i = 0; i < t->v.n; i++)
         while (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead && lift(t, i));
     for (uint32_t i = 0; i < t->v.n; i++)
-        if (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead) cap(t, t->v.p[i].in[0], t->v.p[i].limit);
+        if (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead)
+            cap(t, t->v.p[i].in[0], t->v.p[i].limit);
 }

@@ -1,4 +1,5 @@
-/* conf.c - init(dict): the configuration as sk_engine_conf. Defaults are skate/config.py's and the engine's, none are here. */
+/* conf.c - init(dict): the configuration as sk_engine_conf. Defaults are skate/config.py's and the
+ * engine's, none are here. */
 #include <pthread.h>
 
 #include "dag/graph.h"
@@ -6,7 +7,8 @@
 #include "py/conf.h"
 #include "py/guest/guest.h"
 
-/* A caller that waits for room in the store lets Ctrl-C in. Its thread has a thread state: it dropped the GIL before. */
+/* A caller that waits for room in the store lets Ctrl-C in. Its thread has a thread state: it
+ * dropped the GIL before. */
 static bool interrupted(void *ctx) {
     (void)ctx;
     PyGILState_STATE g = PyGILState_Ensure();
@@ -15,11 +17,15 @@ static bool interrupted(void *ctx) {
     return stop;
 }
 
-static void bury(void *head, sk_aid a, const char *how, bool restarts) { sk_dag_bury(head, a.v, how, restarts); }
+static void bury(void *head, sk_aid a, const char *how, bool restarts) {
+    sk_dag_bury(head, a.v, how, restarts);
+}
 static void condemn(void *head, sk_aid a, const char *how) { sk_dag_condemn(head, a.v, how); }
-static const struct sk_graph_hooks graph_hooks = {.bury = bury, .condemn = condemn, .in_use = sk_dag_in_use};
+static const struct sk_graph_hooks graph_hooks = {
+    .bury = bury, .condemn = condemn, .in_use = sk_dag_in_use};
 
-/* A worker has made an actor that asks the driver for something: the hook hears of it on a thread of its own, for nothing may wait for the GIL here. */
+/* A worker has made an actor that asks the driver for something: the hook hears of it on a thread
+ * of its own, for nothing may wait for the GIL here. */
 struct named {
     PyObject *hook;
     char *name; /* in `space` */
@@ -53,11 +59,12 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
     pthread_attr_destroy(&detached);
 }
 
-/* ---- the dict -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the dict -------------------------------------------------------------------------------- */
 
 struct given { /* borrowed */
     const char *engine;
-    int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow, budget, permille, every_ns, oom, retries;
+    int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow,
+        budget, permille, every_ns, oom, retries;
     PyObject *resources, *dirs, *argv, *env, *guest, *prints;
     struct sk_bytes preload;
 };
@@ -102,7 +109,9 @@ static int strings(PyObject *list, const char *what, const char ***out) {
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *o = PyList_GET_ITEM(list, i);
-        if (!PyUnicode_Check(o)) PyErr_Format(PyExc_TypeError, "init: '%s' must be a list of str, not of %s", what, Py_TYPE(o)->tp_name);
+        if (!PyUnicode_Check(o))
+            PyErr_Format(PyExc_TypeError, "init: '%s' must be a list of str, not of %s", what,
+                         Py_TYPE(o)->tp_name);
         else v[i] = PyUnicode_AsUTF8(o);
         if (!v[i]) return -1;
     }
@@ -126,7 +135,8 @@ static int resources(struct py_conf *k, const struct given *g) {
     while (k->c.n_custom < n && PyDict_Next(g->resources, &pos, &key, &value)) {
         double d = PyFloat_AsDouble(value);
         uint32_t i = SK_RES_CUSTOM + k->c.n_custom;
-        if ((d == -1.0 && PyErr_Occurred()) || !(k->names[k->c.n_custom] = PyUnicode_AsUTF8(key))) return -1;
+        if ((d == -1.0 && PyErr_Occurred()) || !(k->names[k->c.n_custom] = PyUnicode_AsUTF8(key)))
+            return -1;
         *(i < SK_RES_MAX ? &a[i] : &k->more[i - SK_RES_MAX]) = (int64_t)(d * SK_RES_UNIT + 0.5);
         k->c.n_custom++;
     }
@@ -147,15 +157,20 @@ static void numbers(struct sk_engine_conf *c, const struct given *g) {
     c->overflow_bytes = g->overflow < 0 ? 0 : g->overflow == 0 ? UINT64_MAX : (uint64_t)g->overflow;
     c->memory_bytes = (uint64_t)g->budget;
     c->memory_permille = (uint32_t)SK_MIN(g->permille, 1000);
-    c->memory_every_ns = g->every_ns < 0 ? 0 : g->every_ns == 0 ? -1 : g->every_ns;     /* Ray's 0 is never, ours is chosen */
-    c->oom_retries = g->oom < 0 ? 0 : g->oom == 0 ? -1 : (int32_t)SK_MIN(g->oom, 1000); /* as there */
+    /* Ray's 0 is never, ours is chosen */
+    c->memory_every_ns = g->every_ns < 0 ? 0 : g->every_ns == 0 ? -1 : g->every_ns;
+    /* as there */
+    c->oom_retries = g->oom < 0 ? 0 : g->oom == 0 ? -1 : (int32_t)SK_MIN(g->oom, 1000);
     c->task_retries = g->retries < 0 ? -1 : (int32_t)SK_MIN(g->retries, INT32_MAX);
 }
 
 int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
     struct given g;
-    *k =
-        (struct py_conf){.c = {.runner = &st->runner, .interrupted = interrupted, .named = named, .named_ctx = st, .graphs = &graph_hooks}};
+    *k = (struct py_conf){.c = {.runner = &st->runner,
+                                .interrupted = interrupted,
+                                .named = named,
+                                .named_ctx = st,
+                                .graphs = &graph_hooks}};
     if (py_fields_pick(&fields, dict, &g) < 0) return -1;
     k->cls = sk_engine_find(g.guest ? "guest" : g.engine ? g.engine : "local");
     if (!k->cls) {
@@ -163,8 +178,8 @@ int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict) {
         return -1;
     }
     numbers(&k->c, &g);
-    if (resources(k, &g) < 0 || strings(g.dirs, "spill_dir", &k->dirs) < 0 || strings(g.argv, "argv", &k->argv) < 0 ||
-        strings(g.env, "env", &k->env) < 0) {
+    if (resources(k, &g) < 0 || strings(g.dirs, "spill_dir", &k->dirs) < 0 ||
+        strings(g.argv, "argv", &k->argv) < 0 || strings(g.env, "env", &k->env) < 0) {
         py_conf_free(k);
         return -1;
     }

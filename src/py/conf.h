@@ -14,7 +14,8 @@ struct py_conf { /* everything that sk_engine_conf points to */
     int64_t *more;
 };
 int py_conf_read(struct py_conf *k, struct py_state *st,
-                 PyObject *dict); /* borrows from the dict; -1 with an exception, and nothing to free */
+                 /* borrows from the dict; -1 with an exception, and nothing to free */
+                 PyObject *dict);
 void py_conf_free(struct py_conf *k);
 
 #endif

@@ -1,7 +1,9 @@
-/* module.c - the module skate._skate: its state, its types, and opening and closing the one engine of this process.
+/* module.c - the module skate._skate: its state, its types, and opening and closing the one engine
+ * of this process.
  *
- * Not here: any policy; defaults come from skate/config.py through init(conf). Shutdown lets go in three steps: no new call gets in
- * (closing), waits come back within a slice, then the engine is closed. Refs that are still alive belong to an old generation then. */
+ * Not here: any policy; defaults come from skate/config.py through init(conf). Shutdown lets go in
+ * three steps: no new call gets in (closing), waits come back within a slice, then the engine is
+ * closed. Refs that are still alive belong to an old generation then. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +17,7 @@
 #include "py/graph/graph.h"
 #include "py/guest/guest.h"
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static PyObject *m_init(PyObject *module, PyObject *dict) {
     struct py_state *st = PyModule_GetState(module);
@@ -24,10 +26,13 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     PY_ERR(err);
     if (!PyDict_Check(dict)) return PyErr_Format(PyExc_TypeError, "init takes a dict");
     if (st->stray) return py_raise(st, SK_ECLOSED, NULL);
-    if (st->engine || st->worker) return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
-    PyObject *prints = PyDict_GetItemString(dict, "prints"); /* borrowed: whether tasks' prints are shown */
+    if (st->engine || st->worker)
+        return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
+    /* borrowed: whether tasks' prints are shown */
+    PyObject *prints = PyDict_GetItemString(dict, "prints");
     if (py_conf_read(&k, st, dict) < 0) return NULL;
-    if (prints && strcmp(k.cls->name, "local") == 0 && !(k.c.prints = py_prints_open(prints != Py_True))) {
+    if (prints && strcmp(k.cls->name, "local") == 0 &&
+        !(k.c.prints = py_prints_open(prints != Py_True))) {
         py_conf_free(&k);
         return NULL;
     }
@@ -66,8 +71,8 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
 
 static struct py_state *the_state; /* for the handler below */
 
-/* In the child of any fork, whoever made it, before Python runs on: the engine and its threads are the parent's. A driver's child opens one of its own when
- * it needs it; a worker's is a stray. */
+/* In the child of any fork, whoever made it, before Python runs on: the engine and its threads are
+ * the parent's. A driver's child opens one of its own when it needs it; a worker's is a stray. */
 static void in_child(void) {
     struct py_state *st = the_state;
     if (!st) return;
@@ -101,13 +106,15 @@ static PyObject *m_engine(PyObject *module, PyObject *unused SK_UNUSED) {
     return PyUnicode_FromString(st->engine->cls->name);
 }
 
-/* ---- what can be asked of an open engine ---------------------------------------------------------------------------------------------- */
+/* ---- what can be asked of an open engine ----------------------------------------------------- */
 
 static PyObject *m_resources(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_node sum;
     PY_ERR(err);
-    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "resources(list of the custom names, in the order of init)");
+    if (!PyList_Check(names))
+        return PyErr_Format(PyExc_TypeError,
+                            "resources(list of the custom names, in the order of init)");
     if (py_ensure(st) < 0) return NULL;
     sk_rc rc;
     PY_DROP(st)
@@ -115,7 +122,9 @@ static PyObject *m_resources(PyObject *module, PyObject *names) {
     PY_TAKE(st)
     if (rc != SK_OK) return py_raise(st, rc, &err);
     PyObject *a = py_amounts(&sum.total, names), *b = py_amounts(&sum.free, names), *r = NULL;
-    if (a && b && py_add_more(st, a, SK_MORE_TOTAL, names) == 0 && py_add_more(st, b, SK_MORE_FREE, names) == 0) r = PyTuple_Pack(2, a, b);
+    if (a && b && py_add_more(st, a, SK_MORE_TOTAL, names) == 0 &&
+        py_add_more(st, b, SK_MORE_FREE, names) == 0)
+        r = PyTuple_Pack(2, a, b);
     Py_XDECREF(a);
     Py_XDECREF(b);
     return r;
@@ -127,7 +136,9 @@ static PyObject *m_nodes(PyObject *module, PyObject *names) {
     size_t n = 0, cap;
     sk_rc rc;
     PY_ERR(err);
-    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "nodes(list of the custom names, in the order of init)");
+    if (!PyList_Check(names))
+        return PyErr_Format(PyExc_TypeError,
+                            "nodes(list of the custom names, in the order of init)");
     if (py_ensure(st) < 0) return NULL;
     do {
         cap = n + 8;
@@ -140,7 +151,8 @@ static PyObject *m_nodes(PyObject *module, PyObject *names) {
     PyObject *list = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *has = py_amounts(&node[i].total, names);
-        PyObject *row = has ? Py_BuildValue("(IsONK)", node[i].number, node[i].name, node[i].alive ? Py_True : Py_False, has,
+        PyObject *row = has ? Py_BuildValue("(IsONK)", node[i].number, node[i].name,
+                                            node[i].alive ? Py_True : Py_False, has,
                                             (unsigned long long)node[i].capacity_bytes)
                             : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
@@ -173,7 +185,9 @@ static PyObject *m_status(PyObject *module, PyObject *unused SK_UNUSED) {
 
 static PyObject *m_unpin(PyObject *module, PyObject *ref) {
     struct py_state *st = PyModule_GetState(module);
-    if (!Py_IS_TYPE(ref, st->ref_type)) return PyErr_Format(PyExc_TypeError, "takes an ObjectRef, not %R", (PyObject *)Py_TYPE(ref));
+    if (!Py_IS_TYPE(ref, st->ref_type))
+        return PyErr_Format(PyExc_TypeError, "takes an ObjectRef, not %R",
+                            (PyObject *)Py_TYPE(ref));
     if (st->pinned && PySet_Discard(st->pinned, ref) < 0) return NULL;
     Py_RETURN_NONE;
 }
@@ -195,7 +209,8 @@ static PyObject *m_references(PyObject *module, PyObject *unused SK_UNUSED) {
     PyObject *d = PyDict_New();
     for (size_t i = 0; d && i < n; i++) {
         PyObject *key = PyLong_FromUnsignedLongLong(r[i].oid.v);
-        PyObject *row = Py_BuildValue("(KK)", (unsigned long long)r[i].n_driver, (unsigned long long)(r[i].n_all - r[i].n_driver));
+        PyObject *row = Py_BuildValue("(KK)", (unsigned long long)r[i].n_driver,
+                                      (unsigned long long)(r[i].n_all - r[i].n_driver));
         if (!key || !row || PyDict_SetItem(d, key, row) < 0) Py_CLEAR(d);
         Py_XDECREF(key);
         Py_XDECREF(row);
@@ -215,8 +230,11 @@ static PyObject *m_workers(PyObject *module, PyObject *unused SK_UNUSED) {
     PY_TAKE(st)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < SK_MIN(n, SK_COUNT(w)); i++) {
-        if (w[i].pid <= 0) continue; /* the fork server has not told it yet; and os.kill(0) would kill the caller's whole group */
-        PyObject *row = Py_BuildValue("(iIsK)", (int)w[i].pid, (unsigned)w[i].number, w[i].state < 4 ? state[w[i].state] : "?",
+        /* the fork server has not told it yet; and os.kill(0) would kill the caller's whole
+         * group */
+        if (w[i].pid <= 0) continue;
+        PyObject *row = Py_BuildValue("(iIsK)", (int)w[i].pid, (unsigned)w[i].number,
+                                      w[i].state < 4 ? state[w[i].state] : "?",
                                       (unsigned long long)w[i].n_done);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
@@ -230,7 +248,8 @@ static PyObject *m_preload(PyObject *module, PyObject *note) {
     Py_ssize_t n;
     PY_ERR(err);
     if (PyBytes_AsStringAndSize(note, &p, &n) < 0 || py_ensure(st) < 0) return NULL;
-    if (!st->engine->host) Py_RETURN_NONE; /* it forks nobody: there is nothing to import ahead of them */
+    /* it forks nobody: there is nothing to import ahead of them */
+    if (!st->engine->host) Py_RETURN_NONE;
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->host->preload(st->engine, (struct sk_bytes){p, (size_t)n}, &err);
@@ -239,7 +258,9 @@ static PyObject *m_preload(PyObject *module, PyObject *note) {
     Py_RETURN_NONE;
 }
 
-static PyObject *m_mem_bytes(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLongLong(sk_mem_bytes(SK_TAG_N)); }
+static PyObject *m_mem_bytes(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    return PyLong_FromLongLong(sk_mem_bytes(SK_TAG_N));
+}
 
 static PyObject *m_set_hooks(PyObject *module, PyObject *args, PyObject *kw) {
     struct py_state *st = PyModule_GetState(module);
@@ -286,22 +307,26 @@ static PyMethodDef methods[] = {
     {"shutdown", m_shutdown, METH_NOARGS, "Closes it; idempotent."},
     {"is_initialized", m_is_initialized, METH_NOARGS, NULL},
     {"in_worker", m_in_worker, METH_NOARGS, NULL},
-    {"engine", m_engine, METH_NOARGS, "The name of the engine of this process: local, inline, guest; None when none is open."},
-    {"nodes", m_nodes, METH_O, "nodes(custom names): [(number, name, alive, {resource: amount}, bytes for objects)]."},
+    {"engine", m_engine, METH_NOARGS,
+     "The name of the engine of this process: local, inline, guest; None when none is open."},
+    {"nodes", m_nodes, METH_O,
+     "nodes(custom names): [(number, name, alive, {resource: amount}, bytes for objects)]."},
     {"resources", m_resources, METH_O, "resources(custom names): (total, available)."},
     {"status", m_status, METH_NOARGS, "Counters of the engine and its store."},
-    {"references", m_references, METH_NOARGS, "{object: (references of this process, others)} of all objects; in the driver."},
+    {"references", m_references, METH_NOARGS,
+     "{object: (references of this process, others)} of all objects; in the driver."},
     {"unpin", m_unpin, METH_O, "Gives up the reference that pickling an ObjectRef by hand keeps."},
     {"workers", m_workers, METH_NOARGS, "(pid, number, state, tasks done) of each worker."},
     {"preload", m_preload, METH_O, "A note for the fork server."},
     {"mem_bytes", m_mem_bytes, METH_NOARGS, "C heap in use by skate in this process."},
-    {"set_hooks", (PyCFunction)(void (*)(void))m_set_hooks, METH_VARARGS | METH_KEYWORDS, "The Python helpers that C calls."},
+    {"set_hooks", (PyCFunction)(void (*)(void))m_set_hooks, METH_VARARGS | METH_KEYWORDS,
+     "The Python helpers that C calls."},
     {"_restore_ref", m_restore_ref, METH_O, NULL},
     {"_restore_token", m_restore_token, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-/* ---- the module --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the module ------------------------------------------------------------------------------ */
 
 static PyObject *kw1(const char *name) {
     PyObject *s = PyUnicode_InternFromString(name), *t = s ? PyTuple_Pack(1, s) : NULL;
@@ -320,20 +345,44 @@ static int mod_exec(PyObject *m) {
         return -1;
     }
     the_state = st;
-    PyMethodDef *const tables[] = {
-        py_put_methods,     py_get_wait_methods, py_define_methods, py_control_methods,     py_group_methods,
-        py_block_methods,   py_joblog_methods,   py_serve_methods,  py_current_methods,     py_async_methods,
-        py_listing_methods, py_stack_methods,    py_memory_methods, py_store_array_methods, py_cow_pages_methods,
-        py_text_methods,    py_sum_methods,      py_guest_methods,  py_exchange_methods,    py_join_methods,
-        py_rows_methods,    py_pages_methods,    py_loop_methods,   py_image_methods,       py_partial_aggregates_methods,
-        py_npmem_methods,   py_online_methods,   py_prints_methods};
+    PyMethodDef *const tables[] = {py_put_methods,
+                                   py_get_wait_methods,
+                                   py_define_methods,
+                                   py_control_methods,
+                                   py_group_methods,
+                                   py_block_methods,
+                                   py_joblog_methods,
+                                   py_serve_methods,
+                                   py_current_methods,
+                                   py_async_methods,
+                                   py_listing_methods,
+                                   py_stack_methods,
+                                   py_memory_methods,
+                                   py_store_array_methods,
+                                   py_cow_pages_methods,
+                                   py_text_methods,
+                                   py_sum_methods,
+                                   py_guest_methods,
+                                   py_exchange_methods,
+                                   py_join_methods,
+                                   py_rows_methods,
+                                   py_pages_methods,
+                                   py_loop_methods,
+                                   py_image_methods,
+                                   py_partial_aggregates_methods,
+                                   py_npmem_methods,
+                                   py_online_methods,
+                                   py_prints_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
-    if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 || py_store_array_types(m, st) < 0 ||
-        py_cow_pages_types(m, st) < 0 || py_block_types(m, st) < 0 || py_template_types(m, st) < 0 || py_token_types(m, st) < 0 ||
-        py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0 || py_joblog_types(m, st) < 0 ||
-        py_front_types(m, st) < 0 || py_guest_types(m, st) < 0 || py_exchange_types(m, st) < 0 || py_join_types(m, st) < 0 ||
-        py_pages_types(m, st) < 0 || py_rows_types(m, st) < 0 || py_graph_types(m, st) < 0 || py_partial_aggregates_types(m, st) < 0)
+    if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 ||
+        py_store_array_types(m, st) < 0 || py_cow_pages_types(m, st) < 0 ||
+        py_block_types(m, st) < 0 || py_template_types(m, st) < 0 || py_token_types(m, st) < 0 ||
+        py_watch_types(m) < 0 || py_plan_types(m, st) < 0 || py_exec_types(m, st) < 0 ||
+        py_joblog_types(m, st) < 0 || py_front_types(m, st) < 0 || py_guest_types(m, st) < 0 ||
+        py_exchange_types(m, st) < 0 || py_join_types(m, st) < 0 || py_pages_types(m, st) < 0 ||
+        py_rows_types(m, st) < 0 || py_graph_types(m, st) < 0 ||
+        py_partial_aggregates_types(m, st) < 0)
         return -1;
     st->kw_buffer_callback = kw1("buffer_callback");
     st->kw_buffers = kw1("buffers");
@@ -345,8 +394,8 @@ static int mod_exec(PyObject *m) {
     st->restore_ref = PyObject_GetAttrString(m, "_restore_ref");
     st->restore_token = PyObject_GetAttrString(m, "_restore_token");
     st->weak_token = PyObject_GetAttrString(m, "weak_token");
-    return st->kw_buffer_callback && st->kw_buffers && st->int5 && st->s_append && st->s_arrow_c_array && st->restore_ref &&
-                   st->restore_token && st->weak_token
+    return st->kw_buffer_callback && st->kw_buffers && st->int5 && st->s_append &&
+                   st->s_arrow_c_array && st->restore_ref && st->restore_token && st->weak_token
                ? 0
                : -1;
 }

@@ -1,14 +1,19 @@
 /* aggregate.c - aggregates by group, over the kernel's aggregation (kernel.h: sk_groupby).
  *
- * Two kinds of batches go from maps to reduces: rows (the key columns, then those that aggregates are of), and states (a partial result: the key columns, then a column
- * an aggregate, whose name begins with "state:"). A map sends states of its rows where they are fewer (sk_states). Both are sorted runs, cut by the keys as in a sort, so that
- * the groups of a reduce are its own and the results of all reduces are in the order of the keys. A reduce does not merge its slices: it looks keys up in a table and
- * sorts the groups.
+ * Two kinds of batches go from maps to reduces: rows (the key columns, then those that aggregates
+ * are of), and states (a partial result: the key columns, then a column an aggregate, whose name
+ * begins with "state:"). A map sends states of its rows where they are fewer (sk_states). Both are
+ * sorted runs, cut by the keys as in a sort, so that the groups of a reduce are its own and the
+ * results of all reduces are in the order of the keys. A reduce does not merge its slices: it looks
+ * keys up in a table and sorts the groups.
  *
- * Memory of a reduce. A table has at most half of the bytes that a block should have (target_bytes), its results about as much again. Where the groups may need more, they
- * are made in parts, one range of keys behind the other: slices are sorted, so the rows of a range are a piece of each. A range ends with the least of the keys that are q rows
- * ahead in a slice, so it has at most q + 1 rows of each, of which one key is perhaps in all; it is made longer as long as the groups that came leave room, so rows of few
- * keys are one part, however many. A single group is as large as it is (lists of values). */
+ * Memory of a reduce. A table has at most half of the bytes that a block should have
+ * (target_bytes), its results about as much again. Where the groups may need more, they are made in
+ * parts, one range of keys behind the other: slices are sorted, so the rows of a range are a piece
+ * of each. A range ends with the least of the keys that are q rows ahead in a slice, so it has at
+ * most q + 1 rows of each, of which one key is perhaps in all; it is made longer as long as the
+ * groups that came leave room, so rows of few keys are one part, however many. A single group is as
+ * large as it is (lists of values). */
 #include "shuffle/work_int.h"
 
 enum { TRIED = 1 << 16 }; /* rows after which it is decided whether states are worth it */
@@ -29,27 +34,34 @@ static void flat_free(struct flat *f) {
 }
 
 static bool is_states(const struct sk_what *what, const struct ArrowSchema *s) {
-    const char *name = s->n_children == (int64_t)what->n_keys + what->n_aggs ? s->children[what->n_keys]->name : NULL;
+    const char *name = s->n_children == (int64_t)what->n_keys + what->n_aggs
+                           ? s->children[what->n_keys]->name
+                           : NULL;
     return name && !strncmp(name, SK_STATE, strlen(SK_STATE));
 }
 
 /* The values that column i of states is of. */
 static struct ArrowSchema values_of(const struct sk_agg *a, const struct ArrowSchema *s) {
-    if (a->kind < SK_AGG_LIST) return (struct ArrowSchema){.format = s->name + strlen(SK_STATE), .name = ""};
+    if (a->kind < SK_AGG_LIST)
+        return (struct ArrowSchema){.format = s->name + strlen(SK_STATE), .name = ""};
     return a->kind == SK_AGG_LIST ? *s->children[0] : *s->children[0]->children[0];
 }
 
-static sk_rc flat_make(struct flat *f, const struct sk_what *what, const struct ArrowSchema *s, struct sk_err *err) {
+static sk_rc flat_make(struct flat *f, const struct sk_what *what, const struct ArrowSchema *s,
+                       struct sk_err *err) {
     uint32_t n = what->n_keys + what->n_aggs;
     bool states = is_states(what, s);
     f->fields = sk_calloc(SK_TAG_KERNEL, n * sizeof *f->fields);
     f->children = sk_calloc(SK_TAG_KERNEL, n * sizeof *f->children);
     f->keys = sk_calloc(SK_TAG_KERNEL, what->n_keys * sizeof *f->keys);
     f->aggs = sk_memdup(SK_TAG_KERNEL, what->aggs, what->n_aggs * sizeof *f->aggs);
-    if (!f->fields || !f->children || !f->keys || !f->aggs) return SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", what->n_aggs);
+    if (!f->fields || !f->children || !f->keys || !f->aggs)
+        return SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", what->n_aggs);
     for (uint32_t i = 0; i < n; i++) f->children[i] = &f->fields[i];
     for (uint32_t i = 0; i < what->n_keys; i++) {
-        if (i >= s->n_children) return SK_ERR(err, SK_EINVAL, "a batch of %lld columns has no key %u", (long long)s->n_children, i);
+        if (i >= s->n_children)
+            return SK_ERR(err, SK_EINVAL, "a batch of %lld columns has no key %u",
+                          (long long)s->n_children, i);
         f->keys[i] = i;
         f->fields[i] = *s->children[i];
     }
@@ -59,24 +71,30 @@ static sk_rc flat_make(struct flat *f, const struct sk_what *what, const struct 
         *to = (struct ArrowSchema){.format = "n", .name = ""};
         if (a->column == SK_AGG_ROWS) continue;
         if (!states && a->column >= s->n_children)
-            return SK_ERR(err, SK_EINVAL, "%s: column %u of a batch of %lld", a->name, a->column, (long long)s->n_children);
+            return SK_ERR(err, SK_EINVAL, "%s: column %u of a batch of %lld", a->name, a->column,
+                          (long long)s->n_children);
         *to = states ? values_of(a, s->children[what->n_keys + i]) : *s->children[a->column];
         a->column = what->n_keys + i;
     }
-    f->schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = n, .children = f->children};
+    f->schema =
+        (struct ArrowSchema){.format = "+s", .name = "", .n_children = n, .children = f->children};
     return SK_OK;
 }
 
-static sk_rc flat_groupby(const struct flat *f, const struct sk_what *what, struct sk_groupby **out, struct sk_err *err) {
+static sk_rc flat_groupby(const struct flat *f, const struct sk_what *what, struct sk_groupby **out,
+                          struct sk_err *err) {
     return sk_groupby_create(&f->schema, f->keys, what->n_keys, f->aggs, what->n_aggs, out, err);
 }
 
 /* Rows [from, to) of a batch of rows. */
-static sk_rc take_rows(struct sk_groupby *g, const struct flat *f, const struct sk_what *what, const struct ArrowArray *batch,
-                       uint64_t from, uint64_t to, struct sk_err *err) {
+static sk_rc take_rows(struct sk_groupby *g, const struct flat *f, const struct sk_what *what,
+                       const struct ArrowArray *batch, uint64_t from, uint64_t to,
+                       struct sk_err *err) {
     static const void *none[1] = {NULL};
-    struct ArrowArray nulls = {.length = batch->offset + batch->length, .null_count = batch->offset + batch->length};
-    struct ArrowArray **children = sk_calloc(SK_TAG_KERNEL, ((size_t)what->n_keys + what->n_aggs) * sizeof *children);
+    struct ArrowArray nulls = {.length = batch->offset + batch->length,
+                               .null_count = batch->offset + batch->length};
+    struct ArrowArray **children =
+        sk_calloc(SK_TAG_KERNEL, ((size_t)what->n_keys + what->n_aggs) * sizeof *children);
     if (!children) return SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", what->n_aggs);
     for (uint32_t i = 0; i < what->n_keys; i++) children[i] = batch->children[i];
     for (uint32_t i = 0; i < what->n_aggs; i++) {
@@ -94,7 +112,8 @@ static sk_rc take_rows(struct sk_groupby *g, const struct flat *f, const struct 
     return rc;
 }
 
-static sk_rc take_states(struct sk_groupby *g, const struct ArrowSchema *schema, const struct ArrowArray *batch, uint64_t from, uint64_t to,
+static sk_rc take_states(struct sk_groupby *g, const struct ArrowSchema *schema,
+                         const struct ArrowArray *batch, uint64_t from, uint64_t to,
                          struct sk_err *err) {
     struct ArrowArray view = *batch;
     view.offset += (int64_t)from;
@@ -111,7 +130,8 @@ struct sk_states {
     bool tried, full;
 };
 
-sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all, struct sk_states **out, struct sk_err *err) {
+sk_rc sk_states_create(const struct sk_what *what, const struct ArrowSchema *schema, bool all,
+                       struct sk_states **out, struct sk_err *err) {
     struct sk_states *s = sk_calloc(SK_TAG_KERNEL, sizeof *s);
     if (!s) return SK_ERR(err, SK_ENOMEM, "no memory to aggregate");
     sk_rc rc;
@@ -125,8 +145,8 @@ out:
     return rc;
 }
 
-sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const struct ArrowArray *batch, uint64_t *taken,
-                    struct sk_err *err) {
+sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema,
+                    const struct ArrowArray *batch, uint64_t *taken, struct sk_err *err) {
     uint64_t rows = (uint64_t)batch->length, before = sk_groupby_rows(s->groups), at = 0;
     *taken = 0;
     if (s->full) return SK_OK;
@@ -140,7 +160,8 @@ sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const
         s->tried = true;
         s->full = 5 * sk_groupby_groups(s->groups) > 4 * sk_groupby_rows(s->groups);
     }
-    if (s->full && !before) sk_groupby_clear(s->groups); /* nothing but these, which go with the others */
+    /* nothing but these, which go with the others */
+    if (s->full && !before) sk_groupby_clear(s->groups);
     else *taken = at;
     if (s->full) return SK_OK;
     SK_TRY(take_rows(s->groups, &s->flat, s->what, batch, at, rows, err));
@@ -148,7 +169,8 @@ sk_rc sk_states_add(struct sk_states *s, const struct ArrowSchema *schema, const
     return SK_OK;
 }
 
-sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
+sk_rc sk_states_measure(struct sk_states *s, enum sk_result which, struct sk_block_plan **plan,
+                        uint64_t *size, struct sk_err *err) {
     SK_TRY(sk_groupby_build(s->groups, which, err));
     return sk_groupby_measure_range(s->groups, 0, sk_groupby_groups(s->groups), plan, size, err);
 }
@@ -170,12 +192,13 @@ struct aggregating {
     const struct sk_what *what;
     struct sk_reduce_input in;
     struct flat flat;
-    struct sk_groupby *groups;   /* of the part at hand */
-    uint64_t limit;              /* bytes that they should have; 0: any */
-    uint64_t rows, row_bytes;    /* that no part has had; of one in the input, about */
-    struct sk_range *ranges;     /* of each batch: such rows */
-    struct sk_keys **keys;       /* of each batch; NULL while no part has ended */
-    uint32_t *at;                /* of each slice: how many of its batches have no such rows at its beginning */
+    struct sk_groupby *groups; /* of the part at hand */
+    uint64_t limit;            /* bytes that they should have; 0: any */
+    uint64_t rows, row_bytes;  /* that no part has had; of one in the input, about */
+    struct sk_range *ranges;   /* of each batch: such rows */
+    struct sk_keys **keys;     /* of each batch; NULL while no part has ended */
+    /* of each slice: how many of its batches have no such rows at its beginning */
+    uint32_t *at;
     uint32_t n;                  /* batches */
     struct sk_block_plan *whole; /* of all of a part, where that is one block */
     uint64_t block_rows, done;
@@ -183,15 +206,16 @@ struct aggregating {
 };
 
 /* The first batch of rows, else of states, whose types the results have. */
-static const struct ArrowSchema *model(const struct sk_what *what, const struct sk_reduce_input *in) {
+static const struct ArrowSchema *model(const struct sk_what *what,
+                                       const struct sk_reduce_input *in) {
     for (uint32_t s = 0; s < in->n_slices; s++)
         for (uint32_t b = 0; b < in->slices[s].n; b++)
             if (!is_states(what, in->slices[s].schemas[b])) return in->slices[s].schemas[b];
     return in->schema;
 }
 
-static sk_rc keys_of(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_keys **out,
-                     struct sk_err *err) {
+static sk_rc keys_of(const struct sk_what *what, const struct ArrowSchema *schema,
+                     const struct ArrowArray *array, struct sk_keys **out, struct sk_err *err) {
     return sk_what_first_keys(what, what->n_keys, schema, array, out, err);
 }
 
@@ -210,12 +234,14 @@ static sk_rc choose_rows(struct aggregating *w, struct sk_err *err) {
             rc = sk_block_nbytes(in->slices[s].schemas[b], &a, &one, err);
             bytes += rc == SK_OK ? one : 0;
             all += (uint64_t)a.length;
-            if (rc == SK_OK && in->bounds && ends) rc = keys_of(w->what, in->slices[s].schemas[b], &a, &keys[at], err);
+            if (rc == SK_OK && in->bounds && ends)
+                rc = keys_of(w->what, in->slices[s].schemas[b], &a, &keys[at], err);
         }
     if (rc == SK_OK && in->bounds) rc = sk_reduce_trim(w->what, in, keys, w->ranges, err);
     for (uint32_t i = 0; keys && i < w->n; i++) sk_keys_destroy(keys[i]);
     sk_free(keys);
-    for (uint32_t i = 0; i < w->n; i++) w->rows += w->ranges[i].to - SK_MIN(w->ranges[i].from, w->ranges[i].to);
+    for (uint32_t i = 0; i < w->n; i++)
+        w->rows += w->ranges[i].to - SK_MIN(w->ranges[i].from, w->ranges[i].to);
     w->row_bytes = all ? bytes / all : 0;
     return rc;
 }
@@ -234,7 +260,8 @@ static sk_rc open_keys(struct aggregating *w, struct sk_err *err) {
     for (uint32_t s = 0, at = 0; s < w->in.n_slices; s++)
         for (uint32_t b = 0; b < w->in.slices[s].n; b++, at++) {
             if (w->ranges[at].from >= w->ranges[at].to) continue;
-            SK_TRY(keys_of(w->what, w->in.slices[s].schemas[b], w->in.slices[s].batches[b], &w->keys[at], err));
+            SK_TRY(keys_of(w->what, w->in.slices[s].schemas[b], w->in.slices[s].batches[b],
+                           &w->keys[at], err));
         }
     return SK_OK;
 }
@@ -263,8 +290,10 @@ static sk_rc take(struct aggregating *w, const struct last *last, struct sk_err 
             uint64_t from = r->from, to = end_of(w, at, last);
             r->from = to;
             w->rows -= to - from;
-            if (from < to && is_states(w->what, schema)) SK_TRY(take_states(w->groups, schema, array, from, to, err));
-            else if (from < to) SK_TRY(take_rows(w->groups, &w->flat, w->what, array, from, to, err));
+            if (from < to && is_states(w->what, schema))
+                SK_TRY(take_states(w->groups, schema, array, from, to, err));
+            else if (from < to)
+                SK_TRY(take_rows(w->groups, &w->flat, w->what, array, from, to, err));
             if (to < r->to) break;
         }
     return SK_OK;
@@ -288,7 +317,8 @@ static struct last ahead(const struct aggregating *w, uint64_t q) {
                 left -= rows;
                 continue;
             }
-            bool less = !least.keys || sk_keys_compare(w->keys[at], r->from + left, least.keys, least.row) < 0;
+            bool less = !least.keys ||
+                        sk_keys_compare(w->keys[at], r->from + left, least.keys, least.row) < 0;
             if (less) least = (struct last){w->keys[at], r->from + left};
             break;
         }
@@ -304,7 +334,8 @@ static sk_rc next_part(struct aggregating *w, struct sk_err *err) {
     w->done = 0;
     for (bool begun = false;; begun = true) {
         uint64_t kept, rows = sk_groupby_rows(w->groups), used = sk_groupby_bytes(w->groups, &kept);
-        uint64_t room = (w->limit - SK_MIN(used, w->limit)) / (fixed + (rows ? kept / rows : w->row_bytes));
+        uint64_t room =
+            (w->limit - SK_MIN(used, w->limit)) / (fixed + (rows ? kept / rows : w->row_bytes));
         if (!w->limit || w->rows <= room) return take(w, NULL, err);
         if (begun && used > w->limit / 8 * 7) return SK_OK;
         SK_TRY(open_keys(w, err));
@@ -318,7 +349,8 @@ static sk_rc size_up(struct aggregating *w, struct sk_err *err) {
     uint64_t size, groups = sk_groupby_groups(w->groups);
     SK_TRY(sk_groupby_build(w->groups, SK_RESULT_SORTED, err));
     SK_TRY(sk_groupby_measure_range(w->groups, 0, groups, &w->whole, &size, err));
-    uint64_t target = w->in.target_bytes, blocks = target ? SK_MAX((size + target - 1) / target, 1) : 1;
+    uint64_t target = w->in.target_bytes,
+             blocks = target ? SK_MAX((size + target - 1) / target, 1) : 1;
     w->block_rows = SK_MAX((groups + blocks - 1) / blocks, 1);
     if (blocks == 1) return SK_OK;
     sk_block_plan_free(w->whole);
@@ -362,7 +394,8 @@ static void aggregating_destroy(struct sk_work *head) {
     sk_free(w);
 }
 
-sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_aggregating_create(const struct sk_what *what, const struct sk_reduce_input *in,
+                            struct sk_work **out, struct sk_err *err) {
     struct aggregating *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     sk_rc rc;
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to aggregate");
@@ -394,21 +427,24 @@ static bool same_columns(const struct ArrowSchema *a, const struct ArrowSchema *
 }
 
 /* Whether states of s can be merged into results of rows r without a cast. */
-static bool go_together(const struct sk_what *what, const struct ArrowSchema *r, const struct ArrowSchema *s) {
+static bool go_together(const struct sk_what *what, const struct ArrowSchema *r,
+                        const struct ArrowSchema *s) {
     for (uint32_t i = 0; i < what->n_aggs; i++) {
         const struct sk_agg *a = &what->aggs[i];
         if (a->column == SK_AGG_ROWS) continue;
         struct ArrowSchema values = values_of(a, s->children[what->n_keys + i]);
         const char *f = r->children[a->column]->format;
         bool any = a->kind < SK_AGG_LIST && !strcmp(values.format, "n") &&
-                   (a->kind == SK_AGG_COUNT || a->kind == SK_AGG_STD || a->kind == SK_AGG_MISSING_PCT || a->kind == SK_AGG_ZERO_PCT);
+                   (a->kind == SK_AGG_COUNT || a->kind == SK_AGG_STD ||
+                    a->kind == SK_AGG_MISSING_PCT || a->kind == SK_AGG_ZERO_PCT);
         bool numbers = a->kind == SK_AGG_APPROX_QUANTILES;
         if (!any && !numbers && (f[0] == '+' || strcmp(f, values.format) != 0)) return false;
     }
     return true;
 }
 
-bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas, uint32_t n) {
+bool sk_work_aggregates(const struct sk_what *what, const struct ArrowSchema *const *schemas,
+                        uint32_t n) {
     const struct ArrowSchema *first[2] = {NULL, NULL}; /* of rows, of states */
     for (uint32_t i = 0; i < n; i++) {
         bool states = is_states(what, schemas[i]);

@@ -1,8 +1,13 @@
-/* cut.c - where sorted runs are cut: bounds in the total order of (key, run, row), and the pages of each run that hold rows between two of them.
+/* cut.c - where sorted runs are cut: bounds in the total order of (key, run, row), and the pages of
+ * each run that hold rows between two of them.
  *
- * A bound is the first row of a page, the one at which the bytes of all pages before it, in order of their first rows, come to the share of the partitions
- * before. So a partition is off its share by less than a page a run. In the run that a bound is of the cut is exact; in the others a page may have
- * rows of both sides, and goes to both: reduce.c leaves out what is not theirs. A run that ends before a bound (a map's run may be several, one a range of keys) has no page behind it. Of groups a bound is a key alone, and all rows of that key are behind it.
+ * A bound is the first row of a page, the one at which the bytes of all pages before it, in order
+ * of their first rows, come to the share of the partitions before. So a partition is off its share
+ * by less than a page a run. In the run that a bound is of the cut is exact; in the others a page
+ * may have
+ * rows of both sides, and goes to both: reduce.c leaves out what is not theirs. A run that ends
+ * before a bound (a map's run may be several, one a range of keys) has no page behind it. Of groups
+ * a bound is a key alone, and all rows of that key are behind it.
  * Cost: a merge of the samples, and a binary search a run and bound. */
 #include "shuffle/work_int.h"
 
@@ -22,13 +27,17 @@ static const uint64_t *numbers_of(const struct cutting *w, uint32_t run, uint32_
     return (const uint64_t *)c->buffers[1] + c->offset + a->offset;
 }
 /* Behind them a sample has the run's last row. */
-static uint64_t pages_of(const struct cutting *w, uint32_t run) { return (uint64_t)w->samples[run]->length - 1; }
+static uint64_t pages_of(const struct cutting *w, uint32_t run) {
+    return (uint64_t)w->samples[run]->length - 1;
+}
 
 static sk_rc check_samples(const struct cutting *w, struct sk_err *err) {
     int64_t want = (int64_t)w->what->n_keys + 3;
     for (uint32_t r = 0; r < w->n_runs; r++)
-        if (w->samples[r]->n_children != want || w->samples[r]->length < 2 || w->samples[r]->length > UINT32_MAX)
-            return SK_ERR(err, SK_EINVAL, "the sample of run %u is none: %lld columns, %lld rows", r, (long long)w->samples[r]->n_children,
+        if (w->samples[r]->n_children != want || w->samples[r]->length < 2 ||
+            w->samples[r]->length > UINT32_MAX)
+            return SK_ERR(err, SK_EINVAL, "the sample of run %u is none: %lld columns, %lld rows",
+                          r, (long long)w->samples[r]->n_children,
                           (long long)w->samples[r]->length);
     return SK_OK;
 }
@@ -39,20 +48,24 @@ static sk_rc choose_bounds(struct cutting *w, struct sk_err *err) {
     uint64_t total = 0, sum = 0;
     uint32_t n = 0;
     for (uint32_t r = 0; r < w->n_runs; r++)
-        for (uint64_t i = 0; i < pages_of(w, r); i++) total += numbers_of(w, r, 0)[i] ? numbers_of(w, r, 2)[i] : 0;
+        for (uint64_t i = 0; i < pages_of(w, r); i++)
+            total += numbers_of(w, r, 0)[i] ? numbers_of(w, r, 2)[i] : 0;
     w->none = !total;
     if (w->none || !w->n_runs) return SK_OK;
     SK_TRY(sk_merge_create((const struct sk_keys *const *)w->keys, NULL, NULL, w->n_runs, &m, err));
     while (n + 1 < w->n_partitions && sk_merge_next(m, &at, 1)) {
         if (numbers_of(w, at.run, 0)[at.row]) sum += numbers_of(w, at.run, 2)[at.row];
-        while (n + 1 < w->n_partitions && sum > (uint64_t)((unsigned __int128)total * (n + 1) / w->n_partitions)) w->bounds[n++] = at;
+        while (n + 1 < w->n_partitions &&
+               sum > (uint64_t)((unsigned __int128)total * (n + 1) / w->n_partitions))
+            w->bounds[n++] = at;
     }
     sk_merge_destroy(m);
     SK_ASSERT(n + 1 == w->n_partitions);
     return SK_OK;
 }
 
-/* How many pages of a run begin before bound b; one more than it has: all of its rows are before the bound. */
+/* How many pages of a run begin before bound b; one more than it has: all of its rows are before
+ * the bound. */
 static uint64_t begin_before(const struct cutting *w, uint32_t run, uint32_t b) {
     struct sk_row_at of = w->bounds[b];
     uint64_t lo = 0, hi = pages_of(w, run) + 1;
@@ -68,7 +81,8 @@ static uint64_t begin_before(const struct cutting *w, uint32_t run, uint32_t b) 
 
 static struct sk_value_part cut(const struct cutting *w, uint32_t run, uint32_t p) {
     uint64_t from = 0, pages = pages_of(w, run), to = pages;
-    const uint64_t *rows = numbers_of(w, run, 0), *off = numbers_of(w, run, 1), *len = numbers_of(w, run, 2);
+    const uint64_t *rows = numbers_of(w, run, 0), *off = numbers_of(w, run, 1),
+                   *len = numbers_of(w, run, 2);
     struct sk_value_part part = {0};
     if (p && !rows[0]) return part; /* a page without rows keeps the schema: partition 0 gets it */
     if (p && rows[0]) {
@@ -97,7 +111,8 @@ static sk_rc give_bounds(struct cutting *w, struct sk_value **out, struct sk_err
         if (w->none) w->bounds[i] = (struct sk_row_at){SK_ROW_NONE, 0};
         run[i] = w->bounds[i].run;
     }
-    for (uint32_t i = 0; i < w->what->n_keys && rc == SK_OK; i++) keys[i] = (struct sk_key){.column = i};
+    for (uint32_t i = 0; i < w->what->n_keys && rc == SK_OK; i++)
+        keys[i] = (struct sk_key){.column = i};
     struct sk_frame frame = {.schema = w->schema,
                              .arrays = w->samples,
                              .n_arrays = w->n_runs,
@@ -143,9 +158,11 @@ static void cut_destroy(struct sk_work *head) {
     sk_free(w);
 }
 
-sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *const *samples, uint32_t n_runs,
-                  uint32_t n_partitions, struct sk_work **out, struct sk_err *err) {
-    if (!n_partitions || !n_runs) return SK_ERR(err, SK_EINVAL, "%u runs to cut into %u partitions", n_runs, n_partitions);
+sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema,
+                  const struct ArrowArray *const *samples, uint32_t n_runs, uint32_t n_partitions,
+                  struct sk_work **out, struct sk_err *err) {
+    if (!n_partitions || !n_runs)
+        return SK_ERR(err, SK_EINVAL, "%u runs to cut into %u partitions", n_runs, n_partitions);
     struct cutting *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to cut runs");
     sk_rc rc;
@@ -159,7 +176,8 @@ sk_rc sk_work_cut(const struct sk_what *what, const struct ArrowSchema *schema, 
     w->bounds = sk_calloc(SK_TAG_KERNEL, n_partitions * sizeof *w->bounds);
     if (!w->keys || !w->bounds) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory to cut %u runs", n_runs));
     SK_GO(check_samples(w, err));
-    for (uint32_t r = 0; r < n_runs; r++) SK_GO(sk_what_first_keys(what, what->n_keys, schema, samples[r], &w->keys[r], err));
+    for (uint32_t r = 0; r < n_runs; r++)
+        SK_GO(sk_what_first_keys(what, what->n_keys, schema, samples[r], &w->keys[r], err));
     SK_GO(choose_bounds(w, err));
 out:
     if (rc) cut_destroy(&w->head);

@@ -1,4 +1,5 @@
-/* exchange.h - exchanges in a run of exec: who makes the inputs of merges, cuts and reduces (a gather of exec, exec/gather.h), as a strategy says (shuffle.h).
+/* exchange.h - exchanges in a run of exec: who makes the inputs of merges, cuts and reduces (a
+ * gather of exec, exec/gather.h), as a strategy says (shuffle.h).
  *
  *     maps --packs--> [merges --packs-->] exchange: [cut] -> reduces
  *
@@ -10,9 +11,11 @@
 #include "shuffle/shuffle.h"
 
 struct sk_gathers
-sk_shuffle_gathers(const struct sk_shuffle_ops *by); /* NULL: a map's packs are in one value, and none are merged. *by is borrowed */
+/* NULL: a map's packs are in one value, and none are merged. *by is borrowed */
+sk_shuffle_gathers(const struct sk_shuffle_ops *by);
 
-/* What struct sk_gather_stats of such a stage has: `by` is the strategy, "" where there is none; of a stage that merges sk_merges_name, and no numbers. */
+/* What struct sk_gather_stats of such a stage has: `by` is the strategy, "" where there is none; of
+ * a stage that merges sk_merges_name, and no numbers. */
 extern const char sk_merges_name[];
 enum sk_exchange_stat {
     SK_XSTAT_VALUES,     /* that the strategy asked for of the last map */

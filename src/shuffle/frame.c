@@ -1,4 +1,5 @@
-/* frame.c - small batches that tasks tell each other things by: rows of the keys ("0", "1", ...), and numbers beside them. */
+/* frame.c - small batches that tasks tell each other things by: rows of the keys ("0", "1", ...),
+ * and numbers beside them. */
 #include <stdio.h>
 
 #include "shuffle/work_int.h"
@@ -47,12 +48,15 @@ static void set_schema(struct frame *f, const struct sk_frame *of, uint32_t n_co
         uint32_t number = i - of->n_keys;
         bool key = i < of->n_keys;
         snprintf(f->names[i], sizeof f->names[i], "%u", i);
-        f->fields[i] = key ? *of->schema->children[of->keys[i].column] : (struct ArrowSchema){.format = "L", .flags = 0};
+        f->fields[i] = key ? *of->schema->children[of->keys[i].column]
+                           : (struct ArrowSchema){.format = "L", .flags = 0};
         f->fields[i].name = key ? f->names[i] : of->n_numbers == 1 ? "run" : names[number];
         f->field[i] = &f->fields[i];
-        f->picks[i] = key ? (struct sk_block_pick){0, of->keys[i].column} : (struct sk_block_pick){1, number};
+        f->picks[i] =
+            key ? (struct sk_block_pick){0, of->keys[i].column} : (struct sk_block_pick){1, number};
     }
-    f->schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = n_columns, .children = f->field};
+    f->schema = (struct ArrowSchema){
+        .format = "+s", .name = "", .n_children = n_columns, .children = f->field};
 }
 
 static void set_numbers(struct frame *f, const struct sk_frame *of) {
@@ -61,17 +65,22 @@ static void set_numbers(struct frame *f, const struct sk_frame *of) {
         memcpy(to, of->numbers[i], of->rows * sizeof *to);
         f->buffers[i][0] = NULL;
         f->buffers[i][1] = to;
-        f->columns[i] = (struct ArrowArray){.length = (int64_t)of->rows, .n_buffers = 2, .buffers = f->buffers[i]};
+        f->columns[i] = (struct ArrowArray){
+            .length = (int64_t)of->rows, .n_buffers = 2, .buffers = f->buffers[i]};
         f->column[i] = &f->columns[i];
     }
-    f->side = (struct ArrowArray){
-        .length = (int64_t)of->rows, .n_buffers = 1, .buffers = &f->none, .n_children = of->n_numbers, .children = f->column};
+    f->side = (struct ArrowArray){.length = (int64_t)of->rows,
+                                  .n_buffers = 1,
+                                  .buffers = &f->none,
+                                  .n_children = of->n_numbers,
+                                  .children = f->column};
     f->one = &f->side;
     for (uint64_t i = 0; i < of->rows; i++) f->rows[i] = (struct sk_row_at){0, (uint32_t)i};
     memcpy(f->places, of->places, of->rows * sizeof *f->places);
 }
 
-sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct sk_value **out, struct sk_err *err) {
+sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct sk_value **out,
+                     struct sk_err *err) {
     uint32_t n_columns = of->n_keys + of->n_numbers;
     size_t size = lay_out(NULL, NULL, of);
     struct sk_value *v = sk_value_create(kind, 1, 0);
@@ -82,7 +91,8 @@ sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct 
     if (!v || !f) {
         sk_free(f);
         sk_value_destroy(v);
-        return SK_ERR(err, SK_ENOMEM, "no memory for the keys of %llu rows", (unsigned long long)of->rows);
+        return SK_ERR(err, SK_ENOMEM, "no memory for the keys of %llu rows",
+                      (unsigned long long)of->rows);
     }
     v->mem[0] = f;
     lay_out(f, (uint8_t *)f, of);
@@ -91,7 +101,8 @@ sk_rc sk_frame_value(const struct sk_frame *of, enum sk_value_kind kind, struct 
     memcpy(f->arrays, of->arrays, of->n_arrays * sizeof *f->arrays);
     f->sides[0] = (struct sk_block_side){f->arrays, of->n_arrays, f->places};
     f->sides[1] = (struct sk_block_side){&f->one, 1, f->rows};
-    sk_rc rc = sk_block_measure_places(&f->schema, f->sides, 2, f->picks, of->rows, &plan, &total, err);
+    sk_rc rc =
+        sk_block_measure_places(&f->schema, f->sides, 2, f->picks, of->rows, &plan, &total, err);
     if (rc) {
         sk_value_destroy(v);
         return rc;

@@ -1,16 +1,18 @@
-/* merge.c - the merge of an exchange: packs of the same partitions become one, a partition's rows in the order of the packs (or of the keys, where they are sorted).
- * Runs are merged in run.c.
+/* merge.c - the merge of an exchange: packs of the same partitions become one, a partition's rows
+ * in the order of the packs (or of the keys, where they are sorted). Runs are merged in run.c.
  *
- * Rows are gathered by places, straight into the value. Memory: 8 bytes a row of the value at hand. */
+ * Rows are gathered by places, straight into the value. Memory: 8 bytes a row of the value at
+ * hand. */
 #include "shuffle/work_int.h"
 
 struct merging {
     struct sk_work head;
     const struct sk_what *what;
     struct sk_merge_input in;
-    uint32_t next;                  /* partition, from in.first on */
-    const struct ArrowArray **list; /* all batches: those of partition in.first in the order of packs, then those of the next */
-    uint64_t *start;                /* [in.n + 1] where those of each begin */
+    uint32_t next; /* partition, from in.first on */
+    /* all batches: those of partition in.first in the order of packs, then those of the next */
+    const struct ArrowArray **list;
+    uint64_t *start; /* [in.n + 1] where those of each begin */
 };
 
 /* ---- batches by partition ---- */
@@ -21,18 +23,23 @@ static sk_rc take_batches(struct merging *w, struct sk_err *err) {
     for (uint32_t s = 0; s < w->in.n_slices; s++) n += w->in.slices[s].n;
     w->list = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->list);
     w->start = sk_calloc(SK_TAG_KERNEL, (w->in.n + UINT64_C(1)) * sizeof *w->start);
-    sk_rc rc = at && w->list && w->start ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %llu batches", (unsigned long long)n);
+    sk_rc rc = at && w->list && w->start
+                   ? SK_OK
+                   : SK_ERR(err, SK_ENOMEM, "no memory for %llu batches", (unsigned long long)n);
     n = 0;
     for (uint32_t p = 0; p < w->in.n && rc == SK_OK; p++) {
         for (uint32_t s = 0; s < w->in.n_slices && rc == SK_OK; s++) {
             if (!w->in.parts[s][p]) continue;
-            if (at[s] == w->in.slices[s].n) rc = SK_ERR(err, SK_EINVAL, "pack %u has %u blocks, and more parts", s, at[s]);
+            if (at[s] == w->in.slices[s].n)
+                rc = SK_ERR(err, SK_EINVAL, "pack %u has %u blocks, and more parts", s, at[s]);
             else w->list[n++] = w->in.slices[s].batches[at[s]++];
         }
         w->start[p + 1] = n;
     }
     for (uint32_t s = 0; s < w->in.n_slices && rc == SK_OK; s++)
-        if (at[s] != w->in.slices[s].n) rc = SK_ERR(err, SK_EINVAL, "pack %u has %u blocks, and %u parts", s, w->in.slices[s].n, at[s]);
+        if (at[s] != w->in.slices[s].n)
+            rc = SK_ERR(err, SK_EINVAL, "pack %u has %u blocks, and %u parts", s, w->in.slices[s].n,
+                        at[s]);
     sk_free(at);
     return rc;
 }
@@ -45,14 +52,17 @@ static uint64_t rows_of(const struct merging *w, uint32_t p) {
 
 /* ---- parts ---- */
 
-static sk_rc merge_keys(const struct merging *w, const struct ArrowArray *const *list, uint32_t n, struct sk_row_at *places, uint64_t rows,
-                        struct sk_err *err) {
+static sk_rc merge_keys(const struct merging *w, const struct ArrowArray *const *list, uint32_t n,
+                        struct sk_row_at *places, uint64_t rows, struct sk_err *err) {
     struct sk_keys **keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *keys);
     struct sk_merge *m = NULL;
     sk_rc rc = keys ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to merge %u parts", n);
-    for (uint32_t b = 0; b < n && rc == SK_OK; b++) rc = sk_what_keys(w->what, w->in.schema, list[b], &keys[b], err);
-    if (rc == SK_OK) rc = sk_merge_create((const struct sk_keys *const *)keys, NULL, NULL, n, &m, err);
-    if (rc == SK_OK && sk_merge_next(m, places, rows) != rows) rc = SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
+    for (uint32_t b = 0; b < n && rc == SK_OK; b++)
+        rc = sk_what_keys(w->what, w->in.schema, list[b], &keys[b], err);
+    if (rc == SK_OK)
+        rc = sk_merge_create((const struct sk_keys *const *)keys, NULL, NULL, n, &m, err);
+    if (rc == SK_OK && sk_merge_next(m, places, rows) != rows)
+        rc = SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
     sk_merge_destroy(m);
     for (uint32_t b = 0; keys && b < n; b++) sk_keys_destroy(keys[b]);
     sk_free(keys);
@@ -60,7 +70,8 @@ static sk_rc merge_keys(const struct merging *w, const struct ArrowArray *const 
 }
 
 /* The rows of a partition; those of empty blocks are none, but keep the columns. */
-static sk_rc add_part(struct merging *w, struct sk_value *v, uint32_t p, struct sk_row_at *places, uint64_t rows, struct sk_err *err) {
+static sk_rc add_part(struct merging *w, struct sk_value *v, uint32_t p, struct sk_row_at *places,
+                      uint64_t rows, struct sk_err *err) {
     struct sk_value_part *part = &v->parts[p - (v->first - w->in.first)];
     const struct ArrowArray *const *list = w->list + w->start[p];
     uint32_t n = (uint32_t)(w->start[p + 1] - w->start[p]);
@@ -72,9 +83,11 @@ static sk_rc add_part(struct merging *w, struct sk_value *v, uint32_t p, struct 
         SK_TRY(merge_keys(w, list, n, places, rows, err));
     } else {
         for (uint32_t b = 0; b < n; b++)
-            for (int64_t row = 0; row < list[b]->length; row++) places[at++] = (struct sk_row_at){b, (uint32_t)row};
+            for (int64_t row = 0; row < list[b]->length; row++)
+                places[at++] = (struct sk_row_at){b, (uint32_t)row};
     }
-    SK_TRY(sk_block_measure_places(w->in.schema, &(struct sk_block_side){list, n, places}, 1, NULL, rows, &plan, &size, err));
+    SK_TRY(sk_block_measure_places(w->in.schema, &(struct sk_block_side){list, n, places}, 1, NULL,
+                                   rows, &plan, &size, err));
     sk_value_add(v, plan);
     part->len = v->size - part->off;
     return SK_OK;
@@ -89,7 +102,9 @@ static sk_rc merging_next(struct sk_work *head, struct sk_value **out, struct sk
     for (uint32_t p = w->next; p < w->next + n; p++) rows += rows_of(w, p);
     struct sk_value *v = sk_value_create(SK_VALUE_PARTS, n, n);
     struct sk_row_at *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *places);
-    sk_rc rc = v && places ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory to merge %llu rows", (unsigned long long)rows);
+    sk_rc rc = v && places ? SK_OK
+                           : SK_ERR(err, SK_ENOMEM, "no memory to merge %llu rows",
+                                    (unsigned long long)rows);
     if (v) v->mem[0] = places;
     else sk_free(places);
     if (rc == SK_OK) v->first = w->in.first + w->next;
@@ -114,7 +129,8 @@ static void merging_destroy(struct sk_work *head) {
     sk_free(w);
 }
 
-sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_work_merge(const struct sk_what *what, const struct sk_merge_input *in,
+                    struct sk_work **out, struct sk_err *err) {
     if (what->kind == SK_WHAT_SORT && !in->n) return sk_run_merge_create(what, in, out, err);
     struct merging *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to merge packs");

@@ -1,4 +1,5 @@
-/* parts.c - the map of an exchange whose partitions are known: the rows of a batch by their partitions, up to 120 of them a value. */
+/* parts.c - the map of an exchange whose partitions are known: the rows of a batch by their
+ * partitions, up to 120 of them a value. */
 #include "shuffle/work_int.h"
 
 struct parts {
@@ -12,7 +13,8 @@ struct parts {
 /* ---- a sort whose bounds are given ---- */
 
 /* How many rows, in their order, are before bound b. */
-static uint64_t before(const struct sk_keys *keys, const uint32_t *index, const struct sk_keys *bounds, uint64_t b, bool descending) {
+static uint64_t before(const struct sk_keys *keys, const uint32_t *index,
+                       const struct sk_keys *bounds, uint64_t b, bool descending) {
     uint64_t lo = 0, hi = sk_keys_rows(keys);
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
@@ -23,24 +25,27 @@ static uint64_t before(const struct sk_keys *keys, const uint32_t *index, const 
     return lo;
 }
 
-static sk_rc cut_sorted(const struct sk_what *what, const struct sk_map_input *in, const struct sk_keys *bounds, struct sk_parts *parts,
-                        struct sk_err *err) {
+static sk_rc cut_sorted(const struct sk_what *what, const struct sk_map_input *in,
+                        const struct sk_keys *bounds, struct sk_parts *parts, struct sk_err *err) {
     struct sk_keys *first;
     struct sk_key key = {0, what->keys[0].descending, what->keys[0].nulls_first};
     SK_TRY(sk_column_find(in->schema, what->keys[0].name, &key.column, err));
     SK_TRY(sk_keys_create(in->schema, in->array, &key, 1, &first, err));
     sk_rc rc = sk_keys_match(first, bounds, err);
     if (rc == SK_OK && sk_keys_rows(bounds) + 1 != parts->n)
-        rc = SK_ERR(err, SK_EINVAL, "%llu boundaries for %u partitions", (unsigned long long)sk_keys_rows(bounds), parts->n);
+        rc = SK_ERR(err, SK_EINVAL, "%llu boundaries for %u partitions",
+                    (unsigned long long)sk_keys_rows(bounds), parts->n);
     for (uint32_t p = 1; rc == SK_OK && p < parts->n; p++) {
         parts->start[p] = before(first, parts->index, bounds, p - 1, key.descending);
-        if (parts->start[p] < parts->start[p - 1]) rc = SK_ERR(err, SK_EINVAL, "boundary %u is out of order", p - 1);
+        if (parts->start[p] < parts->start[p - 1])
+            rc = SK_ERR(err, SK_EINVAL, "boundary %u is out of order", p - 1);
     }
     sk_keys_destroy(first);
     return rc;
 }
 
-static sk_rc by_bounds(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err) {
+static sk_rc by_bounds(const struct sk_what *what, const struct sk_map_input *in,
+                       struct sk_parts *parts, struct sk_err *err) {
     struct sk_keys *keys = NULL, *bounds = NULL;
     sk_rc rc;
     parts->start[0] = 0;
@@ -63,8 +68,10 @@ static sk_rc add_part(struct parts *w, struct sk_value *v, uint32_t p, struct sk
     uint64_t from = w->parts.start[p], rows = w->parts.start[p + 1] - from, size;
     bool keeps = sk_what_class_of(w->what->kind)->tells_partitions;
     *part = (struct sk_value_part){.off = v->size, .rows = rows};
-    if (!rows && !keeps && (p || w->in.array->length)) return SK_OK; /* a batch without rows gives its schema to partition 0 */
-    SK_TRY(sk_block_measure_rows(w->in.schema, w->in.array, w->parts.index + from, rows, &plan, &size, err));
+    /* a batch without rows gives its schema to partition 0 */
+    if (!rows && !keeps && (p || w->in.array->length)) return SK_OK;
+    SK_TRY(sk_block_measure_rows(w->in.schema, w->in.array, w->parts.index + from, rows, &plan,
+                                 &size, err));
     sk_value_add(v, plan);
     part->len = v->size - part->off;
     return SK_OK;
@@ -96,7 +103,8 @@ static void parts_destroy(struct sk_work *head) {
     sk_free(w);
 }
 
-sk_rc sk_parts_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_parts_create(const struct sk_what *what, const struct sk_map_input *in,
+                      struct sk_work **out, struct sk_err *err) {
     struct parts *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to partition");
     sk_rc rc;
@@ -104,12 +112,18 @@ sk_rc sk_parts_create(const struct sk_what *what, const struct sk_map_input *in,
     w->what = what;
     w->in = *in;
     if (in->array->length > UINT32_MAX)
-        SK_GO(SK_ERR(err, SK_EINVAL, "a batch of %lld rows; up to 2^32 - 1 are partitioned", (long long)in->array->length));
+        SK_GO(SK_ERR(err, SK_EINVAL, "a batch of %lld rows; up to 2^32 - 1 are partitioned",
+                     (long long)in->array->length));
     w->parts.n = what->n_partitions;
-    w->parts.start = sk_calloc(SK_TAG_KERNEL, ((size_t)what->n_partitions + 1) * sizeof *w->parts.start);
-    w->parts.index = sk_alloc_large(SK_TAG_KERNEL, (size_t)in->array->length * sizeof *w->parts.index);
-    if (!w->parts.start || !w->parts.index) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory to partition %lld rows", (long long)in->array->length));
-    SK_GO((in->bounds ? by_bounds : sk_what_class_of(what->kind)->partition)(what, in, &w->parts, err));
+    w->parts.start =
+        sk_calloc(SK_TAG_KERNEL, ((size_t)what->n_partitions + 1) * sizeof *w->parts.start);
+    w->parts.index =
+        sk_alloc_large(SK_TAG_KERNEL, (size_t)in->array->length * sizeof *w->parts.index);
+    if (!w->parts.start || !w->parts.index)
+        SK_GO(SK_ERR(err, SK_ENOMEM, "no memory to partition %lld rows",
+                     (long long)in->array->length));
+    SK_GO((in->bounds ? by_bounds : sk_what_class_of(what->kind)->partition)(what, in, &w->parts,
+                                                                             err));
 out:
     if (rc) parts_destroy(&w->head);
     else *out = &w->head;

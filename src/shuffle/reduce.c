@@ -1,7 +1,9 @@
-/* reduce.c - the reduce of an exchange: the rows of its slices in their order, as blocks of about the target's bytes.
+/* reduce.c - the reduce of an exchange: the rows of its slices in their order, as blocks of about
+ * the target's bytes.
  *
- * Two kinds of work: runs are merged as rows are asked for; what is partitioned has its order as a list of places beforehand (8 bytes a row). Blocks are
- * gathered from the slices straight into their final place. */
+ * Two kinds of work: runs are merged as rows are asked for; what is partitioned has its order as a
+ * list of places beforehand (8 bytes a row). Blocks are gathered from the slices straight into
+ * their final place. */
 #include "shuffle/work_int.h"
 
 struct reduce {
@@ -28,7 +30,8 @@ static sk_rc take_batches(struct reduce *w, struct sk_err *err) {
     w->list = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->list);
     w->keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->keys);
     w->ranges = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->ranges);
-    if (!w->batches || !w->list || !w->keys || !w->ranges) return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n);
+    if (!w->batches || !w->list || !w->keys || !w->ranges)
+        return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", n);
     for (uint32_t s = 0; s < w->in.n_slices; s++)
         for (uint32_t b = 0; b < w->in.slices[s].n; b++, w->n_batches++) {
             struct ArrowArray *a = &w->batches[w->n_batches];
@@ -49,7 +52,9 @@ static sk_rc size_up(struct reduce *w, struct sk_err *err) {
         w->rows += rows;
     }
     if (w->what->limit) w->rows = SK_MIN(w->rows, w->what->limit);
-    uint64_t blocks = w->what->one_block || !w->in.target_bytes ? 1 : SK_MAX((bytes + w->in.target_bytes - 1) / w->in.target_bytes, 1);
+    uint64_t blocks = w->what->one_block || !w->in.target_bytes
+                          ? 1
+                          : SK_MAX((bytes + w->in.target_bytes - 1) / w->in.target_bytes, 1);
     w->block_rows = SK_MIN(SK_MAX((w->rows + blocks - 1) / blocks, 1), UINT32_MAX);
     return SK_OK;
 }
@@ -71,13 +76,18 @@ static sk_rc reduce_next(struct sk_work *head, struct sk_value **out, struct sk_
     uint64_t n = SK_MIN(w->rows - w->done, w->block_rows), size;
     if (!n && w->given) return SK_OK;
     struct sk_value *v = sk_value_create(SK_VALUE_BLOCK, 1, 0);
-    struct sk_row_at *places = w->merge ? sk_alloc(SK_TAG_KERNEL, n * sizeof *places) : w->places + w->done;
+    struct sk_row_at *places =
+        w->merge ? sk_alloc(SK_TAG_KERNEL, n * sizeof *places) : w->places + w->done;
     struct sk_block_plan *plan;
     sk_rc rc;
     if (v && w->merge) v->mem[0] = places;
-    if (!v || !places) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)n));
-    if (w->merge && sk_merge_next(w->merge, places, n) != n) SK_GO(SK_ERR(err, SK_EINVAL, "a merge ended before its rows"));
-    SK_GO(sk_block_measure_places(w->in.schema, &(struct sk_block_side){w->list, w->n_batches, places}, 1, NULL, n, &plan, &size, err));
+    if (!v || !places)
+        SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)n));
+    if (w->merge && sk_merge_next(w->merge, places, n) != n)
+        SK_GO(SK_ERR(err, SK_EINVAL, "a merge ended before its rows"));
+    SK_GO(sk_block_measure_places(w->in.schema,
+                                  &(struct sk_block_side){w->list, w->n_batches, places}, 1, NULL,
+                                  n, &plan, &size, err));
     sk_value_add(v, plan);
     w->done += n;
     w->given = true;
@@ -90,7 +100,8 @@ out:
     return rc;
 }
 
-static sk_rc begin(const struct sk_what *what, const struct sk_reduce_input *in, struct reduce **out, struct sk_err *err) {
+static sk_rc begin(const struct sk_what *what, const struct sk_reduce_input *in,
+                   struct reduce **out, struct sk_err *err) {
     struct reduce *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     if (!w) return SK_ERR(err, SK_ENOMEM, "no memory to reduce");
     w->head = (struct sk_work){reduce_next, reduce_destroy};
@@ -104,13 +115,15 @@ static sk_rc begin(const struct sk_what *what, const struct sk_reduce_input *in,
 
 /* ---- by places ---- */
 
-sk_rc sk_putting_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_putting_create(const struct sk_what *what, const struct sk_reduce_input *in,
+                        struct sk_work **out, struct sk_err *err) {
     struct reduce *w;
     sk_rc rc;
     SK_TRY(begin(what, in, &w, err));
     SK_GO(size_up(w, err));
     w->places = sk_alloc_large(SK_TAG_KERNEL, (size_t)w->rows * sizeof *w->places);
-    if (!w->places) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)w->rows));
+    if (!w->places)
+        SK_GO(SK_ERR(err, SK_ENOMEM, "no memory for %llu rows", (unsigned long long)w->rows));
     SK_GO(sk_what_class_of(what->kind)->order(what, in, w->places, w->rows, err));
 out:
     if (rc) reduce_destroy(&w->head);
@@ -121,11 +134,14 @@ out:
 /* ---- merged runs ---- */
 
 /* How many rows of a batch of run `run` are before bound b. */
-static uint64_t before(const struct sk_what *what, const struct sk_reduce_input *in, const struct sk_keys *keys, uint32_t run,
-                       const struct sk_keys *bounds, uint32_t b, bool upper) {
+static uint64_t before(const struct sk_what *what, const struct sk_reduce_input *in,
+                       const struct sk_keys *keys, uint32_t run, const struct sk_keys *bounds,
+                       uint32_t b, bool upper) {
     const struct ArrowArray *runs = in->bounds->children[what->n_keys];
-    uint64_t lo = 0, hi = sk_keys_rows(keys), of = ((const uint64_t *)runs->buffers[1])[runs->offset + in->bounds->offset + b];
-    bool ties = what->groups ? false : upper ? run <= of : run < of; /* equal ones are before it. Of its own run the cut is at a page */
+    uint64_t lo = 0, hi = sk_keys_rows(keys),
+             of = ((const uint64_t *)runs->buffers[1])[runs->offset + in->bounds->offset + b];
+    /* equal ones are before it. Of its own run the cut is at a page */
+    bool ties = what->groups ? false : upper ? run <= of : run < of;
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
         int r = sk_keys_compare(keys, mid, bounds, b);
@@ -135,21 +151,23 @@ static uint64_t before(const struct sk_what *what, const struct sk_reduce_input 
     return lo;
 }
 
-sk_rc sk_reduce_trim(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_keys *const *keys, struct sk_range *ranges,
-                     struct sk_err *err) {
+sk_rc sk_reduce_trim(const struct sk_what *what, const struct sk_reduce_input *in,
+                     struct sk_keys *const *keys, struct sk_range *ranges, struct sk_err *err) {
     struct sk_keys *bounds;
     uint32_t n_keys = what->n_keys;
     sk_rc rc = SK_OK;
     if (in->bounds->n_children != (int64_t)n_keys + 1 || in->bounds->length + 1 < (int64_t)in->end)
-        return SK_ERR(err, SK_EINVAL, "bounds of %lld columns and %lld rows for partition %u", (long long)in->bounds->n_children,
-                      (long long)in->bounds->length, in->first);
+        return SK_ERR(err, SK_EINVAL, "bounds of %lld columns and %lld rows for partition %u",
+                      (long long)in->bounds->n_children, (long long)in->bounds->length, in->first);
     SK_TRY(sk_what_first_keys(what, n_keys, in->bounds_schema, in->bounds, &bounds, err));
     for (uint32_t s = 0, at = 0; rc == SK_OK && s < in->n_slices; at += in->slices[s++].n) {
         uint32_t n = in->slices[s].n, run = in->slices[s].run, last = at + n - 1;
         if (!n) continue;
         rc = sk_keys_match(keys[at], bounds, err);
-        if (rc == SK_OK && in->first) ranges[at].from = before(what, in, keys[at], run, bounds, in->first - 1, false);
-        if (rc == SK_OK && in->end < in->n) ranges[last].to = before(what, in, keys[last], run, bounds, in->end - 1, true);
+        if (rc == SK_OK && in->first)
+            ranges[at].from = before(what, in, keys[at], run, bounds, in->first - 1, false);
+        if (rc == SK_OK && in->end < in->n)
+            ranges[last].to = before(what, in, keys[last], run, bounds, in->end - 1, true);
         ranges[last].to = SK_MAX(ranges[last].to, ranges[last].from);
     }
     sk_keys_destroy(bounds);
@@ -160,16 +178,19 @@ static sk_rc begin_merge(struct reduce *w, struct sk_err *err) {
     uint32_t *n = sk_alloc(SK_TAG_KERNEL, w->in.n_slices * sizeof *n);
     if (!n) return SK_ERR(err, SK_ENOMEM, "no memory to merge %u runs", w->in.n_slices);
     for (uint32_t s = 0; s < w->in.n_slices; s++) n[s] = w->in.slices[s].n;
-    sk_rc rc = sk_merge_create((const struct sk_keys *const *)w->keys, w->ranges, n, w->in.n_slices, &w->merge, err);
+    sk_rc rc = sk_merge_create((const struct sk_keys *const *)w->keys, w->ranges, n, w->in.n_slices,
+                               &w->merge, err);
     sk_free(n);
     return rc;
 }
 
-sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_merging_create(const struct sk_what *what, const struct sk_reduce_input *in,
+                        struct sk_work **out, struct sk_err *err) {
     struct reduce *w;
     sk_rc rc = SK_OK;
     SK_TRY(begin(what, in, &w, err));
-    for (uint32_t b = 0; b < w->n_batches; b++) SK_GO(sk_what_keys(what, in->schema, w->list[b], &w->keys[b], err));
+    for (uint32_t b = 0; b < w->n_batches; b++)
+        SK_GO(sk_what_keys(what, in->schema, w->list[b], &w->keys[b], err));
     if (in->bounds) SK_GO(sk_reduce_trim(what, in, w->keys, w->ranges, err));
     SK_GO(size_up(w, err));
     if (w->n_batches) SK_GO(begin_merge(w, err));

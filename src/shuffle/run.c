@@ -1,8 +1,10 @@
-/* run.c - sorted runs: a batch becomes a run of pages in the order of the keys (or several runs, of neighbouring keys), each with a sample of where its pages begin;
- * and so do runs that are merged.
+/* run.c - sorted runs: a batch becomes a run of pages in the order of the keys (or several runs, of
+ * neighbouring keys), each with a sample of where its pages begin; and so do runs that are merged.
  *
- * A page is a block of about 32 KiB (of small runs less, so that a run can be cut in a few hundred places), which a reduce reads whole: what is read of a run
- * beyond a partition is less than two pages. A sample ends with the run's last row: a run that ends before a partition gives it no page. */
+ * A page is a block of about 32 KiB (of small runs less, so that a run can be cut in a few hundred
+ * places), which a reduce reads whole: what is read of a run beyond a partition is less than two
+ * pages. A sample ends with the run's last row: a run that ends before a partition gives it no
+ * page. */
 #include "shuffle/work_int.h"
 
 #define PAGE_MOST (32u << 10)
@@ -13,14 +15,17 @@ struct run {
     struct sk_work head;
     const struct sk_what *what;
     const struct ArrowSchema *schema;
-    const struct ArrowArray **arrays; /* the map's batch; or all pages of the runs that are merged */
+    /* the map's batch; or all pages of the runs that are merged */
+    const struct ArrowArray **arrays;
     uint32_t n_arrays, values;
     uint32_t *index;        /* of a map: its rows in order; `rows` of them are wanted */
     struct sk_keys **keys;  /* of runs: one a page */
     struct sk_merge *merge; /* of them */
     uint64_t rows, page_rows;
-    uint32_t n_pages, next;   /* next: page of the next run */
-    uint64_t *numbers[3];     /* of each page of the run at hand: rows, offset, length; behind the last one: 0, the run's length, 0 */
+    uint32_t n_pages, next; /* next: page of the next run */
+    /* of each page of the run at hand: rows, offset, length; behind the last one: 0, the run's
+     * length, 0 */
+    uint64_t *numbers[3];
     struct sk_row_at *firsts; /* and its first row; behind the last one: the last row */
     struct sk_value *value;   /* that run, whose sample was given */
 };
@@ -29,12 +34,15 @@ struct run {
 static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct sk_err *err) {
     w->rows = w->what->limit ? SK_MIN(w->what->limit, rows) : rows;
     if (rows) bytes = bytes / rows * w->rows + bytes % rows * w->rows / rows;
-    uint64_t page = SK_MIN(SK_MAX(bytes / PAGES_WANTED, PAGE_LEAST), PAGE_MOST), n = SK_MAX(bytes / page, 1);
+    uint64_t page = SK_MIN(SK_MAX(bytes / PAGES_WANTED, PAGE_LEAST), PAGE_MOST),
+             n = SK_MAX(bytes / page, 1);
     w->page_rows = SK_MAX((w->rows + n - 1) / n, 1);
-    w->n_pages = (uint32_t)SK_MAX((w->rows + w->page_rows - 1) / w->page_rows, 1); /* without a row: one page, which keeps the schema */
+    /* without a row: one page, which keeps the schema */
+    w->n_pages = (uint32_t)SK_MAX((w->rows + w->page_rows - 1) / w->page_rows, 1);
     size_t n_samples = (size_t)w->n_pages + 1;
     w->firsts = sk_calloc(SK_TAG_KERNEL, n_samples * sizeof *w->firsts);
-    for (int i = 0; i < 3; i++) w->numbers[i] = sk_calloc(SK_TAG_KERNEL, n_samples * sizeof **w->numbers);
+    for (int i = 0; i < 3; i++)
+        w->numbers[i] = sk_calloc(SK_TAG_KERNEL, n_samples * sizeof **w->numbers);
     return w->firsts && w->numbers[0] && w->numbers[1] && w->numbers[2]
                ? SK_OK
                : SK_ERR(err, SK_ENOMEM, "no memory for a run of %u pages", w->n_pages);
@@ -42,25 +50,33 @@ static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct s
 
 /* ---- values ---- */
 
-/* The page with the rows from `from` on. places: room for as many, where runs are merged. ends: its first and its last row. */
-static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_row_at *places, struct sk_row_at ends[2],
-                       struct sk_block_plan **out, struct sk_err *err) {
+/* The page with the rows from `from` on. places: room for as many, where runs are merged. ends: its
+ * first and its last row. */
+static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_row_at *places,
+                       struct sk_row_at ends[2], struct sk_block_plan **out, struct sk_err *err) {
     uint64_t size;
     ends[0] = ends[1] = (struct sk_row_at){SK_ROW_NONE, 0};
     if (!w->merge) {
-        if (rows) ends[0] = (struct sk_row_at){0, w->index[from]}, ends[1] = (struct sk_row_at){0, w->index[from + rows - 1]};
-        return sk_block_measure_rows(w->schema, w->arrays[0], w->index + from, rows, out, &size, err);
+        if (rows)
+            ends[0] = (struct sk_row_at){0, w->index[from]},
+            ends[1] = (struct sk_row_at){0, w->index[from + rows - 1]};
+        return sk_block_measure_rows(w->schema, w->arrays[0], w->index + from, rows, out, &size,
+                                     err);
     }
-    if (sk_merge_next(w->merge, places, rows) != rows) return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
+    if (sk_merge_next(w->merge, places, rows) != rows)
+        return SK_ERR(err, SK_EINVAL, "a merge ended before its rows");
     if (rows) ends[0] = places[0], ends[1] = places[rows - 1];
-    return sk_block_measure_places(w->schema, &(struct sk_block_side){w->arrays, w->n_arrays, places}, 1, NULL, rows, out, &size, err);
+    return sk_block_measure_places(w->schema,
+                                   &(struct sk_block_side){w->arrays, w->n_arrays, places}, 1, NULL,
+                                   rows, out, &size, err);
 }
 
 /* A run of pages [next, next + n). */
 static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
     uint64_t at = w->next * w->page_rows, end = SK_MIN(at + n * w->page_rows, w->rows);
     struct sk_value *v = sk_value_create(SK_VALUE_RUN, n, 0);
-    struct sk_row_at *places = w->merge ? sk_alloc_large(SK_TAG_KERNEL, (size_t)(end - at) * sizeof *places) : NULL;
+    struct sk_row_at *places =
+        w->merge ? sk_alloc_large(SK_TAG_KERNEL, (size_t)(end - at) * sizeof *places) : NULL;
     sk_rc rc = SK_OK;
     if (!v || (w->merge && !places)) {
         sk_free(places);
@@ -71,7 +87,8 @@ static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct s
     for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
         struct sk_block_plan *plan;
         uint64_t rows = SK_MIN(w->page_rows, w->rows - at), size = v->size;
-        rc = plan_page(w, at, rows, places, &w->firsts[i], &plan, err); /* the last one stays behind the last page */
+        /* the last one stays behind the last page */
+        rc = plan_page(w, at, rows, places, &w->firsts[i], &plan, err);
         if (rc) break;
         sk_value_add(v, plan);
         w->numbers[0][i] = rows;
@@ -87,7 +104,8 @@ static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct s
     return rc;
 }
 
-static sk_rc give_sample(const struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
+static sk_rc give_sample(const struct run *w, uint32_t n, struct sk_value **out,
+                         struct sk_err *err) {
     struct sk_key *keys = sk_alloc(SK_TAG_KERNEL, w->what->n_keys * sizeof *keys);
     if (!keys) return SK_ERR(err, SK_ENOMEM, "no memory for a sample of %u pages", n);
     sk_rc rc = sk_what_columns(w->what, w->schema, keys, err);
@@ -113,7 +131,8 @@ static sk_rc run_next(struct sk_work *head, struct sk_value **out, struct sk_err
         w->value = NULL;
         return SK_OK;
     }
-    uint32_t values = SK_MAX(w->values, 1u), n = SK_MIN((w->n_pages + values - 1) / values, w->n_pages - w->next);
+    uint32_t values = SK_MAX(w->values, 1u),
+             n = SK_MIN((w->n_pages + values - 1) / values, w->n_pages - w->next);
     SK_TRY(plan_run(w, n, &w->value, err));
     SK_TRY(give_sample(w, n, out, err));
     w->next += n;
@@ -133,8 +152,8 @@ static void run_destroy(struct sk_work *head) {
     sk_free(w);
 }
 
-static struct run *begin(const struct sk_what *what, const struct ArrowSchema *schema, uint32_t n_arrays, uint32_t values,
-                         struct sk_err *err) {
+static struct run *begin(const struct sk_what *what, const struct ArrowSchema *schema,
+                         uint32_t n_arrays, uint32_t values, struct sk_err *err) {
     struct run *w = sk_calloc(SK_TAG_KERNEL, sizeof *w);
     const struct ArrowArray **arrays = sk_calloc(SK_TAG_KERNEL, n_arrays * sizeof *arrays);
     if (!w || !arrays) {
@@ -143,8 +162,12 @@ static struct run *begin(const struct sk_what *what, const struct ArrowSchema *s
         (void)!SK_ERR(err, SK_ENOMEM, "no memory to sort");
         return NULL;
     }
-    *w = (struct run){
-        .head = {run_next, run_destroy}, .what = what, .schema = schema, .arrays = arrays, .n_arrays = n_arrays, .values = values};
+    *w = (struct run){.head = {run_next, run_destroy},
+                      .what = what,
+                      .schema = schema,
+                      .arrays = arrays,
+                      .n_arrays = n_arrays,
+                      .values = values};
     return w;
 }
 
@@ -155,12 +178,14 @@ static sk_rc sort(struct run *w, struct sk_err *err) {
     int64_t rows = w->arrays[0]->length;
     SK_TRY(sk_what_keys(w->what, w->schema, w->arrays[0], &keys, err));
     w->index = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *w->index);
-    sk_rc rc = w->index ? sk_sort(keys, w->index, err) : SK_ERR(err, SK_ENOMEM, "no memory to sort %lld rows", (long long)rows);
+    sk_rc rc = w->index ? sk_sort(keys, w->index, err)
+                        : SK_ERR(err, SK_ENOMEM, "no memory to sort %lld rows", (long long)rows);
     sk_keys_destroy(keys);
     return rc;
 }
 
-sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_run_create(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out,
+                    struct sk_err *err) {
     struct run *w = begin(what, in->schema, 1, in->values, err);
     uint64_t bytes;
     sk_rc rc;
@@ -177,7 +202,8 @@ out:
 
 /* ---- of runs that are merged ---- */
 
-sk_rc sk_run_merge_create(const struct sk_what *what, const struct sk_merge_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_run_merge_create(const struct sk_what *what, const struct sk_merge_input *in,
+                          struct sk_work **out, struct sk_err *err) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < in->n_slices; s++) n += in->slices[s].n;
     struct run *w = begin(what, in->schema, n, in->values, err);
@@ -189,7 +215,8 @@ sk_rc sk_run_merge_create(const struct sk_what *what, const struct sk_merge_inpu
         return SK_ENOMEM;
     }
     w->keys = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->keys);
-    if (!pages || !w->keys) SK_GO(SK_ERR(err, SK_ENOMEM, "no memory to merge %u runs", in->n_slices));
+    if (!pages || !w->keys)
+        SK_GO(SK_ERR(err, SK_ENOMEM, "no memory to merge %u runs", in->n_slices));
     n = 0;
     for (uint32_t s = 0; s < in->n_slices; s++) {
         pages[s] = in->slices[s].n;
@@ -201,7 +228,8 @@ sk_rc sk_run_merge_create(const struct sk_what *what, const struct sk_merge_inpu
             rows += (uint64_t)w->arrays[n]->length;
         }
     }
-    SK_GO(sk_merge_create((const struct sk_keys *const *)w->keys, NULL, pages, in->n_slices, &w->merge, err));
+    SK_GO(sk_merge_create((const struct sk_keys *const *)w->keys, NULL, pages, in->n_slices,
+                          &w->merge, err));
     SK_GO(choose_pages(w, bytes, rows, err));
 out:
     sk_free(pages);

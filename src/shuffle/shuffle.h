@@ -1,14 +1,20 @@
-/* shuffle.h - strategies of an exchange: programs that say how it is wired, apart from what is done to rows (work.h).
+/* shuffle.h - strategies of an exchange: programs that say how it is wired, apart from what is done
+ * to rows (work.h).
  *
- * An exchange moves rows from maps to reduces. A strategy is told what has come (packs: their partitions, bytes and node) and says which tasks to make next (Exoshuffle, SIGCOMM
+ * An exchange moves rows from maps to reduces. A strategy is told what has come (packs: their
+ * partitions, bytes and node) and says which tasks to make next (Exoshuffle, SIGCOMM
  * 2023, section 3: a shuffle is a short program over tasks and values). It says
- *   - in how many values the packs of a map are to be (values): few values are few objects, but a value in memory stays there while any reduce has a part of it;
- *   - of each pack that comes, whether reduces take it as it is (pass), or it waits for others of the same partitions (hold), and when these become one (merge), and where;
+ *   - in how many values the packs of a map are to be (values): few values are few objects, but a
+ *     value in memory stays there while any reduce has a part of it;
+ *   - of each pack that comes, whether reduces take it as it is (pass), or it waits for others of
+ *     the same partitions (hold), and when these become one (merge), and where;
  *   - which partitions the next reduce takes (range), once all sizes are known, and on which node.
- * Results do not depend on it: packs of a partition stay in the order of the maps, since only neighbours in that order are merged. So a strategy may change its mind at any time.
+ * Results do not depend on it: packs of a partition stay in the order of the maps, since only
+ * neighbours in that order are merged. So a strategy may change its mind at any time.
  *
- * Pure: a strategy calls nothing but what is below and keeps what it knows in its state. It runs inside the run's lock, on any engine, and in simulations. A file by/x.c that defines
- * `const struct sk_shuffle_ops sk_shuffle_by_x` is found by the build (docs/design/exchange.md). */
+ * Pure: a strategy calls nothing but what is below and keeps what it knows in its state. It runs
+ * inside the run's lock, on any engine, and in simulations. A file by/x.c that defines `const
+ * struct sk_shuffle_ops sk_shuffle_by_x` is found by the build (docs/design/exchange.md). */
 #ifndef SK_SHUFFLE_H
 #define SK_SHUFFLE_H
 
@@ -20,11 +26,13 @@ struct sk_shuffle_sizes {  /* as they are known by now, to 1/32 */
     uint64_t memory_bytes; /* of the run */
     bool spills;           /* what does not fit goes to disk; else it has to fit */
     bool parts;            /* tasks can be given parts of values; else they get whole ones */
-    bool runs;      /* packs are sorted runs: a merge takes those of neighbouring maps, whole, and cuts what comes of them into values */
-    bool merges;    /* there is a stage that can merge: else all packs pass */
-    uint32_t slots; /* reduces that can run at once */
-    uint32_t nodes; /* at least 1 */
-    uint64_t bytes; /* of all packs, about */
+    /* packs are sorted runs: a merge takes those of neighbouring maps, whole, and cuts what comes
+     * of them into values */
+    bool runs;
+    bool merges;           /* there is a stage that can merge: else all packs pass */
+    uint32_t slots;        /* reduces that can run at once */
+    uint32_t nodes;        /* at least 1 */
+    uint64_t bytes;        /* of all packs, about */
     uint64_t map_bytes;    /* of one map's, about */
     uint64_t reduce_bytes; /* of one reduce, about */
 };
@@ -35,8 +43,9 @@ struct sk_shuffle_pack { /* has come, behind those of earlier maps */
     uint64_t bytes;
 };
 
-struct
-    sk_shuffle_group { /* packs that wait to become one: of the same partitions, one behind the other in the order of the maps. Read-only */
+struct sk_shuffle_group {
+    /* packs that wait to become one: of the same partitions, one behind the other in the order
+     * of the maps. Read-only */
     uint32_t first, end, n;
     uint64_t bytes;
 };
@@ -57,50 +66,71 @@ struct sk_shuffle_way {
 
 struct sk_shuffle_ops {
     const char *name;
-    bool merges;                                                    /* it may merge: the plan gets a stage for that */
-    uint32_t state_bytes;                                           /* of its state, zeroed, of each input of an exchange */
-    void *arg;                                                      /* sk_shuffle_arg: of strategies that are made at run time */
-    struct sk_shuffle_way (*way)(const struct sk_shuffle_sizes *z); /* pure; NULL: `auto` does not consider it */
+    /* it may merge: the plan gets a stage for that */
+    bool merges;
+    /* of its state, zeroed, of each input of an exchange */
+    uint32_t state_bytes;
+    /* sk_shuffle_arg: of strategies that are made at run time */
+    void *arg;
+    /* pure; NULL: `auto` does not consider it */
+    struct sk_shuffle_way (*way)(const struct sk_shuffle_sizes *z);
     /* Asked when a map is handed out: values that its packs are to be in, at least 1. */
     uint32_t (*values)(struct sk_shuffle *s);
-    /* A pack has come: sk_shuffle_pass, or sk_shuffle_hold and maybe sk_shuffle_merge. NULL, and where it says neither: it passes. */
+    /* A pack has come: sk_shuffle_pass, or sk_shuffle_hold and maybe sk_shuffle_merge. NULL, and
+     * where it says neither: it passes. */
     void (*came)(struct sk_shuffle *s, const struct sk_shuffle_pack *p);
-    /* No more will come. NULL: each group of several is merged, one pack alone passes; so is what it leaves. */
+    /* No more will come. NULL: each group of several is merged, one pack alone passes; so is what
+     * it leaves. */
     void (*ended)(struct sk_shuffle *s);
-    /* Behind the last partition of the reduce that begins with `first`, and its node. NULL: sk_shuffle_range, and SK_SHUFFLE_ANY. Where the user asked for a number of partitions, and
-     * of sorted runs, each partition is a reduce, and what is returned is not looked at. */
-    uint32_t (*range)(struct sk_shuffle *s, const struct sk_shuffle_ranges *r, uint32_t first, uint32_t *node);
+    /* Behind the last partition of the reduce that begins with `first`, and its node. NULL:
+     * sk_shuffle_range, and SK_SHUFFLE_ANY. Where the user asked for a number of partitions, and of
+     * sorted runs, each partition is a reduce, and what is returned is not looked at. */
+    uint32_t (*range)(struct sk_shuffle *s, const struct sk_shuffle_ranges *r, uint32_t first,
+                      uint32_t *node);
 };
 #define SK_SHUFFLE_ANY UINT32_MAX /* a node: where most of a task's input is, or any */
 
-/* ---- what a strategy may ask and say ----------------------------------------------------------------------------------------------------------- */
+/* ---- what a strategy may ask and say --------------------------------------------------------- */
 
-const struct sk_shuffle_sizes *sk_shuffle_sizes(struct sk_shuffle *s); /* valid until the strategy returns */
+/* valid until the strategy returns */
+const struct sk_shuffle_sizes *sk_shuffle_sizes(struct sk_shuffle *s);
 void *sk_shuffle_state(struct sk_shuffle *s);
 void *sk_shuffle_arg(const struct sk_shuffle *s);
 uint64_t sk_shuffle_held(const struct sk_shuffle *s); /* bytes in all groups */
 
-/* The pack at hand goes to the reduces as it is. Groups that have some of its partitions are ended before: merged, or passed. */
+/* The pack at hand goes to the reduces as it is. Groups that have some of its partitions are ended
+ * before: merged, or passed. */
 void sk_shuffle_pass(struct sk_shuffle *s);
-/* It waits in the group of its partitions; other groups that have some of these are ended before, and so is this one where a hot partition of it would be too large to be shared by
- * reduces. `values`, `node`: of the merge of this group, however it comes to it. NULL: it could not be held (no memory; no stage merges), and the run knows. */
-const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values, uint32_t node);
-void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g); /* becomes a task now, also of one pack; *g is no more */
-const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint32_t i); /* the i-th; NULL behind the last */
+/* It waits in the group of its partitions; other groups that have some of these are ended before,
+ * and so is this one where a hot partition of it would be too large to be shared by
+ * reduces. `values`, `node`: of the merge of this group, however it comes to it. NULL: it could not
+ * be held (no memory; no stage merges), and the run knows. */
+const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values,
+                                               uint32_t node);
+/* becomes a task now, also of one pack; *g is no more */
+void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g);
+/* the i-th; NULL behind the last */
+const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint32_t i);
 
-/* The longest range from `first` on that is about `target`, and no more than `most`; partitions without rows behind it go along. */
+/* The longest range from `first` on that is about `target`, and no more than `most`; partitions
+ * without rows behind it go along. */
 uint32_t sk_shuffle_range(const struct sk_shuffle_ranges *r, uint32_t first);
 
-/* ---- all strategies ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- all strategies -------------------------------------------------------------------------- */
 
 const struct sk_shuffle_ops *sk_shuffle_find(const char *name); /* NULL: there is none */
-const char *sk_shuffle_name(unsigned i);                        /* of the i-th, ordered by name; NULL behind the last */
-/* Packs of `bytes` each that a merge takes so that what is being gathered for all ranges is a quarter of memory at most; 0: fewer than two. */
+/* of the i-th, ordered by name; NULL behind the last */
+const char *sk_shuffle_name(unsigned i);
+/* Packs of `bytes` each that a merge takes so that what is being gathered for all ranges is a
+ * quarter of memory at most; 0: fewer than two. */
 uint32_t sk_shuffle_fan_in(const struct sk_shuffle_sizes *z, uint32_t ranges, uint64_t bytes);
-/* For strategies that gather packs of a range until there are n of them, or a quarter of memory is full. */
+/* For strategies that gather packs of a range until there are n of them, or a quarter of memory is
+ * full. */
 void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32_t node);
-/* The node of p's range, where maps are cut into so many ranges: one after the other. SK_SHUFFLE_ANY where there are fewer ranges than nodes. */
-uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuffle_pack *p, uint32_t ranges);
+/* The node of p's range, where maps are cut into so many ranges: one after the other.
+ * SK_SHUFFLE_ANY where there are fewer ranges than nodes. */
+uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuffle_pack *p,
+                         uint32_t ranges);
 /* Seconds that an exchange costs beside the work on its rows. Its figures: strategy.c. */
 double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way);
 

@@ -1,8 +1,11 @@
-/* strategy.c - strategies by name, and what a way of wiring costs: the arithmetic of Exoshuffle (M + R objects of one value a map, M x R of one a partition, and
- * M / F packs where F are merged) with the figures of this store and of a disk. Pure.
+/* strategy.c - strategies by name, and what a way of wiring costs: the arithmetic of Exoshuffle (M
+ * + R objects of one value a map, M x R of one a partition, and M / F packs where F are merged)
+ * with the figures of this store and of a disk. Pure.
  *
- * Its figures are fitted to bench/py/strategies.py on 2 quiet cores (2026-11-23: 128 and 384 MiB through 64, in 16, 64 and 256 maps, each strategy; what was not asked there is of
- * that order only). With one value a map all of a full store is held by the reduces at work, so what they read from disk finds no room: each part waits for the overflow. */
+ * Its figures are fitted to bench/py/strategies.py on 2 quiet cores (2026-11-23: 128 and 384 MiB
+ * through 64, in 16, 64 and 256 maps, each strategy; what was not asked there is of that order
+ * only). With one value a map all of a full store is held by the reduces at work, so what they read
+ * from disk finds no room: each part waits for the overflow. */
 #include <string.h>
 
 #include "shuffle/shuffle.h"
@@ -15,10 +18,12 @@
 #define CROWDED_S 150e-9 /* a byte that is read while reduces at work hold all of memory */
 #define COPY_S 0.1e-9    /* a byte that a task gets for nothing, as part of a whole value */
 #define MERGE_S 0.6e-9   /* a byte that is merged, of a CPU: read, and written once more */
-#define AGAIN 0.2        /* of the bytes on disk: those that went there before they were merged, and come back for it; */
-#define AGAIN_WORK 0.2   /* and as many more where merges at work, and what comes of them, are all of memory */
-#define TASK_S 150e-6    /* a task */
-#define GATHERED 4u      /* a share of memory: packs that wait to be merged */
+/* of the bytes on disk: those that went there before they were merged, and come back for it; */
+#define AGAIN 0.2
+/* and as many more where merges at work, and what comes of them, are all of memory */
+#define AGAIN_WORK 0.2
+#define TASK_S 150e-6 /* a task */
+#define GATHERED 4u   /* a share of memory: packs that wait to be merged */
 
 extern const struct sk_shuffle_ops *const sk_shuffle_table[];
 extern const unsigned sk_shuffle_table_n;
@@ -29,40 +34,52 @@ const struct sk_shuffle_ops *sk_shuffle_find(const char *name) {
     return NULL;
 }
 
-const char *sk_shuffle_name(unsigned i) { return i < sk_shuffle_table_n ? sk_shuffle_table[i]->name : NULL; }
+const char *sk_shuffle_name(unsigned i) {
+    return i < sk_shuffle_table_n ? sk_shuffle_table[i]->name : NULL;
+}
 
 uint32_t sk_shuffle_fan_in(const struct sk_shuffle_sizes *z, uint32_t ranges, uint64_t bytes) {
     uint64_t n = z->memory_bytes / GATHERED / SK_MAX(ranges, 1u) / SK_MAX(bytes, 1);
     return n < 2 ? 0 : (uint32_t)SK_MIN(n, SK_SHUFFLE_MERGE_MAX);
 }
 
-uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuffle_pack *p, uint32_t ranges) {
-    return ranges < z->nodes ? SK_SHUFFLE_ANY : p->first / SK_MAX(p->end - p->first, 1u) % SK_MAX(z->nodes, 1u);
+uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuffle_pack *p,
+                         uint32_t ranges) {
+    return ranges < z->nodes ? SK_SHUFFLE_ANY
+                             : p->first / SK_MAX(p->end - p->first, 1u) % SK_MAX(z->nodes, 1u);
 }
 
 /* Of the bytes on disk, those that went there before they were merged. */
 static double again(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
-    double merge = (double)way.merge * (double)z->map_bytes / (z->runs ? 1 : (double)SK_MAX(way.values, 1u));
+    double merge =
+        (double)way.merge * (double)z->map_bytes / (z->runs ? 1 : (double)SK_MAX(way.values, 1u));
     double at_work = 2 * (double)SK_MAX(z->slots, 1u) * merge / (double)SK_MAX(z->memory_bytes, 1);
     return AGAIN + AGAIN_WORK * SK_MIN(at_work, 1);
 }
 
 double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
-    double bytes = (double)z->bytes, memory = (double)SK_MAX(z->memory_bytes, 1), v = (double)SK_MAX(way.values, 1u);
-    double maps = SK_MAX(bytes / (double)SK_MAX(z->map_bytes, 1), 1), reduces = SK_MAX(bytes / (double)SK_MAX(z->reduce_bytes, 1), 1);
-    double sources = maps, slots = (double)SK_MAX(z->slots, 1u), disk = z->spills && bytes > memory ? bytes - memory : 0;
+    double bytes = (double)z->bytes, memory = (double)SK_MAX(z->memory_bytes, 1),
+           v = (double)SK_MAX(way.values, 1u);
+    double maps = SK_MAX(bytes / (double)SK_MAX(z->map_bytes, 1), 1),
+           reduces = SK_MAX(bytes / (double)SK_MAX(z->reduce_bytes, 1), 1);
+    double sources = maps, slots = (double)SK_MAX(z->slots, 1u),
+           disk = z->spills && bytes > memory ? bytes - memory : 0;
     if (z->runs && way.merge > 1) v = 1; /* runs are merged whole */
     double sec = maps * v * OBJECT_S;
     if (way.merge > 1) {
         double merges = SK_MAX(maps / way.merge, 1) * v;
         sources = SK_MAX(maps / way.merge, 1);
         v *= (double)SK_MAX(way.merged, 1u);
-        sec += merges * TASK_S + sources * v * OBJECT_S + bytes * MERGE_S / slots + again(z, way) * disk * 2 * DISK_S;
+        sec += merges * TASK_S + sources * v * OBJECT_S + bytes * MERGE_S / slots +
+               again(z, way) * disk * 2 * DISK_S;
     }
     double slices = sources * SK_MAX(reduces, v);
     double held =
-        SK_MIN((z->runs ? 2 : 1) / v, 1); /* of memory: values that reduces at work have parts of; keys are not cut where partitions end */
-    double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1); /* up to half of it there is room for what they read */
+        /* of memory: values that reduces at work have parts of; keys are not cut where partitions
+         * end */
+        SK_MIN((z->runs ? 2 : 1) / v, 1);
+    /* up to half of it there is room for what they read */
+    double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1);
     sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
     if (disk > 0) sec += slices * disk / bytes * (READ_S + READ_CPU_S / slots);
     return z->parts ? sec : sec + bytes * SK_MAX(reduces / v - 1, 0) * COPY_S;

@@ -1,20 +1,25 @@
-/* what.c - what an exchange does with rows: the table of kinds, and the wire format in which it travels. */
+/* what.c - what an exchange does with rows: the table of kinds, and the wire format in which it
+ * travels. */
 #include "base/wire.h"
 #include "shuffle/work_int.h"
 
 #define VERSION 2u
 
-/* The rows of each part in the order of the keys: all rows in their order are dealt out to the parts that they have. */
+/* The rows of each part in the order of the keys: all rows in their order are dealt out to the
+ * parts that they have. */
 static sk_rc sort_parts(const struct sk_keys *keys, struct sk_parts *parts, struct sk_err *err) {
     uint64_t rows = sk_keys_rows(keys);
     uint32_t *part = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *part),
              *order = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *order);
     uint64_t *next = sk_memdup(SK_TAG_KERNEL, parts->start, parts->n * sizeof *next);
-    sk_rc rc = part && order && next ? sk_sort(keys, order, err)
-                                     : SK_ERR(err, SK_ENOMEM, "no memory to sort the parts of %llu rows", (unsigned long long)rows);
+    sk_rc rc = part && order && next
+                   ? sk_sort(keys, order, err)
+                   : SK_ERR(err, SK_ENOMEM, "no memory to sort the parts of %llu rows",
+                            (unsigned long long)rows);
     if (rc == SK_OK) {
         for (uint32_t p = 0; p < parts->n; p++)
-            for (uint64_t i = parts->start[p]; i < parts->start[p + 1]; i++) part[parts->index[i]] = p;
+            for (uint64_t i = parts->start[p]; i < parts->start[p + 1]; i++)
+                part[parts->index[i]] = p;
         for (uint64_t i = 0; i < rows; i++) parts->index[next[part[order[i]]]++] = order[i];
     }
     sk_free(part);
@@ -23,7 +28,8 @@ static sk_rc sort_parts(const struct sk_keys *keys, struct sk_parts *parts, stru
     return rc;
 }
 
-static sk_rc by_hash(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err) {
+static sk_rc by_hash(const struct sk_what *what, const struct sk_map_input *in,
+                     struct sk_parts *parts, struct sk_err *err) {
     struct sk_keys *keys;
     SK_TRY(sk_what_keys(what, in->schema, in->array, &keys, err));
     sk_rc rc = sk_partition_hash(keys, 0, parts, err);
@@ -32,13 +38,18 @@ static sk_rc by_hash(const struct sk_what *what, const struct sk_map_input *in, 
     return rc;
 }
 
-static sk_rc by_chance(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err) {
-    return sk_partition_random((uint64_t)in->array->length, in->row0, sk_draw(what->seed, in->seq), parts, err);
+static sk_rc by_chance(const struct sk_what *what, const struct sk_map_input *in,
+                       struct sk_parts *parts, struct sk_err *err) {
+    return sk_partition_random((uint64_t)in->array->length, in->row0, sk_draw(what->seed, in->seq),
+                               parts, err);
 }
 
-/* Pieces whose rows differ by one at most. The number of the map says where the first one goes, so that maps of few rows fill all partitions. */
-static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in, struct sk_parts *parts, struct sk_err *err SK_UNUSED) {
-    uint64_t rows = (uint64_t)in->array->length, n = what->n_partitions, turn = (in->seq + in->row0) % n, at = 0;
+/* Pieces whose rows differ by one at most. The number of the map says where the first one goes, so
+ * that maps of few rows fill all partitions. */
+static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in,
+                    struct sk_parts *parts, struct sk_err *err SK_UNUSED) {
+    uint64_t rows = (uint64_t)in->array->length, n = what->n_partitions,
+             turn = (in->seq + in->row0) % n, at = 0;
     for (uint64_t p = 0; p < n; p++) {
         uint64_t piece = (p + n - turn) % n, from = piece * rows / n, to = (piece + 1) * rows / n;
         parts->start[p] = at;
@@ -48,10 +59,11 @@ static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in, s
     return SK_OK;
 }
 
-/* Each partition is permuted by itself (Fisher and Yates; the rows were dealt out by independent draws, so the whole is a uniform permutation: Rao 1961): the
- * order does not depend on how many partitions a reduce has. The places come a partition behind the other. */
-static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_row_at *places, uint64_t n,
-                             struct sk_err *err SK_UNUSED) {
+/* Each partition is permuted by itself (Fisher and Yates; the rows were dealt out by independent
+ * draws, so the whole is a uniform permutation: Rao 1961): the order does not depend on how many
+ * partitions a reduce has. The places come a partition behind the other. */
+static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_input *in,
+                             struct sk_row_at *places, uint64_t n, struct sk_err *err SK_UNUSED) {
     uint64_t at = 0;
     for (uint32_t p = in->first; p < in->end; p++) {
         uint32_t batch = 0;
@@ -59,7 +71,9 @@ static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_
         for (uint32_t s = 0; s < in->n_slices; s++) {
             const struct sk_slice *slice = &in->slices[s];
             for (uint32_t b = 0; b < slice->n; b++, batch++)
-                for (int64_t row = 0; !slice->columns_only && slice->partition + b == p && row < slice->batches[b]->length; row++)
+                for (int64_t row = 0; !slice->columns_only && slice->partition + b == p &&
+                                      row < slice->batches[b]->length;
+                     row++)
                     places[at++] = (struct sk_row_at){batch, (uint32_t)row};
         }
         for (uint64_t i = at - from; i > 1; i--) {
@@ -73,19 +87,21 @@ static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_
     return SK_OK;
 }
 
-static sk_rc as_they_come(const struct sk_what *what SK_UNUSED, const struct sk_reduce_input *in, struct sk_row_at *places,
-                          uint64_t n SK_UNUSED, struct sk_err *err SK_UNUSED) {
+static sk_rc as_they_come(const struct sk_what *what SK_UNUSED, const struct sk_reduce_input *in,
+                          struct sk_row_at *places, uint64_t n SK_UNUSED,
+                          struct sk_err *err SK_UNUSED) {
     uint64_t at = 0;
     uint32_t batch = 0;
     for (uint32_t s = 0; s < in->n_slices; s++)
         for (uint32_t b = 0; b < in->slices[s].n; b++, batch++)
-            for (int64_t row = 0; !in->slices[s].columns_only && row < in->slices[s].batches[b]->length; row++)
+            for (int64_t row = 0;
+                 !in->slices[s].columns_only && row < in->slices[s].batches[b]->length; row++)
                 places[at++] = (struct sk_row_at){batch, (uint32_t)row};
     return SK_OK;
 }
 
-static sk_rc all_to_one(const struct sk_what *what SK_UNUSED, const struct sk_map_input *in, struct sk_parts *parts,
-                        struct sk_err *err SK_UNUSED) {
+static sk_rc all_to_one(const struct sk_what *what SK_UNUSED, const struct sk_map_input *in,
+                        struct sk_parts *parts, struct sk_err *err SK_UNUSED) {
     for (int64_t i = 0; i < in->array->length; i++) parts->index[i] = (uint32_t)i;
     for (uint32_t p = 0; p < parts->n; p++) parts->start[p + 1] = (uint64_t)in->array->length;
     return SK_OK;
@@ -93,10 +109,19 @@ static sk_rc all_to_one(const struct sk_what *what SK_UNUSED, const struct sk_ma
 
 static const struct sk_what_class classes[SK_WHAT_KINDS] = {
     [SK_WHAT_SORT] = {.name = "sort", .needs_keys = true, .runs = true},
-    [SK_WHAT_RANDOM] = {.name = "random", .tells_partitions = true, .partition = by_chance, .order = in_random_order},
-    [SK_WHAT_HASH] = {.name = "hash", .needs_keys = true, .partition = by_hash, .order = as_they_come},
+    [SK_WHAT_RANDOM] = {.name = "random",
+                        .tells_partitions = true,
+                        .partition = by_chance,
+                        .order = in_random_order},
+    [SK_WHAT_HASH] = {.name = "hash",
+                      .needs_keys = true,
+                      .partition = by_hash,
+                      .order = as_they_come},
     [SK_WHAT_EVEN] = {.name = "even", .partition = evenly, .order = as_they_come},
-    [SK_WHAT_AGGREGATE] = {.name = "aggregate", .runs = true, .partition = all_to_one, .reduce = sk_aggregating_create},
+    [SK_WHAT_AGGREGATE] = {.name = "aggregate",
+                           .runs = true,
+                           .partition = all_to_one,
+                           .reduce = sk_aggregating_create},
 };
 
 const struct sk_what_class *sk_what_class_of(enum sk_what_kind kind) { return &classes[kind]; }
@@ -169,7 +194,8 @@ static sk_rc read_aggs(struct sk_rd *r, struct sk_what *w, struct sk_err *err) {
     w->aggs = sk_calloc(SK_TAG_KERNEL, n * sizeof *w->aggs);
     for (bool ok = w->aggs != NULL; ok && w->n_aggs < n;) ok = read_agg(r, &w->aggs[w->n_aggs++]);
     if (!sk_rd_ok(r)) return SK_ERR(err, SK_EINVAL, "what an exchange does: damaged");
-    return w->aggs && w->n_aggs == n ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", n);
+    return w->aggs && w->n_aggs == n ? SK_OK
+                                     : SK_ERR(err, SK_ENOMEM, "no memory for %u aggregates", n);
 }
 
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap) {
@@ -232,10 +258,12 @@ sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *er
     sk_rc rc = read_keys(&r, w, err);
     if (rc == SK_OK) rc = read_aggs(&r, w, err);
     if (rc == SK_OK && (!sk_rd_ok(&r) || version != VERSION || kind >= SK_WHAT_KINDS))
-        rc = SK_ERR(err, SK_EINVAL, "what an exchange does: damaged, or written by another version");
+        rc =
+            SK_ERR(err, SK_EINVAL, "what an exchange does: damaged, or written by another version");
     if (rc == SK_OK && classes[kind].needs_keys && !w->n_keys)
         rc = SK_ERR(err, SK_EINVAL, "an exchange by %s: no key columns", classes[kind].name);
-    if (rc == SK_OK && kind == SK_WHAT_AGGREGATE && !w->n_aggs) rc = SK_ERR(err, SK_EINVAL, "an exchange by aggregate: no aggregates");
+    if (rc == SK_OK && kind == SK_WHAT_AGGREGATE && !w->n_aggs)
+        rc = SK_ERR(err, SK_EINVAL, "an exchange by aggregate: no aggregates");
     if (rc == SK_OK && classes[kind].partition && !w->n_partitions)
         rc = SK_ERR(err, SK_EINVAL, "an exchange by %s: no partitions", classes[kind].name);
     w->kind = (enum sk_what_kind)kind;
@@ -246,7 +274,8 @@ sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *er
 
 /* ---- keys ---- */
 
-sk_rc sk_what_columns(const struct sk_what *what, const struct ArrowSchema *schema, struct sk_key *out, struct sk_err *err) {
+sk_rc sk_what_columns(const struct sk_what *what, const struct ArrowSchema *schema,
+                      struct sk_key *out, struct sk_err *err) {
     for (uint32_t i = 0; i < what->n_keys; i++) {
         out[i] = (struct sk_key){0, what->keys[i].descending, what->keys[i].nulls_first};
         SK_TRY(sk_column_find(schema, what->keys[i].name, &out[i].column, err));
@@ -259,8 +288,8 @@ static sk_rc key_array(const struct sk_what *what, struct sk_key **out, struct s
     return *out ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for %u keys", what->n_keys);
 }
 
-sk_rc sk_what_keys(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *array, struct sk_keys **out,
-                   struct sk_err *err) {
+sk_rc sk_what_keys(const struct sk_what *what, const struct ArrowSchema *schema,
+                   const struct ArrowArray *array, struct sk_keys **out, struct sk_err *err) {
     struct sk_key *key;
     SK_TRY(key_array(what, &key, err));
     sk_rc rc = sk_what_columns(what, schema, key, err);
@@ -269,12 +298,13 @@ sk_rc sk_what_keys(const struct sk_what *what, const struct ArrowSchema *schema,
     return rc;
 }
 
-sk_rc sk_what_first_keys(const struct sk_what *what, uint32_t n, const struct ArrowSchema *schema, const struct ArrowArray *array,
-                         struct sk_keys **out, struct sk_err *err) {
+sk_rc sk_what_first_keys(const struct sk_what *what, uint32_t n, const struct ArrowSchema *schema,
+                         const struct ArrowArray *array, struct sk_keys **out, struct sk_err *err) {
     struct sk_key *key;
     SK_ASSERT(n <= what->n_keys);
     SK_TRY(key_array(what, &key, err));
-    for (uint32_t i = 0; i < n; i++) key[i] = (struct sk_key){i, what->keys[i].descending, what->keys[i].nulls_first};
+    for (uint32_t i = 0; i < n; i++)
+        key[i] = (struct sk_key){i, what->keys[i].descending, what->keys[i].nulls_first};
     sk_rc rc = sk_keys_create(schema, array, key, n, out, err);
     sk_free(key);
     return rc;

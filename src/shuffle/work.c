@@ -10,13 +10,16 @@ void sk_work_destroy(struct sk_work *w) {
     if (w) w->destroy(w);
 }
 
-sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_work_map(const struct sk_what *what, const struct sk_map_input *in, struct sk_work **out,
+                  struct sk_err *err) {
     bool runs = sk_what_class_of(what->kind)->runs && what->n_keys && !in->bounds;
     return runs ? sk_run_create(what, in, out, err) : sk_parts_create(what, in, out, err);
 }
 
-sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in, struct sk_work **out, struct sk_err *err) {
+sk_rc sk_work_reduce(const struct sk_what *what, const struct sk_reduce_input *in,
+                     struct sk_work **out, struct sk_err *err) {
     const struct sk_what_class *class = sk_what_class_of(what->kind);
     if (class->reduce) return class->reduce(what, in, out, err);
-    return what->kind == SK_WHAT_SORT || what->sorted ? sk_merging_create(what, in, out, err) : sk_putting_create(what, in, out, err);
+    return what->kind == SK_WHAT_SORT || what->sorted ? sk_merging_create(what, in, out, err)
+                                                      : sk_putting_create(what, in, out, err);
 }

@@ -1,9 +1,11 @@
 /* evict.c - what to give up first when memory is short.
  *
- * Pure choice, no allocation: `how` itself is the scratch space. Each candidate has two prices: to drop it (and compute it again) or to
- * spill it (write now, read back later: twice its bytes over the disk's speed); the lower one counts, drop on a tie (no disk is worn).
- * Candidates are taken by price per byte, then least recently used, then position, until `need` is covered; what is needed soon goes last. A price per byte is a
- * fraction, compared exactly by cross multiplication in 128 bits, so that ties are true ties and LRU decides among equals.
+ * Pure choice, no allocation: `how` itself is the scratch space. Each candidate has two prices: to
+ * drop it (and compute it again) or to spill it (write now, read back later: twice its bytes over
+ * the disk's speed); the lower one counts, drop on a tie (no disk is worn). Candidates are taken by
+ * price per byte, then least recently used, then position, until `need` is covered; what is needed
+ * soon goes last. A price per byte is a fraction, compared exactly by cross multiplication in 128
+ * bits, so that ties are true ties and LRU decides among equals.
  *
  * Cost: O(n) for the heap and O(k log n) for k victims; 1e5 candidates about 1 ms. */
 #include "store/store.h"
@@ -23,7 +25,8 @@ static struct price price_of(const struct sk_evict_cand *c) {
     bool can_drop = c->remake_ns != INT64_MAX, can_spill = c->write_bytes_per_s != 0;
     struct price drop = {(uint64_t)SK_MAX(c->remake_ns, 0), c->bytes, SK_EVICT_DROP};
     struct price spill = {UINT64_C(2000000000), c->write_bytes_per_s, SK_EVICT_SPILL};
-    if (can_drop && (!can_spill || (u128)drop.ns * spill.bytes <= (u128)spill.ns * drop.bytes)) return drop;
+    if (can_drop && (!can_spill || (u128)drop.ns * spill.bytes <= (u128)spill.ns * drop.bytes))
+        return drop;
     return can_spill ? spill : (struct price){0, 0, SK_EVICT_KEEP};
 }
 
@@ -49,8 +52,10 @@ static void sift_down(const struct sk_evict_cand *c, uint32_t *heap, size_t i, s
     heap[i] = x;
 }
 
-uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need, enum sk_evict_how *out) {
-    _Static_assert(sizeof *out == sizeof(uint32_t), "an entry of `out` holds an index and a verdict while it is worked on");
+uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
+                         enum sk_evict_how *out) {
+    _Static_assert(sizeof *out == sizeof(uint32_t),
+                   "an entry of `out` holds an index and a verdict while it is worked on");
     uint32_t *how = (uint32_t *)out; /* an unsigned int is what the enum is */
     SK_ASSERT(n <= IDX_MASK);
     size_t m = 0;
@@ -74,7 +79,8 @@ uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
 
     SK_DCHECK(covered >= need || heap_n == 0); /* what is short of `need` has left nobody out */
 
-    /* The verdict of candidate i goes into the two high bits of how[i]; the indices below stay readable until the last step. */
+    /* The verdict of candidate i goes into the two high bits of how[i]; the indices below stay
+     * readable until the last step. */
     for (size_t i = heap_n; i < m; i++) {
         uint32_t victim = at(how, i);
         how[victim] |= (uint32_t)price_of(&c[victim]).how << IDX_BITS;

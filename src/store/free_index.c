@@ -1,12 +1,16 @@
-/* free_index.c - finds free pieces: bins by size for warm ones, treaps by address for cold ones and for mixed runs.
+/* free_index.c - finds free pieces: bins by size for warm ones, treaps by address for cold ones and
+ * for mixed runs.
  *
- * Not here: what a piece is and when pieces merge (shalloc.c). No allocation: links live in the extent, spans come from the caller.
- * Invariant: a bin's bit is set exactly when its list is not empty; a span's max is the largest len of its subtree.
- * Cost: bins O(1), 5 ns; treaps O(log n) expected, with n the cold pieces or mixed runs (usually a handful; thousands after punching). */
+ * Not here: what a piece is and when pieces merge (shalloc.c). No allocation: links live in the
+ * extent, spans come from the caller.
+ * Invariant: a bin's bit is set exactly when its list is not empty; a span's max is the largest len
+ * of its subtree.
+ * Cost: bins O(1), 5 ns; treaps O(log n) expected, with n the cold pieces or mixed runs (usually a
+ * handful; thousands after punching). */
 #include "base/rand.h"
 #include "store/store_int.h"
 
-/* ---- bins ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- bins ------------------------------------------------------------------------------------ */
 
 void sk_bin_of(uint64_t len, uint32_t *row, uint32_t *sub) {
     uint64_t u = len / SK_STORE_ALIGN;
@@ -44,7 +48,9 @@ void sk_bins_del(struct sk_bins *b, struct sk_ext *x) {
 static struct sk_ext *best_of_bin(struct sk_ext *x, uint64_t len, uint32_t effort) {
     struct sk_ext *best = NULL;
     for (; x && effort; x = x->ln_next, effort--)
-        if (x->len >= len && (!best || x->len < best->len || (x->len == best->len && x->off < best->off))) best = x;
+        if (x->len >= len &&
+            (!best || x->len < best->len || (x->len == best->len && x->off < best->off)))
+            best = x;
     return best;
 }
 
@@ -81,13 +87,15 @@ struct sk_ext *sk_bins_top(const struct sk_bins *b, uint32_t *row, uint32_t *sub
 uint64_t sk_bins_largest(const struct sk_bins *b) {
     uint32_t row = SK_BIN_ROWS - 1, sub = SK_BIN_SUB - 1, effort = 256;
     uint64_t len = 0;
-    for (const struct sk_ext *x = sk_bins_top(b, &row, &sub); x && effort; x = x->ln_next, effort--) len = SK_MAX(len, x->len);
+    for (const struct sk_ext *x = sk_bins_top(b, &row, &sub); x && effort; x = x->ln_next, effort--)
+        len = SK_MAX(len, x->len);
     return len;
 }
 
-/* ---- spans ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- spans ----------------------------------------------------------------------------------- */
 
-/* Priorities are a hash of the start (splitmix64): the shape is that of a random tree and the same in every run. */
+/* Priorities are a hash of the start (splitmix64): the shape is that of a random tree and the same
+ * in every run. */
 static uint64_t prio_of(sk_off off) { return sk_rand_mix(off + UINT64_C(0x9e3779b97f4a7c15)); }
 
 static void pull(struct sk_span *s) {

@@ -1,8 +1,10 @@
-/* pin.c - what each process holds of the store: pins, and the lists that give everything back when it dies.
+/* pin.c - what each process holds of the store: pins, and the lists that give everything back when
+ * it dies.
  *
- * Not here: references of objects (own.c of the engine counts those by process and calls ref and unref). Invariant: an extent's pins is
- * the sum of its struct sk_pin counts; each sk_pin is in the map and in its process's list. Cost: pin and unpin one map access, about
- * 30 ns (60 when the entry is made or goes); a death costs what the process held. */
+ * Not here: references of objects (own.c of the engine counts those by process and calls ref and
+ * unref). Invariant: an extent's pins is the sum of its struct sk_pin counts; each sk_pin is in the
+ * map and in its process's list. Cost: pin and unpin one map access, about 30 ns (60 when the entry
+ * is made or goes); a death costs what the process held. */
 #include "store/store_int.h"
 
 struct sk_store_proc *sk_store_proc_find(struct sk_store *st, uint32_t proc) {
@@ -28,7 +30,8 @@ struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc) {
 }
 
 static uint64_t pin_key(uint32_t proc, sk_off off) {
-    SK_DCHECK(proc < SK_STORE_PROC_MAX && off % SK_STORE_ALIGN == 0); /* else two pins would have one key */
+    /* else two pins would have one key */
+    SK_DCHECK(proc < SK_STORE_PROC_MAX && off % SK_STORE_ALIGN == 0);
     return (off / SK_STORE_ALIGN * SK_STORE_PROC_MAX | proc) + 1;
 }
 
@@ -67,8 +70,9 @@ static void forget_pin(struct sk_store *st, struct sk_store_proc *p, struct sk_p
 
 bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off) {
     st = sk_store_book(st, &off);
-    struct sk_pin *pin =
-        proc < SK_STORE_PROC_MAX && off < st->size && off % SK_STORE_ALIGN == 0 ? sk_map_get(&st->pins, pin_key(proc, off)) : NULL;
+    struct sk_pin *pin = proc < SK_STORE_PROC_MAX && off < st->size && off % SK_STORE_ALIGN == 0
+                             ? sk_map_get(&st->pins, pin_key(proc, off))
+                             : NULL;
     if (!pin) return false;
     struct sk_ext *x = pin->ext;
     SK_ASSERT(x->state == SK_EXT_SEALED && pin->count && x->pins && st->n_pins);

@@ -1,8 +1,9 @@
 /* quota.c - a byte budget: promised, in use, left.
  *
- * Pure arithmetic. Work is admitted by what it promises (`reserve`) and may turn out larger: `used` may pass the limit, then room is 0
- * until enough is given back. Giving back more than there is is a bug of the caller (SK_ASSERT), not a clamp: a budget that silently
- * drifts is found weeks later. */
+ * Pure arithmetic. Work is admitted by what it promises (`reserve`) and may turn out larger: `used`
+ * may pass the limit, then room is 0 until enough is given back. Giving back more than there is is
+ * a bug of the caller (SK_ASSERT), not a clamp: a budget that silently drifts is found weeks
+ * later. */
 #include "store/store.h"
 
 uint64_t sk_quota_room(const struct sk_quota *q) {

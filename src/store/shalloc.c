@@ -1,21 +1,29 @@
 /* shalloc.c - the extent book: leases, seals, references and reuse of the data segment.
  *
- * What it is: private heap memory of the engine's process that tiles [0, size) with extents (see store_int.h for the drawing). What it is
- * not: it touches no shared page and makes no system call; pins and deaths are in pin.c, searching in free_index.c.
+ * What it is: private heap memory of the engine's process that tiles [0, size) with extents (see
+ * store_int.h for the drawing). What it is
+ * not: it touches no shared page and makes no system call; pins and deaths are in pin.c, searching
+ * in free_index.c.
  *
- * Invariant (walked by sk_store_check): extents tile the segment without gap; free neighbours differ in temperature; every leased or
- * sealed extent is in `live` and nothing else is; a run of two or more pieces has its span.
+ * Invariant (walked by sk_store_check): extents tile the segment without gap; free neighbours
+ * differ in temperature; every leased or sealed extent is in `live` and nothing else is; a run of
+ * two or more pieces has its span.
  *
  * Where an allocation goes, in this order:
  *   1. warm, the bin that fits best (a page that was touched costs a tenth of a fresh one);
- *   2. 1 MiB and more: one of the longest warm pieces, when cold neighbours complete it and it brings at least half;
+ *   2. 1 MiB and more: one of the longest warm pieces, when cold neighbours complete it and it
+ *     brings at least half;
  *   3. cold, lowest address;
- *   4. a mixed run, lowest address, where it overlaps most with warm pieces: temperature never makes a store full;
- *   5. warm again, without the limit on effort (a bin's list may be long: 100 us for 1e5 pieces of nearly this length; the refusal is
- *      remembered until a free makes a run that long, so a caller that asks again and again pays it once).
- * Every operation that can fail reserves nodes and map slots first and then cannot fail half-way; freeing never allocates.
+ *   4. a mixed run, lowest address, where it overlaps most with warm pieces: temperature never
+ *     makes a store full;
+ *   5. warm again, without the limit on effort (a bin's list may be long: 100 us for 1e5 pieces of
+ *      nearly this length; the refusal is remembered until a free makes a run that long, so a
+ *      caller that asks again and again pays it once).
+ * Every operation that can fail reserves nodes and map slots first and then cannot fail half-way;
+ * freeing never allocates.
  *
- * Cost: alloc + commit + unref together 50 ns in cache, 150 to 280 ns among 1e5 live extents at random; 64 bytes of book (+ 56 for the reserved span) each. */
+ * Cost: alloc + commit + unref together 50 ns in cache, 150 to 280 ns among 1e5 live extents at
+ * random; 64 bytes of book (+ 56 for the reserved span) each. */
 #include "store/store_int.h"
 
 #define WARM_EFFORT 16u
@@ -23,14 +31,16 @@
 #define MIXED_PROBES 8u
 #define WINDOW_PIECES 16u
 
-/* ---- create and destroy ---------------------------------------------------------------------------------------------------------- */
+/* ---- create and destroy ---------------------------------------------------------------------- */
 
 static bool reserve_exts(struct sk_store *st, uint64_t n) {
     uint64_t exts = st->ext_pool.n_used + n;
-    return sk_pool_reserve(&st->ext_pool, n) && sk_pool_reserve(&st->span_pool, exts - st->span_pool.n_used);
+    return sk_pool_reserve(&st->ext_pool, n) &&
+           sk_pool_reserve(&st->span_pool, exts - st->span_pool.n_used);
 }
 
-static void add_span(struct sk_store *st, struct sk_spans *t, sk_off off, uint64_t len, struct sk_ext *ext) {
+static void add_span(struct sk_store *st, struct sk_spans *t, sk_off off, uint64_t len,
+                     struct sk_ext *ext) {
     struct sk_span *s = sk_pool_get(&st->span_pool);
     SK_ASSERT(s); /* reserved with the extent */
     s->off = off;
@@ -39,12 +49,16 @@ static void add_span(struct sk_store *st, struct sk_spans *t, sk_off off, uint64
     sk_spans_add(t, s);
 }
 
-static void del_span(struct sk_store *st, struct sk_spans *t, sk_off off) { sk_pool_put(&st->span_pool, sk_spans_del(t, off)); }
+static void del_span(struct sk_store *st, struct sk_spans *t, sk_off off) {
+    sk_pool_put(&st->span_pool, sk_spans_del(t, off));
+}
 
 sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) {
     size &= ~(uint64_t)(SK_STORE_ALIGN - 1);
     if (size == 0 || size > SK_STORE_MAX)
-        return SK_ERR(err, SK_EINVAL, "create store: size must be between 64 bytes and 64 TiB; check object_store_memory in init()");
+        return SK_ERR(err, SK_EINVAL,
+                      "create store: size must be between 64 bytes and 64 TiB; check "
+                      "object_store_memory in init()");
     struct sk_store *st = sk_calloc(SK_TAG_STORE, sizeof *st);
     if (!st) return SK_ERR(err, SK_ENOMEM, "create store: no memory for its book");
     st->size = size;
@@ -69,7 +83,8 @@ sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) 
 
 sk_rc sk_store_add_overflow(struct sk_store *st, uint64_t size, struct sk_err *err) {
     SK_ASSERT(!st->overflow); /* offsets behind it are out already */
-    if (size > SK_STORE_MAX - st->size) return SK_ERR(err, SK_EINVAL, "create store: no more than 64 TiB with what lies on disk");
+    if (size > SK_STORE_MAX - st->size)
+        return SK_ERR(err, SK_EINVAL, "create store: no more than 64 TiB with what lies on disk");
     return sk_store_create(&st->overflow, size, err);
 }
 
@@ -88,10 +103,10 @@ void sk_store_destroy(struct sk_store *st) {
     sk_free(st);
 }
 
-/* ---- the list and the indices ---------------------------------------------------------------------------------------------------- */
+/* ---- the list and the indices ---------------------------------------------------------------- */
 
-static void link_after(struct sk_store *st, struct sk_ext *prev, struct sk_ext *x) /* prev NULL: first */
-{
+/* prev NULL: first */
+static void link_after(struct sk_store *st, struct sk_ext *prev, struct sk_ext *x) {
     x->prev = prev;
     x->next = prev ? prev->next : st->first;
     if (prev) prev->next = x;
@@ -108,7 +123,9 @@ static void unlink_ext(struct sk_store *st, struct sk_ext *x) {
 }
 
 static bool is_free(const struct sk_ext *x) { return x && SK_EXT_IS_FREE(x); }
-static bool in_mixed_run(const struct sk_ext *piece) { return is_free(piece->prev) || is_free(piece->next); }
+static bool in_mixed_run(const struct sk_ext *piece) {
+    return is_free(piece->prev) || is_free(piece->next);
+}
 
 static void index_add(struct sk_store *st, struct sk_ext *x) {
     if (x->state == SK_EXT_WARM) sk_bins_add(&st->warm, x);
@@ -133,23 +150,26 @@ static struct run run_of(const struct sk_store *st, struct sk_ext *piece) {
     return (struct run){s->off, s->off + s->len, s->ext};
 }
 
-/* ---- where to allocate ----------------------------------------------------------------------------------------------------------- */
+/* ---- where to allocate ----------------------------------------------------------------------- */
 
 /* Bytes of [off, off+len) on warm pieces; x: the piece that `off` is in or one before it. */
 static uint64_t warm_overlap(const struct sk_ext *x, sk_off off, uint64_t len) {
     uint64_t warm = 0;
     for (; x && x->off < off + len; x = x->next)
-        if (x->state == SK_EXT_WARM && sk_ext_end(x) > off) warm += SK_MIN(sk_ext_end(x), off + len) - SK_MAX(x->off, off);
+        if (x->state == SK_EXT_WARM && sk_ext_end(x) > off)
+            warm += SK_MIN(sk_ext_end(x), off + len) - SK_MAX(x->off, off);
     return warm;
 }
 
-/* Start in the run with the largest warm overlap, among those where the allocation begins or ends with a warm piece (an optimum is always
- * one of them). Looks at the first WINDOW_PIECES pieces only. */
+/* Start in the run with the largest warm overlap, among those where the allocation begins or ends
+ * with a warm piece (an optimum is always one of them). Looks at the first WINDOW_PIECES pieces
+ * only. */
 static sk_off best_window(const struct run *r, uint64_t len) {
     sk_off best = r->off;
     uint64_t best_warm = 0;
     uint32_t n = 0;
-    for (const struct sk_ext *x = r->head; x && x->off < r->end && n < WINDOW_PIECES; x = x->next, n++) {
+    for (const struct sk_ext *x = r->head; x && x->off < r->end && n < WINDOW_PIECES;
+         x = x->next, n++) {
         if (x->state != SK_EXT_WARM) continue;
         sk_off last = r->end - len;
         sk_off begin = SK_MIN(x->off, last);
@@ -182,7 +202,8 @@ static struct sk_ext *find_mostly_warm(const struct sk_store *st, uint64_t len, 
         if (x->len >= len / 2 && in_mixed_run(x)) {
             struct run r = run_of(st, x);
             if (r.end - r.off >= len) {
-                /* As much as possible of this piece: begin with it, or end with it when the run stops too early. */
+                /* As much as possible of this piece: begin with it, or end with it when the run
+                 * stops too early. */
                 *off = SK_MIN(x->off, r.end - len);
                 return piece_at(r.head, *off);
             }
@@ -214,11 +235,15 @@ static struct sk_ext *find_room(const struct sk_store *st, uint64_t len, sk_off 
 }
 
 /* Would carving use q itself as the new extent? */
-static bool reuses(const struct sk_ext *q, sk_off off, uint64_t len) { return q->off == off && q->len <= len; }
+static bool reuses(const struct sk_ext *q, sk_off off, uint64_t len) {
+    return q->off == off && q->len <= len;
+}
 
-/* Takes [off, off+len), which begins in piece q, out of its run and makes it x: q when reuses(), else a fresh extent. Leaves x in the
- * address list and in no index. One more extent is reserved. */
-static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t len, struct sk_ext *x) {
+/* Takes [off, off+len), which begins in piece q, out of its run and makes it x: q when reuses(),
+ * else a fresh extent. Leaves x in the address list and in no index. One more extent is
+ * reserved. */
+static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t len,
+                  struct sk_ext *x) {
     sk_off end = off + len;
     struct run run = {0, 0, NULL};
     SK_DCHECK(SK_EXT_IS_FREE(q) && q->off <= off && off < sk_ext_end(q));
@@ -257,54 +282,69 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
     }
     SK_DCHECK(!fresh || !prev || sk_ext_end(prev) == off);
     if (fresh) link_after(st, prev, x);
-    *x = (struct sk_ext){.off = off, .len = len, .prev = x->prev, .next = x->next, .state = SK_EXT_LEASED};
+    *x = (struct sk_ext){
+        .off = off, .len = len, .prev = x->prev, .next = x->next, .state = SK_EXT_LEASED};
 
     if (mixed) {
-        SK_ASSERT((x->prev || off <= run.off) && (x->next || end >= run.end)); /* what is left of the run lies beside x */
-        if (run.off < off && is_free(x->prev->prev)) add_span(st, &st->runs, run.off, off - run.off, run.head);
-        if (end < run.end && is_free(x->next->next)) add_span(st, &st->runs, end, run.end - end, x->next);
+        /* what is left of the run lies beside x */
+        SK_ASSERT((x->prev || off <= run.off) && (x->next || end >= run.end));
+        if (run.off < off && is_free(x->prev->prev))
+            add_span(st, &st->runs, run.off, off - run.off, run.head);
+        if (end < run.end && is_free(x->next->next))
+            add_span(st, &st->runs, end, run.end - end, x->next);
     }
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static sk_rc full(const struct sk_store *st, uint64_t len, struct sk_err *err) {
     char need[24], size[24], used[24], run[24];
     if (len > st->size)
-        return SK_ERR(err, SK_EFULL, "object of %s is larger than the store (%s); raise object_store_memory in init()",
-                      sk_store_human(len, need), sk_store_human(st->size, size));
+        return SK_ERR(
+            err, SK_EFULL,
+            "object of %s is larger than the store (%s); raise object_store_memory in init()",
+            sk_store_human(len, need), sk_store_human(st->size, size));
     if (!err) return SK_EFULL;
     uint64_t largest = sk_bins_largest(&st->warm);
     largest = st->cold.root && st->cold.root->max > largest ? st->cold.root->max : largest;
     largest = st->runs.root && st->runs.root->max > largest ? st->runs.root->max : largest;
-    return SK_ERR(
-        err, SK_EFULL,
-        "store is full: need %s; %s of %s in use by %llu objects and %llu writers, largest free run %s; release references or raise "
-        "object_store_memory in init()",
-        sk_store_human(len, need), sk_store_human(st->sealed_bytes + st->leased_bytes, used), sk_store_human(st->size, size),
-        (unsigned long long)st->n_sealed, (unsigned long long)st->n_leased, sk_store_human(largest, run));
+    return SK_ERR(err, SK_EFULL,
+                  "store is full: need %s; %s of %s in use by %llu objects and %llu writers, "
+                  "largest free run %s; release references or raise "
+                  "object_store_memory in init()",
+                  sk_store_human(len, need),
+                  sk_store_human(st->sealed_bytes + st->leased_bytes, used),
+                  sk_store_human(st->size, size), (unsigned long long)st->n_sealed,
+                  (unsigned long long)st->n_leased, sk_store_human(largest, run));
 }
 
-static sk_rc not_leased(const char *what, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) {
-    return SK_ERR(err, SK_EINVAL, "%s [%llu, +%llu): not within a lease of process %u", what, (unsigned long long)off,
-                  (unsigned long long)len, proc);
+static sk_rc not_leased(const char *what, uint32_t proc, sk_off off, uint64_t len,
+                        struct sk_err *err) {
+    return SK_ERR(err, SK_EINVAL, "%s [%llu, +%llu): not within a lease of process %u", what,
+                  (unsigned long long)off, (unsigned long long)len, proc);
 }
 
-static sk_rc no_memory(const char *what, struct sk_err *err) { return SK_ERR(err, SK_ENOMEM, "%s: no memory for the store's book", what); }
+static sk_rc no_memory(const char *what, struct sk_err *err) {
+    return SK_ERR(err, SK_ENOMEM, "%s: no memory for the store's book", what);
+}
 
-/* ---- leases ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- leases ---------------------------------------------------------------------------------- */
 
-static uint64_t round_len(uint64_t len) { return len ? SK_ALIGN(len, SK_STORE_ALIGN) : SK_STORE_ALIGN; }
+static uint64_t round_len(uint64_t len) {
+    return len ? SK_ALIGN(len, SK_STORE_ALIGN) : SK_STORE_ALIGN;
+}
 
 static void note_peak(struct sk_store *st) {
     uint64_t used = st->leased_bytes + st->sealed_bytes;
     if (used > st->peak_bytes) st->peak_bytes = used;
 }
 
-sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
+sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off,
+                     struct sk_err *err) {
     if (len > st->size) return full(st, len, err);
     uint64_t n = round_len(len);
-    if (n > st->size - st->leased_bytes - st->sealed_bytes || n >= st->refused_len) return full(st, n, err);
+    if (n > st->size - st->leased_bytes - st->sealed_bytes || n >= st->refused_len)
+        return full(st, n, err);
     struct sk_store_proc *p = sk_store_proc_get(st, proc);
     if (!p || !reserve_exts(st, 2)) return no_memory("alloc", err);
     sk_off at = 0;
@@ -331,15 +371,18 @@ sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *o
     return SK_OK;
 }
 
-sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
+sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off,
+                              struct sk_err *err) {
     if (!st->overflow) return full(st, len, err);
     SK_TRY(sk_store_alloc(st->overflow, proc, len, off, err));
     *off += st->size;
     return SK_OK;
 }
 
-/* The lease of proc that [off, off+len) lies in, or NULL. Usually off is the lease's start (workers seal in order). */
-static struct sk_ext *find_lease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_store_proc **p) {
+/* The lease of proc that [off, off+len) lies in, or NULL. Usually off is the lease's start (workers
+ * seal in order). */
+static struct sk_ext *find_lease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len,
+                                 struct sk_store_proc **p) {
     if (off % SK_STORE_ALIGN || off >= st->size || len > st->size) return NULL;
     *p = sk_store_proc_find(st, proc);
     if (!*p) return NULL;
@@ -351,7 +394,8 @@ static struct sk_ext *find_lease(struct sk_store *st, uint32_t proc, sk_off off,
     return x && round_len(len) <= sk_ext_end(x) - off ? x : NULL;
 }
 
-/* New live extent [off, off+len) cut from x, linked after it; x is not shortened yet. NULL: no memory. An extent is reserved. */
+/* New live extent [off, off+len) cut from x, linked after it; x is not shortened yet. NULL: no
+ * memory. An extent is reserved. */
 static struct sk_ext *cut(struct sk_store *st, struct sk_ext *x, sk_off off, uint64_t len) {
     struct sk_ext *y = sk_pool_get(&st->ext_pool);
     *y = (struct sk_ext){.off = off, .len = len, .state = SK_EXT_LEASED, .proc = x->proc};
@@ -363,7 +407,8 @@ static struct sk_ext *cut(struct sk_store *st, struct sk_ext *x, sk_off off, uin
     return y;
 }
 
-sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) {
+sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len,
+                      struct sk_err *err) {
     struct sk_store_proc *p;
     st = sk_store_book(st, &off);
     struct sk_ext *x = find_lease(st, proc, off, len, &p);
@@ -409,7 +454,8 @@ sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t l
 }
 
 void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk_ext *x) {
-    SK_ASSERT(x->state == SK_EXT_LEASED && x->proc == p->proc && st->leased_bytes >= x->len && st->n_leased);
+    SK_ASSERT(x->state == SK_EXT_LEASED && x->proc == p->proc && st->leased_bytes >= x->len &&
+              st->n_leased);
     sk_ext_unpush(&p->leases, x);
     sk_map_del(&st->live, x->off + 1);
     st->leased_bytes -= x->len;
@@ -417,7 +463,8 @@ void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk
     sk_store_free_ext(st, x);
 }
 
-sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len, struct sk_err *err) {
+sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len,
+                       struct sk_err *err) {
     struct sk_store_proc *p;
     st = sk_store_book(st, &off);
     struct sk_ext *x = find_lease(st, proc, off, len, &p);
@@ -438,7 +485,7 @@ sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t 
     return SK_OK;
 }
 
-/* ---- freeing ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- freeing --------------------------------------------------------------------------------- */
 
 void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
     SK_ASSERT(!SK_EXT_IS_FREE(x)); /* freed twice it would be given to two */
@@ -466,7 +513,8 @@ void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
         unlink_ext(st, next);
     }
     struct sk_ext *prev = x->prev;
-    if (prev && prev->state == SK_EXT_WARM) { /* the left one stays: it may be the head of its run */
+    if (prev && prev->state == SK_EXT_WARM) {
+        /* the left one stays: it may be the head of its run */
         sk_bins_del(&st->warm, prev);
         prev->len += x->len;
         unlink_ext(st, x);
@@ -474,7 +522,8 @@ void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
     }
     SK_DCHECK(run.off <= x->off && sk_ext_end(x) <= run.end);
     sk_bins_add(&st->warm, x);
-    if (in_mixed_run(x)) add_span(st, &st->runs, run.off, run.end - run.off, run.head ? run.head : x);
+    if (in_mixed_run(x))
+        add_span(st, &st->runs, run.off, run.end - run.off, run.head ? run.head : x);
 }
 
 bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uint64_t *len) {
@@ -514,7 +563,8 @@ bool sk_store_take_overflow(struct sk_store *st, sk_off *off, uint64_t *len) {
     if (!o || !o->warm_bytes || !sk_store_take_punch(o, 1, off, len)) return false;
     const struct sk_span *s = sk_spans_floor(&o->cold, *off); /* with its neighbours now */
     SK_ASSERT(s && s->off + s->len >= *off + *len);
-    sk_off lo = SK_MAX(s->off, *off & ~(border - 1)), hi = SK_MIN(s->off + s->len, SK_ALIGN(*off + *len, border));
+    sk_off lo = SK_MAX(s->off, *off & ~(border - 1)),
+           hi = SK_MIN(s->off + s->len, SK_ALIGN(*off + *len, border));
     *off = st->size + lo;
     *len = hi - lo;
     return true;
@@ -524,7 +574,7 @@ uint64_t sk_store_overflow_used(const struct sk_store *st) {
     return st->overflow ? st->overflow->leased_bytes + st->overflow->sealed_bytes : 0;
 }
 
-/* ---- references -------------------------------------------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off) {
     struct sk_ext *x = sk_map_get(&st->live, off + 1);
@@ -533,7 +583,8 @@ struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off) {
 }
 
 void sk_store_drop_sealed(struct sk_store *st, struct sk_ext *x) {
-    SK_ASSERT(x->state == SK_EXT_SEALED && !x->refs && !x->pins && st->sealed_bytes >= x->len && st->n_sealed);
+    SK_ASSERT(x->state == SK_EXT_SEALED && !x->refs && !x->pins && st->sealed_bytes >= x->len &&
+              st->n_sealed);
     sk_map_del(&st->live, x->off + 1);
     st->sealed_bytes -= x->len;
     st->n_sealed--;
@@ -554,7 +605,9 @@ void sk_store_unref(struct sk_store *st, sk_off off) {
     if (--x->refs == 0 && x->pins == 0) sk_store_drop_sealed(st, x);
 }
 
-uint64_t sk_store_free_bytes(const struct sk_store *st) { return st->size - st->leased_bytes - st->sealed_bytes; }
+uint64_t sk_store_free_bytes(const struct sk_store *st) {
+    return st->size - st->leased_bytes - st->sealed_bytes;
+}
 
 void sk_store_get_stats(const struct sk_store *st, struct sk_store_stats *out) {
     *out = (struct sk_store_stats){

@@ -1,12 +1,17 @@
-/* spill.c - the book of what is on disk: directories, files, stretches, quota, jobs on their way. No I/O happens here; spill_io.c has the threads.
+/* spill.c - the book of what is on disk: directories, files, stretches, quota, jobs on their way.
+ * No I/O happens here; spill_io.c has the threads.
  *
- * A write job gets its stretch when it is handed in, so places are known at once and threads need no book. Directories take jobs in turn; one that
- * refused is passed over for RETRY_NS as long as there is another, and the job that it refused goes to the next one without the caller hearing
- * of it. Disk space is counted by page: that of a stretch comes back when its last object is dropped, and before that a hole is punched for its
- * pages without an object whenever they are a quarter of what it holds. So what is held is at most 4/3 of the pages with live objects, whatever is
- * dropped in between. Files grow with what is on disk, so that a terabyte needs some hundred descriptors.
+ * A write job gets its stretch when it is handed in, so places are known at once and threads need
+ * no book. Directories take jobs in turn; one that refused is passed over for RETRY_NS as long as
+ * there is another, and the job that it refused goes to the next one without the caller hearing
+ * of it. Disk space is counted by page: that of a stretch comes back when its last object is
+ * dropped, and before that a hole is punched for its pages without an object whenever they are a
+ * quarter of what it holds. So what is held is at most 4/3 of the pages with live objects, whatever
+ * is dropped in between. Files grow with what is on disk, so that a terabyte needs some hundred
+ * descriptors.
  *
- * Cost: a byte of memory for 4 KiB of stretches with several objects; a drop touches the pages of its object. */
+ * Cost: a byte of memory for 4 KiB of stretches with several objects; a drop touches the pages of
+ * its object. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -21,7 +26,8 @@
 #include "store/spill_int.h"
 #include "store/store_int.h"
 
-#define RETRY_NS INT64_C(400000000)    /* a directory that refused is left alone for so long, if there is another */
+/* a directory that refused is left alone for so long, if there is another */
+#define RETRY_NS INT64_C(400000000)
 #define HOLE_PAGES 16u                 /* at least so many are given back at once */
 enum { MANY = 254, GIVEN_BACK = 255 }; /* on a page: too many to count, nothing at all */
 
@@ -29,18 +35,24 @@ static sk_rc check_dir(const char *dir, struct sk_err *err) {
     struct stat st;
     if (!dir || !dir[0]) return SK_ERR(err, SK_EINVAL, "spill: no directory given");
     if (sk_machine_) return SK_OK;
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST) return SK_ERR_SYS(err, "spill: cannot make directory %s", dir);
+    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+        return SK_ERR_SYS(err, "spill: cannot make directory %s", dir);
     if (stat(dir, &st) != 0) return SK_ERR_SYS(err, "spill: directory %s", dir);
     if (!S_ISDIR(st.st_mode)) return SK_ERR(err, SK_EINVAL, "spill: %s is not a directory", dir);
     bool direct = false;
     int fd = sk_spill_nameless(dir, &direct);
     if (fd >= 0) close(fd);
-    else if (errno != ENOSPC && errno != EDQUOT && errno != EMFILE && errno != ENFILE) /* these may pass */
-        return SK_ERR_SYS(err, "spill: no file can be made in directory %s; choose another one (spill_dir, TMPDIR), or \"\" for none", dir);
+    /* these may pass */
+    else if (errno != ENOSPC && errno != EDQUOT && errno != EMFILE && errno != ENFILE)
+        return SK_ERR_SYS(err,
+                          "spill: no file can be made in directory %s; choose another one "
+                          "(spill_dir, TMPDIR), or \"\" for none",
+                          dir);
     return SK_OK;
 }
 
-/* Nine tenths of what is free on the disks of the directories and of what we have there; of several on one disk only once. */
+/* Nine tenths of what is free on the disks of the directories and of what we have there; of several
+ * on one disk only once. */
 static uint64_t free_there(const struct sk_spill *sp) {
     uint64_t sum = sp->disk_bytes + sp->overflow_bytes;
     struct stat st[SK_SPILL_DIRS];
@@ -64,7 +76,8 @@ static void free_book(struct sk_spill *sp) {
 sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, struct sk_err *err) {
     size_t n_names = 1;
     if (!conf->n_dirs || conf->n_dirs > SK_SPILL_DIRS)
-        return SK_ERR(err, SK_EINVAL, "spill: %u directories given; 1 to %u can be", conf->n_dirs, SK_SPILL_DIRS);
+        return SK_ERR(err, SK_EINVAL, "spill: %u directories given; 1 to %u can be", conf->n_dirs,
+                      SK_SPILL_DIRS);
     for (uint32_t i = 0; i < conf->n_dirs; i++) {
         SK_TRY(check_dir(conf->dirs[i], err));
         n_names += strlen(conf->dirs[i]) + 2;
@@ -99,7 +112,8 @@ sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf, s
     pthread_cond_init(&sp->more, &ca);
     pthread_cond_init(&sp->more_reads, &ca);
     pthread_condattr_destroy(&ca);
-    struct sk_list *lists[] = {&sp->stretches, &sp->reads, &sp->writes, &sp->dead, &sp->holes, &sp->done, &sp->files};
+    struct sk_list *lists[] = {&sp->stretches, &sp->reads, &sp->writes, &sp->dead,
+                               &sp->holes,     &sp->done,  &sp->files};
     for (size_t i = 0; i < SK_COUNT(lists); i++) sk_list_init(lists[i]);
     *out = sp;
     return SK_OK;
@@ -131,8 +145,10 @@ void sk_spill_destroy(struct sk_spill *sp) {
     free_jobs(&sp->done);
     free_stretches(&sp->stretches);
     free_stretches(&sp->dead);
-    SK_LIST_EACH_SAFE (it, tmp, &sp->holes) sk_free(sk_container_of(it, struct sk_spill_holes, link));
-    SK_LIST_EACH_SAFE (it, tmp, &sp->files) sk_spill_file_close(sp, sk_container_of(it, struct sk_spill_file, link));
+    SK_LIST_EACH_SAFE (it, tmp, &sp->holes)
+        sk_free(sk_container_of(it, struct sk_spill_holes, link));
+    SK_LIST_EACH_SAFE (it, tmp, &sp->files)
+        sk_spill_file_close(sp, sk_container_of(it, struct sk_spill_file, link));
     pthread_cond_destroy(&sp->more);
     pthread_cond_destroy(&sp->more_reads);
     pthread_mutex_destroy(&sp->mu);
@@ -153,12 +169,14 @@ static sk_rc threads(struct sk_spill *sp, struct sk_err *err) {
     int e = 0;
     sigset_t all, old;
     if (sp->n_threads == SK_SPILL_THREADS || sk_machine_) return SK_OK; /* a machine has its own */
-    sigfillset(&all);                                                   /* a file that may not grow any more is an error, not SIGXFSZ */
+    /* a file that may not grow any more is an error, not SIGXFSZ */
+    sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (sp->n_threads < SK_SPILL_THREADS && e == 0) {
         struct sk_spill_io *io = &sp->io[sp->n_threads];
         *io = (struct sk_spill_io){.sp = sp, .writes = sp->n_threads < SK_SPILL_WRITERS};
-        e = SK_FAULT("spill.thread") ? EAGAIN : pthread_create(&io->thread, NULL, sk_spill_thread, io);
+        e = SK_FAULT("spill.thread") ? EAGAIN
+                                     : pthread_create(&io->thread, NULL, sk_spill_thread, io);
         if (e == 0) sp->n_threads++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -181,7 +199,7 @@ static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_lis
     pthread_mutex_unlock(&sp->mu);
 }
 
-/* ---- stretches ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- stretches ------------------------------------------------------------------------------- */
 
 static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
     SK_ASSERT(s->punched_bytes <= s->len && s->len - s->punched_bytes <= sp->disk_bytes);
@@ -198,7 +216,9 @@ static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
     uint32_t n = (uint32_t)(s->len / SK_SPILL_PAGE), n_runs = 0;
     SK_ASSERT(s->pages);
     for (uint32_t i = 0; i < n; i++) n_runs += s->pages[i] == 0 && (i == 0 || s->pages[i - 1] != 0);
-    struct sk_spill_holes *h = SK_FAULT("spill.holes") ? NULL : sk_alloc(SK_TAG_STORE, sizeof *h + n_runs * sizeof h->run[0]);
+    struct sk_spill_holes *h = SK_FAULT("spill.holes")
+                                   ? NULL
+                                   : sk_alloc(SK_TAG_STORE, sizeof *h + n_runs * sizeof h->run[0]);
     if (!h) return;
     *h = (struct sk_spill_holes){.file = s->file, .n = n_runs};
     sk_list_init(&h->link);
@@ -207,7 +227,8 @@ static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
         uint32_t from = i;
         while (i < n && s->pages[i] == 0) s->pages[i++] = GIVEN_BACK;
         SK_ASSERT(k < n_runs);
-        h->run[k++] = (struct sk_spill_hole){s->off + (uint64_t)from * SK_SPILL_PAGE, (uint64_t)(i - from) * SK_SPILL_PAGE};
+        h->run[k++] = (struct sk_spill_hole){s->off + (uint64_t)from * SK_SPILL_PAGE,
+                                             (uint64_t)(i - from) * SK_SPILL_PAGE};
     }
     s->punched_bytes += (uint64_t)s->n_dead * SK_SPILL_PAGE;
     SK_ASSERT(s->punched_bytes < s->len && (uint64_t)s->n_dead * SK_SPILL_PAGE <= sp->disk_bytes);
@@ -245,7 +266,8 @@ static void unlive(struct sk_spill *sp, struct sk_spill_stretch *s, uint64_t off
         SK_ASSERT(s->pages[i] > 0 && s->pages[i] < MANY);
         s->n_dead += --s->pages[i] == 0;
     }
-    if (s->n_dead >= HOLE_PAGES && s->n_dead >= (s->len - s->punched_bytes) / SK_SPILL_PAGE / 4) punch(sp, s);
+    if (s->n_dead >= HOLE_PAGES && s->n_dead >= (s->len - s->punched_bytes) / SK_SPILL_PAGE / 4)
+        punch(sp, s);
 }
 
 void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len) {
@@ -275,7 +297,8 @@ static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place 
     return fresh;
 }
 
-/* Of the directories that have not refused this job: the next in turn that has refused nothing lately; `any`: or else the one whose refusal is
+/* Of the directories that have not refused this job: the next in turn that has refused nothing
+ * lately; `any`: or else the one whose refusal is
  * the longest ago. NULL: none. */
 static struct sk_spill_place *whose_turn(struct sk_spill *sp, uint64_t tried, bool any) {
     struct sk_spill_place *best = NULL;
@@ -294,7 +317,8 @@ static struct sk_spill_place *whose_turn(struct sk_spill *sp, uint64_t tried, bo
 }
 
 /* Gives a write job its stretch in a file there, and hands it in. */
-static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct sk_spill_job *job, uint64_t len, struct sk_err *err) {
+static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct sk_spill_job *job,
+                      uint64_t len, struct sk_err *err) {
     SK_ASSERT(place && job->n && len % SK_SPILL_PAGE == 0);
     struct sk_spill_file *f = growing(sp, place);
     struct sk_spill_stretch *s = f ? sk_calloc(SK_TAG_STORE, sizeof *s) : NULL;
@@ -338,10 +362,15 @@ static sk_rc within_quota(struct sk_spill *sp, uint64_t more, struct sk_err *err
     if (more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
     if (sp->quota_of_free)
         return SK_ERR(err, SK_ENOSPC,
-                      "spill to %s: disk full (%s more are wanted, %s of the %s that may be used are); make room there, or add directories",
-                      sp->names, sk_store_human(more, a), sk_store_human(held, b), sk_store_human(sp->quota_bytes, c));
-    return SK_ERR(err, SK_ENOSPC, "spill to %s: %s more would pass the quota: %s of %s are used; raise it, or release references",
-                  sp->names, sk_store_human(more, a), sk_store_human(held, b), sk_store_human(sp->quota_bytes, c));
+                      "spill to %s: disk full (%s more are wanted, %s of the %s that may be used "
+                      "are); make room there, or add directories",
+                      sp->names, sk_store_human(more, a), sk_store_human(held, b),
+                      sk_store_human(sp->quota_bytes, c));
+    return SK_ERR(err, SK_ENOSPC,
+                  "spill to %s: %s more would pass the quota: %s of %s are used; raise it, or "
+                  "release references",
+                  sp->names, sk_store_human(more, a), sk_store_human(held, b),
+                  sk_store_human(sp->quota_bytes, c));
 }
 
 sk_rc sk_spill_open_overflow(struct sk_spill *sp, uint64_t bytes, int *fd, struct sk_err *err) {
@@ -350,7 +379,8 @@ sk_rc sk_spill_open_overflow(struct sk_spill *sp, uint64_t bytes, int *fd, struc
         bool direct = false;
         *fd = sk_spill_nameless(sp->places[i].path, &direct);
         if (*fd >= 0 && (sk_machine_ || ftruncate(*fd, (off_t)bytes) == 0)) return SK_OK;
-        rc = SK_ERR_SYS(err, "spill: cannot make a file of %llu bytes in %s", (unsigned long long)bytes, sp->places[i].path);
+        rc = SK_ERR_SYS(err, "spill: cannot make a file of %llu bytes in %s",
+                        (unsigned long long)bytes, sp->places[i].path);
         if (*fd >= 0) close(*fd);
     }
     return rc;
@@ -369,7 +399,8 @@ sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_er
     return write_in(sp, whose_turn(sp, 0, true), job, len, err);
 }
 
-/* A write failed: the directory is passed over, and another one may take the job. True: it does, and the job is not over. */
+/* A write failed: the directory is passed over, and another one may take the job. True: it does,
+ * and the job is not over. */
 static bool elsewhere(struct sk_spill *sp, struct sk_spill_job *job) {
     struct sk_spill_place *p = job->items[0].at.stretch->file->place;
     if (job->rc == SK_ECLOSED || job->rc == SK_ENOMEM) return false;
@@ -382,7 +413,8 @@ static bool elsewhere(struct sk_spill *sp, struct sk_spill_job *job) {
 
 static int by_place(const void *a, const void *b) {
     const struct sk_spill_item *x = a, *y = b;
-    uint64_t fx = x->at.stretch->file->serial, fy = y->at.stretch->file->serial; /* not by address: a schedule is repeated by its seed */
+    /* not by address: a schedule is repeated by its seed */
+    uint64_t fx = x->at.stretch->file->serial, fy = y->at.stretch->file->serial;
     if (fx != fy) return fx < fy ? -1 : 1;
     uint64_t bx = sk_spill_begins(x), by = sk_spill_begins(y);
     return bx < by ? -1 : bx > by;
@@ -393,7 +425,8 @@ sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err
     qsort(job->items, job->n, sizeof job->items[0], by_place);
     for (uint32_t i = 0; i < job->n; i++) {
         SK_DCHECK(job->items[i].bytes);
-        live(job->items[i].at.stretch, job->items[i].at.off, job->items[i].len); /* it stays while it is read, though the object may go */
+        /* it stays while it is read, though the object may go */
+        live(job->items[i].at.stretch, job->items[i].at.off, job->items[i].len);
         job->items[i].rc = SK_OK;
     }
     job->what = SK_SPILL_READ;
@@ -422,7 +455,8 @@ struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp) {
         if (!job) return NULL;
         sp->n_failed += job->rc != SK_OK;
     } while (job->what == SK_SPILL_WRITE && job->rc != SK_OK && elsewhere(sp, job));
-    if (job->what == SK_SPILL_WRITE && job->rc == SK_OK) job->items[0].at.stretch->file->place->refused_ns = 0;
+    if (job->what == SK_SPILL_WRITE && job->rc == SK_OK)
+        job->items[0].at.stretch->file->place->refused_ns = 0;
     for (uint32_t i = 0; i < job->n; i++) {
         struct sk_spill_item *x = &job->items[i];
         if (job->what == SK_SPILL_READ) {
@@ -445,15 +479,16 @@ void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out) {
     pthread_mutex_lock(&w->mu);
     uint32_t n_files = sp->n_files;
     pthread_mutex_unlock(&w->mu);
-    *out = (struct sk_spill_stats){.quota_bytes = sp->quota_bytes,
-                                   .disk_bytes = sp->disk_bytes + sp->overflow_bytes,
-                                   .n_written = sp->n_written,
-                                   .written_bytes = sp->written_bytes,
-                                   .n_read = sp->n_read,
-                                   .read_bytes = sp->read_bytes,
-                                   .io_read_bytes = atomic_load_explicit(&w->io_read_bytes, memory_order_relaxed),
-                                   .n_failed = sp->n_failed,
-                                   .n_files = n_files};
+    *out = (struct sk_spill_stats){
+        .quota_bytes = sp->quota_bytes,
+        .disk_bytes = sp->disk_bytes + sp->overflow_bytes,
+        .n_written = sp->n_written,
+        .written_bytes = sp->written_bytes,
+        .n_read = sp->n_read,
+        .read_bytes = sp->read_bytes,
+        .io_read_bytes = atomic_load_explicit(&w->io_read_bytes, memory_order_relaxed),
+        .n_failed = sp->n_failed,
+        .n_files = n_files};
 }
 
 uint64_t sk_spill_pos(const struct sk_spill_at *at) {
@@ -473,8 +508,8 @@ static bool stretch_ok(const struct sk_spill_stretch *s) {
         n_dead += s->pages[i] == 0;
         given_back += s->pages[i] == GIVEN_BACK;
     }
-    return s->n_live && s->len % SK_SPILL_PAGE == 0 && s->off + s->len <= s->file->end && n_dead == s->n_dead &&
-           (uint64_t)given_back * SK_SPILL_PAGE == s->punched_bytes;
+    return s->n_live && s->len % SK_SPILL_PAGE == 0 && s->off + s->len <= s->file->end &&
+           n_dead == s->n_dead && (uint64_t)given_back * SK_SPILL_PAGE == s->punched_bytes;
 }
 
 bool sk_spill_check(struct sk_spill *sp) {
@@ -489,8 +524,10 @@ bool sk_spill_check(struct sk_spill *sp) {
     pthread_mutex_lock(&sp->mu);
     SK_LIST_EACH (it, &sp->files) {
         const struct sk_spill_file *f = sk_container_of(it, struct sk_spill_file, link);
-        uint32_t refs = stretches_of(&sp->stretches, f) + stretches_of(&sp->dead, f) + (f->place->cur == f);
-        SK_LIST_EACH (h, &sp->holes) refs += sk_container_of(h, struct sk_spill_holes, link)->file == f;
+        uint32_t refs =
+            stretches_of(&sp->stretches, f) + stretches_of(&sp->dead, f) + (f->place->cur == f);
+        SK_LIST_EACH (h, &sp->holes)
+            refs += sk_container_of(h, struct sk_spill_holes, link)->file == f;
         ok = ok && f->refs >= refs; /* more: a thread gives some back just now */
         n_open++;
     }

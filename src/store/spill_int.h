@@ -1,10 +1,12 @@
 /* spill_int.h - shared by spill.c (the book) and spill_io.c (threads and system calls).
  *
- *   file (nameless):  [stretch: head bytes pad, head bytes pad, ... pad to 4 KiB][stretch ...][punched][stretch ...
+ *   file (nameless):  [stretch: head bytes pad, head bytes pad, ... pad to 4 KiB][stretch
+ *                     ...][punched][stretch ...
  *
- * Each object is a head of 64 bytes, its sums and its bytes, each padded to 64. Sums: of an object of more than 64 KiB, the checksum of each 64 KiB of it, so that a
- * part can be read and checked by itself. A stretch starts at a multiple of 4 KiB and is padded to one, so that it can be
- * written and read without the page cache. */
+ * Each object is a head of 64 bytes, its sums and its bytes, each padded to 64. Sums: of an object
+ * of more than 64 KiB, the checksum of each 64 KiB of it, so that a part can be read and checked by
+ * itself. A stretch starts at a multiple of 4 KiB and is padded to one, so that it can be written
+ * and read without the page cache. */
 #ifndef SK_SPILL_INT_H
 #define SK_SPILL_INT_H
 
@@ -22,21 +24,31 @@
 #define SK_SPILL_THREADS 6u             /* with those that only read */
 #define SK_SPILL_FILE_BYTES (UINT64_C(128) << 20)
 
-/* On disk an object is its chunks, one behind the other: the checksum of each, little-endian as the machine is, and its bytes. No other process reads it. The checksum
- * begins with the object's id, its length and the number of the chunk, so that bytes of another place, or of another object, do not pass; and whoever reads a part
- * needs nothing but the chunks that it lies in. An object of no bytes has one chunk of none. */
+/* On disk an object is its chunks, one behind the other: the checksum of each, little-endian as the
+ * machine is, and its bytes. No other process reads it. The checksum begins with the object's id,
+ * its length and the number of the chunk, so that bytes of another place, or of another object, do
+ * not pass; and whoever reads a part needs nothing but the chunks that it lies in. An object of no
+ * bytes has one chunk of none. */
 #define SK_SPILL_CHUNK UINT64_C(4096)
 #define SK_SPILL_SUM sizeof(uint32_t)
 
-static inline uint64_t sk_spill_n_chunks(uint64_t len) { return len ? (len + SK_SPILL_CHUNK - 1) / SK_SPILL_CHUNK : 1; }
+static inline uint64_t sk_spill_n_chunks(uint64_t len) {
+    return len ? (len + SK_SPILL_CHUNK - 1) / SK_SPILL_CHUNK : 1;
+}
 /* Where chunk i begins, behind at.off. */
 static inline uint64_t sk_spill_chunk_at(uint64_t i) { return i * (SK_SPILL_SUM + SK_SPILL_CHUNK); }
-static inline uint64_t sk_spill_on_disk(uint64_t len) { return SK_ALIGN(len + sk_spill_n_chunks(len) * SK_SPILL_SUM, SK_SPILL_ALIGN); }
-static inline uint64_t sk_spill_first_chunk(const struct sk_spill_item *x) { return x->part_len ? x->part_at / SK_SPILL_CHUNK : 0; }
-static inline uint64_t sk_spill_begins(const struct sk_spill_item *x) { /* what is read of x, in the file */
+static inline uint64_t sk_spill_on_disk(uint64_t len) {
+    return SK_ALIGN(len + sk_spill_n_chunks(len) * SK_SPILL_SUM, SK_SPILL_ALIGN);
+}
+static inline uint64_t sk_spill_first_chunk(const struct sk_spill_item *x) {
+    return x->part_len ? x->part_at / SK_SPILL_CHUNK : 0;
+}
+static inline uint64_t sk_spill_begins(const struct sk_spill_item *x) {
+    /* what is read of x, in the file */
     return x->at.off + sk_spill_chunk_at(sk_spill_first_chunk(x));
 }
-uint32_t sk_spill_sum(uint64_t id, uint64_t len, uint64_t chunk); /* what the checksum of a chunk begins with */
+/* what the checksum of a chunk begins with */
+uint32_t sk_spill_sum(uint64_t id, uint64_t len, uint64_t chunk);
 
 struct sk_spill_place { /* one directory; the book's, but `path`, which is constant */
     char *path;
@@ -47,7 +59,8 @@ struct sk_spill_place { /* one directory; the book's, but `path`, which is const
 struct sk_spill_file {
     struct sk_list link; /* sp->files; changed under mu */
     struct sk_spill_place *place;
-    uint32_t refs;   /* under mu: its stretches, holes that wait, and one while it is the one that grows */
+    /* under mu: its stretches, holes that wait, and one while it is the one that grows */
+    uint32_t refs;
     uint64_t end;    /* the book's */
     uint64_t serial; /* the book's */
     int fd;          /* -1: not opened yet. Under open_mu until it is open, then constant */
@@ -61,7 +74,8 @@ struct sk_spill_stretch {
     uint64_t punched_bytes; /* of len: given back already */
     uint32_t n_live;        /* objects that have their place here, and reads under way */
     uint32_t n_dead;        /* pages without any of those, not given back yet */
-    uint8_t *pages;         /* how many of those lie on each page, see spill.c; NULL: one object has it all */
+    /* how many of those lie on each page, see spill.c; NULL: one object has it all */
+    uint8_t *pages;
 };
 
 struct sk_spill_holes { /* pages of a stretch to give back to the disk */
@@ -109,8 +123,10 @@ struct sk_spill {
 
 void *sk_spill_thread(void *io);
 int sk_spill_nameless(const char *dir,
-                      bool *direct); /* a file there; -1: errno. direct: past the page cache, if that can be; set to what came of it */
-bool sk_spill_turn(void *sp);        /* one thing that a thread would do; false: there is nothing */
+                      /* a file there; -1: errno. direct: past the page cache, if that can be; set
+                       * to what came of it */
+                      bool *direct);
+bool sk_spill_turn(void *sp); /* one thing that a thread would do; false: there is nothing */
 void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f); /* and frees it */
 
 #endif

@@ -1,13 +1,19 @@
-/* spill_io.c - the threads that write and read spilled objects. They know no object and no book: a job says what lies where.
+/* spill_io.c - the threads that write and read spilled objects. They know no object and no book: a
+ * job says what lies where.
  *
- * Bytes pass through a buffer of 4 MiB a thread: O_DIRECT needs aligned memory, which extents are not, and the copy costs a tenth of the disk.
- * O_DIRECT because the page cache would hold a second copy of what was just put out of memory, and throttles the writer at random; where a file
- * system refuses it, each piece is pushed out and dropped from the cache behind it. Two threads write: one sums and copies while the other waits for
- * the disk. Those and four more read, through a MiB each, and several of them one job: a disk gives small parts of objects one behind the other at a quarter of the rate
- * at which it gives them together. Reads go before writes: somebody waits for them; and before holes, for which a file system stops the reads of that file. An idle thread gives its buffer back after a second.
+ * Bytes pass through a buffer of 4 MiB a thread: O_DIRECT needs aligned memory, which extents are
+ * not, and the copy costs a tenth of the disk. O_DIRECT because the page cache would hold a second
+ * copy of what was just put out of memory, and throttles the writer at random; where a file system
+ * refuses it, each piece is pushed out and dropped from the cache behind it. Two threads write: one
+ * sums and copies while the other waits for the disk. Those and four more read, through a MiB each,
+ * and several of them one job: a disk gives small parts of objects one behind the other at a
+ * quarter of the rate at which it gives them together. Reads go before writes: somebody waits for
+ * them; and before holes, for which a file system stops the reads of that file. An idle thread
+ * gives its buffer back after a second.
  *
- * Every byte read is checked: each chunk of 4 KiB has its checksum, which begins with whose it is, else SK_ECORRUPT. Of a part of an object the chunks are read that it
- * lies in. Files have no name at any moment. */
+ * Every byte read is checked: each chunk of 4 KiB has its checksum, which begins with whose it is,
+ * else SK_ECORRUPT. Of a part of an object the chunks are read that it lies in. Files have no name
+ * at any moment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,9 +28,10 @@
 #include "ipc/ipc.h"
 #include "store/spill_int.h"
 
-#define GAP_MAX (UINT64_C(64) << 10) /* bytes between two objects, or parts, that are read rather than skipped */
+/* bytes between two objects, or parts, that are read rather than skipped */
+#define GAP_MAX (UINT64_C(64) << 10)
 
-/* ---- files ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* File systems without O_TMPFILE: a name that lives for one system call. */
 static int open_unlinked(const char *dir) {
@@ -86,26 +93,32 @@ void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f) {
 }
 
 static sk_rc failed(const struct sk_spill_file *f, const char *what, struct sk_err *err) {
-    if (errno == EFBIG) errno = ENOSPC; /* a limit on file sizes: no more room, as far as we are concerned */
+    /* a limit on file sizes: no more room, as far as we are concerned */
+    if (errno == EFBIG) errno = ENOSPC;
     return SK_ERR_SYS(err, "spill: %s in %s", what, f->place->path);
 }
 
-static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint64_t off, struct sk_err *err) {
-    SK_ASSERT(f->fd >= 0 && n % SK_SPILL_PAGE == 0 && off % SK_SPILL_PAGE == 0); /* O_DIRECT takes nothing else */
+static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint64_t off,
+                      struct sk_err *err) {
+    /* O_DIRECT takes nothing else */
+    SK_ASSERT(f->fd >= 0 && n % SK_SPILL_PAGE == 0 && off % SK_SPILL_PAGE == 0);
     while (n) {
         ssize_t k = SK_FAULT("spill.write")     ? (errno = EIO, -1)
                     : SK_FAULT("spill.nospace") ? (errno = ENOSPC, -1)
-                    : sk_machine_               ? sk_machine_->file_write(sk_machine_->ctx, f->fd, p, n, off)
-                                                : pwrite(f->fd, p, n, (off_t)off);
+                    : sk_machine_ ? sk_machine_->file_write(sk_machine_->ctx, f->fd, p, n, off)
+                                  : pwrite(f->fd, p, n, (off_t)off);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return failed(f, "writing", err);
-        k &= ~(ssize_t)(SK_SPILL_PAGE - 1); /* what was cut short is written again: the next call says why */
+        /* what was cut short is written again: the next call says why */
+        k &= ~(ssize_t)(SK_SPILL_PAGE - 1);
         if (k == 0) {
             errno = ENOSPC;
             return failed(f, "writing", err);
         }
         if (!f->direct) {
-            (void)sync_file_range(f->fd, (off_t)off, k, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+            (void)sync_file_range(f->fd, (off_t)off, k,
+                                  SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                                      SYNC_FILE_RANGE_WAIT_AFTER);
             (void)posix_fadvise(f->fd, (off_t)off, k, POSIX_FADV_DONTNEED);
         }
         p += k, off += (uint64_t)k, n -= (size_t)k;
@@ -113,7 +126,7 @@ static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint6
     return SK_OK;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct out {
     struct sk_spill_io *io;
@@ -124,7 +137,8 @@ struct out {
 };
 
 static sk_rc flush(struct out *o) {
-    if (atomic_load_explicit(&o->io->sp->stop, memory_order_relaxed)) return SK_ERR(o->err, SK_ECLOSED, "spill: shut down");
+    if (atomic_load_explicit(&o->io->sp->stop, memory_order_relaxed))
+        return SK_ERR(o->err, SK_ECLOSED, "spill: shut down");
     SK_TRY(write_at(o->f, o->io->buf, o->fill, o->off, o->err));
     o->off += o->fill;
     o->fill = 0;
@@ -174,7 +188,7 @@ static sk_rc do_write(struct sk_spill_io *io, struct sk_spill_job *job, struct s
     return SK_OK;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct in { /* a window of a file */
     struct sk_spill_io *io;
@@ -194,16 +208,19 @@ static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have)
         ssize_t k;
         do {
             k = SK_FAULT("spill.read") ? (errno = EIO, -1)
-                : sk_machine_          ? sk_machine_->file_read(sk_machine_->ctx, r->f->fd, r->io->buf, (size_t)want, r->at)
-                                       : pread(r->f->fd, r->io->buf, (size_t)want, (off_t)r->at);
+                : sk_machine_ ? sk_machine_->file_read(sk_machine_->ctx, r->f->fd, r->io->buf,
+                                                       (size_t)want, r->at)
+                              : pread(r->f->fd, r->io->buf, (size_t)want, (off_t)r->at);
         } while (k < 0 && errno == EINTR);
         if (k < 0) return failed(r->f, "reading", r->err);
         if (!r->f->direct) (void)posix_fadvise(r->f->fd, (off_t)r->at, k, POSIX_FADV_DONTNEED);
         r->n = (uint64_t)k;
         atomic_fetch_add_explicit(&r->io->sp->io_read_bytes, r->n, memory_order_relaxed);
         if (off >= r->at + r->n)
-            return SK_ERR(r->err, SK_ECORRUPT, "spill: a file in %s ends at %llu, where object bytes should be: somebody cut it",
-                          r->f->place->path, (unsigned long long)(r->at + r->n));
+            return SK_ERR(
+                r->err, SK_ECORRUPT,
+                "spill: a file in %s ends at %llu, where object bytes should be: somebody cut it",
+                r->f->place->path, (unsigned long long)(r->at + r->n));
     }
     *p = r->io->buf + (off - r->at);
     *have = r->at + r->n - off;
@@ -225,7 +242,8 @@ static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
 }
 
 static uint64_t item_last(const struct sk_spill_item *x) { /* chunk */
-    return x->part_len ? (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK : sk_spill_n_chunks(x->len) - 1;
+    return x->part_len ? (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK
+                       : sk_spill_n_chunks(x->len) - 1;
 }
 static uint64_t item_end(const struct sk_spill_item *x) { /* in the file */
     uint64_t n = item_last(x) + 1;
@@ -234,8 +252,10 @@ static uint64_t item_end(const struct sk_spill_item *x) { /* in the file */
 
 /* Chunk i: what is wanted of it goes to x->bytes, all of it is summed. */
 static sk_rc read_chunk(struct in *r, const struct sk_spill_item *x, uint64_t i, uint32_t *crc) {
-    uint64_t off = x->at.off + sk_spill_chunk_at(i) + SK_SPILL_SUM, at = i * SK_SPILL_CHUNK, end = SK_MIN(at + SK_SPILL_CHUNK, x->len);
-    uint64_t from = x->part_len ? x->part_at : 0, to = x->part_len ? x->part_at + x->part_len : x->len;
+    uint64_t off = x->at.off + sk_spill_chunk_at(i) + SK_SPILL_SUM, at = i * SK_SPILL_CHUNK,
+             end = SK_MIN(at + SK_SPILL_CHUNK, x->len);
+    uint64_t from = x->part_len ? x->part_at : 0,
+             to = x->part_len ? x->part_at + x->part_len : x->len;
     *crc = sk_spill_sum(x->id, x->len, i);
     while (at < end) {
         const uint8_t *p = NULL; /* gcc cannot see that look sets both (TSan build) */
@@ -258,29 +278,35 @@ static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
         SK_TRY(read_chunk(r, x, i, &crc));
         if (crc == sum) continue;
         return SK_ERR(r->err, SK_ECORRUPT,
-                      "spill: object %llu (%llu bytes) came back from %s with a wrong checksum: the disk, or somebody, changed it",
+                      "spill: object %llu (%llu bytes) came back from %s with a wrong checksum: "
+                      "the disk, or somebody, changed it",
                       (unsigned long long)x->id, (unsigned long long)x->len, r->f->place->path);
     }
     return SK_OK;
 }
 
-/* Items [from, the result) lie in one file, with gaps that are read rather than skipped. *end: where, in the file. */
+/* Items [from, the result) lie in one file, with gaps that are read rather than skipped. *end:
+ * where, in the file. */
 static uint32_t run_of(const struct sk_spill_job *job, uint32_t from, uint64_t *end) {
     const struct sk_spill_item *x = &job->items[from];
     uint32_t to = from + 1;
     *end = item_end(x);
     for (; to < job->n; to++) {
         const struct sk_spill_item *y = &job->items[to];
-        if (y->at.stretch->file != x->at.stretch->file || sk_spill_begins(y) > *end + GAP_MAX) break;
+        if (y->at.stretch->file != x->at.stretch->file || sk_spill_begins(y) > *end + GAP_MAX)
+            break;
         *end = SK_MAX(*end, item_end(y));
     }
     return to;
 }
 
-static sk_rc no_buffer(struct sk_err *err) { return SK_ERR(err, SK_ENOMEM, "spill: no memory for a buffer"); }
+static sk_rc no_buffer(struct sk_err *err) {
+    return SK_ERR(err, SK_ENOMEM, "spill: no memory for a buffer");
+}
 
 /* What of a job one thread reads at once; the others take the next. */
-static void read_run(struct sk_spill_io *io, struct sk_spill_job *job, uint32_t from, uint32_t to, uint64_t end) {
+static void read_run(struct sk_spill_io *io, struct sk_spill_job *job, uint32_t from, uint32_t to,
+                     uint64_t end) {
     struct sk_err err;
     struct in r = {.io = io, .f = job->items[from].at.stretch->file, .run_end = end, .err = &err};
     for (uint32_t i = from; i < to; i++) {
@@ -295,7 +321,7 @@ static void read_run(struct sk_spill_io *io, struct sk_spill_job *job, uint32_t 
     }
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void punch(struct sk_spill_file *f, uint64_t off, uint64_t len) {
     if (f->fd < 0 || SK_FAULT("spill.punch")) return;
@@ -323,14 +349,17 @@ static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     pthread_mutex_lock(&sp->mu);
     bool last = f->refs == 1;
     pthread_mutex_unlock(&sp->mu);
-    if (!last) punch(f, s->off, s->len); /* a file system without holes gives the space back with the file */
+    /* a file system without holes gives the space back with the file */
+    if (!last) punch(f, s->off, s->len);
     let_file_go(sp, f);
     sk_free(s->pages);
     sk_free(s);
 }
 
 static void need_buffer(struct sk_spill_io *io) {
-    if (!io->buf) io->buf = sk_alloc_aligned(SK_TAG_STORE, SK_SPILL_PAGE, io->writes ? SK_SPILL_BUF : SK_SPILL_LOOK);
+    if (!io->buf)
+        io->buf = sk_alloc_aligned(SK_TAG_STORE, SK_SPILL_PAGE,
+                                   io->writes ? SK_SPILL_BUF : SK_SPILL_LOOK);
 }
 
 /* mu is held. */
@@ -376,7 +405,8 @@ static bool turn(struct sk_spill_io *io) {
     struct sk_list *it;
     if ((it = sk_list_first(&sp->reads))) {
         turn_read(io, sk_container_of(it, struct sk_spill_job, link));
-    } else if (io->writes && (it = sk_list_first(&sp->dead))) { /* before writes: who waits for room on the disk gets it */
+    } else if (io->writes && (it = sk_list_first(&sp->dead))) {
+        /* before writes: who waits for room on the disk gets it */
         sk_list_del(it);
         pthread_mutex_unlock(&sp->mu);
         give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));

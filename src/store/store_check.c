@@ -1,7 +1,7 @@
 /* store_check.c - the whole-store invariant walk, and text for people.
  *
- * Called by tests after every few operations and by SK_XCHECK builds; linear in extents and pins, reads only. Finds what a wrong merge,
- * split or count leaves behind and says which rule broke. */
+ * Called by tests after every few operations and by SK_XCHECK builds; linear in extents and pins,
+ * reads only. Finds what a wrong merge, split or count leaves behind and says which rule broke. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,11 +15,13 @@ struct tally {
 static bool in_bin(const struct sk_bins *b, const struct sk_ext *x) {
     uint32_t row, sub;
     sk_bin_of(x->len, &row, &sub);
-    return (b->rows >> row & 1) && (b->subs[row] >> sub & 1) && (x->ln_prev ? x->ln_prev->ln_next == x : b->head[row][sub] == x);
+    return (b->rows >> row & 1) && (b->subs[row] >> sub & 1) &&
+           (x->ln_prev ? x->ln_prev->ln_next == x : b->head[row][sub] == x);
 }
 
 static const char *check_free(const struct sk_store *st, const struct sk_ext *x, struct tally *t) {
-    bool prev_free = x->prev && SK_EXT_IS_FREE(x->prev), next_free = x->next && SK_EXT_IS_FREE(x->next);
+    bool prev_free = x->prev && SK_EXT_IS_FREE(x->prev),
+         next_free = x->next && SK_EXT_IS_FREE(x->next);
     if (x->prev && x->prev->state == x->state) return "two free neighbours of one temperature";
     if (x->state == SK_EXT_WARM) {
         t->n_warm++;
@@ -28,15 +30,19 @@ static const char *check_free(const struct sk_store *st, const struct sk_ext *x,
     } else {
         t->n_cold++;
         const struct sk_span *s = sk_spans_floor(&st->cold, x->off);
-        if (!s || s->off != x->off || s->len != x->len || s->ext != x) return "a cold piece has no true span";
+        if (!s || s->off != x->off || s->len != x->len || s->ext != x)
+            return "a cold piece has no true span";
     }
     uint64_t end = sk_ext_end(x);
-    for (const struct sk_ext *y = x->next; !prev_free && y && SK_EXT_IS_FREE(y); y = y->next) end = sk_ext_end(y);
-    if (!prev_free && end - x->off >= st->refused_len) return "a run is longer than what was refused";
+    for (const struct sk_ext *y = x->next; !prev_free && y && SK_EXT_IS_FREE(y); y = y->next)
+        end = sk_ext_end(y);
+    if (!prev_free && end - x->off >= st->refused_len)
+        return "a run is longer than what was refused";
     if (!prev_free && next_free) { /* the head of a mixed run */
         t->n_runs++;
         const struct sk_span *s = sk_spans_floor(&st->runs, x->off);
-        if (!s || s->off != x->off || s->len != end - x->off || s->ext != x) return "a mixed run has no true span";
+        if (!s || s->off != x->off || s->len != end - x->off || s->ext != x)
+            return "a mixed run has no true span";
     }
     return NULL;
 }
@@ -45,7 +51,8 @@ static const char *check_live(const struct sk_store *st, const struct sk_ext *x,
     if (sk_map_get(&st->live, x->off + 1) != x) return "a live extent is not in the map";
     if (x->state == SK_EXT_LEASED) {
         const struct sk_store_proc *p = sk_map_get(&st->procs, (uint64_t)x->proc + 1);
-        if (!p || (x->ln_prev ? x->ln_prev->ln_next != x : p->leases != x)) return "a lease is not in its process's list";
+        if (!p || (x->ln_prev ? x->ln_prev->ln_next != x : p->leases != x))
+            return "a lease is not in its process's list";
         t->n_leased++;
         t->leased += x->len;
     } else {
@@ -62,7 +69,8 @@ static const char *check_bins(const struct sk_bins *b, uint64_t want) {
     for (uint32_t row = 0; row < SK_BIN_ROWS; row++) {
         if ((b->rows >> row & 1) != (b->subs[row] != 0)) return "a bit of the bin rows is wrong";
         for (uint32_t sub = 0; sub < SK_BIN_SUB; sub++) {
-            if ((b->subs[row] >> sub & 1) != (b->head[row][sub] != NULL)) return "a bit of the bins is wrong";
+            if ((b->subs[row] >> sub & 1) != (b->head[row][sub] != NULL))
+                return "a bit of the bins is wrong";
             for (const struct sk_ext *x = b->head[row][sub]; x; x = x->ln_next) n++;
         }
     }
@@ -76,15 +84,18 @@ static const char *check_procs(const struct sk_store *st, const struct tally *t)
         const struct sk_store_proc *p = val;
         if (key != (uint64_t)p->proc + 1) return "a process is under a wrong key";
         for (const struct sk_ext *x = p->leases; x; x = x->ln_next, n_leases++)
-            if (x->state != SK_EXT_LEASED || x->proc != p->proc) return "a process lists what is not its lease";
+            if (x->state != SK_EXT_LEASED || x->proc != p->proc)
+                return "a process lists what is not its lease";
         for (const struct sk_pin *pin = p->pins; pin; pin = pin->next, n_pin_nodes++) {
-            if (pin->count == 0 || pin->count > pin->ext->pins || pin->ext->state != SK_EXT_SEALED) return "a pin on what it cannot be on";
+            if (pin->count == 0 || pin->count > pin->ext->pins || pin->ext->state != SK_EXT_SEALED)
+                return "a pin on what it cannot be on";
             if (pin->next && pin->next->prev != pin) return "a broken list of pins";
             n_pins += pin->count;
         }
     }
     if (n_leases != t->n_leased) return "lists of leases and extents disagree";
-    if (n_pins != t->pins || n_pins != st->n_pins || n_pin_nodes != st->pins.n) return "pins of processes and of extents disagree";
+    if (n_pins != t->pins || n_pins != st->n_pins || n_pin_nodes != st->pins.n)
+        return "pins of processes and of extents disagree";
     return NULL;
 }
 
@@ -94,19 +105,24 @@ const char *sk_store_check_why(const struct sk_store *st) {
     uint64_t at = 0;
     const struct sk_ext *prev = NULL;
     for (const struct sk_ext *x = st->first; x; prev = x, x = x->next) {
-        if (x->off != at || x->len == 0 || x->len % SK_STORE_ALIGN || x->prev != prev) return "extents do not tile the store";
+        if (x->off != at || x->len == 0 || x->len % SK_STORE_ALIGN || x->prev != prev)
+            return "extents do not tile the store";
         at = sk_ext_end(x);
         why = SK_EXT_IS_FREE(x) ? check_free(st, x, &t) : check_live(st, x, &t);
         if (why) return why;
     }
     if (at != st->size) return "extents do not tile the store";
-    if (t.warm != st->warm_bytes || t.leased != st->leased_bytes || t.sealed != st->sealed_bytes) return "byte counts are wrong";
-    if (t.n_leased != st->n_leased || t.n_sealed != st->n_sealed || st->live.n != t.n_leased + t.n_sealed)
+    if (t.warm != st->warm_bytes || t.leased != st->leased_bytes || t.sealed != st->sealed_bytes)
+        return "byte counts are wrong";
+    if (t.n_leased != st->n_leased || t.n_sealed != st->n_sealed ||
+        st->live.n != t.n_leased + t.n_sealed)
         return "counts of extents are wrong";
     if (st->peak_bytes < t.leased + t.sealed) return "the peak is below the present";
-    if (!sk_spans_check(&st->cold) || !sk_spans_check(&st->runs) || st->cold.n != t.n_cold || st->runs.n != t.n_runs)
+    if (!sk_spans_check(&st->cold) || !sk_spans_check(&st->runs) || st->cold.n != t.n_cold ||
+        st->runs.n != t.n_runs)
         return "a treap of spans is broken";
-    if (st->ext_pool.n_used != t.n_warm + t.n_cold + t.n_leased + t.n_sealed || st->span_pool.n_used != t.n_cold + t.n_runs)
+    if (st->ext_pool.n_used != t.n_warm + t.n_cold + t.n_leased + t.n_sealed ||
+        st->span_pool.n_used != t.n_cold + t.n_runs)
         return "nodes leaked";
     if (st->span_pool.n_cap < st->ext_pool.n_used) return "spans are not reserved";
     if ((why = check_bins(&st->warm, t.n_warm))) return why;
@@ -140,13 +156,16 @@ void sk_store_dump(const struct sk_store *st, char *buf, size_t cap) {
     char a[24], b[24], c[24], d[24];
     size_t len = 0;
     if (cap) buf[0] = '\0';
-    say(buf, cap, &len, "store %s: sealed %s in %llu, leased %s in %llu, ", sk_store_human(st->size, a),
-        sk_store_human(st->sealed_bytes, b), (unsigned long long)st->n_sealed, sk_store_human(st->leased_bytes, c),
+    say(buf, cap, &len, "store %s: sealed %s in %llu, leased %s in %llu, ",
+        sk_store_human(st->size, a), sk_store_human(st->sealed_bytes, b),
+        (unsigned long long)st->n_sealed, sk_store_human(st->leased_bytes, c),
         (unsigned long long)st->n_leased);
-    say(buf, cap, &len, "warm %s, peak %s, %llu pins, %llu processes\n", sk_store_human(st->warm_bytes, c),
-        sk_store_human(st->peak_bytes, d), (unsigned long long)st->n_pins, (unsigned long long)st->procs.n);
+    say(buf, cap, &len, "warm %s, peak %s, %llu pins, %llu processes\n",
+        sk_store_human(st->warm_bytes, c), sk_store_human(st->peak_bytes, d),
+        (unsigned long long)st->n_pins, (unsigned long long)st->procs.n);
     for (const struct sk_ext *x = st->first; x && len + 1 < cap; x = x->next) {
-        say(buf, cap, &len, "%#14llx %10s %s", (unsigned long long)x->off, sk_store_human(x->len, a), name[x->state]);
+        say(buf, cap, &len, "%#14llx %10s %s", (unsigned long long)x->off,
+            sk_store_human(x->len, a), name[x->state]);
         if (x->state == SK_EXT_LEASED) say(buf, cap, &len, " to %u", x->proc);
         if (x->state == SK_EXT_SEALED) say(buf, cap, &len, " refs %u pins %u", x->refs, x->pins);
         say(buf, cap, &len, "\n");

@@ -3,11 +3,13 @@
  *   address list:  [live][ warm ][live][ warm | cold | warm ][live][ cold .................. ]
  *                          pure run       mixed run                  pure run
  *
- * A *piece* is one free extent of one temperature; neighbours of one temperature are always merged. A *run* is a maximal row of free
- * pieces. Warm pieces are found by size (two-level bins), cold pieces by address (a treap that knows the largest length below each node),
- * and runs of two or more pieces by address in a second treap; a run of one piece is in no further index, so that the steady state (warm
- * reuse) touches bins only. Each free extent needs at most one span: a cold piece its own, a mixed run one that is charged to one of its
- * warm pieces; so a span is reserved with each extent, and freeing never allocates. */
+ * A *piece* is one free extent of one temperature; neighbours of one temperature are always merged.
+ * A *run* is a maximal row of free pieces. Warm pieces are found by size (two-level bins), cold
+ * pieces by address (a treap that knows the largest length below each node), and runs of two or
+ * more pieces by address in a second treap; a run of one piece is in no further index, so that the
+ * steady state (warm reuse) touches bins only. Each free extent needs at most one span: a cold
+ * piece its own, a mixed run one that is charged to one of its warm pieces; so a span is reserved
+ * with each extent, and freeing never allocates. */
 #ifndef SK_STORE_INT_H
 #define SK_STORE_INT_H
 
@@ -48,7 +50,8 @@ struct sk_spans {
 #define SK_BIN_SUB 32u
 #define SK_BIN_ROWS 38u /* up to 2^47 bytes */
 #define SK_STORE_MAX (UINT64_C(1) << 46)
-#define SK_STORE_PROC_MAX (UINT32_C(1) << 23) /* pin keys hold 40 bits of offset and 23 of process */
+/* pin keys hold 40 bits of offset and 23 of process */
+#define SK_STORE_PROC_MAX (UINT32_C(1) << 23)
 
 struct sk_bins {
     uint64_t rows; /* bit: row has a piece */
@@ -80,7 +83,8 @@ struct sk_store {
     struct sk_map procs;  /* proc + 1 -> struct sk_store_proc */
     struct sk_store_proc *last_proc;
     struct sk_pool ext_pool, span_pool, pin_pool;
-    uint64_t refused_len; /* no free run is this long or longer (as found by the last refusal); UINT64_MAX: not known */
+    /* no free run is this long or longer (as found by the last refusal); UINT64_MAX: not known */
+    uint64_t refused_len;
     uint64_t leased_bytes, sealed_bytes, warm_bytes, peak_bytes;
     uint64_t n_sealed, n_leased, n_pins;
 };
@@ -113,27 +117,38 @@ static inline void sk_ext_unpush(struct sk_ext **head, struct sk_ext *x) {
 void sk_bin_of(uint64_t len, uint32_t *row, uint32_t *sub);
 void sk_bins_add(struct sk_bins *b, struct sk_ext *x);
 void sk_bins_del(struct sk_bins *b, struct sk_ext *x);
-/* A piece of at least len, smallest bin first, looking at no more than `effort` pieces in len's own bin (whose pieces may be too short;
- * those of later bins never are). NULL: none, or not found with that effort. */
+/* A piece of at least len, smallest bin first, looking at no more than `effort` pieces in len's own
+ * bin (whose pieces may be too short; those of later bins never are). NULL: none, or not found with
+ * that effort. */
 struct sk_ext *sk_bins_find(const struct sk_bins *b, uint64_t len, uint32_t effort);
 /* First piece of the highest bin not above (row, sub); lowers them to that bin. NULL: none. */
 struct sk_ext *sk_bins_top(const struct sk_bins *b, uint32_t *row, uint32_t *sub);
-uint64_t sk_bins_largest(const struct sk_bins *b); /* for messages: exact, or up to 3 % low when very many are about that long; 0: empty */
+/* for messages: exact, or up to 3 % low when very many are about that long; 0: empty */
+uint64_t sk_bins_largest(const struct sk_bins *b);
 
-void sk_spans_add(struct sk_spans *t, struct sk_span *s);                   /* off, len, ext are set */
-struct sk_span *sk_spans_del(struct sk_spans *t, sk_off off);               /* the node, for reuse; it must be there */
-struct sk_span *sk_spans_floor(const struct sk_spans *t, sk_off off);       /* greatest start <= off */
-struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len); /* lowest start with at least len */
+/* off, len, ext are set */
+void sk_spans_add(struct sk_spans *t, struct sk_span *s);
+/* the node, for reuse; it must be there */
+struct sk_span *sk_spans_del(struct sk_spans *t, sk_off off);
+/* greatest start <= off */
+struct sk_span *sk_spans_floor(const struct sk_spans *t, sk_off off);
+/* lowest start with at least len */
+struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len);
 bool sk_spans_check(const struct sk_spans *t);
 
 /* shalloc.c */
-void sk_store_free_ext(struct sk_store *st, struct sk_ext *x);         /* a live extent, in no list and no map any more: becomes warm */
-struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off); /* asserts that it is there */
-void sk_store_drop_sealed(struct sk_store *st, struct sk_ext *x);      /* refs == pins == 0: frees */
+/* a live extent, in no list and no map any more: becomes warm */
+void sk_store_free_ext(struct sk_store *st, struct sk_ext *x);
+/* asserts that it is there */
+struct sk_ext *sk_store_sealed(const struct sk_store *st, sk_off off);
+/* refs == pins == 0: frees */
+void sk_store_drop_sealed(struct sk_store *st, struct sk_ext *x);
 void sk_store_drop_lease(struct sk_store *st, struct sk_store_proc *p, struct sk_ext *x);
 /* pin.c */
-struct sk_store_proc *sk_store_proc_find(struct sk_store *st, uint32_t proc); /* NULL: nothing known of it */
-struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc);  /* made on demand; NULL: no memory */
+/* NULL: nothing known of it */
+struct sk_store_proc *sk_store_proc_find(struct sk_store *st, uint32_t proc);
+/* made on demand; NULL: no memory */
+struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc);
 /* store_check.c: like sk_store_check; says what is wrong (static text) */
 const char *sk_store_check_why(const struct sk_store *st); /* NULL: all well */
 /* "64 MiB", "5.0 GiB", "512 B" */

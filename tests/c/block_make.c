@@ -4,12 +4,16 @@
 #include "base/mem.h"
 #include "test.h"
 
-void make_leaf(struct made *m, const char *format, const char *name, int64_t length, int64_t offset, int n_buffers,
-               const void *const *buffers) {
+void make_leaf(struct made *m, const char *format, const char *name, int64_t length, int64_t offset,
+               int n_buffers, const void *const *buffers) {
     memset(m, 0, sizeof *m);
     for (int i = 0; i < n_buffers; i++) m->buffers[i] = buffers[i];
     m->schema = (struct ArrowSchema){.format = format, .name = name, .flags = ARROW_FLAG_NULLABLE};
-    m->array = (struct ArrowArray){.length = length, .offset = offset, .null_count = -1, .n_buffers = n_buffers, .buffers = m->buffers};
+    m->array = (struct ArrowArray){.length = length,
+                                   .offset = offset,
+                                   .null_count = -1,
+                                   .n_buffers = n_buffers,
+                                   .buffers = m->buffers};
 }
 
 void make_child(struct made *m, struct made *child) {

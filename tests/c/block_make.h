@@ -1,4 +1,5 @@
-/* block_make.h - hand-made Arrow schemas and arrays for tests: plain structs on the test's stack or in static memory, nothing to free. */
+/* block_make.h - hand-made Arrow schemas and arrays for tests: plain structs on the test's stack or
+ * in static memory, nothing to free. */
 #ifndef BLOCK_MAKE_H
 #define BLOCK_MAKE_H
 
@@ -13,10 +14,11 @@ struct made { /* one column or field: schema and array side by side */
 };
 
 /* Validity first (NULL: none) where the type has it. length counts from offset. */
-void make_leaf(struct made *m, const char *format, const char *name, int64_t length, int64_t offset, int n_buffers,
-               const void *const *buffers);
-#define MAKE_LEAF(m, format, name, length, offset, ...)                                                       \
-    make_leaf((m), (format), (name), (length), (offset), (int)SK_COUNT(((const void *const[]){__VA_ARGS__})), \
+void make_leaf(struct made *m, const char *format, const char *name, int64_t length, int64_t offset,
+               int n_buffers, const void *const *buffers);
+#define MAKE_LEAF(m, format, name, length, offset, ...)            \
+    make_leaf((m), (format), (name), (length), (offset),           \
+              (int)SK_COUNT(((const void *const[]){__VA_ARGS__})), \
               (const void *const[]){__VA_ARGS__})
 void make_child(struct made *m, struct made *child);
 void make_dictionary(struct made *m, struct made *values);
@@ -27,7 +29,8 @@ struct block {
     uint8_t *p;
     size_t n;
 };
-struct block make_block(const struct made *batch); /* measured, written over garbage, validated; fails the test on any error */
+/* measured, written over garbage, validated; fails the test on any error */
+struct block make_block(const struct made *batch);
 void free_block(struct block *b);
 
 #endif

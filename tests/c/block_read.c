@@ -1,5 +1,6 @@
-/* block_read.c - see block_read.h. Written apart from the layer (it parses formats its own way), so that a sanitizer run over it tests what
- * validate promises. Not a comparison of values: only a hash. */
+/* block_read.c - see block_read.h. Written apart from the layer (it parses formats its own way), so
+ * that a sanitizer run over it tests what validate promises. Not a comparison of values: only a
+ * hash. */
 #include "block_read.h"
 
 #include <stdlib.h>
@@ -41,26 +42,30 @@ static int width_of(const char *f) {
     }
     case 't':
         if (f[1] == 'i') return f[2] == 'M' ? 4 : f[2] == 'D' ? 8 : 16;
-        return (f[1] == 'd' && f[2] == 'D') || (f[1] == 't' && (f[2] == 's' || f[2] == 'm')) ? 4 : 8;
+        return (f[1] == 'd' && f[2] == 'D') || (f[1] == 't' && (f[2] == 's' || f[2] == 'm')) ? 4
+                                                                                             : 8;
     default: return 0;
     }
 }
 
 static uint64_t row(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i);
 
-static uint64_t rows(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t at, int64_t n) {
+static uint64_t rows(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a,
+                     int64_t at, int64_t n) {
     for (int64_t i = 0; i < n; i++) h = row(h, s, a, at + i);
     return h;
 }
 
-static uint64_t union_row(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i) {
+static uint64_t union_row(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a,
+                          int64_t i) {
     int id = ((const int8_t *)a->buffers[0])[i], child = 0;
     const char *p = strchr(s->format, ':') + 1;
     while (atoi(p) != id) {
         p = strchr(p, ',') + 1;
         child++;
     }
-    return row(h, s->children[child], a->children[child], s->format[2] == 'd' ? ((const int32_t *)a->buffers[1])[i] : i);
+    return row(h, s->children[child], a->children[child],
+               s->format[2] == 'd' ? ((const int32_t *)a->buffers[1])[i] : i);
 }
 
 static uint64_t view(uint64_t h, const struct ArrowArray *a, int64_t i) {
@@ -70,7 +75,8 @@ static uint64_t view(uint64_t h, const struct ArrowArray *a, int64_t i) {
     return mix(h, (const char *)a->buffers[2 + v[2]] + v[3], (size_t)v[0]);
 }
 
-static uint64_t nested(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i) {
+static uint64_t nested(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a,
+                       int64_t i) {
     const char *f = s->format;
     int w = f[1] == 'L' || f[2] == 'L' ? 8 : 4;
     switch (f[1]) {
@@ -80,7 +86,9 @@ static uint64_t nested(uint64_t h, const struct ArrowSchema *s, const struct Arr
         int64_t at = number(a->buffers[1], w, i);
         return rows(h, s->children[0], a->children[0], at, number(a->buffers[1], w, i + 1) - at);
     }
-    case 'v': return rows(h, s->children[0], a->children[0], number(a->buffers[1], w, i), number(a->buffers[2], w, i));
+    case 'v':
+        return rows(h, s->children[0], a->children[0], number(a->buffers[1], w, i),
+                    number(a->buffers[2], w, i));
     case 'w': return rows(h, s->children[0], a->children[0], i * atoi(f + 3), atoi(f + 3));
     case 'u': return union_row(h, s, a, i);
     case 's':
@@ -95,7 +103,8 @@ static uint64_t nested(uint64_t h, const struct ArrowSchema *s, const struct Arr
 }
 
 /* i counts from the array's own first row, before its offset. */
-static uint64_t row(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i) {
+static uint64_t row(uint64_t h, const struct ArrowSchema *s, const struct ArrowArray *a,
+                    int64_t i) {
     const char *f = s->format;
     if (i < 0 || i >= a->length) abort();
     i += a->offset;
@@ -114,7 +123,8 @@ static uint64_t row(uint64_t h, const struct ArrowSchema *s, const struct ArrowA
     if (strchr("uUzZ", f[0])) {
         int w = f[0] == 'U' || f[0] == 'Z' ? 8 : 4;
         int64_t at = number(a->buffers[1], w, i);
-        return mix(h, (const char *)a->buffers[2] + at, (size_t)(number(a->buffers[1], w, i + 1) - at));
+        return mix(h, (const char *)a->buffers[2] + at,
+                   (size_t)(number(a->buffers[1], w, i + 1) - at));
     }
     int w = width_of(f);
     return mix(h, (const uint8_t *)a->buffers[1] + i * w, (size_t)w);
@@ -138,7 +148,8 @@ static uint64_t schema(uint64_t h, const struct ArrowSchema *s) {
     return s->dictionary ? schema(h, s->dictionary) : h;
 }
 
-/* Damaged bytes may tell of 2^60 rows of nothing (null columns, structs without fields): the ends are enough then. */
+/* Damaged bytes may tell of 2^60 rows of nothing (null columns, structs without fields): the ends
+ * are enough then. */
 uint64_t block_read(const struct ArrowSchema *s, const struct ArrowArray *a) {
     uint64_t h = schema(UINT64_C(0xcbf29ce484222325), s);
     int64_t n = a->length, most = 1 << 16;

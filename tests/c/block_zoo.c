@@ -3,11 +3,14 @@
 
 void make_zoo(struct zoo *z) {
     static const int64_t i64[40] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-    static const uint8_t valid[2] = {0x5F, 0x02}, bits[2] = {0xA5, 0x01}, types[10] = {0, 7, 0, 0, 7, 0, 7, 7, 0, 0},
+    static const uint8_t valid[2] = {0x5F, 0x02}, bits[2] = {0xA5, 0x01},
+                         types[10] = {0, 7, 0, 0, 7, 0, 7, 7, 0, 0},
                          index[10] = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0};
-    static const int32_t offs[12] = {1, 2, 2, 5, 9, 9, 10, 12, 12, 20, 20, 22}, sizes[10] = {1, 3, 0, 2, 2, 2, 5, 0, 1, 4},
-                         starts[10] = {0, 7, 20, 4, 5, 6, 12, 3, 2, 1}, dense_at[10] = {0, 0, 1, 2, 1, 4, 2, 3, 5, 6},
-                         ends[4] = {2, 5, 6, 10}, three[4] = {0, 2, 3, 5};
+    static const int32_t offs[12] = {1, 2, 2, 5, 9, 9, 10, 12, 12, 20, 20, 22},
+                         sizes[10] = {1, 3, 0, 2, 2, 2, 5, 0, 1, 4},
+                         starts[10] = {0, 7, 20, 4, 5, 6, 12, 3, 2, 1},
+                         dense_at[10] = {0, 0, 1, 2, 1, 4, 2, 3, 5, 6}, ends[4] = {2, 5, 6, 10},
+                         three[4] = {0, 2, 3, 5};
     static const int64_t offs64[11] = {1, 2, 2, 5, 9, 9, 10, 12, 12, 20, 20}, view_size[1] = {40};
     static const char chars[41] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
     static int32_t views[40];
@@ -54,7 +57,8 @@ void make_zoo(struct zoo *z) {
     make_child(&z->entries, &z->keys);
     make_child(&z->entries, &z->items);
     make_child(&z->map, &z->entries);
-    struct made *columns[] = {&z->ints, &z->bools, &z->text, &z->large, &z->views, &z->list, &z->list_view, &z->dict};
+    struct made *columns[] = {&z->ints,  &z->bools, &z->text,      &z->large,
+                              &z->views, &z->list,  &z->list_view, &z->dict};
     for (size_t i = 0; i < SK_COUNT(columns); i++) make_child(&z->batch, columns[i]);
 }
 

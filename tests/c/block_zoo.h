@@ -6,8 +6,9 @@
 
 /* One of everything, sliced, with nulls: rows 3..8 of 10. */
 struct zoo {
-    struct made batch, ints, bools, text, large, views, list, list_items, list_view, dict, dict_values, dense, dense_a, dense_b, runs,
-        run_ends, run_values, fixed_list, fixed_items, map, entries, keys, items;
+    struct made batch, ints, bools, text, large, views, list, list_items, list_view, dict,
+        dict_values, dense, dense_a, dense_b, runs, run_ends, run_values, fixed_list, fixed_items,
+        map, entries, keys, items;
 };
 
 void make_zoo(struct zoo *z);

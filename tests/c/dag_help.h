@@ -1,12 +1,14 @@
-/* dag_help.h - what the tests of channels share: memory for a channel and its buffers that all threads and children of a test map. */
+/* dag_help.h - what the tests of channels share: memory for a channel and its buffers that all
+ * threads and children of a test map. */
 #ifndef SK_TEST_DAG_HELP_H
 #define SK_TEST_DAG_HELP_H
 
 #include "dag/channel.h"
 #include "ipc_help.h"
 
-/* A pool that never uses memory twice (a stale pointer reads what it read before, so a test that reads it finds it out by the version), counts what is given
- * out, and can be told to fail. In shared memory: successors of a writer go on with it. */
+/* A pool that never uses memory twice (a stale pointer reads what it read before, so a test that
+ * reads it finds it out by the version), counts what is given out, and can be told to fail. In
+ * shared memory: successors of a writer go on with it. */
 struct pool {
     _Atomic uint64_t used, live_bytes, n_live, fail;
 };
@@ -39,10 +41,12 @@ static void pool_free(void *ctx, sk_off off, uint64_t cap) {
     atomic_fetch_sub(&r->pool->n_live, 1);
 }
 
-SK_UNUSED static struct rig *rig(uint32_t n_readers, uint32_t n_cells, uint32_t n_bufs, uint64_t size) {
+SK_UNUSED static struct rig *rig(uint32_t n_readers, uint32_t n_cells, uint32_t n_bufs,
+                                 uint64_t size) {
     struct rig *r = share(sizeof *r);
     struct sk_chan_shape s = {n_readers, n_cells, n_bufs};
-    *r = (struct rig){.pool = share(sizeof *r->pool), .arena = share(size), .size = size, .seed = test_rand()};
+    *r = (struct rig){
+        .pool = share(sizeof *r->pool), .arena = share(size), .size = size, .seed = test_rand()};
     r->ops = (struct sk_chan_pool){r, pool_alloc, pool_free};
     r->mem = share(sk_chan_bytes(&s));
     CHECK_OK(sk_chan_create(r->mem, &s, NULL));
@@ -52,7 +56,9 @@ SK_UNUSED static struct rig *rig(uint32_t n_readers, uint32_t n_cells, uint32_t 
 SK_UNUSED static struct sk_chan_end end_of(struct rig *r, uint32_t end) {
     struct sk_chan_end e;
     struct sk_err err;
-    CHECK_OK_ERR(sk_chan_attach(&e, r->mem, end, r->arena, r->size, end == SK_CHAN_WRITER ? &r->ops : NULL, &err), &err);
+    CHECK_OK_ERR(sk_chan_attach(&e, r->mem, end, r->arena, r->size,
+                                end == SK_CHAN_WRITER ? &r->ops : NULL, &err),
+                 &err);
     return e;
 }
 
@@ -74,7 +80,8 @@ SK_UNUSED static void is_message(const struct sk_chan_msg *m, size_t len, uint64
     CHECK_EQ(m->len, len);
     CHECK_EQ(m->kind, (uint32_t)mix(i));
     CHECK_EQ((uintptr_t)m->p % 64, 0);
-    CHECK_MSG(msg_true(m->p, m->len, i), "message %llu of %zu bytes is wrong", (unsigned long long)i, len);
+    CHECK_MSG(msg_true(m->p, m->len, i), "message %llu of %zu bytes is wrong",
+              (unsigned long long)i, len);
 }
 
 #endif

@@ -17,7 +17,7 @@
 struct gate *gate;
 struct sk_engine *eng;
 
-/* ---- the registry ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the registry ---------------------------------------------------------------------------- */
 
 static struct {
     const char *name;
@@ -37,7 +37,8 @@ sk_fid fid_of(const char *name) {
     return (sk_fid){h};
 }
 
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                    struct sk_err *err) {
     (void)ctx;
     if (fid_of(name).v != fn.v || def.n != strlen(name) || memcmp(def.p, name, def.n) != 0)
         return SK_ERR(err, SK_EINVAL, "definition of %s did not arrive whole", name);
@@ -51,7 +52,7 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     return SK_ERR(err, SK_ENOENT, "no task function of this id");
 }
 
-/* ---- being a worker ------------------------------------------------------------------------------------------------------------------ */
+/* ---- being a worker -------------------------------------------------------------------------- */
 
 static bool take_token(const char *name, int n) {
     char path[300];
@@ -90,14 +91,17 @@ static void map_gate(void) {
     const char *p = getenv("SK_TEST_GATE");
     if (!p) return;
     int fd = open(p, O_RDWR | O_CLOEXEC);
-    void *m = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *m =
+        fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (m == MAP_FAILED) abort();
     close(fd);
     gate = m;
 }
 
-/* The least event loop. A call that returns SK_EAGAIN stays until somebody ends it; a cancel ends it with an error. */
-static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, uint32_t group, struct sk_err *err) {
+/* The least event loop. A call that returns SK_EAGAIN stays until somebody ends it; a cancel ends
+ * it with an error. */
+static sk_rc serve_async(void *ctx, struct sk_engine *client, int fd, uint32_t group,
+                         struct sk_err *err) {
     (void)ctx, (void)err;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     while (sk_worker_step(client, group)) (void)poll(&p, 1, -1);
@@ -130,7 +134,11 @@ __attribute__((constructor)) static void serve(void) {
     bool mine = false;
     for (int i = 0; sf && i < 64 && !mine; i++) mine = take_token("server", i);
     if (mine && sk_fault_parse(sf, NULL) != SK_OK) abort();
-    struct sk_runner r = {.define = define, .run = run, .serve_async = serve_async, .cancel = cancel_async, .env = take_env};
+    struct sk_runner r = {.define = define,
+                          .run = run,
+                          .serve_async = serve_async,
+                          .cancel = cancel_async,
+                          .env = take_env};
     struct sk_worker_hooks h = {.on_note = take_faults, .begin = begin};
     struct sk_err err = {0};
     bool was;
@@ -142,14 +150,15 @@ __attribute__((constructor)) static void serve(void) {
     if (was) _exit(0); /* a worker's memory goes with its process: no leak check */
 }
 
-/* ---- values --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 sk_rc ret_i64(struct sk_task *t, uint32_t i, int64_t v, struct sk_err *err) {
     struct sk_payload p = {.kind = KIND_I64, .bytes = {&v, 8}};
     return sk_task_return(t, i, &p, err);
 }
 
-static sk_rc blob(struct sk_task *t, size_t n, uint8_t fill, struct sk_buf *b, struct sk_payload *p, struct sk_err *err) {
+static sk_rc blob(struct sk_task *t, size_t n, uint8_t fill, struct sk_buf *b, struct sk_payload *p,
+                  struct sk_err *err) {
     SK_TRY(t->engine->ops->buf_alloc(t->engine, n, b, err));
     memset(b->data, fill, n);
     *p = (struct sk_payload){.kind = KIND_BLOB, .buf = b, .buf_len = n};
@@ -177,7 +186,8 @@ sk_rc yield_blob(struct sk_task *t, size_t n, uint8_t fill, struct sk_err *err) 
 
 int64_t arg_i64(const struct sk_task *t, uint32_t i) {
     int64_t v;
-    if (i >= t->n_args || t->args[i].kind != KIND_I64 || t->args[i].len != 8) abort(); /* the driver sees a dead worker */
+    /* the driver sees a dead worker */
+    if (i >= t->n_args || t->args[i].kind != KIND_I64 || t->args[i].len != 8) abort();
     memcpy(&v, t->args[i].data, 8);
     return v;
 }
@@ -189,7 +199,7 @@ bool view_is(const struct sk_view *v, size_t n, uint8_t fill) {
     return true;
 }
 
-/* ---- the gate -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the gate -------------------------------------------------------------------------------- */
 
 bool gate_wait(int i, uint32_t at_least) {
     int64_t until = sk_now_ns() + GATE_S * SK_SEC;
@@ -212,7 +222,7 @@ void gate_max(int i, uint32_t v) {
     while (old < v && !atomic_compare_exchange_weak(&gate->w[i], &old, v)) {}
 }
 
-/* ---- jobs ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 struct sk_task_spec spec_of(const struct job *j) {
     return (struct sk_task_spec){.fn = fid_of(j->fn),
@@ -234,7 +244,8 @@ struct sk_task_spec spec_of(const struct job *j) {
                                  .n_contains = j->n_contains};
 }
 
-sk_rc job_on(struct sk_engine *e, const struct job *j, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+sk_rc job_on(struct sk_engine *e, const struct job *j, sk_oid *first, sk_tid *tid,
+             struct sk_err *err) {
     struct sk_task_spec s = spec_of(j);
     return e->ops->submit(e, &s, first, tid, err);
 }
@@ -244,14 +255,17 @@ sk_rc get_i64(struct sk_engine *e, sk_oid o, int64_t *out, struct sk_err *err) {
     SK_TRY(e->ops->get(e, &o, 1, INT64_MAX, &v, err));
     sk_rc rc = SK_OK;
     if (SK_KIND_IS_ERROR(v.kind))
-        rc = SK_ERR(err, SK_ETASK, "%.*s", v.kind == SK_KIND_ENGINE_ERROR && v.len > 4 ? (int)v.len - 4 : 0, (const char *)v.data + 4);
-    else if (v.kind != KIND_I64 || v.len != 8) rc = SK_ERR(err, SK_ECORRUPT, "not a number: kind %u, %zu bytes", v.kind, v.len);
+        rc = SK_ERR(err, SK_ETASK, "%.*s",
+                    v.kind == SK_KIND_ENGINE_ERROR && v.len > 4 ? (int)v.len - 4 : 0,
+                    (const char *)v.data + 4);
+    else if (v.kind != KIND_I64 || v.len != 8)
+        rc = SK_ERR(err, SK_ECORRUPT, "not a number: kind %u, %zu bytes", v.kind, v.len);
     else memcpy(out, v.data, 8);
     e->ops->view_release(e, &v);
     return rc;
 }
 
-/* ---- the driver ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 static void make_token(const char *name, int n) {
     char path[300];
@@ -292,7 +306,8 @@ static void prepare(const struct eng_opt *o) {
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) {
     char *argv[] = {self_exe, NULL};
     struct sk_engine_conf c = {
-        .total = {.amount = {(int64_t)((o->cpus > 0 ? o->cpus : 2) * SK_RES_UNIT), (int64_t)(o->gpus * SK_RES_UNIT)}},
+        .total = {.amount = {(int64_t)((o->cpus > 0 ? o->cpus : 2) * SK_RES_UNIT),
+                             (int64_t)(o->gpus * SK_RES_UNIT)}},
         .store_bytes = o->store_bytes ? o->store_bytes : 256u << 20,
         .max_workers = o->max_workers,
         .spin_ns = -1,
@@ -310,7 +325,8 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
         .spill_bytes = o->spill_bytes,
         .overflow_bytes = o->overflow_bytes,
         .spawn_argv = o->argv ? o->argv : argv};
-    for (uint32_t i = 0; i < o->n_names; i++) c.total.amount[SK_RES_CUSTOM + i] = o->amounts[i] ? o->amounts[i] : SK_RES_UNIT;
+    for (uint32_t i = 0; i < o->n_names; i++)
+        c.total.amount[SK_RES_CUSTOM + i] = o->amounts[i] ? o->amounts[i] : SK_RES_UNIT;
     prepare(o);
     return sk_engine_find("local")->open(&c, out, err);
 }
@@ -318,7 +334,8 @@ sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_er
 void eng_define_all(struct sk_engine *e) {
     struct sk_err err;
     for (int i = 0; i < n_tasks; i++)
-        CHECK_OK_ERR(e->ops->define(e, fid_of(tasks[i].name), tasks[i].name, (struct sk_bytes){tasks[i].name, strlen(tasks[i].name)}, &err),
+        CHECK_OK_ERR(e->ops->define(e, fid_of(tasks[i].name), tasks[i].name,
+                                    (struct sk_bytes){tasks[i].name, strlen(tasks[i].name)}, &err),
                      &err);
 }
 
@@ -357,16 +374,20 @@ bool eng_drive_until(bool (*is)(void *arg), void *arg) {
     int64_t until = test_patience();
     while (!is(arg)) {
         if (sk_now_ns() >= until) return false;
-        SK_IGNORE(eng->ops->drive(eng, is, arg, sk_now_ns() + 5 * SK_MS, NULL)); /* in pieces: some reports wake nobody */
+        /* in pieces: some reports wake nobody */
+        SK_IGNORE(eng->ops->drive(eng, is, arg, sk_now_ns() + 5 * SK_MS, NULL));
     }
     return true;
 }
 
-static bool wait_stat(const char *key, uint64_t want) { return eng_drive_until(stat_is, &(struct want){key, want}); }
+static bool wait_stat(const char *key, uint64_t want) {
+    return eng_drive_until(stat_is, &(struct want){key, want});
+}
 
 void eng_wait_stat(const char *key, uint64_t want) {
     if (wait_stat(key, want)) return;
-    test_fail(__FILE__, __LINE__, "%s is %llu, should become %llu", key, (unsigned long long)eng_stat(eng, key), (unsigned long long)want);
+    test_fail(__FILE__, __LINE__, "%s is %llu, should become %llu", key,
+              (unsigned long long)eng_stat(eng, key), (unsigned long long)want);
 }
 
 void eng_check(void) {
@@ -384,22 +405,28 @@ static void dump_tasks(void) { /* on the way to a failure */
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         const struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);
-        fprintf(stderr, "# task %llx %s %s, attempt %u owner %u unready %u%s%s%s%s yields %u taken %u released %u window %u",
-                (unsigned long long)id, f ? f->name : "?", sk_tstates[t->state].name, t->attempt, t->owner, t->n_unready,
-                t->kind == SK_TASK_INIT ? " init" : "", t->stream == SK_STREAM_DROPPED ? " dropped" : "",
-                sk_ltask_cancelled(t) ? " cancelled" : "", t->stream == SK_STREAM_OVER ? " done" : "", t->n_yielded, t->n_taken,
-                t->n_released, t->spec.stream_window);
+        fprintf(stderr,
+                "# task %llx %s %s, attempt %u owner %u unready %u%s%s%s%s yields %u taken %u "
+                "released %u window %u",
+                (unsigned long long)id, f ? f->name : "?", sk_tstates[t->state].name, t->attempt,
+                t->owner, t->n_unready, t->kind == SK_TASK_INIT ? " init" : "",
+                t->stream == SK_STREAM_DROPPED ? " dropped" : "",
+                sk_ltask_cancelled(t) ? " cancelled" : "",
+                t->stream == SK_STREAM_OVER ? " done" : "", t->n_yielded, t->n_taken, t->n_released,
+                t->spec.stream_window);
         const struct sk_lworker *w = t->worker;
         if (w)
-            fprintf(stderr, "; worker slot %u pid %d%s%s claim %llx reqs %d", w->slot, w->pid, w->place.blocked ? " blocked" : "",
-                    w->killed ? " killed" : "", (unsigned long long)w->sh->claims[t->claim], !sk_list_empty(&w->reqs));
+            fprintf(stderr, "; worker slot %u pid %d%s%s claim %llx reqs %d", w->slot, w->pid,
+                    w->place.blocked ? " blocked" : "", w->killed ? " killed" : "",
+                    (unsigned long long)w->sh->claims[t->claim], !sk_list_empty(&w->reqs));
         fprintf(stderr, "\n");
     }
     sk_driver_unlock(eng);
 }
 
 static void settle(size_t n) {
-    static const char *const keys[] = {"objects", "tasks_known", "store_sealed_bytes", "store_pins", "store_leased_bytes"};
+    static const char *const keys[] = {"objects", "tasks_known", "store_sealed_bytes", "store_pins",
+                                       "store_leased_bytes"};
     for (size_t i = 0; i < n; i++)
         if (!wait_stat(keys[i], 0)) {
             char buf[2000];
@@ -485,7 +512,8 @@ int n_descendants(void) {
         char *p = got ? strrchr(line, ')') : NULL;
         char state;
         int ppid, pgrp;
-        if (p && sscanf(p + 1, " %c %d %d", &state, &ppid, &pgrp) == 3 && pgrp == getpgrp() && atoi(x->d_name) != getpid() && state != 'Z')
+        if (p && sscanf(p + 1, " %c %d %d", &state, &ppid, &pgrp) == 3 && pgrp == getpgrp() &&
+            atoi(x->d_name) != getpid() && state != 'Z')
             n++;
     }
     closedir(d);

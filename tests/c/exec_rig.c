@@ -20,7 +20,8 @@ void rig_begin(struct rig *r) {
     CHECK_OK(sk_plan_create(&r->plan, NULL));
 }
 
-uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
+uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in,
+                 uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
     d.op = op;
@@ -34,10 +35,15 @@ uint32_t rig_source(struct rig *r, uint32_t n_units, int64_t est_bytes) {
     struct sk_unit u[512];
     CHECK_LE(n_units, 512);
     for (uint32_t i = 0; i < n_units; i++) u[i] = (struct sk_unit){{"", 0}, -1, est_bytes};
-    return rig_add(r, &RIG_READ, (struct sk_node_desc){.label = "R", .cpu_e4 = 10000, .units = u, .n_units = n_units}, NULL, 0);
+    return rig_add(
+        r, &RIG_READ,
+        (struct sk_node_desc){.label = "R", .cpu_e4 = 10000, .units = u, .n_units = n_units}, NULL,
+        0);
 }
 
-uint32_t rig_map(struct rig *r, uint32_t in) { return rig_add(r, &RIG_MAPB, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000}, &in, 1); }
+uint32_t rig_map(struct rig *r, uint32_t in) {
+    return rig_add(r, &RIG_MAPB, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000}, &in, 1);
+}
 
 static void acts(struct rig *r) {
     for (uint32_t i = 0; i < r->x->acts.n; i++) {
@@ -77,8 +83,11 @@ void rig_event(struct rig *r, struct sk_step_ev ev) {
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes) {
     CHECK(task);
     r->live++;
-    rig_event(r, (struct sk_step_ev){
-                     .kind = SK_SEV_YIELDED, .task = task, .block = {.oid = ++r->next_oid, .n_rows = rows, .bytes = bytes}, .cost = bytes});
+    rig_event(r,
+              (struct sk_step_ev){.kind = SK_SEV_YIELDED,
+                                  .task = task,
+                                  .block = {.oid = ++r->next_oid, .n_rows = rows, .bytes = bytes},
+                                  .cost = bytes});
 }
 
 static void forget(struct rig *r, uint64_t task) {

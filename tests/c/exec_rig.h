@@ -1,4 +1,5 @@
-/* exec_rig.h - plans and hand-driven steps for the tests of exec: one task, one yield, one take at a time. */
+/* exec_rig.h - plans and hand-driven steps for the tests of exec: one task, one yield, one take at
+ * a time. */
 #ifndef EXEC_RIG_H
 #define EXEC_RIG_H
 
@@ -19,7 +20,8 @@ struct rig {
 extern const struct sk_op RIG_READ, RIG_MAPB, RIG_MAP, RIG_LIMIT, RIG_UNION, RIG_ZIP;
 
 void rig_begin(struct rig *r); /* conf with useful values */
-uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in);
+uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in,
+                 uint32_t n_in);
 uint32_t rig_source(struct rig *r, uint32_t n_units, int64_t est_bytes);
 uint32_t rig_map(struct rig *r, uint32_t in); /* its own stage: never fused */
 void rig_start(struct rig *r, uint32_t root);

@@ -1,4 +1,6 @@
-/* exec_run_packs.h - what a worker does with packs, on rows that are u64: part of test_exec_run.c. A part's rows are behind one another, filled up to 64 bytes with NO_ROW; partition: row % partitions. */
+/* exec_run_packs.h - what a worker does with packs, on rows that are u64: part of test_exec_run.c.
+ * A part's rows are behind one another, filled up to 64 bytes with NO_ROW; partition: row %
+ * partitions. */
 #define PARTITIONS 10u
 #define NO_ROW UINT64_MAX
 
@@ -41,34 +43,41 @@ static void read_input(struct sk_rd *r, struct input *in) {
 }
 
 static void take_rows(struct rows *to, const uint8_t *p, uint64_t bytes) {
-    for (const uint64_t *row = (const uint64_t *)(const void *)p, *end = row + bytes / 8; row < end; row++)
+    for (const uint64_t *row = (const uint64_t *)(const void *)p, *end = row + bytes / 8; row < end;
+         row++)
         if (*row != NO_ROW) CHECK(sk_vec_push(to, SK_TAG_TEST, *row));
 }
 
 /* Rows of partitions first to end - 1 as packs, in so many values. */
-static sk_rc yield_packs(struct sk_task *t, const struct rows *rows, uint32_t first, uint32_t end, uint32_t values, struct sk_err *err) {
+static sk_rc yield_packs(struct sk_task *t, const struct rows *rows, uint32_t first, uint32_t end,
+                         uint32_t values, struct sk_err *err) {
     uint32_t each = (end - first + values - 1) / values;
     for (uint32_t from = first; from < end; from += each) {
         struct rows data = {0};
         struct {
             struct sk_pack_note h;
             struct sk_pack_part part[PARTITIONS];
-        } note = {.h = {.magic = SK_PACK_NOTE, .kind = SK_PACK_PARTS, .first = from, .n = SK_MIN(each, end - from)}};
+        } note = {.h = {.magic = SK_PACK_NOTE,
+                        .kind = SK_PACK_PARTS,
+                        .first = from,
+                        .n = SK_MIN(each, end - from)}};
         for (uint32_t p = 0; p < note.h.n; p++) {
             uint32_t at = data.n;
             for (uint32_t i = 0; i < rows->n; i++)
-                if (rows->p[i] % PARTITIONS == from + p) CHECK(sk_vec_push(&data, SK_TAG_TEST, rows->p[i]));
+                if (rows->p[i] % PARTITIONS == from + p)
+                    CHECK(sk_vec_push(&data, SK_TAG_TEST, rows->p[i]));
             note.part[p].rows = data.n - at;
             while (data.n % 8) CHECK(sk_vec_push(&data, SK_TAG_TEST, NO_ROW));
             note.part[p].len64 = (data.n - at) / 8;
             note.h.rows += note.part[p].rows;
         }
         note.h.bytes = data.n * 8;
-        sk_rc rc = sk_task_yield(t,
-                                 &(struct sk_payload){.kind = KIND_BLOCK,
-                                                      .bytes = {data.n ? (void *)data.p : (void *)"", data.n * 8},
-                                                      .note = {&note, sizeof note.h + note.h.n * sizeof *note.part}},
-                                 err);
+        sk_rc rc = sk_task_yield(
+            t,
+            &(struct sk_payload){.kind = KIND_BLOCK,
+                                 .bytes = {data.n ? (void *)data.p : (void *)"", data.n * 8},
+                                 .note = {&note, sizeof note.h + note.h.n * sizeof *note.part}},
+            err);
         sk_vec_free(&data);
         if (rc != SK_OK) return rc;
     }
@@ -92,13 +101,15 @@ static void reduce_rows(const struct input *in, const struct sk_view *blocks, st
     sk_vec_free(&mine);
 }
 
-static sk_rc merge_packs(struct sk_task *t, const struct input *in, const struct sk_view *blocks, struct sk_err *err) {
+static sk_rc merge_packs(struct sk_task *t, const struct input *in, const struct sk_view *blocks,
+                         struct sk_err *err) {
     struct rows rows = {0};
     CHECK(in->n > 1 && in->first < in->end);
     for (uint32_t i = 0; i < in->n; i++) {
         const struct piece *p = &in->piece[i];
         uint64_t sum = 0;
-        CHECK(p->row0 == 0 && p->length == blocks[i].len && p->parts.n == (in->end - in->first) * 4);
+        CHECK(p->row0 == 0 && p->length == blocks[i].len &&
+              p->parts.n == (in->end - in->first) * 4);
         for (uint32_t k = 0; k < in->end - in->first; k++) {
             uint32_t len64;
             memcpy(&len64, (const uint8_t *)p->parts.p + k * sizeof len64, sizeof len64);

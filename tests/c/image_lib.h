@@ -1,4 +1,5 @@
-/* image_lib.h - where a machine that tests may have libjpeg and libpng: as the system's, or in the Pillow of .venv. */
+/* image_lib.h - where a machine that tests may have libjpeg and libpng: as the system's, or in the
+ * Pillow of .venv. */
 #ifndef SK_IMAGE_LIB_H
 #define SK_IMAGE_LIB_H
 
@@ -7,11 +8,13 @@
 
 #include "image/image_int.h"
 
-static bool image_try(sk_rc (*use)(const char *object, struct sk_err *err), const char *soname, const char *file) {
+static bool image_try(sk_rc (*use)(const char *object, struct sk_err *err), const char *soname,
+                      const char *file) {
     char pattern[512];
     glob_t g = {.gl_pathc = 0};
     bool ok = use(soname, NULL) == SK_OK;
-    (void)snprintf(pattern, sizeof pattern, SK_SOURCE_DIR "/.venv/lib/python3*/site-packages/pillow.libs/%s", file);
+    (void)snprintf(pattern, sizeof pattern,
+                   SK_SOURCE_DIR "/.venv/lib/python3*/site-packages/pillow.libs/%s", file);
     if (!ok && glob(pattern, 0, NULL, &g) == 0) {
         for (size_t i = 0; i < g.gl_pathc && !ok; i++) ok = use(g.gl_pathv[i], NULL) == SK_OK;
         globfree(&g);

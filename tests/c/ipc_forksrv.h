@@ -1,7 +1,9 @@
-/* ipc_forksrv.h - a test program that is its own fork server, for test_ipc_forksrv.c and crash/forksrv_crash.c.
+/* ipc_forksrv.h - a test program that is its own fork server, for test_ipc_forksrv.c and
+ * crash/forksrv_crash.c.
  *
- * The server is this very program, started again; a constructor takes over before main when SKATE_FORK_FD is set. Test, server and
- * workers share one page of orders and answers (struct desk), handed down as a kept descriptor. */
+ * The server is this very program, started again; a constructor takes over before main when
+ * SKATE_FORK_FD is set. Test, server and workers share one page of orders and answers (struct
+ * desk), handed down as a kept descriptor. */
 #ifndef SK_TEST_IPC_FORKSRV_H
 #define SK_TEST_IPC_FORKSRV_H
 
@@ -18,11 +20,15 @@ struct desk {
     _Atomic uint32_t acts[256];    /* enum act | argument << 8 */
     _Atomic uint32_t pid[256];     /* of the worker with the number, once it runs */
     _Atomic uint32_t running;      /* workers that ever ran */
-    _Atomic uint32_t strays[3];    /* ACT_STRAYS: a child of the worker, a child of a child that ended, one that closed all it had */
-    _Atomic uint32_t n_strays;     /* futex: of them that run and have told whether they know what they are */
-    _Atomic uint32_t gate;         /* futex: ACT_GATE exits with 7 when it is not 0; note "gate" waits for it */
-    _Atomic uint32_t notes;        /* futex: notes handled */
-    _Atomic uint32_t in_note;      /* futex: the server is inside on_note */
+    /* ACT_STRAYS: a child of the worker, a child of a child that ended, one that closed all it
+     * had */
+    _Atomic uint32_t strays[3];
+    /* futex: of them that run and have told whether they know what they are */
+    _Atomic uint32_t n_strays;
+    /* futex: ACT_GATE exits with 7 when it is not 0; note "gate" waits for it */
+    _Atomic uint32_t gate;
+    _Atomic uint32_t notes;   /* futex: notes handled */
+    _Atomic uint32_t in_note; /* futex: the server is inside on_note */
     uint64_t note_len, note_sum;
     uint32_t n_fds;
     int32_t fds[64];           /* the server's descriptors at its start */
@@ -75,7 +81,8 @@ static void fork_strays(struct desk *d) {
         if (fork() != 0) continue;
         if (i == 0) stray(d, i);
         setsid();
-        if (i == 2) { /* a daemon, which has a pipe of its own under the number of one of ours, and forks */
+        if (i == 2) {
+            /* a daemon, which has a pipe of its own under the number of one of ours, and forks */
             int fd[2];
             for (int n = 3; n < 256; n++) (void)close(n);
             for (int n = 0; n < 8; n++) CHECK_EQ(pipe(fd), 0);
@@ -91,7 +98,8 @@ static void fork_strays(struct desk *d) {
 static __attribute__((noreturn)) void work(struct desk *d, uint32_t worker) {
     uint32_t act = worker < 256 && d->acts[worker] ? d->acts[worker] : d->act;
     if (worker < 256) atomic_store(&d->pid[worker], (uint32_t)getpid());
-    if (getenv("SKATE_FORK_FD") || getenv("SKATE_DRIVER_PID") || getenv("SKATE_LIVE_FD")) atomic_store(&d->env_left, 1);
+    if (getenv("SKATE_FORK_FD") || getenv("SKATE_DRIVER_PID") || getenv("SKATE_LIVE_FD"))
+        atomic_store(&d->env_left, 1);
     add_word(&d->running);
     int arg = (int)(act >> 8);
     switch (act & 255) {
@@ -120,7 +128,8 @@ __attribute__((constructor)) static void serve_when_asked(void) {
     struct desk *d = mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(desk), 0);
     if (d == MAP_FAILED || !dir) _exit(88);
     for (struct dirent *e; (e = readdir(dir));)
-        if (e->d_name[0] != '.' && atoi(e->d_name) != dirfd(dir) && d->n_fds < 64) d->fds[d->n_fds++] = atoi(e->d_name);
+        if (e->d_name[0] != '.' && atoi(e->d_name) != dirfd(dir) && d->n_fds < 64)
+            d->fds[d->n_fds++] = atoi(e->d_name);
     closedir(dir);
     add_word(&d->started_exec);
     if (atomic_load(&d->slow_start))
@@ -129,7 +138,7 @@ __attribute__((constructor)) static void serve_when_asked(void) {
     work(d, sk_forksrv_run(atoi(sock), &(struct sk_forksrv_hooks){.on_note = on_note, .ctx = d}));
 }
 
-/* ---- the driver's side ------------------------------------------------------------------------------------------------------------- */
+/* ---- the driver's side ----------------------------------------------------------------------- */
 
 struct driver {
     struct sk_forksrv f;

@@ -1,4 +1,5 @@
-/* ipc_help.h - what the ipc tests share: shared memory, messages whose bytes tell their number, counting of descriptors. */
+/* ipc_help.h - what the ipc tests share: shared memory, messages whose bytes tell their number,
+ * counting of descriptors. */
 #ifndef SK_TEST_IPC_HELP_H
 #define SK_TEST_IPC_HELP_H
 
@@ -60,7 +61,8 @@ SK_UNUSED static uint64_t mix(uint64_t x) {
     return x ^ (x >> 33);
 }
 
-/* Message i of a stream: length 0..max, small ones often, and every byte a function of (i, place). */
+/* Message i of a stream: length 0..max, small ones often, and every byte a function of (i,
+ * place). */
 SK_UNUSED static size_t msg_len(uint64_t seed, uint64_t i, size_t max) {
     uint64_t r = mix(seed ^ i * 2654435761u);
     unsigned bits = (unsigned)(r % 64) % (unsigned)(65 - __builtin_clzll(max));

@@ -4,10 +4,11 @@
 #include "base/rand.h"
 #include "test.h"
 
-const char *const key_formats[] = {"n",   "b",   "c",   "C",   "s",       "S",        "i",         "I",      "l",
-                                   "L",   "e",   "f",   "g",   "z",       "u",        "Z",         "U",      "vz",
-                                   "vu",  "w:3", "w:0", "w:8", "w:11",    "d:9,2,32", "d:18,2,64", "d:38,2", "d:76,4,256",
-                                   "tdD", "tdm", "tts", "ttn", "tsu:UTC", "tDn",      "tiM"};
+const char *const key_formats[] = {
+    "n",   "b",   "c",   "C",   "s",       "S",        "i",         "I",      "l",
+    "L",   "e",   "f",   "g",   "z",       "u",        "Z",         "U",      "vz",
+    "vu",  "w:3", "w:0", "w:8", "w:11",    "d:9,2,32", "d:18,2,64", "d:38,2", "d:76,4,256",
+    "tdD", "tdm", "tts", "ttn", "tsu:UTC", "tDn",      "tiM"};
 const size_t n_key_formats = SK_COUNT(key_formats);
 
 static bool is_float(const char *f) { return !f[1] && strchr("efg", f[0]); }
@@ -15,7 +16,8 @@ static bool is_text(const char *f) { return (f[0] == 'v' || strchr("uUzZ", f[0])
 static bool is_wide(const char *f) { return f[0] == 'd' && strstr(f, ",256"); }
 static size_t width_of(const char *f) {
     if (f[0] == 'w') return (size_t)atoi(f + 2);
-    if (f[0] == 'd') return strstr(f, ",32") ? 4 : strstr(f, ",64") ? 8 : strstr(f, ",256") ? 32 : 16;
+    if (f[0] == 'd')
+        return strstr(f, ",32") ? 4 : strstr(f, ",64") ? 8 : strstr(f, ",256") ? 32 : 16;
     if (f[0] == 't') return !strcmp(f, "tdD") || !strcmp(f, "tts") || !strcmp(f, "tiM") ? 4 : 8;
     return strchr("cC", f[0]) ? 1 : strchr("sSe", f[0]) ? 2 : strchr("iIf", f[0]) ? 4 : 8;
 }
@@ -38,31 +40,38 @@ static struct cell cell_of(const char *f, uint64_t h, unsigned prefix) {
     } else if (is_text(f) || f[0] == 'w') {
         static const uint8_t letters[] = {0, 1, 'a', 'b', 255};
         v.n = f[0] == 'w' ? width_of(f) : prefix + h % 21;
-        for (size_t i = 0; i < v.n; i++) v.bytes[i] = i < prefix ? 'p' : letters[sk_rand_mix(h + i) % (h % 3 ? 5 : 1)];
+        for (size_t i = 0; i < v.n; i++)
+            v.bytes[i] = i < prefix ? 'p' : letters[sk_rand_mix(h + i) % (h % 3 ? 5 : 1)];
     } else if (is_wide(f)) {
         v.n = 32;
-        for (size_t i = 0; i < 32; i++) v.bytes[i] = (uint8_t)(sk_rand_mix(h + i / (h % 2 ? 32 : 1)) >> (h % 2 ? 56 : 0));
+        for (size_t i = 0; i < 32; i++)
+            v.bytes[i] = (uint8_t)(sk_rand_mix(h + i / (h % 2 ? 32 : 1)) >> (h % 2 ? 56 : 0));
     } else {
         size_t bits = f[0] == 'b' ? 1 : 8 * width_of(f);
-        unsigned __int128 raw = bits > 64 && h % 2 ? (unsigned __int128)sk_rand_mix(h) << 64 | h : h;
+        unsigned __int128 raw =
+            bits > 64 && h % 2 ? (unsigned __int128)sk_rand_mix(h) << 64 | h : h;
         if (h % 8 == 0) raw = h & 8 ? ~(unsigned __int128)0 : (unsigned __int128)1 << (bits - 1);
         raw <<= 128 - bits;
-        v.i = is_unsigned(f) || f[0] == 'b' ? (__int128)(raw >> (128 - bits)) : (__int128)raw >> (128 - bits);
+        v.i = is_unsigned(f) || f[0] == 'b' ? (__int128)(raw >> (128 - bits))
+                                            : (__int128)raw >> (128 - bits);
     }
     return v;
 }
 
 static void put_number(const char *f, uint8_t *at, const struct cell *v) {
     size_t width = width_of(f);
-    double d = v->class == CELL_NAN ? (test_below(2) ? __builtin_nan("") : -__builtin_nan("7")) : v->d;
+    double d =
+        v->class == CELL_NAN ? (test_below(2) ? __builtin_nan("") : -__builtin_nan("7")) : v->d;
     float s = (float)d;
     _Float16 h = (_Float16)d;
     if (f[0] == 'w' || is_wide(f)) memcpy(at, v->bytes, width);
-    else if (is_float(f)) memcpy(at, width == 8 ? (void *)&d : width == 4 ? (void *)&s : (void *)&h, width);
+    else if (is_float(f))
+        memcpy(at, width == 8 ? (void *)&d : width == 4 ? (void *)&s : (void *)&h, width);
     else memcpy(at, &v->i, width);
 }
 
-static void put_texts(struct column *c, const char *f, const struct cell *all, int64_t n, const void **buffers) {
+static void put_texts(struct column *c, const char *f, const struct cell *all, int64_t n,
+                      const void **buffers) {
     size_t total = 0, at = 0;
     for (int64_t i = 0; i < n; i++) total += all[i].n;
     uint8_t *bytes = keep(c, total + 1), *slots = keep(c, 16 * ((size_t)n + 1));
@@ -87,8 +96,9 @@ static void put_texts(struct column *c, const char *f, const struct cell *all, i
 }
 
 /* Lays n cells out as an array. */
-static void lay_out(struct column *c, const char *f, const struct cell *all, int64_t n, int64_t offset, struct ArrowSchema *s,
-                    struct ArrowArray *a, const void **buffers) {
+static void lay_out(struct column *c, const char *f, const struct cell *all, int64_t n,
+                    int64_t offset, struct ArrowSchema *s, struct ArrowArray *a,
+                    const void **buffers) {
     bool text = is_text(f), nulls = false;
     uint8_t *valid = keep(c, (size_t)n / 8 + 1), *data = keep(c, 32 * (size_t)n + 8);
     for (int64_t i = 0; i < n; i++) {
@@ -101,7 +111,8 @@ static void lay_out(struct column *c, const char *f, const struct cell *all, int
     buffers[1] = data;
     if (text) put_texts(c, f, all, n, buffers);
     *s = (struct ArrowSchema){.format = f, .name = "x", .flags = ARROW_FLAG_NULLABLE};
-    *a = (struct ArrowArray){.length = n - offset, .offset = offset, .null_count = -1, .buffers = buffers};
+    *a = (struct ArrowArray){
+        .length = n - offset, .offset = offset, .null_count = -1, .buffers = buffers};
     a->n_buffers = f[0] == 'n' ? 0 : f[0] == 'v' ? 4 : text ? 3 : 2;
 }
 
@@ -112,7 +123,8 @@ static struct cell draw(const char *f, struct column_how how) {
     return v;
 }
 
-/* all[0, n) as codes of a dictionary; its values are `values`, and at[i] is where cell i is among them. */
+/* all[0, n) as codes of a dictionary; its values are `values`, and at[i] is where cell i is among
+ * them. */
 static void lay_out_codes(struct column *c, int64_t n, int64_t offset, const int64_t *at) {
     static const char *const codes[] = {"c", "C", "s", "S", "i", "I", "l", "L"};
     const char *f = codes[test_below(8)];
@@ -124,9 +136,14 @@ static void lay_out_codes(struct column *c, int64_t n, int64_t offset, const int
     }
     c->buffers[0] = valid;
     c->buffers[1] = data;
-    c->schema = (struct ArrowSchema){.format = f, .name = "x", .flags = ARROW_FLAG_NULLABLE, .dictionary = &c->values_schema};
-    c->array = (struct ArrowArray){
-        .length = n - offset, .offset = offset, .null_count = -1, .n_buffers = 2, .buffers = c->buffers, .dictionary = &c->values_array};
+    c->schema = (struct ArrowSchema){
+        .format = f, .name = "x", .flags = ARROW_FLAG_NULLABLE, .dictionary = &c->values_schema};
+    c->array = (struct ArrowArray){.length = n - offset,
+                                   .offset = offset,
+                                   .null_count = -1,
+                                   .n_buffers = 2,
+                                   .buffers = c->buffers,
+                                   .dictionary = &c->values_array};
 }
 
 void column_make(struct column *c, const char *format, int64_t rows, struct column_how how) {
@@ -143,7 +160,8 @@ void column_make(struct column *c, const char *format, int64_t rows, struct colu
     struct cell *values = keep(c, VALUES * sizeof *values);
     int64_t *at = keep(c, ((size_t)n + 1) * sizeof *at), skip = (int64_t)test_below(5);
     for (int64_t i = 0; i < VALUES; i++) values[i] = draw(format, how);
-    lay_out(c, format, values, VALUES, skip, &c->values_schema, &c->values_array, c->values_buffers);
+    lay_out(c, format, values, VALUES, skip, &c->values_schema, &c->values_array,
+            c->values_buffers);
     for (int64_t i = 0; i < n; i++) {
         at[i] = test_below(100) < how.nulls ? -1 : (int64_t)test_below((uint64_t)(VALUES - skip));
         c->all[i] = at[i] < 0 ? (struct cell){.class = CELL_NULL} : values[skip + at[i]];
@@ -151,12 +169,14 @@ void column_make(struct column *c, const char *format, int64_t rows, struct colu
     lay_out_codes(c, n, offset, at);
 }
 
-void column_copy(struct column *c, const char *format, const struct column *from, int64_t rows, bool dictionary) {
+void column_copy(struct column *c, const char *format, const struct column *from, int64_t rows,
+                 bool dictionary) {
     int64_t offset = (int64_t)test_below(20), n = rows + offset;
     *c = (struct column){.format = format};
     c->all = keep(c, ((size_t)n + 1) * sizeof *c->all);
     c->cells = c->all + offset;
-    for (int64_t i = 0; i < n; i++) c->all[i] = i < offset ? cell_of(format, test_rand(), 0) : from->cells[i - offset];
+    for (int64_t i = 0; i < n; i++)
+        c->all[i] = i < offset ? cell_of(format, test_rand(), 0) : from->cells[i - offset];
     if (!dictionary) {
         lay_out(c, format, c->all, n, offset, &c->schema, &c->array, c->buffers);
         return;
@@ -175,7 +195,8 @@ void column_free(struct column *c) {
 static int compare_cells(const char *f, const struct cell *a, const struct cell *b) {
     if (is_float(f)) return (a->d > b->d) - (a->d < b->d);
     if (is_wide(f)) {
-        if ((int8_t)a->bytes[31] != (int8_t)b->bytes[31]) return (int8_t)a->bytes[31] < (int8_t)b->bytes[31] ? -1 : 1;
+        if ((int8_t)a->bytes[31] != (int8_t)b->bytes[31])
+            return (int8_t)a->bytes[31] < (int8_t)b->bytes[31] ? -1 : 1;
         for (int i = 30; i >= 0; i--)
             if (a->bytes[i] != b->bytes[i]) return a->bytes[i] < b->bytes[i] ? -1 : 1;
         return 0;
@@ -188,8 +209,10 @@ static int compare_cells(const char *f, const struct cell *a, const struct cell 
     return (a->i > b->i) - (a->i < b->i);
 }
 
-int cell_compare(const char *f, const struct cell *a, const struct cell *b, bool descending, bool nulls_first) {
-    if (a->class != b->class) return (a->class < b->class) != nulls_first ? -1 : 1; /* values, NaN, null; or the other way round */
+int cell_compare(const char *f, const struct cell *a, const struct cell *b, bool descending,
+                 bool nulls_first) {
+    /* values, NaN, null; or the other way round */
+    if (a->class != b->class) return (a->class < b->class) != nulls_first ? -1 : 1;
     if (a->class != CELL_VALUE) return 0;
     int r = compare_cells(f, a, b);
     return descending ? -r : r;
@@ -201,7 +224,12 @@ void batch_make(struct batch *b, struct column *columns, int n, int64_t rows, in
         b->fields[i] = &columns[i].schema;
         b->arrays[i] = &columns[i].array;
     }
-    b->schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = n, .children = b->fields};
-    b->array = (struct ArrowArray){
-        .length = rows, .offset = offset, .n_buffers = 1, .n_children = n, .buffers = b->buffers, .children = b->arrays};
+    b->schema =
+        (struct ArrowSchema){.format = "+s", .name = "", .n_children = n, .children = b->fields};
+    b->array = (struct ArrowArray){.length = rows,
+                                   .offset = offset,
+                                   .n_buffers = 1,
+                                   .n_children = n,
+                                   .buffers = b->buffers,
+                                   .children = b->arrays};
 }

@@ -1,4 +1,5 @@
-/* kernel_make.h - random Arrow columns for tests of kernels, each with its values in a form that a naive twin reads without Arrow. */
+/* kernel_make.h - random Arrow columns for tests of kernels, each with its values in a form that a
+ * naive twin reads without Arrow. */
 #ifndef KERNEL_MAKE_H
 #define KERNEL_MAKE_H
 
@@ -24,9 +25,10 @@ struct column {
 };
 
 struct column_how {
-    uint64_t seed, distinct; /* seed: equal ones draw from the same values; distinct 0: as many as there are */
-    unsigned nulls;          /* percent */
-    unsigned prefix;         /* bytes that all texts share */
+    /* seed: equal ones draw from the same values; distinct 0: as many as there are */
+    uint64_t seed, distinct;
+    unsigned nulls;  /* percent */
+    unsigned prefix; /* bytes that all texts share */
     bool dictionary;
 };
 
@@ -35,12 +37,15 @@ extern const size_t n_key_formats;
 
 /* `rows` rows behind a random offset. The name is "x". */
 void column_make(struct column *c, const char *format, int64_t rows, struct column_how how);
-/* The same values in another layout: format, offset and dictionary may differ as far as the values fit. */
-void column_copy(struct column *c, const char *format, const struct column *from, int64_t rows, bool dictionary);
+/* The same values in another layout: format, offset and dictionary may differ as far as the values
+ * fit. */
+void column_copy(struct column *c, const char *format, const struct column *from, int64_t rows,
+                 bool dictionary);
 void column_free(struct column *c);
 
 /* The order of docs/design/kernels.md, written without the kernel. */
-int cell_compare(const char *format, const struct cell *a, const struct cell *b, bool descending, bool nulls_first);
+int cell_compare(const char *format, const struct cell *a, const struct cell *b, bool descending,
+                 bool nulls_first);
 
 struct batch {
     struct ArrowSchema schema, *fields[8];

@@ -1,13 +1,16 @@
 /* runner.c - main() of every C test program: a forked process a test, a deadline, TAP lines.
  *
- *     build/dev/bin/test_base [-l] [-v] [-j N] [pattern ...]      a pattern is a part of a test's name; -j: N (1) tests at a time
+ *     build/dev/bin/test_base [-l] [-v] [-j N] [pattern ...]      a pattern is a part of a test's
+ *     name; -j: N (1) tests at a time
  *
- * Environment: SK_TEST_QUICK=1 (nothing that is TEST_LARGE, unless a pattern names it; a quarter of the rounds), SK_TEST_SEED, SK_TEST_ROUNDS
- * (factor), SK_TEST_SLOW (factor on deadlines; a sanitizer build takes 6 by itself, and a machine that many share when the program begins takes as
+ * Environment: SK_TEST_QUICK=1 (nothing that is TEST_LARGE, unless a pattern names it; a quarter of
+ * the rounds), SK_TEST_SEED, SK_TEST_ROUNDS (factor), SK_TEST_SLOW (factor on deadlines; a
+ * sanitizer build takes 6 by itself, and a machine that many share when the program begins takes as
  * many as share a core then).
  * Invariant: the runner itself has one thread, so fork is safe; every
  * test leads its own process group, which is killed when the test ends, so nothing of it survives.
- * Cost: about 1 ms a test. The last line is exactly "N passed, N failed"; exit 1 when any failed or none matched. */
+ * Cost: about 1 ms a test. The last line is exactly "N passed, N failed"; exit 1 when any failed or
+ * none matched. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -39,9 +42,12 @@ enum { SANITIZED = 0 };
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-/* Tests end by _exit, which skips TSan's own change of the exit status: stop at the first report instead. A program may have its own. */
+/* Tests end by _exit, which skips TSan's own change of the exit status: stop at the first report
+ * instead. A program may have its own. */
 const char *__tsan_default_options(void);
-__attribute__((visibility("default"), weak)) const char *__tsan_default_options(void) { return "halt_on_error=1:second_deadlock_stack=1"; }
+__attribute__((visibility("default"), weak)) const char *__tsan_default_options(void) {
+    return "halt_on_error=1:second_deadlock_stack=1";
+}
 #endif
 
 enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77, MOST_JOBS = 64 };
@@ -67,12 +73,13 @@ void test_register(struct test_case *t) {
     last = &t->next;
 }
 
-/* ---- called by tests --------------------------------------------------------------------------------------------------------- */
+/* ---- called by tests ------------------------------------------------------------------------- */
 
 static void vsay(const char *file, int line, const char *fmt, va_list ap) {
     if (atomic_exchange(&report->written, 1)) return; /* the first message is the one that counts */
     int n = file ? snprintf(report->text, sizeof(report->text), "%s:%d: ", file, line) : 0;
-    if (n >= 0 && (size_t)n < sizeof(report->text)) vsnprintf(report->text + n, sizeof(report->text) - (size_t)n, fmt, ap);
+    if (n >= 0 && (size_t)n < sizeof(report->text))
+        vsnprintf(report->text + n, sizeof(report->text) - (size_t)n, fmt, ap);
 }
 
 SK_PRINTF(1, 2) static void say(const char *fmt, ...) {
@@ -120,14 +127,17 @@ const char *test_dir(void) {
     if (atomic_load(&report->dir_made)) return report->dir;
     const char *tmp = getenv("TMPDIR");
     snprintf(report->dir, sizeof(report->dir), "%s/sk_test_XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(report->dir)) test_fail(__FILE__, __LINE__, "mkdtemp %s: %s", report->dir, strerror(errno));
+    if (!mkdtemp(report->dir))
+        test_fail(__FILE__, __LINE__, "mkdtemp %s: %s", report->dir, strerror(errno));
     atomic_store(&report->dir_made, 1);
     return report->dir;
 }
 
-void test_rmdir_last(const char *path) { snprintf(report->last_dir, sizeof report->last_dir, "%s", path); }
+void test_rmdir_last(const char *path) {
+    snprintf(report->last_dir, sizeof report->last_dir, "%s", path);
+}
 
-/* ---- one test ---------------------------------------------------------------------------------------------------------------- */
+/* ---- one test -------------------------------------------------------------------------------- */
 
 static void seed_test(const char *name) {
     uint64_t x = run_seed;
@@ -139,8 +149,9 @@ static void seed_test(const char *name) {
 static void check_leaks(void) {
     for (unsigned t = 0; t < SK_TAG_N && !may_leak; t++)
         if (sk_mem_blocks((enum sk_tag)t) != 0) {
-            say("leak: %lld bytes in %lld blocks of tag %s", (long long)sk_mem_bytes((enum sk_tag)t),
-                (long long)sk_mem_blocks((enum sk_tag)t), sk_tag_name((enum sk_tag)t));
+            say("leak: %lld bytes in %lld blocks of tag %s",
+                (long long)sk_mem_bytes((enum sk_tag)t), (long long)sk_mem_blocks((enum sk_tag)t),
+                sk_tag_name((enum sk_tag)t));
             _exit(EXIT_FAILED);
         }
 #if defined(__SANITIZE_ADDRESS__)
@@ -163,7 +174,8 @@ __attribute__((noreturn)) static void child(const struct test_case *t) {
 
 /* A cgroup whose processes were killed a moment ago is busy until the last of them is gone. */
 static void rmdir_last(const char *path) {
-    for (int64_t until = sk_now_ns() + 10 * SK_SEC; rmdir(path) != 0 && errno == EBUSY; usleep(1000))
+    for (int64_t until = sk_now_ns() + 10 * SK_SEC; rmdir(path) != 0 && errno == EBUSY;
+         usleep(1000))
         if (sk_now_ns() > until) {
             fprintf(stderr, "%s is still busy and stays\n", path);
             return;
@@ -183,13 +195,16 @@ struct outcome {
 static void judge(const struct test_case *t, int status, bool late, struct outcome *o) {
     bool exited = WIFEXITED(status);
     o->skipped = exited && WEXITSTATUS(status) == EXIT_SKIPPED;
-    o->passed = !late && (o->skipped || (exited && WEXITSTATUS(status) == 0 && !atomic_load(&report->written)));
+    o->passed = !late && (o->skipped ||
+                          (exited && WEXITSTATUS(status) == 0 && !atomic_load(&report->written)));
     if (o->passed) return;
     if (late) {
         /* A message that was written before (a child of the test that failed) explains the hang. */
-        if (!atomic_load(&report->written)) say("%s:%d: past its deadline of %d s", t->file, t->line, t->seconds * slow_factor);
+        if (!atomic_load(&report->written))
+            say("%s:%d: past its deadline of %d s", t->file, t->line, t->seconds * slow_factor);
     } else if (WIFSIGNALED(status)) {
-        say("%s:%d: killed by signal %d (%s)", t->file, t->line, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        say("%s:%d: killed by signal %d (%s)", t->file, t->line, WTERMSIG(status),
+            strsignal(WTERMSIG(status)));
     } else if (WEXITSTATUS(status) == 0) {
         return; /* a child process of the test failed a check; its message is there */
     } else {
@@ -208,8 +223,9 @@ static struct running {
 
 static void show(const struct test_case *t, const struct outcome *o) {
     o->passed ? passed++ : failed++;
-    printf("%sok %d - %s (%.1f ms, CPU %.1f)%s%s\n", o->passed ? "" : "not ", passed + failed, t->name, (double)o->ns / 1e6,
-           (double)o->cpu_ns / 1e6, report->text[0] ? " # " : "", report->text);
+    printf("%sok %d - %s (%.1f ms, CPU %.1f)%s%s\n", o->passed ? "" : "not ", passed + failed,
+           t->name, (double)o->ns / 1e6, (double)o->cpu_ns / 1e6, report->text[0] ? " # " : "",
+           report->text);
     fflush(stdout);
 }
 
@@ -237,7 +253,9 @@ static void begin_test(struct running *r, const struct test_case *t) {
     SK_ASSERT(r->pidfd >= 0);
 }
 
-static int64_t in_ns(const struct timeval *t) { return (int64_t)t->tv_sec * SK_SEC + (int64_t)t->tv_usec * 1000; }
+static int64_t in_ns(const struct timeval *t) {
+    return (int64_t)t->tv_sec * SK_SEC + (int64_t)t->tv_usec * 1000;
+}
 
 static void end_test(struct running *r, bool late) {
     struct outcome o = {0};
@@ -280,7 +298,7 @@ static void end_some(void) {
         if (p[i].revents || now >= of[i]->until) end_test(of[i], !p[i].revents);
 }
 
-/* ---- all tests --------------------------------------------------------------------------------------------------------------- */
+/* ---- all tests ------------------------------------------------------------------------------- */
 
 static bool wanted(const struct test_case *t, char **pattern, int n) {
     if (t->large && quick && n == 0) return false;
@@ -304,7 +322,9 @@ static uint64_t env_u64(const char *name, uint64_t otherwise) {
 
 static int on_a_core(void) {
     double load; /* of the last minute: who runs or would */
-    return getloadavg(&load, 1) == 1 ? (int)SK_MAX(1, load / (double)SK_MAX(1, sysconf(_SC_NPROCESSORS_ONLN))) : 1;
+    return getloadavg(&load, 1) == 1
+               ? (int)SK_MAX(1, load / (double)SK_MAX(1, sysconf(_SC_NPROCESSORS_ONLN)))
+               : 1;
 }
 
 int main(int argc, char **argv) {
@@ -320,7 +340,8 @@ int main(int argc, char **argv) {
         }
     }
     uint64_t chance = 0;
-    if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance)) chance = (uint64_t)sk_now_ns();
+    if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
+        chance = (uint64_t)sk_now_ns();
     run_seed = env_u64("SK_TEST_SEED", chance >> 32);
     rounds_factor = (int)SK_MAX(1, env_u64("SK_TEST_ROUNDS", 1));
     quick = env_u64("SK_TEST_QUICK", 0) != 0;
@@ -329,7 +350,8 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
 
     jobs = SK_MAX(1, SK_MIN(jobs, MOST_JOBS));
-    struct report *reports = mmap(NULL, sizeof(*report) * (size_t)jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct report *reports = mmap(NULL, sizeof(*report) * (size_t)jobs, PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (reports == MAP_FAILED) {
         perror("mmap");
         return 2;

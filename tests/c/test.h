@@ -2,11 +2,14 @@
  *
  *     TEST(ring_wraps) { CHECK_OK(sk_thing(&t)); CHECK_EQ(t.n, 3); }
  *     TEST_SLOW(ring_soak, 120) { ... }                           deadline of 120 s instead of 60
- *     TEST_LARGE(ring_of_many, 60) { ... }                        the same, for what takes more than a fifth of a second of CPU: `./dev quick` leaves it out
+ *     TEST_LARGE(ring_of_many, 60) { ... }                        the same, for what takes more
+ *     than a fifth of a second of CPU: `./dev quick` leaves it out
  *
- * Each test runs in its own forked process (and process group: its children die with it), must end before its deadline, and must free
- * all sk_alloc memory (test_may_leak() excuses it). A failed check ends the test at once with file:line. Randomness comes from
- * test_rand, seeded by SK_TEST_SEED or by chance; the seed is printed. More or longer: SK_TEST_ROUNDS=n multiplies test_rounds(). */
+ * Each test runs in its own forked process (and process group: its children die with it), must end
+ * before its deadline, and must free all sk_alloc memory (test_may_leak() excuses it). A failed
+ * check ends the test at once with file:line. Randomness comes from test_rand, seeded by
+ * SK_TEST_SEED or by chance; the seed is printed. More or longer: SK_TEST_ROUNDS=n multiplies
+ * test_rounds(). */
 #ifndef SK_TEST_H
 #define SK_TEST_H
 
@@ -26,29 +29,42 @@ struct test_case {
 };
 void test_register(struct test_case *t);
 
-#define TEST_CASE_(name, secs, large)                                                                               \
-    static void test_run_##name(void);                                                                              \
-    static struct test_case test_case_##name = {#name, __FILE__, __LINE__, (secs), (large), test_run_##name, NULL}; \
-    __attribute__((constructor)) static void test_register_##name(void) { test_register(&test_case_##name); }       \
+#define TEST_CASE_(name, secs, large)                                                       \
+    static void test_run_##name(void);                                                      \
+    static struct test_case test_case_##name = {#name,   __FILE__,        __LINE__, (secs), \
+                                                (large), test_run_##name, NULL};            \
+    __attribute__((constructor)) static void test_register_##name(void) {                   \
+        test_register(&test_case_##name);                                                   \
+    }                                                                                       \
     static void test_run_##name(void)
 #define TEST_SLOW(name, secs) TEST_CASE_(name, secs, false)
 #define TEST_LARGE(name, secs) TEST_CASE_(name, secs, true)
-/* A deadline ends what hangs; it measures nothing. Milliseconds on an idle machine are seconds on one that many share. */
+/* A deadline ends what hangs; it measures nothing. Milliseconds on an idle machine are seconds on
+ * one that many share. */
 #define TEST(name) TEST_SLOW(name, 60)
 
-void test_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4) __attribute__((noreturn));
+void test_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4)
+    __attribute__((noreturn));
 void test_skip(const char *why) __attribute__((noreturn)); /* counts as passed, says why */
-void test_may_leak(void);                                  /* sk_alloc memory may be in use at the end */
-uint64_t test_seed(void);                                  /* of this test: from the run's seed and the test's name */
-uint64_t test_rand(void);                                  /* 64 random bits (base/rand.h), one stream a test, not thread-safe */
-uint64_t test_below(uint64_t n);                           /* uniform in [0, n); n > 0 */
-int test_rounds(int usual);                                /* usual * SK_TEST_ROUNDS; a quarter with SK_TEST_QUICK */
-int64_t test_patience(void);                               /* the time (sk_now_ns) until which to wait for what must come: 30 s */
-int64_t test_cpu_ns(void);                                 /* time this process had on a CPU: what others run does not count */
-bool test_sanitized(void);                                 /* ASan or TSan build: make it smaller */
-/* A scratch directory of this test, removed with all its content when the test ends, however it ends. */
+/* sk_alloc memory may be in use at the end */
+void test_may_leak(void);
+/* of this test: from the run's seed and the test's name */
+uint64_t test_seed(void);
+/* 64 random bits (base/rand.h), one stream a test, not thread-safe */
+uint64_t test_rand(void);
+uint64_t test_below(uint64_t n); /* uniform in [0, n); n > 0 */
+/* usual * SK_TEST_ROUNDS; a quarter with SK_TEST_QUICK */
+int test_rounds(int usual);
+/* the time (sk_now_ns) until which to wait for what must come: 30 s */
+int64_t test_patience(void);
+/* time this process had on a CPU: what others run does not count */
+int64_t test_cpu_ns(void);
+bool test_sanitized(void); /* ASan or TSan build: make it smaller */
+/* A scratch directory of this test, removed with all its content when the test ends, however it
+ * ends. */
 const char *test_dir(void);
-void test_rmdir_last(const char *path); /* this one, too, once its processes are gone: for a cgroup. One a test */
+/* this one, too, once its processes are gone: for a cgroup. One a test */
+void test_rmdir_last(const char *path);
 
 #define CHECK(x)                                                  \
     do {                                                          \
@@ -62,12 +78,14 @@ void test_rmdir_last(const char *path); /* this one, too, once its processes are
     } while (0)
 
 /* Integers, enums, pointers; not floating point (would be cut). Compared as long long. */
-#define TEST_CMP_(a, op, b)                                                                                               \
-    do {                                                                                                                  \
-        _Static_assert(_Generic((a), float: 0, double: 0, default: 1) && _Generic((b), float: 0, double: 0, default: 1),  \
-                       "use CHECK for floating point");                                                                   \
-        long long test_a_ = (long long)(a), test_b_ = (long long)(b);                                                     \
-        if (!(test_a_ op test_b_)) test_fail(__FILE__, __LINE__, "%s " #op " %s: %lld v %lld", #a, #b, test_a_, test_b_); \
+#define TEST_CMP_(a, op, b)                                                                        \
+    do {                                                                                           \
+        _Static_assert(_Generic((a), float: 0, double: 0, default: 1) &&                           \
+                           _Generic((b), float: 0, double: 0, default: 1),                         \
+                       "use CHECK for floating point");                                            \
+        long long test_a_ = (long long)(a), test_b_ = (long long)(b);                              \
+        if (!(test_a_ op test_b_))                                                                 \
+            test_fail(__FILE__, __LINE__, "%s " #op " %s: %lld v %lld", #a, #b, test_a_, test_b_); \
     } while (0)
 #define CHECK_EQ(a, b) TEST_CMP_(a, ==, b)
 #define CHECK_NE(a, b) TEST_CMP_(a, !=, b)
@@ -76,17 +94,18 @@ void test_rmdir_last(const char *path); /* this one, too, once its processes are
 #define CHECK_GT(a, b) TEST_CMP_(a, >, b)
 #define CHECK_GE(a, b) TEST_CMP_(a, >=, b)
 
-#define CHECK_STR_EQ(a, b)                                                                                   \
-    do {                                                                                                     \
-        const char *test_a_ = (a), *test_b_ = (b);                                                           \
-        if (!test_a_ || !test_b_ || strcmp(test_a_, test_b_) != 0)                                           \
-            test_fail(__FILE__, __LINE__, "%s == %s: \"%s\" v \"%s\"", #a, #b, test_a_ ? test_a_ : "(null)", \
-                      test_b_ ? test_b_ : "(null)");                                                         \
+#define CHECK_STR_EQ(a, b)                                                         \
+    do {                                                                           \
+        const char *test_a_ = (a), *test_b_ = (b);                                 \
+        if (!test_a_ || !test_b_ || strcmp(test_a_, test_b_) != 0)                 \
+            test_fail(__FILE__, __LINE__, "%s == %s: \"%s\" v \"%s\"", #a, #b,     \
+                      test_a_ ? test_a_ : "(null)", test_b_ ? test_b_ : "(null)"); \
     } while (0)
-#define CHECK_STR_HAS(text, part)                                                                                       \
-    do {                                                                                                                \
-        const char *test_a_ = (text), *test_b_ = (part);                                                                \
-        if (!strstr(test_a_, test_b_)) test_fail(__FILE__, __LINE__, "\"%s\" should contain \"%s\"", test_a_, test_b_); \
+#define CHECK_STR_HAS(text, part)                                                            \
+    do {                                                                                     \
+        const char *test_a_ = (text), *test_b_ = (part);                                     \
+        if (!strstr(test_a_, test_b_))                                                       \
+            test_fail(__FILE__, __LINE__, "\"%s\" should contain \"%s\"", test_a_, test_b_); \
     } while (0)
 #define CHECK_MEM_EQ(a, b, len)                                                                  \
     do {                                                                                         \
@@ -96,18 +115,20 @@ void test_rmdir_last(const char *path); /* this one, too, once its processes are
     } while (0)
 
 /* A call that returns sk_rc. CHECK_OK_ERR also shows the message. */
-#define CHECK_RC(expr, want)                                                                                                               \
-    do {                                                                                                                                   \
-        sk_rc test_rc_ = (expr), test_want_ = (want);                                                                                      \
-        if (test_rc_ != test_want_) test_fail(__FILE__, __LINE__, "%s: %s, want %s", #expr, sk_rc_name(test_rc_), sk_rc_name(test_want_)); \
+#define CHECK_RC(expr, want)                                                              \
+    do {                                                                                  \
+        sk_rc test_rc_ = (expr), test_want_ = (want);                                     \
+        if (test_rc_ != test_want_)                                                       \
+            test_fail(__FILE__, __LINE__, "%s: %s, want %s", #expr, sk_rc_name(test_rc_), \
+                      sk_rc_name(test_want_));                                            \
     } while (0)
 #define CHECK_OK(expr) CHECK_RC(expr, SK_OK)
-#define CHECK_OK_ERR(expr, errp)                                                                          \
-    do {                                                                                                  \
-        sk_rc test_rc_ = (expr);                                                                          \
-        if (test_rc_ != SK_OK)                                                                            \
-            test_fail(__FILE__, __LINE__, "%s: %s: %s (%s:%d)", #expr, sk_rc_name(test_rc_), (errp)->msg, \
-                      (errp)->file ? (errp)->file : "?", (errp)->line);                                   \
+#define CHECK_OK_ERR(expr, errp)                                                             \
+    do {                                                                                     \
+        sk_rc test_rc_ = (expr);                                                             \
+        if (test_rc_ != SK_OK)                                                               \
+            test_fail(__FILE__, __LINE__, "%s: %s: %s (%s:%d)", #expr, sk_rc_name(test_rc_), \
+                      (errp)->msg, (errp)->file ? (errp)->file : "?", (errp)->line);         \
     } while (0)
 
 #endif

@@ -1,11 +1,12 @@
-/* test_api_public.c - the public C interface by its contract, as a program would use it. The engine below: test_engine_local.c. */
+/* test_api_public.c - the public C interface by its contract, as a program would use it. The engine
+ * below: test_engine_local.c. */
 #include <signal.h>
 #include <unistd.h>
 
 #include "skate.h"
 #include "test.h"
 
-/* ---- task functions -------------------------------------------------------------------------------------------------------------- */
+/* ---- task functions -------------------------------------------------------------------------- */
 
 SKATE_TASK(add) {
     int64_t sum = 0, x;
@@ -26,7 +27,8 @@ SKATE_TASK(spread) {
 SKATE_TASK(fill) { /* size, byte -> that many of it, made in place */
     int64_t n[2];
     struct skate_buf b;
-    if (skate_arg_copy(t, 0, n, sizeof n) || skate_buf_alloc((size_t)n[0] + 1000, &b)) return SKATE_EINVAL;
+    if (skate_arg_copy(t, 0, n, sizeof n) || skate_buf_alloc((size_t)n[0] + 1000, &b))
+        return SKATE_EINVAL;
     memset(b.data, (int)n[1], (size_t)n[0]);
     return skate_return_buf(t, 0, &b, (size_t)n[0]);
 }
@@ -40,7 +42,8 @@ SKATE_TASK(checksum) {
 SKATE_TASK(fails) { return skate_fail(t, "no %s today", "luck"); }
 SKATE_TASK(fails_by_code) {
     int64_t x;
-    return skate_arg_copy(t, 0, &x, sizeof x); /* the code and the message of the call that failed */
+    /* the code and the message of the call that failed */
+    return skate_arg_copy(t, 0, &x, sizeof x);
 }
 SKATE_TASK(forgets) { return SKATE_OK; }
 SKATE_TASK(dies) {
@@ -59,7 +62,8 @@ SKATE_TASK(nested) { /* n -> 2^n, by tasks; an object is put, passed on and read
     if (n == 0) return skate_return(t, 0, &(int64_t){1}, 8);
     n--;
     int rc = skate_put(&n, sizeof n, &in);
-    for (int i = 0; i < 2 && !rc; i++) rc = skate_submit("nested", &SKATE_REF(in), 1, 1, NULL, &r[i]);
+    for (int i = 0; i < 2 && !rc; i++)
+        rc = skate_submit("nested", &SKATE_REF(in), 1, 1, NULL, &r[i]);
     skate_release(in);
     for (int i = 0; i < 2 && !rc; i++) {
         if ((rc = skate_get(r[i], -1, &v))) break;
@@ -84,7 +88,8 @@ SKATE_TASK(count_for) { /* a task that calls an actor that it was handed */
     skate_actor a;
     int rc = skate_arg_actor(t, 0, &a);
     if (rc) return rc;
-    for (int i = 0; i < 10 && !rc; i++) rc = skate_actor_call(a, "counter_add", &SKATE_BYTES(&(int64_t){1}, 8), 1, 0, NULL, NULL);
+    for (int i = 0; i < 10 && !rc; i++)
+        rc = skate_actor_call(a, "counter_add", &SKATE_BYTES(&(int64_t){1}, 8), 1, 0, NULL, NULL);
     skate_actor_release(a);
     return rc ? rc : skate_return(t, 0, "", 0);
 }
@@ -95,7 +100,7 @@ __attribute__((constructor)) static void serve(void) {
     if (rc) _exit(rc < 0);
 }
 
-/* ---- helpers ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 #define OK(x)                                                                       \
     do {                                                                            \
@@ -114,7 +119,8 @@ static int64_t number(skate_ref r) { /* and releases it */
     return x;
 }
 static void start(void) {
-    OK(skate_init(&(struct skate_opts){.cpus = 2, .store_bytes = 64 << 20, .resource = "slot", .resource_amount = 1}));
+    OK(skate_init(&(struct skate_opts){
+        .cpus = 2, .store_bytes = 64 << 20, .resource = "slot", .resource_amount = 1}));
 }
 static int failure_of(skate_ref r) {
     struct skate_value v;
@@ -124,13 +130,15 @@ static int failure_of(skate_ref r) {
     return rc;
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 TEST(api_tasks) {
     start();
     skate_ref r, many[100], sum;
     struct skate_arg a[100];
-    OK(skate_submit("add", (struct skate_arg[]){SKATE_BYTES(&(int64_t){3}, 8), SKATE_BYTES(&(int64_t){4}, 8)}, 2, 1, NULL, &r));
+    OK(skate_submit(
+        "add", (struct skate_arg[]){SKATE_BYTES(&(int64_t){3}, 8), SKATE_BYTES(&(int64_t){4}, 8)},
+        2, 1, NULL, &r));
     CHECK_EQ(number(r), 7);
     OK(skate_submit("spread", NULL, 0, 100, NULL, many));
     for (int i = 0; i < 100; i++) a[i] = SKATE_REF(many[i]);
@@ -162,8 +170,10 @@ TEST(api_objects) {
     skate_release(r); /* the value holds it */
     CHECK_MEM_EQ(v.data, big, sizeof big);
     skate_value_release(&v);
-    skate_value_release(&v);                                                     /* nothing more to give back */
-    OK(skate_submit("checksum", &SKATE_BYTES(big, sizeof big), 1, 1, NULL, &r)); /* too large for a message: by the store */
+    /* nothing more to give back */
+    skate_value_release(&v);
+    /* too large for a message: by the store */
+    OK(skate_submit("checksum", &SKATE_BYTES(big, sizeof big), 1, 1, NULL, &r));
     CHECK_EQ(number(r), sizeof big);
     OK(skate_buf_alloc(1000, &b));
     memset(b.data, 2, 1000);
@@ -195,7 +205,8 @@ TEST(api_spill) { /* a full store is an error, or objects go to disk */
     skate_ref r[32];
     struct skate_value v;
     for (int spill = 0; spill < 2; spill++) {
-        OK(skate_init(&(struct skate_opts){.cpus = 1, .store_bytes = 64 << 20, .spill_dir = spill ? test_dir() : NULL}));
+        OK(skate_init(&(struct skate_opts){
+            .cpus = 1, .store_bytes = 64 << 20, .spill_dir = spill ? test_dir() : NULL}));
         int rc = 0, n = 0;
         for (; n < 32 && !rc; n += !rc) {
             memset(big, n, sizeof big);
@@ -239,8 +250,10 @@ TEST(api_failures) {
     CHECK_EQ(skate_submit("no_such", NULL, 0, 1, NULL, &r), SKATE_ENOENT);
     CHECK_STR_HAS(skate_error(), "no_such");
     CHECK_EQ(skate_submit("add", NULL, 0, 1 << 20, NULL, &r), SKATE_EINVAL);
-    CHECK_EQ(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.cpus = 3}, &r), SKATE_EINFEASIBLE);
-    CHECK_EQ(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.resource = 2}, &r), SKATE_EINFEASIBLE);
+    CHECK_EQ(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.cpus = 3}, &r),
+             SKATE_EINFEASIBLE);
+    CHECK_EQ(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.resource = 2}, &r),
+             SKATE_EINFEASIBLE);
     OK(skate_submit("add", NULL, 0, 1, &(struct skate_call_opts){.cpus = 0.5, .resource = 1}, &r));
     CHECK_EQ(number(r), 0);
     OK(skate_submit("sleeps_for_ever", NULL, 0, 1, NULL, &r));
@@ -256,7 +269,8 @@ TEST(api_actors) {
     skate_actor a, b;
     skate_ref r, done[5];
     OK(skate_actor_create("counter_new", &SKATE_BYTES(&(int64_t){100}, 8), 1, NULL, &a));
-    for (int i = 0; i < 5; i++) OK(skate_submit("count_for", &SKATE_ACTOR(a), 1, 1, NULL, &done[i]));
+    for (int i = 0; i < 5; i++)
+        OK(skate_submit("count_for", &SKATE_ACTOR(a), 1, 1, NULL, &done[i]));
     for (int i = 0; i < 5; i++) {
         struct skate_value v;
         OK(skate_get(done[i], 20000, &v));
@@ -273,7 +287,8 @@ TEST(api_actors) {
     CHECK_EQ(failure_of(r), SKATE_ETASK);
     CHECK_STR_EQ(skate_error(), "cannot start");
     skate_actor_release(a);
-    OK(skate_actor_create("counter_new", &SKATE_BYTES(&(int64_t){7}, 8), 1, &(struct skate_call_opts){.max_restarts = 1}, &b));
+    OK(skate_actor_create("counter_new", &SKATE_BYTES(&(int64_t){7}, 8), 1,
+                          &(struct skate_call_opts){.max_restarts = 1}, &b));
     OK(skate_actor_call(b, "dies", NULL, 0, 1, NULL, &r));
     CHECK_EQ(failure_of(r), SKATE_EACTOR);
     OK(skate_actor_call(b, "counter_add", &SKATE_BYTES(&(int64_t){1}, 8), 1, 1, NULL, &r));
@@ -282,7 +297,8 @@ TEST(api_actors) {
     OK(skate_actor_call(b, "counter_add", &SKATE_BYTES(&(int64_t){1}, 8), 1, 1, NULL, &r));
     CHECK_EQ(failure_of(r), SKATE_EACTOR);
     skate_actor_release(b);
-    CHECK_EQ(skate_actor_call((skate_actor){0, 0}, "counter_add", NULL, 0, 0, NULL, NULL), SKATE_EINVAL);
+    CHECK_EQ(skate_actor_call((skate_actor){0, 0}, "counter_add", NULL, 0, 0, NULL, NULL),
+             SKATE_EINVAL);
     skate_shutdown();
 }
 

@@ -16,7 +16,8 @@ static void whole(const struct piece *x) {
     for (size_t i = 0; i < x->n; i++) CHECK_EQ(x->p[i], x->fill);
 }
 
-/* Random allocations, marks and returns to marks: what is still alive keeps its bytes and never overlaps. */
+/* Random allocations, marks and returns to marks: what is still alive keeps its bytes and never
+ * overlaps. */
 TEST(arena_model) {
     enum { MAX = 400, MARKS = 12 };
     struct sk_arena a;
@@ -34,7 +35,8 @@ TEST(arena_model) {
             size_t size = test_below(20) ? (size_t)test_below(200) : (size_t)test_below(4000);
             struct piece x = {sk_arena_alloc(&a, size), size, (unsigned char)test_rand()};
             CHECK(x.p && (uintptr_t)x.p % 16 == 0);
-            for (int i = 0; i < n; i++) CHECK(x.p + x.n <= live[i].p || live[i].p + live[i].n <= x.p || !x.n || !live[i].n);
+            for (int i = 0; i < n; i++)
+                CHECK(x.p + x.n <= live[i].p || live[i].p + live[i].n <= x.p || !x.n || !live[i].n);
             memset(x.p, x.fill, size);
             live[n++] = x;
         } else if (what < 88 && n_marks < MARKS) {

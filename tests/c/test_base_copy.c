@@ -1,4 +1,5 @@
-/* test_base_copy.c - large copies: every byte, and nothing beside it, whoever else copies; each piece is told once before it is written. */
+/* test_base_copy.c - large copies: every byte, and nothing beside it, whoever else copies; each
+ * piece is told once before it is written. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -26,7 +27,8 @@ static void warm(void *ctx, void *at, size_t n) {
     while (was < n && !atomic_compare_exchange_weak(&t->largest, &was, n)) {}
 }
 
-static void copy_once(uint8_t *dst, const uint8_t *src, size_t from, size_t n, bool two, bool told) {
+static void copy_once(uint8_t *dst, const uint8_t *src, size_t from, size_t n, bool two,
+                      bool told) {
     struct told t = {.dst = dst, .caller = pthread_self()};
     memset(dst, 0xEE, MOST + 64);
     sk_copy_large(dst + from, src, n, two, told ? warm : NULL, &t);
@@ -40,10 +42,12 @@ static void *copies(void *arg) {
     const uint8_t *src = arg;
     uint8_t *dst = sk_alloc(SK_TAG_TEST, MOST + 64);
     CHECK(dst != NULL);
-    static const size_t sizes[] = {0, 1, 4095, 1u << 20, (8u << 20) - 1, 8u << 20, (8u << 20) + 12345, MOST - 64};
+    static const size_t sizes[] = {
+        0, 1, 4095, 1u << 20, (8u << 20) - 1, 8u << 20, (8u << 20) + 12345, MOST - 64};
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < SK_COUNT(sizes); i++)
-            copy_once(dst, src, (size_t)round * 63, sizes[i], i % 3 != 0 || round, (i + (size_t)round) & 1);
+            copy_once(dst, src, (size_t)round * 63, sizes[i], i % 3 != 0 || round,
+                      (i + (size_t)round) & 1);
     sk_free(dst);
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* test_base_crc32c.c - the checksum against known values, bit by bit, and its two ways against each other. */
+/* test_base_crc32c.c - the checksum against known values, bit by bit, and its two ways against each
+ * other. */
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "test.h"
@@ -28,8 +29,8 @@ TEST(crc32c_ways_agree) {
     static uint8_t b[70000];
     for (size_t i = 0; i < sizeof b; i++) b[i] = (uint8_t)test_rand();
     for (int r = 0; r < test_rounds(400); r++) {
-        size_t n = r < 200 ? (size_t)test_below(300) : (size_t)test_below(60000), at = (size_t)test_below(64),
-               cut = n ? (size_t)test_below(n) : 0;
+        size_t n = r < 200 ? (size_t)test_below(300) : (size_t)test_below(60000),
+               at = (size_t)test_below(64), cut = n ? (size_t)test_below(n) : 0;
         uint32_t start = (uint32_t)test_rand(), want = sk_crc32c(start, b + at, n);
         CHECK_EQ(want, sk_crc32c_portable(start, b + at, n));
         if (n < 4000) CHECK_EQ(want, naive(start, b + at, n));

@@ -51,7 +51,8 @@ static bool utf8(const char *s) {
     return true;
 }
 
-/* Long texts of 1- to 4-byte characters, shifted so that the cut falls at each place within a character. */
+/* Long texts of 1- to 4-byte characters, shifted so that the cut falls at each place within a
+ * character. */
 TEST(err_is_cut_between_characters) {
     static const char *const letter[] = {"a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x9b\xbc"};
     for (size_t l = 0; l < SK_COUNT(letter); l++)
@@ -130,7 +131,7 @@ TEST(assert_also_writes_to_the_file_of_the_environment) {
     unlink(path);
 }
 
-/* ---- wire.h -------------------------------------------------------------------------------------------------------------------- */
+/* ---- wire.h ---------------------------------------------------------------------------------- */
 
 enum { F_U8, F_U32, F_U64, F_I64, F_BYTES, F_N };
 struct field {
@@ -170,7 +171,9 @@ TEST(wire_round_trip_and_every_truncation) {
         uint8_t buf[1024] __attribute__((aligned(8)));
         struct sk_wr measure = sk_wr_init(NULL, 0), w = sk_wr_init(buf, sizeof(buf));
         for (int i = 0; i < n; i++) {
-            f[i] = (struct field){.kind = (int)test_below(F_N), .v = test_rand(), .n = (size_t)test_below(sizeof(f[i].bytes))};
+            f[i] = (struct field){.kind = (int)test_below(F_N),
+                                  .v = test_rand(),
+                                  .n = (size_t)test_below(sizeof(f[i].bytes))};
             for (size_t k = 0; k < f[i].n; k++) f[i].bytes[k] = (uint8_t)test_rand();
             write_field(&measure, &f[i]);
             write_field(&w, &f[i]);
@@ -180,7 +183,8 @@ TEST(wire_round_trip_and_every_truncation) {
         struct sk_rd r = sk_rd_init(buf, w.n);
         for (int i = 0; i < n; i++) CHECK(same_field(&r, &f[i]));
         CHECK(sk_rd_ok(&r) && sk_rd_end(&r));
-        for (size_t cut = 0; cut < w.n; cut++) { /* exact-size copies, so that ASan sees an overrun */
+        for (size_t cut = 0; cut < w.n; cut++) {
+            /* exact-size copies, so that ASan sees an overrun */
             uint8_t *part = sk_memdup(SK_TAG_TEST, buf, cut);
             struct sk_rd short_r = sk_rd_init(part, cut);
             for (int i = 0; i < n; i++) (void)same_field(&short_r, &f[i]);
@@ -198,7 +202,8 @@ TEST(wire_garbage_is_survived) {
     for (int round = 0; round < test_rounds(5000); round++) {
         size_t n = (size_t)test_below(64);
         uint8_t *p = sk_alloc(SK_TAG_TEST, n);
-        for (size_t i = 0; i < n; i++) p[i] = test_below(3) ? (uint8_t)test_below(4) : (uint8_t)test_rand();
+        for (size_t i = 0; i < n; i++)
+            p[i] = test_below(3) ? (uint8_t)test_below(4) : (uint8_t)test_rand();
         struct sk_rd r = sk_rd_init(p, n);
         while (!sk_rd_end(&r) && sk_rd_ok(&r)) {
             struct sk_bytes b;
@@ -208,7 +213,8 @@ TEST(wire_garbage_is_survived) {
             case 2: sk_rd_u64(&r); break;
             default:
                 b = sk_rd_bytes(&r);
-                if (sk_rd_ok(&r)) CHECK((const uint8_t *)b.p >= p && (const uint8_t *)b.p + b.n <= p + n);
+                if (sk_rd_ok(&r))
+                    CHECK((const uint8_t *)b.p >= p && (const uint8_t *)b.p + b.n <= p + n);
                 else CHECK_EQ(b.n, 0);
             }
         }
@@ -216,7 +222,7 @@ TEST(wire_garbage_is_survived) {
     }
 }
 
-/* ---- clock.h ------------------------------------------------------------------------------------------------------------------- */
+/* ---- clock.h --------------------------------------------------------------------------------- */
 
 TEST(clock_goes_forward_and_can_be_virtual) {
     int64_t a = sk_now_ns(), b = sk_now_ns();

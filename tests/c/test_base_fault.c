@@ -14,7 +14,7 @@
 #include "base/trace.h"
 #include "test.h"
 
-/* ---- fault --------------------------------------------------------------------------------------------------------------------- */
+/* ---- fault ----------------------------------------------------------------------------------- */
 
 TEST(fault_nth_and_always) {
     CHECK(!SK_FAULT("a.b"));
@@ -136,7 +136,7 @@ TEST(fault_keeps_errno) {
     CHECK_EQ(errno, EPIPE);
 }
 
-/* ---- log ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- log ------------------------------------------------------------------------------------- */
 
 static char *slurp(int fd) {
     static char text[1 << 20];
@@ -199,7 +199,7 @@ TEST(log_long_line_is_cut_and_ring_keeps_the_last) {
     close(fd);
 }
 
-/* ---- trace --------------------------------------------------------------------------------------------------------------------- */
+/* ---- trace ----------------------------------------------------------------------------------- */
 
 /* Enough of a JSON reader to say that a text is well-formed. */
 static const char *json(const char *s);
@@ -264,7 +264,8 @@ TEST(trace_exports_chrome_json) {
     sk_trace_mark(t, task, 1);
     sk_trace_counter(t, queue, -3);
     char *text = export((struct sk_trace *[]){t, NULL}, 2);
-    CHECK_STR_HAS(text, "{\"ph\":\"X\",\"name\":\"task\",\"pid\":7,\"tid\":0,\"ts\":5.000,\"dur\":2.500,\"args\":{\"id\":\"abc\"}}");
+    CHECK_STR_HAS(text, "{\"ph\":\"X\",\"name\":\"task\",\"pid\":7,\"tid\":0,\"ts\":5.000,\"dur\":"
+                        "2.500,\"args\":{\"id\":\"abc\"}}");
     CHECK_STR_HAS(text, "\"ph\":\"i\"");
     CHECK_STR_HAS(text, "\"name\":\"que_ue_\"");
     CHECK_STR_HAS(text, "\"value\":-3");
@@ -279,7 +280,8 @@ TEST(trace_keeps_the_newest) {
     struct sk_trace *t = make(16, &mem);
     uint16_t name = sk_trace_name(t, "e");
     for (uint64_t i = 0; i < 1000; i++)
-        sk_trace_put(t, &(struct sk_trace_event){.begin_ns = 1, .id = i, .name = name, .kind = SK_TRACE_MARK});
+        sk_trace_put(t, &(struct sk_trace_event){
+                            .begin_ns = 1, .id = i, .name = name, .kind = SK_TRACE_MARK});
     CHECK_EQ(sk_trace_count(t), 1000);
     char *text = export(&t, 1);
     int n = 0;
@@ -326,7 +328,8 @@ static void *write_events(void *arg) {
     uint16_t name = sk_trace_name(t, "busy");
     /* begin and duration repeat the id, so that a mixture of two events shows. */
     for (uint64_t i = 1; !atomic_load(&stop_writing); i++)
-        sk_trace_put(t, &(struct sk_trace_event){(int64_t)i * 1000, (int64_t)i * 1000, i, 0, name, SK_TRACE_SPAN});
+        sk_trace_put(t, &(struct sk_trace_event){(int64_t)i * 1000, (int64_t)i * 1000, i, 0, name,
+                                                 SK_TRACE_SPAN});
     return NULL;
 }
 
@@ -341,7 +344,8 @@ TEST(trace_reader_beside_the_writer_sees_whole_events) {
         for (char *at = text; (at = strstr(at, "\"ts\":")); at++) {
             double ts, dur;
             unsigned long long id;
-            CHECK_EQ(sscanf(at, "\"ts\":%lf,\"dur\":%lf,\"args\":{\"id\":\"%llx\"", &ts, &dur, &id), 3);
+            CHECK_EQ(sscanf(at, "\"ts\":%lf,\"dur\":%lf,\"args\":{\"id\":\"%llx\"", &ts, &dur, &id),
+                     3);
             CHECK_MSG(ts == (double)id && dur == (double)id, "torn event: %f %f %llu", ts, dur, id);
             seen++;
         }

@@ -1,4 +1,5 @@
-/* test_base_joblog.c - the log of a job: cut at every byte, flipped at every byte, with failing writes, taken twice. */
+/* test_base_joblog.c - the log of a job: cut at every byte, flipped at every byte, with failing
+ * writes, taken twice. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +23,17 @@ static struct sk_joblog *opened(void) {
 
 static sk_rc head(struct sk_joblog *log, struct sk_err *err) {
     struct sk_job_part p[2] = {{b("Read"), b("0123456789abcdef")}, {b("Map(f)"), b("x")}};
-    return sk_joblog_append(log, &(struct sk_job_rec){.kind = SK_JOB_HEAD, .n = 2, .unit = 7, .mode = b("append"), .prefix = b("")}, p,
-                            NULL, err);
+    return sk_joblog_append(
+        log,
+        &(struct sk_job_rec){
+            .kind = SK_JOB_HEAD, .n = 2, .unit = 7, .mode = b("append"), .prefix = b("")},
+        p, NULL, err);
 }
 
 static sk_rc unit(struct sk_joblog *log, uint64_t u, struct sk_err *err) {
     struct sk_job_file f = {b("run-1/a.parquet"), b("a.parquet"), 5, 100 + u};
-    return sk_joblog_append(log, &(struct sk_job_rec){.kind = SK_JOB_UNIT, .n = u % 2, .unit = u}, NULL, &f, err);
+    return sk_joblog_append(log, &(struct sk_job_rec){.kind = SK_JOB_UNIT, .n = u % 2, .unit = u},
+                            NULL, &f, err);
 }
 
 static sk_rc mark(struct sk_joblog *log, uint32_t kind) {
@@ -51,7 +56,8 @@ static void begin(void) {
 
 /* Records in the file, each as it was written. */
 static uint32_t count(struct sk_joblog *log) {
-    static const uint32_t kinds[] = {SK_JOB_HEAD, SK_JOB_UNIT, SK_JOB_UNIT, SK_JOB_UNIT, SK_JOB_COMMIT, SK_JOB_DONE};
+    static const uint32_t kinds[] = {SK_JOB_HEAD, SK_JOB_UNIT,   SK_JOB_UNIT,
+                                     SK_JOB_UNIT, SK_JOB_COMMIT, SK_JOB_DONE};
     struct sk_bytes all = sk_joblog_bytes(log);
     struct sk_job_rec r;
     size_t at = 0;
@@ -132,7 +138,8 @@ TEST(a_damaged_log_gives_nothing_that_was_not_written) {
 }
 
 TEST(names_that_lead_out_are_refused) {
-    static const char *const bad[] = {"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "a/", "./a", "a/."};
+    static const char *const bad[] = {"",     "/etc/passwd", "..",  "../x", "a/../../x",
+                                      "a//b", "a/",          "./a", "a/."};
     for (size_t i = 0; i < SK_COUNT(bad); i++) {
         uint8_t buf[512];
         struct sk_job_file f = {b("run/a"), b(bad[i]), 1, 1};

@@ -1,4 +1,5 @@
-/* test_base_map.c - the id map against a direct-indexed array, its removal by shifting, and refused memory. */
+/* test_base_map.c - the id map against a direct-indexed array, its removal by shifting, and refused
+ * memory. */
 #include "base/clock.h"
 #include "base/map.h"
 #include "test.h"
@@ -102,7 +103,8 @@ TEST(map_shrinks) {
     sk_map_shrink(&m);
     CHECK(!sk_map_roomy(&m) && sk_map_check(&m));
     CHECK_LE(m.mask, 511);
-    for (uint64_t i = 1; i <= 200; i++) CHECK(sk_map_get(&m, i) == (i <= 100 ? (void *)(uintptr_t)i : NULL));
+    for (uint64_t i = 1; i <= 200; i++)
+        CHECK(sk_map_get(&m, i) == (i <= 100 ? (void *)(uintptr_t)i : NULL));
     sk_map_deinit(&m);
 }
 
@@ -130,7 +132,8 @@ TEST(map_refused_memory_changes_nothing) {
     }
 }
 
-/* The price promised in map.h's users (a get, a put and a del for each task); a limit wide enough for a busy machine. */
+/* The price promised in map.h's users (a get, a put and a del for each task); a limit wide enough
+ * for a busy machine. */
 TEST(map_is_fast) {
     if (test_sanitized()) test_skip("timing under a sanitizer");
     enum { LIVE = 4096, OPS = 1000000 };

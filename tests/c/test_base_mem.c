@@ -173,8 +173,8 @@ static void gone(void *p) {
 
 TEST(mem_watch_sees_every_block) {
     sk_mem_watch(born, gone);
-    char *a = sk_alloc(SK_TAG_TEST, 10), *b = sk_calloc(SK_TAG_TEST, 20), *c = sk_strdup(SK_TAG_TEST, "x"),
-         *d = sk_alloc_aligned(SK_TAG_TEST, 64, 100);
+    char *a = sk_alloc(SK_TAG_TEST, 10), *b = sk_calloc(SK_TAG_TEST, 20),
+         *c = sk_strdup(SK_TAG_TEST, "x"), *d = sk_alloc_aligned(SK_TAG_TEST, 64, 100);
     CHECK_EQ(n_seen, 4);
     a = sk_realloc(SK_TAG_TEST, a, 100000);
     CHECK_EQ(n_seen, 4);

@@ -29,7 +29,8 @@ TEST(pool_gives_slabs_back) {
     p.n_trimmed = 0;
     for (; n > 1000; n--) sk_pool_put(&p, v[n - 1]);
     CHECK(sk_pool_roomy(&p));
-    sk_pool_trim(&p); /* those that stay are all over the slabs: none can go, and it is not asked again */
+    /* those that stay are all over the slabs: none can go, and it is not asked again */
+    sk_pool_trim(&p);
     CHECK(!sk_pool_roomy(&p));
     for (; n > 10; n--) sk_pool_put(&p, v[n - 1]);
     sk_pool_trim(&p);

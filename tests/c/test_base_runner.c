@@ -1,4 +1,5 @@
-/* test_base_runner.c - the runner itself: every way to fail must count as one, and leave nothing behind. */
+/* test_base_runner.c - the runner itself: every way to fail must count as one, and leave nothing
+ * behind. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>

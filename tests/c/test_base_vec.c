@@ -56,12 +56,13 @@ TEST(vec_refused_memory_changes_nothing) {
     CHECK(!sk_vec_reserve(&v, SK_TAG_TEST, 9));
     sk_mem_fail_at(0);
     CHECK(v.n == 8 && v.cap == 8 && v.p[7] == 7);
-    CHECK(!sk_vec_reserve(&v, SK_TAG_TEST, (uint64_t)UINT32_MAX + 1)); /* more than the count can say */
+    /* more than the count can say */
+    CHECK(!sk_vec_reserve(&v, SK_TAG_TEST, (uint64_t)UINT32_MAX + 1));
     CHECK(sk_vec_push(&v, SK_TAG_TEST, 8));
     sk_vec_free(&v);
 }
 
-/* ---- list ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 struct item {
     struct sk_list node;
@@ -130,7 +131,7 @@ TEST(list_safe_removal_and_splice) {
     list_is(&a, (int[]){0, 2, 4, 5}, 4);
 }
 
-/* ---- heap ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- heap ------------------------------------------------------------------------------------ */
 
 struct job {
     uint32_t rank, id;

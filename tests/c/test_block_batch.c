@@ -1,5 +1,6 @@
-/* test_block_batch.c - hand-made batches through write and export: values, lifetimes, refused input, damage, lack of memory.
- * The breadth over all types is in tests/py/unit/test_block_ctypes.py, against pyarrow. */
+/* test_block_batch.c - hand-made batches through write and export: values, lifetimes, refused
+ * input, damage, lack of memory. The breadth over all types is in
+ * tests/py/unit/test_block_ctypes.py, against pyarrow. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -14,7 +15,9 @@ static void owner_release(void *ctx) {
     CHECK(ctx == &released);
     atomic_fetch_add(&released, 1);
 }
-static struct sk_block_owner owner(void) { return (struct sk_block_owner){owner_release, &released}; }
+static struct sk_block_owner owner(void) {
+    return (struct sk_block_owner){owner_release, &released};
+}
 
 static void export_all(const struct block *b, struct ArrowSchema *s, struct ArrowArray *a) {
     struct sk_err err;
@@ -62,7 +65,8 @@ TEST(batch_zoo_reads_the_same) {
         struct ArrowSchema s;
         struct ArrowArray a;
         export_all(&b, &s, &a);
-        struct made flat = z.batch; /* the reader takes struct offsets into account, so the source can be read the same way */
+        /* the reader takes struct offsets into account, so the source can be read the same way */
+        struct made flat = z.batch;
         flat.array.children = z.batch.array_children;
         CHECK(block_read(&s, &a) == block_read(&flat.schema, &flat.array));
         struct made again = {.schema = s, .array = a};
@@ -154,7 +158,8 @@ TEST(batch_children_released_by_threads) { /* meant for TSan */
             moved[i] = *a.children[i];
             a.children[i]->release = NULL;
         }
-        for (int i = 0; i < 8; i++) CHECK_EQ(pthread_create(&t[i], NULL, release_array, &moved[i]), 0);
+        for (int i = 0; i < 8; i++)
+            CHECK_EQ(pthread_create(&t[i], NULL, release_array, &moved[i]), 0);
         a.release(&a);
         for (int i = 0; i < 8; i++) pthread_join(t[i], NULL);
         CHECK_EQ(released, round + 1);
@@ -227,7 +232,8 @@ static void refused(const struct made *m, const char *says) {
 
 TEST(batch_refuses_what_it_must_not_read) {
     struct zoo z;
-    int32_t bad_ends[4] = {2, 7, 6, 10}, bad_offsets[11] = {5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0}, views[40] = {0};
+    int32_t bad_ends[4] = {2, 7, 6, 10}, bad_offsets[11] = {5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0},
+            views[40] = {0};
 #define REFUSED(make, change, says) \
     do {                            \
         make(&z);                   \
@@ -246,8 +252,10 @@ TEST(batch_refuses_what_it_must_not_read) {
     REFUSED(make_zoo, z.dict.schema.format = "f", "not an integer");
     REFUSED(make_zoo, z.list.schema.children = NULL, "column 'list'");
     REFUSED(make_zoo, z.list.array.n_children = 0, "column 'list'");
-    REFUSED(make_zoo, (views[4 * 4] = 20, views[4 * 4 + 2] = 3, z.views.buffers[1] = views), "column 'views'");
-    REFUSED(make_zoo, (views[4 * 4 + 2] = 0, views[4 * 4 + 3] = 21, z.views.buffers[1] = views), "column 'views'");
+    REFUSED(make_zoo, (views[4 * 4] = 20, views[4 * 4 + 2] = 3, z.views.buffers[1] = views),
+            "column 'views'");
+    REFUSED(make_zoo, (views[4 * 4 + 2] = 0, views[4 * 4 + 3] = 21, z.views.buffers[1] = views),
+            "column 'views'");
     REFUSED(make_zoo2, z.dense_b.array.length = 1, "union offset");
     REFUSED(make_zoo2, z.dense.schema.format = "+ud:7,1", "no type id 0");
     REFUSED(make_zoo2, z.run_ends.buffers[1] = bad_ends, "increase");
@@ -286,7 +294,8 @@ TEST(batch_no_memory_anywhere) {
             int before = released;
             sk_mem_fail_at(n);
             sk_rc rc = sk_block_nbytes(&z.batch.schema, &z.batch.array, &bytes, &err);
-            if (rc == SK_OK) rc = sk_block_measure(&z.batch.schema, &z.batch.array, &plan, &size, &err);
+            if (rc == SK_OK)
+                rc = sk_block_measure(&z.batch.schema, &z.batch.array, &plan, &size, &err);
             if (rc == SK_OK) {
                 uint8_t *p = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
                 if (p) {
@@ -311,8 +320,8 @@ TEST(batch_no_memory_anywhere) {
     }
 }
 
-/* Any damage ends in an error or in a batch that can be walked; without ASan only crashes are seen. The larger hunt, over blocks of all
- * types, is fuzz/block_fuzz.c. */
+/* Any damage ends in an error or in a batch that can be walked; without ASan only crashes are seen.
+ * The larger hunt, over blocks of all types, is fuzz/block_fuzz.c. */
 TEST(batch_damaged_bytes) {
     struct zoo z;
     int refusals = 0, reads = 0;
@@ -323,7 +332,9 @@ TEST(batch_damaged_bytes) {
         for (uint64_t k = test_below(3); k < 3; k++) {
             size_t at = test_below(b.n);
             if (test_below(2)) b.p[at] ^= (uint8_t)(1u << test_below(8));
-            else memset(b.p + (at & ~7u), test_below(2) ? 0xFF : (int)test_below(20), test_below(2) ? 8 : 4);
+            else
+                memset(b.p + (at & ~7u), test_below(2) ? 0xFF : (int)test_below(20),
+                       test_below(2) ? 8 : 4);
         }
         uint8_t *exact = NULL;
         CHECK_EQ(posix_memalign((void **)&exact, SK_BLOCK_ALIGN, n), 0);
@@ -359,7 +370,8 @@ TEST(batch_head_is_checked) {
     struct block b = make_block(&batch);
     CHECK_RC(sk_block_validate(b.p + 4, b.n - 4, &err), SK_EINVAL); /* misaligned */
     for (size_t n = 0; n < b.n; n += 8) CHECK_RC(sk_block_validate(b.p, n, NULL), SK_ECORRUPT);
-    for (size_t at = 0; at < sizeof(struct sk_block_hdr); at++) /* every byte of the header counts */
+    /* every byte of the header counts */
+    for (size_t at = 0; at < sizeof(struct sk_block_hdr); at++)
         for (int bit = 0; bit < 8; bit++) {
             b.p[at] ^= (uint8_t)(1u << bit);
             CHECK_MSG(sk_block_validate(b.p, b.n, NULL) == SK_ECORRUPT, "byte %zu bit %d", at, bit);
@@ -407,7 +419,8 @@ TEST(batch_map_entries_are_checked) {
     make_child(&batch, &list);
     struct block b = make_block(&batch);
     struct sk_block_hdr *h = (void *)b.p;
-    struct sk_block_field *top = (void *)(b.p + h->schema_off), *f = (void *)((uint8_t *)top + top->rec_len);
+    struct sk_block_field *top = (void *)(b.p + h->schema_off),
+                          *f = (void *)((uint8_t *)top + top->rec_len);
     char *format = (char *)(f + 1);
     struct sk_err err;
     CHECK_STR_EQ(format, "+l");
@@ -489,7 +502,8 @@ TEST(batch_around_its_largest_buffer) {
     uint64_t size;
     CHECK_OK(sk_block_measure(&b.schema, &b.array, &plan, &size, NULL));
     CHECK(sk_block_plan_largest(plan, &at));
-    CHECK(at.src == big + 50 && at.len == 900 * 8 && at.off % SK_BLOCK_ALIGN == 0 && at.off + at.len < size && size == want.n);
+    CHECK(at.src == big + 50 && at.len == 900 * 8 && at.off % SK_BLOCK_ALIGN == 0 &&
+          at.off + at.len < size && size == want.n);
     uint8_t *got = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
     CHECK(got);
     memset(got, 0xab, size);

@@ -13,7 +13,8 @@ TEST(bits_append_matches_model) {
             int64_t from = (int64_t)test_below(100), n = (int64_t)test_below(100);
             sk_block_bits_append(got, at, src, from, n);
             for (int64_t i = 0; i < n; i++)
-                if (sk_block_bit(src, from + i)) want[(at + i) >> 3] = (uint8_t)(want[(at + i) >> 3] | 1u << ((at + i) & 7));
+                if (sk_block_bit(src, from + i))
+                    want[(at + i) >> 3] = (uint8_t)(want[(at + i) >> 3] | 1u << ((at + i) & 7));
             at += n;
         }
         CHECK_MEM_EQ(got, want, (at + 7) / 8);

@@ -1,9 +1,11 @@
-/* test_block_rows.c - rows by an index, of every type: each row of the result is, byte for byte, the block that the source's row makes alone. */
+/* test_block_rows.c - rows by an index, of every type: each row of the result is, byte for byte,
+ * the block that the source's row makes alone. */
 #include "block_read.h"
 #include "block_zoo.h"
 #include "test.h"
 
-static struct block rows_block(const struct ArrowSchema *s, const struct ArrowArray *a, const uint32_t *index, uint64_t n) {
+static struct block rows_block(const struct ArrowSchema *s, const struct ArrowArray *a,
+                               const uint32_t *index, uint64_t n) {
     struct sk_err err = {.code = 0};
     struct sk_block_plan *plan = NULL;
     struct block b = {NULL, 0};
@@ -23,7 +25,9 @@ static struct block rows_block(const struct ArrowSchema *s, const struct ArrowAr
 static struct block row_block(const struct block *from, uint64_t i) {
     struct sk_err err = {.code = 0};
     struct made one;
-    CHECK_OK_ERR(sk_block_export(from->p, from->n, i, 1, (struct sk_block_owner){NULL, NULL}, &one.schema, &one.array, &err), &err);
+    CHECK_OK_ERR(sk_block_export(from->p, from->n, i, 1, (struct sk_block_owner){NULL, NULL},
+                                 &one.schema, &one.array, &err),
+                 &err);
     struct block b = make_block(&one);
     one.schema.release(&one.schema);
     one.array.release(&one.array);
@@ -31,7 +35,8 @@ static struct block row_block(const struct block *from, uint64_t i) {
 }
 
 static void check_rows(const struct made *batch, const uint32_t *index, uint64_t n) {
-    struct block whole = make_block(batch), taken = rows_block(&batch->schema, &batch->array, index, n);
+    struct block whole = make_block(batch),
+                 taken = rows_block(&batch->schema, &batch->array, index, n);
     struct sk_block_info info;
     CHECK_OK(sk_block_info(taken.p, taken.n, &info, NULL));
     CHECK_EQ(info.n_rows, n);
@@ -52,14 +57,16 @@ TEST(rows_of_a_zoo) {
         uint32_t index[60];
         uint64_t n = test_below(3) ? test_below(60) : test_below(3);
         test_below(2) ? make_zoo2(&z) : make_zoo(&z);
-        for (uint64_t i = 0; i < n; i++) index[i] = i && test_below(2) ? (index[i - 1] + 1) % 5 : (uint32_t)test_below(5);
+        for (uint64_t i = 0; i < n; i++)
+            index[i] = i && test_below(2) ? (index[i - 1] + 1) % 5 : (uint32_t)test_below(5);
         check_rows(&z.batch, index, n);
     }
 }
 
 /* Every width has its own loop; runs of neighbours and single rows, with nulls and an offset. */
 TEST(rows_of_each_width) {
-    static const char *const formats[] = {"c", "s", "i", "l", "d:38,2", "w:3", "w:100", "w:0", "b", "n"};
+    static const char *const formats[] = {"c",   "s",     "i",   "l", "d:38,2",
+                                          "w:3", "w:100", "w:0", "b", "n"};
     static uint8_t bytes[100 * 300], valid[300];
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)test_rand();
     for (size_t i = 0; i < sizeof valid; i++) valid[i] = (uint8_t)test_rand();
@@ -72,7 +79,8 @@ TEST(rows_of_each_width) {
             if (formats[f][0] == 'n') make_leaf(&col, "n", "x", rows, 3, 0, NULL);
             else MAKE_LEAF(&col, formats[f], "x", rows, 3, test_below(2) ? valid : NULL, bytes);
             for (uint64_t i = 0; i < n; i++)
-                index[i] = (uint32_t)(i && test_below(jump) ? (index[i - 1] + 1) % (uint64_t)rows : test_below((uint64_t)rows));
+                index[i] = (uint32_t)(i && test_below(jump) ? (index[i - 1] + 1) % (uint64_t)rows
+                                                            : test_below((uint64_t)rows));
             make_batch(&batch, rows);
             make_child(&batch, &col);
             check_rows(&batch, index, n);
@@ -97,7 +105,8 @@ TEST(rows_refused) {
     struct sk_err err;
     uint64_t size = 0;
     make_zoo(&z);
-    CHECK_RC(sk_block_measure_rows(&z.batch.schema, &z.batch.array, index, 2, &plan, &size, &err), SK_EINVAL);
+    CHECK_RC(sk_block_measure_rows(&z.batch.schema, &z.batch.array, index, 2, &plan, &size, &err),
+             SK_EINVAL);
     CHECK_STR_HAS(err.msg, "row 5 of 5");
     CHECK(plan == NULL);
     struct block none = rows_block(&z.batch.schema, &z.batch.array, NULL, 0);
@@ -116,7 +125,8 @@ TEST(rows_without_memory) {
             struct sk_err err;
             uint64_t size;
             sk_mem_fail_at(n);
-            sk_rc rc = sk_block_measure_rows(&z.batch.schema, &z.batch.array, index, 40, &plan, &size, &err);
+            sk_rc rc = sk_block_measure_rows(&z.batch.schema, &z.batch.array, index, 40, &plan,
+                                             &size, &err);
             bool hit = sk_mem_failed();
             sk_mem_fail_at(0);
             CHECK_EQ(rc, hit ? SK_ENOMEM : SK_OK);

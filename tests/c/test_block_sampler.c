@@ -1,4 +1,5 @@
-/* test_block_sampler.c - the order in which rows of a stream come: each row once; a function of seed, epoch and number of the row, not of the batches; from any row on as in the whole. */
+/* test_block_sampler.c - the order in which rows of a stream come: each row once; a function of
+ * seed, epoch and number of the row, not of the batches; from any row on as in the whole. */
 #include "base/rand.h"
 #include "block/sampler.h"
 #include "test.h"
@@ -11,7 +12,8 @@ struct stream {         /* what comes out of one */
 };
 
 /* Rows [begin, total) come in batches of up to `cut` rows; rows are asked for by up to `ask`. */
-static void play(const struct sk_sampler_conf *c, uint64_t total, uint64_t cut, uint64_t ask, struct stream *out) {
+static void play(const struct sk_sampler_conf *c, uint64_t total, uint64_t cut, uint64_t ask,
+                 struct stream *out) {
     struct sk_err err = {.code = 0};
     struct sk_sampler *s;
     uint64_t first[MOST], left[MOST] = {0}, at = sk_sampler_begin(c), held = 0;
@@ -40,7 +42,8 @@ static void play(const struct sk_sampler_conf *c, uint64_t total, uint64_t cut, 
             out->most_held = SK_MAX(out->most_held, held);
         }
         CHECK_OK_ERR(sk_sampler_next(s, places, &n, &err), &err);
-        CHECK_MSG(n == want || at >= total, "%llu of %llu rows before the end", (unsigned long long)n, (unsigned long long)want);
+        CHECK_MSG(n == want || at >= total, "%llu of %llu rows before the end",
+                  (unsigned long long)n, (unsigned long long)want);
         for (uint64_t i = 0; i < n; i++) {
             CHECK(places[i].row < left[places[i].run]);
             out->row[out->n++] = (uint32_t)(first[places[i].run] + places[i].row);
@@ -81,8 +84,8 @@ TEST(sampler_holds_three_windows_at_most) {
     for (int round = 0; round < test_rounds(20); round++) {
         struct sk_sampler_conf c = {.window = 100 + test_below(200), .seed = test_rand()};
         play(&c, MOST, 20, 10, &s);
-        CHECK_MSG(s.most_held <= 3 * c.window + 40, "%llu rows held, window %llu", (unsigned long long)s.most_held,
-                  (unsigned long long)c.window);
+        CHECK_MSG(s.most_held <= 3 * c.window + 40, "%llu rows held, window %llu",
+                  (unsigned long long)s.most_held, (unsigned long long)c.window);
     }
 }
 
@@ -105,7 +108,9 @@ TEST(sampler_orders_differ_by_seed_and_epoch_and_each_is_as_likely) {
     }
     double chi2 = 0; /* 16 degrees of freedom: over 45 once in 10,000 */
     for (int i = 0; i < N; i++)
-        for (int k = 0; k < N; k++) chi2 += (at[i][k] - ROUNDS / (double)N) * (at[i][k] - ROUNDS / (double)N) / (ROUNDS / (double)N);
+        for (int k = 0; k < N; k++)
+            chi2 += (at[i][k] - ROUNDS / (double)N) * (at[i][k] - ROUNDS / (double)N) /
+                    (ROUNDS / (double)N);
     CHECK_MSG(chi2 < 45, "chi square %.1f", chi2);
 }
 
@@ -113,7 +118,8 @@ TEST(sampler_refuses_what_it_cannot_count) {
     struct sk_err err = {.code = 0};
     struct sk_sampler *s;
     uint32_t slot;
-    CHECK_EQ(sk_sampler_create(&(struct sk_sampler_conf){.window = UINT32_MAX}, &s, &err), SK_EINVAL);
+    CHECK_EQ(sk_sampler_create(&(struct sk_sampler_conf){.window = UINT32_MAX}, &s, &err),
+             SK_EINVAL);
     CHECK_OK(sk_sampler_create(&(struct sk_sampler_conf){.window = 0}, &s, &err));
     CHECK_EQ(sk_sampler_add(s, UINT32_MAX, &slot, &err), SK_EINVAL);
     sk_sampler_end(s);

@@ -62,17 +62,23 @@ TEST(type_formats_known) {
     for (size_t i = 0; i < SK_COUNT(all); i++) {
         struct sk_block_type t;
         CHECK_MSG(sk_block_type_parse(all[i].format, &t), "%s", all[i].format);
-        CHECK_MSG(t.kind == all[i].kind && t.width == all[i].width, "%s: kind %d width %d", all[i].format, t.kind, t.width);
+        CHECK_MSG(t.kind == all[i].kind && t.width == all[i].width, "%s: kind %d width %d",
+                  all[i].format, t.kind, t.width);
     }
 }
 
 TEST(type_formats_refused) {
     static const char *const bad[] = {
-        "",      "x",       "nn",      "lx",     "v",     "vx",     "vuu",      "w",         "w:",     "w:-1",      "w:1x", "w:99999999999",
-        "d",     "d:",      "d:5",     "d:5,",   "d:0,1", "d:39,1", "d:5,1,33", "d:10,1,32", "d:5,1,", "d:5,1,64x", "t",    "tx",
-        "td",    "tdx",     "tdDx",    "ttx",    "tt",    "ts",     "tss",      "tsx:",      "tD",     "tDsx",      "tix",  "ti",
-        "+",     "+x",      "+lx",     "+v",     "+vx",   "+vlx",   "+w",       "+w:",       "+w:x",   "+sx",       "+u",   "+ud",
-        "+ux:0", "+ud:0,0", "+ud:128", "+ud:0,", "+ud:,", "+ud:0x", "+ud:-1",   "+rx"};
+        "",         "x",         "nn",      "lx",        "v",     "vx",
+        "vuu",      "w",         "w:",      "w:-1",      "w:1x",  "w:99999999999",
+        "d",        "d:",        "d:5",     "d:5,",      "d:0,1", "d:39,1",
+        "d:5,1,33", "d:10,1,32", "d:5,1,",  "d:5,1,64x", "t",     "tx",
+        "td",       "tdx",       "tdDx",    "ttx",       "tt",    "ts",
+        "tss",      "tsx:",      "tD",      "tDsx",      "tix",   "ti",
+        "+",        "+x",        "+lx",     "+v",        "+vx",   "+vlx",
+        "+w",       "+w:",       "+w:x",    "+sx",       "+u",    "+ud",
+        "+ux:0",    "+ud:0,0",   "+ud:128", "+ud:0,",    "+ud:,", "+ud:0x",
+        "+ud:-1",   "+rx"};
     for (size_t i = 0; i < SK_COUNT(bad); i++) {
         struct sk_block_type t;
         CHECK_MSG(!sk_block_type_parse(bad[i], &t), "%s", bad[i]);
@@ -99,7 +105,8 @@ TEST(type_metadata_len) {
     uint64_t len;
     CHECK(sk_block_metadata_len((const char *)&m, UINT64_MAX, &len));
     CHECK_EQ(len, sizeof m);
-    for (uint64_t limit = 0; limit < sizeof m; limit++) CHECK(!sk_block_metadata_len((const char *)&m, limit, &len));
+    for (uint64_t limit = 0; limit < sizeof m; limit++)
+        CHECK(!sk_block_metadata_len((const char *)&m, limit, &len));
     m.v = -1;
     CHECK(!sk_block_metadata_len((const char *)&m, UINT64_MAX, &len));
     m.n = -1;

@@ -1,4 +1,5 @@
-/* test_dag_channel.c - a channel by hand, against a naive queue, between threads and between processes. Kills: crash/channel_crash.c. */
+/* test_dag_channel.c - a channel by hand, against a naive queue, between threads and between
+ * processes. Kills: crash/channel_crash.c. */
 #include <pthread.h>
 
 #include "dag_help.h"
@@ -16,7 +17,8 @@ TEST(channel_shapes) {
     struct sk_chan_shape good = {1, 1, 1};
     CHECK(sk_chan_bytes(&good) > 0);
     uint8_t *mem = share(1 << 16);
-    struct sk_chan_shape bad[] = {{0, 1, 1}, {65, 1, 1}, {1, 0, 1}, {1, 1025, 1}, {1, 1, 0}, {1, 1, 1025}};
+    struct sk_chan_shape bad[] = {{0, 1, 1},    {65, 1, 1}, {1, 0, 1},
+                                  {1, 1025, 1}, {1, 1, 0},  {1, 1, 1025}};
     struct sk_err err;
     for (size_t i = 0; i < SK_COUNT(bad); i++) {
         CHECK_EQ(sk_chan_bytes(&bad[i]), 0);
@@ -70,7 +72,8 @@ TEST(channel_buffers_grow) {
     atomic_store(&r->pool->fail, 1);
     struct sk_err err;
     void *p;
-    CHECK_EQ(sk_chan_reserve(&w, 16 * MB, 0, &p, &err), SK_EFULL); /* as the pool says; nothing has changed */
+    /* as the pool says; nothing has changed */
+    CHECK_EQ(sk_chan_reserve(&w, 16 * MB, 0, &p, &err), SK_EFULL);
     CHECK_OK(write_by(&w, 10, i, 0));
     struct sk_chan_msg m = next_of(&a);
     is_message(&m, 10, i);
@@ -105,7 +108,8 @@ TEST(channel_kept_messages_do_not_stop_the_writer) {
 
 TEST(channel_says_who_is_behind) {
     struct rig *r = rig(3, 2, 8, MB);
-    struct sk_chan_end w = end_of(r, SK_CHAN_WRITER), e[3] = {end_of(r, 0), end_of(r, 1), end_of(r, 2)};
+    struct sk_chan_end w = end_of(r, SK_CHAN_WRITER),
+                       e[3] = {end_of(r, 0), end_of(r, 1), end_of(r, 2)};
     struct sk_err err;
     struct sk_chan_msg m;
     void *p;
@@ -134,7 +138,8 @@ TEST(channel_ends) {
     m = next_of(&a);
     is_message(&m, 8, 0);
     CHECK_EQ(sk_chan_read(&a, INT64_MAX, &m, &err), SK_EDEAD);
-    CHECK_EQ(sk_chan_attach(&w, r->mem, SK_CHAN_WRITER, r->arena, r->size, &r->ops, &err), SK_EDEAD);
+    CHECK_EQ(sk_chan_attach(&w, r->mem, SK_CHAN_WRITER, r->arena, r->size, &r->ops, &err),
+             SK_EDEAD);
     sk_chan_close(r->mem);
     CHECK_EQ(sk_chan_read(&a, INT64_MAX, &m, &err), SK_ECLOSED);
 
@@ -153,7 +158,8 @@ TEST(channel_a_peer_gone_mad) {
     struct rig *r = rig(1, 4, 4, MB);
     struct sk_chan_end w = end_of(r, SK_CHAN_WRITER), a = end_of(r, 0);
     CHECK_OK(write_by(&w, 8, 0, 0));
-    uint64_t *cell = (uint64_t *)(void *)((uint8_t *)r->mem + sk_chan_bytes(&s) - 4 * 32); /* version, off, len, (buf, kind) */
+    /* version, off, len, (buf, kind) */
+    uint64_t *cell = (uint64_t *)(void *)((uint8_t *)r->mem + sk_chan_bytes(&s) - 4 * 32);
     CHECK_EQ(cell[0], 0);
     for (int i = 0, n = test_rounds(2000); i < n; i++) {
         uint64_t old[4], bad = test_rand() >> test_below(64);
@@ -162,12 +168,13 @@ TEST(channel_a_peer_gone_mad) {
         struct sk_chan_end e = a;
         struct sk_chan_msg m;
         sk_rc rc = sk_chan_read(&e, 0, &m, NULL);
-        CHECK(rc == SK_ECORRUPT || (rc == SK_OK && m.p >= r->arena && m.p + m.len <= r->arena + r->size && m.version == 0));
+        CHECK(rc == SK_ECORRUPT || (rc == SK_OK && m.p >= r->arena &&
+                                    m.p + m.len <= r->arena + r->size && m.version == 0));
         memcpy(cell, old, sizeof old);
     }
 }
 
-/* ---- against a naive queue -------------------------------------------------------------------------------------------------------------- */
+/* ---- against a naive queue ------------------------------------------------------------------- */
 
 struct naive { /* of one reader */
     uint64_t next, passed;
@@ -181,7 +188,8 @@ static uint64_t least_passed(const struct naive *q, uint32_t n) {
     return least;
 }
 
-static bool is_held(const struct naive *q, uint32_t n, uint64_t version) { /* somebody has not released it */
+static bool is_held(const struct naive *q, uint32_t n, uint64_t version) {
+    /* somebody has not released it */
     for (uint32_t i = 0; i < n; i++) {
         if (version >= q[i].next) return true;
         for (uint32_t k = 0; k < q[i].n_held; k++)
@@ -193,13 +201,15 @@ static bool is_held(const struct naive *q, uint32_t n, uint64_t version) { /* so
 static void release_one(struct sk_chan_end *e, struct naive *q, uint64_t seed) {
     uint32_t k = (uint32_t)test_below(q->n_held);
     if (q->held[k].version >= q->passed) return;
-    is_message(&q->held[k], msg_len(seed, q->held[k].version, 5000), q->held[k].version); /* to the last moment */
+    /* to the last moment */
+    is_message(&q->held[k], msg_len(seed, q->held[k].version, 5000), q->held[k].version);
     sk_chan_release(e, &q->held[k]);
     q->held[k] = q->held[--q->n_held];
 }
 
 static void like_a_queue(void) {
-    uint32_t n_readers = 1 + (uint32_t)test_below(4), n_cells = 1 + (uint32_t)test_below(6), n_bufs = 1 + (uint32_t)test_below(9);
+    uint32_t n_readers = 1 + (uint32_t)test_below(4), n_cells = 1 + (uint32_t)test_below(6),
+             n_bufs = 1 + (uint32_t)test_below(9);
     struct rig *r = rig(n_readers, n_cells, n_bufs, 64 * MB);
     struct sk_chan_end w = end_of(r, SK_CHAN_WRITER), e[4];
     struct naive q[4] = {{0}};
@@ -212,9 +222,11 @@ static void like_a_queue(void) {
         case 1:
         case 2: {
             uint32_t in_use = 0;
-            for (uint64_t v = written > 600 ? written - 600 : 0; v < written; v++) in_use += is_held(q, n_readers, v);
+            for (uint64_t v = written > 600 ? written - 600 : 0; v < written; v++)
+                in_use += is_held(q, n_readers, v);
             bool fits = written < least_passed(q, n_readers) + n_cells && in_use < n_bufs;
-            CHECK_EQ(write_by(&w, msg_len(r->seed, written, 5000), written, 0), fits ? SK_OK : SK_ETIMEOUT);
+            CHECK_EQ(write_by(&w, msg_len(r->seed, written, 5000), written, 0),
+                     fits ? SK_OK : SK_ETIMEOUT);
             written += fits;
             break;
         }
@@ -259,7 +271,7 @@ TEST_LARGE(channel_is_a_queue, 120) {
     for (int i = 0, n = test_rounds(100); i < n; i++) like_a_queue();
 }
 
-/* ---- by threads and by processes ------------------------------------------------------------------------------------------------------------ */
+/* ---- by threads and by processes ------------------------------------------------------------- */
 
 struct side {
     struct rig *r;
@@ -273,7 +285,8 @@ static void run_side(struct side *s) {
     struct sk_err err;
     e.spin = sk_spin_of(s->cap_ns);
     if (s->end == SK_CHAN_WRITER) {
-        for (uint64_t i = 0; i < s->n; i++) CHECK_OK(write_by(&e, msg_len(s->r->seed, i, 3000), i, test_patience()));
+        for (uint64_t i = 0; i < s->n; i++)
+            CHECK_OK(write_by(&e, msg_len(s->r->seed, i, 3000), i, test_patience()));
         return;
     }
     struct sk_chan_msg held[3]; /* always keeps the last two */
@@ -322,12 +335,16 @@ static void by_processes(uint32_t n_readers, uint64_t n, int64_t cap_ns) {
     CHECK(sk_chan_check(r->mem));
 }
 
-TEST_LARGE(channel_by_threads_adaptive, 120) { by_threads(3, (uint64_t)test_rounds(4000), SK_SPIN_CAP_NS); }
+TEST_LARGE(channel_by_threads_adaptive, 120) {
+    by_threads(3, (uint64_t)test_rounds(4000), SK_SPIN_CAP_NS);
+}
 TEST_LARGE(channel_by_threads_sleeping, 120) { by_threads(2, (uint64_t)test_rounds(4000), 0); }
-TEST_LARGE(channel_by_processes_adaptive, 120) { by_processes(3, (uint64_t)test_rounds(4000), SK_SPIN_CAP_NS); }
+TEST_LARGE(channel_by_processes_adaptive, 120) {
+    by_processes(3, (uint64_t)test_rounds(4000), SK_SPIN_CAP_NS);
+}
 TEST_LARGE(channel_by_processes_sleeping, 120) { by_processes(1, (uint64_t)test_rounds(8000), 0); }
 
-/* ---- who sleeps is woken --------------------------------------------------------------------------------------------------------------------- */
+/* ---- who sleeps is woken --------------------------------------------------------------------- */
 
 struct sleeper {
     struct rig *r;
@@ -342,7 +359,8 @@ static void *sleeps(void *arg) {
     void *p;
     e.spin = sk_spin_of(0);
     int64_t until = test_patience();
-    s->rc = s->end == SK_CHAN_WRITER ? sk_chan_reserve(&e, 8, until, &p, NULL) : sk_chan_read(&e, until, &m, NULL);
+    s->rc = s->end == SK_CHAN_WRITER ? sk_chan_reserve(&e, 8, until, &p, NULL)
+                                     : sk_chan_read(&e, until, &m, NULL);
     return NULL;
 }
 
@@ -355,8 +373,10 @@ static void woken(bool full, void (*what)(struct rig *r), sk_rc expected) {
         struct sleeper s = {r, full ? SK_CHAN_WRITER : 0, 1};
         pthread_t t;
         CHECK_EQ(pthread_create(&t, NULL, sleeps, &s), 0);
-        /* It sleeps, or is about to, or has not begun. By the clock: on a busy machine one yield takes as long as hundreds on a quiet one. */
-        for (int64_t until = sk_now_ns() + (int64_t)test_below(200000); sk_now_ns() < until;) sched_yield();
+        /* It sleeps, or is about to, or has not begun. By the clock: on a busy machine one yield
+         * takes as long as hundreds on a quiet one. */
+        for (int64_t until = sk_now_ns() + (int64_t)test_below(200000); sk_now_ns() < until;)
+            sched_yield();
         what(r);
         CHECK_EQ(pthread_join(t, NULL), 0);
         CHECK_EQ(s.rc, expected);

@@ -1,4 +1,5 @@
-/* test_dag_graph.c - a graph in shared memory by hand: its tables, who is buried, who still looks; and loops of random graphs in processes that are killed. */
+/* test_dag_graph.c - a graph in shared memory by hand: its tables, who is buried, who still looks;
+ * and loops of random graphs in processes that are killed. */
 #include "dag/graph.h"
 #include "dag_help.h"
 
@@ -13,7 +14,8 @@ struct world {
 
 /* x -> a0: n1 -> a1: n2 (takes x, too) -> out; and n1 -> out. */
 static const uint32_t ACTOR[] = {2, 0, 1, 3};
-static const struct sk_dag_edge EDGES[] = {{0, 1, false}, {1, 2, false}, {0, 2, false}, {1, 3, false}, {2, 3, false}};
+static const struct sk_dag_edge EDGES[] = {
+    {0, 1, false}, {1, 2, false}, {0, 2, false}, {1, 3, false}, {2, 3, false}};
 static const uint64_t IDS[] = {70, 71}, GRAPH = 5;
 
 static struct world *world(uint32_t n_cells) {
@@ -27,9 +29,11 @@ static struct world *world(uint32_t n_cells) {
                              .ids = IDS,
                              .n_cells = n_cells,
                              .n_bufs = n_cells + 4};
-    struct sk_dag_graph g = {.n_nodes = s.n_nodes, .n_actors = 4, .n_edges = s.n_edges, .actor = ACTOR, .edges = EDGES};
+    struct sk_dag_graph g = {
+        .n_nodes = s.n_nodes, .n_actors = 4, .n_edges = s.n_edges, .actor = ACTOR, .edges = EDGES};
     struct sk_err err;
-    w->rig = (struct rig){.pool = share(sizeof *w->rig.pool), .arena = share(64 * MB), .size = 64 * MB};
+    w->rig =
+        (struct rig){.pool = share(sizeof *w->rig.pool), .arena = share(64 * MB), .size = 64 * MB};
     w->rig.ops = (struct sk_chan_pool){&w->rig, pool_alloc, pool_free};
     uint64_t bytes = sk_dag_bytes(&s, &err);
     CHECK(bytes > 0);
@@ -43,9 +47,9 @@ static struct world *world(uint32_t n_cells) {
 static struct sk_chan_end end_at(struct world *w, uint32_t node, uint32_t end) {
     struct sk_chan_end e;
     struct sk_err err;
-    CHECK_OK_ERR(
-        sk_chan_attach(&e, sk_dag_channel(w->head, node), end, w->rig.arena, w->rig.size, end == SK_CHAN_WRITER ? &w->rig.ops : NULL, &err),
-        &err);
+    CHECK_OK_ERR(sk_chan_attach(&e, sk_dag_channel(w->head, node), end, w->rig.arena, w->rig.size,
+                                end == SK_CHAN_WRITER ? &w->rig.ops : NULL, &err),
+                 &err);
     return e;
 }
 
@@ -116,8 +120,12 @@ static sk_rc restore(void *ctx, const struct sk_chan_msg *m, struct sk_err *err)
 static sk_rc run_actor(struct world *w, uint32_t who) {
     struct actor a = {0};
     struct sk_err err;
-    static const struct sk_dag_actions actions = {
-        .take = take, .compute = compute, .give = give, .turn = turn, .save = save, .restore = restore};
+    static const struct sk_dag_actions actions = {.take = take,
+                                                  .compute = compute,
+                                                  .give = give,
+                                                  .turn = turn,
+                                                  .save = save,
+                                                  .restore = restore};
     struct sk_dag_actions mine = actions;
     mine.ctx = &a;
     memset(a.port_of, 0xff, sizeof a.port_of);
@@ -130,14 +138,20 @@ static sk_rc run_actor(struct world *w, uint32_t who) {
         if (op->kind == SK_DAG_COMPUTE) continue;
         a.port_of[op->node] = a.loop.n_ports;
         a.ports[a.loop.n_ports++] = (struct sk_dag_port){
-            op->node, end_at(w, op->node, op->kind == SK_DAG_WRITE ? SK_CHAN_WRITER : sk_dag_reader(w->head, op->node, who))};
+            op->node, end_at(w, op->node,
+                             op->kind == SK_DAG_WRITE ? SK_CHAN_WRITER
+                                                      : sk_dag_reader(w->head, op->node, who))};
     }
     if (who == 1) {
         void *mem = sk_dag_states(w->head, who);
-        CHECK_OK_ERR(sk_chan_attach(&a.states.out, mem, SK_CHAN_WRITER, w->rig.arena, w->rig.size, &w->rig.ops, &err), &err);
-        CHECK_OK_ERR(sk_chan_attach(&a.states.in, mem, 0, w->rig.arena, w->rig.size, NULL, &err), &err);
+        CHECK_OK_ERR(sk_chan_attach(&a.states.out, mem, SK_CHAN_WRITER, w->rig.arena, w->rig.size,
+                                    &w->rig.ops, &err),
+                     &err);
+        CHECK_OK_ERR(sk_chan_attach(&a.states.in, mem, 0, w->rig.arena, w->rig.size, NULL, &err),
+                     &err);
         a.loop.states = &a.states;
-        if (!a.states.out.next) CHECK_OK_ERR(save(&a, &a.states.out, &err), &err); /* as who takes a seat does */
+        /* as who takes a seat does */
+        if (!a.states.out.next) CHECK_OK_ERR(save(&a, &a.states.out, &err), &err);
     }
     return sk_dag_run(&a.loop, &mine, &err);
 }
@@ -146,8 +160,9 @@ static pid_t child(struct world *w, uint32_t who, const char *fault, int64_t nth
     pid_t pid = fork();
     if (pid) return pid;
     if (fault) CHECK_OK(sk_fault_set(fault, SK_FAULT_KILL, nth));
-    if (!sk_dag_seat_take(sk_dag_seat(w->head, who), GRAPH,
-                          -1)) { /* all results were there, and the graph was closed, before this successor began */
+    if (!sk_dag_seat_take(sk_dag_seat(w->head, who), GRAPH, -1)) {
+        /* all results were there, and the graph was closed, before this
+         * successor began */
         CHECK(sk_dag_closed(w->head));
         _exit(0);
     }
@@ -179,7 +194,8 @@ TEST(a_condemned_actor_closes_the_graph_while_its_process_lives) {
     const char *how;
     sk_dag_condemn(w->head, 5, "a stranger");
     CHECK(!sk_dag_closed(w->head) && sk_dag_dead(w->head, &how) == SK_DAG_NONE);
-    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0) && sk_dag_seat_take(sk_dag_seat(w->head, 1), GRAPH, 0));
+    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0) &&
+          sk_dag_seat_take(sk_dag_seat(w->head, 1), GRAPH, 0));
     sk_dag_condemn(w->head, 71, "killed for good");
     CHECK(sk_dag_closed(w->head) && sk_dag_dead(w->head, &how) == 1);
     CHECK(strcmp(how, "killed for good") == 0);
@@ -194,7 +210,8 @@ TEST(a_condemned_actor_closes_the_graph_while_its_process_lives) {
 
 TEST(graph_tables) {
     struct world *w = world(2);
-    CHECK(sk_dag_channel(w->head, 0) && sk_dag_channel(w->head, 1) && sk_dag_channel(w->head, 2) && !sk_dag_channel(w->head, 3));
+    CHECK(sk_dag_channel(w->head, 0) && sk_dag_channel(w->head, 1) && sk_dag_channel(w->head, 2) &&
+          !sk_dag_channel(w->head, 3));
     CHECK_EQ(sk_dag_reader(w->head, 0, 0), 0);
     CHECK_EQ(sk_dag_reader(w->head, 0, 1), 1);
     CHECK_EQ(sk_dag_reader(w->head, 2, 0), SK_DAG_NONE);
@@ -202,9 +219,11 @@ TEST(graph_tables) {
     CHECK_EQ(sk_dag_dead(w->head, &how), SK_DAG_NONE);
     sk_dag_bury(w->head, 5, "a stranger", false);
     CHECK_EQ(sk_dag_dead(w->head, &how), SK_DAG_NONE);
-    CHECK(sk_dag_in_use(w->head));                                   /* seats that may be taken */
-    CHECK(!sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH + 1, 0)); /* of a graph that was here before */
-    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0) && !sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0));
+    CHECK(sk_dag_in_use(w->head)); /* seats that may be taken */
+    /* of a graph that was here before */
+    CHECK(!sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH + 1, 0));
+    CHECK(sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0) &&
+          !sk_dag_seat_take(sk_dag_seat(w->head, 0), GRAPH, 0));
     sk_dag_bury(w->head, 71, "killed", false);
     sk_dag_bury(w->head, 70, "later", false);
     CHECK_EQ(sk_dag_dead(w->head, &how), 1);
@@ -262,11 +281,13 @@ TEST(who_restarts_has_its_seat_again) {
         CHECK_EQ(s->n_lost, i + 1);
         CHECK(sits(w, 0, 2) == s);
     }
-    CHECK(!sk_chan_shown(sk_dag_channel(w->head, 0), 0)); /* what the dead one had passed and looked at */
+    /* what the dead one had passed and looked at */
+    CHECK(!sk_chan_shown(sk_dag_channel(w->head, 0), 0));
     CHECK(!sk_dag_closed(w->head));
     sk_dag_bury(w->head, 70, "for the third time", true);
     CHECK_EQ(sk_dag_dead(w->head, &how), 0);
-    CHECK(strncmp(how, "for the third time\n", 19) == 0 && strstr(how, "max_task_retries is 2") && strstr(how, "in execution 1"));
+    CHECK(strncmp(how, "for the third time\n", 19) == 0 && strstr(how, "max_task_retries is 2") &&
+          strstr(how, "in execution 1"));
     CHECK(sk_dag_closed(w->head));
     CHECK_EQ(sk_chan_read(&b, 0, &m, NULL), SK_ECLOSED);
     CHECK(!sk_dag_in_use(w->head)); /* the other seat was never taken, and cannot be any more */
@@ -323,7 +344,8 @@ static void tend(struct run *r) {
         if (waitpid(r->pid[i], &st, WNOHANG) != r->pid[i]) continue;
         CHECK(WIFSIGNALED(st));
         sk_dag_bury(r->w->head, IDS[i], "killed", true);
-        r->pid[i] = child(r->w, i, r->n_kills ? r->fault : NULL, r->n_kills ? 1 + (int64_t)test_below(20) : 0);
+        r->pid[i] = child(r->w, i, r->n_kills ? r->fault : NULL,
+                          r->n_kills ? 1 + (int64_t)test_below(20) : 0);
         r->n_kills -= r->n_kills > 0;
     }
 }
@@ -333,7 +355,9 @@ static void comes(struct run *r, struct sk_chan_end *out, uint64_t want) {
     uint64_t v;
     sk_rc rc;
     int64_t until = test_patience();
-    while ((rc = sk_chan_read(out, sk_now_ns() + 2000000, &m, NULL)) == SK_ETIMEOUT && sk_now_ns() < until) tend(r);
+    while ((rc = sk_chan_read(out, sk_now_ns() + 2000000, &m, NULL)) == SK_ETIMEOUT &&
+           sk_now_ns() < until)
+        tend(r);
     CHECK_OK(rc);
     memcpy(&v, m.p, 8);
     CHECK_EQ(v, want);
@@ -345,7 +369,8 @@ static void runs(const char *fault, int64_t nth, uint32_t victim) {
     struct sk_dag_head *h = r.w->head;
     enum { N = 60 };
     for (uint32_t i = 0; i < 2; i++) r.pid[i] = child(r.w, i, i == victim ? fault : NULL, nth);
-    struct sk_chan_end in = end_at(r.w, 0, SK_CHAN_WRITER), one = end_at(r.w, 1, sk_dag_reader(h, 1, 3)),
+    struct sk_chan_end in = end_at(r.w, 0, SK_CHAN_WRITER),
+                       one = end_at(r.w, 1, sk_dag_reader(h, 1, 3)),
                        two = end_at(r.w, 2, sk_dag_reader(h, 2, 3));
     uint64_t n_in = 0;
     for (uint64_t i = 0; i < N; i++) {
@@ -372,10 +397,12 @@ static void runs(const char *fault, int64_t nth, uint32_t victim) {
 TEST(loops_run_a_graph) { runs(NULL, 0, 0); }
 
 TEST(a_loop_is_killed_at_each_fault_point_and_its_successor_goes_on) {
-    static const char *const points[] = {"loop.before_op",         "loop.before_save",       "loop.after_save",
-                                         "loop.before_pass",       "loop.after_pass",        "channel.before_version",
-                                         "channel.before_publish", "channel.after_publish",  "channel.before_pass",
-                                         "channel.after_pass",     "channel.before_release", "channel.after_release"};
+    static const char *const points[] = {
+        "loop.before_op",         "loop.before_save",       "loop.after_save",
+        "loop.before_pass",       "loop.after_pass",        "channel.before_version",
+        "channel.before_publish", "channel.after_publish",  "channel.before_pass",
+        "channel.after_pass",     "channel.before_release", "channel.after_release"};
     for (size_t i = 0; i < SK_COUNT(points); i++)
-        for (uint32_t victim = 0; victim < 2; victim++) runs(points[i], (int64_t)(test_rand() % 40 + 1), victim);
+        for (uint32_t victim = 0; victim < 2; victim++)
+            runs(points[i], (int64_t)(test_rand() % 40 + 1), victim);
 }

@@ -1,4 +1,5 @@
-/* test_dag_spin.c - whether waits spin or sleep, against partners that take so long: quick, slow, in turns, on a core of their own and on ours. */
+/* test_dag_spin.c - whether waits spin or sleep, against partners that take so long: quick, slow,
+ * in turns, on a core of their own and on ours. */
 #include "dag/spin.h"
 #include "test.h"
 

@@ -1,5 +1,7 @@
-/* test_engine_concurrent.c - actors that run calls side by side: groups of threads, an event loop; their deaths, cancels, ends. Also what ends a
- * worker in order: max_calls, a call that ends its actor. Names of actors, in the driver and in workers. */
+/* test_engine_concurrent.c - actors that run calls side by side: groups of threads, an event loop;
+ * their deaths, cancels, ends. Also what ends a
+ * worker in order: max_calls, a call that ends its actor. Names of actors, in the driver and in
+ * workers. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -14,7 +16,7 @@
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
 
-/* ---- task functions ----------------------------------------------------------------------------------------------------------- */
+/* ---- task functions -------------------------------------------------------------------------- */
 
 TASK(cc_new) {
     gate_add(20, 1);
@@ -31,7 +33,8 @@ TASK(cc_new_slow) { /* word 9: it is in; its calls must not begin before it is d
     return ret_i64(t, 0, 0, err);
 }
 TASK(cc_new_twice) {
-    if (gate_add(8, 1) > 1 && !gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    if (gate_add(8, 1) > 1 && !gate_wait(2, 1))
+        return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
     return ret_i64(t, 0, 0, err);
 }
 TASK(cc_began) { return ret_i64(t, 0, atomic_load(&gate->w[20]), err); }
@@ -49,7 +52,9 @@ TASK(cc_watch) { /* from now on a thread of this process reads its ring */
     static struct sk_watch w = {.fn = seen};
     int64_t v = 7;
     sk_oid o;
-    SK_TRY(t->engine->ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {(const char *)&v, sizeof v}}, &o, err));
+    SK_TRY(t->engine->ops->put(
+        t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {(const char *)&v, sizeof v}},
+        &o, err));
     sk_rc rc = t->engine->watch->add(t->engine, o, (sk_tid){0}, &w, err);
     if (rc == SK_OK) t->engine->watch->remove(t->engine, &w);
     t->engine->ops->release(t->engine, o);
@@ -58,15 +63,20 @@ TASK(cc_watch) { /* from now on a thread of this process reads its ring */
 TASK(cc_die_once) {
     gate_add(6, 1);
     if (t->attempt == 0) {
-        if (!gate_wait(7, (uint32_t)arg_i64(t, 0))) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+        if (!gate_wait(7, (uint32_t)arg_i64(t, 0)))
+            return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
         raise(SIGKILL);
     }
     return ret_i64(t, 0, t->attempt, err);
 }
-TASK(cc_nested) { /* a call that waits for a task of its own, while others of the actor do the same */
+TASK(cc_nested) {
+    /* a call that waits for a task of its own, while others of the actor do the same */
     sk_oid o;
     int64_t v;
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_echo", .a = {VAL(arg_i64(t, 0))}, .n_a = 1, .opts.parent = t->id}, &o, NULL, err));
+    SK_TRY(job_on(
+        t->engine,
+        &(struct job){.fn = "cc_echo", .a = {VAL(arg_i64(t, 0))}, .n_a = 1, .opts.parent = t->id},
+        &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &v, err));
     t->engine->ops->release(t->engine, o);
     return ret_i64(t, 0, v, err);
@@ -98,7 +108,8 @@ TASK(cc_find) { /* from a worker: the actor named arg 0, and a call of it */
     v = (int64_t)meta.n;
     sk_free((void *)(uintptr_t)meta.p);
     int64_t back = 0;
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_echo", .a = {VAL(40)}, .n_a = 1, .actor = a}, &o, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_echo", .a = {VAL(40)}, .n_a = 1, .actor = a},
+                  &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &back, err));
     ops->release(t->engine, o);
     ops->release(t->engine, ready);
@@ -107,7 +118,8 @@ TASK(cc_find) { /* from a worker: the actor named arg 0, and a call of it */
 }
 TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
     struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new"}),
-                              .opts = &(struct sk_actor_opts){.name = "n1", .space = "space", .detached = arg_i64(t, 0) != 0}};
+                              .opts = &(struct sk_actor_opts){
+                                  .name = "n1", .space = "space", .detached = arg_i64(t, 0) != 0}};
     sk_aid a;
     sk_oid ready;
     sk_rc rc = t->engine->ops->actor_create(t->engine, &s, &a, &ready, err);
@@ -120,7 +132,9 @@ TASK(cc_make_named) { /* 1: made and found; -1: the name was taken */
 TASK(cc_parent) { /* word 1: its child runs; then it waits for it */
     sk_oid o;
     int64_t v;
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "cc_forever", .a = {VAL(1)}, .n_a = 1, .opts.parent = t->id}, &o, NULL, err));
+    SK_TRY(job_on(t->engine,
+                  &(struct job){.fn = "cc_forever", .a = {VAL(1)}, .n_a = 1, .opts.parent = t->id},
+                  &o, NULL, err));
     if (arg_i64(t, 0)) {
         gate_add(3, 1);
         if (!gate_wait(4, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
@@ -136,7 +150,8 @@ TASK(cc_forever) { /* until it is cancelled */
             gate_add(5, 1);
             return SK_ERR(err, SK_ECANCEL, "stopped");
         }
-        SK_IGNORE(sk_futex_wait(&gate->w[999], 0, sk_now_ns() + SK_MS)); /* of a cancel there is no event for such a task */
+        /* of a cancel there is no event for such a task */
+        SK_IGNORE(sk_futex_wait(&gate->w[999], 0, sk_now_ns() + SK_MS));
     }
     return SK_ERR(err, SK_ETIMEOUT, "nobody cancelled it");
 }
@@ -145,7 +160,8 @@ TASK(cc_forever) { /* until it is cancelled */
 static sk_tid shared_stream;
 TASK(cc_open_stream) {
     sk_oid none;
-    struct job j = {.fn = "cc_gated_yields", .a = {VAL(arg_i64(t, 0))}, .n_a = 1, .n_returns = SK_STREAMING};
+    struct job j = {
+        .fn = "cc_gated_yields", .a = {VAL(arg_i64(t, 0))}, .n_a = 1, .n_returns = SK_STREAMING};
     SK_TRY(job_on(t->engine, &j, &none, &shared_stream, err));
     return ret_i64(t, 0, 0, err);
 }
@@ -228,7 +244,7 @@ TASK(as_block) { /* the whole loop of its group, until word arg 0 is set */
 }
 TASK(as_thread) { return ret_i64(t, 0, (int64_t)syscall(SYS_gettid), err); }
 
-/* ---- help ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 struct actor {
     sk_aid id;
@@ -241,13 +257,16 @@ struct wanted { /* of an actor */
 static struct actor make(struct wanted x, const char *init) {
     struct actor a;
     struct sk_err err;
-    struct sk_actor_spec s = {
-        .init = spec_of(&(struct job){.fn = init}), .max_restarts = x.restarts, .max_task_retries = x.task_retries, .opts = &x.o};
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = init}),
+                              .max_restarts = x.restarts,
+                              .max_task_retries = x.task_retries,
+                              .opts = &x.o};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &s, &a.id, &a.ready, &err), &err);
     return a;
 }
 #define ACTOR(fn, ...) make((struct wanted){__VA_ARGS__}, fn)
-#define GROUPS(...) .o.groups = (uint32_t[]){__VA_ARGS__}, .o.n_groups = sizeof((uint32_t[]){__VA_ARGS__}) / 4
+#define GROUPS(...) \
+    .o.groups = (uint32_t[]){__VA_ARGS__}, .o.n_groups = sizeof((uint32_t[]){__VA_ARGS__}) / 4
 static void drop(struct actor a) {
     sk_actor_release(eng, a.id);
     eng_release(a.ready);
@@ -257,9 +276,10 @@ static int stat_of(sk_oid o) {
     return eng_error(o, text, sizeof text);
 }
 
-/* ---- threads -------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-TEST(concurrent_readers_of_one_stream) { /* both were woken for one yield; who got none never heard of the next */
+TEST(concurrent_readers_of_one_stream) {
+    /* both were woken for one yield; who got none never heard of the next */
     enum { N = 40 };
     OPEN(.cpus = 3);
     struct actor a = ACTOR("cc_new", GROUPS(3));
@@ -280,7 +300,8 @@ TEST(concurrent_groups_have_their_limits) {
     OPEN();
     struct actor a = ACTOR("cc_new", GROUPS(3, 2));
     for (int i = 0; i < 12; i++)
-        o[i] = JOB(.fn = "cc_wait", .a = {VAL(i % 2 ? 1 : 0), VAL(2)}, .n_a = 2, .actor = a.id, .opts.group = (uint32_t)i % 2);
+        o[i] = JOB(.fn = "cc_wait", .a = {VAL(i % 2 ? 1 : 0), VAL(2)}, .n_a = 2, .actor = a.id,
+                   .opts.group = (uint32_t)i % 2);
     CHECK(gate_wait(0, 3) && gate_wait(1, 2));
     gate_add(2, 1);
     for (int i = 0; i < 12; i++) CHECK_EQ(eng_take(o[i]), 0);
@@ -296,20 +317,23 @@ TEST(concurrent_calls_begin_after_the_constructor) {
     struct actor a = ACTOR("cc_new_slow", GROUPS(4));
     for (int i = 0; i < 8; i++) o[i] = JOB(.fn = "cc_began", .actor = a.id);
     CHECK(gate_wait(9, 1));
-    for (int i = 0; i < 3; i++) CHECK_EQ(eng_take(JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1)), i); /* what could be sent meanwhile was */
+    /* what could be sent meanwhile was */
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(eng_take(JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1)), i);
     gate_add(2, 1);
     for (int i = 0; i < 8; i++) CHECK_EQ(eng_take(o[i]), 1);
     drop(a);
     eng_close();
 }
 
-TEST(
-    concurrent_actors_where_a_task_has_watched) { /* its process has a reader already: the calls behind the constructor find their groups */
+TEST(concurrent_actors_where_a_task_has_watched) {
+    /* its process has a reader already: the calls behind the constructor find their groups */
     sk_oid o[3];
     OPEN(.cpus = 1);
     int64_t pid = eng_take(JOB(.fn = "cc_watch"));
     struct actor a = ACTOR("cc_new_slow", GROUPS(3));
-    for (int i = 0; i < 3; i++) o[i] = JOB(.fn = "cc_wait", .actor = a.id, .a = {VAL(3), VAL(4)}, .n_a = 2);
+    for (int i = 0; i < 3; i++)
+        o[i] = JOB(.fn = "cc_wait", .actor = a.id, .a = {VAL(3), VAL(4)}, .n_a = 2);
     CHECK(gate_wait(9, 1));
     gate_add(2, 1);
     CHECK(gate_wait(3, 3)); /* all at once */
@@ -353,7 +377,8 @@ TEST(concurrent_nested_gets) {
     static sk_oid o[N];
     OPEN(.cpus = 2);
     struct actor a = ACTOR("cc_new", GROUPS(8));
-    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "cc_nested", .a = {VAL(i)}, .n_a = 1, .actor = a.id);
+    for (int i = 0; i < N; i++)
+        o[i] = JOB(.fn = "cc_nested", .a = {VAL(i)}, .n_a = 1, .actor = a.id);
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), i);
     eng_check();
     drop(a);
@@ -366,12 +391,15 @@ TEST(concurrent_streams) {
     sk_tid t[3];
     struct sk_err err;
     for (int i = 0; i < 3; i++)
-        CHECK_OK_ERR(
-            job_on(eng,
-                   &(struct job){
-                       .fn = "cc_yields", .a = {VAL(50)}, .n_a = 1, .actor = a.id, .n_returns = SK_STREAMING, .opts.stream_window = 2},
-                   NULL, &t[i], &err),
-            &err);
+        CHECK_OK_ERR(job_on(eng,
+                            &(struct job){.fn = "cc_yields",
+                                          .a = {VAL(50)},
+                                          .n_a = 1,
+                                          .actor = a.id,
+                                          .n_returns = SK_STREAMING,
+                                          .opts.stream_window = 2},
+                            NULL, &t[i], &err),
+                     &err);
     for (int k = 0; k < 50; k++)
         for (int i = 2; i >= 0; i--) { /* each has its own credit */
             sk_oid o = {0};
@@ -392,7 +420,8 @@ TEST(concurrent_actor_dies_with_calls_under_way) {
     OPEN();
     struct actor a = ACTOR("cc_new", GROUPS(4), .restarts = 3, .task_retries = 2);
     sk_oid d = JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
-    for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "cc_wait", .a = {VAL(0), VAL(2)}, .n_a = 2, .actor = a.id);
+    for (int i = 0; i < 6; i++)
+        o[i] = JOB(.fn = "cc_wait", .a = {VAL(0), VAL(2)}, .n_a = 2, .actor = a.id);
     CHECK(gate_wait(6, 1) && gate_wait(0, 3));
     gate_add(2, 1);
     gate_add(7, 1);
@@ -404,16 +433,19 @@ TEST(concurrent_actor_dies_with_calls_under_way) {
 }
 
 TEST_SLOW(concurrent_killed_at_each_point, 60) {
-    static const char *const points[] = {"worker.before_run", "worker.after_run", "worker.after_done", "worker.before_publish"};
+    static const char *const points[] = {"worker.before_run", "worker.after_run",
+                                         "worker.after_done", "worker.before_publish"};
     for (size_t k = 0; k < SK_COUNT(points) * 2; k++) {
         char fault[60];
         sk_oid o[60];
         bool is_async = k % 2;
         snprintf(fault, sizeof fault, "%s:kill:%d", points[k / 2], 5 + (int)k);
         OPEN(.fault = fault, .fault_workers = 2);
-        struct actor a = is_async ? ACTOR("as_new", GROUPS(4), .o.is_async = true, .restarts = -1, .task_retries = -1)
+        struct actor a = is_async ? ACTOR("as_new", GROUPS(4), .o.is_async = true, .restarts = -1,
+                                          .task_retries = -1)
                                   : ACTOR("cc_new", GROUPS(4), .restarts = -1, .task_retries = -1);
-        for (int i = 0; i < 60; i++) o[i] = JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1, .actor = a.id);
+        for (int i = 0; i < 60; i++)
+            o[i] = JOB(.fn = "cc_echo", .a = {VAL(i)}, .n_a = 1, .actor = a.id);
         for (int i = 0; i < 60; i++) CHECK_EQ(eng_take(o[i]), i);
         CHECK_GE(eng_stat(eng, "worker_deaths"), 1);
         eng_check();
@@ -422,7 +454,7 @@ TEST_SLOW(concurrent_killed_at_each_point, 60) {
     }
 }
 
-/* ---- the event loop --------------------------------------------------------------------------------------------------------------- */
+/* ---- the event loop -------------------------------------------------------------------------- */
 
 TEST(async_many_parked) {
     enum { N = 900 };
@@ -466,7 +498,8 @@ TEST(async_cancel) {
     CHECK(gate_wait(11, 1));
     sk_oid p = eng_job_tid(&(struct job){.fn = "as_park", .actor = a.id}, &u);
     CHECK(gate_wait(11, 2));
-    sk_oid q = eng_job_tid(&(struct job){.fn = "as_park", .actor = a.id}, NULL); /* begins when o has ended */
+    /* begins when o has ended */
+    sk_oid q = eng_job_tid(&(struct job){.fn = "as_park", .actor = a.id}, NULL);
     CHECK_OK(eng->ops->cancel(eng, t, 0, NULL));
     CHECK_EQ(stat_of(o), SK_ECANCEL);
     CHECK(gate_wait(11, 3));
@@ -484,13 +517,15 @@ TEST(async_groups_have_loops_of_their_own) {
     sk_oid b1 = JOB(.fn = "as_block", .a = {VAL(2)}, .n_a = 1, .actor = a.id, .opts.group = 1);
     sk_oid behind = JOB(.fn = "as_thread", .actor = a.id, .opts.group = 1);
     CHECK(gate_wait(40, 1));
-    int64_t main_thread = eng_take(JOB(.fn = "as_thread", .actor = a.id)); /* while group 1 is blocked */
+    /* while group 1 is blocked */
+    int64_t main_thread = eng_take(JOB(.fn = "as_thread", .actor = a.id));
     int64_t second = eng_take(JOB(.fn = "as_thread", .actor = a.id, .opts.group = 2));
     CHECK(main_thread != second);
     CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .opts.group = 2)), second);
     sk_oid b0 = JOB(.fn = "as_block", .a = {VAL(3)}, .n_a = 1, .actor = a.id);
     CHECK(gate_wait(40, 2));
-    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .opts.group = 2)), second); /* nor does the first one */
+    /* nor does the first one */
+    CHECK_EQ(eng_take(JOB(.fn = "as_thread", .actor = a.id, .opts.group = 2)), second);
     gate_add(2, 1);
     CHECK_EQ(eng_take(behind), eng_take(b1));
     gate_add(3, 1);
@@ -498,7 +533,9 @@ TEST(async_groups_have_loops_of_their_own) {
     sk_oid p;
     sk_tid t;
     struct sk_err err;
-    CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "as_park", .actor = a.id, .opts.group = 2}, &p, &t, &err), &err);
+    CHECK_OK_ERR(
+        job_on(eng, &(struct job){.fn = "as_park", .actor = a.id, .opts.group = 2}, &p, &t, &err),
+        &err);
     CHECK(gate_wait(11, 1));
     CHECK_OK(eng->ops->cancel(eng, t, 0, NULL)); /* its own loop hears of it */
     CHECK_EQ(stat_of(p), SK_ECANCEL);
@@ -506,7 +543,7 @@ TEST(async_groups_have_loops_of_their_own) {
     eng_close();
 }
 
-/* ---- ends in order ------------------------------------------------------------------------------------------------------------------ */
+/* ---- ends in order --------------------------------------------------------------------------- */
 
 TEST(exit_actor_is_no_death) {
     OPEN();
@@ -522,7 +559,8 @@ TEST(exit_actor_is_no_death) {
     eng_close();
 }
 
-TEST_LARGE(who_leaves_and_does_not_end_makes_room, 120) { /* 5 s; an exit handler that hung kept its place for ever */
+TEST_LARGE(who_leaves_and_does_not_end_makes_room, 120) {
+    /* 5 s; an exit handler that hung kept its place for ever */
     OPEN(.cpus = 1, .max_workers = 1);
     int64_t pid = eng_take(JOB(.fn = "cc_hangs_at_end", .opts.max_calls = 1));
     CHECK_NE(eng_take(JOB(.fn = "cc_pid")), pid);
@@ -535,7 +573,8 @@ TEST(max_calls_ends_the_process) {
     OPEN(.cpus = 1);
     for (int i = 0; i < 9; i++) pid[i] = eng_take(JOB(.fn = "cc_pid", .opts.max_calls = 3));
     for (int i = 0; i < 9; i++) CHECK((pid[i] == pid[0]) == (i < 3) && (i < 6 || pid[i] != pid[3]));
-    for (int i = 0; i < 40; i++) o[i] = JOB(.fn = "cc_pid", .opts.max_calls = 1); /* many on one worker: all but one go elsewhere */
+    /* many on one worker: all but one go elsewhere */
+    for (int i = 0; i < 40; i++) o[i] = JOB(.fn = "cc_pid", .opts.max_calls = 1);
     for (int i = 0; i < 40; i++) {
         pid[i % 2] = eng_take(o[i]);
         CHECK(i == 0 || pid[0] != pid[1]);
@@ -547,11 +586,20 @@ TEST(max_calls_ends_the_process) {
 TEST(retries_of_calls_that_raise) {
     OPEN();
     struct actor a = ACTOR("cc_new", .task_retries = 0);
-    CHECK_EQ(eng_take(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(9)}, .n_a = 2, .actor = a.id, .retries = 3, .retry_exceptions = true)), 3);
-    CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(9)}, .n_a = 2, .actor = a.id, .retries = 2, .retry_exceptions = true)), 0);
-    CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(1)}, .n_a = 2, .actor = a.id, .retries = 3, .retry_exceptions = true)), 0);
-    CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(1)}, .n_a = 2, .retries = 3, .retry_exceptions = true)), 0);
-    sk_oid x = JOB(.fn = "cc_flaky", .a = {VAL(2), VAL(9)}, .n_a = 2, .actor = a.id, .retries = 3, .retry_exceptions = true);
+    CHECK_EQ(eng_take(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(9)}, .n_a = 2, .actor = a.id,
+                          .retries = 3, .retry_exceptions = true)),
+             3);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(9)}, .n_a = 2, .actor = a.id,
+                         .retries = 2, .retry_exceptions = true)),
+             0);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(1)}, .n_a = 2, .actor = a.id,
+                         .retries = 3, .retry_exceptions = true)),
+             0);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_flaky", .a = {VAL(3), VAL(1)}, .n_a = 2, .retries = 3,
+                         .retry_exceptions = true)),
+             0);
+    sk_oid x = JOB(.fn = "cc_flaky", .a = {VAL(2), VAL(9)}, .n_a = 2, .actor = a.id, .retries = 3,
+                   .retry_exceptions = true);
     sk_oid y = JOB(.fn = "cc_echo", .a = {VAL(7)}, .n_a = 1, .actor = a.id);
     CHECK_EQ(eng_take(y), 7);
     CHECK_EQ(eng_take(x), 2);
@@ -561,14 +609,19 @@ TEST(retries_of_calls_that_raise) {
 
 TEST(unavailable_while_it_restarts) {
     OPEN();
-    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new_twice"}), .max_restarts = 1};
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new_twice"}),
+                              .max_restarts = 1};
     struct actor a;
     CHECK_OK(eng->ops->actor_create(eng, &s, &a.id, &a.ready, NULL));
     CHECK_EQ(eng_i64(a.ready), 0);
     gate_add(7, 1);
-    CHECK_EQ(stat_of(JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .opts.no_wait = true)), SK_EUNAVAIL);
-    CHECK_EQ(stat_of(JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true)), SK_EUNAVAIL); /* at once: its constructor waits for us */
-    sk_oid waits = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
+    CHECK_EQ(stat_of(JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id,
+                         .opts.no_wait = true)),
+             SK_EUNAVAIL);
+    /* at once: its constructor waits for us */
+    CHECK_EQ(stat_of(JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true)), SK_EUNAVAIL);
+    sk_oid waits = JOB(.fn = "cc_pid", .actor = a.id),
+           retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
     gate_add(2, 1);
     CHECK(eng_take(waits) > 0 && eng_take(retried) > 0);
     CHECK(eng_take(JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true)) > 0);
@@ -576,25 +629,32 @@ TEST(unavailable_while_it_restarts) {
     eng_close();
 }
 
-/* ---- cancel with children ------------------------------------------------------------------------------------------------------------ */
+/* ---- cancel with children -------------------------------------------------------------------- */
 
 TEST(calls_without_retries_end_with_their_process) {
     sk_oid o[12], behind[3];
     OPEN();
-    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new_twice"}), .max_restarts = 1};
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "cc_new_twice"}),
+                              .max_restarts = 1};
     struct actor a;
     CHECK_OK(eng->ops->actor_create(eng, &s, &a.id, &a.ready, NULL));
     CHECK_EQ(eng_i64(a.ready), 0);
-    sk_oid dies = JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .opts.no_wait = true);
+    sk_oid dies =
+        JOB(.fn = "cc_die_once", .a = {VAL(1)}, .n_a = 1, .actor = a.id, .opts.no_wait = true);
     CHECK(gate_wait(6, 1));
-    for (int i = 0; i < 12; i++) o[i] = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true); /* on it, or in line */
-    sk_oid patient = JOB(.fn = "cc_pid", .actor = a.id), retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
-    sk_oid slow = JOB(.fn = "cc_wait", .a = {VAL(9), VAL(10)}, .n_a = 2); /* an argument that is not there yet */
-    behind[0] = JOB(.fn = "cc_echo", .a = {REF(slow)}, .n_a = 1, .actor = a.id, .opts.no_wait = true);
+    /* on it, or in line */
+    for (int i = 0; i < 12; i++) o[i] = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true);
+    sk_oid patient = JOB(.fn = "cc_pid", .actor = a.id),
+           retried = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true, .retries = 1);
+    /* an argument that is not there yet */
+    sk_oid slow = JOB(.fn = "cc_wait", .a = {VAL(9), VAL(10)}, .n_a = 2);
+    behind[0] =
+        JOB(.fn = "cc_echo", .a = {REF(slow)}, .n_a = 1, .actor = a.id, .opts.no_wait = true);
     behind[1] = JOB(.fn = "cc_pid", .actor = a.id, .opts.no_wait = true);
     gate_add(7, 1);
     CHECK_EQ(stat_of(dies), SK_EUNAVAIL);
-    for (int i = 0; i < 12; i++) CHECK_EQ(stat_of(o[i]), SK_EUNAVAIL); /* at once: the new process is not ready yet */
+    /* at once: the new process is not ready yet */
+    for (int i = 0; i < 12; i++) CHECK_EQ(stat_of(o[i]), SK_EUNAVAIL);
     gate_add(2, 1);
     CHECK(eng_take(patient) > 0 && eng_take(retried) > 0);
     gate_add(10, 1);
@@ -625,7 +685,7 @@ TEST(cancel_children) {
     }
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 TEST(names_of_actors) {
     struct sk_bytes meta;
@@ -649,7 +709,8 @@ TEST(names_of_actors) {
     drop(a); /* the found handle holds it */
     CHECK_EQ(eng_take(JOB(.fn = "cc_find", .a = {VAL(7)}, .n_a = 1)), 42);
     drop((struct actor){id, ready});
-    CHECK_RC(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT); /* free at once */
+    /* free at once */
+    CHECK_RC(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT);
     a = ACTOR("cc_new", .o.name = "n7", .o.space = "space");
     CHECK_OK(eng->ops->actor_end(eng, a.id, true, NULL));
     CHECK_RC(eng->actors->find(eng, "space", "n7", &id, &ready, &meta, &err), SK_ENOENT);

@@ -1,5 +1,7 @@
-/* test_engine_graph.c - memory of compiled graphs and who hears of deaths, in the local engine without a graph: workers that ask for extents and for leases that must not wait are
- * killed at every step of the asking, actors are killed, restarted and ended; the graph is told, and no byte is lost or given out twice. */
+/* test_engine_graph.c - memory of compiled graphs and who hears of deaths, in the local engine
+ * without a graph: workers that ask for extents and for leases that must not wait are killed at
+ * every step of the asking, actors are killed, restarted and ended; the graph is told, and no byte
+ * is lost or given out twice. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -37,14 +39,18 @@ static void condemn(void *head, sk_aid a, const char *how) {
 static bool in_use(const void *head) { return ((const struct head *)head)->used != 0; }
 static const struct sk_graph_hooks hooks = {.bury = bury, .condemn = condemn, .in_use = in_use};
 
-static sk_rc extent(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off, struct sk_err *err) {
+static sk_rc extent(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off,
+                    struct sk_err *err) {
     uint64_t cap, size;
     SK_TRY(e->channels->alloc(e, graph, len, off, &cap, err));
     memset(e->channels->memory(e, &size) + *off, 0xEE, len);
-    return cap >= len && *off + cap <= size ? SK_OK : SK_ERR(err, SK_ECORRUPT, "an extent outside of what is mapped");
+    return cap >= len && *off + cap <= size
+               ? SK_OK
+               : SK_ERR(err, SK_ECORRUPT, "an extent outside of what is mapped");
 }
 
-/* Asks for memory in all ways there are, and gives most of it back. Argument: the graph; 0: one of its own, whose head says that it is in use. */
+/* Asks for memory in all ways there are, and gives most of it back. Argument: the graph; 0: one of
+ * its own, whose head says that it is in use. */
 TASK(graph_moves) {
     struct sk_engine *e = t->engine;
     uint64_t graph = (uint64_t)arg_i64(t, 0), size;
@@ -60,7 +66,8 @@ TASK(graph_moves) {
     for (uint32_t i = 0; i < MOVES; i++) {
         if (i >= KEEPS) e->channels->free(e, graph, held[i % KEEPS]);
         SK_TRY(extent(e, graph, 64 + i * 1009 % 50000, &held[i % KEEPS], err));
-        if (e->windows->lease(e, 1000 + i * 7919 % 300000, &b, NULL) == SK_OK) { /* only if there is plenty of room now */
+        if (e->windows->lease(e, 1000 + i * 7919 % 300000, &b, NULL) == SK_OK) {
+            /* only if there is plenty of room now */
             memset(b.data, 0xDD, b.len);
             e->ops->buf_abort(e, &b);
         }
@@ -84,7 +91,8 @@ static uint64_t store_used(void) {
 }
 
 static bool no_graph(void *unused) {
-    uint64_t id; /* memory that is not in use any more is given back when a graph is opened or closed */
+    /* memory that is not in use any more is given back when a graph is opened or closed */
+    uint64_t id;
     (void)unused;
     CHECK_OK(eng->channels->open(eng, &id, NULL));
     eng->channels->close(eng, id);
@@ -96,7 +104,12 @@ static bool killed_at(const char *point, int64_t nth, bool own) {
     char fault[100], text[1000];
     snprintf(fault, sizeof fault, "%s:kill:%lld", point, (long long)nth);
     last = NULL;
-    eng_open(&(struct eng_opt){.cpus = 1, .max_workers = 1, .store_bytes = 16 << 20, .fault = fault, .fault_workers = 1, .graphs = &hooks});
+    eng_open(&(struct eng_opt){.cpus = 1,
+                               .max_workers = 1,
+                               .store_bytes = 16 << 20,
+                               .fault = fault,
+                               .fault_workers = 1,
+                               .graphs = &hooks});
     struct sk_err err;
     uint64_t graph = 0, size, cap;
     sk_off off;
@@ -116,7 +129,8 @@ static bool killed_at(const char *point, int64_t nth, bool own) {
     if (died) CHECK_EQ(eng_error(o, text, sizeof text), SK_EDEAD);
     else eng_release(o);
     if (last) { /* its owner died, and somebody looks at it: so its memory is there */
-        CHECK(died && own && last->n_told == 1 && last->told[0].actor == 0 && !last->told[0].restarts);
+        CHECK(died && own && last->n_told == 1 && last->told[0].actor == 0 &&
+              !last->told[0].restarts);
         CHECK_EQ(eng->channels->living(eng), 1);
         last->used = 0;
     }
@@ -136,20 +150,30 @@ static bool killed_at(const char *point, int64_t nth, bool own) {
 static void at_every_pass(const char *point) {
     uint32_t n_died = 0;
     for (int own = 0; own < 2; own++)
-        for (int i = 0; i < test_rounds(4); i++) n_died += killed_at(point, 1 + (int64_t)test_below(MOVES * 2), own);
+        for (int i = 0; i < test_rounds(4); i++)
+            n_died += killed_at(point, 1 + (int64_t)test_below(MOVES * 2), own);
     CHECK_MSG(n_died > 0, "%s killed nobody", point);
 }
 
-TEST_SLOW(graph_memory_asked_by_who_is_killed_before_it_is_said, 300) { at_every_pass("ring.before_publish"); }
-TEST_SLOW(graph_memory_asked_by_who_is_killed_after_it_is_said, 300) { at_every_pass("ring.after_publish"); }
-TEST_SLOW(graph_memory_asked_by_who_is_killed_before_the_answer, 300) { at_every_pass("ring.before_pop"); }
-TEST_SLOW(graph_memory_asked_by_who_is_killed_with_the_answer, 300) { at_every_pass("ring.after_pop"); }
+TEST_SLOW(graph_memory_asked_by_who_is_killed_before_it_is_said, 300) {
+    at_every_pass("ring.before_publish");
+}
+TEST_SLOW(graph_memory_asked_by_who_is_killed_after_it_is_said, 300) {
+    at_every_pass("ring.after_publish");
+}
+TEST_SLOW(graph_memory_asked_by_who_is_killed_before_the_answer, 300) {
+    at_every_pass("ring.before_pop");
+}
+TEST_SLOW(graph_memory_asked_by_who_is_killed_with_the_answer, 300) {
+    at_every_pass("ring.after_pop");
+}
 
-/* ---- who hears of an actor's death --------------------------------------------------------------------------------------------------- */
+/* ---- who hears of an actor's death ----------------------------------------------------------- */
 
 TASK(graph_actor) { /* its constructor; fails from the life on that gate word 1 says, 0: never */
     uint32_t life = gate_add(0, 1);
-    if (atomic_load(&gate->w[1]) && life >= atomic_load(&gate->w[1])) return SK_ERR(err, SK_EINVAL, "this life is one too many");
+    if (atomic_load(&gate->w[1]) && life >= atomic_load(&gate->w[1]))
+        return SK_ERR(err, SK_EINVAL, "this life is one too many");
     return ret_i64(t, 0, 1, err);
 }
 TASK(graph_pid) { return ret_i64(t, 0, getpid(), err); }
@@ -174,7 +198,9 @@ static struct deaths open_with_actor(int32_t restarts) {
     CHECK_OK_ERR(eng->channels->open(eng, &d.graph, &err), &err);
     CHECK_OK_ERR(eng->channels->alloc(eng, d.graph, sizeof *d.h, &off, &cap, &err), &err);
     d.h = (struct head *)(void *)(eng->channels->memory(eng, &size) + off);
-    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "graph_actor"}), .max_restarts = restarts, .max_task_retries = -1};
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "graph_actor"}),
+                              .max_restarts = restarts,
+                              .max_task_retries = -1};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &s, &d.a, &d.ready, &err), &err);
     CHECK_EQ(eng_i64(d.ready), 1);
     return d;

@@ -1,5 +1,6 @@
-/* test_engine_group.c - the local engine: placement groups, GPUs by index, environments of processes. Who gets what is proven in sim/place_sim.c;
- * here it reaches the workers, and ends do what they must. */
+/* test_engine_group.c - the local engine: placement groups, GPUs by index, environments of
+ * processes. Who gets what is proven in sim/place_sim.c; here it reaches the workers, and ends do
+ * what they must. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,7 +14,9 @@
 #define CPUS(n) ((struct sk_res){.amount = {(int64_t)((n) * SK_RES_UNIT)}})
 
 TASK(gr_pid) { return ret_i64(t, 0, getpid(), err); }
-TASK(gr_bundle) { return ret_i64(t, 0, t->need ? (int64_t)t->need->bundle + 10 * (t->need->group != 0) : -1, err); }
+TASK(gr_bundle) {
+    return ret_i64(t, 0, t->need ? (int64_t)t->need->bundle + 10 * (t->need->group != 0) : -1, err);
+}
 TASK(gr_gpus) {
     gate_add(1, 1);
     if (!gate_wait(2, 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
@@ -42,14 +45,16 @@ TASK(gr_nested) { /* a worker makes a group, runs in it, removes it */
     uint8_t buf[300];
     SK_TRY(t->engine->groups->create(t->engine, &g, &id, &ready, err));
     SK_TRY(ops->wait(t->engine, &ready, 1, 1, INT64_MAX, is, err));
-    SK_TRY(t->engine->ops->shape(t->engine, &(struct sk_need){.res = b, .group = id, .bundle = -1}, &s, err));
+    SK_TRY(t->engine->ops->shape(t->engine, &(struct sk_need){.res = b, .group = id, .bundle = -1},
+                                 &s, err));
     SK_TRY(job_on(t->engine, &(struct job){.fn = "gr_bundle", .shape = s}, &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &v, err));
     ops->release(t->engine, o);
     ops->release(t->engine, ready);
     size_t n = t->engine->groups->list(t->engine, buf, sizeof buf);
     SK_TRY(t->engine->groups->remove(t->engine, id, err));
-    if (t->engine->groups->remove(t->engine, id, err) != SK_ENOENT) return SK_ERR(err, SK_EINVAL, "removed twice");
+    if (t->engine->groups->remove(t->engine, id, err) != SK_ENOENT)
+        return SK_ERR(err, SK_EINVAL, "removed twice");
     return ret_i64(t, 0, v + (int64_t)n * 1000, err);
 }
 
@@ -63,7 +68,10 @@ static uint64_t group(const struct sk_res *b, uint32_t n, uint32_t strategy, sk_
 static sk_shape in_group(uint64_t id, int32_t bundle, double cpus) {
     sk_shape s;
     struct sk_err err;
-    CHECK_OK_ERR(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(cpus), .group = id, .bundle = bundle}, &s, &err), &err);
+    CHECK_OK_ERR(
+        eng->ops->shape(eng, &(struct sk_need){.res = CPUS(cpus), .group = id, .bundle = bundle},
+                        &s, &err),
+        &err);
     return s;
 }
 static bool is_ready(sk_oid o, int64_t ms) {
@@ -92,7 +100,8 @@ TEST(group_reserves_and_runs) {
     CHECK_EQ(free_cpu(), SK_RES_UNIT);
     CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(g, 1, 1))), 11);
     CHECK_EQ(eng_take(JOB(.fn = "gr_bundle", .shape = in_group(g, 0, 0.5))), 10);
-    for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "gr_wait", .shape = in_group(g, -1, 1)); /* both bundles, no more */
+    /* both bundles, no more */
+    for (int i = 0; i < 6; i++) o[i] = JOB(.fn = "gr_wait", .shape = in_group(g, -1, 1));
     CHECK(gate_wait(1, 2));
     CHECK_EQ(free_cpu(), SK_RES_UNIT);
     CHECK_EQ(eng_take(JOB(.fn = "gr_bundle")), -1); /* the machine's rest is free */
@@ -101,11 +110,17 @@ TEST(group_reserves_and_runs) {
     eng_check();
     sk_shape s;
     struct sk_err err;
-    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(2), .group = g, .bundle = -1}, &s, &err), SK_EINFEASIBLE);
-    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 2}, &s, &err), SK_EINVAL);
+    CHECK_RC(
+        eng->ops->shape(eng, &(struct sk_need){.res = CPUS(2), .group = g, .bundle = -1}, &s, &err),
+        SK_EINFEASIBLE);
+    CHECK_RC(
+        eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 2}, &s, &err),
+        SK_EINVAL);
     group_end(g, ready);
     CHECK_EQ(free_cpu(), 3 * SK_RES_UNIT);
-    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 0}, &s, &err), SK_EGROUP);
+    CHECK_RC(
+        eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .group = g, .bundle = 0}, &s, &err),
+        SK_EGROUP);
     eng_close();
 }
 
@@ -138,16 +153,21 @@ TEST(group_removed_under_its_tasks) {
     sk_oid up;
     OPEN(.cpus = 3);
     uint64_t g = group((struct sk_res[]){CPUS(1), CPUS(1)}, 2, SK_GROUP_PACK, &ready);
-    struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "gr_pid", .shape = in_group(g, 1, 1)}), .max_restarts = -1};
+    struct sk_actor_spec as = {
+        .init = spec_of(&(struct job){.fn = "gr_pid", .shape = in_group(g, 1, 1)}),
+        .max_restarts = -1};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &id, &up, &err), &err);
     CHECK(eng_i64(up) > 0);
     sk_shape s = in_group(g, 0, 1);
-    sk_oid runs = JOB(.fn = "gr_wait", .shape = s, .retries = 9), waits = JOB(.fn = "gr_wait", .shape = s, .retries = 9);
-    sk_oid late = JOB(.fn = "gr_wait"), later = JOB(.fn = "gr_pid", .a = {REF(late)}, .n_a = 1, .shape = s);
+    sk_oid runs = JOB(.fn = "gr_wait", .shape = s, .retries = 9),
+           waits = JOB(.fn = "gr_wait", .shape = s, .retries = 9);
+    sk_oid late = JOB(.fn = "gr_wait"),
+           later = JOB(.fn = "gr_pid", .a = {REF(late)}, .n_a = 1, .shape = s);
     CHECK(gate_wait(1, 2));
     CHECK_OK(eng->groups->remove(eng, g, NULL));
     char text[300];
-    CHECK_EQ(eng_error(JOB(.fn = "gr_pid", .actor = id), text, sizeof text), SK_EACTOR); /* its process may not be dead yet */
+    /* its process may not be dead yet */
+    CHECK_EQ(eng_error(JOB(.fn = "gr_pid", .actor = id), text, sizeof text), SK_EACTOR);
     CHECK_STR_HAS(text, "placement group was removed");
     CHECK_EQ(code_of(waits), SK_EGROUP);
     CHECK_EQ(code_of(runs), SK_EGROUP);
@@ -168,7 +188,8 @@ TEST(group_removed_under_tasks_that_are_retried) {
         sk_oid ready, o[3];
         uint32_t before = atomic_load(&gate->w[1]);
         uint64_t g = group((struct sk_res[]){CPUS(1)}, 1, SK_GROUP_PACK, &ready);
-        for (int i = 0; i < 3; i++) o[i] = JOB(.fn = "gr_die", .shape = in_group(g, 0, 1), .retries = -1);
+        for (int i = 0; i < 3; i++)
+            o[i] = JOB(.fn = "gr_die", .shape = in_group(g, 0, 1), .retries = -1);
         CHECK(gate_wait(1, before + 1 + (uint32_t)round % 4));
         group_end(g, ready);
         for (int i = 0; i < 3; i++) CHECK_EQ(code_of(o[i]), SK_EGROUP);
@@ -208,7 +229,8 @@ TEST(group_of_a_worker) {
     eng_close();
 }
 
-TEST(group_gone_from_the_lists) { /* a shape of a removed group is another group's soon: rows took that one's amounts */
+TEST(group_gone_from_the_lists) {
+    /* a shape of a removed group is another group's soon: rows took that one's amounts */
     sk_oid ready, other;
     OPEN(.cpus = 3);
     sk_oid late = JOB(.fn = "gr_wait");
@@ -245,7 +267,8 @@ TEST(group_gone_from_the_lists) { /* a shape of a removed group is another group
     eng_close();
 }
 
-TEST(groups_come_and_go) { /* there is room for 8,192 shapes: those of removed groups are used again */
+TEST(groups_come_and_go) {
+    /* there is room for 8,192 shapes: those of removed groups are used again */
     OPEN(.cpus = 2);
     for (int i = 0; i < 100000; i++) {
         sk_oid ready;
@@ -259,7 +282,8 @@ TEST(groups_come_and_go) { /* there is room for 8,192 shapes: those of removed g
     eng_close();
 }
 
-/* What the driver answers to the first request 7 in a message that is cut off, or says so many that there cannot be. */
+/* What the driver answers to the first request 7 in a message that is cut off, or says so many that
+ * there cannot be. */
 static int32_t answer_to(uint32_t type, const void *msg, size_t n) {
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
     struct sk_rd r = sk_rd_init(msg, n);
@@ -282,7 +306,8 @@ TEST(damaged_requests_are_answered) { /* who waits for an answer waited for ever
     CHECK_EQ(answer_to(SK_M_MORE, few, sizeof few), SK_ECORRUPT);
     CHECK_EQ(answer_to(SK_M_DEFENV, more, sizeof more), SK_ECORRUPT);
     CHECK_EQ(answer_to(SK_M_UNGROUP, cut, sizeof cut), SK_ECORRUPT);
-    uint64_t group[] = {(uint64_t)l->pool.workers[0]->proc << 40 | 1000, 7, 0x7fffffff00000001, 0, 0, 1};
+    uint64_t group[] = {
+        (uint64_t)l->pool.workers[0]->proc << 40 | 1000, 7, 0x7fffffff00000001, 0, 0, 1};
     CHECK_EQ(answer_to(SK_M_GROUP, group, sizeof group), SK_ECORRUPT);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     CHECK(eng_take(JOB(.fn = "gr_pid")) > 0);
@@ -311,12 +336,15 @@ TEST(gpus_have_indices) {
     eng_close();
 }
 
-/* A library looks once for GPUs: what used one is not used for work without, and the other way round. */
+/* A library looks once for GPUs: what used one is not used for work without, and the other way
+ * round. */
 TEST(gpus_have_their_own_processes) {
     sk_shape gpu, cpu = 0;
     OPEN(.cpus = 1, .gpus = 1, .max_workers = 2);
-    CHECK_OK(sk_shape_of(eng, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT / 2}}, &gpu, NULL));
-    int64_t with = eng_take(JOB(.fn = "gr_pid", .shape = gpu)), without = eng_take(JOB(.fn = "gr_pid", .shape = cpu));
+    CHECK_OK(
+        sk_shape_of(eng, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT / 2}}, &gpu, NULL));
+    int64_t with = eng_take(JOB(.fn = "gr_pid", .shape = gpu)),
+            without = eng_take(JOB(.fn = "gr_pid", .shape = cpu));
     CHECK_NE(with, without);
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(eng_take(JOB(.fn = "gr_pid", .shape = gpu)), with);
@@ -325,7 +353,8 @@ TEST(gpus_have_their_own_processes) {
     eng_close();
 }
 
-TEST(an_actor_of_another_environment_gets_a_process) { /* at the limit, when all that there are wait for work of other ones */
+TEST(an_actor_of_another_environment_gets_a_process) {
+    /* at the limit, when all that there are wait for work of other ones */
     OPEN(.cpus = 2, .max_workers = 2);
     sk_oid a = JOB(.fn = "gr_wait"), b = JOB(.fn = "gr_wait"), up;
     CHECK(gate_wait(1, 2)); /* both processes are there */
@@ -341,7 +370,8 @@ TEST(an_actor_of_another_environment_gets_a_process) { /* at the limit, when all
     CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &id, &up, &err), &err);
     CHECK(eng_i64(up) > 0);
     CHECK_EQ(eng_take(JOB(.fn = "gr_env", .actor = id)), 5);
-    CHECK_EQ(eng_take(JOB(.fn = "gr_env")), 0); /* the other one is still there: one made room, not all */
+    /* the other one is still there: one made room, not all */
+    CHECK_EQ(eng_take(JOB(.fn = "gr_env")), 0);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     sk_actor_release(eng, id);
     eng_release(up);
@@ -356,24 +386,27 @@ TEST(environments_have_their_own_processes) {
         char text[20];
         int n = snprintf(text, sizeof text, "%d", i + 1);
         CHECK_OK(eng->envs->define(eng, (struct sk_bytes){text, (size_t)n + 1}, &env[i], NULL));
-        CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .env = env[i]}, &s[i + 1], NULL));
+        CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .env = env[i]}, &s[i + 1],
+                                 NULL));
     }
     const struct sk_place *p = &sk_container_of(eng, struct sk_local, base)->place;
     uint32_t n_shapes = p->n_shapes;
     CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(0.3), .env = env[0]}, &s[0], NULL));
     CHECK_EQ(p->n_shapes, n_shapes + 1); /* not the same without the environment, too */
     struct sk_err err;
-    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(9), .env = env[0]}, &s[0], &err), SK_EINFEASIBLE);
+    CHECK_RC(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(9), .env = env[0]}, &s[0], &err),
+             SK_EINFEASIBLE);
     CHECK_STR_HAS(err.msg, "asks for 9 CPU, but this machine was given 2");
     s[0] = 0;
     uint32_t again;
     CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"2", 2}, &again, NULL));
     CHECK_EQ(again, env[1]);
-    for (int round = 0; round < 5; round++)
-        for (int i = 3; i >= 0; i--) CHECK_EQ(eng_take(JOB(.fn = "gr_env", .shape = s[i])), i); /* with three processes: some make room */
+    for (int round = 0; round < 5; round++) /* with three processes: some make room */
+        for (int i = 3; i >= 0; i--) CHECK_EQ(eng_take(JOB(.fn = "gr_env", .shape = s[i])), i);
     CHECK_OK(eng->envs->define(eng, (struct sk_bytes){"x", 2}, &env[0], NULL));
     CHECK_OK(eng->ops->shape(eng, &(struct sk_need){.res = CPUS(1), .env = env[0]}, &s[0], NULL));
-    CHECK_EQ(code_of(JOB(.fn = "gr_env", .shape = s[0])), SK_EINVAL); /* cannot be had: its tasks say so */
+    /* cannot be had: its tasks say so */
+    CHECK_EQ(code_of(JOB(.fn = "gr_env", .shape = s[0])), SK_EINVAL);
     CHECK_EQ(eng_stat(eng, "worker_deaths"), 0);
     eng_close();
 }

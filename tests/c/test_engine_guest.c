@@ -1,4 +1,5 @@
-/* The host of a guest engine, over a guest written in C: it ends what it was told of in any order, and counts what it is given. */
+/* The host of a guest engine, over a guest written in C: it ends what it was told of in any order,
+ * and counts what it is given. */
 #include <pthread.h>
 
 #include "base/clock.h"
@@ -39,16 +40,23 @@ static struct held *held(uint64_t n) {
     return h;
 }
 
-static void g_begin(void *ctx, void (*wake)(void *host), void *host) { (void)ctx, (void)wake, (void)host; }
+static void g_begin(void *ctx, void (*wake)(void *host), void *host) {
+    (void)ctx, (void)wake, (void)host;
+}
 static void g_end(void *ctx) { (void)ctx; }
 static sk_rc g_nodes(void *ctx, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err) {
     (void)ctx, (void)err;
     *n = 2;
     for (size_t i = 0; i < SK_MIN(cap, *n); i++)
-        out[i] = (struct sk_node){.number = (uint32_t)i + 1, .alive = true, .name = "n", .total.amount = {20000}, .capacity_bytes = 1000};
+        out[i] = (struct sk_node){.number = (uint32_t)i + 1,
+                                  .alive = true,
+                                  .name = "n",
+                                  .total.amount = {20000},
+                                  .capacity_bytes = 1000};
     return SK_OK;
 }
-static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                      struct sk_err *err) {
     (void)ctx, (void)err;
     CHECK(fn.v == FN && !strcmp(name, "f") && def.n == 3);
     return SK_OK;
@@ -62,7 +70,8 @@ static uint64_t number(const struct sk_guest_value *v) {
 }
 static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *err) {
     (void)ctx;
-    struct told x = {.task = t->task, .actor = t->actor, .n_returns = t->n_returns, .is_init = t->is_init};
+    struct told x = {
+        .task = t->task, .actor = t->actor, .n_returns = t->n_returns, .is_init = t->is_init};
     f.n_submits++;
     CHECK_EQ(t->fn.v, FN);
     for (uint32_t i = 0; i < t->n_args; i++) x.sum += number(&t->args[i]);
@@ -92,7 +101,8 @@ static sk_rc g_put(void *ctx, uint32_t kind, struct sk_bytes b, void **handle, s
     *handle = held(n);
     return SK_OK;
 }
-static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_guest_value *out, struct sk_err *err) {
+static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_guest_value *out,
+                     struct sk_err *err) {
     (void)ctx, (void)deadline_ns, (void)err;
     struct held *copy = held(((struct held *)handle)->n);
     *out = (struct sk_guest_value){.kind = KIND, .bytes = {copy, sizeof *copy}, .token = copy};
@@ -104,7 +114,8 @@ static void g_drop(void *ctx, void *handle) {
     f.n_handles--;
 }
 /* A task gives the sum of its arguments: as a return, or a stream of so many yields. */
-static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev), void *host, struct sk_err *err) {
+static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev),
+                    void *host, struct sk_err *err) {
     (void)ctx;
     if (f.broken) return SK_ERR(err, SK_EIO, "the cluster is gone");
     for (uint32_t n = f.told.n; n && !f.hold; n--) {
@@ -159,7 +170,8 @@ static void begin(void) {
     struct sk_err err = {0};
     struct sk_guest g = {.ops = &OPS};
     memset(&f, 0, sizeof f);
-    CHECK_OK_ERR(sk_engine_find("guest")->open(&(struct sk_engine_conf){.guest = &g}, &f.e, &err), &err);
+    CHECK_OK_ERR(sk_engine_find("guest")->open(&(struct sk_engine_conf){.guest = &g}, &f.e, &err),
+                 &err);
     f.in_sink = f.e;
     CHECK_OK(f.e->ops->define(f.e, (sk_fid){FN}, "f", (struct sk_bytes){"def", 3}, NULL));
 }
@@ -173,15 +185,18 @@ static sk_oid put(uint64_t n, size_t len) {
     sk_oid o;
     uint8_t *p = calloc(1, SK_MAX(len, 8));
     memcpy(p, &n, 8);
-    CHECK_OK(f.e->ops->put(f.e, &(struct sk_payload){.kind = KIND, .bytes = {p, SK_MAX(len, 8)}}, &o, NULL));
+    CHECK_OK(f.e->ops->put(f.e, &(struct sk_payload){.kind = KIND, .bytes = {p, SK_MAX(len, 8)}},
+                           &o, NULL));
     free(p);
     return o;
 }
 static sk_rc job(sk_aid actor, const sk_oid *in, uint32_t n, sk_oid *out, sk_tid *tid) {
     struct sk_arg a[8];
     for (uint32_t i = 0; i < n; i++) a[i] = (struct sk_arg){.ref = in[i]};
-    return f.e->ops->submit(f.e, &(struct sk_task_spec){.fn = {FN}, .args = a, .n_args = n, .n_returns = 1, .actor = actor}, out, tid,
-                            NULL);
+    return f.e->ops->submit(
+        f.e,
+        &(struct sk_task_spec){.fn = {FN}, .args = a, .n_args = n, .n_returns = 1, .actor = actor},
+        out, tid, NULL);
 }
 static void release(sk_oid o) { f.e->ops->release(f.e, o); }
 static uint64_t value(sk_oid o, uint32_t *kind) {
@@ -219,7 +234,8 @@ TEST(tasks_wait_for_their_arguments_and_values_go_with_their_references) {
         }
     }
     sk_oid large = put(500, SK_GUEST_INLINE + 1), out[3];
-    for (uint32_t i = 0; i < 3; i++) CHECK_OK(job((sk_aid){0}, (sk_oid[]){large, one}, 2, &out[i], NULL));
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK_OK(job((sk_aid){0}, (sk_oid[]){large, one}, 2, &out[i], NULL));
     for (uint32_t i = 0; i < 3; i++) CHECK_EQ(take(out[i]), 501);
     CHECK_EQ(f.n_puts, 1);
     struct sk_node nodes[2];
@@ -244,7 +260,8 @@ TEST(shapes_are_those_of_one_node) {
     CHECK_OK(sk_shape_of(f.e, &(struct sk_res){.amount = {20000}}, &a, &err));
     CHECK_OK(sk_shape_of(f.e, &(struct sk_res){.amount = {20000}}, &b, &err));
     CHECK_EQ(a, b);
-    CHECK_RC(sk_shape_of(f.e, &(struct sk_res){.amount = {30000}}, &b, &err), SK_EINFEASIBLE); /* though all nodes together have them */
+    /* though all nodes together have them */
+    CHECK_RC(sk_shape_of(f.e, &(struct sk_res){.amount = {30000}}, &b, &err), SK_EINFEASIBLE);
     CHECK_RC(f.e->ops->shape(f.e, &(struct sk_need){.group = 1}, &b, &err), SK_ENOSYS);
     end();
 }
@@ -252,7 +269,9 @@ TEST(shapes_are_those_of_one_node) {
 static uint32_t told_node(uint32_t node, bool only) {
     sk_oid o;
     f.node = 1000;
-    CHECK_OK(f.e->ops->submit(f.e, &(struct sk_task_spec){.fn = {FN}, .n_returns = 1, .node = node, .node_only = only}, &o, NULL, NULL));
+    CHECK_OK(f.e->ops->submit(
+        f.e, &(struct sk_task_spec){.fn = {FN}, .n_returns = 1, .node = node, .node_only = only},
+        &o, NULL, NULL));
     CHECK_EQ(take(o), 0);
     return f.node;
 }
@@ -263,7 +282,9 @@ TEST(how_often_a_process_may_run_it_is_told) {
     for (uint32_t calls = 0; calls < 3; calls++) {
         struct sk_task_opts opts = {.max_calls = calls};
         f.max_calls = 1000;
-        CHECK_OK(f.e->ops->submit(f.e, &(struct sk_task_spec){.fn = {FN}, .n_returns = 1, .opts = &opts}, &o, NULL, NULL));
+        CHECK_OK(f.e->ops->submit(f.e,
+                                  &(struct sk_task_spec){.fn = {FN}, .n_returns = 1, .opts = &opts},
+                                  &o, NULL, NULL));
         CHECK_EQ(take(o), 0);
         CHECK_EQ(f.max_calls, calls);
     }
@@ -281,13 +302,17 @@ TEST(where_a_task_should_be_is_told) {
     struct sk_task_spec s = {.fn = {FN}, .n_returns = 1, .node = 3, .node_only = true};
     CHECK_RC(f.e->ops->submit(f.e, &s, &o, NULL, &err), SK_EINFEASIBLE);
     CHECK(strstr(err.msg, "node 3"));
-    CHECK_RC(f.e->ops->actor_create(f.e, &(struct sk_actor_spec){.init = s}, &(sk_aid){0}, &o, &err), SK_EINFEASIBLE);
+    CHECK_RC(
+        f.e->ops->actor_create(f.e, &(struct sk_actor_spec){.init = s}, &(sk_aid){0}, &o, &err),
+        SK_EINFEASIBLE);
     end();
 }
 
 static sk_rc actor(sk_oid in, sk_aid *a, sk_oid *ready) {
     struct sk_arg arg = {.ref = in};
-    return f.e->ops->actor_create(f.e, &(struct sk_actor_spec){.init = {.fn = {FN}, .args = &arg, .n_args = 1}}, a, ready, NULL);
+    return f.e->ops->actor_create(
+        f.e, &(struct sk_actor_spec){.init = {.fn = {FN}, .args = &arg, .n_args = 1}}, a, ready,
+        NULL);
 }
 
 static bool both_ended(void *arg) {
@@ -305,7 +330,8 @@ TEST(calls_of_an_actor_are_told_in_order_after_its_constructor) {
     sk_oid one = put(1, 0), out[100], ready[2], n[100], late[2];
     sk_aid a[2];
     f.hold = true;
-    CHECK_OK(job((sk_aid){0}, &one, 1, &late[0], NULL)); /* what the second call of each waits for */
+    /* what the second call of each waits for */
+    CHECK_OK(job((sk_aid){0}, &one, 1, &late[0], NULL));
     for (uint32_t k = 0; k < 2; k++) CHECK_OK(actor(one, &a[k], &ready[k]));
     for (uint32_t i = 0; i < 100; i++) {
         n[i] = put(100 + i, 0);
@@ -350,7 +376,8 @@ TEST(what_a_constructor_failed_with_is_the_error_of_its_calls) {
     CHECK_OK(job(a, &one, 1, &out[2], NULL));
     CHECK_EQ(value(out[2], &kind), 9);
     CHECK_EQ(value(ready, &kind), 9);
-    CHECK_OK(f.e->ops->drive(f.e, one_ended, NULL, test_patience(), NULL)); /* the guest keeps nothing of it */
+    /* the guest keeps nothing of it */
+    CHECK_OK(f.e->ops->drive(f.e, one_ended, NULL, test_patience(), NULL));
     for (uint32_t i = 0; i < 3; i++) release(out[i]);
     release(ready);
     sk_actor_release(f.e, a);
@@ -400,8 +427,11 @@ static bool sunk(void *want) { return f.n_sunk >= *(uint32_t *)want; }
 
 static void stream(sk_oid in) {
     struct sk_arg a = {.ref = in};
-    CHECK_OK(f.e->ops->submit(f.e, &(struct sk_task_spec){.fn = {FN}, .args = &a, .n_args = 1, .n_returns = SK_STREAMING, .sink = &sink},
-                              NULL, NULL, NULL));
+    CHECK_OK(f.e->ops->submit(
+        f.e,
+        &(struct sk_task_spec){
+            .fn = {FN}, .args = &a, .n_args = 1, .n_returns = SK_STREAMING, .sink = &sink},
+        NULL, NULL, NULL));
 }
 
 TEST(streams_come_to_sinks) {
@@ -447,7 +477,9 @@ TEST(a_guest_that_cannot_be_asked_ends_what_it_has) {
     CHECK_EQ(kind, SK_KIND_ENGINE_ERROR);
     struct sk_err err = {0};
     sk_oid o;
-    CHECK_RC(f.e->ops->put(f.e, &(struct sk_payload){.kind = KIND, .bytes = {"12345678", 8}}, &o, &err), SK_EIO);
+    CHECK_RC(
+        f.e->ops->put(f.e, &(struct sk_payload){.kind = KIND, .bytes = {"12345678", 8}}, &o, &err),
+        SK_EIO);
     CHECK_STR_HAS(err.msg, "the cluster is gone");
     end();
     CHECK_EQ(f.n_sunk, 1);

@@ -1,4 +1,5 @@
-/* test_engine_inline.c - the inline engine through its ops: values, order, streams, actors, errors, counts, memory that fails. */
+/* test_engine_inline.c - the inline engine through its ops: values, order, streams, actors, errors,
+ * counts, memory that fails. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -67,7 +68,9 @@ static int64_t arg(const struct sk_task *t, uint32_t i) {
     return v;
 }
 
-static struct sk_payload int_payload(const int64_t *v) { return (struct sk_payload){.kind = INT, .bytes = {v, 8}}; }
+static struct sk_payload int_payload(const int64_t *v) {
+    return (struct sk_payload){.kind = INT, .bytes = {v, 8}};
+}
 
 static sk_rc fail_task(struct sk_task *t, const char *text, struct sk_err *err) {
     struct sk_payload p = {.kind = USER_ERROR, .bytes = {text, strlen(text) + 1}};
@@ -77,12 +80,15 @@ static sk_rc fail_task(struct sk_task *t, const char *text, struct sk_err *err) 
 static sk_rc stream(struct sk_task *t, int64_t n, struct sk_err *err) {
     for (int64_t i = 0; i < n; i++) {
         int64_t v = i * 10, note = i;
-        if (g.stop_stream_at && i == g.stop_stream_at && t->attempt == 0) return fail_task(t, "broke", err);
-        if (g.stop_stream_at < 0 && t->attempt > 0) note += 100; /* differs from the first attempt */
+        if (g.stop_stream_at && i == g.stop_stream_at && t->attempt == 0)
+            return fail_task(t, "broke", err);
+        /* differs from the first attempt */
+        if (g.stop_stream_at < 0 && t->attempt > 0) note += 100;
         struct sk_payload p = int_payload(&v);
         p.note = (struct sk_bytes){&note, 8};
         SK_TRY(sk_task_yield(t, &p, err));
-        if (g.stop_stream_at < 0 && t->attempt == 0 && i == -g.stop_stream_at) return fail_task(t, "broke", err);
+        if (g.stop_stream_at < 0 && t->attempt == 0 && i == -g.stop_stream_at)
+            return fail_task(t, "broke", err);
     }
     return SK_OK;
 }
@@ -94,7 +100,8 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     __atomic_fetch_add(&g.runs, 1, __ATOMIC_RELAXED); /* several threads wait, and so run tasks */
     for (uint32_t i = 0; i < t->n_args; i++)
         if (SK_KIND_IS_ERROR(t->args[i].kind)) {
-            struct sk_payload e = {.kind = t->args[i].kind, .bytes = {t->args[i].data, t->args[i].len}};
+            struct sk_payload e = {.kind = t->args[i].kind,
+                                   .bytes = {t->args[i].data, t->args[i].len}};
             return sk_task_fail(t, &e, err);
         }
     switch (t->fn.v) {
@@ -171,7 +178,8 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     }
 }
 
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                    struct sk_err *err) {
     (void)ctx;
     (void)fn;
     (void)name;
@@ -318,7 +326,8 @@ TEST(tasks) {
     release(two);
     release((sk_oid){two.v + 1});
     CHECK_EQ(n_objects(), 1);
-    release((sk_oid){y.v + 2}); /* the result of FN_SUBMIT: objects and tasks are numbered together */
+    /* the result of FN_SUBMIT: objects and tasks are numbered together */
+    release((sk_oid){y.v + 2});
     stop();
 }
 
@@ -357,7 +366,8 @@ TEST(refusals) {
 
 TEST(errors) {
     start();
-    sk_oid f = submit(FN_FAIL, 1, NULL, 0), b = submit(FN_BREAK, 1, NULL, 0), n = submit(FN_NOTHING, 1, NULL, 0);
+    sk_oid f = submit(FN_FAIL, 1, NULL, 0), b = submit(FN_BREAK, 1, NULL, 0),
+           n = submit(FN_NOTHING, 1, NULL, 0);
     check_error(f, USER_ERROR, "failed");
     check_error(b, SK_KIND_ENGINE_ERROR, "the runner broke");
     check_error(n, SK_KIND_ENGINE_ERROR, "ended without its return 0");
@@ -378,7 +388,12 @@ TEST(retries) {
     start();
     for (int64_t want = 0; want < 5; want++) {
         struct sk_arg a = {.kind = INT, .bytes = {&want, 8}};
-        struct sk_task_spec s = {.fn = {FN_FLAKY}, .args = &a, .n_args = 1, .n_returns = 1, .max_retries = 3, .retry_exceptions = true};
+        struct sk_task_spec s = {.fn = {FN_FLAKY},
+                                 .args = &a,
+                                 .n_args = 1,
+                                 .n_returns = 1,
+                                 .max_retries = 3,
+                                 .retry_exceptions = true};
         sk_oid o;
         CHECK_EQ(g.e->ops->submit(g.e, &s, &o, NULL, NULL), SK_OK);
         if (want <= 3) CHECK_EQ(int_of(o), want);
@@ -391,8 +406,12 @@ TEST(retries) {
 static sk_tid submit_stream(int64_t n, bool retry) {
     sk_tid t;
     struct sk_arg a = {.kind = INT, .bytes = {&n, 8}};
-    struct sk_task_spec s = {
-        .fn = {FN_STREAM}, .args = &a, .n_args = 1, .n_returns = SK_STREAMING, .max_retries = 2, .retry_exceptions = retry};
+    struct sk_task_spec s = {.fn = {FN_STREAM},
+                             .args = &a,
+                             .n_args = 1,
+                             .n_returns = SK_STREAMING,
+                             .max_retries = 2,
+                             .retry_exceptions = retry};
     CHECK_EQ(g.e->ops->submit(g.e, &s, NULL, &t, NULL), SK_OK);
     return t;
 }
@@ -513,7 +532,8 @@ TEST(parts) { /* a view of some bytes of a value; what is not within it is an er
     c[3] = add_part(o, 8 * 5000 + 1, 0);
     CHECK_EQ(int_of(c[0]), 100);
     CHECK_EQ(int_of(c[1]), 100 + 4999);
-    check_error(c[2], SK_KIND_ENGINE_ERROR, "bytes 40000 to 40008 were asked for, of an object of 40000 bytes");
+    check_error(c[2], SK_KIND_ENGINE_ERROR,
+                "bytes 40000 to 40008 were asked for, of an object of 40000 bytes");
     check_error(c[3], SK_KIND_ENGINE_ERROR, "of an object of 40000 bytes");
     struct sk_arg a = {.ref = o, .part = true, .offset = 8, .length = UINT64_MAX};
     struct sk_task_spec s = {.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1};
@@ -531,12 +551,18 @@ TEST(sinks) {
     for (int bad = 0; bad < 2; bad++) {
         struct sink k = {.s = {on_event}};
         g.stop_stream_at = bad ? 3 : 0;
-        struct sk_task_spec s = {.fn = {FN_STREAM}, .args = &a, .n_args = 1, .n_returns = SK_STREAMING, .sink = &k.s, .sink_tag = 42};
+        struct sk_task_spec s = {.fn = {FN_STREAM},
+                                 .args = &a,
+                                 .n_args = 1,
+                                 .n_returns = SK_STREAMING,
+                                 .sink = &k.s,
+                                 .sink_tag = 42};
         CHECK_EQ(g.e->ops->submit(g.e, &s, NULL, NULL, NULL), SK_OK);
         CHECK_EQ(g.e->ops->drive(g.e, sink_ended, &k, 0, &err), SK_ETIMEOUT);
         CHECK_EQ(k.started, 0);
         CHECK_EQ(g.e->ops->drive(g.e, sink_ended, &k, INT64_MAX, &err), SK_OK);
-        CHECK(k.started == 1 && k.yielded == (bad ? 3 : 4) && k.done == !bad && k.failed == bad && k.tag == 42);
+        CHECK(k.started == 1 && k.yielded == (bad ? 3 : 4) && k.done == !bad && k.failed == bad &&
+              k.tag == 42);
     }
     struct sink k = {.s = {on_event}};
     struct sk_task_spec s = {.fn = {FN_BREAK}, .n_returns = 1, .sink = &k.s};
@@ -550,7 +576,8 @@ TEST(sinks) {
 
 static sk_aid make_actor(uint64_t fn, int64_t x, sk_oid *ready, int32_t restarts) {
     struct sk_arg a = {.kind = INT, .bytes = {&x, 8}};
-    struct sk_actor_spec s = {.init = {.fn = {fn}, .args = &a, .n_args = 1}, .max_restarts = restarts};
+    struct sk_actor_spec s = {.init = {.fn = {fn}, .args = &a, .n_args = 1},
+                              .max_restarts = restarts};
     sk_aid id;
     CHECK_EQ(g.e->ops->actor_create(g.e, &s, &id, ready, NULL), SK_OK);
     return id;
@@ -623,8 +650,9 @@ TEST(constructors_that_fail) {
     stop();
 }
 
-TEST_LARGE(long_chains_of_actors_go,
-           60) { /* by the arguments of constructors, and by what destructors let go: each was a call in the one before */
+TEST_LARGE(long_chains_of_actors_go, 60) {
+    /* by the arguments of constructors, and by what destructors let go: each was a call
+     * in the one before */
     enum { N = 20000 };
     start();
     g.held = sk_alloc(SK_TAG_TEST, N * sizeof *g.held);
@@ -634,8 +662,11 @@ TEST_LARGE(long_chains_of_actors_go,
         int64_t x = 1;
         struct sk_arg arg1 = {.kind = INT, .bytes = {&x, 8}};
         for (uint32_t i = 0; i < N; i++) {
-            struct sk_actor_spec s = {
-                .init = {.fn = {FN_INIT}, .args = &arg1, .n_args = 1, .contains = &last, .n_contains = i && !by_state}};
+            struct sk_actor_spec s = {.init = {.fn = {FN_INIT},
+                                               .args = &arg1,
+                                               .n_args = 1,
+                                               .contains = &last,
+                                               .n_contains = i && !by_state}};
             sk_oid ready;
             CHECK_OK(g.e->ops->actor_create(g.e, &s, &g.held[i], &ready, NULL));
             if (i) release(last);
@@ -653,7 +684,8 @@ TEST_LARGE(long_chains_of_actors_go,
     stop();
 }
 
-/* Nobody holds the actor but calls that wait, and these end inside its own end (it was used after it was freed). */
+/* Nobody holds the actor but calls that wait, and these end inside its own end (it was used after
+ * it was freed). */
 TEST(the_last_calls_of_an_actor_end_with_it) {
     start();
     sk_oid ready, o[3];
@@ -677,7 +709,8 @@ TEST(the_last_calls_of_an_actor_end_with_it) {
         release(o[i]);
     }
     CHECK_EQ(g.gone, 1);
-    a = make_actor(FN_INIT, 0, &ready, 0); /* not begun, and again the calls are all that holds it */
+    /* not begun, and again the calls are all that holds it */
+    a = make_actor(FN_INIT, 0, &ready, 0);
     o[0] = call(a);
     sk_actor_release(g.e, a);
     release(ready);
@@ -709,7 +742,9 @@ TEST(the_sink_of_a_constructor_lets_the_actor_go) {
     for (int bad = 0; bad < 2; bad++) {
         struct lets_go k = {.s = {let_go}};
         struct sk_arg arg1 = {.kind = INT, .bytes = {&(int64_t){1}, 8}};
-        struct sk_actor_spec s = {.init = {.fn = {bad ? FN_BAD_INIT : FN_INIT}, .args = &arg1, .n_args = 1, .sink = &k.s}};
+        struct sk_actor_spec s = {
+            .init = {
+                .fn = {bad ? FN_BAD_INIT : FN_INIT}, .args = &arg1, .n_args = 1, .sink = &k.s}};
         CHECK_EQ(g.e->ops->actor_create(g.e, &s, &k.a, &k.ready, NULL), SK_OK);
         sk_oid other = submit1(FN_ADD, 1);
         CHECK_EQ(int_of(other), 1); /* runs the constructor on the way */
@@ -743,7 +778,8 @@ static void *get_it(void *o) {
 static uint64_t make_group(int64_t cpus, sk_oid *ready) {
     struct sk_res b = {.amount = {cpus}};
     uint64_t id;
-    CHECK_OK(g.e->groups->create(g.e, &(struct sk_group_spec){.bundles = &b, .n = 1}, &id, ready, NULL));
+    CHECK_OK(
+        g.e->groups->create(g.e, &(struct sk_group_spec){.bundles = &b, .n = 1}, &id, ready, NULL));
     return id;
 }
 static sk_oid add_in(uint64_t group, int64_t cpus) {
@@ -751,9 +787,12 @@ static sk_oid add_in(uint64_t group, int64_t cpus) {
     sk_oid o;
     int64_t v = 7;
     struct sk_arg a = {.kind = INT, .bytes = {&v, 8}};
-    CHECK_OK(g.e->ops->shape(g.e, &(struct sk_need){.res = {.amount = {cpus}}, .group = group, .bundle = -1}, &s, NULL));
-    CHECK_OK(
-        g.e->ops->submit(g.e, &(struct sk_task_spec){.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1, .shape = s}, &o, NULL, NULL));
+    CHECK_OK(g.e->ops->shape(
+        g.e, &(struct sk_need){.res = {.amount = {cpus}}, .group = group, .bundle = -1}, &s, NULL));
+    CHECK_OK(g.e->ops->submit(
+        g.e,
+        &(struct sk_task_spec){.fn = {FN_ADD}, .args = &a, .n_args = 1, .n_returns = 1, .shape = s},
+        &o, NULL, NULL));
     return o;
 }
 static sk_rc look(sk_oid o) {
@@ -778,15 +817,21 @@ TEST(placement_groups_have_what_they_reserve) {
     sk_oid first = add_in(g1, all), second = add_in(g2, SK_RES_UNIT);
     CHECK_EQ(int_of(first), 7);
     CHECK_RC(look(second), SK_ESTALL);
-    CHECK_RC(g.e->ops->shape(g.e, &(struct sk_need){.res = {.amount = {2 * SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, &err),
+    CHECK_RC(g.e->ops->shape(
+                 g.e,
+                 &(struct sk_need){.res = {.amount = {2 * SK_RES_UNIT}}, .group = g2, .bundle = 0},
+                 &s, &err),
              SK_EINFEASIBLE);
     CHECK_OK(g.e->groups->remove(g.e, g1, NULL));
     CHECK_OK(look(r2));
     CHECK_EQ(int_of(second), 7);
-    CHECK_OK(g.e->ops->shape(g.e, &(struct sk_need){.res = {.amount = {SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s, NULL));
+    CHECK_OK(g.e->ops->shape(
+        g.e, &(struct sk_need){.res = {.amount = {SK_RES_UNIT}}, .group = g2, .bundle = 0}, &s,
+        NULL));
     int64_t x = 5;
     struct sk_arg a = {.kind = INT, .bytes = {&x, 8}};
-    struct sk_actor_spec as = {.init = {.fn = {FN_INIT}, .args = &a, .n_args = 1, .shape = s}, .max_restarts = 3};
+    struct sk_actor_spec as = {.init = {.fn = {FN_INIT}, .args = &a, .n_args = 1, .shape = s},
+                               .max_restarts = 3};
     sk_aid id;
     CHECK_OK(g.e->ops->actor_create(g.e, &as, &id, &ready, NULL));
     sk_oid o = call(id);
@@ -808,7 +853,8 @@ TEST(placement_groups_have_what_they_reserve) {
     CHECK_OK(g.e->groups->remove(g.e, g3, NULL));
     check_error(third, SK_KIND_ENGINE_ERROR, "placement group of the task was removed");
     check_error(r1, SK_KIND_ENGINE_ERROR, "before it had its bundles");
-    release(o), release(first), release(second), release(third), release(r1), release(r2), release(ready);
+    release(o), release(first), release(second), release(third), release(r1), release(r2),
+        release(ready);
     sk_actor_release(g.e, id);
     resources_of(g.e, &total, &avail);
     CHECK_MEM_EQ(&total, &avail, sizeof total);
@@ -828,7 +874,8 @@ TEST(restart_waits_for_the_call_that_runs) {
     CHECK_EQ(pthread_create(&th, NULL, get_it, &long_call), 0);
     while (sem_wait(&g.in) != 0) CHECK_EQ(errno, EINTR);
     CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK);
-    CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK); /* its restart is on its way: that costs nothing */
+    /* its restart is on its way: that costs nothing */
+    CHECK_EQ(g.e->ops->actor_end(g.e, a, false, NULL), SK_OK);
     other = call(a);
     CHECK_RC(g.e->ops->wait(g.e, &other, 1, 1, sk_now_ns() + 50 * SK_MS, there, NULL), SK_ETIMEOUT);
     CHECK_EQ(g.inits, 1);

@@ -1,4 +1,5 @@
-/* test_engine_lineage.c - what is kept to remake lost objects, by example. Random graphs against a naive model: sim/lineage_sim.c. Through
+/* test_engine_lineage.c - what is kept to remake lost objects, by example. Random graphs against a
+ * naive model: sim/lineage_sim.c. Through
  * the local engine: test_engine_recover.c. */
 #include "base/clock.h"
 #include "engine/lineage.h"
@@ -13,16 +14,24 @@ static struct sk_lineage *make(uint64_t budget) {
 }
 
 /* Task `id` with data = its id, 100 bytes; lists end with 0. */
-static void add_full(struct sk_lineage *l, uint64_t id, int32_t retries, bool open, const uint64_t *args, const uint64_t *rets) {
-    struct sk_lineage_task t = {
-        .id = id, .args = args, .returns = rets, .bytes = 100, .retries = retries, .open = open, .data = (void *)(uintptr_t)id};
+static void add_full(struct sk_lineage *l, uint64_t id, int32_t retries, bool open,
+                     const uint64_t *args, const uint64_t *rets) {
+    struct sk_lineage_task t = {.id = id,
+                                .args = args,
+                                .returns = rets,
+                                .bytes = 100,
+                                .retries = retries,
+                                .open = open,
+                                .data = (void *)(uintptr_t)id};
     while (args[t.n_args]) t.n_args++;
     while (rets[t.n_returns]) t.n_returns++;
     CHECK_OK(sk_lineage_add(l, &t, NULL));
     CHECK(sk_lineage_check(l));
 }
 #define IDS(...) ((const uint64_t[]){__VA_ARGS__})
-static void add(struct sk_lineage *l, uint64_t id, const uint64_t *args, const uint64_t *rets) { add_full(l, id, 3, false, args, rets); }
+static void add(struct sk_lineage *l, uint64_t id, const uint64_t *args, const uint64_t *rets) {
+    add_full(l, id, 3, false, args, rets);
+}
 
 static void gone(struct sk_lineage *l, uint64_t oid) {
     sk_lineage_gone(l, oid, SK_LOST_PUT);
@@ -42,7 +51,8 @@ static void freed(struct sk_lineage *l, const uint64_t *want) {
 }
 
 /* lost(oid) gives these objects and tasks, in this order. */
-static void remade(struct sk_lineage *l, uint64_t oid, const uint64_t *objects, const uint64_t *tasks) {
+static void remade(struct sk_lineage *l, uint64_t oid, const uint64_t *objects,
+                   const uint64_t *tasks) {
     enum sk_lost_why why = SK_LOST_PUT;
     uint64_t culprit = 0, id;
     void *data;
@@ -62,7 +72,8 @@ static void remade(struct sk_lineage *l, uint64_t oid, const uint64_t *objects, 
     CHECK(sk_lineage_check(l));
 }
 
-static void hopeless(struct sk_lineage *l, uint64_t oid, enum sk_lost_why given, enum sk_lost_why want, uint64_t want_culprit) {
+static void hopeless(struct sk_lineage *l, uint64_t oid, enum sk_lost_why given,
+                     enum sk_lost_why want, uint64_t want_culprit) {
     enum sk_lost_why why = given;
     uint64_t culprit = 0;
     CHECK(!sk_lineage_lost(l, oid, &why, &culprit));
@@ -96,7 +107,8 @@ TEST(lineage_refuses) {
     add(l, 1, IDS(0), IDS(11, 0));
     add(l, 2, IDS(11, 0), IDS(21, 0));
     gone(l, 11);
-    struct sk_lineage_task t = {.id = 3, .args = IDS(11), .n_args = 1, .returns = IDS(31), .n_returns = 1, .retries = 1};
+    struct sk_lineage_task t = {
+        .id = 3, .args = IDS(11), .n_args = 1, .returns = IDS(31), .n_returns = 1, .retries = 1};
     CHECK_RC(sk_lineage_add(l, &t, NULL), SK_EINVAL); /* out of scope */
     t.args = IDS(5);
     t.returns = IDS(21);
@@ -210,14 +222,21 @@ TEST(lineage_retries) {
 
 TEST(lineage_budget) {
     struct sk_lineage *l = make(350);
-    for (uint64_t i = 1; i <= 3; i++) add(l, i, i > 1 ? IDS(10 * i - 9, 0) : IDS(0), (const uint64_t[]){10 * i + 1, 0});
+    for (uint64_t i = 1; i <= 3; i++)
+        add(l, i, i > 1 ? IDS(10 * i - 9, 0) : IDS(0), (const uint64_t[]){10 * i + 1, 0});
     add(l, 9, IDS(0), IDS(91, 0)); /* 400 > 350: the oldest goes; 11 is in scope, so 2 stays */
     freed(l, IDS(1, 0));
     hopeless(l, 11, SK_LOST_PUT, SK_LOST_EVICTED, 11);
     freed(l, IDS(2, 0)); /* its argument is lost for good */
     CHECK_EQ(sk_lineage_n(l), 2);
-    struct sk_lineage_task t = {
-        .id = 7, .args = IDS(91), .n_args = 1, .returns = IDS(71), .n_returns = 1, .retries = 1, .bytes = 351, .data = (void *)7};
+    struct sk_lineage_task t = {.id = 7,
+                                .args = IDS(91),
+                                .n_args = 1,
+                                .returns = IDS(71),
+                                .n_returns = 1,
+                                .retries = 1,
+                                .bytes = 351,
+                                .data = (void *)7};
     CHECK_OK(sk_lineage_add(l, &t, NULL)); /* would not fit alone: drives nobody out */
     freed(l, IDS(7, 0));
     hopeless(l, 71, SK_LOST_PUT, SK_LOST_EVICTED, 71);
@@ -288,8 +307,13 @@ TEST_LARGE(lineage_long_chain, 60) {
     enum { N = 100000 };
     struct sk_lineage *l = make((uint64_t)1 << 40);
     for (uint64_t i = 1; i <= N; i++) { /* task i: object i - 1 -> i */
-        struct sk_lineage_task t = {
-            .id = i, .args = (const uint64_t[]){i - 1}, .n_args = i > 1, .returns = &i, .n_returns = 1, .retries = -1, .bytes = 1};
+        struct sk_lineage_task t = {.id = i,
+                                    .args = (const uint64_t[]){i - 1},
+                                    .n_args = i > 1,
+                                    .returns = &i,
+                                    .n_returns = 1,
+                                    .retries = -1,
+                                    .bytes = 1};
         CHECK_OK(sk_lineage_add(l, &t, NULL));
         if (i > 1) sk_lineage_gone(l, i - 1, SK_LOST_PUT);
     }
@@ -301,7 +325,8 @@ TEST_LARGE(lineage_long_chain, 60) {
     CHECK(sk_lineage_lost(l, N, &why, &culprit));
     while (sk_lineage_next_object(l, &id)) n++;
     CHECK_EQ(n, N - 1);
-    for (uint64_t i = 1; i <= N; i++) CHECK(sk_lineage_next_task(l, &id, &data, &retries) && id == i);
+    for (uint64_t i = 1; i <= N; i++)
+        CHECK(sk_lineage_next_task(l, &id, &data, &retries) && id == i);
     for (uint64_t i = 1; i <= N; i++) sk_lineage_done(l, i, -1);
     for (uint64_t i = 1; i < N; i++) sk_lineage_gone(l, i, SK_LOST_PUT);
     CHECK(sk_lineage_check(l));
@@ -334,8 +359,14 @@ TEST(lineage_no_memory) {
         add(l, 1, IDS(0), IDS(11, 0));
         uint64_t args[40], rets[40];
         for (uint64_t i = 0; i < 40; i++) args[i] = 1000 + i, rets[i] = 2000 + i;
-        struct sk_lineage_task t = {
-            .id = 2, .args = args, .n_args = 40, .returns = rets, .n_returns = 40, .retries = 1, .bytes = 1, .open = true};
+        struct sk_lineage_task t = {.id = 2,
+                                    .args = args,
+                                    .n_args = 40,
+                                    .returns = rets,
+                                    .n_returns = 40,
+                                    .retries = 1,
+                                    .bytes = 1,
+                                    .open = true};
         sk_mem_fail_at(n);
         sk_rc rc = sk_lineage_add(l, &t, NULL);
         bool hit = sk_mem_failed();
@@ -371,7 +402,13 @@ TEST(lineage_speed) { /* a number for the header, and a guard against something 
         for (uint64_t i = 0; i < N; i++) {
             uint64_t arg = 1000000 + i, ret = 2000000 + i, id;
             void *data;
-            struct sk_lineage_task t = {.id = 1 + i, .args = &arg, .n_args = 1, .returns = &ret, .n_returns = 1, .retries = 1, .bytes = 1};
+            struct sk_lineage_task t = {.id = 1 + i,
+                                        .args = &arg,
+                                        .n_args = 1,
+                                        .returns = &ret,
+                                        .n_returns = 1,
+                                        .retries = 1,
+                                        .bytes = 1};
             CHECK_OK(sk_lineage_add(l, &t, NULL));
             sk_lineage_gone(l, ret, SK_LOST_PUT);
             CHECK(sk_lineage_next_free(l, &id, &data));

@@ -1,4 +1,5 @@
-/* test_engine_local.c - the local engine by its contract: tasks, streams, actors, errors, deaths, resources, counts. Kill tests at every fault
+/* test_engine_local.c - the local engine by its contract: tasks, streams, actors, errors, deaths,
+ * resources, counts. Kill tests at every fault
  * point: crash/engine_crash.c. Every eng_close checks that nothing is left. */
 #include <poll.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
 #define GET_MS(ms) (sk_now_ns() + (ms) * SK_MS)
 
-/* ---- task functions ----------------------------------------------------------------------------------------------------------- */
+/* ---- task functions -------------------------------------------------------------------------- */
 
 TASK(seven) { return ret_i64(t, 0, 7, err); }
 TASK(add1) { return ret_i64(t, 0, arg_i64(t, 0) + 1, err); }
@@ -36,7 +37,9 @@ TASK(return_twice) {
 }
 TASK(return_one) { return ret_i64(t, 0, 1, err); }
 TASK(blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1), err); }
-TASK(blob_is) { return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err); }
+TASK(blob_is) {
+    return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err);
+}
 TASK(raise) { /* returns first, then changes its mind: what was returned must not stay anywhere */
     if (t->n_returns == 2) SK_TRY(ret_blob(t, 0, 100000, 1, err));
     struct sk_payload p = {.kind = KIND_USER_ERROR, .bytes = {"no such luck", 12}};
@@ -99,7 +102,7 @@ TASK(yields_then_raises) {
     return sk_task_fail(t, &p, err);
 }
 
-/* ---- tasks ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 TEST(local_first_result) {
     OPEN();
@@ -146,13 +149,20 @@ TEST(local_args_by_value_and_by_reference) {
     memset(big, 9, sizeof big);
     sk_oid small = {0}, large = {0};
     struct sk_err err;
-    CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, 100}}, &small, &err), &err);
-    CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, sizeof big}}, &large, &err), &err);
+    CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, 100}},
+                               &small, &err),
+                 &err);
+    CHECK_OK_ERR(eng->ops->put(eng,
+                               &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, sizeof big}},
+                               &large, &err),
+                 &err);
     CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(small), VAL(100), VAL(9)}, .n_a = 3)), 1);
-    CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(large), VAL(sizeof big), VAL(9)}, .n_a = 3)), 1);
+    CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(large), VAL(sizeof big), VAL(9)}, .n_a = 3)),
+             1);
     /* inline, and larger than a message of the ring */
     struct sk_arg a[20];
-    for (int i = 0; i < 20; i++) a[i] = (struct sk_arg){.kind = KIND_BLOB, .bytes = {big, SK_INLINE_MAX}};
+    for (int i = 0; i < 20; i++)
+        a[i] = (struct sk_arg){.kind = KIND_BLOB, .bytes = {big, SK_INLINE_MAX}};
     a[1] = VAL(SK_INLINE_MAX), a[2] = VAL(9);
     CHECK_EQ(eng_take(JOB(.fn = "blob_is", .args = a, .n_args = 20)), 1);
     /* the argument outlives the caller's reference */
@@ -297,15 +307,18 @@ TEST(local_answer_larger_than_the_store) {
     size_t n = 1 << 20;
     while (eng->ops->buf_alloc(eng, n, &fill, NULL) != SK_OK) n -= 4096;
     eng->ops->buf_abort(eng, &fill);
-    CHECK_OK(eng->ops->buf_alloc(eng, n - 300000, &fill, NULL)); /* room for the question, not for the answer */
-    CHECK_EQ(eng_error(JOB(.fn = "get_many", .a = {VAL((int64_t)o.v)}, .n_a = 1), text, sizeof text), SK_EFULL);
+    /* room for the question, not for the answer */
+    CHECK_OK(eng->ops->buf_alloc(eng, n - 300000, &fill, NULL));
+    CHECK_EQ(
+        eng_error(JOB(.fn = "get_many", .a = {VAL((int64_t)o.v)}, .n_a = 1), text, sizeof text),
+        SK_EFULL);
     CHECK_STR_HAS(text, "too full for the message");
     eng->ops->buf_abort(eng, &fill);
     for (uint64_t i = 0; i < 1000; i++) eng_release((sk_oid){o.v + i});
     eng_close();
 }
 
-/* ---- streams ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static int64_t next_i64(sk_tid t) {
     sk_oid o = {0};
@@ -319,7 +332,10 @@ static int64_t next_i64(sk_tid t) {
 TEST(local_stream) {
     OPEN();
     sk_tid t;
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(1000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    (void)eng_job_tid(
+        &(struct job){
+            .fn = "yields", .a = {VAL(1000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING},
+        &t);
     for (int i = 0; i < 1000; i++) CHECK_EQ(next_i64(t), i);
     CHECK_EQ(next_i64(t), -1);
     CHECK_EQ(next_i64(t), -1);
@@ -330,9 +346,15 @@ TEST(local_stream) {
 TEST(local_stream_window) {
     OPEN();
     sk_tid t;
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(50), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 3},
+    (void)eng_job_tid(&(struct job){.fn = "yields",
+                                    .a = {VAL(50), VAL(0)},
+                                    .n_a = 2,
+                                    .n_returns = SK_STREAMING,
+                                    .opts.stream_window = 3},
                       &t);
-    CHECK(gate_wait(0, 2)); /* counts after the wait for the window: the third yield is on its way, its call has not returned */
+    /* counts after the wait for the window: the third yield is on its way, its call has not
+     * returned */
+    CHECK(gate_wait(0, 2));
     for (int i = 0; i < 50; i++) {
         CHECK_LE(atomic_load(&gate->w[0]), i + 3);
         CHECK_EQ(next_i64(t), i);
@@ -342,12 +364,17 @@ TEST(local_stream_window) {
     eng_close();
 }
 
-TEST(local_stream_at_its_window_gives_its_cpu_back) { /* or producers that nobody reads yet keep everybody out */
+TEST(local_stream_at_its_window_gives_its_cpu_back) {
+    /* or producers that nobody reads yet keep everybody out */
     OPEN();
     sk_tid t[3];
     for (int k = 0; k < 3; k++)
-        (void)eng_job_tid(
-            &(struct job){.fn = "yields", .a = {VAL(20), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2}, &t[k]);
+        (void)eng_job_tid(&(struct job){.fn = "yields",
+                                        .a = {VAL(20), VAL(0)},
+                                        .n_a = 2,
+                                        .n_returns = SK_STREAMING,
+                                        .opts.stream_window = 2},
+                          &t[k]);
     for (int i = 0; i < 50; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     for (int i = 0; i < 20; i++)
         for (int k = 0; k < 3; k++) CHECK_EQ(next_i64(t[k]), i);
@@ -361,12 +388,17 @@ TEST(local_stream_at_its_window_gives_its_cpu_back) { /* or producers that nobod
     eng_close();
 }
 
-/* The only process waits at its window for the driver, which reads on later: no reason to give up what needs one. */
+/* The only process waits at its window for the driver, which reads on later: no reason to give up
+ * what needs one. */
 TEST(local_stream_that_the_driver_will_read_is_no_stall) {
     OPEN(.cpus = 1, .max_workers = 1);
     sk_tid t;
     bool ready[1];
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2},
+    (void)eng_job_tid(&(struct job){.fn = "yields",
+                                    .a = {VAL(5), VAL(0)},
+                                    .n_a = 2,
+                                    .n_returns = SK_STREAMING,
+                                    .opts.stream_window = 2},
                       &t);
     CHECK(gate_wait(0, 1));
     sk_oid o = JOB(.fn = "seven");
@@ -384,10 +416,12 @@ TEST(local_stream_dropped_half_way) {
         for (int take = 0; take < 3; take++) {
             sk_tid t;
             atomic_store(&gate->w[0], 0);
-            (void)eng_job_tid(
-                &(struct job){
-                    .fn = "yields", .a = {VAL(100), VAL(200000)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = window},
-                &t);
+            (void)eng_job_tid(&(struct job){.fn = "yields",
+                                            .a = {VAL(100), VAL(200000)},
+                                            .n_a = 2,
+                                            .n_returns = SK_STREAMING,
+                                            .opts.stream_window = window},
+                              &t);
             for (int i = 0; i < take; i++) {
                 sk_oid o;
                 CHECK_OK(eng->streams->next(eng, t, test_patience(), &o, NULL));
@@ -402,14 +436,22 @@ TEST(local_stream_dropped_half_way) {
 TEST(local_stream_dropped_when_done_and_before_start) {
     OPEN(.cpus = 1);
     sk_tid t, u;
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(10), VAL(100000)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    (void)eng_job_tid(
+        &(struct job){
+            .fn = "yields", .a = {VAL(10), VAL(100000)}, .n_a = 2, .n_returns = SK_STREAMING},
+        &t);
     CHECK(gate_wait(0, 10));
     eng_wait_stat("tasks_done", 1);
     eng->streams->drop(eng, t);
-    sk_oid hold = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2), dep = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
+    sk_oid hold = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2),
+           dep = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
     CHECK(gate_wait(1, 1));
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(10), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {REF(dep), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &u);
+    (void)eng_job_tid(
+        &(struct job){.fn = "yields", .a = {VAL(10), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING},
+        &t);
+    (void)eng_job_tid(
+        &(struct job){.fn = "yields", .a = {REF(dep), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING},
+        &u);
     eng->streams->drop(eng, t);
     eng->streams->drop(eng, u);
     gate_add(2, 1);
@@ -457,8 +499,12 @@ TEST(local_stream_retry_that_differs) {
     sk_tid t;
     char text[400];
     sk_oid o = {0};
-    (void)eng_job_tid(
-        &(struct job){.fn = "yields_then_dies", .a = {VAL(2000), VAL(5), VAL(2)}, .n_a = 3, .n_returns = SK_STREAMING, .retries = 1}, &t);
+    (void)eng_job_tid(&(struct job){.fn = "yields_then_dies",
+                                    .a = {VAL(2000), VAL(5), VAL(2)},
+                                    .n_a = 3,
+                                    .n_returns = SK_STREAMING,
+                                    .retries = 1},
+                      &t);
     for (int i = 0; i < 5; i++) CHECK_EQ(next_i64(t), i);
     CHECK_RC(eng->streams->next(eng, t, test_patience(), &o, NULL), SK_ETASK);
     CHECK_EQ(eng_error(o, text, sizeof text), SK_ETASK);
@@ -469,7 +515,7 @@ TEST(local_stream_retry_that_differs) {
     eng_close();
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 TEST(local_errors) {
     char text[60000];
@@ -488,7 +534,8 @@ TEST(local_errors) {
     eng_close();
 }
 
-TEST(local_huge_error_and_a_full_store) { /* too long for the ring: it goes through the store, or an error says that it cannot */
+TEST(local_huge_error_and_a_full_store) {
+    /* too long for the ring: it goes through the store, or an error says that it cannot */
     static char text[500000];
     OPEN(.store_bytes = 8 << 20);
     CHECK_EQ(eng_error(JOB(.fn = "raise_huge"), text, sizeof text), 0);
@@ -512,8 +559,10 @@ TEST(local_huge_error_and_a_full_store) { /* too long for the ring: it goes thro
 TASK(on_no_such_node) { /* 1: refused; asks from a worker */
     sk_oid o;
     struct sk_err e;
-    sk_rc rc = job_on(t->engine, &(struct job){.fn = "seven", .node = 2, .node_only = true}, &o, NULL, &e);
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "seven", .node = 1, .node_only = true}, &o, NULL, err));
+    sk_rc rc =
+        job_on(t->engine, &(struct job){.fn = "seven", .node = 2, .node_only = true}, &o, NULL, &e);
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "seven", .node = 1, .node_only = true}, &o, NULL,
+                  err));
     int64_t v;
     SK_TRY(get_i64(t->engine, o, &v, err));
     t->engine->ops->release(t->engine, o);
@@ -526,9 +575,12 @@ TEST(local_is_one_node) {
     OPEN();
     CHECK_EQ(eng_take(JOB(.fn = "seven", .node = 1, .node_only = true)), 7);
     CHECK_EQ(eng_take(JOB(.fn = "seven", .node = 2)), 7); /* a wish */
-    CHECK_RC(job_on(eng, &(struct job){.fn = "seven", .node = 2, .node_only = true}, &o, NULL, &err), SK_EINFEASIBLE);
+    CHECK_RC(
+        job_on(eng, &(struct job){.fn = "seven", .node = 2, .node_only = true}, &o, NULL, &err),
+        SK_EINFEASIBLE);
     CHECK_STR_HAS(err.msg, "node 2");
-    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "seven", .node = 2, .node_only = true})};
+    struct sk_actor_spec s = {
+        .init = spec_of(&(struct job){.fn = "seven", .node = 2, .node_only = true})};
     CHECK_RC(eng->ops->actor_create(eng, &s, &(sk_aid){0}, &o, &err), SK_EINFEASIBLE);
     CHECK_EQ(eng_take(JOB(.fn = "on_no_such_node")), 1);
     eng_close();
@@ -548,9 +600,12 @@ TEST(local_unknown_function) {
 TEST(local_errors_travel_through_arguments) {
     char text[300];
     OPEN();
-    sk_oid a = JOB(.fn = "raise"), b = JOB(.fn = "add1", .a = {REF(a)}, .n_a = 1), c = JOB(.fn = "sum", .a = {VAL(1), REF(b)}, .n_a = 2);
+    sk_oid a = JOB(.fn = "raise"), b = JOB(.fn = "add1", .a = {REF(a)}, .n_a = 1),
+           c = JOB(.fn = "sum", .a = {VAL(1), REF(b)}, .n_a = 2);
     sk_tid t;
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {REF(b), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    (void)eng_job_tid(
+        &(struct job){.fn = "yields", .a = {REF(b), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING},
+        &t);
     eng_release(a), eng_release(b);
     CHECK_EQ(eng_error(c, text, sizeof text), 0);
     CHECK_STR_EQ(text, "no such luck");
@@ -564,19 +619,22 @@ TEST(local_errors_travel_through_arguments) {
 
 enum { LONG = 50000 };
 
-/* One behind the other, from `o` on, whose reference it takes; every hundredth has ten others behind it. */
+/* One behind the other, from `o` on, whose reference it takes; every hundredth has ten others
+ * behind it. */
 static sk_oid chain_behind(sk_oid o) {
     for (int i = 0; i < LONG; i++) {
         sk_oid n = JOB(.fn = "add1", .a = {REF(o)}, .n_a = 1);
-        for (int k = 0; i % 100 == 0 && k < 10; k++) (void)JOB(.fn = "add1", .a = {REF(o)}, .n_a = 1, .n_returns = NO_RETURNS);
+        for (int k = 0; i % 100 == 0 && k < 10; k++)
+            (void)JOB(.fn = "add1", .a = {REF(o)}, .n_a = 1, .n_returns = NO_RETURNS);
         eng_release(o);
         o = n;
     }
     return o;
 }
 
-TEST_LARGE(local_ends_travel_down_long_chains,
-           60) { /* each end of a task ended the next one in a call of its own, until the stack was full */
+TEST_LARGE(local_ends_travel_down_long_chains, 60) {
+    /* each end of a task ended the next one in a call of its own, until the stack was
+     * full */
     char text[300];
     OPEN();
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
@@ -603,23 +661,29 @@ TEST(local_submit_of_a_lost_argument) {
     struct sk_err err;
     sk_oid a = JOB(.fn = "seven"), o = {0};
     CHECK_EQ(eng_take(a), 7);
-    CHECK_RC(job_on(eng, &(struct job){.fn = "add1", .a = {REF(a)}, .n_a = 1}, &o, NULL, &err), SK_ENOENT);
+    CHECK_RC(job_on(eng, &(struct job){.fn = "add1", .a = {REF(a)}, .n_a = 1}, &o, NULL, &err),
+             SK_ENOENT);
     struct sk_view v;
     CHECK_RC(eng->ops->get(eng, &a, 1, INT64_MAX, &v, &err), SK_ELOST);
     CHECK_STR_HAS(err.msg, "last reference");
     eng_close();
 }
 
-/* ---- deaths ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- deaths ---------------------------------------------------------------------------------- */
 
 TEST(local_retries_after_death) {
     char text[1500];
     OPEN();
-    CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(2), VAL(SIGKILL)}, .n_a = 2, .retries = 2)), 2);
+    CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(2), VAL(SIGKILL)}, .n_a = 2, .retries = 2)),
+             2);
     CHECK_EQ(atomic_load(&gate->w[0]), 3);
-    CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(5), VAL(SIGTERM)}, .n_a = 2, .retries = -1)), 5);
+    CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(5), VAL(SIGTERM)}, .n_a = 2, .retries = -1)),
+             5);
     atomic_store(&gate->w[0], 0);
-    CHECK_EQ(eng_error(JOB(.fn = "die_below", .a = {VAL(100), VAL(SIGKILL)}, .n_a = 2, .retries = 1), text, sizeof text), SK_EDEAD);
+    CHECK_EQ(
+        eng_error(JOB(.fn = "die_below", .a = {VAL(100), VAL(SIGKILL)}, .n_a = 2, .retries = 1),
+                  text, sizeof text),
+        SK_EDEAD);
     CHECK_EQ(atomic_load(&gate->w[0]), 2);
     CHECK_STR_HAS(text, "die_below, attempt 2");
     CHECK_STR_HAS(text, "signal 9");
@@ -634,7 +698,8 @@ TEST(local_death_does_not_cost_queued_tasks) {
     OPEN(.cpus = 1);
     sk_oid o[50], first = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .retries = 0);
     CHECK(gate_wait(1, 1));
-    for (int i = 0; i < 50; i++) o[i] = JOB(.fn = "add1", .a = {VAL(i)}, .n_a = 1); /* behind it, no retries */
+    /* behind it, no retries */
+    for (int i = 0; i < 50; i++) o[i] = JOB(.fn = "add1", .a = {VAL(i)}, .n_a = 1);
     struct sk_worker_info w;
     CHECK_EQ(eng->state->workers(eng, &w, 1), 1);
     kill(w.pid, SIGKILL);
@@ -647,9 +712,16 @@ TEST(local_death_does_not_cost_queued_tasks) {
 TEST(local_retry_exceptions) {
     char text[100];
     OPEN();
-    CHECK_EQ(eng_take(JOB(.fn = "raise_below", .a = {VAL(3)}, .n_a = 1, .retries = 3, .retry_exceptions = true)), 3);
-    CHECK_EQ(eng_error(JOB(.fn = "raise_below", .a = {VAL(3)}, .n_a = 1, .retries = 2, .retry_exceptions = true), text, sizeof text), 0);
-    CHECK_EQ(eng_error(JOB(.fn = "raise_below", .a = {VAL(1)}, .n_a = 1, .retries = 2), text, sizeof text), 0);
+    CHECK_EQ(eng_take(JOB(.fn = "raise_below", .a = {VAL(3)}, .n_a = 1, .retries = 3,
+                          .retry_exceptions = true)),
+             3);
+    CHECK_EQ(eng_error(JOB(.fn = "raise_below", .a = {VAL(3)}, .n_a = 1, .retries = 2,
+                           .retry_exceptions = true),
+                       text, sizeof text),
+             0);
+    CHECK_EQ(eng_error(JOB(.fn = "raise_below", .a = {VAL(1)}, .n_a = 1, .retries = 2), text,
+                       sizeof text),
+             0);
     CHECK_STR_EQ(text, "again");
     eng_close();
 }
@@ -661,7 +733,8 @@ TEST(local_fork_server_is_killed) {
         sk_driver_lock(eng);
         kill(sk_container_of(eng, struct sk_local, base)->forksrv.pid, SIGKILL);
         sk_driver_unlock(eng);
-        CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(0), VAL(0)}, .n_a = 2, .retries = 9)), (int)atomic_load(&gate->w[0]) - 1);
+        CHECK_EQ(eng_take(JOB(.fn = "die_below", .a = {VAL(0), VAL(0)}, .n_a = 2, .retries = 9)),
+                 (int)atomic_load(&gate->w[0]) - 1);
         atomic_store(&gate->w[0], 0);
     }
     eng_close();
@@ -684,7 +757,8 @@ TEST(local_bad_start) {
     CHECK_EQ(eng_error(ready, text, sizeof text), SK_EACTOR);
     sk_actor_release(eng, a);
     eng_close();
-    OPEN(.fault = "worker.before_publish:kill:1", .fault_workers = 60); /* each worker dies before its first word */
+    /* each worker dies before its first word */
+    OPEN(.fault = "worker.before_publish:kill:1", .fault_workers = 60);
     CHECK_EQ(eng_error(JOB(.fn = "seven"), text, sizeof text), SK_EDEAD);
     CHECK_STR_HAS(text, "signal 9");
     eng_close();
@@ -725,13 +799,14 @@ TEST(local_server_cannot_be_restarted_for_an_actor) {
     eng_close();
 }
 
-/* ---- cancel ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cancel ---------------------------------------------------------------------------------- */
 
 TEST(local_cancel) {
     char text[400];
     OPEN(.cpus = 1);
     sk_tid t1, t2, t3;
-    sk_oid run = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .retries = 3}, &t1);
+    sk_oid run = eng_job_tid(
+        &(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .retries = 3}, &t1);
     sk_oid queued = eng_job_tid(&(struct job){.fn = "seven"}, &t2),
            waits = eng_job_tid(&(struct job){.fn = "add1", .a = {REF(run)}, .n_a = 1}, &t3);
     CHECK(gate_wait(1, 1));
@@ -745,8 +820,12 @@ TEST(local_cancel) {
     CHECK_EQ(eng_error(run, text, sizeof text), SK_ECANCEL); /* by force: no retry */
     CHECK_EQ(atomic_load(&gate->w[1]), 1);
     /* without force a running task is told at its next yield only */
-    (void)eng_job_tid(
-        &(struct job){.fn = "yields", .a = {VAL(1000000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2}, &t1);
+    (void)eng_job_tid(&(struct job){.fn = "yields",
+                                    .a = {VAL(1000000), VAL(0)},
+                                    .n_a = 2,
+                                    .n_returns = SK_STREAMING,
+                                    .opts.stream_window = 2},
+                      &t1);
     CHECK_EQ(next_i64(t1), 0);
     CHECK_OK(eng->ops->cancel(eng, t1, false, NULL));
     sk_oid o = {0};
@@ -758,7 +837,7 @@ TEST(local_cancel) {
     eng_close();
 }
 
-/* ---- who waits ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- who waits ------------------------------------------------------------------------------- */
 
 TASK(polls) { /* asks so many times, at once and for a moment, whether the object is there */
     bool is[1];
@@ -780,11 +859,13 @@ static uint32_t n_waiters(sk_oid o) {
     return n;
 }
 
-TEST(local_who_waits_no_more_leaves_nothing) { /* each poll of a worker left an entry until the object was there */
+TEST(local_who_waits_no_more_leaves_nothing) {
+    /* each poll of a worker left an entry until the object was there */
     OPEN(.cpus = 2);
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
     CHECK(gate_wait(1, 1));
-    sk_oid o = JOB(.fn = "polls", .a = {VAL((int64_t)late.v), VAL(2000)}, .n_a = 2, .contains = &late, .n_contains = 1);
+    sk_oid o = JOB(.fn = "polls", .a = {VAL((int64_t)late.v), VAL(2000)}, .n_a = 2,
+                   .contains = &late, .n_contains = 1);
     CHECK_EQ(eng_take(o), 1);
     CHECK_EQ(n_waiters(late), 0);
     gate_add(2, 1);
@@ -807,29 +888,35 @@ TEST(local_who_says_nonsense_ends) { /* what it asked would never have been answ
     char text[2000];
     OPEN(.cpus = 1);
     for (int i = 0; i < 5; i++) {
-        CHECK_EQ(eng_error(JOB(.fn = "says_nonsense", .a = {VAL(i)}, .n_a = 1), text, sizeof text), SK_EDEAD);
+        CHECK_EQ(eng_error(JOB(.fn = "says_nonsense", .a = {VAL(i)}, .n_a = 1), text, sizeof text),
+                 SK_EDEAD);
         CHECK_STR_HAS(text, "it sent a message that makes no sense");
     }
     eng_close();
 }
 
-/* For 10 n it takes less than 40 times the CPU time for n, in one of five tries: a busy machine makes some of them slow; what walks over all takes 100 times in each. */
+/* For 10 n it takes less than 40 times the CPU time for n, in one of five tries: a busy machine
+ * makes some of them slow; what walks over all takes 100 times in each. */
 static bool not_quadratic(int64_t (*cpu_ns)(uint32_t n), uint32_t n) {
     bool is = false;
     for (int i = 0; i < 5 && !is; i++) {
         int64_t few = cpu_ns(n), many = cpu_ns(10 * n);
-        printf("# %u in %.1f ms, %u in %.1f ms\n", n, (double)few / 1e6, 10 * n, (double)many / 1e6);
+        printf("# %u in %.1f ms, %u in %.1f ms\n", n, (double)few / 1e6, 10 * n,
+               (double)many / 1e6);
         is = many < 40 * few;
     }
     return is;
 }
 
-static int64_t cancel_waiting(uint32_t n) { /* CPU time to cancel n tasks that wait for one object, the oldest first */
+static int64_t cancel_waiting(uint32_t n) {
+    /* CPU time to cancel n tasks that wait for one object, the oldest first */
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
     sk_tid *tid = sk_alloc(SK_TAG_TEST, n * sizeof *tid);
     CHECK(tid);
     for (uint32_t i = 0; i < n; i++)
-        (void)eng_job_tid(&(struct job){.fn = "wait_gate", .a = {REF(late)}, .n_a = 1, .n_returns = NO_RETURNS}, &tid[i]);
+        (void)eng_job_tid(
+            &(struct job){.fn = "wait_gate", .a = {REF(late)}, .n_a = 1, .n_returns = NO_RETURNS},
+            &tid[i]);
     CHECK_EQ(n_waiters(late), n);
     int64_t began = test_cpu_ns();
     for (uint32_t i = 0; i < n; i++) CHECK_OK(eng->ops->cancel(eng, tid[i], false, NULL));
@@ -842,16 +929,21 @@ static int64_t cancel_waiting(uint32_t n) { /* CPU time to cancel n tasks that w
     return began;
 }
 
-TEST_LARGE(local_many_waiters_are_cancelled, 60) { /* each looked for itself among all that waited */
+TEST_LARGE(local_many_waiters_are_cancelled, 60) {
+    /* each looked for itself among all that waited */
     OPEN();
     CHECK(not_quadratic(cancel_waiting, 10000));
     eng_close();
 }
 
-static int64_t cancel_family(uint32_t n) { /* CPU time to cancel a task and n that it has submitted, which wait for one object */
+static int64_t cancel_family(uint32_t n) {
+    /* CPU time to cancel a task and n that it has submitted, which wait for one object */
     sk_tid parent;
-    sk_oid late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &parent);
-    for (uint32_t i = 0; i < n; i++) (void)JOB(.fn = "add1", .a = {REF(late)}, .n_a = 1, .n_returns = NO_RETURNS, .opts.parent = parent);
+    sk_oid late =
+        eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &parent);
+    for (uint32_t i = 0; i < n; i++)
+        (void)JOB(.fn = "add1", .a = {REF(late)}, .n_a = 1, .n_returns = NO_RETURNS,
+                  .opts.parent = parent);
     int64_t began = test_cpu_ns();
     CHECK_OK(eng->ops->cancel(eng, parent, SK_CANCEL_FORCE | SK_CANCEL_CHILDREN, NULL));
     began = test_cpu_ns() - began;
@@ -867,12 +959,14 @@ TEST(local_many_children_are_cancelled) { /* for each of them, all tasks were wa
     eng_close();
 }
 
-TEST_LARGE(local_a_dropped_queue_gives_its_memory_back, 60) { /* tables stayed as large as they ever were, and the heap in pieces */
+TEST_LARGE(local_a_dropped_queue_gives_its_memory_back, 60) {
+    /* tables stayed as large as they ever were, and the heap in pieces */
     enum { N = 150000, SLACK = 16 << 20 };
     OPEN();
     sk_tid t;
     uint64_t heap = eng_stat(eng, "heap_bytes"), before, most, now;
-    sk_oid late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &t);
+    sk_oid late =
+        eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &t);
     sk_oid *o = sk_alloc(SK_TAG_TEST, N * sizeof *o);
     CHECK(o && sk_proc_anon(getpid(), &before));
     for (int i = 0; i < N; i++) o[i] = JOB(.fn = "add1", .a = {REF(late)}, .n_a = 1);
@@ -889,14 +983,16 @@ TEST_LARGE(local_a_dropped_queue_gives_its_memory_back, 60) { /* tables stayed a
     bool kept = true;
     for (int64_t until = test_patience(); kept && sk_now_ns() < until; (void)usleep(20000)) {
         CHECK(sk_proc_anon(getpid(), &now));
-        kept = eng_stat(eng, "heap_bytes") > heap + SLACK / 4 || (!test_sanitized() && now > before + SLACK);
+        kept = eng_stat(eng, "heap_bytes") > heap + SLACK / 4 ||
+               (!test_sanitized() && now > before + SLACK);
     }
-    CHECK_MSG(!kept, "memory %llu, %llu, %llu; heap %llu, %llu", (unsigned long long)before, (unsigned long long)most,
-              (unsigned long long)now, (unsigned long long)heap, (unsigned long long)eng_stat(eng, "heap_bytes"));
+    CHECK_MSG(!kept, "memory %llu, %llu, %llu; heap %llu, %llu", (unsigned long long)before,
+              (unsigned long long)most, (unsigned long long)now, (unsigned long long)heap,
+              (unsigned long long)eng_stat(eng, "heap_bytes"));
     eng_close();
 }
 
-/* ---- actors --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- actors ---------------------------------------------------------------------------------- */
 
 static int64_t state; /* of the one actor in this process */
 TASK(actor_new) {
@@ -921,7 +1017,8 @@ struct actor {
     sk_oid ready;
 };
 static struct actor actor_of(const struct job *init, int32_t restarts, int32_t retries) {
-    struct sk_actor_spec s = {.init = spec_of(init), .max_restarts = restarts, .max_task_retries = retries};
+    struct sk_actor_spec s = {
+        .init = spec_of(init), .max_restarts = restarts, .max_task_retries = retries};
     struct actor a;
     struct sk_err err;
     CHECK_OK_ERR(eng->ops->actor_create(eng, &s, &a.id, &a.ready, &err), &err);
@@ -940,7 +1037,8 @@ TEST(local_actor_order) {
     OPEN();
     struct actor a = actor_new(10, 0, 0);
     static sk_oid o[N];
-    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    for (int i = 0; i < N; i++)
+        o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), 11 + i);
     CHECK_EQ(eng_i64(a.ready), 10);
     actor_drop(a);
@@ -960,7 +1058,8 @@ TEST(local_actor_call_waits_for_its_argument_in_order) {
     CHECK(gate_wait(1, 1));
     CHECK_EQ(eng_i64(a.ready), 0);
     CHECK_RC(eng->ops->wait(eng, xy, 2, 1, GET_MS(30), ready, NULL), SK_ETIMEOUT);
-    sk_oid z = eng_job_tid(&(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
+    sk_oid z = eng_job_tid(
+               &(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
            q = JOB(.fn = "actor_add", .a = {VAL(7)}, .n_a = 1, .actor = a.id);
     CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
     CHECK_EQ(eng_error(z, text, sizeof text), SK_ECANCEL);
@@ -973,15 +1072,16 @@ TEST(local_actor_call_waits_for_its_argument_in_order) {
     eng_close();
 }
 
-TEST(
-    local_actor_cancel_of_the_head_while_its_process_dies) { /* found by world_sim: those behind it stayed held, though nothing held them */
+TEST(local_actor_cancel_of_the_head_while_its_process_dies) {
+    /* found by world_sim: those behind it stayed held, though nothing held them */
     char text[200];
     sk_tid t;
     OPEN(.cpus = 3);
     struct actor a = actor_new(0, 3, 0);
     CHECK_EQ(eng_i64(a.ready), 0);
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
-    sk_oid x = eng_job_tid(&(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
+    sk_oid x = eng_job_tid(
+               &(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
            y = JOB(.fn = "actor_add", .a = {VAL(5)}, .n_a = 1, .actor = a.id);
     sk_driver_lock(eng);
     CHECK_OK(eng->ops->actor_end(eng, a.id, false, NULL));
@@ -1002,7 +1102,8 @@ TEST(local_actor_cancel_of_the_head) { /* those behind a cancelled head must not
     OPEN();
     struct actor a = actor_new(0, 0, 0);
     sk_oid late = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2);
-    sk_oid x = eng_job_tid(&(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
+    sk_oid x = eng_job_tid(
+               &(struct job){.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id}, &t),
            y = JOB(.fn = "actor_add", .a = {VAL(5)}, .n_a = 1, .actor = a.id);
     CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
     CHECK_EQ(eng_error(x, text, sizeof text), SK_ECANCEL);
@@ -1023,7 +1124,11 @@ TEST(local_actor_cancel_of_the_head) { /* those behind a cancelled head must not
 }
 
 TASK(actor_calls) { /* many calls of the actor arg 0; the value of the last */
-    struct job j = {.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .n_returns = NO_RETURNS, .actor = {(uint64_t)arg_i64(t, 0)}};
+    struct job j = {.fn = "actor_add",
+                    .a = {VAL(1)},
+                    .n_a = 1,
+                    .n_returns = NO_RETURNS,
+                    .actor = {(uint64_t)arg_i64(t, 0)}};
     sk_oid last;
     int64_t v;
     for (int64_t i = 1; i < arg_i64(t, 1); i++) SK_TRY(job_on(t->engine, &j, &last, NULL, err));
@@ -1034,7 +1139,8 @@ TASK(actor_calls) { /* many calls of the actor arg 0; the value of the last */
     return ret_i64(t, 0, v, err);
 }
 
-/* n calls of the driver behind one that waits, n of a worker that do not; no more of either than the limit. CPU time that it took. */
+/* n calls of the driver behind one that waits, n of a worker that do not; no more of either than
+ * the limit. CPU time that it took. */
 static int64_t two_callers(uint32_t n) {
     struct sk_err err;
     sk_oid o;
@@ -1043,15 +1149,19 @@ static int64_t two_callers(uint32_t n) {
     CHECK_EQ(eng_i64(a.ready), 0);
     int64_t began = test_cpu_ns();
     sk_oid x = JOB(.fn = "actor_add", .a = {REF(late)}, .n_a = 1, .actor = a.id);
-    struct sk_task_spec s = spec_of(&(struct job){.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .n_returns = NO_RETURNS, .actor = a.id});
+    struct sk_task_spec s = spec_of(&(struct job){
+        .fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .n_returns = NO_RETURNS, .actor = a.id});
     s.opts = &(struct sk_task_opts){.max_pending = n};
     for (uint32_t i = 1; i < n; i++) CHECK_OK_ERR(eng->ops->submit(eng, &s, &o, NULL, &err), &err);
     CHECK_RC(eng->ops->submit(eng, &s, &o, NULL, &err), SK_EPENDING);
-    CHECK_EQ(eng_take(JOB(.fn = "actor_calls", .a = {VAL((int64_t)a.id.v), VAL(n)}, .n_a = 2, .contains = &a.ready, .n_contains = 1)), n);
+    CHECK_EQ(eng_take(JOB(.fn = "actor_calls", .a = {VAL((int64_t)a.id.v), VAL(n)}, .n_a = 2,
+                          .contains = &a.ready, .n_contains = 1)),
+             n);
     eng_check();
     gate_add(2, 1);
     CHECK_EQ(eng_take(x), (int64_t)n + 1);
-    CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(0)}, .n_a = 1, .actor = a.id)), 2 * (int64_t)n);
+    CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(0)}, .n_a = 1, .actor = a.id)),
+             2 * (int64_t)n);
     began = test_cpu_ns() - began;
     atomic_store(&gate->w[1], 0);
     atomic_store(&gate->w[2], 0);
@@ -1061,8 +1171,9 @@ static int64_t two_callers(uint32_t n) {
     return began;
 }
 
-TEST_LARGE(local_actor_many_calls_of_two_callers,
-           60) { /* each end of a call walked over all that were held up, each call over all that waited */
+TEST_LARGE(local_actor_many_calls_of_two_callers, 60) {
+    /* each end of a call walked over all that were held up, each call over all that
+     * waited */
     OPEN(.cpus = 3);
     CHECK(not_quadratic(two_callers, 10000));
     eng_close();
@@ -1075,13 +1186,16 @@ TEST(local_actor_constructor_fails) {
     sk_oid x = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     CHECK_EQ(eng_error(x, text, sizeof text), 0);
     CHECK_STR_EQ(text, "no such luck");
-    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), 0);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text,
+                       sizeof text),
+             0);
     CHECK_STR_EQ(text, "no such luck");
     sk_actor_release(eng, a.id);
     eng_error(a.ready, text, sizeof text);
     CHECK_STR_EQ(text, "no such luck");
     sk_oid bad = JOB(.fn = "raise");
-    a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(bad)}, .n_a = 1}, 3, 0); /* an argument of it failed */
+    /* an argument of it failed */
+    a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(bad)}, .n_a = 1}, 3, 0);
     eng_release(bad);
     eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text);
     CHECK_STR_EQ(text, "no such luck");
@@ -1098,7 +1212,9 @@ TEST(local_actor_death) {
     CHECK_EQ(eng_error(x, text, sizeof text), SK_EACTOR);
     CHECK_STR_HAS(text, "signal 9");
     CHECK_EQ(eng_error(y, text, sizeof text), SK_EACTOR);
-    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text,
+                       sizeof text),
+             SK_EACTOR);
     CHECK_STR_HAS(text, "signal 9");
     actor_drop(a);
     eng_close();
@@ -1114,12 +1230,16 @@ TEST(local_actor_restarts_with_its_arguments) {
     eng_release(arg); /* the actor holds it: it may be needed again */
     CHECK_EQ(eng_i64(a.ready), 42);
     CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 43);
-    CHECK_EQ(eng_take(JOB(.fn = "actor_die_below", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 42); /* retried on the fresh actor */
+    /* retried on the fresh actor */
+    CHECK_EQ(eng_take(JOB(.fn = "actor_die_below", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 42);
     CHECK_EQ(atomic_load(&gate->w[5]), 2);
-    CHECK_EQ(eng_error(JOB(.fn = "actor_die_below", .a = {VAL(9)}, .n_a = 1, .actor = a.id), text, sizeof text),
+    CHECK_EQ(eng_error(JOB(.fn = "actor_die_below", .a = {VAL(9)}, .n_a = 1, .actor = a.id), text,
+                       sizeof text),
              SK_EACTOR); /* twice, then no restart is left */
     CHECK_EQ(atomic_load(&gate->w[5]), 3);
-    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text,
+                       sizeof text),
+             SK_EACTOR);
     actor_drop(a);
     eng_close();
 }
@@ -1132,7 +1252,8 @@ TEST(local_actor_restart_keeps_calls_in_order) {
     sk_oid o[N];
     CHECK_EQ(eng_i64(a.ready), 0);
     sk_oid dies = JOB(.fn = "actor_die_below", .a = {VAL(9)}, .n_a = 1, .actor = a.id);
-    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    for (int i = 0; i < N; i++)
+        o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     CHECK_EQ(eng_error(dies, text, sizeof text), SK_EACTOR);
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(o[i]), i + 1);
     actor_drop(a);
@@ -1144,7 +1265,8 @@ TEST(local_actor_last_handle) { /* calls already made are finished; then its pro
     OPEN();
     struct actor a = actor_new(0, 5, 0);
     sk_oid o[N];
-    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
+    for (int i = 0; i < N; i++)
+        o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     sk_actor_retain(eng, a.id);
     actor_drop(a);
     sk_actor_release(eng, a.id);
@@ -1163,8 +1285,9 @@ TEST(local_actor_kill) {
     struct actor a = actor_new(3, 5, 0);
     CHECK_EQ(eng_i64(a.ready), 3);
     CHECK_EQ(eng_take(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id)), 4);
-    CHECK_OK(eng->ops->actor_end(eng, a.id, false, NULL));                     /* and start again */
-    sk_oid x = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id); /* goes to the next process, never to the dying one */
+    CHECK_OK(eng->ops->actor_end(eng, a.id, false, NULL)); /* and start again */
+    /* goes to the next process, never to the dying one */
+    sk_oid x = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id);
     CHECK_EQ(eng_take(x), 4);
     CHECK_EQ(atomic_load(&gate->w[5]), 2);
     x = JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a.id);
@@ -1174,11 +1297,14 @@ TEST(local_actor_kill) {
     CHECK_EQ(eng_error(x, text, sizeof text), SK_EACTOR);
     CHECK_STR_HAS(text, "was killed by `ray.kill`");
     CHECK_EQ(eng_error(y, text, sizeof text), SK_EACTOR);
-    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text, sizeof text), SK_EACTOR);
+    CHECK_EQ(eng_error(JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a.id), text,
+                       sizeof text),
+             SK_EACTOR);
     CHECK_OK(eng->ops->actor_end(eng, a.id, true, NULL));
     actor_drop(a);
     CHECK_RC(eng->ops->actor_end(eng, a.id, true, NULL), SK_ENOENT);
-    struct actor b = actor_of(&(struct job){.fn = "wait_gate", .a = {VAL(3), VAL(4)}, .n_a = 2}, 5, 0);
+    struct actor b =
+        actor_of(&(struct job){.fn = "wait_gate", .a = {VAL(3), VAL(4)}, .n_a = 2}, 5, 0);
     CHECK(gate_wait(3, 1));
     CHECK_OK(eng->ops->actor_end(eng, b.id, true, NULL)); /* in its constructor */
     sk_actor_release(eng, b.id);
@@ -1204,7 +1330,8 @@ TEST_LARGE(local_actor_kill_travels_down_long_chains, 60) {
 
     enum { ACTORS = 4000 }; /* each is made with what the one before it gave */
     sk_tid t;
-    sk_oid late = eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(3), VAL(4)}, .n_a = 2}, &t);
+    sk_oid late =
+        eng_job_tid(&(struct job){.fn = "wait_gate", .a = {VAL(3), VAL(4)}, .n_a = 2}, &t);
     for (int i = 0; i < ACTORS; i++) {
         a = actor_of(&(struct job){.fn = "actor_new", .a = {REF(late)}, .n_a = 1}, 0, 0);
         eng_release(late);
@@ -1221,9 +1348,13 @@ TEST(local_actor_stream) {
     OPEN();
     struct actor a = actor_new(0, 0, 0);
     sk_tid t;
-    (void)eng_job_tid(
-        &(struct job){.fn = "actor_yields", .a = {VAL(30)}, .n_a = 1, .n_returns = SK_STREAMING, .opts.stream_window = 2, .actor = a.id},
-        &t);
+    (void)eng_job_tid(&(struct job){.fn = "actor_yields",
+                                    .a = {VAL(30)},
+                                    .n_a = 1,
+                                    .n_returns = SK_STREAMING,
+                                    .opts.stream_window = 2,
+                                    .actor = a.id},
+                      &t);
     sk_oid behind = JOB(.fn = "actor_add", .a = {VAL(0)}, .n_a = 1, .actor = a.id);
     for (int i = 1; i <= 10; i++) CHECK_EQ(next_i64(t), i);
     eng->streams->drop(eng, t); /* it runs on without its window, and the call behind it after it */
@@ -1240,14 +1371,18 @@ TEST(local_many_actors) {
     int n = test_sanitized() ? 40 : N;
     struct actor a[N];
     sk_oid o[N];
-    for (int i = 0; i < n; i++) a[i] = actor_of(&(struct job){.fn = "actor_new", .a = {VAL(i)}, .n_a = 1, .shape = none}, 0, 0);
-    for (int i = 0; i < n; i++) o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a[i].id);
+    for (int i = 0; i < n; i++)
+        a[i] = actor_of(&(struct job){.fn = "actor_new", .a = {VAL(i)}, .n_a = 1, .shape = none}, 0,
+                        0);
+    for (int i = 0; i < n; i++)
+        o[i] = JOB(.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a[i].id);
     for (int i = 0; i < n; i++) CHECK_EQ(eng_take(o[i]), i + 1);
     for (int i = 0; i < n; i++) actor_drop(a[i]);
     eng_close();
 }
 
-TEST(local_actor_takes_its_turn_among_tasks) { /* a backlog of tasks must not keep an actor out until it is done */
+TEST(local_actor_takes_its_turn_among_tasks) {
+    /* a backlog of tasks must not keep an actor out until it is done */
     enum { N = 20000 };
     OPEN(.cpus = 1);
     static sk_oid o[N];
@@ -1262,14 +1397,16 @@ TEST(local_actor_takes_its_turn_among_tasks) { /* a backlog of tasks must not ke
     eng_close();
 }
 
-/* ---- inside workers ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- inside workers -------------------------------------------------------------------------- */
 
 TASK(nest) { /* arg 0: how deep still; two children each, and waits for both */
     int64_t d = arg_i64(t, 0), x, y;
     if (d == 0) return ret_i64(t, 0, 1, err);
     sk_oid a, b;
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "nest", .a = {VAL(d - 1)}, .n_a = 1}, &a, NULL, err));
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "nest", .a = {VAL(d - 1)}, .n_a = 1}, &b, NULL, err));
+    SK_TRY(
+        job_on(t->engine, &(struct job){.fn = "nest", .a = {VAL(d - 1)}, .n_a = 1}, &a, NULL, err));
+    SK_TRY(
+        job_on(t->engine, &(struct job){.fn = "nest", .a = {VAL(d - 1)}, .n_a = 1}, &b, NULL, err));
     SK_TRY(get_i64(t->engine, a, &x, err));
     SK_TRY(get_i64(t->engine, b, &y, err));
     t->engine->ops->release(t->engine, a);
@@ -1286,7 +1423,8 @@ TEST(local_nested) {
     eng_close();
 }
 
-TEST(local_nested_wide) { /* many more waiting parents than processes may be: the children must go first */
+TEST(local_nested_wide) {
+    /* many more waiting parents than processes may be: the children must go first */
     enum { N = 400 };
     int n = test_sanitized() ? 100 : N;
     OPEN(.max_workers = 100);
@@ -1300,7 +1438,8 @@ TASK(nest_line) {
     int64_t d = arg_i64(t, 0), x;
     if (d == 0) return ret_i64(t, 0, 0, err);
     sk_oid a;
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "nest_line", .a = {VAL(d - 1)}, .n_a = 1}, &a, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "nest_line", .a = {VAL(d - 1)}, .n_a = 1}, &a,
+                  NULL, err));
     sk_rc rc = get_i64(t->engine, a, &x, err);
     t->engine->ops->release(t->engine, a);
     return rc == SK_OK ? ret_i64(t, 0, x + 1, err) : rc;
@@ -1316,9 +1455,13 @@ TEST(local_nested_deeper_than_processes) { /* cannot work: an error, not a hang 
     eng_close();
 }
 
-static void server_faults(const char *spec) { CHECK_OK(eng->host->preload(eng, (struct sk_bytes){spec, strlen(spec)}, NULL)); }
+static void server_faults(const char *spec) {
+    CHECK_OK(eng->host->preload(eng, (struct sk_bytes){spec, strlen(spec)}, NULL));
+}
 
-TEST(local_fork_refused) { /* told as what it is; the processes that there are do the work, and the limit is no longer than the shortage */
+TEST(local_fork_refused) {
+    /* told as what it is; the processes that there are do the work, and the limit is no longer than
+     * the shortage */
     char text[800];
     struct sk_local *l;
     OPEN(.cpus = 4);
@@ -1329,9 +1472,9 @@ TEST(local_fork_refused) { /* told as what it is; the processes that there are d
     uint32_t up = l->pool.n_live;
     server_faults("forksrv.fork:fail");
     eng_error(JOB(.fn = "nest_line", .a = {VAL(30)}, .n_a = 1), text, sizeof text);
-    CHECK_STR_HAS(
-        text, "worker processes wait for the results of tasks that need one, and the system refuses another: fork: Resource temporarily "
-              "unavailable (check ulimit -u, and pids.max");
+    CHECK_STR_HAS(text, "worker processes wait for the results of tasks that need one, and the "
+                        "system refuses another: fork: Resource temporarily "
+                        "unavailable (check ulimit -u, and pids.max");
     CHECK_EQ(eng_take(JOB(.fn = "nest_line", .a = {VAL(1)}, .n_a = 1)), 1);
     server_faults("forksrv.fork:count");
     sk_driver_lock(eng);
@@ -1350,7 +1493,8 @@ static void *error_of(void *o) {
     return text;
 }
 
-TEST(local_fork_refused_and_a_stream_that_nobody_reads) { /* hung: each refused try, one in a second, began the wait for the reader anew */
+TEST(local_fork_refused_and_a_stream_that_nobody_reads) {
+    /* hung: each refused try, one in a second, began the wait for the reader anew */
     struct sk_local *l;
     sk_tid t;
     pthread_t th;
@@ -1359,7 +1503,11 @@ TEST(local_fork_refused_and_a_stream_that_nobody_reads) { /* hung: each refused 
     int64_t since = 0, until = test_patience();
     OPEN(.cpus = 1);
     l = sk_container_of(eng, struct sk_local, base);
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(5), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2},
+    (void)eng_job_tid(&(struct job){.fn = "yields",
+                                    .a = {VAL(5), VAL(0)},
+                                    .n_a = 2,
+                                    .n_returns = SK_STREAMING,
+                                    .opts.stream_window = 2},
                       &t);
     CHECK(gate_wait(0, 1));
     server_faults("forksrv.fork:fail");
@@ -1368,7 +1516,8 @@ TEST(local_fork_refused_and_a_stream_that_nobody_reads) { /* hung: each refused 
     for (bool over = false; !over; sched_yield()) {
         CHECK(sk_now_ns() < until);
         sk_driver_lock(eng);
-        if (!since && l->driving && l->pool.refused.again_ns && l->stall.since_ns && !l->place.n_starting) {
+        if (!since && l->driving && l->pool.refused.again_ns && l->stall.since_ns &&
+            !l->place.n_starting) {
             since = l->stall.since_ns;
             tries = l->pool.refused.n;
             l->pool.refused.again_ns = 0; /* the second is over */
@@ -1392,7 +1541,8 @@ TEST(local_fork_refused_at_the_start) { /* the first again and again, or some of
     char text[400];
     OPEN(.server_fault = "forksrv.fork:fail");
     eng_error(JOB(.fn = "nest_line", .a = {VAL(0)}, .n_a = 1), text, sizeof text);
-    CHECK_STR_HAS(text, "the system refuses a worker process: fork: Resource temporarily unavailable");
+    CHECK_STR_HAS(text,
+                  "the system refuses a worker process: fork: Resource temporarily unavailable");
     eng_close();
     OPEN(.cpus = 8, .server_fault = "forksrv.fork:fail:2");
     sk_oid o[30];
@@ -1406,7 +1556,8 @@ TASK(waits_for_an_actor) {
     sk_oid ready;
     sk_aid a;
     struct sk_view v;
-    struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "actor_new", .a = {VAL(1)}, .n_a = 1, .shape = 1})};
+    struct sk_actor_spec as = {
+        .init = spec_of(&(struct job){.fn = "actor_new", .a = {VAL(1)}, .n_a = 1, .shape = 1})};
     SK_TRY(e->ops->actor_create(e, &as, &a, &ready, err));
     SK_TRY(e->ops->get(e, &ready, 1, INT64_MAX, &v, err));
     bool bad = SK_KIND_IS_ERROR(v.kind);
@@ -1415,7 +1566,8 @@ TASK(waits_for_an_actor) {
     return ret_i64(t, 0, bad, err);
 }
 
-TEST_SLOW(local_actor_beyond_the_processes, 20) { /* hung: only tasks were looked at; found by world_sim */
+TEST_SLOW(local_actor_beyond_the_processes, 20) {
+    /* hung: only tasks were looked at; found by world_sim */
     OPEN(.max_workers = 1);
     CHECK_EQ(eng_take(JOB(.fn = "waits_for_an_actor")), 1);
     CHECK_EQ(eng_take(JOB(.fn = "add1", .a = {VAL(1)}, .n_a = 1)), 2);
@@ -1432,15 +1584,20 @@ TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a
     struct sk_view v;
     bool ready[2];
     int64_t x = 0;
-    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){5}, 8}}, &small, err));
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){5}, 8}},
+                       &small, err));
     struct sk_buf b;
     SK_TRY(e->ops->buf_alloc(e, 300000, &b, err));
     memset(b.data, 8, 300000);
-    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 200000}, &large, err)); /* shorter than allocated */
+    /* shorter than allocated */
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 200000},
+                       &large, err));
     SK_TRY(e->ops->get(e, &large, 1, INT64_MAX, &v, err));
     if (!view_is(&v, 200000, 8)) return SK_ERR(err, SK_ECORRUPT, "wrong bytes");
     e->ops->view_release(e, &v);
-    SK_TRY(job_on(e, &(struct job){.fn = "blob_is", .a = {REF(large), VAL(200000), VAL(8)}, .n_a = 3}, &o, NULL, err));
+    SK_TRY(job_on(e,
+                  &(struct job){.fn = "blob_is", .a = {REF(large), VAL(200000), VAL(8)}, .n_a = 3},
+                  &o, NULL, err));
     e->ops->retain(e, large);
     e->ops->release(e, large);
     SK_TRY(e->ops->wait(e, (sk_oid[]){small, o}, 2, 2, INT64_MAX, ready, err));
@@ -1448,7 +1605,8 @@ TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a
     if (x != 1 || !ready[0] || !ready[1]) return SK_ERR(err, SK_ECORRUPT, "wrong answer");
     e->ops->release(e, o), e->ops->release(e, small), e->ops->release(e, large);
     /* never made: a wait and a get that time out */
-    SK_TRY(job_on(e, &(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &o, NULL, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &o, NULL,
+                  err));
     sk_rc rc = e->ops->wait(e, &o, 1, 1, sk_now_ns() + 20 * SK_MS, ready, err);
     if (rc != SK_ETIMEOUT || ready[0]) return SK_ERR(err, SK_ECORRUPT, "wait: %d", rc);
     rc = e->ops->get(e, &o, 1, sk_now_ns() + 20 * SK_MS, &v, err);
@@ -1459,7 +1617,11 @@ TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a
     /* a stream, read to its end, and one dropped half-way */
     for (int end = 0; end < 2; end++) {
         SK_TRY(job_on(e,
-                      &(struct job){.fn = "yields", .a = {VAL(10), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 2},
+                      &(struct job){.fn = "yields",
+                                    .a = {VAL(10), VAL(0)},
+                                    .n_a = 2,
+                                    .n_returns = SK_STREAMING,
+                                    .opts.stream_window = 2},
                       &s, &st, err));
         for (int i = 0; i < (end ? 10 : 3); i++) {
             SK_TRY(e->streams->next(e, st, INT64_MAX, &s, err));
@@ -1467,14 +1629,17 @@ TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a
             e->ops->release(e, s);
             if (x != i) return SK_ERR(err, SK_ECORRUPT, "yield %d is %lld", i, (long long)x);
         }
-        if (end && e->streams->next(e, st, INT64_MAX, &s, err) != SK_EDONE) return SK_ERR(err, SK_ECORRUPT, "no end");
+        if (end && e->streams->next(e, st, INT64_MAX, &s, err) != SK_EDONE)
+            return SK_ERR(err, SK_ECORRUPT, "no end");
         e->streams->drop(e, st);
     }
     /* an actor, made here */
     sk_aid a;
-    struct sk_actor_spec as = {.init = spec_of(&(struct job){.fn = "actor_new", .a = {VAL(100)}, .n_a = 1})};
+    struct sk_actor_spec as = {
+        .init = spec_of(&(struct job){.fn = "actor_new", .a = {VAL(100)}, .n_a = 1})};
     SK_TRY(e->ops->actor_create(e, &as, &a, &s, err));
-    SK_TRY(job_on(e, &(struct job){.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a}, &o, NULL, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "actor_add", .a = {VAL(1)}, .n_a = 1, .actor = a}, &o,
+                  NULL, err));
     SK_TRY(get_i64(e, o, &x, err));
     sk_actor_release(e, a), e->ops->release(e, s), e->ops->release(e, o);
     struct sk_res total, avail;
@@ -1483,10 +1648,12 @@ TASK(in_worker) { /* put, get, wait, refs, streams, actors, shapes from within a
     sk_shape half, again;
     SK_TRY(sk_shape_of(e, &(struct sk_res){.amount = {SK_RES_UNIT / 2}}, &half, err));
     SK_TRY(sk_shape_of(e, &(struct sk_res){.amount = {SK_RES_UNIT / 2}}, &again, err));
-    if (half != again || sk_shape_of(e, &(struct sk_res){.amount = {9 * SK_RES_UNIT}}, &again, err) != SK_EINFEASIBLE)
+    if (half != again || sk_shape_of(e, &(struct sk_res){.amount = {9 * SK_RES_UNIT}}, &again,
+                                     err) != SK_EINFEASIBLE)
         return SK_ERR(err, SK_ECORRUPT, "shapes");
     uint32_t ix;
-    if (e->custom->index(e, "no such", &ix, err) != SK_EINFEASIBLE) return SK_ERR(err, SK_ECORRUPT, "res_index");
+    if (e->custom->index(e, "no such", &ix, err) != SK_EINFEASIBLE)
+        return SK_ERR(err, SK_ECORRUPT, "res_index");
     return ret_i64(t, 0, x, err);
 }
 
@@ -1504,10 +1671,16 @@ TASK(leaves_things) { /* ends without giving anything back; then dies */
     struct sk_buf b;
     struct sk_view v;
     SK_TRY(e->ops->buf_alloc(e, 300000, &b, err));
-    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 300000}, &o, err));
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 300000}, &o,
+                       err));
     SK_TRY(e->ops->get(e, &o, 1, INT64_MAX, &v, err));
     SK_TRY(e->ops->buf_alloc(e, 100000, &b, err));
-    SK_TRY(job_on(e, &(struct job){.fn = "yields", .a = {VAL(100), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .opts.stream_window = 5},
+    SK_TRY(job_on(e,
+                  &(struct job){.fn = "yields",
+                                .a = {VAL(100), VAL(0)},
+                                .n_a = 2,
+                                .n_returns = SK_STREAMING,
+                                .opts.stream_window = 5},
                   &s, &st, err));
     SK_TRY(e->streams->next(e, st, INT64_MAX, &s, err));
     raise(SIGKILL);
@@ -1538,19 +1711,24 @@ TASK(keeps) {
 TEST(local_kept_arguments) {
     OPEN(.cpus = 1);
     sk_oid big = JOB(.fn = "blob", .a = {VAL(100000), VAL(4)}, .n_a = 2), small = {0};
-    CHECK_OK(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {"\5\5\5\5\5\5\5\5\5\5", 10}}, &small, NULL));
+    CHECK_OK(eng->ops->put(
+        eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {"\5\5\5\5\5\5\5\5\5\5", 10}}, &small,
+        NULL));
     CHECK_EQ(eng_take(JOB(.fn = "keeps", .a = {VAL(0), REF(big), REF(small)}, .n_a = 3)), 0);
     eng_release(big), eng_release(small);
     eng_wait_stat("objects", 0);
     CHECK_EQ(eng_stat(eng, "store_pins"), 1);
-    for (int i = 0; i < 20; i++) eng_release(JOB(.fn = "blob", .a = {VAL(100000), VAL(9)}, .n_a = 2)); /* would use the memory again */
+    /* would use the memory again */
+    for (int i = 0; i < 20; i++)
+        eng_release(JOB(.fn = "blob", .a = {VAL(100000), VAL(9)}, .n_a = 2));
     CHECK_EQ(eng_take(JOB(.fn = "keeps", .a = {VAL(1)}, .n_a = 1)), 1);
     eng_close();
 }
 
 TASK(contain) { /* a value that holds a reference to another, which this process lets go */
     sk_oid in;
-    SK_TRY(t->engine->ops->put(t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){77}, 8}}, &in, err));
+    SK_TRY(t->engine->ops->put(
+        t->engine, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){77}, 8}}, &in, err));
     struct sk_payload p = {.kind = KIND_I64, .bytes = {&in, 8}, .contains = &in, .n_contains = 1};
     sk_rc rc = sk_task_return(t, 0, &p, err);
     t->engine->ops->release(t->engine, in);
@@ -1572,7 +1750,9 @@ TEST(local_references_inside_values) {
     eng->ops->retain(eng, in);
     eng_release(outer);
     sk_oid x =
-        JOB(.fn = "look_into", .a = {VAL((int64_t)in.v)}, .n_a = 1, .contains = &in, .n_contains = 1); /* inside an inline argument */
+        /* inside an inline argument */
+        JOB(.fn = "look_into", .a = {VAL((int64_t)in.v)}, .n_a = 1, .contains = &in,
+            .n_contains = 1);
     eng_release(in);
     CHECK_EQ(eng_take(x), 77);
     eng_close();
@@ -1584,7 +1764,8 @@ TASK(contain_later) {
     return task_contain(t, err);
 }
 
-TEST_SLOW(local_no_memory_for_references, 60) { /* the nth allocation fails: the value with what is in it, or an error that says why */
+TEST_SLOW(local_no_memory_for_references, 60) {
+    /* the nth allocation fails: the value with what is in it, or an error that says why */
     int n_refs = 0;
     bool hit = true;
     for (int64_t n = 1; hit; n++) {
@@ -1607,7 +1788,8 @@ TEST_SLOW(local_no_memory_for_references, 60) { /* the nth allocation fails: the
         if (id) { /* what it refers to is there, as its value or as an error: never "lost" */
             int64_t x = 0;
             rc = get_i64(eng, (sk_oid){(uint64_t)id}, &x, &err);
-            CHECK_MSG(rc == SK_OK ? x == 77 : hit && rc == SK_ETASK, "allocation %lld: %s %s", (long long)n, sk_rc_name(rc), err.msg);
+            CHECK_MSG(rc == SK_OK ? x == 77 : hit && rc == SK_ETASK, "allocation %lld: %s %s",
+                      (long long)n, sk_rc_name(rc), err.msg);
         }
         if (error) {
             CHECK(eng_error(outer, text, sizeof text) != 0);
@@ -1620,11 +1802,12 @@ TEST_SLOW(local_no_memory_for_references, 60) { /* the nth allocation fails: the
     CHECK_EQ(n_refs, 1);
 }
 
-/* ---- wait --------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- wait ------------------------------------------------------------------------------------ */
 
 TEST(local_wait) {
     OPEN();
-    sk_oid o[3] = {JOB(.fn = "seven"), JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2), JOB(.fn = "raise")};
+    sk_oid o[3] = {JOB(.fn = "seven"), JOB(.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2),
+                   JOB(.fn = "raise")};
     bool r[3];
     struct sk_view v;
     CHECK_OK(eng->ops->wait(eng, o, 3, 2, test_patience(), r, NULL));
@@ -1638,7 +1821,8 @@ TEST(local_wait) {
     CHECK_OK(eng->ops->wait(eng, o, 0, 0, 0, r, NULL));
     CHECK_OK(eng->ops->get(eng, o, 0, 0, &v, NULL));
     gate_add(2, 1);
-    CHECK_OK(eng->ops->wait(eng, (sk_oid[]){o[1], o[1], o[0]}, 3, 3, test_patience(), r, NULL)); /* twice the same */
+    /* twice the same */
+    CHECK_OK(eng->ops->wait(eng, (sk_oid[]){o[1], o[1], o[0]}, 3, 3, test_patience(), r, NULL));
     CHECK(r[0] && r[1] && r[2]);
     for (int i = 0; i < 3; i++) eng_release(o[i]);
     eng_close();
@@ -1647,7 +1831,8 @@ TEST(local_wait) {
 TASK(wait_twice_the_same) {
     sk_oid o;
     bool r[3];
-    SK_TRY(job_on(t->engine, &(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &o, NULL, err));
+    SK_TRY(job_on(t->engine, &(struct job){.fn = "wait_gate", .a = {VAL(1), VAL(2)}, .n_a = 2}, &o,
+                  NULL, err));
     gate_add(3, 1);
     SK_TRY(t->engine->ops->wait(t->engine, (sk_oid[]){o, o, o}, 3, 1, INT64_MAX, r, err));
     t->engine->ops->release(t->engine, o);
@@ -1662,10 +1847,11 @@ TEST(local_wait_for_the_same_in_a_worker) {
     eng_close();
 }
 
-/* ---- resources ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- resources ------------------------------------------------------------------------------- */
 
 TEST(local_resources_are_never_exceeded) {
-    OPEN(.cpus = 2, .names = (const char *const[]){"slot", "half"}, .n_names = 2, .amounts = {3 * SK_RES_UNIT, SK_RES_UNIT / 2});
+    OPEN(.cpus = 2, .names = (const char *const[]){"slot", "half"}, .n_names = 2,
+         .amounts = {3 * SK_RES_UNIT, SK_RES_UNIT / 2});
     uint32_t slot, half;
     sk_shape s_slot, s_half, s_quarter, s_two;
     CHECK_OK(eng->custom->index(eng, "slot", &slot, NULL));
@@ -1710,7 +1896,8 @@ TASK(block_on) { /* waits for an object that the driver names while this runs */
 TEST(local_blocked_gives_its_cpu_back) {
     OPEN(.cpus = 1);
     CHECK_EQ(eng_take(JOB(.fn = "nest", .a = {VAL(3)}, .n_a = 1)), 8);
-    for (int i = 0; i < 200; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7); /* short: so many are queued on one worker */
+    /* short: so many are queued on one worker */
+    for (int i = 0; i < 200; i++) CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     sk_oid waits = JOB(.fn = "block_on"), o[20];
     CHECK(gate_wait(1, 1));
     for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "seven"); /* behind it, in its ring */
@@ -1754,7 +1941,7 @@ TEST(local_idle_workers_go) { /* beyond the CPUs, one a second */
     eng_close();
 }
 
-/* ---- sinks ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- sinks ----------------------------------------------------------------------------------- */
 
 struct sinkbox {
     struct sk_sink s;
@@ -1779,9 +1966,12 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
     case SK_EV_DONE:
         b->done++;
         SK_IGNORE(eng->ops->cancel(eng, ev->task, true, NULL)); /* late: nothing */
-        if (b->more > 0) {                                      /* a sink may submit: the chain of exec */
+        if (b->more > 0) {
+            /* a sink may submit: the chain of exec */
             b->more--;
-            SK_IGNORE(job_on(eng, &(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = s}, &(sk_oid){0}, NULL, NULL));
+            SK_IGNORE(job_on(eng,
+                             &(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = s},
+                             &(sk_oid){0}, NULL, NULL));
         }
         break;
     case SK_EV_FAILED:
@@ -1805,15 +1995,26 @@ TEST(local_sink_events) {
     OPEN();
     struct sinkbox b = {.s = {on_event}};
     sk_tid t;
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(100), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .sink = &b.s}, &t);
+    (void)eng_job_tid(&(struct job){.fn = "yields",
+                                    .a = {VAL(100), VAL(0)},
+                                    .n_a = 2,
+                                    .n_returns = SK_STREAMING,
+                                    .sink = &b.s},
+                      &t);
     (void)JOB(.fn = "raise", .n_returns = NO_RETURNS, .sink = &b.s);
-    (void)JOB(.fn = "die_below", .a = {VAL(9), VAL(SIGKILL)}, .n_a = 2, .n_returns = NO_RETURNS, .sink = &b.s);
+    (void)JOB(.fn = "die_below", .a = {VAL(9), VAL(SIGKILL)}, .n_a = 2, .n_returns = NO_RETURNS,
+              .sink = &b.s);
     eng_wait_stat("tasks_known", 0);
     CHECK_EQ(b.yielded, 100);
     CHECK_EQ(b.sum, 4950);
     CHECK_EQ(b.done, 1);
     CHECK_EQ(b.failed, 2);
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {VAL(1000000), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING, .sink = &b.s}, &t);
+    (void)eng_job_tid(&(struct job){.fn = "yields",
+                                    .a = {VAL(1000000), VAL(0)},
+                                    .n_a = 2,
+                                    .n_returns = SK_STREAMING,
+                                    .sink = &b.s},
+                      &t);
     CHECK(gate_wait(0, 101));
     CHECK_OK(eng->ops->cancel(eng, t, false, NULL));
     eng_wait_stat("tasks_known", 0);
@@ -1822,10 +2023,11 @@ TEST(local_sink_events) {
     eng_close();
 }
 
-/* ---- a sink that goes on while its worker is buried -------------------------------------------------------------------------------- */
+/* ---- a sink that goes on while its worker is buried ------------------------------------------ */
 
 TASK(yield_and_hang) {
-    SK_TRY(sk_task_yield(t, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){1}, 8}}, err));
+    SK_TRY(
+        sk_task_yield(t, &(struct sk_payload){.kind = KIND_I64, .bytes = {&(int64_t){1}, 8}}, err));
     gate_add(0, 1);
     return gate_wait(1, 1) ? SK_OK : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
 }
@@ -1833,8 +2035,9 @@ TASK(yield_and_hang) {
 struct heir {
     struct sk_sink s;
     uint32_t n_more, n_over; /* tasks that it submits when it hears of the yield; that are over */
-    sk_tid cancel[3];        /* by force, when it hears of the death, after it has submitted one more */
-    uint32_t n_after;        /* tasks that it submits then */
+    /* by force, when it hears of the death, after it has submitted one more */
+    sk_tid cancel[3];
+    uint32_t n_after; /* tasks that it submits then */
     bool failed;
 };
 static void inherit(struct sk_sink *s, const struct sk_event *ev, size_t n) {
@@ -1848,12 +2051,14 @@ static void inherit(struct sk_sink *s, const struct sk_event *ev, size_t n) {
     if (ev->kind == SK_EV_FAILED && !h->failed && (h->failed = true)) {
         for (uint32_t i = 0; i < h->n_after; i++) CHECK_OK(job_on(eng, &more, NULL, NULL, NULL));
         for (uint32_t i = 0; i < SK_COUNT(h->cancel); i++)
-            if (h->cancel[i].v) CHECK_OK(eng->ops->cancel(eng, h->cancel[i], SK_CANCEL_FORCE, NULL));
+            if (h->cancel[i].v)
+                CHECK_OK(eng->ops->cancel(eng, h->cancel[i], SK_CANCEL_FORCE, NULL));
     }
     h->n_over += last;
 }
 
-/* Kills the worker that runs yield_and_hang while nobody has heard what it said last; its death and that are heard in one turn, here. */
+/* Kills the worker that runs yield_and_hang while nobody has heard what it said last; its death and
+ * that are heard in one turn, here. */
 static void await_deaths(struct sk_local *l, uint64_t n) {
     while (l->stats.n_worker_deaths < n) {
         struct pollfd p = {.fd = l->forksrv.sock, .events = POLLIN};
@@ -1867,11 +2072,12 @@ static void die_unheard(struct sk_local *l, const struct sk_lworker *w) {
     await_deaths(l, l->stats.n_worker_deaths + 1);
 }
 
-TEST(
-    local_sink_submits_while_the_last_words_of_a_worker_are_read) { /* what comes then may be given to that worker: an assertion said that it may not */
+TEST(local_sink_submits_while_the_last_words_of_a_worker_are_read) {
+    /* what comes then may be given to that worker: an assertion said that it may not */
     OPEN(.cpus = 1);
     struct sk_local *l = sk_local_of(eng);
-    for (int i = 0; i < 50; i++) (void)eng_take(JOB(.fn = "seven")); /* short ones: several are queued on a worker */
+    /* short ones: several are queued on a worker */
+    for (int i = 0; i < 50; i++) (void)eng_take(JOB(.fn = "seven"));
     struct heir h = {.s = {inherit}, .n_more = 20};
     sk_driver_lock(eng);
     (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING, .sink = &h.s);
@@ -1883,7 +2089,8 @@ TEST(
     eng_close();
 }
 
-TEST(local_sink_cancels_by_force_what_was_queued_on_the_dead) { /* whose place is another worker's by then */
+TEST(local_sink_cancels_by_force_what_was_queued_on_the_dead) {
+    /* whose place is another worker's by then */
     OPEN(.cpus = 1);
     struct sk_local *l = sk_local_of(eng);
     for (int i = 0; i < 50; i++) (void)eng_take(JOB(.fn = "seven"));
@@ -1891,7 +2098,8 @@ TEST(local_sink_cancels_by_force_what_was_queued_on_the_dead) { /* whose place i
     sk_driver_lock(eng);
     (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING, .sink = &h.s);
     for (uint32_t i = 0; i < SK_COUNT(h.cancel); i++)
-        (void)eng_job_tid(&(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = &h.s}, &h.cancel[i]);
+        (void)eng_job_tid(&(struct job){.fn = "nothing", .n_returns = NO_RETURNS, .sink = &h.s},
+                          &h.cancel[i]);
     const struct sk_ltask *queued = sk_map_get(&l->tasks, h.cancel[2].v);
     CHECK_EQ(queued->state, SK_T_SENT);
     die_unheard(l, l->pool.workers[0]);
@@ -1901,13 +2109,15 @@ TEST(local_sink_cancels_by_force_what_was_queued_on_the_dead) { /* whose place i
     eng_close();
 }
 
-TEST(
-    local_sink_submits_while_the_dead_of_a_server_are_buried) { /* a process of the new server in a free place behind them was taken for one of the old */
+TEST(local_sink_submits_while_the_dead_of_a_server_are_buried) {
+    /* a process of the new server in a free place behind them was taken for one of the old */
     OPEN(.cpus = 3);
     struct sk_local *l = sk_local_of(eng);
     struct heir h = {.s = {inherit}, .n_after = 2}, others = {.s = {inherit}};
-    for (uint32_t i = 0; i < 3; i++) { /* one after the other, so that the first is in the first place */
-        (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING, .sink = i == 0 ? &h.s : &others.s);
+    for (uint32_t i = 0; i < 3; i++) {
+        /* one after the other, so that the first is in the first place */
+        (void)JOB(.fn = "yield_and_hang", .n_returns = SK_STREAMING,
+                  .sink = i == 0 ? &h.s : &others.s);
         CHECK(gate_wait(0, i + 1));
     }
     sk_driver_lock(eng);
@@ -1934,15 +2144,18 @@ static void end_actor(struct sk_sink *s, const struct sk_event *ev, size_t n) {
     CHECK_OK(eng->ops->actor_end(eng, sk_container_of(s, struct killer, s)->actor, true, NULL));
 }
 
-TEST(local_sink_ends_the_actor_whose_process_died) { /* the call that was to be repeated had no end */
+TEST(local_sink_ends_the_actor_whose_process_died) {
+    /* the call that was to be repeated had no end */
     char text[300];
     OPEN();
     struct actor a = actor_new(0, 1, 0);
     CHECK_EQ(eng_i64(a.ready), 0);
     struct killer k = {.s = {end_actor}, .actor = a.id};
-    sk_oid again = JOB(.fn = "wait_gate", .a = {VAL(0), VAL(1)}, .n_a = 2, .retries = 1, .actor = a.id);
+    sk_oid again =
+        JOB(.fn = "wait_gate", .a = {VAL(0), VAL(1)}, .n_a = 2, .retries = 1, .actor = a.id);
     CHECK(gate_wait(0, 1));
-    (void)JOB(.fn = "nothing", .n_returns = NO_RETURNS, .actor = a.id, .opts.no_wait = true, .sink = &k.s);
+    (void)JOB(.fn = "nothing", .n_returns = NO_RETURNS, .actor = a.id, .opts.no_wait = true,
+              .sink = &k.s);
     sk_driver_lock(eng);
     kill(sk_obj_get(sk_local_of(eng), a.id.v)->u.actor->worker->pid, SIGKILL);
     sk_driver_unlock(eng);
@@ -1967,12 +2180,14 @@ TEST(local_actor_leaves_while_it_is_made) {
     eng_close();
 }
 
-TEST(local_sink_hears_whether_the_actor_lives) { /* a call that ends with its actor: the first death costs the only restart */
+TEST(local_sink_hears_whether_the_actor_lives) {
+    /* a call that ends with its actor: the first death costs the only restart */
     OPEN();
     struct sinkbox b = {.s = {on_event}};
     struct actor a = actor_new(0, 1, 0);
     for (int i = 0; i < 2; i++) {
-        (void)JOB(.fn = "die_below", .a = {VAL(9), VAL(SIGKILL)}, .n_a = 2, .n_returns = NO_RETURNS, .actor = a.id, .sink = &b.s);
+        (void)JOB(.fn = "die_below", .a = {VAL(9), VAL(SIGKILL)}, .n_a = 2, .n_returns = NO_RETURNS,
+                  .actor = a.id, .sink = &b.s);
         CHECK_OK(eng->ops->drive(eng, sink_failed, &b, test_patience(), NULL));
         CHECK_EQ(b.lives, i == 0);
         b = (struct sinkbox){.s = {on_event}};
@@ -1982,18 +2197,21 @@ TEST(local_sink_hears_whether_the_actor_lives) { /* a call that ends with its ac
     eng_close();
 }
 
-TEST(local_sink_submits) { /* more than the pump's own period, driven by nobody but the loop thread, then by a caller */
+TEST(local_sink_submits) {
+    /* more than the pump's own period, driven by nobody but the loop thread, then by a caller */
     OPEN();
     struct sinkbox b = {.s = {on_event}, .more = 1000};
     (void)JOB(.fn = "nothing", .n_returns = NO_RETURNS, .sink = &b.s);
     CHECK_OK(eng->ops->drive(eng, sink_over, &b, test_patience(),
-                             NULL)); /* one task at a time: on busy cores each costs two slices of the scheduler */
+                             /* one task at a time: on busy cores each costs two slices of the
+                              * scheduler */
+                             NULL));
     eng_wait_stat("tasks_known", 0);
     CHECK_EQ(b.done, 1001);
     eng_close();
 }
 
-/* ---- threads, open, close ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- threads, open, close -------------------------------------------------------------------- */
 
 static void *thread_main(void *arg) {
     int64_t me = (int64_t)(intptr_t)arg;
@@ -2002,9 +2220,14 @@ static void *thread_main(void *arg) {
         int64_t x = 0;
         sk_oid a, b;
         bool r[2];
-        CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "add1", .a = {VAL(me * 1000 + i)}, .n_a = 1}, &a, NULL, &err), &err);
-        CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "blob", .a = {VAL(10000), VAL(me)}, .n_a = 2}, &b, NULL, &err), &err);
-        if (i % 3 == 0) CHECK_OK_ERR(eng->ops->wait(eng, (sk_oid[]){a, b}, 2, 2, INT64_MAX, r, &err), &err);
+        CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "add1", .a = {VAL(me * 1000 + i)}, .n_a = 1},
+                            &a, NULL, &err),
+                     &err);
+        CHECK_OK_ERR(job_on(eng, &(struct job){.fn = "blob", .a = {VAL(10000), VAL(me)}, .n_a = 2},
+                            &b, NULL, &err),
+                     &err);
+        if (i % 3 == 0)
+            CHECK_OK_ERR(eng->ops->wait(eng, (sk_oid[]){a, b}, 2, 2, INT64_MAX, r, &err), &err);
         CHECK_OK_ERR(get_i64(eng, a, &x, &err), &err);
         CHECK_EQ(x, me * 1000 + i + 1);
         struct sk_view v;
@@ -2019,7 +2242,8 @@ static void *thread_main(void *arg) {
 TEST(local_threads) {
     OPEN();
     pthread_t t[4];
-    for (intptr_t i = 0; i < 4; i++) CHECK_EQ(pthread_create(&t[i], NULL, thread_main, (void *)i), 0);
+    for (intptr_t i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&t[i], NULL, thread_main, (void *)i), 0);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     eng_close();
 }
@@ -2053,7 +2277,10 @@ TEST(local_close_while_tasks_run) {
     struct actor a = actor_new(0, -1, 0);
     (void)JOB(.fn = "actor_add", .a = {REF(o[99])}, .n_a = 1, .actor = a.id);
     sk_tid t;
-    (void)eng_job_tid(&(struct job){.fn = "yields", .a = {REF(o[98]), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING}, &t);
+    (void)eng_job_tid(
+        &(struct job){
+            .fn = "yields", .a = {REF(o[98]), VAL(0)}, .n_a = 2, .n_returns = SK_STREAMING},
+        &t);
     (void)JOB(.fn = "nest", .a = {VAL(3)}, .n_a = 1);
     CHECK(gate_wait(1, 2));
     pthread_t th[2];
@@ -2068,7 +2295,8 @@ TEST(local_close_while_tasks_run) {
     }
     int64_t t0 = sk_now_ns();
     sk_engine_close(&e);
-    CHECK_LT(sk_now_ns() - t0, GATE_S / 2 * SK_SEC); /* it did not wait for the tasks, which wait for their gate */
+    /* it did not wait for the tasks, which wait for their gate */
+    CHECK_LT(sk_now_ns() - t0, GATE_S / 2 * SK_SEC);
     for (int i = 0; i < 2; i++) pthread_join(th[i], NULL);
     eng = NULL;
     CHECK(all_gone());
@@ -2078,7 +2306,8 @@ TEST(local_views_stay_readable_after_close) {
     test_may_leak();
     OPEN();
     struct sk_view v[2];
-    sk_oid o[2] = {JOB(.fn = "blob", .a = {VAL(100000), VAL(1)}, .n_a = 2), JOB(.fn = "blob", .a = {VAL(100), VAL(2)}, .n_a = 2)};
+    sk_oid o[2] = {JOB(.fn = "blob", .a = {VAL(100000), VAL(1)}, .n_a = 2),
+                   JOB(.fn = "blob", .a = {VAL(100), VAL(2)}, .n_a = 2)};
     CHECK_OK(eng->ops->get(eng, o, 2, INT64_MAX, v, NULL));
     eng_close_now();
     CHECK(view_is(&v[0], 100000, 1));
@@ -2092,10 +2321,12 @@ TEST(local_store_full) {
     CHECK_OK_ERR(eng->ops->buf_alloc(eng, 3 << 20, &b, &err), &err);
     CHECK_RC(eng->ops->buf_alloc(eng, 3 << 20, &c, &err), SK_EFULL);
     char text[1500];
-    CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(2 << 20), VAL(1)}, .n_a = 2), text, sizeof text), SK_EFULL);
+    CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(2 << 20), VAL(1)}, .n_a = 2), text, sizeof text),
+             SK_EFULL);
     CHECK_EQ(eng_take(JOB(.fn = "seven")), 7);
     eng->ops->buf_abort(eng, &b);
-    for (int i = 0; i < 50; i++) eng_release(JOB(.fn = "blob", .a = {VAL(1 << 20), VAL(1)}, .n_a = 2));
+    for (int i = 0; i < 50; i++)
+        eng_release(JOB(.fn = "blob", .a = {VAL(1 << 20), VAL(1)}, .n_a = 2));
     eng_settle(); /* what workers lease, too */
     eng_close();
 }

@@ -1,4 +1,5 @@
-/* test_engine_look.c - whose turn it is to write stacks to the stderr that all processes of an engine share. */
+/* test_engine_look.c - whose turn it is to write stacks to the stderr that all processes of an
+ * engine share. */
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -27,14 +28,16 @@ static void close_look(void) {
 
 TEST(look_processes_speak_in_turn) {
     open_look();
-    volatile uint32_t *inside = &ctl->n_slots, *mixed = &ctl->ring_size, *late = &ctl->version; /* words that nothing else uses here */
+    /* words that nothing else uses here */
+    volatile uint32_t *inside = &ctl->n_slots, *mixed = &ctl->ring_size, *late = &ctl->version;
     for (int i = 0; i < N_SPEAKERS; i++)
         if (fork() == 0) {
             sk_look_open((const uint8_t *)ctl, 4096, NULL);
             for (int k = 0; k < ROUNDS; k++) {
                 int64_t begin = sk_now_ns();
                 sk_look_speak(true);
-                if (sk_now_ns() - begin >= SK_SEC) *late = 1; /* it speaks all the same then: the machine is too busy for turns */
+                /* it speaks all the same then: the machine is too busy for turns */
+                if (sk_now_ns() - begin >= SK_SEC) *late = 1;
                 *mixed += (*inside)++ != 0;
                 sched_yield();
                 --*inside;

@@ -17,10 +17,12 @@ static void begin(void) {
     n_procs = 0;
 }
 static struct sk_memory_proc *add(enum sk_memory_what what, uint64_t mb) {
-    procs[n_procs] = (struct sk_memory_proc){.heap_bytes = mb * MB, .what = what, .since_ns = T0, .retriable = true};
+    procs[n_procs] = (struct sk_memory_proc){
+        .heap_bytes = mb * MB, .what = what, .since_ns = T0, .retriable = true};
     return &procs[n_procs++];
 }
-static void decide(uint64_t limit_mb, uint64_t used_mb, uint64_t store_mb, uint64_t warm_mb, int64_t now) {
+static void decide(uint64_t limit_mb, uint64_t used_mb, uint64_t store_mb, uint64_t warm_mb,
+                   int64_t now) {
     struct sk_memory_view v = {.now_ns = now,
                                .limit_bytes = limit_mb * MB,
                                .used_bytes = used_mb * MB,
@@ -43,7 +45,8 @@ TEST(memory_plenty) {
     CHECK_EQ(plan.leave, -1);
     CHECK_EQ(plan.punch_bytes, 0);
     CHECK_EQ(plan.next_ns, T0 + EVERY);
-    CHECK_EQ(plan.store_max_bytes, (100 + 50 + 7700 - 125) * MB); /* what is left above the mark of 1/64 */
+    /* what is left above the mark of 1/64 */
+    CHECK_EQ(plan.store_max_bytes, (100 + 50 + 7700 - 125) * MB);
     n_procs = 0;
     decide(80000, 300, 100, 50, T0); /* nothing runs: four times as seldom */
     CHECK_EQ(plan.next_ns, T0 + 4 * EVERY);
@@ -86,8 +89,9 @@ TEST(memory_stops_the_one_above_its_share) {
     CHECK_EQ(plan.stop, -1); /* a small excess waits for objects to be written */
     decide(1000, 1020, 100, 0, T0 + SK_MEMORY_GRACE_NS);
     CHECK_EQ(plan.stop, 1);
-    CHECK_EQ(plan.share_bytes, (1000 - 100 - 100 - 120) * MB); /* what the others do not use is its */
-    decide(1000, 1200, 100, 0, T0);                            /* a large one does not */
+    /* what the others do not use is its */
+    CHECK_EQ(plan.share_bytes, (1000 - 100 - 100 - 120) * MB);
+    decide(1000, 1200, 100, 0, T0); /* a large one does not */
     CHECK_EQ(plan.stop, 1);
     procs[1].what = SK_MEMORY_GOING; /* its memory is as good as here */
     decide(1000, 1200, 100, 0, T0);
@@ -100,7 +104,8 @@ TEST(memory_those_that_grow_hold_still_until_a_stop_has_had_its_effect) {
     decide(400, 200, 0, 0, T0);
     int64_t now = m.due_ns;
     for (int i = 0; i < 3; i++) procs[i].heap_bytes += 50 * MB, procs[i].grown_bytes = 50 * MB;
-    decide(400, 350, 0, 0, now); /* 50 left, and 150 came in these 25 ms: more than that until one is gone */
+    /* 50 left, and 150 came in these 25 ms: more than that until one is gone */
+    decide(400, 350, 0, 0, now);
     CHECK(plan.stop >= 0 && plan.pause);
     CHECK_GE(m.ahead_bytes, 80 * MB);
     CHECK_LE(plan.next_ns - now, INT64_C(1000000));
@@ -109,7 +114,8 @@ TEST(memory_those_that_grow_hold_still_until_a_stop_has_had_its_effect) {
     decide(400, 350, 0, 0, now + 1000000);
     CHECK_EQ(plan.stop, -1); /* what is going is enough */
     CHECK(plan.pause);
-    decide(400, 250, 0, 0, now + 2000000); /* the kernel has it back; that it is dead is not known yet */
+    /* the kernel has it back; that it is dead is not known yet */
+    decide(400, 250, 0, 0, now + 2000000);
     CHECK(!plan.pause && !m.paused_ns);
 }
 
@@ -140,7 +146,8 @@ TEST(memory_what_was_asked_for_is_the_share) {
     CHECK_EQ(plan.stop, 1); /* the others are within theirs */
     procs[2].heap_bytes = 450 * MB;
     decide(1000, 1300, 0, 0, T0);
-    CHECK_EQ(plan.stop, 2); /* above the 400 that the two were not promised, and only time is lost */
+    /* above the 400 that the two were not promised, and only time is lost */
+    CHECK_EQ(plan.stop, 2);
 }
 
 TEST(memory_retriable_first_young_on_ties) {
@@ -159,7 +166,8 @@ TEST(memory_retriable_first_young_on_ties) {
     decide(800, 950, 0, 0, T0);
     CHECK_EQ(plan.stop, 0);
     begin();
-    for (int i = 0; i < 4; i++) add(SK_MEMORY_BUSY, 300 + (uint64_t)i)->since_ns = T0 + (i == 2 ? 5 : 0);
+    for (int i = 0; i < 4; i++)
+        add(SK_MEMORY_BUSY, 300 + (uint64_t)i)->since_ns = T0 + (i == 2 ? 5 : 0);
     decide(1000, 1206, 0, 0, T0);
     CHECK_EQ(plan.stop, 2);
 }
@@ -171,7 +179,8 @@ TEST(memory_that_others_use_stops_nobody) {
     decide(10000, 10500, 0, 0, T0);
     CHECK(m.low);
     CHECK_EQ(plan.stop, -1);
-    CHECK_EQ(sk_memory_launch(&m, &(struct sk_memory_run){.now_ns = T0}), SK_LAUNCH_ONE); /* and the work goes on */
+    /* and the work goes on */
+    CHECK_EQ(sk_memory_launch(&m, &(struct sk_memory_run){.now_ns = T0}), SK_LAUNCH_ONE);
 }
 
 TEST(memory_free_pages_first) { /* over, but free pages of the store and idle processes hold it */
@@ -229,7 +238,8 @@ TEST(memory_launch_alone) {
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE);
     r.alone_runs = false; /* it waits for others: they are to run */
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_ALL);
-    r = (struct sk_memory_run){.now_ns = T0, .n_running = 1, .alone_waits = true}; /* one that does not end */
+    /* one that does not end */
+    r = (struct sk_memory_run){.now_ns = T0, .n_running = 1, .alone_waits = true};
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_NONE);
     r.now_ns += SK_MEMORY_DRAIN_NS;
     CHECK_EQ(sk_memory_launch(&m, &r), SK_LAUNCH_ALONE);

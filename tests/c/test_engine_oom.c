@@ -1,5 +1,6 @@
-/* test_engine_oom.c - tasks that take more memory than there is, through the local engine: who is stopped, run again alone, refused, and what the
- * message says; heaps and store under one limit; the kernel's own killer in a real cgroup; what idle workers give back. */
+/* test_engine_oom.c - tasks that take more memory than there is, through the local engine: who is
+ * stopped, run again alone, refused, and what the message says; heaps and store under one limit;
+ * the kernel's own killer in a real cgroup; what idle workers give back. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -18,7 +19,7 @@ enum { MIB = 1 << 20, ARRIVED = 0, GO, ALONE, OVERLAP, ATTEMPTS, MEANWHILE };
 #define LIMIT(mb) ((uint64_t)(mb) * MIB * (test_sanitized() ? 5 : 1))
 #define OPEN(...) eng_open(&(struct eng_opt){.store_bytes = 64 * MIB, __VA_ARGS__})
 
-/* ---- tasks -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static char *eaten[4096];
 static uint32_t n_eaten;
@@ -42,12 +43,15 @@ TASK(oom_eat) { /* so many MiB, and gives them back */
     return ret_i64(t, 0, t->attempt, err);
 }
 
-TASK(oom_eat_twice) { /* half of it, then, when as many as arg 1 are so far, the rest. Run again, it waits for nobody */
+TASK(oom_eat_twice) {
+    /* half of it, then, when as many as arg 1 are so far, the rest. Run again, it waits for
+     * nobody */
     int64_t half = arg_i64(t, 0) / 2;
     if (t->attempt) gate_add(ALONE, 1);
     eat(half);
     gate_add(ARRIVED, 1);
-    if (!t->attempt && !gate_wait(ARRIVED, (uint32_t)arg_i64(t, 1))) return SK_ERR(err, SK_ETIMEOUT, "nobody else came");
+    if (!t->attempt && !gate_wait(ARRIVED, (uint32_t)arg_i64(t, 1)))
+        return SK_ERR(err, SK_ETIMEOUT, "nobody else came");
     eat(half);
     digest();
     if (t->attempt) gate_add(ALONE, UINT32_MAX);
@@ -92,7 +96,8 @@ TASK(oom_nested_eat) { /* waits for its child, run alone */
     return rc == SK_OK ? ret_i64(t, 0, v, err) : SK_ERR(err, rc, "%s", e.msg);
 }
 
-TASK(oom_fragments) { /* leaves so many MiB in malloc's hands: freed, below something small that is not */
+TASK(oom_fragments) {
+    /* leaves so many MiB in malloc's hands: freed, below something small that is not */
     enum { PIECE = 4096 };
     uint32_t n = (uint32_t)arg_i64(t, 0) * (MIB / PIECE);
     void **p = malloc(n * sizeof *p);
@@ -113,7 +118,7 @@ TASK(oom_freed) { /* so many MiB eaten and given back: what malloc keeps of them
     return ret_i64(t, 0, (int64_t)mallinfo2().fordblks, err);
 }
 
-/* ---- helpers -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static struct sk_memory_info info(uint64_t *worker_heap) { /* of the largest worker */
     struct sk_memory_info m;
@@ -122,7 +127,8 @@ static struct sk_memory_info info(uint64_t *worker_heap) { /* of the largest wor
     size_t n = 0;
     CHECK_OK_ERR(eng->usage->memory(eng, &m, w, SK_COUNT(w), &n, &err), &err);
     if (worker_heap) *worker_heap = 0;
-    for (size_t i = 0; worker_heap && i < SK_MIN(n, SK_COUNT(w)); i++) *worker_heap = SK_MAX(*worker_heap, w[i].heap_bytes);
+    for (size_t i = 0; worker_heap && i < SK_MIN(n, SK_COUNT(w)); i++)
+        *worker_heap = SK_MAX(*worker_heap, w[i].heap_bytes);
     return m;
 }
 
@@ -135,8 +141,9 @@ static bool stat_is_at_least(void *arg) {
     return eng_stat(eng, w->key) >= w->v;
 }
 static void until_stat(const char *key, uint64_t at_least) {
-    CHECK_MSG(eng_drive_until(stat_is_at_least, &(struct least){key, at_least}), "%s is %llu, and was to be %llu", key,
-              (unsigned long long)eng_stat(eng, key), (unsigned long long)at_least);
+    CHECK_MSG(eng_drive_until(stat_is_at_least, &(struct least){key, at_least}),
+              "%s is %llu, and was to be %llu", key, (unsigned long long)eng_stat(eng, key),
+              (unsigned long long)at_least);
 }
 static bool gave_back(void *at_most) {
     uint64_t heap = 0;
@@ -148,7 +155,7 @@ static void no_sanitizer(void) { /* where it depends on how much is used */
     if (test_sanitized()) test_skip("a sanitizer's shadow is memory, too");
 }
 
-/* ---- who is stopped ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- who is stopped -------------------------------------------------------------------------- */
 
 TEST_LARGE(oom_what_does_not_fit_alone_is_an_error, 60) {
     char text[1500];
@@ -174,12 +181,15 @@ TEST_LARGE(oom_what_does_not_fit_alone_is_an_error, 60) {
 TEST_LARGE(oom_no_retries_no_second_run, 60) {
     char text[1500];
     OPEN(.memory_bytes = LIMIT(200));
-    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text),
+             SK_EOOM);
     CHECK_STR_HAS(text, "max_retries is 0");
     CHECK_EQ(atomic_load(&gate->w[ATTEMPTS]), 1);
     eng_close();
     OPEN(.memory_bytes = LIMIT(200), .oom_retries = -1);
-    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 5), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 5), text,
+                       sizeof text),
+             SK_EOOM);
     CHECK_STR_HAS(text, "task_oom_retries is 0");
     eng_close();
 }
@@ -188,9 +198,11 @@ TEST_LARGE(oom_only_who_outgrew_its_share, 60) {
     no_sanitizer();
     char text[1500];
     OPEN(.cpus = 3, .memory_bytes = 300 * MIB);
-    sk_oid a = JOB(.fn = "oom_hold", .a = {VAL(40)}, .n_a = 1), b = JOB(.fn = "oom_hold", .a = {VAL(60)}, .n_a = 1);
+    sk_oid a = JOB(.fn = "oom_hold", .a = {VAL(40)}, .n_a = 1),
+           b = JOB(.fn = "oom_hold", .a = {VAL(60)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 2));
-    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text),
+             SK_EOOM);
     CHECK_STR_HAS(text, "2 other workers 1"); /* 100 MiB and a little */
     gate_add(GO, 1);
     CHECK_EQ(eng_take(a), 0); /* their first run, though nothing of theirs could be run again */
@@ -204,7 +216,8 @@ TEST_LARGE(oom_together_too_much_alone_enough, 60) {
     no_sanitizer();
     OPEN(.cpus = 4, .memory_bytes = 300 * MIB);
     sk_oid big[2], small[40];
-    for (int i = 0; i < 2; i++) big[i] = JOB(.fn = "oom_eat_twice", .a = {VAL(200), VAL(2)}, .n_a = 2, .retries = 1);
+    for (int i = 0; i < 2; i++)
+        big[i] = JOB(.fn = "oom_eat_twice", .a = {VAL(200), VAL(2)}, .n_a = 2, .retries = 1);
     CHECK(gate_wait(ARRIVED, 2));
     for (int i = 0; i < 40; i++) small[i] = JOB(.fn = "oom_small");
     int64_t attempts = eng_take(big[0]) + eng_take(big[1]);
@@ -218,7 +231,8 @@ TEST_LARGE(oom_together_too_much_alone_enough, 60) {
     eng_close();
 }
 
-TEST_LARGE(oom_costs_no_retry, 60) { /* it dies of something else afterwards, and has its one retry for that */
+TEST_LARGE(oom_costs_no_retry, 60) {
+    /* it dies of something else afterwards, and has its one retry for that */
     OPEN(.cpus = 2, .memory_bytes = LIMIT(200));
     CHECK_EQ(eng_take(JOB(.fn = "oom_eat_then_die", .a = {VAL(2000)}, .n_a = 1, .retries = 1)), 2);
     CHECK_EQ(eng_stat(eng, "memory_stops"), 1);
@@ -240,7 +254,8 @@ TEST_LARGE(oom_cancelled_while_it_waits_to_run_alone, 60) {
     sk_tid tid;
     sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(10)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 1));
-    sk_oid o = eng_job_tid(&(struct job){.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1}, &tid);
+    sk_oid o =
+        eng_job_tid(&(struct job){.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1}, &tid);
     eng_wait_stat("memory_alone", 1);
     eng_check();
     CHECK_OK(eng->ops->cancel(eng, tid, 0, NULL));
@@ -263,12 +278,20 @@ TEST_LARGE(oom_actor, 60) {
     struct sk_actor_spec s = {.init = spec_of(&init), .max_restarts = 1};
     CHECK_OK_ERR(eng->ops->actor_create(eng, &s, &a, &ready, &err), &err);
     CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a)), 20);
-    CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text), SK_EOOM);
+    CHECK_EQ(
+        eng_error(JOB(.fn = "oom_keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text),
+        SK_EOOM);
     CHECK_STR_HAS(text, "the actor died while task oom_keep was on it");
     CHECK_STR_HAS(text, "it had grown to ");
-    CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a)), 20); /* its second life */
-    CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text), SK_EOOM);
-    CHECK_EQ(eng_error(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a), text, sizeof text), SK_EACTOR); /* was its last */
+    /* its second life */
+    CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a)), 20);
+    CHECK_EQ(
+        eng_error(JOB(.fn = "oom_keep", .a = {VAL(2000)}, .n_a = 1, .actor = a), text, sizeof text),
+        SK_EOOM);
+    /* was its last */
+    CHECK_EQ(
+        eng_error(JOB(.fn = "oom_keep", .a = {VAL(20)}, .n_a = 1, .actor = a), text, sizeof text),
+        SK_EACTOR);
     CHECK_STR_HAS(text, "stopped for memory");
     sk_actor_release(eng, a);
     eng_release(ready);
@@ -276,7 +299,7 @@ TEST_LARGE(oom_actor, 60) {
     eng_close();
 }
 
-/* ---- one budget with the store ------------------------------------------------------------------------------------------------------------- */
+/* ---- one budget with the store --------------------------------------------------------------- */
 
 static sk_oid put(size_t n, uint8_t fill) {
     struct sk_err err;
@@ -289,14 +312,17 @@ static sk_oid put(size_t n, uint8_t fill) {
     return o;
 }
 
-TEST_LARGE(oom_the_store_makes_room, 60) { /* 160 MiB of objects, 200 of a task, 300 in all: objects go to disk, nobody is stopped */
+TEST_LARGE(oom_the_store_makes_room, 60) {
+    /* 160 MiB of objects, 200 of a task, 300 in all: objects go to disk, nobody is stopped */
     no_sanitizer();
     char dir[600];
     sk_oid o[16];
     snprintf(dir, sizeof dir, "%s/spill", test_dir());
-    eng_open(&(struct eng_opt){.store_bytes = 200 * MIB, .memory_bytes = 300 * MIB, .spill_dirs = {dir}});
+    eng_open(&(struct eng_opt){
+        .store_bytes = 200 * MIB, .memory_bytes = 300 * MIB, .spill_dirs = {dir}});
     for (int i = 0; i < 16; i++) o[i] = put(10 * MIB, (uint8_t)i);
-    sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(100)}, .n_a = 1); /* 260 of 300: the store has begun to give */
+    /* 260 of 300: the store has begun to give */
+    sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(100)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 1));
     until_stat("spill_objects_on_disk", 1);
     gate_add(GO, 1);
@@ -317,9 +343,10 @@ TEST_LARGE(oom_the_store_makes_room, 60) { /* 160 MiB of objects, 200 of a task,
     eng_close();
 }
 
-/* ---- what is idle gives back ---------------------------------------------------------------------------------------------------------------- */
+/* ---- what is idle gives back ----------------------------------------------------------------- */
 
-TEST(oom_little_is_kept_of_a_small_budget) { /* 64 MiB of a large one: it would count for the next task */
+TEST(oom_little_is_kept_of_a_small_budget) {
+    /* 64 MiB of a large one: it would count for the next task */
     no_sanitizer();
     OPEN(.memory_bytes = 160 * MIB);
     CHECK_LT(eng_take(JOB(.fn = "oom_freed", .a = {VAL(50)}, .n_a = 1)), 24 * MIB);
@@ -335,7 +362,8 @@ TEST(oom_idle_workers_give_back) {
     no_sanitizer();
     uint64_t heap = 0;
     OPEN(.cpus = 1);
-    CHECK_GT(eng_take(JOB(.fn = "oom_fragments", .a = {VAL(60)}, .n_a = 1)), 50 * MIB); /* malloc has it */
+    /* malloc has it */
+    CHECK_GT(eng_take(JOB(.fn = "oom_fragments", .a = {VAL(60)}, .n_a = 1)), 50 * MIB);
     info(&heap);
     CHECK_GT(heap, 50 * MIB);
     CHECK(eng_drive_until(gave_back, &(uint64_t){16 * MIB}));
@@ -344,13 +372,15 @@ TEST(oom_idle_workers_give_back) {
     eng_close();
 }
 
-TEST_LARGE(oom_grown_idle_workers_end,
-           60) { /* what user code keeps stays for as long as the process: it ends, though no CPU is short of one */
+TEST_LARGE(oom_grown_idle_workers_end, 60) {
+    /* what user code keeps stays for as long as the process: it ends, though no CPU is
+     * short of one */
     no_sanitizer();
     OPEN(.cpus = 2, .idle_reap_ns = 200 * SK_MS);
     CHECK_EQ(eng_take(JOB(.fn = "oom_small")), 7);
     CHECK_EQ(eng_stat(eng, "workers"), 1);
-    sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(1)}, .n_a = 1); /* keeps one busy, so that a second one eats */
+    /* keeps one busy, so that a second one eats */
+    sk_oid held = JOB(.fn = "oom_hold", .a = {VAL(1)}, .n_a = 1);
     CHECK(gate_wait(ARRIVED, 1));
     CHECK_EQ(eng_take(JOB(.fn = "oom_keep", .a = {VAL(100)}, .n_a = 1)), 100);
     CHECK_EQ(eng_stat(eng, "workers"), 2);
@@ -390,7 +420,7 @@ TEST(oom_memory_of_each) {
     eng_close();
 }
 
-/* ---- a real cgroup ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- a real cgroup --------------------------------------------------------------------------- */
 
 static char group[400], group_before[300];
 
@@ -409,7 +439,8 @@ static void may_not(const char *what) {
     test_fail(__FILE__, __LINE__, "%s: %s", what, strerror(errno));
 }
 
-/* This process, and what it starts, under a limit of the kernel's. The group goes when the test has ended, however it ends. */
+/* This process, and what it starts, under a limit of the kernel's. The group goes when the test has
+ * ended, however it ends. */
 static void in_group(uint64_t limit_mb) {
     char line[600], path[300] = "", text[40];
     bool v2 = access("/sys/fs/cgroup/memory/memory.limit_in_bytes", F_OK) != 0;
@@ -420,14 +451,17 @@ static void in_group(uint64_t limit_mb) {
     }
     if (f) fclose(f);
     path[strcspn(path, "\n")] = 0;
-    snprintf(group_before, sizeof group_before, "/sys/fs/cgroup%s%.200s", v2 ? "" : "/memory", path);
+    snprintf(group_before, sizeof group_before, "/sys/fs/cgroup%s%.200s", v2 ? "" : "/memory",
+             path);
     snprintf(group, sizeof group, "%s/skate_test_XXXXXX", group_before);
     if (!mkdtemp(group)) may_not("no cgroup can be made here");
     test_rmdir_last(group);
     snprintf(text, sizeof text, "%llu", (unsigned long long)limit_mb * MIB);
-    if (!write_to(group, v2 ? "memory.max" : "memory.limit_in_bytes", text)) may_not("the memory of a cgroup cannot be limited here");
+    if (!write_to(group, v2 ? "memory.max" : "memory.limit_in_bytes", text))
+        may_not("the memory of a cgroup cannot be limited here");
     snprintf(text, sizeof text, "%d", (int)getpid());
-    if (!write_to(group, "cgroup.procs", text)) may_not("no process can be moved to another cgroup here");
+    if (!write_to(group, "cgroup.procs", text))
+        may_not("no process can be moved to another cgroup here");
 }
 static void out_of_group(void) {
     char text[40];
@@ -452,13 +486,17 @@ TEST_LARGE(oom_killed_by_the_kernel, 60) {
     char text[1500];
     in_group(256);
     OPEN(.memory_every_ns = -1); /* we stop nobody */
-    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1), text, sizeof text), SK_EOOM);
-    CHECK_STR_HAS(text, "task oom_eat ran out of memory: the kernel's out-of-memory killer ended it");
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1, .retries = 1), text,
+                       sizeof text),
+             SK_EOOM);
+    CHECK_STR_HAS(text,
+                  "task oom_eat ran out of memory: the kernel's out-of-memory killer ended it");
     CHECK_STR_HAS(text, group);
     CHECK_STR_HAS(text, "ran alone");
     CHECK_EQ(eng_stat(eng, "memory_kernel_kills"), 2);
     CHECK_EQ(eng_stat(eng, "memory_stops"), 0);
-    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text), SK_EOOM);
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(2000)}, .n_a = 1), text, sizeof text),
+             SK_EOOM);
     eng_close();
     out_of_group();
 }
@@ -469,18 +507,23 @@ TEST_LARGE(oom_before_the_kernel, 60) { /* the limit of the group is found, and 
     in_group(512);
     OPEN(.memory_permille = 700);
     struct sk_memory_info m = info(NULL);
-    CHECK_EQ(m.limit_bytes, UINT64_C(512) * MIB / 1000 * 700 + UINT64_C(512) * MIB % 1000 * 700 / 1000);
+    CHECK_EQ(m.limit_bytes,
+             UINT64_C(512) * MIB / 1000 * 700 + UINT64_C(512) * MIB % 1000 * 700 / 1000);
     CHECK_STR_HAS(m.where, group);
-    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(4000)}, .n_a = 1, .retries = 1), text, sizeof text), SK_EOOM);
-    uint64_t kernel = eng_stat(eng, "memory_kernel_kills"); /* is faster only where this process gets no CPU */
+    CHECK_EQ(eng_error(JOB(.fn = "oom_eat", .a = {VAL(4000)}, .n_a = 1, .retries = 1), text,
+                       sizeof text),
+             SK_EOOM);
+    /* is faster only where this process gets no CPU */
+    uint64_t kernel = eng_stat(eng, "memory_kernel_kills");
     CHECK_EQ(kernel + eng_stat(eng, "memory_stops"), 2);
     if (!kernel) CHECK_STR_HAS(text, group);
     eng_close();
     out_of_group();
 }
 
-/* They filled on while the one that was stopped went, and the kernel was faster in every other round. Each ends with its value whoever is faster; that
- * we are is asked only where more rounds are (SK_TEST_ROUNDS): when others take the CPUs, the driver may not look in time. */
+/* They filled on while the one that was stopped went, and the kernel was faster in every other
+ * round. Each ends with its value whoever is faster; that we are is asked only where more rounds
+ * are (SK_TEST_ROUNDS): when others take the CPUs, the driver may not look in time. */
 TEST_LARGE(oom_many_at_once_before_the_kernel, 60) {
     enum { N = 12, ROUNDS = 2 };
     no_sanitizer();
@@ -488,10 +531,12 @@ TEST_LARGE(oom_many_at_once_before_the_kernel, 60) {
     OPEN(.cpus = 4);
     for (int r = 0; r < test_rounds(ROUNDS); r++) {
         sk_oid o[N];
-        for (int i = 0; i < N; i++) o[i] = JOB(.fn = "oom_eat", .a = {VAL(115)}, .n_a = 1, .retries = 3);
+        for (int i = 0; i < N; i++)
+            o[i] = JOB(.fn = "oom_eat", .a = {VAL(115)}, .n_a = 1, .retries = 3);
         for (int i = 0; i < N; i++) CHECK_GE(eng_take(o[i]), 0);
     }
-    printf("# stopped %d, by the kernel %d\n", (int)eng_stat(eng, "memory_stops"), (int)eng_stat(eng, "memory_kernel_kills"));
+    printf("# stopped %d, by the kernel %d\n", (int)eng_stat(eng, "memory_stops"),
+           (int)eng_stat(eng, "memory_kernel_kills"));
     if (test_rounds(1) > 1) {
         CHECK_GE(eng_stat(eng, "memory_stops"), 1);
         CHECK_EQ(eng_stat(eng, "memory_kernel_kills"), 0);
@@ -500,12 +545,15 @@ TEST_LARGE(oom_many_at_once_before_the_kernel, 60) {
     out_of_group();
 }
 
-TEST_LARGE(oom_full_cache_stops_nobody, 60) { /* ray#59796: files that were written fill the group's limit */
+TEST_LARGE(oom_full_cache_stops_nobody, 60) {
+    /* ray#59796: files that were written fill the group's limit */
     no_sanitizer();
     char path[600];
     struct statfs fs;
     CHECK_EQ(statfs(test_dir(), &fs), 0);
-    if (fs.f_type == TMPFS_MAGIC) test_skip("files of the test's directory are memory that nobody can take back (TMPDIR on a disk helps)");
+    if (fs.f_type == TMPFS_MAGIC)
+        test_skip("files of the test's directory are memory that nobody can take back (TMPDIR on a "
+                  "disk helps)");
     in_group(256);
     snprintf(path, sizeof path, "%s/file", test_dir());
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -515,7 +563,8 @@ TEST_LARGE(oom_full_cache_stops_nobody, 60) { /* ray#59796: files that were writ
     CHECK_EQ(fsync(fd), 0);
     for (int i = 0; i < 400; i++) CHECK_EQ(pread(fd, buf, MIB, (off_t)i * MIB), MIB);
     OPEN(.memory_permille = 900);
-    for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(JOB(.fn = "oom_eat", .a = {VAL(60)}, .n_a = 1)), 0);
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(eng_take(JOB(.fn = "oom_eat", .a = {VAL(60)}, .n_a = 1)), 0);
     CHECK_EQ(eng_stat(eng, "memory_stops") + eng_stat(eng, "memory_kernel_kills"), 0);
     eng_close();
     close(fd);
@@ -523,7 +572,7 @@ TEST_LARGE(oom_full_cache_stops_nobody, 60) { /* ray#59796: files that were writ
     out_of_group();
 }
 
-/* ---- under a hail of stops ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- under a hail of stops ------------------------------------------------------------------- */
 
 TEST_LARGE(oom_random, 120) { /* each ends with its value or with SK_EOOM, and nothing is left */
     OPEN(.cpus = 4, .memory_bytes = LIMIT(160));
@@ -542,14 +591,16 @@ TEST_LARGE(oom_random, 120) { /* each ends with its value or with SK_EOOM, and n
         if (rc != SK_OK) {
             char text[1500];
             CHECK_EQ(eng_error(o[i], text, sizeof text), SK_EOOM);
-            CHECK_MSG(mb[i] > 20 || test_sanitized(), "a task of %lld MiB failed: %s", (long long)mb[i], text);
+            CHECK_MSG(mb[i] > 20 || test_sanitized(), "a task of %lld MiB failed: %s",
+                      (long long)mb[i], text);
             n_failed++;
         } else {
             eng_release(o[i]); /* a large one may have been faster than the driver's look */
         }
         if (i % 10 == 0) eng_check();
     }
-    printf("# %u of %d failed, %llu stops\n", n_failed, N, (unsigned long long)eng_stat(eng, "memory_stops"));
+    printf("# %u of %d failed, %llu stops\n", n_failed, N,
+           (unsigned long long)eng_stat(eng, "memory_stops"));
     eng_settle_fast();
     eng_close();
 }

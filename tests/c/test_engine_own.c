@@ -1,4 +1,5 @@
-/* test_engine_own.c - ownership and reference counts by example. Random operations against recomputed reachability: sim/own_sim.c. */
+/* test_engine_own.c - ownership and reference counts by example. Random operations against
+ * recomputed reachability: sim/own_sim.c. */
 #include "base/clock.h"
 #include "engine/own.h"
 #include "test.h"
@@ -297,11 +298,13 @@ TEST_LARGE(own_is_fast, 60) {
         best = SK_MIN(best, (test_cpu_ns() - t0) / (4 * N));
     }
     printf("# add + unref + drain: %lld ns with %d alive\n", (long long)best, N);
-    CHECK(test_sanitized() || best < 1000); /* 60 is the aim; this guards against another order of growth */
+    /* 60 is the aim; this guards against another order of growth */
+    CHECK(test_sanitized() || best < 1000);
     sk_own_destroy(o);
 }
 
-TEST(own_uncontain) { /* the value of an object is lost: what was inside goes, the object stays and may get another */
+TEST(own_uncontain) {
+    /* the value of an object is lost: what was inside goes, the object stays and may get another */
     struct sk_own *o = make();
     for (uint64_t id = 1; id <= 4; id++) add(o, id, 0);
     uint64_t in[] = {2, 3, 2};
@@ -325,7 +328,9 @@ TEST(own_uncontain) { /* the value of an object is lost: what was inside goes, t
     sk_own_destroy(o);
 }
 
-TEST(own_pass_inner) { /* the value is lost, but somebody still reads it: another object holds what is inside from now on */
+TEST(own_pass_inner) {
+    /* the value is lost, but somebody still reads it: another object holds what is inside from now
+     * on */
     struct sk_own *o = make();
     for (uint64_t id = 1; id <= 3; id++) add(o, id, 0);
     uint64_t in[] = {2, 2};

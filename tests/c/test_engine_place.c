@@ -139,7 +139,8 @@ TEST(place_blocked_gives_cpu_not_gpu) {
 TEST(place_younger_tasks_do_not_keep_a_worker_of_another_kind_away) {
     sk_shape gpu;
     setup(1, 1);
-    CHECK_OK(sk_place_shape(&p, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT}}, &gpu, NULL));
+    CHECK_OK(
+        sk_place_shape(&p, &(struct sk_res){.amount = {SK_RES_UNIT, SK_RES_UNIT}}, &gpu, NULL));
     push(0, 0);
     CHECK(pick(0).task == &t[0]);
     push(1, gpu);
@@ -228,9 +229,11 @@ TEST(place_shapes_of_removed_groups_are_used_again) {
     struct sk_res r = {.amount = {SK_RES_UNIT}};
     sk_shape s, before = 0, first = 0;
     setup(2, 1);
-    for (uint64_t i = 1; i <= (2u << SK_PLACE_SHAPE_BITS) + 10; i++) { /* a place is used 65,536 times at most */
+    for (uint64_t i = 1; i <= (2u << SK_PLACE_SHAPE_BITS) + 10; i++) {
+        /* a place is used 65,536 times at most */
         CHECK_OK(sk_place_group_add(&p, i, &r, 1, false, &g, NULL));
-        CHECK_OK(sk_place_need(&p, &(struct sk_need){.res = r, .group = i, .bundle = -1}, &s, NULL));
+        CHECK_OK(
+            sk_place_need(&p, &(struct sk_need){.res = r, .group = i, .bundle = -1}, &s, NULL));
         CHECK(!sk_place_shape_dead(&p, s) && s != before && s != first);
         sk_place_group_remove(&p, g);
         CHECK(sk_place_shape_dead(&p, s));
@@ -238,7 +241,8 @@ TEST(place_shapes_of_removed_groups_are_used_again) {
         before = s;
     }
     CHECK_EQ(p.n_shapes, 2 + 3);
-    CHECK(sk_place_shape_dead(&p, first) && sk_place_shape_known(&p, first) && !sk_place_shape_known(&p, 77));
+    CHECK(sk_place_shape_dead(&p, first) && sk_place_shape_known(&p, first) &&
+          !sk_place_shape_known(&p, 77));
     done();
 }
 
@@ -337,7 +341,8 @@ TEST(place_launch_alone) {
     p.launch = SK_LAUNCH_NONE; /* it runs */
     CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
     sk_place_done(&p, &w[1], 100, 100);
-    p.launch = SK_LAUNCH_ALL; /* without asking for it no shape of that kind begins, nor has another one wait for it */
+    /* without asking for it no shape of that kind begins, nor has another one wait for it */
+    p.launch = SK_LAUNCH_ALL;
     CHECK(pick(0).task == &t[0]);
     CHECK(pick(0).task == &t[3]);
     CHECK_EQ(pick(0).what, SK_PLACE_NOTHING);
@@ -351,7 +356,8 @@ TEST(place_launch_alone) {
     done();
 }
 
-TEST(place_launch_alone_saves_for_nobody) { /* an actor that waits for all CPUs may not begin now: who runs alone is not kept from it */
+TEST(place_launch_alone_saves_for_nobody) {
+    /* an actor that waits for all CPUs may not begin now: who runs alone is not kept from it */
     setup(4, 1);
     sk_shape all, alone;
     struct sk_res four = {.amount = {4 * SK_RES_UNIT}};

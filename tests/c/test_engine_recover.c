@@ -1,5 +1,6 @@
-/* test_engine_recover.c - lost values through the local engine: what is run again and what is not, what waits for it, and the words when
- * nothing helps. What depends on what, by itself: test_engine_lineage.c. */
+/* test_engine_recover.c - lost values through the local engine: what is run again and what is not,
+ * what waits for it, and the words when nothing helps. What depends on what, by itself:
+ * test_engine_lineage.c. */
 #include <pthread.h>
 #include <signal.h>
 
@@ -48,7 +49,9 @@ static struct sk_view view(sk_oid o) {
 
 static void is_blob(sk_oid o, size_t n, uint8_t fill) {
     struct sk_view v = view(o);
-    if (SK_KIND_IS_ERROR(v.kind)) test_fail(__FILE__, __LINE__, "object %llu: %s", (unsigned long long)o.v, (const char *)v.data + 4);
+    if (SK_KIND_IS_ERROR(v.kind))
+        test_fail(__FILE__, __LINE__, "object %llu: %s", (unsigned long long)o.v,
+                  (const char *)v.data + 4);
     CHECK(view_is(&v, n, fill));
     eng->ops->view_release(eng, &v);
 }
@@ -62,7 +65,8 @@ static void close_clean(void) {
     eng_close_now();
 }
 
-/* ---- task functions: each counts its runs in a word, and its highest attempt 100 further on ------------------------------------------------ */
+/* ---- task functions: each counts its runs in a word, and its highest attempt 100 further on
+ * ------------------------------------------------ */
 
 static void count(struct sk_task *t, int64_t w) {
     gate_max((int)w + 100, t->attempt);
@@ -75,7 +79,8 @@ TASK(r_first) { /* word = fill */
 }
 TASK(r_next) { /* the blob before, word = fill */
     int64_t w = arg_i64(t, 1);
-    if (!view_is(&t->args[0], BIG, (uint8_t)(w - 1))) return SK_ERR(err, SK_ECORRUPT, "argument of %lld", (long long)w);
+    if (!view_is(&t->args[0], BIG, (uint8_t)(w - 1)))
+        return SK_ERR(err, SK_ECORRUPT, "argument of %lld", (long long)w);
     count(t, w);
     return ret_blob(t, 0, BIG, (uint8_t)w, err);
 }
@@ -84,7 +89,8 @@ TASK(r_pair) {
     SK_TRY(ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err));
     return ret_blob(t, 1, BIG, (uint8_t)(arg_i64(t, 0) + 1), err);
 }
-TASK(r_reads) { /* a blob, its fill, word that says that it runs, word to wait for: reads before and after */
+TASK(r_reads) {
+    /* a blob, its fill, word that says that it runs, word to wait for: reads before and after */
     bool before = view_is(&t->args[0], BIG, (uint8_t)arg_i64(t, 1));
     gate_add((int)arg_i64(t, 2), 1);
     if (!gate_wait((int)arg_i64(t, 3), 1)) return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
@@ -92,7 +98,8 @@ TASK(r_reads) { /* a blob, its fill, word that says that it runs, word to wait f
 }
 TASK(r_wait) {
     gate_add((int)arg_i64(t, 0), 1);
-    return gate_wait((int)arg_i64(t, 1), 1) ? ret_i64(t, 0, 1, err) : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    return gate_wait((int)arg_i64(t, 1), 1) ? ret_i64(t, 0, 1, err)
+                                            : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
 }
 TASK(r_is) { return ret_i64(t, 0, view_is(&t->args[0], BIG, (uint8_t)arg_i64(t, 1)), err); }
 TASK(r_shorter) { /* word; the first time a blob, then half of it */
@@ -145,7 +152,8 @@ TASK(r_outer) { /* a value with a reference to a blob inside */
     struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = BIG};
     sk_oid inner;
     SK_TRY(t->engine->ops->put(t->engine, &p, &inner, err));
-    struct sk_payload v = {.kind = KIND_I64, .bytes = {&inner, 8}, .contains = &inner, .n_contains = 1};
+    struct sk_payload v = {
+        .kind = KIND_I64, .bytes = {&inner, 8}, .contains = &inner, .n_contains = 1};
     sk_rc rc = sk_task_return(t, 0, &v, err);
     t->engine->ops->release(t->engine, inner);
     return rc;
@@ -170,10 +178,13 @@ TASK(r_wrap) { /* a blob with the reference inside that came in the argument's b
     count(t, 2);
     SK_TRY(t->engine->ops->buf_alloc(t->engine, BIG, &b, err));
     memset(b.data, 7, BIG);
-    struct sk_payload p = {.kind = KIND_BLOB, .buf = &b, .buf_len = BIG, .contains = &inner, .n_contains = 1};
+    struct sk_payload p = {
+        .kind = KIND_BLOB, .buf = &b, .buf_len = BIG, .contains = &inner, .n_contains = 1};
     return sk_task_return(t, 0, &p, err);
 }
-TASK(r_open_late) { /* a value, the reference in it, word that says that it runs, word to wait for: 1 if what is referred to can be had */
+TASK(r_open_late) {
+    /* a value, the reference in it, word that says that it runs, word to wait for: 1 if what is
+     * referred to can be had */
     sk_oid inner = {(uint64_t)arg_i64(t, 1)};
     struct sk_view v;
     gate_add((int)arg_i64(t, 2), 1);
@@ -189,7 +200,8 @@ TASK(r_sum) { /* of the fills of its blobs + the last argument */
     uint32_t x = (uint32_t)arg_i64(t, t->n_args - 1);
     for (uint32_t i = 0; i + 1 < t->n_args; i++) {
         const struct sk_view *v = &t->args[i];
-        if (!v->len || !view_is(v, BIG, v->data[0])) return SK_ERR(err, SK_ECORRUPT, "argument %u", i);
+        if (!v->len || !view_is(v, BIG, v->data[0]))
+            return SK_ERR(err, SK_ECORRUPT, "argument %u", i);
         x = x * 31 + v->data[0];
     }
     return ret_blob(t, 0, BIG, (uint8_t)x, err);
@@ -208,11 +220,12 @@ static sk_oid put_blob(uint8_t fill) {
 /* o[1..n]: a chain of blobs with fills and words 1..n. */
 static void chain(sk_oid *o, int n, int32_t retries) {
     o[1] = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = retries);
-    for (int i = 2; i <= n; i++) o[i] = JOB(.fn = "r_next", .a = {REF(o[i - 1]), VAL(i)}, .n_a = 2, .retries = retries);
+    for (int i = 2; i <= n; i++)
+        o[i] = JOB(.fn = "r_next", .a = {REF(o[i - 1]), VAL(i)}, .n_a = 2, .retries = retries);
     is_blob(o[n], BIG, (uint8_t)n);
 }
 
-/* ---- tasks -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 TEST(recover_only_what_is_lost) {
     OPEN();
@@ -256,10 +269,12 @@ TEST(recover_through_arguments_that_are_gone) {
     close_clean();
 }
 
-TEST(recover_argument_shorter_than_the_part_that_is_wanted) { /* it was made again while the task waited for its turn */
+TEST(recover_argument_shorter_than_the_part_that_is_wanted) {
+    /* it was made again while the task waited for its turn */
     char text[300];
     struct sk_res r = {.amount = {[SK_RES_CUSTOM] = SK_RES_UNIT}};
-    sk_shape slot, other; /* two: what is of one shape is queued on one worker, and then has the old bytes */
+    /* two: what is of one shape is queued on one worker, and then has the old bytes */
+    sk_shape slot, other;
     OPEN(.cpus = 2, .names = (const char *const[]){"slot"}, .n_names = 1, .amounts = {SK_RES_UNIT});
     CHECK_OK(sk_shape_of(eng, &r, &slot, NULL));
     r.amount[SK_RES_CPU] = SK_RES_UNIT;
@@ -280,7 +295,8 @@ TEST(recover_argument_shorter_than_the_part_that_is_wanted) { /* it was made aga
 
 TEST(recover_returns_of_one_task) { /* both lost: one run; the one that is there keeps its bytes */
     OPEN();
-    sk_oid o = JOB(.fn = "r_pair", .a = {VAL(1)}, .n_a = 1, .n_returns = 2, .retries = 9), p = {o.v + 1};
+    sk_oid o = JOB(.fn = "r_pair", .a = {VAL(1)}, .n_a = 1, .n_returns = 2, .retries = 9),
+           p = {o.v + 1};
     is_blob(o, BIG, 1);
     struct sk_view v = view(p);
     lose(o);
@@ -304,7 +320,8 @@ TEST(recover_returns_of_one_task) { /* both lost: one run; the one that is there
 
 TEST(recover_cheap_when_nothing_can_be_lost) { /* small values: nothing is kept */
     OPEN();
-    sk_oid o = JOB(.fn = "r_num", .a = {VAL(1)}, .n_a = 1, .retries = 3), p = JOB(.fn = "r_first", .a = {REF(o)}, .n_a = 1, .retries = 3);
+    sk_oid o = JOB(.fn = "r_num", .a = {VAL(1)}, .n_a = 1, .retries = 3),
+           p = JOB(.fn = "r_first", .a = {REF(o)}, .n_a = 1, .retries = 3);
     CHECK_EQ(eng_i64(o), 1);
     CHECK_EQ(eng_stat(eng, "lineage_tasks"), 0);
     is_blob(p, BIG, 1);
@@ -320,7 +337,8 @@ TEST(recover_cheap_when_nothing_can_be_lost) { /* small values: nothing is kept 
 
 TEST(recover_refs_inside) {
     OPEN();
-    sk_oid outer = JOB(.fn = "r_outer", .retries = 3), got = JOB(.fn = "r_open", .a = {REF(outer)}, .n_a = 1, .retries = 3);
+    sk_oid outer = JOB(.fn = "r_outer", .retries = 3),
+           got = JOB(.fn = "r_open", .a = {REF(outer)}, .n_a = 1, .retries = 3);
     is_blob(got, BIG, 5);
     eng_release(outer);
     eng_wait_stat("objects", 1); /* the blob inside is gone with it */
@@ -335,13 +353,16 @@ TEST(recover_refs_inside) {
 TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must be there again */
     OPEN();
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
-    sk_oid got = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    sk_oid got = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b,
+                     .n_contains = 1, .retries = 3);
     is_blob(got, BIG, 1);
     lose(b); /* while somebody asks for it from a worker */
-    sk_oid again = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    sk_oid again = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b,
+                       .n_contains = 1, .retries = 3);
     is_blob(again, BIG, 1);
     flag(b);
-    sk_oid third = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    sk_oid third = JOB(.fn = "r_open", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b,
+                       .n_contains = 1, .retries = 3);
     is_blob(third, BIG, 1);
     CHECK_EQ(word(1), 3);
     eng_release(third);
@@ -355,15 +376,18 @@ TEST(recover_ref_in_argument_bytes) { /* contains: not waited for, but it must b
 }
 
 static bool is_held_once(void *oid) { return sk_own_count(L()->own, *(uint64_t *)oid) == 1; }
-static void wait_held_once(sk_oid o) { /* workers gave back what they had of it; that wakes nobody */
+static void wait_held_once(sk_oid o) {
+    /* workers gave back what they had of it; that wakes nobody */
     CHECK(eng_drive_until(is_held_once, &o.v));
 }
 
-/* Found by tests/c/model: what only the lost value referred to went with it, but lineage was told after it had planned with it. */
+/* Found by tests/c/model: what only the lost value referred to went with it, but lineage was told
+ * after it had planned with it. */
 TEST(recover_argument_that_only_the_lost_value_held) {
     OPEN();
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
-    sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1, .retries = 3);
+    sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b,
+                   .n_contains = 1, .retries = 3);
     is_blob(b, BIG, 1);
     is_blob(o, BIG, 7);
     eng_release(b);
@@ -381,11 +405,13 @@ TEST(recover_argument_that_only_the_lost_value_held) {
     close_clean();
 }
 
-/* Found by tests/c/model: the task that makes it was not over, so lineage did not know it, and then nobody needed it any more. */
+/* Found by tests/c/model: the task that makes it was not over, so lineage did not know it, and then
+ * nobody needed it any more. */
 TEST(recover_argument_that_is_not_there_yet) {
     OPEN();
     sk_oid a = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2, .retries = 3);
-    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1, .retries = 3);
+    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1,
+                   .retries = 3);
     is_blob(o, BIG, 1);
     eng_release(a);
     lose(o);
@@ -407,8 +433,10 @@ TEST(recover_what_was_cancelled_does_not_run) {
     sk_tid tid;
     sk_oid late = JOB(.fn = "r_wait", .a = {VAL(10), VAL(11)}, .n_a = 2);
     CHECK(gate_wait(10, 1)); /* it runs */
-    sk_oid a = eng_job_tid(&(struct job){.fn = "r_next", .a = {REF(late), VAL(2)}, .n_a = 2, .retries = 3}, &tid);
-    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1, .retries = 3);
+    sk_oid a = eng_job_tid(
+        &(struct job){.fn = "r_next", .a = {REF(late), VAL(2)}, .n_a = 2, .retries = 3}, &tid);
+    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .contains = &a, .n_contains = 1,
+                   .retries = 3);
     is_blob(o, BIG, 1);
     CHECK_OK(eng->ops->cancel(eng, tid, 0, NULL));
     eng_release(a);
@@ -427,14 +455,17 @@ TEST(recover_what_was_cancelled_does_not_run) {
     close_clean();
 }
 
-/* Found by world_sim: a task reads its argument; the argument is lost, and with it went what was referred to in the bytes that the task has. */
+/* Found by world_sim: a task reads its argument; the argument is lost, and with it went what was
+ * referred to in the bytes that the task has. */
 TEST(recover_refs_in_bytes_that_are_read) {
     OPEN();
     sk_oid b = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1);
     is_blob(b, BIG, 1);
-    sk_oid o = JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1);
+    sk_oid o =
+        JOB(.fn = "r_wrap", .a = {VAL((int64_t)b.v)}, .n_a = 1, .contains = &b, .n_contains = 1);
     is_blob(o, BIG, 7);
-    sk_oid late = JOB(.fn = "r_open_late", .a = {REF(o), VAL((int64_t)b.v), VAL(50), VAL(51)}, .n_a = 4);
+    sk_oid late =
+        JOB(.fn = "r_open_late", .a = {REF(o), VAL((int64_t)b.v), VAL(50), VAL(51)}, .n_a = 4);
     CHECK(gate_wait(50, 1));
     eng_release(b);
     lose(o);
@@ -445,13 +476,14 @@ TEST(recover_refs_in_bytes_that_are_read) {
     close_clean();
 }
 
-/* ---- who waits ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- who waits ------------------------------------------------------------------------------- */
 
 TEST(recover_argument_of_queued_tasks) {
     OPEN(.cpus = 1);
     sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     is_blob(r, BIG, 1);
-    enum { N = SK_PLACE_DEPTH_MAX + 44 }; /* some are on the worker already and read the old bytes; the rest must wait for the new ones */
+    /* some are on the worker already and read the old bytes; the rest must wait for the new ones */
+    enum { N = SK_PLACE_DEPTH_MAX + 44 };
     sk_oid w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2), d[N];
     CHECK(gate_wait(50, 1));
     for (int i = 0; i < N; i++) d[i] = JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2);
@@ -491,7 +523,8 @@ TEST(recover_argument_of_a_worker_that_dies) {
     sk_oid r = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 3);
     is_blob(r, BIG, 1);
     sk_tid tid;
-    sk_oid d = eng_job_tid(&(struct job){.fn = "r_reads", .a = {REF(r), VAL(1), VAL(50), VAL(51)}, .n_a = 4}, &tid);
+    sk_oid d = eng_job_tid(
+        &(struct job){.fn = "r_reads", .a = {REF(r), VAL(1), VAL(50), VAL(51)}, .n_a = 4}, &tid);
     CHECK(gate_wait(50, 1));
     lose(r);
     is_blob(r, BIG, 1);
@@ -506,7 +539,8 @@ static void *get_elsewhere(void *arg) {
     sk_oid o = *(sk_oid *)arg;
     struct sk_view v;
     struct sk_err err;
-    if (eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err) != SK_OK || !view_is(&v, BIG, 1)) return NULL;
+    if (eng->ops->get(eng, &o, 1, INT64_MAX, &v, &err) != SK_OK || !view_is(&v, BIG, 1))
+        return NULL;
     eng->ops->view_release(eng, &v);
     return arg;
 }
@@ -561,7 +595,7 @@ TEST(recover_actor_calls_wait_too) {
     close_clean();
 }
 
-/* ---- no way back ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- no way back ----------------------------------------------------------------------------- */
 
 TEST(recover_put) {
     OPEN();
@@ -571,19 +605,23 @@ TEST(recover_put) {
            e = JOB(.fn = "r_sum", .a = {REF(d), VAL(0)}, .n_a = 2, .retries = 3);
     is_blob(e, BIG, 2);
     lose(p);
-    snprintf(want, sizeof want, "object %llu is lost and cannot be remade: it was put(), no task made it; keep the source or use a task",
+    snprintf(want, sizeof want,
+             "object %llu is lost and cannot be remade: it was put(), no task made it; keep the "
+             "source or use a task",
              (unsigned long long)p.v);
     CHECK_EQ(eng_error(p, text, sizeof text), SK_ELOST);
     CHECK_STR_EQ(text, want);
     lose(d); /* its argument is there */
     is_blob(d, BIG, 2);
     eng_release(q);
-    CHECK_EQ(eng_stat(eng, "lineage_tasks"), 1); /* d cannot be made again; e can, while d is there */
+    /* d cannot be made again; e can, while d is there */
+    CHECK_EQ(eng_stat(eng, "lineage_tasks"), 1);
     lose(d);
     sk_oid f = JOB(.fn = "r_sum", .a = {REF(d), VAL(0)}, .n_a = 2, .retries = 3);
     CHECK_EQ(eng_error(f, text, sizeof text), SK_ELOST);
     snprintf(want, sizeof want,
-             "object %llu is lost and cannot be remade: it is made from object %llu, which is gone, too, and that was put()",
+             "object %llu is lost and cannot be remade: it is made from object %llu, which is "
+             "gone, too, and that was put()",
              (unsigned long long)d.v, (unsigned long long)q.v);
     CHECK_STR_HAS(text, want);
     eng_release(d);
@@ -597,7 +635,8 @@ TEST(recover_lost_for_good_under_a_queued_task) {
     char text[400];
     sk_oid p = put_blob(1), w = JOB(.fn = "r_wait", .a = {VAL(50), VAL(51)}, .n_a = 2), d[300];
     CHECK(gate_wait(50, 1));
-    for (int i = 0; i < 300; i++) d[i] = JOB(.fn = "r_is", .a = {REF(p), VAL(1)}, .n_a = 2); /* more than fit on the worker */
+    /* more than fit on the worker */
+    for (int i = 0; i < 300; i++) d[i] = JOB(.fn = "r_is", .a = {REF(p), VAL(1)}, .n_a = 2);
     lose(p);
     gate_add(51, 1);
     int fine = 0;
@@ -621,7 +660,8 @@ TEST(recover_lost_for_good_under_a_queued_task) {
 TEST(recover_retries) {
     OPEN();
     char text[400];
-    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 1), p = JOB(.fn = "r_first", .a = {VAL(2)}, .n_a = 1);
+    sk_oid o = JOB(.fn = "r_first", .a = {VAL(1)}, .n_a = 1, .retries = 1),
+           p = JOB(.fn = "r_first", .a = {VAL(2)}, .n_a = 1);
     is_blob(o, BIG, 1);
     is_blob(p, BIG, 2);
     lose(o);
@@ -684,7 +724,7 @@ TEST(recover_run_again_fails) {
     close_clean();
 }
 
-/* ---- streams ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 static int take_all(sk_tid tid, sk_oid *o, int max) {
     struct sk_err err;
@@ -699,10 +739,13 @@ static int take_all(sk_tid tid, sk_oid *o, int max) {
 
 static sk_tid stream(int64_t n, int32_t retries, uint32_t window) {
     sk_tid tid;
-    eng_job_tid(
-        &(struct job){
-            .fn = "r_stream", .a = {VAL(n), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = retries, .opts.stream_window = window},
-        &tid);
+    eng_job_tid(&(struct job){.fn = "r_stream",
+                              .a = {VAL(n), VAL(1)},
+                              .n_a = 2,
+                              .n_returns = SK_STREAMING,
+                              .retries = retries,
+                              .opts.stream_window = window},
+                &tid);
     return tid;
 }
 
@@ -727,7 +770,8 @@ TEST(recover_stream_only_lost_yields) {
         for (int i = 0; i < 10; i++) {
             struct sk_view again = view(o[i]);
             CHECK(view_is(&again, BIG, (uint8_t)i) && view_is(&v[i], BIG, (uint8_t)i));
-            CHECK_EQ(again.data == v[i].data, i != 3 && i != 7); /* the others are where they were */
+            /* the others are where they were */
+            CHECK_EQ(again.data == v[i].data, i != 3 && i != 7);
             eng->ops->view_release(eng, &again);
             eng->ops->view_release(eng, &v[i]);
         }
@@ -740,7 +784,8 @@ TEST(recover_stream_only_lost_yields) {
         CHECK_EQ(word(101), 2);
         if (!dropped) {
             sk_oid x;
-            CHECK_RC(eng->streams->next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE); /* its end is still its end */
+            /* its end is still its end */
+            CHECK_RC(eng->streams->next(eng, tid, INT64_MAX, &x, NULL), SK_EDONE);
             eng->streams->drop(eng, tid);
         }
         for (int i = 1; i < 10; i += 2) eng_release(o[i]);
@@ -748,7 +793,8 @@ TEST(recover_stream_only_lost_yields) {
     }
 }
 
-TEST(recover_stream_yield_consumed_downstream) { /* the stream is run again for an argument that is gone */
+TEST(recover_stream_yield_consumed_downstream) {
+    /* the stream is run again for an argument that is gone */
     OPEN();
     sk_oid o[6], d[6];
     sk_tid tid = stream(5, 3, 0);
@@ -771,12 +817,14 @@ TEST(recover_stream_yield_consumed_downstream) { /* the stream is run again for 
     close_clean();
 }
 
-TEST(recover_stream_under_way) { /* its reader waits for the lost one before it takes more, and the window is shut */
+TEST(recover_stream_under_way) {
+    /* its reader waits for the lost one before it takes more, and the window is shut */
     OPEN();
     sk_oid o[20], x;
     struct sk_err err;
     sk_tid tid = stream(12, 3, 2);
-    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->streams->next(eng, tid, INT64_MAX, &o[i], &err), &err);
+    for (int i = 0; i < 4; i++)
+        CHECK_OK_ERR(eng->streams->next(eng, tid, INT64_MAX, &o[i], &err), &err);
     CHECK(gate_wait(1, 5));
     is_blob(o[1], BIG, 1);
     is_blob(o[3], BIG, 3);
@@ -798,7 +846,8 @@ TEST(recover_stream_dropped_early) {
     sk_oid o[4];
     struct sk_err err;
     sk_tid tid = stream(100, 3, 2);
-    for (int i = 0; i < 4; i++) CHECK_OK_ERR(eng->streams->next(eng, tid, INT64_MAX, &o[i], &err), &err);
+    for (int i = 0; i < 4; i++)
+        CHECK_OK_ERR(eng->streams->next(eng, tid, INT64_MAX, &o[i], &err), &err);
     is_blob(o[3], BIG, 3);
     eng->streams->drop(eng, tid);
     eng_wait_stat("tasks_known", 0);
@@ -817,7 +866,12 @@ TEST(recover_stream_liar) {
         char text[400];
         sk_oid o[7];
         sk_tid tid;
-        eng_job_tid(&(struct job){.fn = "r_stream_liar", .a = {VAL(6), VAL(how)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = 3}, &tid);
+        eng_job_tid(&(struct job){.fn = "r_stream_liar",
+                                  .a = {VAL(6), VAL(how)},
+                                  .n_a = 2,
+                                  .n_returns = SK_STREAMING,
+                                  .retries = 3},
+                    &tid);
         CHECK_EQ(take_all(tid, o, 7), 6);
         eng->streams->drop(eng, tid);
         is_blob(o[5], BIG, 5);
@@ -846,11 +900,17 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
 }
 static bool seen_all(void *arg) { return ((struct seen *)arg)->done == 1; }
 
-TEST(recover_stream_with_a_sink) { /* which hears nothing of the second run: it may be gone by then */
+TEST(recover_stream_with_a_sink) {
+    /* which hears nothing of the second run: it may be gone by then */
     OPEN();
     struct seen *s = sk_calloc(SK_TAG_TEST, sizeof *s);
     s->s.on_events = on_event;
-    eng_job(&(struct job){.fn = "r_stream", .a = {VAL(6), VAL(1)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = 3, .sink = &s->s});
+    eng_job(&(struct job){.fn = "r_stream",
+                          .a = {VAL(6), VAL(1)},
+                          .n_a = 2,
+                          .n_returns = SK_STREAMING,
+                          .retries = 3,
+                          .sink = &s->s});
     CHECK_OK(eng->ops->drive(eng, seen_all, s, test_patience(), NULL));
     CHECK_EQ(s->n, 6);
     sk_oid o[6];
@@ -865,7 +925,7 @@ TEST(recover_stream_with_a_sink) { /* which hears nothing of the second run: it 
     close_clean();
 }
 
-/* ---- the fault point, long chains, chance -------------------------------------------------------------------------------------------------------- */
+/* ---- the fault point, long chains, chance ---------------------------------------------------- */
 
 TEST(recover_fault_point) {
     sk_oid o[4];
@@ -901,7 +961,8 @@ TEST_LARGE(recover_long_chain, 300) {
         uint8_t fill = v.data[0];
         eng->ops->view_release(eng, &v);
         sk_driver_lock(eng);
-        for (int i = alive ? 0 : n - 1; i < n; i++) sk_obj_get(L(), o[i].v)->gone = true; /* each finds the one before it lost */
+        /* each finds the one before it lost */
+        for (int i = alive ? 0 : n - 1; i < n; i++) sk_obj_get(L(), o[i].v)->gone = true;
         sk_driver_unlock(eng);
         is_blob(o[n - 1], BIG, fill);
         CHECK_EQ(eng_stat(eng, "reruns"), n);
@@ -910,7 +971,8 @@ TEST_LARGE(recover_long_chain, 300) {
     }
 }
 
-TEST_LARGE(recover_by_chance, 300) { /* random graphs; values and workers are lost; what can be had is right */
+TEST_LARGE(recover_by_chance, 300) {
+    /* random graphs; values and workers are lost; what can be had is right */
     enum { N = 60 };
     struct {
         sk_oid o;
@@ -920,7 +982,8 @@ TEST_LARGE(recover_by_chance, 300) { /* random graphs; values and workers are lo
     int rounds = test_rounds(test_sanitized() ? 200 : 1500);
     uint64_t remade = 0, n_lost = 0;
     OPEN(.cpus = 2, .store_bytes = 64u << 20);
-    for (int r = 0; r < rounds || n_lost <= 10 || remade < 10; r++) { /* until chance has done something */
+    for (int r = 0; r < rounds || n_lost <= 10 || remade < 10; r++) {
+        /* until chance has done something */
         n_lost = eng_stat(eng, "objects_lost");
         remade = eng_stat(eng, "reruns");
         int i = (int)test_below(N), k = (int)test_below(100);
@@ -966,12 +1029,14 @@ TEST_LARGE(recover_by_chance, 300) { /* random graphs; values and workers are lo
     }
     remade = eng_stat(eng, "reruns");
     n_lost = eng_stat(eng, "objects_lost");
-    printf("# %llu lost, %llu reruns, %llu workers died\n", (unsigned long long)n_lost, (unsigned long long)remade,
-           (unsigned long long)eng_stat(eng, "worker_deaths"));
+    printf("# %llu lost, %llu reruns, %llu workers died\n", (unsigned long long)n_lost,
+           (unsigned long long)remade, (unsigned long long)eng_stat(eng, "worker_deaths"));
     close_clean();
 }
 
-TEST_SLOW(recover_no_memory, 300) { /* the nth allocation fails: a value or an error, never a wait for ever, and nothing is left behind */
+TEST_SLOW(recover_no_memory, 300) {
+    /* the nth allocation fails: a value or an error, never a wait for ever, and nothing is left
+     * behind */
     for (int64_t n = 1;; n++) {
         OPEN(.cpus = 1);
         sk_oid o[4];
@@ -987,7 +1052,8 @@ TEST_SLOW(recover_no_memory, 300) { /* the nth allocation fails: a value or an e
         sk_rc rc = eng->ops->get(eng, &o[3], 1, test_patience(), &v, &err);
         bool hit = sk_mem_failed();
         sk_mem_fail_at(0);
-        CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM, "allocation %lld: %s", (long long)n, sk_rc_name(rc));
+        CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM, "allocation %lld: %s", (long long)n,
+                  sk_rc_name(rc));
         if (rc == SK_OK) {
             CHECK(SK_KIND_IS_ERROR(v.kind) || view_is(&v, BIG, 3));
             if (!hit) CHECK(view_is(&v, BIG, 3));

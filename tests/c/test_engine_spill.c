@@ -1,5 +1,6 @@
-/* test_engine_spill.c - more than the store holds, through the local engine: puts, results, streams, arguments, actors, gets; who waits and for how
- * long; full disks, damage, deaths. The disk part by itself: test_store_spill.c. */
+/* test_engine_spill.c - more than the store holds, through the local engine: puts, results,
+ * streams, arguments, actors, gets; who waits and for how long; full disks, damage, deaths. The
+ * disk part by itself: test_store_spill.c. */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +14,8 @@
 
 enum { MIB = 1 << 20, STORE = 16 * MIB };
 
-#define OPEN(...) eng_open(&(struct eng_opt){.store_bytes = STORE, .spill_dirs = {spill_dir()}, __VA_ARGS__})
+#define OPEN(...) \
+    eng_open(&(struct eng_opt){.store_bytes = STORE, .spill_dirs = {spill_dir()}, __VA_ARGS__})
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
 
 static const char *spill_dir(void) {
@@ -54,7 +56,9 @@ static struct sk_view view(sk_oid o) {
 
 static void is_blob(sk_oid o, size_t n, uint8_t fill) {
     struct sk_view v = view(o);
-    if (SK_KIND_IS_ERROR(v.kind)) test_fail(__FILE__, __LINE__, "object %llu: %s", (unsigned long long)o.v, (const char *)v.data + 4);
+    if (SK_KIND_IS_ERROR(v.kind))
+        test_fail(__FILE__, __LINE__, "object %llu: %s", (unsigned long long)o.v,
+                  (const char *)v.data + 4);
     CHECK(view_is(&v, n, fill));
     eng->ops->view_release(eng, &v);
 }
@@ -75,14 +79,18 @@ static void close_clean(void) {
 }
 
 TASK(blob) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1), err); }
-TASK(blob_is) { return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err); }
+TASK(blob_is) {
+    return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)), err);
+}
 TASK(twice) { /* of two equal blobs, as large as one */
-    if (t->args[0].len != t->args[1].len || memcmp(t->args[0].data, t->args[1].data, t->args[0].len) != 0)
+    if (t->args[0].len != t->args[1].len ||
+        memcmp(t->args[0].data, t->args[1].data, t->args[0].len) != 0)
         return SK_ERR(err, SK_EINVAL, "not equal");
     return ret_blob(t, 0, t->args[0].len, t->args[0].data[0], err);
 }
 TASK(blobs) { /* a stream: n, size */
-    for (int64_t i = 0; i < arg_i64(t, 0); i++) SK_TRY(yield_blob(t, (size_t)arg_i64(t, 1), (uint8_t)(i % 251), err));
+    for (int64_t i = 0; i < arg_i64(t, 0); i++)
+        SK_TRY(yield_blob(t, (size_t)arg_i64(t, 1), (uint8_t)(i % 251), err));
     return SK_OK;
 }
 TASK(hold) { /* its argument, until the gate opens */
@@ -103,7 +111,7 @@ TASK(get_all) { /* blobs inside the argument: n, size, first fill; all at once *
 }
 TASK(actor_init) { return ret_i64(t, 0, 0, err); }
 
-/* ---- parts: of values whose bytes say where they are -------------------------------------------------------------------------------------------- */
+/* ---- parts: of values whose bytes say where they are ----------------------------------------- */
 
 static uint8_t byte_at(size_t i) { return (uint8_t)((uint32_t)i * 2654435761u >> 24); }
 static int64_t is_part(const struct sk_view *v, size_t at, size_t n) {
@@ -117,22 +125,33 @@ TASK(stripes) { /* of so many bytes */
     struct sk_buf b;
     SK_TRY(t->engine->ops->buf_alloc(t->engine, n, &b, err));
     for (size_t i = 0; i < n; i++) b.data[i] = byte_at(i);
-    return sk_task_return(t, 0, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = n}, err);
+    return sk_task_return(t, 0, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = n},
+                          err);
 }
-TASK(part_is) { return ret_i64(t, 0, is_part(&t->args[0], (size_t)arg_i64(t, 1), (size_t)arg_i64(t, 2)), err); }
+TASK(part_is) {
+    return ret_i64(t, 0, is_part(&t->args[0], (size_t)arg_i64(t, 1), (size_t)arg_i64(t, 2)), err);
+}
 TASK(parts_are) { /* the same of two */
-    return ret_i64(t, 0, is_part(&t->args[0], (size_t)arg_i64(t, 2), 1000) + is_part(&t->args[1], (size_t)arg_i64(t, 3), 1000), err);
+    return ret_i64(t, 0,
+                   is_part(&t->args[0], (size_t)arg_i64(t, 2), 1000) +
+                       is_part(&t->args[1], (size_t)arg_i64(t, 3), 1000),
+                   err);
 }
 TASK(part_of_inner) { /* submits one itself: its argument holds the object */
     sk_oid o, inner;
     int64_t is = 0;
     memcpy(&inner, t->args[0].data, sizeof inner);
-    struct job j = {.fn = "part_is", .a = {PART(inner, (uint64_t)arg_i64(t, 1), 5000), VAL(arg_i64(t, 1)), VAL(5000)}, .n_a = 3};
+    struct job j = {
+        .fn = "part_is",
+        .a = {PART(inner, (uint64_t)arg_i64(t, 1), 5000), VAL(arg_i64(t, 1)), VAL(5000)},
+        .n_a = 3};
     SK_TRY(job_on(t->engine, &j, &o, NULL, err));
     SK_TRY(get_i64(t->engine, o, &is, err));
     t->engine->ops->release(t->engine, o);
     j.a[0] = PART(inner, UINT64_MAX, 1); /* has no end: said at once */
-    return job_on(t->engine, &j, &o, NULL, err) == SK_EINVAL ? ret_i64(t, 0, is, err) : SK_ERR(err, SK_EINVAL, "it was taken");
+    return job_on(t->engine, &j, &o, NULL, err) == SK_EINVAL
+               ? ret_i64(t, 0, is, err)
+               : SK_ERR(err, SK_EINVAL, "it was taken");
 }
 static struct sk_view kept;
 TASK(keep_part) {
@@ -151,13 +170,19 @@ static sk_oid stripes(size_t n) {
     if (n <= SK_INLINE_MAX) {
         static uint8_t bytes[SK_INLINE_MAX];
         for (size_t i = 0; i < n; i++) bytes[i] = byte_at(i);
-        CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {bytes, n}}, &o, &err), &err);
+        CHECK_OK_ERR(eng->ops->put(eng,
+                                   &(struct sk_payload){.kind = KIND_BLOB, .bytes = {bytes, n}}, &o,
+                                   &err),
+                     &err);
         return o;
     }
     struct sk_buf b;
     CHECK_OK_ERR(eng->ops->buf_alloc(eng, n, &b, &err), &err);
     for (size_t i = 0; i < n; i++) b.data[i] = byte_at(i);
-    CHECK_OK_ERR(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = n}, &o, &err), &err);
+    CHECK_OK_ERR(eng->ops->put(eng,
+                               &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = n}, &o,
+                               &err),
+                 &err);
     return o;
 }
 static sk_oid part_job(sk_oid o, size_t at, size_t n) {
@@ -184,7 +209,10 @@ TEST(part_of_a_value_in_memory) {
             eng_release(o);
             continue;
         }
-        struct sk_payload p = {.kind = KIND_BLOB, .bytes = {&inner, sizeof inner}, .contains = &inner, .n_contains = 1};
+        struct sk_payload p = {.kind = KIND_BLOB,
+                               .bytes = {&inner, sizeof inner},
+                               .contains = &inner,
+                               .n_contains = 1};
         CHECK_OK(eng->ops->put(eng, &p, &c, NULL));
         CHECK_EQ(eng_take(JOB(.fn = "part_of_inner", .a = {REF(c), VAL(123)}, .n_a = 2)), 1);
         eng_release(c);
@@ -202,38 +230,52 @@ TEST(part_of_a_value_on_disk) {
     uint64_t back = eng_stat(eng, "restored_bytes"), io = eng_stat(eng, "spill_io_read_bytes");
     CHECK_EQ(eng_take(part_job(o, 3 * MIB - 7, 100000)), 1);
     CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000);
-    CHECK_LE(eng_stat(eng, "spill_io_read_bytes") - io, 100000 + 4 * 4096); /* whole chunks of 4 KiB with their sums, in whole pages */
+    /* whole chunks of 4 KiB with their sums, in whole pages */
+    CHECK_LE(eng_stat(eng, "spill_io_read_bytes") - io, 100000 + 4 * 4096);
     CHECK_EQ(eng_take(part_job(o, N, 0)), 1);
     CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000); /* nothing is read for nothing */
     CHECK_EQ(eng_take(part_job(o, 0, 1)), 1);
     CHECK_EQ(eng_take(part_job(o, N - 1, 1)), 1);
     CHECK_EQ(eng_take(part_job(small, 20000, 20000)), 1);
-    CHECK_EQ(eng_take(JOB(.fn = "parts_are", .a = {PART(o, 65536, 1000), PART(o, 65535, 1000), VAL(65536), VAL(65535)}, .n_a = 4)), 2);
+    CHECK_EQ(eng_take(JOB(.fn = "parts_are",
+                          .a = {PART(o, 65536, 1000), PART(o, 65535, 1000), VAL(65536), VAL(65535)},
+                          .n_a = 4)),
+             2);
     CHECK_EQ(eng_stat(eng, "restored_bytes") - back, 100000 + 2 + 20000 + 2000);
     checked();
     CHECK_EQ(eng_take(part_job(o, 0, N)), 1);
-    CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 2); /* parts have gone with their tasks, the whole ones are where they were */
+    /* parts have gone with their tasks, the whole ones are where they were */
+    CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), 2);
     sk_oid inner = o, c;
-    CHECK_OK(
-        eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {&inner, 8}, .contains = &inner, .n_contains = 1}, &c, NULL));
+    CHECK_OK(eng->ops->put(
+        eng,
+        &(struct sk_payload){
+            .kind = KIND_BLOB, .bytes = {&inner, 8}, .contains = &inner, .n_contains = 1},
+        &c, NULL));
     CHECK_EQ(eng_take(JOB(.fn = "part_of_inner", .a = {REF(c), VAL(4 * MIB)}, .n_a = 2)), 1);
     eng_release(c), eng_release(o), eng_release(small);
     close_clean();
 }
 
-static bool read_back(void *bytes) { return eng_stat(eng, "restored_bytes") == *(const uint64_t *)bytes; }
+static bool read_back(void *bytes) {
+    return eng_stat(eng, "restored_bytes") == *(const uint64_t *)bytes;
+}
 
 TEST(parts_are_read_ahead_for_tasks_in_line) {
     enum { N = 24, LEN = 100000 }; /* behind two workers that are busy */
     OPEN();
     sk_oid o = stripes(6 * MIB), holds[2], c[N];
     push_out();
-    for (int i = 0; i < 2; i++) holds[i] = JOB(.fn = "hold", .a = {VAL(1)}, .n_a = 1); /* all CPUs */
+    /* all CPUs */
+    for (int i = 0; i < 2; i++) holds[i] = JOB(.fn = "hold", .a = {VAL(1)}, .n_a = 1);
     CHECK(gate_wait(0, 2));
     for (int i = 0; i < N; i++)
-        c[i] = JOB(.fn = "part_is", .a = {PART(o, 2u * LEN * (unsigned)i, LEN), VAL(2 * LEN * i), VAL(LEN)}, .n_a = 3);
+        c[i] =
+            JOB(.fn = "part_is",
+                .a = {PART(o, 2u * LEN * (unsigned)i, LEN), VAL(2 * LEN * i), VAL(LEN)}, .n_a = 3);
     uint64_t all = (uint64_t)N * LEN;
-    CHECK_OK(eng->ops->drive(eng, read_back, &all, test_patience(), NULL)); /* and none of them has begun */
+    /* and none of them has begun */
+    CHECK_OK(eng->ops->drive(eng, read_back, &all, test_patience(), NULL));
     checked();
     CHECK_OK(eng->ops->cancel(eng, (sk_tid){c[0].v}, 0, NULL)); /* its part goes with it */
     gate_add(1, 1);
@@ -251,9 +293,11 @@ TEST(part_that_is_none) {
     OPEN();
     o = stripes(70000);
     CHECK_EQ(eng_error(part_job(o, 69999, 2), text, sizeof text), SK_EINVAL);
-    CHECK_STR_HAS(text, "argument 0: bytes 69999 to 70001 were asked for, of an object of 70000 bytes");
+    CHECK_STR_HAS(text,
+                  "argument 0: bytes 69999 to 70001 were asked for, of an object of 70000 bytes");
     CHECK_EQ(eng_error(part_job(o, 70001, 0), text, sizeof text), SK_EINVAL);
-    sk_oid late = JOB(.fn = "stripes", .a = {VAL(70000)}, .n_a = 1); /* not known when it is submitted */
+    /* not known when it is submitted */
+    sk_oid late = JOB(.fn = "stripes", .a = {VAL(70000)}, .n_a = 1);
     CHECK_EQ(eng_error(part_job(late, 70000, 1), text, sizeof text), SK_EINVAL);
     CHECK_EQ(eng_take(part_job(late, 69999, 1)), 1);
     struct job j = {.fn = "part_is", .a = {PART(o, 1, UINT64_MAX), VAL(0), VAL(0)}, .n_a = 3};
@@ -280,9 +324,13 @@ TEST(part_is_kept) {
     for (int disk = 0; disk < 2; disk++) {
         if (disk) push_out();
         CHECK_EQ(eng_stat(eng, "spill_objects_on_disk"), (uint64_t)disk);
-        CHECK_EQ(eng_take(JOB(.fn = "keep_part", .a = {PART(o, MIB + 3, 200000)}, .n_a = 1, .actor = a)), 1);
+        CHECK_EQ(
+            eng_take(JOB(.fn = "keep_part", .a = {PART(o, MIB + 3, 200000)}, .n_a = 1, .actor = a)),
+            1);
         push_out();
-        CHECK_EQ(eng_take(JOB(.fn = "kept_is", .a = {VAL(MIB + 3), VAL(200000)}, .n_a = 2, .actor = a)), 1);
+        CHECK_EQ(
+            eng_take(JOB(.fn = "kept_is", .a = {VAL(MIB + 3), VAL(200000)}, .n_a = 2, .actor = a)),
+            1);
     }
     eng_release(o), eng_release(ready);
     sk_actor_release(eng, a);
@@ -294,19 +342,24 @@ TEST(part_is_read_again_for_who_is_killed) {
     sk_oid o = stripes(6 * MIB), c[8];
     push_out();
     for (int i = 0; i < 8; i++)
-        c[i] = JOB(.fn = "part_is", .a = {PART(o, 700000u * (unsigned)i, 600000), VAL(700000 * i), VAL(600000)}, .n_a = 3, .retries = 5);
+        c[i] = JOB(.fn = "part_is",
+                   .a = {PART(o, 700000u * (unsigned)i, 600000), VAL(700000 * i), VAL(600000)},
+                   .n_a = 3, .retries = 5);
     for (int i = 0; i < 8; i++) CHECK_EQ(eng_take(c[i]), 1);
     CHECK_GT(eng_stat(eng, "worker_deaths"), 0);
-    CHECK_EQ(eng_stat(eng, "restored_bytes"), 8 * 600000); /* they had been read, and are still there */
+    /* they had been read, and are still there */
+    CHECK_EQ(eng_stat(eng, "restored_bytes"), 8 * 600000);
     eng_release(o);
     close_clean();
 }
 
-TEST(part_of_a_damaged_value) { /* the whole is made again, or the task fails as if it needed the whole */
+TEST(part_of_a_damaged_value) {
+    /* the whole is made again, or the task fails as if it needed the whole */
     char text[1100];
     OPEN();
     CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
-    sk_oid put = stripes(6 * MIB), made = JOB(.fn = "stripes", .a = {VAL(5 * MIB)}, .n_a = 1, .retries = 3);
+    sk_oid put = stripes(6 * MIB),
+           made = JOB(.fn = "stripes", .a = {VAL(5 * MIB)}, .n_a = 1, .retries = 3);
     bool ready;
     CHECK_OK(eng->ops->wait(eng, &made, 1, 1, test_patience(), &ready, NULL));
     push_out();
@@ -320,18 +373,22 @@ TEST(part_of_a_damaged_value) { /* the whole is made again, or the task fails as
     close_clean();
 }
 
-TEST_LARGE(part_random, 120) { /* parts and whole values, in memory and on disk, of several sizes at once */
+TEST_LARGE(part_random, 120) {
+    /* parts and whole values, in memory and on disk, of several sizes at once */
     enum { N = 12, JOBS = 40 };
     sk_oid o[N], c[JOBS];
     size_t size[N];
     OPEN(.cpus = 4);
-    for (int i = 0; i < N; i++) o[i] = stripes(size[i] = 9000 + (size_t)test_below(i % 4 ? 4 * MIB : 100000));
+    for (int i = 0; i < N; i++)
+        o[i] = stripes(size[i] = 9000 + (size_t)test_below(i % 4 ? 4 * MIB : 100000));
     for (int r = 0; r < test_rounds(10); r++) {
         for (int i = 0; i < JOBS; i++) {
             int k = (int)test_below(N);
             size_t at = (size_t)test_below(size[k] + 1), n = (size_t)test_below(size[k] - at + 1);
-            c[i] = test_below(5) ? part_job(o[k], at, n)
-                                 : JOB(.fn = "part_is", .a = {REF(o[k]), VAL(0), VAL((int64_t)size[k])}, .n_a = 3, .retries = 3);
+            c[i] = test_below(5)
+                       ? part_job(o[k], at, n)
+                       : JOB(.fn = "part_is", .a = {REF(o[k]), VAL(0), VAL((int64_t)size[k])},
+                             .n_a = 3, .retries = 3);
         }
         if (r % 3 == 0) push_out();
         for (int i = 0; i < JOBS; i++) CHECK_EQ(eng_take(c[i]), 1);
@@ -371,13 +428,18 @@ TEST(spill_fits_never_spills) {
     close_clean();
 }
 
-TEST(spill_sizes) { /* from the least that is stored to half of the store, mixed: pieces of free room must be made large again */
+TEST(spill_sizes) {
+    /* from the least that is stored to half of the store, mixed: pieces of free room must be made
+     * large again */
     enum { N = 120 };
     sk_oid o[N];
     size_t size[N];
     OPEN();
     for (int i = 0; i < N; i++) {
-        size[i] = SK_INLINE_MAX + 1 + (size_t)test_below(i % 10 == 0 ? 8 * MIB : i % 3 ? 100000 : MIB);
+        size[i] = SK_INLINE_MAX + 1 +
+                  (size_t)test_below(i % 10 == 0 ? 8 * MIB
+                                     : i % 3     ? 100000
+                                                 : MIB);
         o[i] = put(size[i], (uint8_t)i);
         if (i % 7 == 3) {
             int k = (int)test_below((uint64_t)i + 1);
@@ -394,10 +456,12 @@ TEST_LARGE(spill_results_and_arguments, 60) {
     static sk_oid o[N], c[N];
     OPEN();
     for (int i = 0; i < N; i++) o[i] = JOB(.fn = "blob", .a = {VAL(SIZE), VAL(i % 100)}, .n_a = 2);
-    for (int i = 0; i < N; i++) c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i % 100)}, .n_a = 3);
+    for (int i = 0; i < N; i++)
+        c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i % 100)}, .n_a = 3);
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
     for (int i = 0; i < N; i++)
-        c[i] = JOB(.fn = "twice", .a = {REF(o[i]), REF(o[(i + 100) % N > i ? (i + 100) % N : i])}, .n_a = 2, .retries = 0);
+        c[i] = JOB(.fn = "twice", .a = {REF(o[i]), REF(o[(i + 100) % N > i ? (i + 100) % N : i])},
+                   .n_a = 2, .retries = 0);
     int equal = 0;
     for (int i = 0; i < N; i++) {
         int k = (i + 100) % N > i ? (i + 100) % N : i;
@@ -421,7 +485,8 @@ TEST_LARGE(spill_stream, 60) {
     OPEN();
     struct job j = {.fn = "blobs", .a = {VAL(N), VAL(SIZE)}, .n_a = 2, .n_returns = SK_STREAMING};
     CHECK_OK_ERR(job_on(eng, &j, NULL, &t, &err), &err);
-    for (int i = 0; i < N; i++) CHECK_OK_ERR(eng->streams->next(eng, t, test_patience(), &o[i], &err), &err);
+    for (int i = 0; i < N; i++)
+        CHECK_OK_ERR(eng->streams->next(eng, t, test_patience(), &o[i], &err), &err);
     sk_oid end;
     CHECK_RC(eng->streams->next(eng, t, test_patience(), &end, &err), SK_EDONE);
     eng->streams->drop(eng, t);
@@ -430,7 +495,7 @@ TEST_LARGE(spill_stream, 60) {
     close_clean();
 }
 
-/* ---- who follows what goes to disk -------------------------------------------------------------------------------------------------------- */
+/* ---- who follows what goes to disk ----------------------------------------------------------- */
 
 enum { FOLLOWED = 60 };
 struct follower {
@@ -453,7 +518,8 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n) {
         f->restored += !disk;
         int at = 0;
         while (at < f->n && f->o[at].v != ev[i].oid.v) at++;
-        f->strange += at == f->n || ev[i].size_bytes != MIB || ev[i].node != SK_LOCAL_NODE || ev[i].task.v;
+        f->strange +=
+            at == f->n || ev[i].size_bytes != MIB || ev[i].node != SK_LOCAL_NODE || ev[i].task.v;
         if (at == f->n) continue;
         f->twice += f->disk[at] == disk;
         f->disk[at] = disk;
@@ -467,7 +533,12 @@ static struct follower *follow(int n, bool really) {
     struct follower *f = sk_calloc(SK_TAG_TEST, sizeof *f);
     f->s.on_events = on_event;
     if (really) CHECK_OK_ERR(eng->moves->follow(eng, &f->s, &err), &err);
-    struct job j = {.fn = "blobs", .a = {VAL(n), VAL(MIB)}, .n_a = 2, .n_returns = SK_STREAMING, .retries = -1, .sink = &f->s};
+    struct job j = {.fn = "blobs",
+                    .a = {VAL(n), VAL(MIB)},
+                    .n_a = 2,
+                    .n_returns = SK_STREAMING,
+                    .retries = -1,
+                    .sink = &f->s};
     CHECK_OK_ERR(job_on(eng, &j, NULL, &t, &err), &err);
     CHECK_OK(eng->ops->drive(eng, has_ended, f, test_patience(), NULL));
     CHECK_EQ(f->n, n);
@@ -498,7 +569,8 @@ TEST_LARGE(spill_is_told_to_who_follows, 60) {
     CHECK_GT(f->restored, FOLLOWED - 16);
     int told = f->spilled + f->restored;
     eng->moves->unfollow(eng, &f->s);
-    for (int i = 0; i < 30; i++) is_blob(deaf->o[i], MIB, (uint8_t)i), eng_release(deaf->o[i]); /* and the others go to disk for these */
+    /* and the others go to disk for these */
+    for (int i = 0; i < 30; i++) is_blob(deaf->o[i], MIB, (uint8_t)i), eng_release(deaf->o[i]);
     CHECK_EQ(f->spilled + f->restored, told);
     for (int i = 0; i < FOLLOWED; i++) eng_release(f->o[i]);
     sk_free(f);
@@ -506,7 +578,8 @@ TEST_LARGE(spill_is_told_to_who_follows, 60) {
     close_clean();
 }
 
-TEST_LARGE(spill_is_told_of_what_was_damaged, 60) { /* it is on disk no more, and again when what was made anew is spilled */
+TEST_LARGE(spill_is_told_of_what_was_damaged, 60) {
+    /* it is on disk no more, and again when what was made anew is spilled */
     OPEN();
     CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
     struct follower *f = follow(40, true);
@@ -522,7 +595,8 @@ TEST_LARGE(spill_is_told_of_what_was_damaged, 60) { /* it is on disk no more, an
     close_clean();
 }
 
-TEST_LARGE(spill_is_told_of_whose_worker_is_killed, 120) { /* at each of its yields: what was told of the first ones stands */
+TEST_LARGE(spill_is_told_of_whose_worker_is_killed, 120) {
+    /* at each of its yields: what was told of the first ones stands */
     for (int n = 1; n < 40; n += 6) {
         char fault[64];
         snprintf(fault, sizeof fault, "worker.after_yield:kill:%d", n);
@@ -539,18 +613,22 @@ TEST_LARGE(spill_is_told_of_whose_worker_is_killed, 120) { /* at each of its yie
     }
 }
 
-TEST_LARGE(spill_gets_of_workers, 60) { /* each needs more than half of the store at once: one after the other */
+TEST_LARGE(spill_gets_of_workers, 60) {
+    /* each needs more than half of the store at once: one after the other */
     enum { N = 20, SIZE = 500000, SETS = 6 };
     sk_oid o[SETS][N], list[SETS], c[SETS];
     struct sk_err err;
     OPEN(.cpus = 4);
     for (int s = 0; s < SETS; s++) {
         for (int i = 0; i < N; i++) o[s][i] = put(SIZE, (uint8_t)(s * 20 + i));
-        struct sk_payload p = {.kind = KIND_BLOB, .bytes = {o[s], sizeof o[s]}, .contains = o[s], .n_contains = N};
+        struct sk_payload p = {
+            .kind = KIND_BLOB, .bytes = {o[s], sizeof o[s]}, .contains = o[s], .n_contains = N};
         CHECK_OK_ERR(eng->ops->put(eng, &p, &list[s], &err), &err);
     }
     for (int r = 0; r < 3; r++) {
-        for (int s = 0; s < SETS; s++) c[s] = JOB(.fn = "get_all", .a = {REF(list[s]), VAL(N), VAL(SIZE), VAL(s * 20)}, .n_a = 4);
+        for (int s = 0; s < SETS; s++)
+            c[s] =
+                JOB(.fn = "get_all", .a = {REF(list[s]), VAL(N), VAL(SIZE), VAL(s * 20)}, .n_a = 4);
         for (int s = 0; s < SETS; s++) CHECK_EQ(eng_take(c[s]), N);
     }
     checked();
@@ -561,7 +639,8 @@ TEST_LARGE(spill_gets_of_workers, 60) { /* each needs more than half of the stor
     close_clean();
 }
 
-TEST_LARGE(spill_get_of_more_than_fits, 60) { /* an error that says so, and nothing is left pinned */
+TEST_LARGE(spill_get_of_more_than_fits, 60) {
+    /* an error that says so, and nothing is left pinned */
     enum { N = 40 };
     sk_oid o[N];
     struct sk_view v[N];
@@ -590,8 +669,10 @@ TEST_LARGE(spill_actor_calls, 60) {
         c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i)}, .n_a = 3, .actor = a);
     }
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
-    /* Results as large as the arguments, all calls queued at once: what waits on the worker must let go. */
-    for (int i = 0; i < N; i++) c[i] = JOB(.fn = "twice", .a = {REF(o[i]), REF(o[i])}, .n_a = 2, .actor = a);
+    /* Results as large as the arguments, all calls queued at once: what waits on the worker must
+     * let go. */
+    for (int i = 0; i < N; i++)
+        c[i] = JOB(.fn = "twice", .a = {REF(o[i]), REF(o[i])}, .n_a = 2, .actor = a);
     for (int i = 0; i < N; i++) is_blob(c[i], SIZE, (uint8_t)i);
     for (int i = 0; i < N; i++) eng_release(o[i]), eng_release(c[i]);
     eng_release(ready);
@@ -614,7 +695,8 @@ static void *put_main(void *arg) {
     return NULL;
 }
 
-TEST_LARGE(spill_put_waits_for_a_task, 60) { /* all is in use by a task: a put waits until that ends, however long it takes */
+TEST_LARGE(spill_put_waits_for_a_task, 60) {
+    /* all is in use by a task: a put waits until that ends, however long it takes */
     pthread_t th;
     OPEN();
     sk_oid big = put(12 * MIB, 1);
@@ -659,8 +741,9 @@ TEST_LARGE(spill_full_of_views, 60) {
     close_clean();
 }
 
-TEST_LARGE(spill_disk_full,
-           60) { /* one error (how soon: world_sim) from a put and from a task; what is there is whole, and goes on when there is room */
+TEST_LARGE(spill_disk_full, 60) {
+    /* one error (how soon: world_sim) from a put and from a task; what is there is
+     * whole, and goes on when there is room */
     static const char *const point[] = {"spill.nospace", "spill.write", "spill.open"};
     for (size_t k = 0; k < SK_COUNT(point); k++) {
         struct sk_err err;
@@ -674,7 +757,10 @@ TEST_LARGE(spill_disk_full,
         CHECK_RC(rc, k == 0 ? SK_ENOSPC : SK_EIO);
         CHECK_STR_HAS(err.msg, "nothing can be spilled");
         CHECK_STR_HAS(err.msg, test_dir());
-        if (k == 0) CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(5 * MIB), VAL(1)}, .n_a = 2), text, sizeof text), SK_ENOSPC);
+        if (k == 0)
+            CHECK_EQ(eng_error(JOB(.fn = "blob", .a = {VAL(5 * MIB), VAL(1)}, .n_a = 2), text,
+                               sizeof text),
+                     SK_ENOSPC);
         sk_fault_clear();
         for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
         CHECK_OK_ERR(try_put(8 * MIB, 3, &x, &err), &err); /* within the time of a retry */
@@ -696,11 +782,13 @@ TEST_LARGE(spill_quota_is_kept, 60) {
     CHECK_STR_HAS(err.msg, "quota");
     CHECK_GT(n, 28);
     CHECK_LE(eng_stat(eng, "spill_disk_bytes"), 20 * MIB);
-    for (int r = 0; r < 300; r++) { /* disk and store are full: one by one all can be read, for as long as one likes */
+    for (int r = 0; r < 300; r++) {
+        /* disk and store are full: one by one all can be read, for as long as one likes */
         int i = (int)test_below((uint64_t)n);
         is_blob(o[i], MIB, (uint8_t)i);
     }
-    for (int64_t until = sk_now_ns() + 1200 * SK_MS; sk_now_ns() < until;) /* over two times at which the disk is asked again */
+    /* over two times at which the disk is asked again */
+    for (int64_t until = sk_now_ns() + 1200 * SK_MS; sk_now_ns() < until;)
         for (int i = 0; i < n; i++) is_blob(o[i], MIB, (uint8_t)i);
     for (int i = 0; i < 10; i++) eng_release(o[i]);
     CHECK_OK_ERR(try_put(MIB, 77, &o[0], &err), &err);
@@ -711,7 +799,7 @@ TEST_LARGE(spill_quota_is_kept, 60) {
     close_clean();
 }
 
-/* ---- the overflow: what can neither be in the store nor leave it ------------------------------------------------------------------------ */
+/* ---- the overflow: what can neither be in the store nor leave it ----------------------------- */
 
 TASK(grown) { return ret_blob(t, 0, 2 * t->args[0].len, t->args[0].data[0], err); }
 TASK(grown_or_killed) { /* the first attempt dies with what it has begun to write */
@@ -730,7 +818,8 @@ TEST_LARGE(overflow_of_views_and_of_large_objects, 60) {
     OPEN();
     sk_oid o = put(12 * MIB, 1);
     struct sk_view v = view(o);
-    sk_oid x = put(8 * MIB, 2), y = put(50 * MIB, 3); /* all but 4 MiB is being read; larger than the store */
+    /* all but 4 MiB is being read; larger than the store */
+    sk_oid x = put(8 * MIB, 2), y = put(50 * MIB, 3);
     CHECK_EQ(overflow(), 58 * MIB);
     CHECK_GE(eng_stat(eng, "spill_disk_bytes"), 58 * MIB);
     checked();
@@ -787,7 +876,9 @@ TEST(overflow_of_a_killed_worker) {
     close_clean();
 }
 
-TEST_LARGE(overflow_refused, 60) { /* no such file: a full store is an error as without it; no disk for it: one error that says both */
+TEST_LARGE(overflow_refused, 60) {
+    /* no such file: a full store is an error as without it; no disk for it: one error that says
+     * both */
     struct sk_err err;
     sk_oid x;
     CHECK_OK(sk_fault_set("seg.tail", SK_FAULT_FAIL, 1));
@@ -819,7 +910,8 @@ TEST_LARGE(overflow_refused, 60) { /* no such file: a full store is an error as 
     close_clean();
 }
 
-TEST_LARGE(spill_damaged, 60) { /* made again by its task; what was put is an error that says what happened */
+TEST_LARGE(spill_damaged, 60) {
+    /* made again by its task; what was put is an error that says what happened */
     enum { N = 40, SIZE = MIB };
     sk_oid o[N], p[4];
     struct sk_err err;
@@ -827,7 +919,8 @@ TEST_LARGE(spill_damaged, 60) { /* made again by its task; what was put is an er
     OPEN();
     CHECK_OK(sk_fault_set("spill.corrupt", SK_FAULT_FAIL, 0));
     for (int i = 0; i < 4; i++) p[i] = put(SIZE, (uint8_t)i);
-    for (int i = 0; i < N; i++) o[i] = JOB(.fn = "blob", .a = {VAL(SIZE), VAL(i)}, .n_a = 2, .retries = 3);
+    for (int i = 0; i < N; i++)
+        o[i] = JOB(.fn = "blob", .a = {VAL(SIZE), VAL(i)}, .n_a = 2, .retries = 3);
     for (int i = 0; i < N; i++) {
         bool ready;
         CHECK_OK_ERR(eng->ops->wait(eng, &o[i], 1, 1, test_patience(), &ready, &err), &err);
@@ -846,7 +939,8 @@ TEST_LARGE(spill_damaged, 60) { /* made again by its task; what was put is an er
     }
     CHECK_EQ(bad, 4);
     sk_oid c[N];
-    for (int i = 0; i < N; i++) c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i)}, .n_a = 3);
+    for (int i = 0; i < N; i++)
+        c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(SIZE), VAL(i)}, .n_a = 3);
     for (int i = 0; i < N; i++) CHECK_EQ(eng_take(c[i]), 1);
     CHECK_GT(eng_stat(eng, "reruns"), 0);
     CHECK_GT(eng_stat(eng, "spill_objects_damaged"), 4);
@@ -881,7 +975,8 @@ TEST_LARGE(spill_random, 120) {
             x[i].n = SK_INLINE_MAX + 1 + (size_t)test_below(r % 9 ? 300000 : 3 * MIB);
             x[i].fill = (uint8_t)test_rand();
             x[i].o = test_below(2) ? put(x[i].n, x[i].fill)
-                                   : JOB(.fn = "blob", .a = {VAL((int64_t)x[i].n), VAL(x[i].fill)}, .n_a = 2, .retries = 30);
+                                   : JOB(.fn = "blob", .a = {VAL((int64_t)x[i].n), VAL(x[i].fill)},
+                                         .n_a = 2, .retries = 30);
             break;
         case 2:
             if (x[i].o.v && test_below(2)) eng_release(x[i].o), x[i].o.v = 0;
@@ -891,7 +986,9 @@ TEST_LARGE(spill_random, 120) {
             break;
         case 4:
             if (x[i].o.v)
-                CHECK_EQ(eng_take(JOB(.fn = "blob_is", .a = {REF(x[i].o), VAL((int64_t)x[i].n), VAL(x[i].fill)}, .n_a = 3, .retries = 30)),
+                CHECK_EQ(eng_take(JOB(.fn = "blob_is",
+                                      .a = {REF(x[i].o), VAL((int64_t)x[i].n), VAL(x[i].fill)},
+                                      .n_a = 3, .retries = 30)),
                          1);
             break;
         default: {
@@ -936,7 +1033,8 @@ static void *get_main(void *arg) {
 
 static void *wait_main(void *arg) { /* its argument when the object is there */
     bool ready = false;
-    return eng->ops->wait(eng, arg, 1, 1, test_patience(), &ready, NULL) == SK_OK && ready ? arg : NULL;
+    return eng->ops->wait(eng, arg, 1, 1, test_patience(), &ready, NULL) == SK_OK && ready ? arg
+                                                                                           : NULL;
 }
 
 TEST_LARGE(spill_threads, 60) { /* some get while one waits for what takes long, and others put */
@@ -967,7 +1065,8 @@ TEST_LARGE(spill_threads, 60) { /* some get while one waits for what takes long,
     close_clean();
 }
 
-TEST_LARGE(spill_without_memory, 120) { /* the nth allocation of the driver fails: an error or not, and every value is whole after */
+TEST_LARGE(spill_without_memory, 120) {
+    /* the nth allocation of the driver fails: an error or not, and every value is whole after */
     enum { N = 40 };
     sk_oid o[N];
     struct sk_err err;
@@ -999,7 +1098,8 @@ TEST_LARGE(spill_without_memory, 120) { /* the nth allocation of the driver fail
     close_clean();
 }
 
-TEST(spill_queued_calls_let_go) { /* what is queued on an actor keeps no memory from a put, and is run all the same */
+TEST(spill_queued_calls_let_go) {
+    /* what is queued on an actor keeps no memory from a put, and is run all the same */
     enum { N = 12 };
     sk_oid o[N], c[N], ready;
     sk_aid a;
@@ -1010,7 +1110,8 @@ TEST(spill_queued_calls_let_go) { /* what is queued on an actor keeps no memory 
     CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
     for (int i = 0; i < N; i++) o[i] = put(MIB, (uint8_t)i);
     c[0] = JOB(.fn = "hold", .a = {REF(o[0])}, .n_a = 1, .actor = a);
-    for (int i = 1; i < N; i++) c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(MIB), VAL(i)}, .n_a = 3, .actor = a);
+    for (int i = 1; i < N; i++)
+        c[i] = JOB(.fn = "blob_is", .a = {REF(o[i]), VAL(MIB), VAL(i)}, .n_a = 3, .actor = a);
     CHECK(gate_wait(0, 1));
     sk_oid big = put(12 * MIB, 99);
     checked();
@@ -1024,7 +1125,9 @@ TEST(spill_queued_calls_let_go) { /* what is queued on an actor keeps no memory 
     close_clean();
 }
 
-TASK(parent) { /* holds its argument; a child per reference in the other one, both of them its arguments; until word 1 */
+TASK(parent) {
+    /* holds its argument; a child per reference in the other one, both of them its arguments; until
+     * word 1 */
     sk_oid o;
     int64_t v;
     const sk_oid *ids = (const sk_oid *)(const void *)t->args[1].data;
@@ -1051,13 +1154,15 @@ static bool room_is_wanted(void *unused) {
 }
 static void room_is_waited_for(void) { CHECK(eng_drive_until(room_is_wanted, NULL)); }
 
-/* A task holds most of the store and waits for its child, whose arguments are on disk; another one waits for more room than there can be until
- * both have ended. What is read back for the child must not go for that room again and again before the child has begun. */
+/* A task holds most of the store and waits for its child, whose arguments are on disk; another one
+ * waits for more room than there can be until both have ended. What is read back for the child must
+ * not go for that room again and again before the child has begun. */
 TEST(spill_child_of_who_holds_the_memory) {
     struct sk_err err;
     OPEN(.cpus = 2);
     sk_oid held = put(9 * MIB, 1), x[2] = {put(2 * MIB, 2), put(2 * MIB, 3)}, list;
-    struct sk_payload p = {.kind = KIND_BLOB, .bytes = {x, sizeof x}, .contains = x, .n_contains = 2};
+    struct sk_payload p = {
+        .kind = KIND_BLOB, .bytes = {x, sizeof x}, .contains = x, .n_contains = 2};
     CHECK_OK_ERR(eng->ops->put(eng, &p, &list, &err), &err);
     sk_oid job = JOB(.fn = "parent", .a = {REF(held), REF(list)}, .n_a = 2);
     CHECK(gate_wait(0, 1));
@@ -1065,10 +1170,12 @@ TEST(spill_child_of_who_holds_the_memory) {
     CHECK(gate_wait(2, 1));
     room_is_waited_for();
     eng_wait_stat("spill_objects_on_disk", 2);
-    CHECK_OK(sk_fault_delay("spill.read", 20000, 0)); /* each: so long that who waits for room looks again, before or after it */
+    /* each: so long that who waits for room looks again, before or after it */
+    CHECK_OK(sk_fault_delay("spill.read", 20000, 0));
     gate_add(1, 1);
     CHECK_EQ(eng_take(job), 1);
-    CHECK_LE(eng_stat(eng, "restored_objects"), 3); /* two, and one more if somebody let something go in between */
+    /* two, and one more if somebody let something go in between */
+    CHECK_LE(eng_stat(eng, "restored_objects"), 3);
     sk_fault_clear();
     is_blob(room, 8 * MIB, 7);
     is_blob(held, 9 * MIB, 1);

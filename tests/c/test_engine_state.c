@@ -1,4 +1,5 @@
-/* test_engine_state.c - the ring of ended attempts: what it keeps, how it forgets, and without memory. */
+/* test_engine_state.c - the ring of ended attempts: what it keeps, how it forgets, and without
+ * memory. */
 #include <stdlib.h>
 
 #include "engine/history.h"
@@ -50,7 +51,9 @@ static struct sk_task_row next(struct sk_rd *r, char *name, char *error) {
     return t;
 }
 
-static int name_of(uint64_t i, char *out, size_t n) { return i % 3 ? (*out = 0) : snprintf(out, n, "name %llu", (unsigned long long)i); }
+static int name_of(uint64_t i, char *out, size_t n) {
+    return i % 3 ? (*out = 0) : snprintf(out, n, "name %llu", (unsigned long long)i);
+}
 
 TEST(state_keeps_the_last) {
     struct sk_history h = {0};
@@ -71,7 +74,8 @@ TEST(state_keeps_the_last) {
         CHECK(!strcmp(name, want));
         CHECK(!strcmp(error, i % 7 ? "" : "bad"));
         CHECK_EQ(t.state, i % 7 ? SK_TS_FINISHED : SK_TS_FAILED);
-        CHECK(t.submit_ns == 1000 && llabs(t.start_ns - (i % 2 ? 3000 : 0)) <= 1 && llabs(t.end_ns - 9000) <= 2);
+        CHECK(t.submit_ns == 1000 && llabs(t.start_ns - (i % 2 ? 3000 : 0)) <= 1 &&
+              llabs(t.end_ns - 9000) <= 2);
     }
     CHECK(!r.bad && sk_rd_end(&r));
     sk_free(p);
@@ -119,7 +123,8 @@ TEST(state_without_memory) {
         CHECK(h.n <= 3 && h.n >= (hit ? 2u : 3u));
         struct sk_rows m = sk_rows_begin(NULL, 0);
         sk_rows_gone(&m, &h.actors);
-        CHECK(m.head.n == 3 || (hit && m.head.n == 2)); /* what was refused costs one row, and not the others */
+        /* what was refused costs one row, and not the others */
+        CHECK(m.head.n == 3 || (hit && m.head.n == 2));
         sk_history_free(&h);
         CHECK_EQ(sk_mem_blocks(SK_TAG_ENGINE), 0);
         if (!hit) break;

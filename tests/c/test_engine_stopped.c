@@ -1,4 +1,5 @@
-/* test_engine_stopped.c - worker processes that are stopped (SIGSTOP): what they have begun waits for them, all else goes on elsewhere. */
+/* test_engine_stopped.c - worker processes that are stopped (SIGSTOP): what they have begun waits
+ * for them, all else goes on elsewhere. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -82,7 +83,8 @@ TEST(stopped_task_waits_others_go_on) {
     eng_close();
 }
 
-TEST(stopped_worker_is_given_an_actor) { /* its constructor has not begun there: elsewhere, and it costs no restart */
+TEST(stopped_worker_is_given_an_actor) {
+    /* its constructor has not begun there: elsewhere, and it costs no restart */
     struct sk_err err;
     sk_aid a;
     sk_oid ready;
@@ -134,7 +136,7 @@ TEST(stopped_workers_end_with_the_engine) {
     CHECK(all_gone());
 }
 
-/* ---- held by the engine, while memory comes back (sk_lmem_hold) ------------------------------------------------------------------------- */
+/* ---- held by the engine, while memory comes back (sk_lmem_hold) ------------------------------ */
 
 static struct sk_lworker *hold(pid_t pid, bool still) { /* the worker, NULL: none has that pid */
     struct sk_local *l = sk_container_of(eng, struct sk_local, base);
@@ -203,7 +205,8 @@ TEST(held_worker_dies) { /* its task runs again, and nothing of it is left */
     eng_close();
 }
 
-TEST(held_worker_has_died_and_its_pid_is_a_strangers) { /* its end is not reported yet: the stranger would be stopped for ever */
+TEST(held_worker_has_died_and_its_pid_is_a_strangers) {
+    /* its end is not reported yet: the stranger would be stopped for ever */
     OPEN(.cpus = 1, .memory_every_ns = -1);
     pid_t p = idle_worker(), stranger = fork();
     if (stranger == 0)

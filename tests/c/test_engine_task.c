@@ -1,4 +1,5 @@
-/* test_engine_task.c - task specifications on the wire, and the table of a task's states. Damaged specifications: fuzz/spec_fuzz.c. */
+/* test_engine_task.c - task specifications on the wire, and the table of a task's states. Damaged
+ * specifications: fuzz/spec_fuzz.c. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ TEST(task_spec_round_trip) {
             size_t n = test_below(SK_MIN(room, 1000) + 1);
             room -= n;
             a[i] = test_below(2) ? (struct sk_arg){.ref = {test_rand() | 1}}
-                                 : (struct sk_arg){.kind = (uint32_t)test_below(100), .bytes = {bytes + test_below(7), n}};
+                                 : (struct sk_arg){.kind = (uint32_t)test_below(100),
+                                                   .bytes = {bytes + test_below(7), n}};
         }
         for (uint32_t i = 0; i < nc; i++) c[i].v = test_rand();
         struct sk_task_opts o = {.refused = test_below(2) ? "it asks for too much" : NULL,
@@ -45,7 +47,8 @@ TEST(task_spec_round_trip) {
                                  .n_args = na,
                                  .contains = c,
                                  .n_contains = nc,
-                                 .n_returns = test_below(2) ? SK_STREAMING : (uint32_t)test_below(1000),
+                                 .n_returns =
+                                     test_below(2) ? SK_STREAMING : (uint32_t)test_below(1000),
                                  .shape = (sk_shape)test_rand(),
                                  .max_retries = (int32_t)test_below(5) - 1,
                                  .retry_exceptions = test_below(2),
@@ -56,11 +59,12 @@ TEST(task_spec_round_trip) {
         struct sk_rd r = sk_rd_init(buf, n);
         struct sk_spec d;
         CHECK(sk_spec_read(&r, &d));
-        CHECK(d.fid == s.fn.v && d.actor == s.actor.v && d.sink_tag == s.sink_tag && d.n_args == na && d.n_contains == nc &&
-              d.n_returns == s.n_returns);
-        CHECK(d.stream_window == o.stream_window && d.parent == o.parent.v && d.group == o.group && d.max_calls == o.max_calls &&
-              d.no_wait == o.no_wait);
-        CHECK(d.max_retries == s.max_retries && d.shape == s.shape && d.retry_exceptions == s.retry_exceptions);
+        CHECK(d.fid == s.fn.v && d.actor == s.actor.v && d.sink_tag == s.sink_tag &&
+              d.n_args == na && d.n_contains == nc && d.n_returns == s.n_returns);
+        CHECK(d.stream_window == o.stream_window && d.parent == o.parent.v && d.group == o.group &&
+              d.max_calls == o.max_calls && d.no_wait == o.no_wait);
+        CHECK(d.max_retries == s.max_retries && d.shape == s.shape &&
+              d.retry_exceptions == s.retry_exceptions);
         CHECK_EQ(d.name.n, s.name ? strlen(s.name) : 0);
         if (s.name) CHECK_MEM_EQ(d.name.p, s.name, d.name.n);
         CHECK_EQ(d.refused.n, o.refused ? strlen(o.refused) : 0);
@@ -82,9 +86,15 @@ TEST(task_spec_round_trip) {
 
 TEST(task_spec_cut_short) { /* at every length: refused, and nothing is read past the end (ASan) */
     static _Alignas(8) uint8_t buf[2000];
-    struct sk_arg a[3] = {{.ref = {5}}, {.kind = 4, .bytes = {"12345678", 8}}, {.kind = 4, .bytes = {"abc", 3}}};
-    struct sk_task_spec s = {
-        .fn = {1}, .name = "x", .args = a, .n_args = 3, .contains = (sk_oid[]){{7}, {8}}, .n_contains = 2, .n_returns = 1};
+    struct sk_arg a[3] = {
+        {.ref = {5}}, {.kind = 4, .bytes = {"12345678", 8}}, {.kind = 4, .bytes = {"abc", 3}}};
+    struct sk_task_spec s = {.fn = {1},
+                             .name = "x",
+                             .args = a,
+                             .n_args = 3,
+                             .contains = (sk_oid[]){{7}, {8}},
+                             .n_contains = 2,
+                             .n_returns = 1};
     size_t n = write_spec(&s, buf, sizeof buf);
     for (size_t cut = 0; cut < n; cut++) {
         uint8_t *exact = malloc(cut + 1);
@@ -132,8 +142,9 @@ static bool step_aborts(enum sk_tstate from, enum sk_tstate to, struct sk_lworke
     return WIFSIGNALED(status);
 }
 
-TEST(
-    task_states_follow_the_table) { /* each step that it does not have aborts, and so does one with a worker where there is none, or without one */
+TEST(task_states_follow_the_table) {
+    /* each step that it does not have aborts, and so does one with a worker where there is
+     * none, or without one */
     static struct sk_lworker w;
     uint32_t reached = 1u << SK_T_WAITING;
     for (uint32_t turn = 0; turn < SK_T_STATES; turn++)
@@ -141,10 +152,12 @@ TEST(
             if (reached >> s & 1) reached |= sk_tstates[s].next;
     CHECK_EQ(reached, (1u << SK_T_STATES) - 1);
     for (uint32_t from = 0; from < SK_T_STATES; from++) {
-        CHECK(sk_tstates[from].name && sk_tstates[from].next && !(sk_tstates[from].next >> from & 1));
+        CHECK(sk_tstates[from].name && sk_tstates[from].next &&
+              !(sk_tstates[from].next >> from & 1));
         for (uint32_t to = 0; to < SK_T_STATES; to++) {
             bool allowed = sk_tstates[from].next >> to & 1, on_worker = sk_tstates[to].on_worker;
-            CHECK_EQ(step_aborts((enum sk_tstate)from, (enum sk_tstate)to, on_worker ? &w : NULL), !allowed);
+            CHECK_EQ(step_aborts((enum sk_tstate)from, (enum sk_tstate)to, on_worker ? &w : NULL),
+                     !allowed);
             CHECK(step_aborts((enum sk_tstate)from, (enum sk_tstate)to, on_worker ? NULL : &w));
         }
     }

@@ -1,4 +1,5 @@
-/* test_exec_budget.c - promises, learned sizes, probing, headroom, and how deep the engine's queues are filled. */
+/* test_exec_budget.c - promises, learned sizes, probing, headroom, and how deep the engine's queues
+ * are filled. */
 #include "exec_rig.h"
 
 static struct rig R;
@@ -57,7 +58,8 @@ TEST(what_is_on_disk_is_worked_off_as_far_as_running_tasks_leave_room) {
     R.conf.target_max_bytes = 10;
     rig_start(&R, rig_map(&R, rig_source(&R, 1, 10)));
     uint64_t task = rig_task(&R, 0, 0);
-    for (int i = 0; i < 9; i++) rig_yield(&R, task, 1, 10); /* a surprise: more than twice the memory */
+    /* a surprise: more than twice the memory */
+    for (int i = 0; i < 9; i++) rig_yield(&R, task, 1, 10);
     uint64_t newest = R.next_oid;
     for (uint32_t i = 0; i < 3; i++) {
         rig_yield(&R, rig_task(&R, 1, i), 1, 10);
@@ -126,7 +128,8 @@ TEST(one_probe_until_the_size_is_known) {
     rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
     CHECK_EQ(rig_flying(&R, 0), 1);
     rig_done(&R, rig_task(&R, 0, 0), 1000000);
-    CHECK_EQ(rig_flying(&R, 0), 1); /* 5 wait for the consumer and 5 come: its share is a quarter, or two blocks */
+    /* 5 wait for the consumer and 5 come: its share is a quarter, or two blocks */
+    CHECK_EQ(rig_flying(&R, 0), 1);
     CHECK(rig_take(&R, 1));
     CHECK_EQ(rig_flying(&R, 0), 4);
     CHECK_EQ(R.x->mem.reserved, 20);
@@ -173,7 +176,8 @@ TEST(a_task_larger_than_memory_runs_alone) {
     rig_start(&R, rig_map(&R, rig_source(&R, 3, 50)));
     CHECK_EQ(rig_flying(&R, 0), 1);
     for (int i = 0; i < 10; i++) rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
-    CHECK_EQ(rig_flying(&R, 1), 1); /* over the limit by surprise: what works it off still runs, one at a time */
+    /* over the limit by surprise: what works it off still runs, one at a time */
+    CHECK_EQ(rig_flying(&R, 1), 1);
     rig_done(&R, rig_task(&R, 0, 0), 1);
     CHECK_EQ(rig_flying(&R, 0), 0);
     for (uint32_t i = 0; i < 10; i++) {

@@ -6,11 +6,18 @@ enum { READ, SLOW, FAST, N };
 
 static struct sk_op_view op[N];
 static enum sk_stop why[N];
-static struct sk_sched_view v = {.n = N, .op = op, .why = why, .memory_limit = 1000, .memory_room = 1000, .flying = 1, .cpu_e4 = 40000};
+static struct sk_sched_view v = {.n = N,
+                                 .op = op,
+                                 .why = why,
+                                 .memory_limit = 1000,
+                                 .memory_room = 1000,
+                                 .flying = 1,
+                                 .cpu_e4 = 40000};
 
 static int choose(void) { return sk_policy_find("chain")->choose(&v, NULL).op; }
 
-/* A source; behind it one that halves 100 bytes in a second; behind that one that makes a tenth of 100 bytes in a tenth of a second. */
+/* A source; behind it one that halves 100 bytes in a second; behind that one that makes a tenth of
+ * 100 bytes in a tenth of a second. */
 static void look(void) {
     for (uint32_t i = 0; i < N; i++)
         op[i] = (struct sk_op_view){.runs = true,

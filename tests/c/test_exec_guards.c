@@ -1,4 +1,5 @@
-/* test_exec_guards.c - each guard by itself over a view, what policies make of them, and which policy is the default. */
+/* test_exec_guards.c - each guard by itself over a view, what policies make of them, and which
+ * policy is the default. */
 #include "exec/guards.h"
 #include "exec/exec.h"
 #include "test.h"
@@ -12,7 +13,8 @@ struct look {
     uint64_t state[8];
 };
 
-/* A source and a map, both with input and a free slot; memory of 1000 bytes, nothing of it taken. */
+/* A source and a map, both with input and a free slot; memory of 1000 bytes, nothing of it
+ * taken. */
 static struct look *look(void) {
     static struct look l;
     l = (struct look){0};
@@ -144,7 +146,8 @@ TEST(ahead_of_the_order_what_grows_needs_room_behind_it) {
     l->v.memory_room = 299;
     CHECK_EQ(sk_guard_early(&l->v, READ), SK_STOP_NONE);
     l->op[READ].grows = true;
-    CHECK_EQ(sk_guard_early(&l->v, READ), SK_STOP_EARLY); /* its own 100 beside 100 of each from it on */
+    /* its own 100 beside 100 of each from it on */
+    CHECK_EQ(sk_guard_early(&l->v, READ), SK_STOP_EARLY);
     l->v.memory_room = 300;
     CHECK_EQ(sk_guard_early(&l->v, READ), SK_STOP_NONE);
 }
@@ -198,7 +201,8 @@ TEST(gpus_of_idle_pools_go_to_who_lacks_only_them) {
     l->v.flying = 0;
     c = sk_choose_forced(&l->v);
     CHECK(c.op == MAP && c.turn && c.forced);
-    l->v.task_gpu_e4 = 5000; /* a task may be queued for it: an actor leaves it that, another task does not mind */
+    /* a task may be queued for it: an actor leaves it that, another task does not mind */
+    l->v.task_gpu_e4 = 5000;
     CHECK_EQ(sk_turn_need(&l->v, MAP), 15000);
     l->op[MAP].actors = false;
     CHECK_EQ(sk_turn_need(&l->v, MAP), 10000);
@@ -249,8 +253,9 @@ TEST(near_the_end_the_longest_way_comes_first) {
     l->op[MAP].in_bytes = 2000;
     l->op[MAP].in_per_task = 100;
     l->op[MAP].out_per_in = 1;
-    CHECK_EQ(choose(l, "adaptive").op, READ); /* 1 + 30 * 0.2 = 7 s for 8 slots; the last unit and what becomes of it take 1.2 */
-    l->op[MAP].in_bytes = 6000;               /* 15 s for 8 slots */
+    /* 1 + 30 * 0.2 = 7 s for 8 slots; the last unit and what becomes of it take 1.2 */
+    CHECK_EQ(choose(l, "adaptive").op, READ);
+    l->op[MAP].in_bytes = 6000; /* 15 s for 8 slots */
     CHECK_EQ(choose(l, "adaptive").op, MAP);
     l->op[MAP].in_bytes = 2000;
     l->v.memory_room = 1050; /* its output, but not one of the other stage beside it */
@@ -260,7 +265,8 @@ TEST(near_the_end_the_longest_way_comes_first) {
     CHECK_EQ(choose(l, "adaptive").op, MAP);
 }
 
-TEST(what_is_no_larger_than_its_input_needs_no_room) { /* of blocks of different sizes, too: the input at hand counts, not the mean */
+TEST(what_is_no_larger_than_its_input_needs_no_room) {
+    /* of blocks of different sizes, too: the input at hand counts, not the mean */
     struct look *l = look();
     l->v.memory_used = 1000;
     l->v.memory_room = 0;
@@ -295,7 +301,8 @@ TEST(ray_deals_memory_by_shares) {
     CHECK_EQ(choose(l, "reservation").op, MAP); /* both hold nothing: the one downstream */
     l->op[MAP].out_bytes = 200;
     CHECK_EQ(choose(l, "reservation").op, READ); /* it holds less */
-    l->op[READ].promised = 400;                  /* its share is 125 for tasks, and what nobody has of the rest is dealt */
+    /* its share is 125 for tasks, and what nobody has of the rest is dealt */
+    l->op[READ].promised = 400;
     CHECK_EQ(choose(l, "reservation").op, MAP);
     l->op[MAP].promised = 400;
     CHECK_EQ(choose(l, "reservation").op, -1);
@@ -307,6 +314,7 @@ TEST(who_names_no_policy_gets_the_default_of_the_place) {
     CHECK_STR_EQ(sk_policy_default(true)->name, "adaptive");
     CHECK_STR_EQ(sk_policy_default(false)->name, "downstream");
     CHECK(!sk_policy_find("paperr"));
-    for (unsigned i = 0; sk_policy_name(i); i++) CHECK(sk_policy_find(sk_policy_name(i)) && sk_policy_find(sk_policy_name(i))->choose);
+    for (unsigned i = 0; sk_policy_name(i); i++)
+        CHECK(sk_policy_find(sk_policy_name(i)) && sk_policy_find(sk_policy_name(i))->choose);
     CHECK(sk_policy_find(NULL) == NULL);
 }

@@ -29,8 +29,12 @@ static const struct sk_engine_ops OPS = {.release = release, .actor_end = actor_
 static void send(enum sk_event_kind kind, uint64_t thread, uint32_t index) {
     struct sk_err err = {.code = SK_ETASK, .msg = "as sent"};
     char note[] = "note"; /* gone when this returns */
-    struct sk_event ev = {
-        .kind = kind, .tag = thread, .index = index, .oid = {7}, .note = {note, 4}, .err = kind == SK_EV_FAILED ? &err : NULL};
+    struct sk_event ev = {.kind = kind,
+                          .tag = thread,
+                          .index = index,
+                          .oid = {7},
+                          .note = {note, 4},
+                          .err = kind == SK_EV_FAILED ? &err : NULL};
     struct sk_sink *s = sk_inbox_sink(f.in);
     s->on_events(s, &ev, 1);
 }
@@ -43,7 +47,8 @@ static void take(struct sk_exec *x, const struct sk_event *ev) {
     CHECK(ev->note.n == 4 && !memcmp(ev->note.p, "note", 4));
     if (ev->kind == SK_EV_FAILED) CHECK_STR_EQ(ev->err->msg, "as sent");
     f.n++;
-    if (f.deep && ev->tag == 0) send(SK_EV_YIELDED, 3, ev->index); /* from inside the run: the event waits until the present one is done */
+    /* from inside the run: the event waits until the present one is done */
+    if (f.deep && ev->tag == 0) send(SK_EV_YIELDED, 3, ev->index);
     f.inside = false;
 }
 static void lost(struct sk_exec *x) { (void)x; }
@@ -121,7 +126,8 @@ TEST(no_event_stays_behind) {
     pthread_t th[3];
     for (int i = 0; i < 2 * N_EVENTS; i++) sk_inbox_task(f.in); /* more than will end */
     CHECK_EQ(pthread_create(&th[0], NULL, holder, NULL), 0);
-    for (uint64_t t = 1; t < 3; t++) CHECK_EQ(pthread_create(&th[t], NULL, sender, (void *)(uintptr_t)t), 0);
+    for (uint64_t t = 1; t < 3; t++)
+        CHECK_EQ(pthread_create(&th[t], NULL, sender, (void *)(uintptr_t)t), 0);
     for (uint64_t t = 1; t < 3; t++) pthread_join(th[t], NULL);
     f.stop = true;
     pthread_join(th[0], NULL);
@@ -139,7 +145,8 @@ static void *enters_once(void *arg) {
     return NULL;
 }
 
-/* Nobody enters afterwards: the event is taken by who sends it or by who lets go, or it stays behind. */
+/* Nobody enters afterwards: the event is taken by who sends it or by who lets go, or it stays
+ * behind. */
 TEST(an_event_that_meets_a_holder_who_lets_go_is_taken_by_one_of_them) {
     open_inbox();
     for (uint32_t i = 0; i < 2000; i++) {

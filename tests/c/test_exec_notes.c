@@ -15,10 +15,14 @@ static struct {
     uint32_t n;
 } f;
 
-static sk_rc get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *out, struct sk_err *err) {
+static sk_rc get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                 struct sk_view *out, struct sk_err *err) {
     (void)err;
     CHECK(e == &f.e && n == 1 && deadline_ns == 0);
-    *out = (struct sk_view){.data = f.value, .len = ids->v == BLOCK ? 3 : f.len, .kind = ids->v == BLOCK ? 1 : f.kind, .oid = *ids};
+    *out = (struct sk_view){.data = f.value,
+                            .len = ids->v == BLOCK ? 3 : f.len,
+                            .kind = ids->v == BLOCK ? 1 : f.kind,
+                            .oid = *ids};
     return SK_OK;
 }
 static void view_release(struct sk_engine *e, struct sk_view *v) { (void)e, (void)v; }
@@ -26,7 +30,8 @@ static void release(struct sk_engine *e, sk_oid o) {
     CHECK(e == &f.e && o.v);
     f.n_released++;
 }
-static const struct sk_engine_ops OPS = {.get = get, .view_release = view_release, .release = release};
+static const struct sk_engine_ops OPS = {
+    .get = get, .view_release = view_release, .release = release};
 
 static void begin(void) {
     memset(&f, 0, sizeof f);
@@ -101,7 +106,8 @@ TEST(a_retry_that_makes_other_values_is_a_failure) {
     block("one");
     block("two");
     f.hash =
-        sk_note_hash(sk_note_hash(0, (struct sk_bytes){"one", 3}), (struct sk_bytes){"TWO", 3}); /* of the retry, which was not heard */
+        /* of the retry, which was not heard */
+        sk_note_hash(sk_note_hash(0, (struct sk_bytes){"one", 3}), (struct sk_bytes){"TWO", 3});
     CHECK(say("three", false, &ev));
     CHECK_EQ(ev.kind, SK_EV_FAILED);
     CHECK_EQ(ev.tag, 4);

@@ -1,8 +1,10 @@
-/* test_exec_run.c - whole pipelines with stages written in C, each test on the inline engine (tasks run in the thread that waits, in random
- * order; with notes and without) and on the local one (this program is its own fork server).
+/* test_exec_run.c - whole pipelines with stages written in C, each test on the inline engine (tasks
+ * run in the thread that waits, in random order; with notes and without) and on the local one (this
+ * program is its own fork server).
  *
- * A block here is an array of u64. Stage operators: "read" (unit = first, count), "map_batches" with params "inc", "twice", "half", "fail N",
- * "raw" (yields something that is no block), "bad N" (a dead letter for each row below N). */
+ * A block here is an array of u64. Stage operators: "read" (unit = first, count), "map_batches"
+ * with params "inc", "twice", "half", "fail N", "raw" (yields something that is no block), "bad N"
+ * (a dead letter for each row below N). */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "engine/conf.h"
@@ -26,7 +28,7 @@ static const struct sk_op PACKS = {.name = "map_batches", .props = SK_OP_PACKS};
 static const struct sk_op MERGE = {.name = "map_batches", .props = SK_OP_PACKS | SK_OP_MERGE};
 static const struct sk_op EXCHANGE = {.name = "map_batches", .props = SK_OP_EXCHANGE};
 
-/* ---- what a worker does with a stage ------------------------------------------------------------------------------------------------------ */
+/* ---- what a worker does with a stage --------------------------------------------------------- */
 
 struct worker {
     uint8_t *actor_stage[64]; /* by actor id: a copy of the stage's description */
@@ -42,8 +44,8 @@ struct rows {
 
 #include "exec_run_packs.h"
 
-static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, bool *packs, uint32_t *bad, struct sk_task *t,
-                  struct sk_err *err) {
+static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, bool *packs,
+                  uint32_t *bad, struct sk_task *t, struct sk_err *err) {
     struct sk_bytes name = sk_rd_bytes(r), label = sk_rd_bytes(r), params = sk_rd_bytes(r);
     (void)label;
     if (name.n == 4 && memcmp(name.p, "read", 4) == 0) {
@@ -62,7 +64,9 @@ static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool
         if (strcmp(what, "inc") == 0) rows->p[i]++;
         if (strcmp(what, "twice") == 0) CHECK(sk_vec_push(rows, SK_TAG_TEST, rows->p[i] + 1000000));
         if (strncmp(what, "fail ", 5) == 0 && rows->p[i] == strtoull(what + 5, NULL, 10)) {
-            SK_TRY(sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"ValueError: no", 15}}, err));
+            SK_TRY(sk_task_fail(
+                t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"ValueError: no", 15}},
+                err));
             return SK_ECANCEL; /* and nothing more */
         }
     }
@@ -82,7 +86,8 @@ static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool
     return SK_OK;
 }
 
-static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view *exec, const struct sk_view *blocks, struct sk_err *err) {
+static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view *exec,
+                   const struct sk_view *blocks, struct sk_err *err) {
     struct sk_rd r = sk_rd_init(exec->data, exec->len), d = sk_rd_init(desc.p, desc.n);
     sk_rd_u64(&r);
     int64_t cap = sk_rd_i64(&r);
@@ -95,7 +100,9 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     read_input(&r, &in);
     for (uint32_t i = 0; !in.phase && i < in.n; i++)
         for (uint64_t k = 0; k < in.piece[i].rows; k++)
-            CHECK(sk_vec_push(&rows, SK_TAG_TEST, ((const uint64_t *)(const void *)blocks[i].data)[in.piece[i].row0 + k]));
+            CHECK(sk_vec_push(
+                &rows, SK_TAG_TEST,
+                ((const uint64_t *)(const void *)blocks[i].data)[in.piece[i].row0 + k]));
     CHECK(exec->kind == SK_KIND_EXEC);
     if (in.phase == SK_PHASE_REDUCE) reduce_rows(&in, blocks, &rows);
     sk_rc rc = in.phase == SK_PHASE_MERGE ? merge_packs(t, &in, blocks, err) : SK_OK;
@@ -109,17 +116,25 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
         note.op[i].rows_out = rows.n;
     }
     CHECK(sk_rd_ok(&d));
-    uint32_t per = (uint32_t)(target / 8), all = cap >= 0 ? (uint32_t)SK_MIN((int64_t)rows.n, cap) : rows.n;
+    uint32_t per = (uint32_t)(target / 8),
+             all = cap >= 0 ? (uint32_t)SK_MIN((int64_t)rows.n, cap) : rows.n;
     if (rc == SK_OK && packs) rc = yield_packs(t, &rows, 0, PARTITIONS, in.values, err);
     for (uint32_t i = 0; rc == SK_OK && !packs && i < all; i += per) {
         uint32_t k = SK_MIN(per, all - i);
         struct sk_block_note bn = {SK_BLOCK_NOTE, 0, k, k * 8, 1};
-        rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows.p + i, k * 8}, .note = {&bn, raw ? 3 : sizeof bn}},
+        rc = sk_task_yield(t,
+                           &(struct sk_payload){.kind = KIND_BLOCK,
+                                                .bytes = {rows.p + i, k * 8},
+                                                .note = {&bn, raw ? 3 : sizeof bn}},
                            err);
     }
     if (rc == SK_OK && bad) {
         struct sk_block_note bn = {SK_BLOCK_NOTE, bad, 0, 0, 0};
-        rc = sk_task_yield(t, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {&bad, sizeof bad}, .note = {&bn, sizeof bn}}, err);
+        rc = sk_task_yield(t,
+                           &(struct sk_payload){.kind = KIND_BLOCK,
+                                                .bytes = {&bad, sizeof bad},
+                                                .note = {&bn, sizeof bn}},
+                           err);
     }
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.head + n_nodes * sizeof *note.op});
     sk_vec_free(&rows);
@@ -128,7 +143,8 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
 
 /* In a worker of the local engine; before main. */
 static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err);
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err);
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                    struct sk_err *err);
 
 __attribute__((constructor)) static void serve(void) {
     static struct worker w;
@@ -145,21 +161,27 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     if (t->fn.v == FN_INIT) {
         CHECK(t->n_args == 1 && t->args[0].kind == SK_KIND_STAGE);
         if (memmem(t->args[0].data, t->args[0].len, "badinit", 7))
-            return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"no model", 9}}, err);
+            return sk_task_fail(
+                t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"no model", 9}}, err);
         w->actor_stage[w->n_actors] = sk_memdup(SK_TAG_TEST, t->args[0].data, t->args[0].len);
         w->actor_len[w->n_actors] = t->args[0].len;
         w->aid[w->n_actors++] = t->actor.v;
         return sk_task_return(t, 0, &(struct sk_payload){.kind = 2, .bytes = {"", 0}}, err);
     }
-    if (t->fn.v == FN_RUN) return stage(t, (struct sk_bytes){t->args[0].data, t->args[0].len}, &t->args[1], t->args + 2, err);
+    if (t->fn.v == FN_RUN)
+        return stage(t, (struct sk_bytes){t->args[0].data, t->args[0].len}, &t->args[1],
+                     t->args + 2, err);
     CHECK_EQ(t->fn.v, FN_CALL);
     for (uint32_t i = 0; i < w->n_actors; i++)
-        if (w->aid[i] == t->actor.v) return stage(t, (struct sk_bytes){w->actor_stage[i], w->actor_len[i]}, &t->args[0], t->args + 1, err);
+        if (w->aid[i] == t->actor.v)
+            return stage(t, (struct sk_bytes){w->actor_stage[i], w->actor_len[i]}, &t->args[0],
+                         t->args + 1, err);
     return sk_task_fail(t, &(struct sk_payload){.kind = SK_KIND_ERROR, .bytes = {"no model", 9}},
                         err); /* sent behind a constructor that failed */
 }
 
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                    struct sk_err *err) {
     (void)ctx, (void)name, (void)def, (void)err;
     CHECK(fn.v >= FN_RUN && fn.v <= FN_CALL);
     return SK_OK;
@@ -175,7 +197,7 @@ static void actor_gone(void *ctx, sk_aid a) {
         }
 }
 
-/* ---- the rig -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rig --------------------------------------------------------------------------------- */
 
 static struct sk_engine *E;
 static struct sk_plan *P;
@@ -196,11 +218,16 @@ static uint64_t store_bytes = 64 << 20;
 static const char *spill_dir; /* NULL: it does not spill */
 
 static void begin(void) {
-    static struct sk_runner runner = {.ctx = &W, .define = define, .run = run, .actor_gone = actor_gone};
+    static struct sk_runner runner = {
+        .ctx = &W, .define = define, .run = run, .actor_gone = actor_gone};
     struct sk_err err = {0};
     char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
-    struct sk_engine_conf c = {
-        .runner = &runner, .seed = test_rand() | 1, .store_bytes = store_bytes, .spawn_argv = argv, .spin_ns = -1, .no_notes = no_notes};
+    struct sk_engine_conf c = {.runner = &runner,
+                               .seed = test_rand() | 1,
+                               .store_bytes = store_bytes,
+                               .spawn_argv = argv,
+                               .spin_ns = -1,
+                               .no_notes = no_notes};
     if (spill_dir) c.spill_dirs = &spill_dir, c.n_spill_dirs = 1;
     c.total.amount[SK_RES_CPU] = 40000;
     CHECK_OK_ERR(sk_engine_find(local ? "local" : "inline")->open(&c, &E, &err), &err);
@@ -219,7 +246,8 @@ static bool settled(void *arg) {
 static void end(void) {
     sk_exec_stop(&X);
     sk_exec_stop(&X);
-    (void)!E->ops->drive(E, settled, NULL, test_patience(), NULL); /* cancelled tasks come to their end */
+    /* cancelled tasks come to their end */
+    (void)!E->ops->drive(E, settled, NULL, test_patience(), NULL);
     CHECK_EQ(n_objects(), objects_before);
     CHECK_EQ(W.n_gone, W.n_actors);
     sk_engine_close(&E);
@@ -239,7 +267,8 @@ static void end(void) {
     }                              \
     static void both_##name(void)
 
-static uint32_t add(const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
+static uint32_t add(const struct sk_op *op, struct sk_node_desc d, const uint32_t *in,
+                    uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
     d.op = op;
@@ -257,19 +286,29 @@ static uint32_t range(uint64_t n_units, uint64_t per_unit) {
         p[i][1] = per_unit;
         u[i] = (struct sk_unit){{p[i], 16}, (int64_t)per_unit, (int64_t)per_unit * 8};
     }
-    return add(&READ, (struct sk_node_desc){.label = "Range", .cpu_e4 = 10000, .units = u, .n_units = (uint32_t)n_units}, NULL, 0);
+    return add(&READ,
+               (struct sk_node_desc){
+                   .label = "Range", .cpu_e4 = 10000, .units = u, .n_units = (uint32_t)n_units},
+               NULL, 0);
 }
 
 static uint32_t map(const char *what, uint32_t in) {
-    return add(&MAPB, (struct sk_node_desc){.label = "MapBatches(f)", .cpu_e4 = 10000, .params = {what, strlen(what)}}, &in, 1);
+    return add(&MAPB,
+               (struct sk_node_desc){
+                   .label = "MapBatches(f)", .cpu_e4 = 10000, .params = {what, strlen(what)}},
+               &in, 1);
 }
 
 static uint32_t pool(const char *what, uint32_t in) {
     sk_shape half;
     CHECK_OK(sk_shape_of(E, &(struct sk_res){.amount = {5000}}, &half, NULL));
     return add(&ACTORS,
-               (struct sk_node_desc){
-                   .label = "MapBatches(A)", .shape = half, .cpu_e4 = 5000, .params = {what, strlen(what)}, .pool_min = 2, .pool_max = 3},
+               (struct sk_node_desc){.label = "MapBatches(A)",
+                                     .shape = half,
+                                     .cpu_e4 = 5000,
+                                     .params = {what, strlen(what)},
+                                     .pool_min = 2,
+                                     .pool_max = 3},
                &in, 1);
 }
 
@@ -302,13 +341,15 @@ static sk_rc next(struct rows *out, struct sk_err *err) {
     if (rc != SK_OK) {
         if (bad.v) E->ops->release(E, bad);
         char text[4000];
-        if (rc == SK_ETIMEOUT && E->state->status(E, text, sizeof text)) printf("# %s\n%s", err->msg, text);
+        if (rc == SK_ETIMEOUT && E->state->status(E, text, sizeof text))
+            printf("# %s\n%s", err->msg, text);
         return rc;
     }
     struct sk_view v;
     CHECK_OK_ERR(E->ops->get(E, &(sk_oid){b.oid}, 1, INT64_MAX, &v, err), err);
     CHECK_EQ(v.kind, KIND_BLOCK);
-    for (uint64_t i = 0; i < b.n_rows; i++) CHECK(sk_vec_push(out, SK_TAG_TEST, ((const uint64_t *)(const void *)v.data)[b.row0 + i]));
+    for (uint64_t i = 0; i < b.n_rows; i++)
+        CHECK(sk_vec_push(out, SK_TAG_TEST, ((const uint64_t *)(const void *)v.data)[b.row0 + i]));
     E->ops->view_release(E, &v);
     E->ops->release(E, (sk_oid){b.oid});
     return SK_OK;
@@ -342,7 +383,8 @@ BOTH(a_pipeline_in_random_order_gives_rows_in_order) {
     end();
 }
 
-/* One source task yields 16 times the budget and four times the store at once. What is on disk leaves the budget, and comes back to it when it is worked on. */
+/* One source task yields 16 times the budget and four times the store at once. What is on disk
+ * leaves the budget, and comes back to it when it is worked on. */
 static bool much_is_on_disk(void *arg) {
     struct sk_node node;
     struct sk_err err;
@@ -361,8 +403,12 @@ TEST(the_budget_counts_what_is_in_memory) {
     begin();
     uint64_t p[2] = {0, (uint64_t)BLOCK * BLOCKS};
     struct sk_unit u = {{p, 16}, -1, -1};
-    uint32_t in = add(&READ, (struct sk_node_desc){.label = "Range", .cpu_e4 = 10000, .units = &u, .n_units = 1}, NULL, 0);
-    start(add(&MAPB, (struct sk_node_desc){.label = "MapBatches(f)", .cpu_e4 = 9900, .params = {"inc", 3}}, &in, 1));
+    uint32_t in = add(
+        &READ, (struct sk_node_desc){.label = "Range", .cpu_e4 = 10000, .units = &u, .n_units = 1},
+        NULL, 0);
+    start(add(&MAPB,
+              (struct sk_node_desc){.label = "MapBatches(f)", .cpu_e4 = 9900, .params = {"inc", 3}},
+              &in, 1));
     struct sk_exec_stats st;
     struct sk_exec_op_stats op[2];
     struct sk_node node;
@@ -370,7 +416,8 @@ TEST(the_budget_counts_what_is_in_memory) {
     struct rows r = {0};
     uint64_t disk = 0, much = 3 * STORE / 2;
     sk_rc rc;
-    CHECK_OK(E->ops->drive(E, much_is_on_disk, &much, test_patience(), &err)); /* else a quick reader may leave little of it there */
+    /* else a quick reader may leave little of it there */
+    CHECK_OK(E->ops->drive(E, much_is_on_disk, &much, test_patience(), &err));
     while ((rc = next(&r, &err)) == SK_OK) {
         CHECK_OK_ERR(sk_engine_sum(E, &node, &err), &err);
         sk_exec_get_stats(X, &st, op, 2);
@@ -411,13 +458,15 @@ BOTH(limit_stops_the_rest) {
     struct rows r = {0};
     all(&r);
     CHECK_EQ(r.n, 23);
-    CHECK_LT(W.n_runs, 290); /* of 300 reads and 300 calls; the engine runs what it has in random order */
+    /* of 300 reads and 300 calls; the engine runs what it has in random order */
+    CHECK_LT(W.n_runs, 290);
     sk_vec_free(&r);
     end();
 }
 
 static _Atomic bool looked_enough;
-static void *looker(void *arg) { /* another thread looks at the run, and sometimes holds it when an event comes */
+static void *looker(void *arg) {
+    /* another thread looks at the run, and sometimes holds it when an event comes */
     struct sk_exec_stats st;
     struct sk_exec_op_stats ops[8];
     char text[400];
@@ -429,7 +478,8 @@ static void *looker(void *arg) { /* another thread looks at the run, and sometim
     return NULL;
 }
 
-BOTH(a_run_is_used_by_two_threads) { /* one gives up waiting again and again, and says who waits for what */
+BOTH(a_run_is_used_by_two_threads) {
+    /* one gives up waiting again and again, and says who waits for what */
     begin();
     start(map("inc", range(300, 7)));
     pthread_t th;
@@ -442,7 +492,8 @@ BOTH(a_run_is_used_by_two_threads) { /* one gives up waiting again and again, an
         sk_oid bad = {0};
         struct sk_err err = {0};
         rc = sk_exec_next(X, sk_now_ns() + 20000, &b, &bad, &err);
-        if (rc == SK_ETIMEOUT) CHECK_STR_HAS(err.msg, "no block within the time given: Range->MapBatches(f): ");
+        if (rc == SK_ETIMEOUT)
+            CHECK_STR_HAS(err.msg, "no block within the time given: Range->MapBatches(f): ");
         if (rc == SK_OK) n_rows += b.n_rows, E->ops->release(E, (sk_oid){b.oid});
     } while (rc == SK_OK || rc == SK_ETIMEOUT);
     looked_enough = true;
@@ -463,7 +514,8 @@ BOTH(a_failed_task_fails_the_run_and_says_where) {
     CHECK_STR_HAS(err.msg, "Range->MapBatches(f), task 4: ");
     struct sk_bref b;
     sk_oid bad = {0};
-    CHECK_RC(sk_exec_next(X, INT64_MAX, &b, &bad, &err), SK_ETASK); /* again, with a reference of its own */
+    /* again, with a reference of its own */
+    CHECK_RC(sk_exec_next(X, INT64_MAX, &b, &bad, &err), SK_ETASK);
     struct sk_view v;
     CHECK_OK(E->ops->get(E, &bad, 1, INT64_MAX, &v, &err));
     CHECK_EQ(v.kind, SK_KIND_ERROR);
@@ -514,7 +566,8 @@ BOTH(existing_blocks_pass_and_stay_the_plans) {
     struct sk_bref b[3];
     for (uint32_t i = 0; i < 3; i++) {
         sk_oid o;
-        CHECK_OK(E->ops->put(E, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows, sizeof rows}}, &o, NULL));
+        CHECK_OK(E->ops->put(
+            E, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {rows, sizeof rows}}, &o, NULL));
         b[i] = (struct sk_bref){o.v, i, 10 - i, 8 * (10 - i), 0, 0};
     }
     objects_before = n_objects();
@@ -538,7 +591,8 @@ BOTH(large_units_are_put) {
     p[0] = 5;
     p[1] = 3;
     struct sk_unit u[2] = {{{p, 100000}, 3, 24}, {{p, 8192}, 3, 24}};
-    start(map("inc", add(&READ, (struct sk_node_desc){.units = u, .n_units = 2, .cpu_e4 = 10000}, NULL, 0)));
+    start(map("inc", add(&READ, (struct sk_node_desc){.units = u, .n_units = 2, .cpu_e4 = 10000},
+                         NULL, 0)));
     struct rows r = {0};
     all(&r);
     CHECK_EQ(r.n, 6);
@@ -551,9 +605,12 @@ BOTH(large_units_are_put) {
 BOTH(impossible_runs_do_not_start) {
     begin();
     struct sk_err err = {0};
-    struct sk_exec_conf c = {.memory_bytes = 1 << 20, .target_max_bytes = 80, .run_stage = {FN_RUN}};
+    struct sk_exec_conf c = {
+        .memory_bytes = 1 << 20, .target_max_bytes = 80, .run_stage = {FN_RUN}};
     uint32_t in = range(3, 3);
-    in = add(&ACTORS, (struct sk_node_desc){.label = "A", .cpu_e4 = 50000, .pool_min = 1, .pool_max = 4}, &in, 1);
+    in = add(&ACTORS,
+             (struct sk_node_desc){.label = "A", .cpu_e4 = 50000, .pool_min = 1, .pool_max = 4},
+             &in, 1);
     CHECK_RC(sk_exec_start(E, P, in, &c, &X, &err), SK_EINFEASIBLE);
     CHECK_STR_HAS(err.msg, "= 5 CPUs at the same time, the machine has 4");
     c.policy = "nonsense";
@@ -565,16 +622,25 @@ BOTH(impossible_runs_do_not_start) {
     end();
 }
 
-/* Each strategy, with blocks of 80 bytes: 40 maps, as many packs as it wants, merges, reduces. What comes out is the same. */
+/* Each strategy, with blocks of 80 bytes: 40 maps, as many packs as it wants, merges, reduces. What
+ * comes out is the same. */
 BOTH(an_exchange_gives_the_same_rows_by_each_strategy) {
     for (unsigned i = 0; sk_shuffle_name(i); i++) {
         begin();
         shuffle = sk_shuffle_name(i);
         bool merges = sk_shuffle_find(shuffle)->merges;
         uint32_t in = range(40, 30);
-        in = add(&PACKS, (struct sk_node_desc){.label = "Map", .cpu_e4 = 10000, .params = {"packs", 5}}, &in, 1);
-        if (merges) in = add(&MERGE, (struct sk_node_desc){.label = "Merge", .cpu_e4 = 10000, .params = {"", 0}}, &in, 1);
-        struct sk_node_desc d = {.label = "Reduce", .cpu_e4 = 10000, .params = {"inc", 3}, .exchange = {.n_partitions = PARTITIONS}};
+        in = add(&PACKS,
+                 (struct sk_node_desc){.label = "Map", .cpu_e4 = 10000, .params = {"packs", 5}},
+                 &in, 1);
+        if (merges)
+            in = add(&MERGE,
+                     (struct sk_node_desc){.label = "Merge", .cpu_e4 = 10000, .params = {"", 0}},
+                     &in, 1);
+        struct sk_node_desc d = {.label = "Reduce",
+                                 .cpu_e4 = 10000,
+                                 .params = {"inc", 3},
+                                 .exchange = {.n_partitions = PARTITIONS}};
         start(add(&EXCHANGE, d, &in, 1));
         struct rows r = {0};
         all(&r);
@@ -587,8 +653,12 @@ BOTH(an_exchange_gives_the_same_rows_by_each_strategy) {
         const uint64_t *n = x->gather.n;
         CHECK_STR_EQ(x->gather.by, shuffle);
         CHECK_EQ(n[SK_XSTAT_PARTITIONS], PARTITIONS);
-        CHECK(n[SK_XSTAT_PACKS] && n[SK_XSTAT_TAKEN] >= n[SK_XSTAT_BYTES] - 64 * n[SK_XSTAT_PACKS] && n[SK_XSTAT_LARGEST]);
-        if (merges) CHECK(op[1].gather.by == sk_merges_name && (op[1].tasks_done > 0 || strcmp(shuffle, "auto") == 0));
+        CHECK(n[SK_XSTAT_PACKS] &&
+              n[SK_XSTAT_TAKEN] >= n[SK_XSTAT_BYTES] - 64 * n[SK_XSTAT_PACKS] &&
+              n[SK_XSTAT_LARGEST]);
+        if (merges)
+            CHECK(op[1].gather.by == sk_merges_name &&
+                  (op[1].tasks_done > 0 || strcmp(shuffle, "auto") == 0));
         CHECK_EQ(st.memory_now, 0);
         sk_vec_free(&r);
         end();
@@ -626,9 +696,10 @@ TEST(killed_workers_change_nothing_local) {
         CHECK_MSG(rc == SK_EDONE, "%s: %s", sk_rc_name(rc), err.msg);
         CHECK_EQ(r.n, 80 * 25 * 2);
         uint64_t at = 0;
-        for (uint64_t t = 0; t < 80; t++)
-            for (uint64_t b = 0; b < 25; b += 10) /* blocks of 10, 10, 5 rows, each doubled by itself */
-                for (uint64_t i = 0, k = SK_MIN(10, 25 - b); i < 2 * k; i++) CHECK_EQ(r.p[at++], t * 25 + b + i % k + 2 + i / k * 1000000);
+        for (uint64_t t = 0; t < 80; t++) /* blocks of 10, 10, 5 rows, each doubled by itself */
+            for (uint64_t b = 0; b < 25; b += 10)
+                for (uint64_t i = 0, k = SK_MIN(10, 25 - b); i < 2 * k; i++)
+                    CHECK_EQ(r.p[at++], t * 25 + b + i % k + 2 + i / k * 1000000);
         sk_vec_free(&r);
         sk_exec_stop(&X);
     }
@@ -708,7 +779,8 @@ BOTH(one_more_task_fails_the_run) {
     end();
 }
 
-/* Notes that do not fit end a task before its last event: the failure counts once, and what the task still brings is nobody's. */
+/* Notes that do not fit end a task before its last event: the failure counts once, and what the
+ * task still brings is nobody's. */
 TEST(a_task_that_ends_twice_is_left_out_once) {
     begin();
     max_errored = 1;
@@ -716,11 +788,14 @@ TEST(a_task_that_ends_twice_is_left_out_once) {
     struct sk_err err = {.code = SK_ECORRUPT, .msg = "other values"};
     uint64_t id = 0, missing;
     for (uint32_t i = 0; i < X->step->slots.n; i++)
-        if (X->step->slots.p[i]) id = X->step->slots.p[i]->id; /* the last one launched: it waits for its turn when it is over */
+        /* the last one launched: it waits for its turn when it is over */
+        if (X->step->slots.p[i]) id = X->step->slots.p[i]->id;
     missing = sk_step_task(X->step, id)->seq;
     sk_oid left;
-    CHECK_OK(E->ops->put(E, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {"left over", 9}}, &left, NULL));
-    struct sk_event failed = {.kind = SK_EV_FAILED, .tag = id, .err = &err}, yielded = {.kind = SK_EV_YIELDED, .tag = id, .oid = left};
+    CHECK_OK(E->ops->put(E, &(struct sk_payload){.kind = KIND_BLOCK, .bytes = {"left over", 9}},
+                         &left, NULL));
+    struct sk_event failed = {.kind = SK_EV_FAILED, .tag = id, .err = &err},
+                    yielded = {.kind = SK_EV_YIELDED, .tag = id, .oid = left};
     sk_inbox_enter(X->inbox);
     sk_run_events.take(X, &failed);
     CHECK(sk_step_task(X->step, id) && sk_step_task(X->step, id)->over);

@@ -1,4 +1,5 @@
-/* test_exec_step.c - the state machine by hand: order, coalescing, LIMIT, UNION, the consumer, actors, cancelling. Time never passes by itself. */
+/* test_exec_step.c - the state machine by hand: order, coalescing, LIMIT, UNION, the consumer,
+ * actors, cancelling. Time never passes by itself. */
 #include "exec_rig.h"
 
 static struct rig R;
@@ -82,7 +83,8 @@ TEST(batches_of_rows_are_waited_for) {
     rig_begin(&R);
     R.conf.target_max_bytes = 100;
     uint32_t in = rig_source(&R, 1, 10);
-    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .batch_rows = 10}, &in, 1));
+    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .batch_rows = 10},
+                          &in, 1));
     uint64_t t = rig_task(&R, 0, 0);
     for (int i = 0; i < 4; i++) rig_yield(&R, t, 4, 20);
     CHECK_EQ(in_blocks(1, 0), 3); /* 12 rows */
@@ -144,7 +146,8 @@ TEST(limit_over_blocks_takes_only_what_it_needs) {
     rig_begin(&R);
     struct sk_bref b[100];
     for (uint32_t i = 0; i < 100; i++) b[i] = (struct sk_bref){i + 1, 10, 4, 40, 0, 0};
-    uint32_t s = rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
+    uint32_t s =
+        rig_add(&R, &RIG_READ, (struct sk_node_desc){.blocks = b, .n_blocks = 100}, NULL, 0);
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 10}, &s, 1));
     CHECK_EQ(R.live, 3);
     CHECK_EQ(R.x->mem.used, 0); /* they existed before */
@@ -189,7 +192,8 @@ TEST(union_of_empty_things_ends) {
 /* Two sources and a zip: *a, *b are the stages of the sources. */
 static void start_zip(uint32_t n_units, uint32_t *a, uint32_t *b) {
     uint32_t in[2] = {rig_source(&R, n_units, 10), rig_source(&R, n_units, 10)};
-    rig_start(&R, rig_add(&R, &RIG_ZIP, (struct sk_node_desc){.label = "Z", .cpu_e4 = 10000}, in, 2));
+    rig_start(&R,
+              rig_add(&R, &RIG_ZIP, (struct sk_node_desc){.label = "Z", .cpu_e4 = 10000}, in, 2));
     *a = R.x->s[2].inputs[0];
     *b = R.x->s[2].inputs[1];
 }
@@ -200,13 +204,14 @@ static const char *input_of(uint64_t task) {
     size_t n = 0;
     text[0] = 0;
     for (const struct sk_blk *b = sk_step_task(R.x, task)->in.head; b; b = b->next)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%u:%llu+%llu", n ? " " : "", b->side, (unsigned long long)b->ref.row0,
-                              (unsigned long long)b->ref.n_rows);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%u:%llu+%llu", n ? " " : "", b->side,
+                              (unsigned long long)b->ref.row0, (unsigned long long)b->ref.n_rows);
     return text;
 }
 
 TEST(rows_side_by_side_are_cut_by_reference) {
-    for (uint32_t first = 0; first < 4; first++) { /* whoever comes first, and in any order of output */
+    for (uint32_t first = 0; first < 4; first++) {
+        /* whoever comes first, and in any order of output */
         uint32_t s[2];
         rig_begin(&R);
         R.conf.preserve_order = first < 2;
@@ -260,11 +265,13 @@ TEST(nothing_side_by_side_with_nothing_has_columns) {
     rig_end(&R);
 }
 
-TEST(what_a_zip_drops_is_not_queued) { /* it stayed counted: more and more input waited, for all that a policy saw */
+TEST(what_a_zip_drops_is_not_queued) {
+    /* it stayed counted: more and more input waited, for all that a policy saw */
     uint32_t a, b;
     rig_begin(&R);
     start_zip(2, &a, &b);
-    for (uint64_t i = 0; i < 2; i++) { /* of blocks without rows the first is kept, for its columns */
+    for (uint64_t i = 0; i < 2; i++) {
+        /* of blocks without rows the first is kept, for its columns */
         rig_yield(&R, rig_task(&R, a, i), 0, 4);
         rig_done(&R, rig_task(&R, a, i), 1);
         rig_yield(&R, rig_task(&R, b, i), 0, 4);
@@ -283,9 +290,12 @@ TEST(an_input_that_is_ahead_waits_for_the_others) {
     for (uint32_t i = 0; i < SK_COUNT(units); i++) units[i] = (struct sk_unit){{"", 0}, -1, 10};
     uint32_t in[2];
     for (uint32_t k = 0; k < 2; k++) /* the second one has one task at a time, and it takes long */
-        in[k] =
-            rig_add(&R, &RIG_READ, (struct sk_node_desc){.cpu_e4 = 10000, .units = units, .n_units = 40, .max_tasks = k ? 1 : 3}, NULL, 0);
-    rig_start(&R, rig_add(&R, &RIG_ZIP, (struct sk_node_desc){.label = "Z", .cpu_e4 = 10000}, in, 2));
+        in[k] = rig_add(&R, &RIG_READ,
+                        (struct sk_node_desc){
+                            .cpu_e4 = 10000, .units = units, .n_units = 40, .max_tasks = k ? 1 : 3},
+                        NULL, 0);
+    rig_start(&R,
+              rig_add(&R, &RIG_ZIP, (struct sk_node_desc){.label = "Z", .cpu_e4 = 10000}, in, 2));
     uint32_t a = R.x->s[2].inputs[0], n = 0;
     for (uint64_t t; (t = rig_task(&R, a, n)); n++) {
         rig_yield(&R, t, 1, 10);
@@ -328,7 +338,9 @@ TEST(half_of_memory_waits_before_a_busy_stage_and_no_more) {
     R.conf.memory_bytes = 1000;
     R.conf.target_max_bytes = 100;
     uint32_t in = rig_source(&R, 100, 100);
-    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in, 1));
+    rig_start(&R, rig_add(&R, &RIG_MAPB,
+                          (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in,
+                          1));
     uint64_t most = 0;
     for (uint32_t i = 0; i < 100 && rig_task(&R, 0, i); i++) { /* its one actor does not get on */
         rig_yield(&R, rig_task(&R, 0, i), 1, 100);
@@ -359,7 +371,9 @@ TEST(half_of_memory_waits_before_a_busy_stage_and_no_more) {
 TEST(pool_starts_at_once_and_grows_when_busy) {
     rig_begin(&R);
     uint32_t in = rig_source(&R, 30, 10);
-    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 9}, &in, 1));
+    rig_start(&R, rig_add(&R, &RIG_MAPB,
+                          (struct sk_node_desc){.cpu_e4 = 10000, .pool_min = 1, .pool_max = 9}, &in,
+                          1));
     CHECK_EQ(R.n_created, 1); /* its model loads while the first input is read */
     for (uint32_t i = 0; i < 4; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 1, 5);
@@ -380,7 +394,8 @@ TEST(pool_starts_at_once_and_grows_when_busy) {
     for (uint32_t i = 3; i < 20; i++) {
         uint64_t id = rig_task(&R, 1, i);
         if (id) rig_yield(&R, id, 1, 5);
-        CHECK_LE(R.n_created, R.x->s[0].ended ? 4 : 3); /* 4 CPUs: one stays for the source's tasks */
+        /* 4 CPUs: one stays for the source's tasks */
+        CHECK_LE(R.n_created, R.x->s[0].ended ? 4 : 3);
     }
     CHECK_GE(R.n_created, 3);
     while (!R.x->done)
@@ -398,7 +413,9 @@ TEST(pool_starts_at_once_and_grows_when_busy) {
 TEST(calls_go_to_the_actor_with_the_fewest) {
     rig_begin(&R);
     uint32_t in = rig_source(&R, 8, 10);
-    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.pool_min = 3, .pool_max = 3, .max_in_flight = 2}, &in, 1));
+    rig_start(&R, rig_add(&R, &RIG_MAPB,
+                          (struct sk_node_desc){.pool_min = 3, .pool_max = 3, .max_in_flight = 2},
+                          &in, 1));
     for (uint32_t i = 0; i < 8; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 1, 5);
         rig_done(&R, rig_task(&R, 0, i), 1);
@@ -451,7 +468,8 @@ TEST(those_ahead_leave_room_in_the_window_for_the_head) {
     rig_begin(&R);
     rig_start(&R, rig_map(&R, rig_source(&R, 2, 1000)));
     uint64_t big = R.conf.target_min_bytes, head = rig_task(&R, 0, 0), later = rig_task(&R, 0, 1);
-    for (uint32_t i = 0; i < SK_WINDOW_MAX; i++) { /* each is done at once, and its place is not known */
+    for (uint32_t i = 0; i < SK_WINDOW_MAX; i++) {
+        /* each is done at once, and its place is not known */
         rig_yield(&R, later, 1, big);
         if (i < SK_WINDOW_MAX / 2) {
             CHECK_EQ(rig_flying(&R, 1), 1);
@@ -464,7 +482,9 @@ TEST(those_ahead_leave_room_in_the_window_for_the_head) {
     CHECK_EQ(rig_flying(&R, 1), 1); /* what all others wait for */
     rig_done(&R, rig_task(&R, 1, 0), 1);
     rig_done(&R, head, 1);
-    for (uint64_t i = SK_WINDOW_MAX / 2 + 1; i <= SK_WINDOW_MAX; i++) rig_done(&R, rig_task(&R, 1, i), 1); /* the rest in order */
+    /* the rest in order */
+    for (uint64_t i = SK_WINDOW_MAX / 2 + 1; i <= SK_WINDOW_MAX; i++)
+        rig_done(&R, rig_task(&R, 1, i), 1);
     CHECK_EQ(R.x->s[1].n_window, 0);
     rig_end(&R);
 }
@@ -473,8 +493,13 @@ TEST(pools_that_do_not_fit_beside_each_other_take_turns) {
     rig_begin(&R);
     R.conf.gpu_e4 = 10000;
     uint32_t in = rig_source(&R, 2, 10);
-    in = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "A", .gpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in, 1);
-    rig_start(&R, rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "B", .gpu_e4 = 10000, .pool_min = 1, .pool_max = 1}, &in, 1));
+    in = rig_add(&R, &RIG_MAPB,
+                 (struct sk_node_desc){.label = "A", .gpu_e4 = 10000, .pool_min = 1, .pool_max = 1},
+                 &in, 1);
+    rig_start(&R, rig_add(&R, &RIG_MAPB,
+                          (struct sk_node_desc){
+                              .label = "B", .gpu_e4 = 10000, .pool_min = 1, .pool_max = 1},
+                          &in, 1));
     CHECK_OK(sk_step_feasible(R.x, NULL));
     rig_yield(&R, rig_task(&R, 0, 0), 1, 5);
     rig_done(&R, rig_task(&R, 0, 0), 1);
@@ -500,25 +525,34 @@ TEST(impossible_pipelines_are_named_with_the_arithmetic) {
     struct sk_err err = {0};
     rig_begin(&R);
     uint32_t in = rig_source(&R, 8, 10);
-    uint32_t m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "A", .cpu_e4 = 10000, .pool_min = 3, .pool_max = 3}, &in, 1);
-    m = rig_add(&R, &RIG_MAPB, (struct sk_node_desc){.label = "B", .cpu_e4 = 5000, .pool_min = 2, .pool_max = 3}, &m, 1);
+    uint32_t m = rig_add(
+        &R, &RIG_MAPB,
+        (struct sk_node_desc){.label = "A", .cpu_e4 = 10000, .pool_min = 3, .pool_max = 3}, &in, 1);
+    m = rig_add(&R, &RIG_MAPB,
+                (struct sk_node_desc){.label = "B", .cpu_e4 = 5000, .pool_min = 2, .pool_max = 3},
+                &m, 1);
     CHECK_OK(sk_plan_stages(R.plan, m, &R.st, &err));
     CHECK_OK(sk_step_create(R.plan, &R.st, &R.conf, &R.x, &err));
-    CHECK_OK(sk_step_feasible(R.x, &err)); /* ray#44687: pools as large as the machine share the CPUs with who reads for them */
+    /* ray#44687: pools as large as the machine share the CPUs with who reads for them */
+    CHECK_OK(sk_step_feasible(R.x, &err));
     R.x->conf.cpu_e4 = 5000;
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
-    CHECK_STR_HAS(err.msg, "needs 1 task x 1 CPU = 1 CPUs at the same time, the machine has 0.5; use a smaller num_cpus");
+    CHECK_STR_HAS(err.msg, "needs 1 task x 1 CPU = 1 CPUs at the same time, the machine has 0.5; "
+                           "use a smaller num_cpus");
     R.x->conf.cpu_e4 = 50000;
     R.x->conf.node_cpu_e4 = 10000; /* five nodes of one */
     CHECK_OK(sk_step_feasible(R.x, &err));
     R.x->conf.node_cpu_e4 = 7500;
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
-    CHECK_STR_HAS(err.msg, "needs 1 CPUs at the same place, and no node has more than 0.75; use a smaller num_cpus");
+    CHECK_STR_HAS(
+        err.msg,
+        "needs 1 CPUs at the same place, and no node has more than 0.75; use a smaller num_cpus");
     R.x->conf.node_cpu_e4 = 10000;
     R.x->s[0].gpu_e4 = 10000;
     R.x->conf.gpu_e4 = 0;
     CHECK_RC(sk_step_feasible(R.x, &err), SK_EINFEASIBLE);
-    CHECK_STR_HAS(err.msg, "R needs 1 task x 1 GPU = 1 GPUs at the same time, the machine has 0; use a smaller num_gpus");
+    CHECK_STR_HAS(err.msg, "R needs 1 task x 1 GPU = 1 GPUs at the same time, the machine has 0; "
+                           "use a smaller num_gpus");
     rig_end(&R);
 }
 
@@ -529,10 +563,11 @@ TEST(stall_text_names_who_waits_for_what) {
     char text[500];
     size_t n = sk_stall_text(R.x, R.now + 2000000000, text, sizeof text);
     CHECK_EQ(n, strlen(text));
-    CHECK_STR_HAS(
-        text, "R: 3 launched (the longest for 2.0 s), 0 done, has started all it has, 1 blocks wait for task 0; M: 1 launched (the longest "
-              "for 2.0 s), 0 done, waits for its input");
-    R.x->asked = true; /* and the engine said that two have begun, one of them later than it was launched */
+    CHECK_STR_HAS(text, "R: 3 launched (the longest for 2.0 s), 0 done, has started all it has, 1 "
+                        "blocks wait for task 0; M: 1 launched (the longest "
+                        "for 2.0 s), 0 done, waits for its input");
+    /* and the engine said that two have begun, one of them later than it was launched */
+    R.x->asked = true;
     R.x->slots.p[(uint32_t)rig_task(&R, 0, 0)]->begun_ns = R.now + 500000000;
     R.x->slots.p[(uint32_t)rig_task(&R, 0, 2)]->begun_ns = R.now + 1000000000;
     sk_stall_text(R.x, R.now + 2000000000, text, sizeof text);
@@ -563,10 +598,11 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
                 for (; seen < R.x->acts.n && n < 300; seen++)
                     if (R.x->acts.p[seen].kind == SK_ACT_LAUNCH) ids[n++] = R.x->acts.p[seen].id;
                 uint64_t id = (uint64_t)round / 2 < n ? ids[round / 2] : 0;
-                struct sk_step_ev ev = {.kind = round % 2 ? SK_SEV_DONE : SK_SEV_YIELDED,
-                                        .task = id,
-                                        .block = {.oid = 1000 + (uint64_t)round, .row0 = 0, .n_rows = 3, .bytes = 5},
-                                        .cost = 5};
+                struct sk_step_ev ev = {
+                    .kind = round % 2 ? SK_SEV_DONE : SK_SEV_YIELDED,
+                    .task = id,
+                    .block = {.oid = 1000 + (uint64_t)round, .row0 = 0, .n_rows = 3, .bytes = 5},
+                    .cost = 5};
                 if (id && ev.kind == SK_SEV_YIELDED) R.live++;
                 if (id) rc = sk_step_event(R.x, &ev, round, &err);
             }
@@ -576,7 +612,8 @@ TEST(every_allocation_may_fail_and_the_sweep_finds_all) {
         CHECK_RC(rc, failed ? SK_ENOMEM : SK_OK);
         if (R.x) {
             for (uint32_t i = 0; i < R.x->acts.n; i++)
-                R.live += (R.x->acts.p[i].kind == SK_ACT_ADDREF) - (uint64_t)(R.x->acts.p[i].kind == SK_ACT_RELEASE);
+                R.live += (R.x->acts.p[i].kind == SK_ACT_ADDREF) -
+                          (uint64_t)(R.x->acts.p[i].kind == SK_ACT_RELEASE);
             rig_end(&R);
         } else {
             sk_stages_free(&R.st);
@@ -617,8 +654,8 @@ TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     R.conf.target_max_bytes = 100;
     rig_start(&R, rig_map(&R, rig_source(&R, 6, 10)));
     R.x->s[1].n_bundled = 10240;
-    CHECK(!rig_task(&R, 0, 0) && rig_task(&R, 0, 1) && rig_task(&R, 0, 2) && !rig_task(&R, 0, 3) && rig_task(&R, 0, 4) &&
-          !rig_task(&R, 0, 5));
+    CHECK(!rig_task(&R, 0, 0) && rig_task(&R, 0, 1) && rig_task(&R, 0, 2) && !rig_task(&R, 0, 3) &&
+          rig_task(&R, 0, 4) && !rig_task(&R, 0, 5));
     uint64_t one = rig_task(&R, 0, 1), two = rig_task(&R, 0, 2), four = rig_task(&R, 0, 4);
     rig_yield(&R, one, 4, 20);
     rig_yield(&R, one, 4, 40); /* enough together */
@@ -628,7 +665,8 @@ TEST(units_are_kept_apart_and_numbered_by_what_they_are) {
     CHECK(rig_task(&R, 1, 1ull << 20));
     rig_done(&R, one, 1);
     rig_done(&R, two, 1);
-    uint64_t a = rig_task(&R, 1, 1ull << 20), b = rig_task(&R, 1, (1ull << 20) + 1), c = rig_task(&R, 1, 2ull << 20);
+    uint64_t a = rig_task(&R, 1, 1ull << 20), b = rig_task(&R, 1, (1ull << 20) + 1),
+             c = rig_task(&R, 1, 2ull << 20);
     CHECK(a && b && c); /* the small rest of unit 1 does not wait for blocks of unit 2 */
     CHECK_EQ(sk_step_task(R.x, b)->in.n, 1);
     rig_yield(&R, four, 1, 10);
@@ -661,7 +699,10 @@ TEST(a_piece_of_a_source_has_so_many_tasks_and_no_more) {
     CHECK_EQ(rig_flying(&R, 1), 1);
     R.x->s[1].n_parts = (1 << 20) - 1; /* so many have come */
     struct sk_err err = {0};
-    struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = t, .block = {.oid = ++R.next_oid, .n_rows = 1, .bytes = 5}, .cost = 5};
+    struct sk_step_ev ev = {.kind = SK_SEV_YIELDED,
+                            .task = t,
+                            .block = {.oid = ++R.next_oid, .n_rows = 1, .bytes = 5},
+                            .cost = 5};
     R.live++;
     CHECK_EQ(sk_step_event(R.x, &ev, R.now, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "at most 1,048,576 tasks for a piece of its source");
@@ -669,8 +710,10 @@ TEST(a_piece_of_a_source_has_so_many_tasks_and_no_more) {
 }
 
 TEST(a_place_is_taken_until_the_calls_of_its_dead_actor_have_ended) {
-    struct sk_sactor a[3] = {
-        {.state = SK_ACTOR_GONE, .in_flight = 2}, {.state = SK_ACTOR_GONE}, {.state = SK_ACTOR_READY}}; /* the second can be filled */
+    struct sk_sactor a[3] = {/* the second can be filled */
+                             {.state = SK_ACTOR_GONE, .in_flight = 2},
+                             {.state = SK_ACTOR_GONE},
+                             {.state = SK_ACTOR_READY}};
     struct sk_sstage s = {.actors = a, .n_actors = 3, .n_live = 1};
     CHECK_EQ(sk_pool_taken(&s), 2);
     a[0].in_flight = 0;

@@ -45,7 +45,8 @@ TEST(failed_tasks_up_to_the_number) {
     struct sk_faults f = {0};
     CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
     CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
-    CHECK_EQ(f.errored_blocks, 1); /* the one that ends the run is not among those that were left out */
+    /* the one that ends the run is not among those that were left out */
+    CHECK_EQ(f.errored_blocks, 1);
     c.max_errored_blocks = -1;
     CHECK(sk_exec_failed(&c, &f, &d, SK_ETASK, false).left_out);
     c.max_errored_blocks = 0;
@@ -61,8 +62,10 @@ TEST(an_actor_that_is_not_started_again_is_gone) {
     d.restarts = (struct sk_times){.given = true, .n = 2};
     CHECK(sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead);
     CHECK(sk_exec_failed(&c, &f, &d, SK_EOOM, false).actor_dead);
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, true).actor_dead); /* one of its two restarts was left */
-    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).actor_dead); /* its batch failed, and it lives */
+    /* one of its two restarts was left */
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, true).actor_dead);
+    /* its batch failed, and it lives */
+    CHECK(!sk_exec_failed(&c, &f, &d, SK_ETASK, false).actor_dead);
     d.restarts.n = -1;
     CHECK(!sk_exec_failed(&c, &f, &d, SK_EACTOR, false).actor_dead);
 }

@@ -1,4 +1,5 @@
-/* test_ipc_bell.c - futex and bell: no ring is lost, no time is wasted, no system call while the sleeper is awake. */
+/* test_ipc_bell.c - futex and bell: no ring is lost, no time is wasted, no system call while the
+ * sleeper is awake. */
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -69,7 +70,8 @@ TEST(bell_clears_old_tokens_only) {
     atomic_store(&b.asleep, 10 * 2 + 1); /* asleep since 10: this ring, 11, ends that sleep */
     sk_bell_ring(&b);
     CHECK_EQ(atomic_load(&b.asleep), 0);
-    atomic_store(&b.asleep, 12 * 2 + 1); /* a sleeper that has heard 12 already: the late ringer of 12 must leave it */
+    /* a sleeper that has heard 12 already: the late ringer of 12 must leave it */
+    atomic_store(&b.asleep, 12 * 2 + 1);
     sk_bell_ring(&b);
     CHECK_EQ(atomic_load(&b.asleep), 12 * 2 + 1);
     sk_bell_ring(&b);
@@ -80,9 +82,10 @@ TEST(bell_clears_old_tokens_only) {
     CHECK_EQ(atomic_load(&b.asleep), 0);
 }
 
-/* ---- nothing is lost --------------------------------------------------------------------------------------------------------------- */
+/* ---- nothing is lost ------------------------------------------------------------------------- */
 
-/* A wake-up that was lost shows as a wait that ends only at its deadline, though the bell was rung. */
+/* A wake-up that was lost shows as a wait that ends only at its deadline, though the bell was
+ * rung. */
 static void wait_heard(struct sk_bell *b, uint32_t seen, int64_t spin_ns) {
     int64_t deadline = test_patience();
     CHECK_OK(sk_bell_wait(b, seen, spin_ns, deadline));
@@ -96,7 +99,8 @@ struct game {
     uint64_t seed;
 };
 
-/* A ringer adds work, rings, and after every few waits until the sleeper has caught up, so that the sleeper really goes to sleep. */
+/* A ringer adds work, rings, and after every few waits until the sleeper has caught up, so that the
+ * sleeper really goes to sleep. */
 static void play_ringer(struct game *g, uint64_t n, uint64_t seed) {
     for (uint64_t i = 0; i < n; i++) {
         atomic_fetch_add(&g->count[0], 1);
@@ -132,7 +136,8 @@ static void *ringer_thread(void *arg) {
 }
 
 TEST_SLOW(bell_loses_nothing_between_threads, 300) {
-    struct game g = {.goal = (uint64_t)test_rounds(test_sanitized() ? 20000 : 100000), .seed = test_rand()};
+    struct game g = {.goal = (uint64_t)test_rounds(test_sanitized() ? 20000 : 100000),
+                     .seed = test_rand()};
     pthread_t th;
     CHECK_EQ(pthread_create(&th, NULL, ringer_thread, &g), 0);
     play_sleeper(&g);
@@ -148,7 +153,8 @@ TEST_SLOW(bell_loses_nothing_of_many_processes, 300) {
     g->goal = each * RINGERS;
     for (uint64_t i = 0; i < RINGERS; i++)
         if (fork() == 0) {
-            for (uint64_t k = 0; k < each; k++) { /* no waiting for the sleeper: it is one a bell, and four here */
+            for (uint64_t k = 0; k < each; k++) {
+                /* no waiting for the sleeper: it is one a bell, and four here */
                 atomic_fetch_add(&g->count[0], 1);
                 sk_bell_ring(&g->bell[0]);
                 uint64_t idle = mix(g->seed + i * each + k) % 16 ? 0 : mix(k) % 3000;
@@ -164,9 +170,11 @@ static void idle(int64_t ns) {
     for (int64_t end = sk_now_ns() + ns; sk_now_ns() < end;) continue;
 }
 
-/* The bug of the plain flag: a ringer that is delayed between its add and its clearing clears the flag of a later sleep that is just about
- * to begin, and the next ringer wakes nobody. One ringer is made slow right there and the sleeper just before the kernel; the other
- * ringer rings only when its last ring was heard, so one lost wake-up stops the game (it did, within a few hundred rounds). */
+/* The bug of the plain flag: a ringer that is delayed between its add and its clearing clears the
+ * flag of a later sleep that is just about to begin, and the next ringer wakes nobody. One ringer
+ * is made slow right there and the sleeper just before the kernel; the other ringer rings only when
+ * its last ring was heard, so one lost wake-up stops the game (it did, within a few hundred
+ * rounds). */
 TEST_LARGE(bell_delayed_ringer_hides_no_sleeper, 300) {
     struct game *g = share(sizeof *g);
     pid_t slow = fork();

@@ -1,4 +1,5 @@
-/* test_ipc_forksrv.c - the fork server: spawning, endings, notes, inheritance, stopping. Violent deaths: crash/forksrv_crash.c. */
+/* test_ipc_forksrv.c - the fork server: spawning, endings, notes, inheritance, stopping. Violent
+ * deaths: crash/forksrv_crash.c. */
 #include "ipc_forksrv.h"
 
 #include <pthread.h>
@@ -47,14 +48,16 @@ TEST(forksrv_spawns_and_stops) {
     struct sk_fork_report r;
     CHECK_RC(sk_forksrv_next(&v.f, &r, NULL), SK_EAGAIN);
     int pidfd[3];
-    for (int i = 0; i < 3; i++) CHECK((pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)v.d->pid[i + 1], 0)) >= 0);
+    for (int i = 0; i < 3; i++)
+        CHECK((pidfd[i] = (int)syscall(SYS_pidfd_open, (pid_t)v.d->pid[i + 1], 0)) >= 0);
     sk_forksrv_stop(&v.f);
     CHECK_EQ(v.f.pid, 0);
     CHECK_EQ(v.f.sock, -1);
     CHECK_EQ(waitpid(server, NULL, WNOHANG), -1); /* reaped */
     CHECK_EQ(errno, ECHILD);
     for (int i = 0; i < 3; i++) {
-        CHECK(ready_by(pidfd[i], test_patience())); /* its descriptors were gone: now the rest of its exit */
+        /* its descriptors were gone: now the rest of its exit */
+        CHECK(ready_by(pidfd[i], test_patience()));
         close(pidfd[i]);
     }
     driver_end(&v);
@@ -68,7 +71,10 @@ TEST(forksrv_fifty_endings) {
     static const int signals[] = {SIGKILL, SIGTERM, SIGUSR1, SIGABRT};
     for (uint32_t i = 0; i < N; i++) {
         int s = signals[i / 5 % 4];
-        v.d->acts[i] = i % 5 == 0 ? ACT_EXIT | i << 8 : i % 5 == 1 ? ACT_SIGNAL | (uint32_t)s << 8 : i % 5 == 4 ? ACT_GATE : ACT_PAUSE;
+        v.d->acts[i] = i % 5 == 0   ? ACT_EXIT | i << 8
+                       : i % 5 == 1 ? ACT_SIGNAL | (uint32_t)s << 8
+                       : i % 5 == 4 ? ACT_GATE
+                                    : ACT_PAUSE;
     }
     driver_start(&v, -1);
     spawn_n(&v, 0, N);
@@ -136,7 +142,9 @@ TEST(forksrv_kill_strangers_is_nothing) {
     driver_end(&v);
 }
 
-static bool gone(int pidfd, int ms) { return poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, ms) == 1; }
+static bool gone(int pidfd, int ms) {
+    return poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, ms) == 1;
+}
 
 static void strays_of(bool stop) {
     struct driver v = driver_with(ACT_STRAYS, 0);
@@ -150,7 +158,8 @@ static void strays_of(bool stop) {
         CHECK(fd[i] >= 0 && !gone(fd[i], 0));
     }
     if (stop) {
-        sk_forksrv_stop(&v.f); /* waits until they have let go of the liveness pipe, the last thing but their end */
+        /* waits until they have let go of the liveness pipe, the last thing but their end */
+        sk_forksrv_stop(&v.f);
     } else {
         CHECK_OK(sk_forksrv_kill(&v.f, worker, SIGKILL, NULL));
         (void)expect_report(&v, SK_FORK_ENDED);
@@ -165,7 +174,8 @@ static void strays_of(bool stop) {
 TEST(forksrv_what_a_worker_forks_ends_with_it) { strays_of(false); }
 TEST(forksrv_what_a_worker_forks_ends_with_the_server) { strays_of(true); }
 
-/* A worker, or the server itself, that could not tie down what its tasks fork does not run any: it ends, and says why. */
+/* A worker, or the server itself, that could not tie down what its tasks fork does not run any: it
+ * ends, and says why. */
 static void no_leash(const char *fault, bool server, const char *says) {
     struct driver v;
     char text[600];
@@ -197,8 +207,11 @@ static void no_leash(const char *fault, bool server, const char *says) {
 }
 
 TEST(forksrv_no_pipe_for_what_a_worker_forks) {
-    no_leash("stray.pipe:fail:2", false, "skate worker: a pipe for what tasks fork (check ulimit -n): Too many open files\n");
-    no_leash("stray.pipe:fail:1", true, "skate fork server: a pipe for what tasks fork (check ulimit -n): Too many open files\n");
+    no_leash("stray.pipe:fail:2", false,
+             "skate worker: a pipe for what tasks fork (check ulimit -n): Too many open files\n");
+    no_leash(
+        "stray.pipe:fail:1", true,
+        "skate fork server: a pipe for what tasks fork (check ulimit -n): Too many open files\n");
 }
 
 TEST(forksrv_notes_of_any_size) {
@@ -219,7 +232,8 @@ TEST(forksrv_notes_of_any_size) {
     driver_end(&v);
 }
 
-/* The socket holds some hundred commands; the server is busy in a note; nothing may block, get lost or overtake. */
+/* The socket holds some hundred commands; the server is busy in a note; nothing may block, get lost
+ * or overtake. */
 TEST(forksrv_takes_commands_while_it_is_busy) {
     enum { N = 100, FILL = 600 };
     struct driver v = driver_with(ACT_PAUSE, 0);
@@ -247,7 +261,8 @@ TEST(forksrv_takes_commands_while_it_is_busy) {
     }
     CHECK_EQ(count_fds(), fds);
     for (int i = 0; i < N; i++) CHECK_OK(sk_forksrv_kill(&v.f, pid[i], SIGTERM, NULL));
-    for (int i = 0; i < N; i++) CHECK_EQ(WTERMSIG(expect_report(&v, SK_FORK_ENDED).status), SIGTERM);
+    for (int i = 0; i < N; i++)
+        CHECK_EQ(WTERMSIG(expect_report(&v, SK_FORK_ENDED).status), SIGTERM);
     driver_end(&v);
 }
 
@@ -260,7 +275,8 @@ TEST(forksrv_stop_with_commands_held_back) {
     CHECK_EQ(count_fds(), fds);
 }
 
-/* A worker that ends while the server handles a note (its SIGCHLD is not blocked then) is reaped all the same. */
+/* A worker that ends while the server handles a note (its SIGCHLD is not blocked then) is reaped
+ * all the same. */
 TEST(forksrv_reaps_after_a_note) {
     struct driver v = driver_with(ACT_PAUSE, 0);
     spawn_n(&v, 1, 1);
@@ -286,7 +302,8 @@ TEST(forksrv_inherits_exactly_what_it_should) {
     struct driver v;
     driver_begin(&v);
     v.d->act = ACT_PAUSE;
-    int leak = dup2(v.desk_fd, 400), kept = fcntl(v.desk_fd, F_DUPFD_CLOEXEC, 300); /* leak: no close-on-exec, not in keep */
+    /* leak: no close-on-exec, not in keep */
+    int leak = dup2(v.desk_fd, 400), kept = fcntl(v.desk_fd, F_DUPFD_CLOEXEC, 300);
     CHECK_EQ(leak, 400);
     CHECK_GE(kept, 300);
     driver_start(&v, kept);
@@ -311,7 +328,9 @@ TEST(forksrv_uses_the_environment_given) {
     driver_begin(&v);
     v.d->act = ACT_EXIT;
     char desk[40], *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
-    char *envp[] = {desk, (char *)(uintptr_t)"SKATE_FORK_FD=77", (char *)(uintptr_t)"SKATE_DRIVER_PID=1", NULL}; /* ours win */
+    /* ours win */
+    char *envp[] = {desk, (char *)(uintptr_t)"SKATE_FORK_FD=77",
+                    (char *)(uintptr_t)"SKATE_DRIVER_PID=1", NULL};
     snprintf(desk, sizeof desk, DESK_ENV "=%d", v.desk_fd);
     struct sk_err err;
     CHECK_OK_ERR(sk_forksrv_start(&v.f, argv, envp, &v.desk_fd, 1, &err), &err);
@@ -383,7 +402,8 @@ TEST(forksrv_ctrl_c_is_the_drivers) {
     driver_end(&v);
 }
 
-/* Inherited as ignored, SIGCHLD would make the kernel reap workers before the server hears of them. */
+/* Inherited as ignored, SIGCHLD would make the kernel reap workers before the server hears of
+ * them. */
 TEST(forksrv_of_a_driver_that_ignores_sigchld) {
     signal(SIGCHLD, SIG_IGN);
     sigset_t all;

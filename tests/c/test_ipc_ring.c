@@ -1,4 +1,5 @@
-/* test_ipc_ring.c - the ring against a naive queue, between threads, between processes, and against a peer gone mad. */
+/* test_ipc_ring.c - the ring against a naive queue, between threads, between processes, and against
+ * a peer gone mad. */
 #include <pthread.h>
 
 #include "ipc_help.h"
@@ -21,7 +22,9 @@ static struct pair make(size_t size) {
 }
 
 /* The shared header seen as words: magic, version|0, size; tail at byte 64, head at byte 128. */
-static uint64_t *word(struct pair *r, size_t byte) { return (uint64_t *)(void *)((uint8_t *)r->mem + byte); }
+static uint64_t *word(struct pair *r, size_t byte) {
+    return (uint64_t *)(void *)((uint8_t *)r->mem + byte);
+}
 
 static void send_n(struct pair *r, size_t len, uint64_t i) {
     void *m = sk_ring_reserve(&r->p, len);
@@ -63,7 +66,8 @@ TEST(ring_many_before_the_consumer_looks) {
     struct pair r = make(RING);
     uint64_t n = 0;
     while (sk_ring_reserve(&r.p, 24)) {
-        void *m = sk_ring_reserve(&r.p, 24); /* reserving again is the same place: nothing was committed */
+        /* reserving again is the same place: nothing was committed */
+        void *m = sk_ring_reserve(&r.p, 24);
         msg_fill(m, 24, n++);
         sk_ring_commit(&r.p, 24);
     }
@@ -87,7 +91,8 @@ TEST(ring_commit_may_shrink) {
 TEST(ring_abandoned_reservation_leaves_nothing) {
     struct pair r = make(RING);
     for (uint64_t i = 0; i < 1000; i++) {
-        for (int k = 0; k < 3; k++) CHECK(sk_ring_reserve(&r.p, (size_t)test_below(sk_ring_max_msg(&r.p))) != NULL);
+        for (int k = 0; k < 3; k++)
+            CHECK(sk_ring_reserve(&r.p, (size_t)test_below(sk_ring_max_msg(&r.p))) != NULL);
         CHECK(sk_ring_check(&r.p));
         expect_empty(&r);
         send_n(&r, i % 200, i);
@@ -165,7 +170,8 @@ TEST(ring_attach_refuses) {
     const struct {
         size_t at;
         uint64_t v;
-    } bad[] = {{0, 1}, {8, 2}, {16, 8192}, {64, 4}, {64, RING + 8}, {128, 8}, {128, UINT64_MAX - 7}};
+    } bad[] = {{0, 1},         {8, 2},   {16, 8192},           {64, 4},
+               {64, RING + 8}, {128, 8}, {128, UINT64_MAX - 7}};
     for (size_t i = 0; i < SK_COUNT(bad); i++) {
         uint64_t was = *word(&r, bad[i].at);
         *word(&r, bad[i].at) = bad[i].v;
@@ -188,7 +194,8 @@ TEST(ring_like_a_naive_queue) {
     uint64_t next = 0, sent = 0, full = 0;
     for (int step = 0, steps = test_rounds(200000); step < steps; step++) {
         if (test_below(2)) {
-            size_t len = msg_len(test_seed(), next, sk_ring_max_msg(&r.p)), want = len + (size_t)test_below(3) * 20;
+            size_t len = msg_len(test_seed(), next, sk_ring_max_msg(&r.p)),
+                   want = len + (size_t)test_below(3) * 20;
             want = SK_MIN(want, sk_ring_max_msg(&r.p));
             void *m = sk_ring_reserve(&r.p, want);
             if (!m) {
@@ -216,7 +223,7 @@ TEST(ring_like_a_naive_queue) {
     CHECK_GT(full, 100);
 }
 
-/* ---- two sides at once -------------------------------------------------------------------------------------------------------------- */
+/* ---- two sides at once ----------------------------------------------------------------------- */
 
 struct duo {
     struct sk_bell to_consumer, to_producer;
@@ -255,7 +262,8 @@ static void duo_consume(struct duo *d) {
             CHECK_OK(sk_bell_wait(&d->to_consumer, seen, 5000, test_patience()));
         }
         CHECK_EQ(len, msg_len(d->seed, i, max));
-        CHECK_MSG(msg_true(m, len, i), "message %llu of %zu bytes is wrong", (unsigned long long)i, len);
+        CHECK_MSG(msg_true(m, len, i), "message %llu of %zu bytes is wrong", (unsigned long long)i,
+                  len);
         sk_ring_pop(&r);
         sk_bell_ring(&d->to_producer);
     }
@@ -300,9 +308,10 @@ TEST_SLOW(ring_large_between_threads, 300) { by_threads(duo(65536, 100000)); }
 TEST_LARGE(ring_many_between_processes, 300) { by_processes(duo(4096, 250000)); }
 TEST_SLOW(ring_large_between_processes, 300) { by_processes(duo(65536, 100000)); }
 
-/* ---- a peer gone mad -------------------------------------------------------------------------------------------------------------- */
+/* ---- a peer gone mad ------------------------------------------------------------------------- */
 
-/* Whatever is in the shared memory, the consumer stays inside the ring and either says "nonsense" or gives a body within it. */
+/* Whatever is in the shared memory, the consumer stays inside the ring and either says "nonsense"
+ * or gives a body within it. */
 TEST(ring_consumer_of_nonsense) {
     struct pair r = make(RING);
     uint64_t mad = 0, fine = 0;
@@ -319,13 +328,15 @@ TEST(ring_consumer_of_nonsense) {
             msg_fill(m, 0, next++), sk_ring_commit(&r.p, (size_t)test_below(1));
         uint64_t hits = 1 + test_below(3);
         for (uint64_t k = 0; k < hits; k++) {
-            uint64_t at = test_below(10) ? 192 + test_below(RING / 8) * 8 : 64; /* a word of data, or tail */
+            /* a word of data, or tail */
+            uint64_t at = test_below(10) ? 192 + test_below(RING / 8) * 8 : 64;
             uint64_t v = *word(&r, at);
             switch (test_below(4)) {
             case 0: v = test_rand(); break;
             case 1: v ^= UINT64_C(1) << test_below(64); break;
             case 2: v += (test_below(64) - 32) * 8; break;
-            default: v = *word(&r, 192 + test_below(RING / 8) * 8); break; /* a header from somewhere else */
+            /* a header from somewhere else */
+            default: v = *word(&r, 192 + test_below(RING / 8) * 8); break;
             }
             *word(&r, at) = v;
         }

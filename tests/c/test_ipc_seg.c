@@ -1,4 +1,5 @@
-/* test_ipc_seg.c - memfd segments: sharing, seals, punching, warming, and every way they can be refused. */
+/* test_ipc_seg.c - memfd segments: sharing, seals, punching, warming, and every way they can be
+ * refused. */
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -105,7 +106,8 @@ TEST(seg_tail) { /* a file behind the memory: one address space, two processes, 
     CHECK_LE(sk_seg_present(&a), 2 * MIB);
     CHECK_OK_ERR(sk_seg_punch(&a, 3 * MIB, MIB, &err), &err);
     CHECK(fstat(a.tail_fd, &st) == 0 && (size_t)st.st_blocks * 512 < MIB);
-    CHECK_RC(sk_seg_fill(&a, MIB, MIB, &err), SK_EINVAL); /* memory; across the border; behind the end */
+    /* memory; across the border; behind the end */
+    CHECK_RC(sk_seg_fill(&a, MIB, MIB, &err), SK_EINVAL);
     CHECK_RC(sk_seg_fill(&a, 2 * MIB - 4096, 8192, &err), SK_EINVAL);
     CHECK_RC(sk_seg_fill(&a, 10 * MIB - 4096, 8192, &err), SK_EINVAL);
     CHECK_RC(sk_seg_punch(&a, 2 * MIB - 4096, 8192, &err), SK_EINVAL);
@@ -123,7 +125,8 @@ TEST(seg_refusals) {
     struct sk_seg s = SK_SEG_EMPTY, a;
     CHECK_RC(sk_seg_create(&s, "t", 0, false, &err), SK_EINVAL);
     CHECK_RC(sk_seg_create(&s, "t", SIZE_MAX, false, &err), SK_EINVAL);
-    CHECK_RC(sk_seg_create(&s, "t", SIZE_MAX / 4, false, &err) == SK_OK, false); /* no address space is so large */
+    /* no address space is so large */
+    CHECK_RC(sk_seg_create(&s, "t", SIZE_MAX / 4, false, &err) == SK_OK, false);
     CHECK_EQ(s.fd, -1);
     CHECK_OK(sk_seg_create(&a, "t", MIB, false, NULL));
     int fds = count_fds(), fd = dup(a.fd);
@@ -168,7 +171,8 @@ TEST(seg_punch_gives_back_whole_pages_only) {
     int64_t before = blocks(&s);
     CHECK_OK_ERR(sk_seg_punch(&s, page + 1, 3 * page, &err), &err); /* holds two whole pages */
     CHECK_EQ(blocks(&s), before - (int64_t)(2 * page));
-    for (size_t i = 0; i < 6 * page; i++) CHECK_EQ(s.base[i], i / page == 2 || i / page == 3 ? 0 : 9);
+    for (size_t i = 0; i < 6 * page; i++)
+        CHECK_EQ(s.base[i], i / page == 2 || i / page == 3 ? 0 : 9);
     CHECK_OK(sk_seg_punch(&s, page + 1, page, NULL)); /* none */
     CHECK_OK(sk_seg_punch(&s, 0, 0, NULL));
     CHECK_OK(sk_seg_punch(&s, MIB, 0, NULL));
@@ -186,10 +190,12 @@ TEST(seg_warm_keeps_bytes) {
     struct sk_seg s;
     size_t size = 16 * MIB;
     CHECK_OK(sk_seg_create(&s, "t", size, true, NULL));
-    for (size_t i = 0; i < size; i += 12345) s.base[i] = (uint8_t)i | 1; /* some pages here and there */
-    CHECK_EQ(sk_seg_warm(&s, 2 * MIB - 4096, 12 * 4096), 0);             /* a few pages only */
+    /* some pages here and there */
+    for (size_t i = 0; i < size; i += 12345) s.base[i] = (uint8_t)i | 1;
+    CHECK_EQ(sk_seg_warm(&s, 2 * MIB - 4096, 12 * 4096), 0); /* a few pages only */
     CHECK_EQ(sk_seg_warm(&s, 8 * MIB, 12 * 4096), 0);
-    size_t got = sk_seg_warm(&s, 2 * MIB - 4096, 6 * MIB); /* the first of four units is missing one page here */
+    /* the first of four units is missing one page here */
+    size_t got = sk_seg_warm(&s, 2 * MIB - 4096, 6 * MIB);
     CHECK_EQ(got % (2 * MIB), 0);
     CHECK_LE(got, 6 * MIB);
     got += sk_seg_warm(&s, 1, size - 1);
@@ -257,8 +263,10 @@ static void *write_on(void *arg) {
     size_t n = w->s->size / 8;
     while (!atomic_load(&w->stop)) {
         w->rounds++;
-        for (size_t i = 0; i < n; i += 500) atomic_store_explicit(&p[i], w->rounds, memory_order_relaxed);
-        for (size_t i = 0; i < n; i += 500) /* no write may get lost while the page under it is exchanged */
+        for (size_t i = 0; i < n; i += 500)
+            atomic_store_explicit(&p[i], w->rounds, memory_order_relaxed);
+        /* no write may get lost while the page under it is exchanged */
+        for (size_t i = 0; i < n; i += 500)
             if (atomic_load_explicit(&p[i], memory_order_relaxed) != w->rounds) return w;
     }
     return NULL;

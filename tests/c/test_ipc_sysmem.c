@@ -1,4 +1,5 @@
-/* test_ipc_sysmem.c - limits of machine and cgroup, from trees of files as kernels and containers show them. */
+/* test_ipc_sysmem.c - limits of machine and cgroup, from trees of files as kernels and containers
+ * show them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static void put(const char *path, const char *text) { /* under test_dir, folders
 
 static void machine(uint64_t total_mb, uint64_t avail_mb) {
     char t[300];
-    snprintf(t, sizeof t, "MemTotal: %llu kB\nMemFree:  100 kB\nMemAvailable:   %llu kB\nBuffers: 1 kB\n",
+    snprintf(t, sizeof t,
+             "MemTotal: %llu kB\nMemFree:  100 kB\nMemAvailable:   %llu kB\nBuffers: 1 kB\n",
              (unsigned long long)total_mb * 1024, (unsigned long long)avail_mb * 1024);
     put("/proc/meminfo", t);
 }
@@ -71,7 +73,9 @@ TEST(sysmem_no_cgroup) {
     CHECK_EQ(kills(), 0);
     put("/proc/vmstat", "nr_free_pages 12\noom_kill 4\n");
     CHECK_EQ(kills(), 4);
-    put("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 50 kB\nCached: 300 kB\nShmem: 100 kB\n"); /* before 3.14 */
+    /* before 3.14 */
+    put("/proc/meminfo",
+        "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 50 kB\nCached: 300 kB\nShmem: 100 kB\n");
     CHECK_EQ(look(1000).used_bytes, 650 * 1024);
 }
 
@@ -92,7 +96,8 @@ TEST(sysmem_v2_nested) { /* the level with the least left counts, wherever it is
     put("/sys/fs/cgroup/cpu.pressure", "x\n");
     put("/sys/fs/cgroup/a/memory.max", "524288000\n"); /* 500 MB */
     put("/sys/fs/cgroup/a/memory.current", "419430400\n");
-    put("/sys/fs/cgroup/a/memory.stat", "anon 1\nfile 2\ninactive_file 0\nactive_file 0\nslab_reclaimable 0\n");
+    put("/sys/fs/cgroup/a/memory.stat",
+        "anon 1\nfile 2\ninactive_file 0\nactive_file 0\nslab_reclaimable 0\n");
     put("/sys/fs/cgroup/a/b/memory.max", "max\n");
     put("/sys/fs/cgroup/a/b/memory.current", "419430400\n");
     put("/sys/fs/cgroup/a/b/c/memory.max", "314572800\n"); /* 300 MB */
@@ -107,7 +112,8 @@ TEST(sysmem_v2_nested) { /* the level with the least left counts, wherever it is
     now = look(1000);
     CHECK_EQ(now.limit_bytes, 150 * MB);
     CHECK_STR_HAS(now.where, "memory.high");
-    put("/sys/fs/cgroup/a/b/c/memory.events", "low 0\nhigh 3\nmax 9\noom 2\noom_kill 7\noom_group_kill 1\n");
+    put("/sys/fs/cgroup/a/b/c/memory.events",
+        "low 0\nhigh 3\nmax 9\noom 2\noom_kill 7\noom_group_kill 1\n");
     CHECK_EQ(kills(), 7);
 }
 
@@ -117,22 +123,28 @@ TEST(sysmem_v2_cache_is_not_used) { /* ray#59796: a full page cache is no reason
     put("/proc/self/mountinfo", "29 23 0:26 /../.. /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
     put("/sys/fs/cgroup/memory.max", "31457280000\n");
     put("/sys/fs/cgroup/memory.current", "31457280000\n");
-    put("/sys/fs/cgroup/memory.stat", "anon 9437184000\nshmem 1048576000\ninactive_anon 1\ninactive_file 15728640000\nactive_file "
+    put("/sys/fs/cgroup/memory.stat", "anon 9437184000\nshmem 1048576000\ninactive_anon "
+                                      "1\ninactive_file 15728640000\nactive_file "
                                       "4194304000\nslab_reclaimable 1048576000\n");
     struct sk_sysmem_now now = look(950);
     CHECK_EQ(now.limit_bytes, UINT64_C(31457280000) / 1000 * 950);
-    CHECK_EQ(now.used_bytes, UINT64_C(31457280000) - UINT64_C(15728640000) - UINT64_C(4194304000) - UINT64_C(1048576000));
+    CHECK_EQ(now.used_bytes, UINT64_C(31457280000) - UINT64_C(15728640000) - UINT64_C(4194304000) -
+                                 UINT64_C(1048576000));
 }
 
 TEST(sysmem_v1_container) { /* the path of the host, of which only our part is mounted */
     machine(64000, 60000);
-    put("/proc/self/cgroup", "12:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/docker/abc\n0::/\n");
-    put("/proc/self/mountinfo", "40 30 0:34 /docker/abc /sys/fs/cgroup/memory ro,nosuid - cgroup cgroup rw,memory\n"
-                                "41 30 0:35 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n");
+    put("/proc/self/cgroup",
+        "12:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n1:name=systemd:/docker/abc\n0::/\n");
+    put("/proc/self/mountinfo",
+        "40 30 0:34 /docker/abc /sys/fs/cgroup/memory ro,nosuid - cgroup cgroup rw,memory\n"
+        "41 30 0:35 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", V1_NONE);
     put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
-    put("/sys/fs/cgroup/memory/memory.stat", "cache 1\ninactive_file 1\ntotal_inactive_file 268435456\ntotal_active_file 0\n"
-                                             "hierarchical_memory_limit 2147483648\n"); /* 2 GB, of a level that we do not see */
+    put("/sys/fs/cgroup/memory/memory.stat",
+        "cache 1\ninactive_file 1\ntotal_inactive_file 268435456\ntotal_active_file 0\n"
+        /* 2 GB, of a level that we do not see */
+        "hierarchical_memory_limit 2147483648\n");
     struct sk_sysmem_now now = look(500);
     CHECK_EQ(now.limit_bytes, 1024 * MB);
     CHECK_EQ(now.used_bytes, 768 * MB);
@@ -141,7 +153,8 @@ TEST(sysmem_v1_container) { /* the path of the host, of which only our part is m
     now = look(1000);
     CHECK_EQ(now.limit_bytes, 1536 * MB);
     CHECK_STR_HAS(now.where, "memory.limit_in_bytes");
-    put("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    put("/sys/fs/cgroup/memory/memory.oom_control",
+        "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
     CHECK_EQ(kills(), 3);
     put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000\n");
     put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
@@ -150,10 +163,12 @@ TEST(sysmem_v1_container) { /* the path of the host, of which only our part is m
     CHECK_EQ(cpu_milli(), 0);
 }
 
-TEST(sysmem_v1_parents) { /* as seen from the host; a parent without use_hierarchy does not limit its children */
+TEST(sysmem_v1_parents) {
+    /* as seen from the host; a parent without use_hierarchy does not limit its children */
     machine(64000, 60000);
     put("/proc/self/cgroup", "4:memory:/jobs/one\n0::/\n");
-    put("/proc/self/mountinfo", "40 30 0:34 / /sys/fs/cgroup/my\\040memory rw - cgroup none rw,memory\n");
+    put("/proc/self/mountinfo",
+        "40 30 0:34 / /sys/fs/cgroup/my\\040memory rw - cgroup none rw,memory\n");
     put("/sys/fs/cgroup/my memory/jobs/one/memory.limit_in_bytes", "3145728000\n");
     put("/sys/fs/cgroup/my memory/jobs/one/memory.usage_in_bytes", "1048576\n");
     put("/sys/fs/cgroup/my memory/jobs/memory.limit_in_bytes", "1048576000\n");
@@ -164,7 +179,8 @@ TEST(sysmem_v1_parents) { /* as seen from the host; a parent without use_hierarc
     CHECK_EQ(look(1000).limit_bytes, 3000 * MB);
 }
 
-TEST(sysmem_hybrid) { /* both are mounted, and v1 has the memory controller; v2's files are not ours */
+TEST(sysmem_hybrid) {
+    /* both are mounted, and v1 has the memory controller; v2's files are not ours */
     machine(2000, 1900);
     put("/proc/self/cgroup", "9:memory:/\n3:cpu:/x\n0::/x\n");
     put("/proc/self/mountinfo", "40 30 0:34 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
@@ -181,7 +197,8 @@ TEST(sysmem_hybrid) { /* both are mounted, and v1 has the memory controller; v2'
 TEST(sysmem_damaged_files) { /* nonsense is no limit, and no crash */
     machine(1000, 1000);
     put("/proc/self/cgroup", "nonsense\n0:\n:::\n0::/a\n");
-    put("/proc/self/mountinfo", "1 2\n\n - \n29 23 0:26 / /sys/fs/cgroup rw - cgroup2\n" V2_MOUNT "garbage");
+    put("/proc/self/mountinfo",
+        "1 2\n\n - \n29 23 0:26 / /sys/fs/cgroup rw - cgroup2\n" V2_MOUNT "garbage");
     put("/sys/fs/cgroup/a/memory.max", "garbage\n");
     put("/sys/fs/cgroup/a/memory.current", "\n");
     put("/sys/fs/cgroup/memory.max", "99999999999999999999999999\n");

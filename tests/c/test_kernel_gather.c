@@ -1,4 +1,5 @@
-/* test_kernel_gather.c - rows of batches that each have their own dictionary, and columns of two sides: by values, not by bytes. */
+/* test_kernel_gather.c - rows of batches that each have their own dictionary, and columns of two
+ * sides: by values, not by bytes. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -11,7 +12,8 @@ struct side {
     struct sk_row_at places[MOST];
 };
 
-static void side_make(struct side *s, const char *format, struct column_how how, uint64_t n, unsigned nulls) {
+static void side_make(struct side *s, const char *format, struct column_how how, uint64_t n,
+                      unsigned nulls) {
     int64_t rows[RUNS];
     for (int r = 0; r < RUNS; r++) {
         rows[r] = 1 + (int64_t)test_below(30);
@@ -25,8 +27,9 @@ static void side_make(struct side *s, const char *format, struct column_how how,
     }
     for (uint64_t i = 0; i < n; i++) {
         uint32_t r = (uint32_t)test_below(RUNS);
-        s->places[i] =
-            test_below(100) < nulls ? (struct sk_row_at){SK_ROW_NONE, 0} : (struct sk_row_at){r, (uint32_t)test_below((uint64_t)rows[r])};
+        s->places[i] = test_below(100) < nulls
+                           ? (struct sk_row_at){SK_ROW_NONE, 0}
+                           : (struct sk_row_at){r, (uint32_t)test_below((uint64_t)rows[r])};
     }
 }
 
@@ -40,19 +43,22 @@ struct result {
     struct ArrowArray array;
 };
 
-static void gather(const struct ArrowSchema *schema, const struct sk_block_side *sides, uint32_t n_sides, const struct sk_block_pick *picks,
-                   uint64_t n, struct result *out) {
+static void gather(const struct ArrowSchema *schema, const struct sk_block_side *sides,
+                   uint32_t n_sides, const struct sk_block_pick *picks, uint64_t n,
+                   struct result *out) {
     struct sk_err err = {.code = 0};
     struct sk_block_plan *plan;
     uint64_t size;
-    CHECK_OK_ERR(sk_block_measure_places(schema, sides, n_sides, picks, n, &plan, &size, &err), &err);
+    CHECK_OK_ERR(sk_block_measure_places(schema, sides, n_sides, picks, n, &plan, &size, &err),
+                 &err);
     out->block = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, (size_t)size);
     sk_block_write(plan, out->block);
     sk_block_plan_free(plan);
     CHECK_OK_ERR(sk_block_validate(out->block, (size_t)size, &err), &err);
-    CHECK_OK_ERR(
-        sk_block_export(out->block, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &out->schema, &out->array, &err),
-        &err);
+    CHECK_OK_ERR(sk_block_export(out->block, (size_t)size, 0, UINT64_MAX,
+                                 (struct sk_block_owner){NULL, NULL}, &out->schema, &out->array,
+                                 &err),
+                 &err);
 }
 
 static void result_free(struct result *r) {
@@ -62,12 +68,17 @@ static void result_free(struct result *r) {
 }
 
 /* Column `column` of the result is the side's values by its places. */
-static void check_column(const struct result *got, uint32_t column, const struct side *s, uint64_t n) {
+static void check_column(const struct result *got, uint32_t column, const struct side *s,
+                         uint64_t n) {
     struct sk_err err = {.code = 0};
     struct sk_keys *k, *from[RUNS];
-    CHECK_OK_ERR(sk_keys_create(&got->schema, &got->array, &(struct sk_key){.column = column}, 1, &k, &err), &err);
+    CHECK_OK_ERR(
+        sk_keys_create(&got->schema, &got->array, &(struct sk_key){.column = column}, 1, &k, &err),
+        &err);
     for (int r = 0; r < RUNS; r++)
-        CHECK_OK_ERR(sk_keys_create(&s->b[r].schema, &s->b[r].array, &(struct sk_key){.column = 0}, 1, &from[r], &err), &err);
+        CHECK_OK_ERR(sk_keys_create(&s->b[r].schema, &s->b[r].array, &(struct sk_key){.column = 0},
+                                    1, &from[r], &err),
+                     &err);
     for (uint64_t i = 0; i < n; i++) {
         struct sk_row_at p = s->places[i];
         if (p.run != SK_ROW_NONE) CHECK_EQ(sk_keys_compare(k, i, from[p.run], p.row), 0);
@@ -82,7 +93,11 @@ static void check_distinct(const struct ArrowSchema *schema, const struct ArrowA
     struct ArrowArray *columns[1] = {array->dictionary};
     struct ArrowSchema s = {.format = "+s", .name = "", .n_children = 1, .children = fields};
     const void *none[1] = {NULL};
-    struct ArrowArray a = {.length = array->dictionary->length, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+    struct ArrowArray a = {.length = array->dictionary->length,
+                           .n_buffers = 1,
+                           .buffers = none,
+                           .n_children = 1,
+                           .children = columns};
     struct sk_keys *k;
     struct sk_err err;
     CHECK_OK(sk_keys_create(&s, &a, &(struct sk_key){.column = 0}, 1, &k, &err));
@@ -98,11 +113,16 @@ TEST(gather_of_each_type) {
                 struct side s;
                 struct result got;
                 uint64_t n = test_below(MOST);
-                struct column_how how = {.seed = test_rand(), .distinct = test_below(2) * 9, .nulls = 10, .dictionary = dictionary};
+                struct column_how how = {.seed = test_rand(),
+                                         .distinct = test_below(2) * 9,
+                                         .nulls = 10,
+                                         .dictionary = dictionary};
                 side_make(&s, key_formats[f], how, n, (unsigned)test_below(2) * 10);
-                gather(&s.b[0].schema, &(struct sk_block_side){s.arrays, RUNS, s.places}, 1, NULL, n, &got);
+                gather(&s.b[0].schema, &(struct sk_block_side){s.arrays, RUNS, s.places}, 1, NULL,
+                       n, &got);
                 check_column(&got, 0, &s, n);
-                if (dictionary && !strchr("nefg", key_formats[f][0])) check_distinct(got.schema.children[0], got.array.children[0]);
+                if (dictionary && !strchr("nefg", key_formats[f][0]))
+                    check_distinct(got.schema.children[0], got.array.children[0]);
                 result_free(&got);
                 side_free(&s);
             }
@@ -113,11 +133,15 @@ TEST(gather_from_two_sides) {
         struct side left, right;
         struct result got;
         uint64_t n = test_below(MOST);
-        side_make(&left, key_formats[test_below(n_key_formats)], (struct column_how){.nulls = 10}, n, 20);
-        side_make(&right, key_formats[test_below(n_key_formats)], (struct column_how){.nulls = 10, .dictionary = true}, n, 20);
+        side_make(&left, key_formats[test_below(n_key_formats)], (struct column_how){.nulls = 10},
+                  n, 20);
+        side_make(&right, key_formats[test_below(n_key_formats)],
+                  (struct column_how){.nulls = 10, .dictionary = true}, n, 20);
         struct ArrowSchema *fields[3] = {&right.c[0].schema, &left.c[0].schema, &right.c[0].schema};
-        struct ArrowSchema schema = {.format = "+s", .name = "", .n_children = 3, .children = fields};
-        struct sk_block_side sides[2] = {{left.arrays, RUNS, left.places}, {right.arrays, RUNS, right.places}};
+        struct ArrowSchema schema = {
+            .format = "+s", .name = "", .n_children = 3, .children = fields};
+        struct sk_block_side sides[2] = {{left.arrays, RUNS, left.places},
+                                         {right.arrays, RUNS, right.places}};
         gather(&schema, sides, 2, (struct sk_block_pick[]){{1, 0}, {0, 0}, {1, 0}}, n, &got);
         check_column(&got, 0, &right, n);
         check_column(&got, 1, &left, n);
@@ -133,7 +157,8 @@ TEST(gather_of_too_many_codes) {
     enum { BATCHES = 3, VALUES = 100 };
     static int64_t values[BATCHES][VALUES];
     static const uint8_t codes[1] = {7};
-    struct ArrowSchema value = {.format = "l", .name = ""}, field = {.format = "c", .name = "x", .dictionary = &value},
+    struct ArrowSchema value = {.format = "l", .name = ""},
+                       field = {.format = "c", .name = "x", .dictionary = &value},
                        *fields[1] = {&field};
     struct ArrowSchema schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
     struct ArrowArray dict[BATCHES], column[BATCHES], *columns[BATCHES], batch[BATCHES];
@@ -144,16 +169,19 @@ TEST(gather_of_too_many_codes) {
         buffers[b][0] = NULL;
         buffers[b][1] = values[b];
         dict[b] = (struct ArrowArray){.length = VALUES, .n_buffers = 2, .buffers = buffers[b]};
-        column[b] = (struct ArrowArray){.length = 1, .n_buffers = 2, .buffers = code_buffers, .dictionary = &dict[b]};
+        column[b] = (struct ArrowArray){
+            .length = 1, .n_buffers = 2, .buffers = code_buffers, .dictionary = &dict[b]};
         columns[b] = &column[b];
-        batch[b] = (struct ArrowArray){.length = 1, .n_buffers = 1, .buffers = none, .n_children = 1, .children = &columns[b]};
+        batch[b] = (struct ArrowArray){
+            .length = 1, .n_buffers = 1, .buffers = none, .n_children = 1, .children = &columns[b]};
         arrays[b] = &batch[b];
     }
     struct sk_row_at places[BATCHES] = {{2, 0}, {1, 0}, {0, 0}};
     struct sk_block_plan *plan = NULL;
     struct sk_err err;
     uint64_t size;
-    CHECK_RC(sk_block_measure_places(&schema, &(struct sk_block_side){arrays, BATCHES, places}, 1, NULL, BATCHES, &plan, &size, &err),
+    CHECK_RC(sk_block_measure_places(&schema, &(struct sk_block_side){arrays, BATCHES, places}, 1,
+                                     NULL, BATCHES, &plan, &size, &err),
              SK_EINVAL);
     CHECK_STR_HAS(err.msg, "300 values");
     struct result got;

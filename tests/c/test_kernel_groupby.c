@@ -1,5 +1,6 @@
-/* test_kernel_groupby.c - aggregates of groups against loops over cells that know nothing of Arrow, hashes or partial results: in one go, and cut, shared out and
- * merged at random, which gives the same bytes. */
+/* test_kernel_groupby.c - aggregates of groups against loops over cells that know nothing of Arrow,
+ * hashes or partial results: in one go, and cut, shared out and merged at random, which gives the
+ * same bytes. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -11,7 +12,8 @@ struct input {
     int n_keys;
     int64_t rows;
     bool nan_is_null;
-    uint32_t group[MOST], first[MOST], n_groups; /* group of each row; a row of each group, in the order of keys */
+    /* group of each row; a row of each group, in the order of keys */
+    uint32_t group[MOST], first[MOST], n_groups;
 };
 
 struct result {
@@ -56,10 +58,12 @@ static void input_make(struct input *in, const char *value) {
     in->n_keys = (int)test_below(3);
     in->rows = test_below(5) ? 1 + (int64_t)test_below(MOST - 1) : 0;
     for (int i = 0; i <= in->n_keys; i++) {
-        struct column_how how = {
-            .seed = test_rand(), .distinct = i < in->n_keys ? 1 + test_below(12) : 0, .nulls = (unsigned)test_below(3) * 10};
+        struct column_how how = {.seed = test_rand(),
+                                 .distinct = i < in->n_keys ? 1 + test_below(12) : 0,
+                                 .nulls = (unsigned)test_below(3) * 10};
         how.dictionary = test_below(3) == 0;
-        column_make(&in->c[i], i < in->n_keys ? key_formats[test_below(n_key_formats)] : value, in->rows, how);
+        column_make(&in->c[i], i < in->n_keys ? key_formats[test_below(n_key_formats)] : value,
+                    in->rows, how);
     }
     batch_make(&in->b, in->c, in->n_keys + 1, in->rows, 0);
     find_groups(in);
@@ -79,25 +83,33 @@ static void take_result(struct sk_groupby *g, bool partial, struct result *out) 
     sk_block_write(plan, out->block);
     sk_block_plan_free(plan);
     CHECK_OK_ERR(sk_block_validate(out->block, out->size, &err), &err);
-    CHECK_OK(sk_block_export(out->block, out->size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &out->schema, &out->array, &err));
+    CHECK_OK(sk_block_export(out->block, out->size, 0, UINT64_MAX,
+                             (struct sk_block_owner){NULL, NULL}, &out->schema, &out->array, &err));
 }
 
 /* ---- the twin ---- */
 
 /* Of a value that is aggregated. */
-static int class_of(const struct input *in, const struct cell *v) { return v->class == CELL_NAN && in->nan_is_null ? CELL_NULL : v->class; }
+static int class_of(const struct input *in, const struct cell *v) {
+    return v->class == CELL_NAN && in->nan_is_null ? CELL_NULL : v->class;
+}
 
 static bool is_float(const char *f) { return !f[1] && strchr("efg", f[0]); }
 static bool is_wide(const char *f) { return f[0] == 'd' && strstr(f, ",256"); }
-static bool is_number(const char *f) { return f[1] ? f[0] == 'd' && !is_wide(f) : strchr("cCsSiIlLefg", f[0]) != NULL; }
+static bool is_number(const char *f) {
+    return f[1] ? f[0] == 'd' && !is_wide(f) : strchr("cCsSiIlLefg", f[0]) != NULL;
+}
 static int scale_of(const char *f) { return f[0] == 'd' ? 2 : 0; }
 
 static bool fits(enum sk_agg_kind k, const char *f) {
     if (!strcmp(f, "d:38,2") && k != SK_AGG_ZERO_PCT)
-        return k < SK_AGG_MEAN && k != SK_AGG_SUM; /* cells of 128 bits: see groupby_sums_decimals */
-    if (k == SK_AGG_COUNT || k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_MISSING_PCT) return true;
-    return is_number(f) || (f[0] == 'b' && (k == SK_AGG_SUM || k == SK_AGG_MEAN)) || !strcmp(f, "n") ||
-           (is_wide(f) && k == SK_AGG_ABS_MAX) || (k == SK_AGG_SUM && !strncmp(f, "tD", 2));
+        /* cells of 128 bits: see groupby_sums_decimals */
+        return k < SK_AGG_MEAN && k != SK_AGG_SUM;
+    if (k == SK_AGG_COUNT || k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_MISSING_PCT)
+        return true;
+    return is_number(f) || (f[0] == 'b' && (k == SK_AGG_SUM || k == SK_AGG_MEAN)) ||
+           !strcmp(f, "n") || (is_wide(f) && k == SK_AGG_ABS_MAX) ||
+           (k == SK_AGG_SUM && !strncmp(f, "tD", 2));
 }
 
 struct twin {
@@ -109,7 +121,9 @@ struct twin {
     double big_d;
 };
 
-static double as_double(const char *f, const struct cell *v) { return is_float(f) ? v->d : (double)v->i / (scale_of(f) ? 100 : 1); }
+static double as_double(const char *f, const struct cell *v) {
+    return is_float(f) ? v->d : (double)v->i / (scale_of(f) ? 100 : 1);
+}
 
 static struct twin twin_of(const struct input *in, uint32_t group) {
     struct twin t = {.least = -1, .most = -1};
@@ -139,7 +153,9 @@ static struct twin twin_of(const struct input *in, uint32_t group) {
     }
     for (int64_t i = 0; t.n && i < in->rows; i++) {
         const struct cell *v = &c->cells[i];
-        if ((in->n_keys && in->group[i] != group) || v->class != CELL_VALUE || (is_float(f) && __builtin_isinf(v->d))) continue;
+        if ((in->n_keys && in->group[i] != group) || v->class != CELL_VALUE ||
+            (is_float(f) && __builtin_isinf(v->d)))
+            continue;
         __float128 d = as_double(f, v) - t.sum / t.n;
         t.squares += d * d;
     }
@@ -149,7 +165,8 @@ static struct twin twin_of(const struct input *in, uint32_t group) {
 static bool sum_overflows(const char *f, const struct twin *t) {
     if (is_float(f) || !t->n || (!is_number(f) && strncmp(f, "tD", 2) != 0)) return false;
     if (f[0] == 'd') return false;
-    return !strcmp(f, "L") ? t->whole != (__int128)(uint64_t)t->whole : t->whole != (__int128)(int64_t)t->whole;
+    return !strcmp(f, "L") ? t->whole != (__int128)(uint64_t)t->whole
+                           : t->whole != (__int128)(int64_t)t->whole;
 }
 
 static bool abs_overflows(const char *f, const struct twin *t) {
@@ -168,7 +185,8 @@ static double odd_or(const struct twin *t, double d) {
 static bool same_double(double a, double b) { return a == b || (a != a && b != b); }
 
 static bool near(double a, double b) {
-    return same_double(a, b) || __builtin_fabs(a - b) <= 1e-12 * SK_MAX(__builtin_fabs(a), __builtin_fabs(b)) + 1e-150;
+    return same_double(a, b) ||
+           __builtin_fabs(a - b) <= 1e-12 * SK_MAX(__builtin_fabs(a), __builtin_fabs(b)) + 1e-150;
 }
 
 static double read_double(const struct ArrowArray *a, int64_t i) {
@@ -183,13 +201,20 @@ static bool is_valid(const struct ArrowArray *a, int64_t i) {
     return !bits || (bits[(a->offset + i) / 8] >> ((a->offset + i) & 7) & 1);
 }
 
-static void check_extreme(const struct input *in, const struct twin *t, const struct result *r, uint32_t column, int64_t i, bool least) {
+static void check_extreme(const struct input *in, const struct twin *t, const struct result *r,
+                          uint32_t column, int64_t i, bool least) {
     struct sk_keys *got, *want;
     struct sk_err err = {.code = 0};
-    CHECK_OK_ERR(sk_keys_create(&r->schema, &r->array, &(struct sk_key){.column = column}, 1, &got, &err), &err);
-    CHECK_OK_ERR(sk_keys_create(&in->b.schema, &in->b.array, &(struct sk_key){.column = (uint32_t)in->n_keys}, 1, &want, &err), &err);
+    CHECK_OK_ERR(
+        sk_keys_create(&r->schema, &r->array, &(struct sk_key){.column = column}, 1, &got, &err),
+        &err);
+    CHECK_OK_ERR(sk_keys_create(&in->b.schema, &in->b.array,
+                                &(struct sk_key){.column = (uint32_t)in->n_keys}, 1, &want, &err),
+                 &err);
     CHECK_OK_ERR(sk_keys_match(got, want, &err), &err);
-    if (t->n) CHECK_EQ(sk_keys_compare(got, (uint64_t)i, want, (uint64_t)(least ? t->least : t->most)), 0);
+    if (t->n)
+        CHECK_EQ(sk_keys_compare(got, (uint64_t)i, want, (uint64_t)(least ? t->least : t->most)),
+                 0);
     sk_keys_destroy(got);
     sk_keys_destroy(want);
 }
@@ -202,7 +227,10 @@ static void check_abs(const char *f, const struct twin *t, const struct ArrowArr
         _Float16 h;
         memcpy(&h, p + 2 * (a->offset + i), 2);
         memcpy(&s, p + (f[0] == 'f' ? 4 * (a->offset + i) : 0), 4);
-        CHECK(same_double(f[0] == 'g' ? read_double(a, i) : f[0] == 'f' ? (double)s : (double)h, d));
+        CHECK(same_double(f[0] == 'g'   ? read_double(a, i)
+                          : f[0] == 'f' ? (double)s
+                                        : (double)h,
+                          d));
         return;
     }
     if (is_wide(f)) return;
@@ -216,8 +244,8 @@ static void check_abs(const char *f, const struct twin *t, const struct ArrowArr
     CHECK_MEM_EQ(p + (size_t)(a->offset + i) * width, &t->big, width);
 }
 
-static void check_value(const struct input *in, const struct sk_agg *agg, const struct twin *t, const struct result *r, uint32_t column,
-                        int64_t i) {
+static void check_value(const struct input *in, const struct sk_agg *agg, const struct twin *t,
+                        const struct result *r, uint32_t column, int64_t i) {
     const struct ArrowArray *a = r->array.children[column];
     const char *f = in->c[in->n_keys].format;
     enum sk_agg_kind k = agg->kind;
@@ -228,7 +256,9 @@ static void check_value(const struct input *in, const struct sk_agg *agg, const 
         CHECK_EQ(got, n);
         return;
     }
-    int64_t of = k == SK_AGG_MISSING_PCT || (k == SK_AGG_ZERO_PCT && !agg->ignore_nulls) ? t->rows : t->rows - t->nulls;
+    int64_t of = k == SK_AGG_MISSING_PCT || (k == SK_AGG_ZERO_PCT && !agg->ignore_nulls)
+                     ? t->rows
+                     : t->rows - t->nulls;
     bool null = !of || (k < SK_AGG_MISSING_PCT && !agg->ignore_nulls && t->nulls);
     CHECK_EQ(is_valid(a, i), !null);
     if (null) return;
@@ -236,18 +266,26 @@ static void check_value(const struct input *in, const struct sk_agg *agg, const 
     switch (k) {
     case SK_AGG_SUM:
         if (is_float(f)) CHECK(same_double(read_double(a, i), odd_or(t, (double)t->sum)));
-        else CHECK_MEM_EQ((const uint8_t *)a->buffers[1] + (f[0] == 'd' ? 16 : 8) * (a->offset + i), &t->whole, f[0] == 'd' ? 16 : 8);
+        else
+            CHECK_MEM_EQ((const uint8_t *)a->buffers[1] + (f[0] == 'd' ? 16 : 8) * (a->offset + i),
+                         &t->whole, f[0] == 'd' ? 16 : 8);
         return;
     case SK_AGG_MEAN:
-        CHECK(near(read_double(a, i), is_float(f) ? odd_or(t, (double)t->sum) / n : (double)t->whole / (scale_of(f) ? 100 : 1) / n));
+        CHECK(near(read_double(a, i), is_float(f)
+                                          ? odd_or(t, (double)t->sum) / n
+                                          : (double)t->whole / (scale_of(f) ? 100 : 1) / n));
         return;
     case SK_AGG_STD: {
-        double want = of <= agg->ddof || t->nans || t->infs || t->minus_infs ? __builtin_nan("")
-                                                                             : __builtin_sqrt((double)(t->squares / (of - agg->ddof)));
-        CHECK_MSG(near(read_double(a, i), want), "std of %s is %.17g, not %.17g", f, read_double(a, i), want);
+        double want = of <= agg->ddof || t->nans || t->infs || t->minus_infs
+                          ? __builtin_nan("")
+                          : __builtin_sqrt((double)(t->squares / (of - agg->ddof)));
+        CHECK_MSG(near(read_double(a, i), want), "std of %s is %.17g, not %.17g", f,
+                  read_double(a, i), want);
         return;
     }
-    case SK_AGG_MISSING_PCT: CHECK(same_double(read_double(a, i), (double)(t->nulls + t->nans) / n * 100)); return;
+    case SK_AGG_MISSING_PCT:
+        CHECK(same_double(read_double(a, i), (double)(t->nulls + t->nans) / n * 100));
+        return;
     case SK_AGG_ZERO_PCT: CHECK(same_double(read_double(a, i), (double)t->zeros / n * 100)); return;
     case SK_AGG_ABS_MAX: check_abs(f, t, a, i); return;
     default: check_extreme(in, t, r, column, i, k == SK_AGG_MIN); return;
@@ -260,9 +298,18 @@ static uint32_t make_aggs(const char *f, uint32_t column, bool nan_is_null, stru
     uint32_t n = 0;
     for (int k = 0; k < KINDS; k++)
         if (fits((enum sk_agg_kind)k, f))
-            aggs[n++] =
-                (struct sk_agg){(enum sk_agg_kind)k, column, test_below(3) > 0, (int32_t)test_below(2), 0, "a", 0, NULL, nan_is_null, NULL};
-    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "rows", 0, NULL, false, NULL};
+            aggs[n++] = (struct sk_agg){(enum sk_agg_kind)k,
+                                        column,
+                                        test_below(3) > 0,
+                                        (int32_t)test_below(2),
+                                        0,
+                                        "a",
+                                        0,
+                                        NULL,
+                                        nan_is_null,
+                                        NULL};
+    aggs[n++] =
+        (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "rows", 0, NULL, false, NULL};
     return n;
 }
 
@@ -271,19 +318,23 @@ static const uint32_t key_columns[2] = {0, 1};
 static struct sk_groupby *groupby(const struct input *in, const struct sk_agg *aggs, uint32_t n) {
     struct sk_groupby *g;
     struct sk_err err = {.code = 0};
-    CHECK_OK_ERR(sk_groupby_create(&in->b.schema, key_columns, (uint32_t)in->n_keys, aggs, n, &g, &err), &err);
+    CHECK_OK_ERR(
+        sk_groupby_create(&in->b.schema, key_columns, (uint32_t)in->n_keys, aggs, n, &g, &err),
+        &err);
     return g;
 }
 
 /* Cut at random, taken by many, merged in another order. */
-static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32_t n, struct sk_groupby *whole, bool in_order) {
+static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32_t n,
+                       struct sk_groupby *whole, bool in_order) {
     enum { PARTS = 12 };
     struct result part[PARTS];
     struct sk_err err = {.code = 0};
     int64_t at = 0;
     for (int p = 0; p < PARTS; p++) {
         struct sk_groupby *g = groupby(in, aggs, n);
-        int64_t end = p + 1 == PARTS ? in->rows : at + (int64_t)test_below((uint64_t)(in->rows - at) + 1);
+        int64_t end =
+            p + 1 == PARTS ? in->rows : at + (int64_t)test_below((uint64_t)(in->rows - at) + 1);
         while (at < end) {
             struct ArrowArray piece = in->b.array;
             piece.offset += at;
@@ -296,25 +347,31 @@ static void shared_out(const struct input *in, const struct sk_agg *aggs, uint32
     }
     int from = in_order ? 0 : (int)test_below(PARTS), step = in_order ? 1 : 5;
     for (int p = 0; p < PARTS; p++)
-        CHECK_OK_ERR(sk_groupby_merge(whole, &part[(from + step * p) % PARTS].schema, &part[(from + step * p) % PARTS].array, &err), &err);
+        CHECK_OK_ERR(sk_groupby_merge(whole, &part[(from + step * p) % PARTS].schema,
+                                      &part[(from + step * p) % PARTS].array, &err),
+                     &err);
     for (int p = 0; p < PARTS; p++) result_free(&part[p]);
 }
 
-static void check_result(const struct input *in, const struct sk_agg *aggs, uint32_t n, const struct result *r) {
+static void check_result(const struct input *in, const struct sk_agg *aggs, uint32_t n,
+                         const struct result *r) {
     CHECK_EQ(r->array.length, in->n_groups);
     struct sk_key keys[2] = {{.column = 0}, {.column = 1}};
     struct sk_keys *got, *from;
     struct sk_err err;
     if (in->n_keys) {
         CHECK_OK(sk_keys_create(&r->schema, &r->array, keys, (uint32_t)in->n_keys, &got, &err));
-        CHECK_OK(sk_keys_create(&in->b.schema, &in->b.array, keys, (uint32_t)in->n_keys, &from, &err));
-        for (uint32_t g = 0; g < in->n_groups; g++) CHECK_EQ(sk_keys_compare(got, g, from, in->first[g]), 0);
+        CHECK_OK(
+            sk_keys_create(&in->b.schema, &in->b.array, keys, (uint32_t)in->n_keys, &from, &err));
+        for (uint32_t g = 0; g < in->n_groups; g++)
+            CHECK_EQ(sk_keys_compare(got, g, from, in->first[g]), 0);
         sk_keys_destroy(got);
         sk_keys_destroy(from);
     }
     for (uint32_t g = 0; g < in->n_groups; g++) {
         struct twin t = twin_of(in, g);
-        for (uint32_t i = 0; i < n; i++) check_value(in, &aggs[i], &t, r, (uint32_t)in->n_keys + i, g);
+        for (uint32_t i = 0; i < n; i++)
+            check_value(in, &aggs[i], &t, r, (uint32_t)in->n_keys + i, g);
     }
 }
 
@@ -331,8 +388,8 @@ static void check_aggregates(const char *f) {
         struct twin t = twin_of(&in, g);
         for (uint32_t i = 0; i < n; i++) {
             bool null = !aggs[i].ignore_nulls && t.nulls;
-            over |=
-                !null && ((aggs[i].kind == SK_AGG_SUM && sum_overflows(f, &t)) || (aggs[i].kind == SK_AGG_ABS_MAX && abs_overflows(f, &t)));
+            over |= !null && ((aggs[i].kind == SK_AGG_SUM && sum_overflows(f, &t)) ||
+                              (aggs[i].kind == SK_AGG_ABS_MAX && abs_overflows(f, &t)));
         }
     }
     struct sk_groupby *one = groupby(&in, aggs, n), *many = groupby(&in, aggs, n);
@@ -368,15 +425,21 @@ TEST(groupby_of_each_type) {
 
 /* ---- what keeps values ---- */
 
-/* Rows of a group, each value once, in the order of values or in that in which they came first; counts of each. */
-static uint32_t distinct_rows(const struct input *in, uint32_t group, bool ignore_nulls, bool sorted, uint32_t *rows, int64_t *counts) {
+/* Rows of a group, each value once, in the order of values or in that in which they came first;
+ * counts of each. */
+static uint32_t distinct_rows(const struct input *in, uint32_t group, bool ignore_nulls,
+                              bool sorted, uint32_t *rows, int64_t *counts) {
     const struct column *c = &in->c[in->n_keys];
     uint32_t n = 0;
     for (uint32_t i = 0; i < in->rows; i++) {
-        if ((in->n_keys && in->group[i] != group) || (ignore_nulls && class_of(in, &c->cells[i]) == CELL_NULL)) continue;
+        if ((in->n_keys && in->group[i] != group) ||
+            (ignore_nulls && class_of(in, &c->cells[i]) == CELL_NULL))
+            continue;
         uint32_t at = 0;
-        while (at < n && (sorted ? cell_compare(c->format, &c->cells[rows[at]], &c->cells[i], false, false) < 0
-                                 : cell_compare(c->format, &c->cells[rows[at]], &c->cells[i], false, false) != 0))
+        while (at < n && (sorted ? cell_compare(c->format, &c->cells[rows[at]], &c->cells[i], false,
+                                                false) < 0
+                                 : cell_compare(c->format, &c->cells[rows[at]], &c->cells[i], false,
+                                                false) != 0))
             at++;
         if (at < n && !cell_compare(c->format, &c->cells[rows[at]], &c->cells[i], false, false)) {
             counts[at]++;
@@ -393,9 +456,10 @@ static uint32_t distinct_rows(const struct input *in, uint32_t group, bool ignor
 }
 
 /* Row i of a list column has these rows of the input. */
-static void check_list(const struct input *in, const struct ArrowSchema *s, const struct ArrowArray *a, int64_t i, const uint32_t *rows,
-                       uint32_t n) {
-    struct ArrowSchema *fields[1] = {s->children[0]}, schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+static void check_list(const struct input *in, const struct ArrowSchema *s,
+                       const struct ArrowArray *a, int64_t i, const uint32_t *rows, uint32_t n) {
+    struct ArrowSchema *fields[1] = {s->children[0]},
+                       schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
     struct ArrowArray *columns[1] = {a->children[0]}, items = {.length = a->children[0]->length,
                                                                .n_buffers = 1,
                                                                .buffers = (const void *[1]){NULL},
@@ -405,14 +469,19 @@ static void check_list(const struct input *in, const struct ArrowSchema *s, cons
     struct sk_keys *got, *want;
     struct sk_err err = {.code = 0};
     CHECK_EQ(offsets[1] - offsets[0], n);
-    CHECK_OK_ERR(sk_keys_create(&schema, &items, &(struct sk_key){.column = 0}, 1, &got, &err), &err);
-    CHECK_OK_ERR(sk_keys_create(&in->b.schema, &in->b.array, &(struct sk_key){.column = (uint32_t)in->n_keys}, 1, &want, &err), &err);
-    for (uint32_t k = 0; k < n; k++) CHECK_EQ(sk_keys_compare(got, (uint64_t)(offsets[0] + (int32_t)k), want, rows[k]), 0);
+    CHECK_OK_ERR(sk_keys_create(&schema, &items, &(struct sk_key){.column = 0}, 1, &got, &err),
+                 &err);
+    CHECK_OK_ERR(sk_keys_create(&in->b.schema, &in->b.array,
+                                &(struct sk_key){.column = (uint32_t)in->n_keys}, 1, &want, &err),
+                 &err);
+    for (uint32_t k = 0; k < n; k++)
+        CHECK_EQ(sk_keys_compare(got, (uint64_t)(offsets[0] + (int32_t)k), want, rows[k]), 0);
     sk_keys_destroy(got);
     sk_keys_destroy(want);
 }
 
-static void check_quantile(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowArray *a) {
+static void check_quantile(const struct input *in, const struct sk_agg *agg, uint32_t group,
+                           const struct ArrowArray *a) {
     const struct column *c = &in->c[in->n_keys];
     double v[MOST];
     uint32_t rows[MOST];
@@ -422,17 +491,20 @@ static void check_quantile(const struct input *in, const struct sk_agg *agg, uin
     for (uint32_t k = 0; k < distinct; k++) {
         const struct cell *x = &c->cells[rows[k]];
         null |= class_of(in, x) == CELL_NULL && !agg->ignore_nulls;
-        for (int64_t j = 0; x->class == CELL_VALUE && j < counts[k]; j++) v[n++] = as_double(c->format, x);
+        for (int64_t j = 0; x->class == CELL_VALUE && j < counts[k]; j++)
+            v[n++] = as_double(c->format, x);
     }
     CHECK_EQ(is_valid(a, group), n > 0 && !null);
     if (!n || null) return;
     double at = agg->q * (double)(n - 1), part = at - __builtin_floor(at);
     int64_t low = (int64_t)at;
-    CHECK(same_double(read_double(a, group), part > 0 ? part * v[low + 1] + (1 - part) * v[low] : v[low]));
+    CHECK(same_double(read_double(a, group),
+                      part > 0 ? part * v[low + 1] + (1 - part) * v[low] : v[low]));
 }
 
 /* Each is within 2^-12 of the value of its rank. */
-static void check_quantiles(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowArray *a) {
+static void check_quantiles(const struct input *in, const struct sk_agg *agg, uint32_t group,
+                            const struct ArrowArray *a) {
     const struct column *c = &in->c[in->n_keys];
     double v[MOST];
     uint32_t rows[MOST];
@@ -440,17 +512,19 @@ static void check_quantiles(const struct input *in, const struct sk_agg *agg, ui
     const int32_t *offsets = (const int32_t *)a->buffers[1] + a->offset + group;
     uint32_t distinct = distinct_rows(in, group, true, true, rows, counts);
     for (uint32_t k = 0; k < distinct; k++)
-        for (int64_t j = 0; c->cells[rows[k]].class == CELL_VALUE && j < counts[k]; j++) v[n++] = as_double(c->format, &c->cells[rows[k]]);
+        for (int64_t j = 0; c->cells[rows[k]].class == CELL_VALUE && j < counts[k]; j++)
+            v[n++] = as_double(c->format, &c->cells[rows[k]]);
     CHECK_EQ(offsets[1] - offsets[0], n ? agg->k : 0);
     CHECK_EQ(is_valid(a, group), n > 0);
     for (int32_t i = 0; n && i < (int32_t)agg->k; i++) {
-        double want = v[SK_MIN((int64_t)(agg->qs[i] * (double)n), n - 1)], got = read_double(a->children[0], offsets[0] + i);
+        double want = v[SK_MIN((int64_t)(agg->qs[i] * (double)n), n - 1)],
+               got = read_double(a->children[0], offsets[0] + i);
         CHECK(got == want || __builtin_fabs(got - want) <= __builtin_fabs(want) * 0x1p-13);
     }
 }
 
-static void check_top(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowSchema *s,
-                      const struct ArrowArray *a) {
+static void check_top(const struct input *in, const struct sk_agg *agg, uint32_t group,
+                      const struct ArrowSchema *s, const struct ArrowArray *a) {
     uint32_t rows[MOST], top[MOST], n = 0, distinct;
     int64_t counts[MOST];
     const int32_t *offsets = (const int32_t *)a->buffers[1] + a->offset + group;
@@ -462,14 +536,15 @@ static void check_top(const struct input *in, const struct sk_agg *agg, uint32_t
             CHECK_EQ(number[offsets[0] + (int32_t)n], most);
             top[n++] = rows[k];
         }
-    struct ArrowSchema *fields[1] = {s->children[0]->children[0]}, list = {.format = "+l", .name = "", .n_children = 1, .children = fields};
+    struct ArrowSchema *fields[1] = {s->children[0]->children[0]},
+                       list = {.format = "+l", .name = "", .n_children = 1, .children = fields};
     struct ArrowArray *columns[1] = {a->children[0]->children[0]}, values = *a;
     values.children = columns;
     check_list(in, &list, &values, group, top, n);
 }
 
-static void check_collected(const struct input *in, const struct sk_agg *agg, uint32_t group, const struct ArrowSchema *s,
-                            const struct ArrowArray *a) {
+static void check_collected(const struct input *in, const struct sk_agg *agg, uint32_t group,
+                            const struct ArrowSchema *s, const struct ArrowArray *a) {
     uint32_t rows[MOST], n = 0;
     int64_t counts[MOST], got;
     if (agg->kind == SK_AGG_APPROX_QUANTILES) {
@@ -486,7 +561,8 @@ static void check_collected(const struct input *in, const struct sk_agg *agg, ui
     }
     if (agg->kind == SK_AGG_LIST) {
         for (uint32_t i = 0; i < in->rows; i++)
-            if ((!in->n_keys || in->group[i] == group) && !(agg->ignore_nulls && class_of(in, &in->c[in->n_keys].cells[i]) == CELL_NULL))
+            if ((!in->n_keys || in->group[i] == group) &&
+                !(agg->ignore_nulls && class_of(in, &in->c[in->n_keys].cells[i]) == CELL_NULL))
                 rows[n++] = i;
     } else n = distinct_rows(in, group, agg->ignore_nulls, false, rows, counts);
     if (agg->kind == SK_AGG_COUNT_DISTINCT) {
@@ -497,7 +573,9 @@ static void check_collected(const struct input *in, const struct sk_agg *agg, ui
         const int32_t *offsets = of->buffers[1];
         const int64_t *number = of->children[0]->buffers[1];
         check_list(in, s->children[0], a->children[0], group, rows, n);
-        for (uint32_t k = 0; k < n; k++) CHECK_EQ(number[of->children[0]->offset + offsets[of->offset + group] + (int32_t)k], counts[k]);
+        for (uint32_t k = 0; k < n; k++)
+            CHECK_EQ(number[of->children[0]->offset + offsets[of->offset + group] + (int32_t)k],
+                     counts[k]);
     } else check_list(in, s, a, group, rows, n);
 }
 
@@ -509,12 +587,14 @@ static void check_collecting(const char *f) {
     struct result r[2];
     input_make(&in, f);
     uint32_t n = 0, column = (uint32_t)in.n_keys;
-    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, column, test_below(2), 0, 0, "count", 0, NULL, false, NULL};
+    aggs[n++] =
+        (struct sk_agg){SK_AGG_COUNT, column, test_below(2), 0, 0, "count", 0, NULL, false, NULL};
     for (int k = SK_AGG_LIST; k <= SK_AGG_TOP_K; k++) {
         bool quantiles = k == SK_AGG_QUANTILE || k == SK_AGG_APPROX_QUANTILES;
         if (quantiles && (!is_number(f) || f[0] == 'd')) continue;
-        aggs[n++] =
-            (struct sk_agg){(enum sk_agg_kind)k, column, test_below(2), 0, (double)test_below(5) / 4, "a", 3, qs, in.nan_is_null, NULL};
+        aggs[n++] = (struct sk_agg){
+            (enum sk_agg_kind)k, column, test_below(2), 0, (double)test_below(5) / 4, "a", 3, qs,
+            in.nan_is_null,      NULL};
     }
     for (int k = 0; k < 2; k++) {
         struct sk_groupby *g = groupby(&in, aggs, n);
@@ -524,7 +604,8 @@ static void check_collecting(const char *f) {
         CHECK_EQ(r[k].array.length, in.n_groups);
         for (uint32_t i = 1; i < n; i++)
             for (uint32_t group = 0; group < in.n_groups; group++)
-                check_collected(&in, &aggs[i], group, r[k].schema.children[column + i], r[k].array.children[column + i]);
+                check_collected(&in, &aggs[i], group, r[k].schema.children[column + i],
+                                r[k].array.children[column + i]);
         sk_groupby_destroy(g);
     }
     bool coded = false;
@@ -543,16 +624,20 @@ TEST(groupby_collects_each_type) {
         for (size_t f = 0; f < n_key_formats; f++) check_collecting(key_formats[f]);
 }
 
-/* Doubles of all sizes in any order and cut have one sum; where a long sum in more bits is exact it is that one. */
+/* Doubles of all sizes in any order and cut have one sum; where a long sum in more bits is exact it
+ * is that one. */
 TEST(groupby_sums_floats_in_any_order) {
     enum { N = 2000 };
     static double v[N];
     for (int round = 0; round < test_rounds(60); round++) {
         struct ArrowSchema field = {.format = "g", .name = "v"}, *fields[1] = {&field},
-                           schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+                           schema = {
+                               .format = "+s", .name = "", .n_children = 1, .children = fields};
         const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
-        struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
-        struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+        struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers},
+                          *columns[1] = {&column};
+        struct ArrowArray batch = {
+            .length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
         struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL},
                                  {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL, false, NULL},
                                  {SK_AGG_STD, 0, true, 1, 0, "d", 0, NULL, false, NULL}};
@@ -562,8 +647,11 @@ TEST(groupby_sums_floats_in_any_order) {
         double mean = test_below(2) ? 0 : 1e9;
         __float128 exact = 0, squares = 0;
         for (int i = 0; i < N; i++) {
-            v[i] = __builtin_ldexp((double)(int64_t)test_rand() / 0x1p63, (int)test_below((uint64_t)(2 * range + 1)) - range) + mean;
-            if (round % 3 == 2) v[i] = __builtin_ldexp(v[i], round % 2 ? 900 : -1040); /* and where squares leave the range */
+            v[i] = __builtin_ldexp((double)(int64_t)test_rand() / 0x1p63,
+                                   (int)test_below((uint64_t)(2 * range + 1)) - range) +
+                   mean;
+            /* and where squares leave the range */
+            if (round % 3 == 2) v[i] = __builtin_ldexp(v[i], round % 2 ? 900 : -1040);
             exact += v[i];
         }
         for (int i = 0; i < N; i++) squares += (v[i] - exact / N) * (v[i] - exact / N);
@@ -588,7 +676,9 @@ TEST(groupby_sums_floats_in_any_order) {
         CHECK_MEM_EQ(r[0].block, r[1].block, r[0].size);
         CHECK(read_double(r[0].array.children[0], 0) == (double)exact);
         CHECK(near(read_double(r[0].array.children[1], 0), (double)(exact / N)));
-        if (round % 3 != 2) CHECK(near(read_double(r[0].array.children[2], 0), __builtin_sqrt((double)(squares / (N - 1)))));
+        if (round % 3 != 2)
+            CHECK(near(read_double(r[0].array.children[2], 0),
+                       __builtin_sqrt((double)(squares / (N - 1)))));
         result_free(&r[0]);
         result_free(&r[1]);
     }
@@ -601,8 +691,10 @@ TEST(groupby_sums_decimals) {
     struct ArrowSchema field = {.format = "d:38,2", .name = "v"}, *fields[1] = {&field},
                        schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
     const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
-    struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
-    struct ArrowArray batch = {.length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+    struct ArrowArray column = {.length = N, .n_buffers = 2, .buffers = buffers},
+                      *columns[1] = {&column};
+    struct ArrowArray batch = {
+        .length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
     struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL},
                              {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL, false, NULL},
                              {SK_AGG_ABS_MAX, 0, true, 0, 0, "a", 0, NULL, false, NULL}};
@@ -628,8 +720,10 @@ TEST(groupby_sums_decimals) {
     sk_groupby_destroy(g);
 }
 
-/* A column of 3, -5, 7 (of 8 bits: 3, 5, 7), or of the texts "b", "ab", "c", in type f; aggregates of it that both types have, updated with it. */
-static struct sk_groupby *of_three(const char *f, const char *other, const struct ArrowSchema **field, struct sk_groupby **empty) {
+/* A column of 3, -5, 7 (of 8 bits: 3, 5, 7), or of the texts "b", "ab", "c", in type f; aggregates
+ * of it that both types have, updated with it. */
+static struct sk_groupby *of_three(const char *f, const char *other,
+                                   const struct ArrowSchema **field, struct sk_groupby **empty) {
     static const int32_t offsets[4] = {0, 1, 3, 4}, i[3] = {3, -5, 7}, cents[3] = {300, -500, 700};
     static const int64_t large[4] = {0, 1, 3, 4}, l[3] = {3, -5, 7}, finer[3] = {3000, -5000, 7000};
     static const int8_t c[3] = {3, 5, 7};
@@ -641,13 +735,20 @@ static struct sk_groupby *of_three(const char *f, const char *other, const struc
     static const struct {
         const char *format;
         const void *data, *text;
-    } columns[] = {{"c", c, NULL},       {"C", c, NULL},        {"s", h, NULL},   {"i", i, NULL},       {"l", l, NULL},
-                   {"e", half, NULL},    {"f", single, NULL},   {"g", g, NULL},   {"d:38,2", d, NULL},  {"d:9,2,32", cents, NULL},
-                   {"tsm:", l, NULL},    {"tsu:", finer, NULL}, {"tDm", l, NULL}, {"tDu", finer, NULL}, {"u", offsets, "babc"},
-                   {"U", large, "babc"}, {"n", NULL, NULL}};
-    static const enum sk_agg_kind kinds[] = {SK_AGG_COUNT, SK_AGG_SUM, SK_AGG_MIN,     SK_AGG_MAX,
-                                             SK_AGG_MEAN,  SK_AGG_STD, SK_AGG_ABS_MAX, SK_AGG_ZERO_PCT};
-    static struct ArrowSchema field_of[SK_COUNT(columns)], *fields_of[SK_COUNT(columns)], schema_of[SK_COUNT(columns)];
+    } columns[] = {{"c", c, NULL},         {"C", c, NULL},
+                   {"s", h, NULL},         {"i", i, NULL},
+                   {"l", l, NULL},         {"e", half, NULL},
+                   {"f", single, NULL},    {"g", g, NULL},
+                   {"d:38,2", d, NULL},    {"d:9,2,32", cents, NULL},
+                   {"tsm:", l, NULL},      {"tsu:", finer, NULL},
+                   {"tDm", l, NULL},       {"tDu", finer, NULL},
+                   {"u", offsets, "babc"}, {"U", large, "babc"},
+                   {"n", NULL, NULL}};
+    static const enum sk_agg_kind kinds[] = {SK_AGG_COUNT,   SK_AGG_SUM,     SK_AGG_MIN,
+                                             SK_AGG_MAX,     SK_AGG_MEAN,    SK_AGG_STD,
+                                             SK_AGG_ABS_MAX, SK_AGG_ZERO_PCT};
+    static struct ArrowSchema field_of[SK_COUNT(columns)], *fields_of[SK_COUNT(columns)],
+        schema_of[SK_COUNT(columns)];
     const void *none[1] = {NULL};
     struct sk_agg aggs[SK_COUNT(kinds)];
     struct sk_groupby *g_of;
@@ -662,14 +763,19 @@ static struct sk_groupby *of_three(const char *f, const char *other, const struc
                                              : columns[at].text ? 3
                                                                 : 2,
                                 .buffers = buffers};
-    struct ArrowArray *children[1] = {&column},
-                      batch = {.length = 3, .n_buffers = 1, .buffers = none, .n_children = 1, .children = children};
+    struct ArrowArray *children[1] = {&column}, batch = {.length = 3,
+                                                         .n_buffers = 1,
+                                                         .buffers = none,
+                                                         .n_children = 1,
+                                                         .children = children};
     field_of[at] = (struct ArrowSchema){.format = f, .name = "v"};
     fields_of[at] = &field_of[at];
-    schema_of[at] = (struct ArrowSchema){.format = "+s", .name = "", .n_children = 1, .children = &fields_of[at]};
+    schema_of[at] = (struct ArrowSchema){
+        .format = "+s", .name = "", .n_children = 1, .children = &fields_of[at]};
     *field = &schema_of[at];
     for (size_t a = 0; a < SK_COUNT(kinds); a++)
-        if ((fits(kinds[a], other) || !strcmp(other, "d:38,2")) && (fits(kinds[a], f) || !strcmp(f, "d:38,2")))
+        if ((fits(kinds[a], other) || !strcmp(other, "d:38,2")) &&
+            (fits(kinds[a], f) || !strcmp(f, "d:38,2")))
             aggs[n++] = (struct sk_agg){kinds[a], 0, true, 0, 0, "a", 0, NULL, false, NULL};
     CHECK_OK_ERR(sk_groupby_create(*field, NULL, 0, aggs, n, empty, &err), &err);
     CHECK_OK_ERR(sk_groupby_create(*field, NULL, 0, aggs, n, &g_of, &err), &err);
@@ -677,7 +783,8 @@ static struct sk_groupby *of_three(const char *f, const char *other, const struc
     return g_of;
 }
 
-/* States of one type of values, and of nulls of no type, are merged into those of a wider type as if the values had been of that. */
+/* States of one type of values, and of nulls of no type, are merged into those of a wider type as
+ * if the values had been of that. */
 TEST(groupby_widens_states) {
     static const char *const of[][2] = {{"c", "l"},      {"C", "i"},       {"i", "g"},
                                         {"s", "f"},      {"f", "g"},       {"e", "g"},
@@ -739,8 +846,10 @@ TEST(groupby_of_floats_with_one_hash) {
     const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
     struct ArrowSchema field = {.format = "g", .name = "v"}, *fields[1] = {&field},
                        schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
-    struct ArrowArray column = {.length = 2, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column};
-    struct ArrowArray batch = {.length = 2, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+    struct ArrowArray column = {.length = 2, .n_buffers = 2, .buffers = buffers},
+                      *columns[1] = {&column};
+    struct ArrowArray batch = {
+        .length = 2, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
     struct sk_keys *k;
     struct sk_groupby *g;
     struct sk_err err;
@@ -750,8 +859,10 @@ TEST(groupby_of_floats_with_one_hash) {
     sk_keys_hash(k, hash);
     CHECK_EQ(hash[0], hash[1]);
     sk_keys_destroy(k);
-    CHECK_OK(sk_groupby_create(&schema, &key, 1, &(struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL, false, NULL}, 1, &g,
-                               &err));
+    CHECK_OK(sk_groupby_create(
+        &schema, &key, 1,
+        &(struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL, false, NULL}, 1, &g,
+        &err));
     CHECK_OK(sk_groupby_update(g, &schema, &batch, &err));
     CHECK_EQ(sk_groupby_groups(g), 2);
     sk_groupby_destroy(g);
@@ -765,12 +876,14 @@ TEST(group_starts_are_where_keys_change) {
         struct sk_err err;
         uint32_t start[100];
         int64_t rows = (int64_t)test_below(100);
-        column_make(&c, key_formats[test_below(n_key_formats)], rows, (struct column_how){.distinct = 3, .nulls = 20});
+        column_make(&c, key_formats[test_below(n_key_formats)], rows,
+                    (struct column_how){.distinct = 3, .nulls = 20});
         batch_make(&b, &c, 1, rows, 0);
         CHECK_OK(sk_keys_create(&b.schema, &b.array, &(struct sk_key){.column = 0}, 1, &k, &err));
         uint64_t n = sk_group_starts(k, start), at = 0;
         for (int64_t i = 0; i < rows; i++)
-            if (!i || cell_compare(c.format, &c.cells[i - 1], &c.cells[i], false, false)) CHECK_EQ(start[at++], i);
+            if (!i || cell_compare(c.format, &c.cells[i - 1], &c.cells[i], false, false))
+                CHECK_EQ(start[at++], i);
         CHECK_EQ(at, n);
         sk_keys_destroy(k);
         column_free(&c);
@@ -786,34 +899,51 @@ TEST(groupby_refused) {
     column_make(&c[0], "i", 5, (struct column_how){.distinct = 3});
     column_make(&c[1], "u", 5, (struct column_how){.distinct = 3});
     batch_make(&b, c, 2, 5, 0);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, false, NULL}, 1, &g, &err),
-             SK_EINVAL);
+    CHECK_RC(
+        sk_groupby_create(&b.schema, &key, 1,
+                          &(struct sk_agg){SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, false, NULL}, 1,
+                          &g, &err),
+        SK_EINVAL);
     CHECK_STR_HAS(err.msg, "sum of column 'x' of Arrow format 'u'");
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 2, true, 0, 0, "s", 0, NULL, false, NULL}, 1, &g, &err),
-             SK_EINVAL);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_SUM, 0, true, 0, 0, NULL, 0, NULL, false, NULL}, 1, &g, &err),
-             SK_EINVAL);
     CHECK_RC(
-        sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 0, true, 0, 1.5, "q", 0, NULL, false, NULL}, 1, &g, &err),
+        sk_groupby_create(&b.schema, &key, 1,
+                          &(struct sk_agg){SK_AGG_SUM, 2, true, 0, 0, "s", 0, NULL, false, NULL}, 1,
+                          &g, &err),
         SK_EINVAL);
     CHECK_RC(
-        sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_QUANTILE, 1, true, 0, 0.5, "q", 0, NULL, false, NULL}, 1, &g, &err),
+        sk_groupby_create(&b.schema, &key, 1,
+                          &(struct sk_agg){SK_AGG_SUM, 0, true, 0, 0, NULL, 0, NULL, false, NULL},
+                          1, &g, &err),
         SK_EINVAL);
-    CHECK_RC(sk_groupby_create(&b.schema, &key, 1, &(struct sk_agg){SK_AGG_UNIQUE, SK_AGG_ROWS, true, 0, 0, "q", 0, NULL, false, NULL}, 1,
-                               &g, &err),
+    CHECK_RC(sk_groupby_create(
+                 &b.schema, &key, 1,
+                 &(struct sk_agg){SK_AGG_QUANTILE, 0, true, 0, 1.5, "q", 0, NULL, false, NULL}, 1,
+                 &g, &err),
+             SK_EINVAL);
+    CHECK_RC(sk_groupby_create(
+                 &b.schema, &key, 1,
+                 &(struct sk_agg){SK_AGG_QUANTILE, 1, true, 0, 0.5, "q", 0, NULL, false, NULL}, 1,
+                 &g, &err),
+             SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1,
+                               &(struct sk_agg){SK_AGG_UNIQUE, SK_AGG_ROWS, true, 0, 0, "q", 0,
+                                                NULL, false, NULL},
+                               1, &g, &err),
              SK_EINVAL);
     CHECK(g == NULL);
     struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL};
     struct sk_block_plan *plan;
     uint64_t size;
     CHECK_OK(sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err));
-    CHECK_RC(sk_groupby_merge(g, &b.schema, &b.array, &err), SK_EINVAL); /* column 1 is text, and no state */
+    /* column 1 is text, and no state */
+    CHECK_RC(sk_groupby_merge(g, &b.schema, &b.array, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "no state");
     sk_groupby_destroy(g);
     for (int64_t n = 1;; n++) {
         sk_mem_fail_at(n);
-        struct sk_agg both[3] = {
-            sum, {SK_AGG_LIST, 1, true, 0, 0, "l", 0, NULL, false, NULL}, {SK_AGG_VALUE_COUNTER, 1, true, 0, 0, "v", 0, NULL, false, NULL}};
+        struct sk_agg both[3] = {sum,
+                                 {SK_AGG_LIST, 1, true, 0, 0, "l", 0, NULL, false, NULL},
+                                 {SK_AGG_VALUE_COUNTER, 1, true, 0, 0, "v", 0, NULL, false, NULL}};
         sk_rc rc = sk_groupby_create(&b.schema, &key, 1, both, 3, &g, &err);
         if (rc == SK_OK) {
             rc = sk_groupby_update(g, &b.schema, &b.array, &err);

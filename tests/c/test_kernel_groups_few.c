@@ -1,5 +1,6 @@
-/* test_kernel_groups_few.c - aggregates where groups are few: sums of doubles in lanes (agg_sum.c) against the rows one by one, groups by the codes of
- * dictionaries against the same values without dictionaries. */
+/* test_kernel_groups_few.c - aggregates where groups are few: sums of doubles in lanes (agg_sum.c)
+ * against the rows one by one, groups by the codes of dictionaries against the same values without
+ * dictionaries. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -16,9 +17,11 @@ static void states_free(struct states *r) {
     sk_free(r->block);
 }
 
-/* The states, or the results, of a batch that is taken some rows at a time; each: 0 for all at once. */
-static void take(const struct ArrowSchema *schema, struct ArrowArray batch, const uint32_t *keys, uint32_t n_keys,
-                 const struct sk_agg *aggs, uint32_t n_aggs, int64_t each, bool partial, struct states *out) {
+/* The states, or the results, of a batch that is taken some rows at a time; each: 0 for all at
+ * once. */
+static void take(const struct ArrowSchema *schema, struct ArrowArray batch, const uint32_t *keys,
+                 uint32_t n_keys, const struct sk_agg *aggs, uint32_t n_aggs, int64_t each,
+                 bool partial, struct states *out) {
     struct sk_err err = {.code = 0};
     struct sk_block_plan *plan;
     struct sk_groupby *g;
@@ -36,14 +39,16 @@ static void take(const struct ArrowSchema *schema, struct ArrowArray batch, cons
     sk_block_write(plan, out->block);
     sk_block_plan_free(plan);
     sk_groupby_destroy(g);
-    CHECK_OK(sk_block_export(out->block, out->size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &out->schema, &out->array, &err));
+    CHECK_OK(sk_block_export(out->block, out->size, 0, UINT64_MAX,
+                             (struct sk_block_owner){NULL, NULL}, &out->schema, &out->array, &err));
 }
 
 /* ---- sums ---- */
 
 enum { ROWS = 3000 };
 
-/* Terms of all sizes, of one size, or near the ends of what doubles are; with zeros and what is no number. */
+/* Terms of all sizes, of one size, or near the ends of what doubles are; with zeros and what is no
+ * number. */
 static double term(int kind) {
     double m = ((double)(int64_t)test_rand() + 0.5) * 0x1p-63;
     switch (test_below(40)) {
@@ -68,15 +73,19 @@ TEST(sums_in_lanes_are_those_of_rows_one_by_one) {
     double v[ROWS];
     int64_t k[ROWS];
     uint8_t valid[(ROWS + 7) / 8];
-    struct ArrowSchema key = {.format = "l", .name = "k"}, value = {.format = "g", .name = "v", .flags = ARROW_FLAG_NULLABLE},
-                       *fields[2] = {&key, &value}, schema = {.format = "+s", .name = "", .n_children = 2, .children = fields};
+    struct ArrowSchema key = {.format = "l", .name = "k"},
+                       value = {.format = "g", .name = "v", .flags = ARROW_FLAG_NULLABLE},
+                       *fields[2] = {&key, &value},
+                       schema = {.format = "+s", .name = "", .n_children = 2, .children = fields};
     const void *key_buffers[2] = {NULL, k}, *buffers[2] = {NULL, v}, *none[1] = {NULL};
     struct ArrowArray keys = {.length = ROWS, .n_buffers = 2, .buffers = key_buffers},
-                      values = {.length = ROWS, .n_buffers = 2, .buffers = buffers}, *columns[2] = {&keys, &values};
+                      values = {.length = ROWS, .n_buffers = 2, .buffers = buffers},
+                      *columns[2] = {&keys, &values};
     for (int round = 0; round < test_rounds(12); round++) {
         int kind = round % 4;
         bool nan_is_null = test_below(2);
-        uint64_t groups = 1 + test_below(round % 3 == 2 ? 400 : 7); /* more than there are rows for: no lanes */
+        /* more than there are rows for: no lanes */
+        uint64_t groups = 1 + test_below(round % 3 == 2 ? 400 : 7);
         struct sk_agg aggs[2] = {{SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, nan_is_null, NULL},
                                  {SK_AGG_MEAN, 1, false, 0, 0, "m", 0, NULL, nan_is_null, NULL}};
         for (int i = 0; i < ROWS; i++) {
@@ -89,8 +98,12 @@ TEST(sums_in_lanes_are_those_of_rows_one_by_one) {
         for (int i = 0; values.null_count && i < ROWS; i++)
             if (!test_below(9)) valid[i / 8] &= (uint8_t)~(1u << (i & 7));
         int64_t from = (int64_t)test_below(20);
-        struct ArrowArray batch = {
-            .length = ROWS - from, .offset = from, .n_buffers = 1, .buffers = none, .n_children = 2, .children = columns};
+        struct ArrowArray batch = {.length = ROWS - from,
+                                   .offset = from,
+                                   .n_buffers = 1,
+                                   .buffers = none,
+                                   .n_children = 2,
+                                   .children = columns};
         for (uint32_t n_keys = 0; n_keys < 2; n_keys++) {
             struct states whole, rows, parts;
             take(&schema, batch, &(uint32_t){0}, n_keys, aggs, 2, 0, true, &whole);
@@ -116,12 +129,13 @@ static void check_same(const struct states *a, const struct states *b, uint32_t 
     CHECK_EQ(a->array.length, b->array.length);
     CHECK_OK_ERR(sk_keys_create(&a->schema, &a->array, key, n_keys, &x, &err), &err);
     CHECK_OK_ERR(sk_keys_create(&b->schema, &b->array, key, n_keys, &y, &err), &err);
-    for (uint64_t i = 0; i < (uint64_t)a->array.length; i++) CHECK_EQ(sk_keys_compare(x, i, y, i), 0);
+    for (uint64_t i = 0; i < (uint64_t)a->array.length; i++)
+        CHECK_EQ(sk_keys_compare(x, i, y, i), 0);
     sk_keys_destroy(x);
     sk_keys_destroy(y);
     const struct ArrowArray *n = a->array.children[n_keys], *m = b->array.children[n_keys];
-    CHECK_MEM_EQ((const uint8_t *)n->buffers[1] + 8 * n->offset, (const uint8_t *)m->buffers[1] + 8 * m->offset,
-                 8 * (size_t)a->array.length);
+    CHECK_MEM_EQ((const uint8_t *)n->buffers[1] + 8 * n->offset,
+                 (const uint8_t *)m->buffers[1] + 8 * m->offset, 8 * (size_t)a->array.length);
 }
 
 TEST(groups_by_codes_are_those_by_values) {
@@ -136,8 +150,10 @@ TEST(groups_by_codes_are_those_by_values) {
             int64_t rows = 600 + (int64_t)test_below(200);
             for (uint32_t i = 0; i < n; i++) {
                 const char *format = i ? key_formats[test_below(n_key_formats)] : key_formats[f];
-                struct column_how how = {
-                    .seed = test_rand(), .distinct = 1 + test_below(9), .nulls = (unsigned)test_below(2) * 10, .dictionary = true};
+                struct column_how how = {.seed = test_rand(),
+                                         .distinct = 1 + test_below(9),
+                                         .nulls = (unsigned)test_below(2) * 10,
+                                         .dictionary = true};
                 column_make(&coded[i], format, rows, how);
                 column_copy(&plain[i], format, &coded[i], rows, false);
             }
@@ -158,12 +174,18 @@ TEST(groups_by_codes_are_those_by_values) {
 
 TEST(a_code_beyond_its_dictionary_is_refused) {
     int32_t codes[8] = {0, 1, 0, 1, 7, 0, 1, 0}, values[2] = {5, 6};
-    const void *code_buffers[2] = {NULL, codes}, *value_buffers[2] = {NULL, values}, *none[1] = {NULL};
-    struct ArrowSchema dictionary = {.format = "i", .name = ""}, key = {.format = "i", .name = "k", .dictionary = &dictionary},
-                       *fields[1] = {&key}, schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
-    struct ArrowArray of = {.length = 2, .n_buffers = 2, .buffers = value_buffers},
-                      keys = {.length = 8, .n_buffers = 2, .buffers = code_buffers, .dictionary = &of}, *columns[1] = {&keys},
-                      batch = {.length = 8, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+    const void *code_buffers[2] = {NULL, codes}, *value_buffers[2] = {NULL, values},
+               *none[1] = {NULL};
+    struct ArrowSchema dictionary = {.format = "i", .name = ""},
+                       key = {.format = "i", .name = "k", .dictionary = &dictionary},
+                       *fields[1] = {&key},
+                       schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    struct ArrowArray
+        of = {.length = 2, .n_buffers = 2, .buffers = value_buffers},
+        keys = {.length = 8, .n_buffers = 2, .buffers = code_buffers, .dictionary = &of},
+        *columns[1] = {&keys},
+        batch = {
+            .length = 8, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
     struct sk_agg count = {SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "n", 0, NULL, false, NULL};
     struct sk_groupby *g;
     struct sk_err err;

@@ -13,26 +13,32 @@ struct input {
     uint32_t n;
 };
 
-static void input_make(struct input *in, const char *const *formats, const uint64_t *seeds, int n_keys) {
+static void input_make(struct input *in, const char *const *formats, const uint64_t *seeds,
+                       int n_keys) {
     struct sk_key keys[2] = {{.column = 0}, {.column = 1}};
     struct sk_err err = {.code = 0};
     uint64_t distinct = 1 + test_below(test_below(2) ? 3 : 60);
     in->rows = test_below(6) ? (int64_t)test_below(MOST) : 0;
     for (int i = 0; i < n_keys; i++) {
-        struct column_how how = {
-            .seed = seeds[i], .distinct = distinct, .nulls = (unsigned)test_below(2) * 15, .dictionary = test_below(3) == 0};
+        struct column_how how = {.seed = seeds[i],
+                                 .distinct = distinct,
+                                 .nulls = (unsigned)test_below(2) * 15,
+                                 .dictionary = test_below(3) == 0};
         column_make(&in->c[i], formats[i], in->rows, how);
     }
     batch_make(&in->b, in->c, n_keys, in->rows, 0);
     in->n = in->rows ? 1 + (uint32_t)test_below(PARTS) : (uint32_t)test_below(2);
     int64_t at = 0;
     for (uint32_t p = 0; p < in->n; p++) {
-        int64_t n = p + 1 == in->n ? in->rows - at : (int64_t)test_below((uint64_t)(in->rows - at) + 1);
+        int64_t n =
+            p + 1 == in->n ? in->rows - at : (int64_t)test_below((uint64_t)(in->rows - at) + 1);
         in->part[p] = in->b.array;
         in->part[p].offset += at;
         in->part[p].length = n;
         in->from[p] = at;
-        CHECK_OK_ERR(sk_keys_create(&in->b.schema, &in->part[p], keys, (uint32_t)n_keys, &in->keys[p], &err), &err);
+        CHECK_OK_ERR(
+            sk_keys_create(&in->b.schema, &in->part[p], keys, (uint32_t)n_keys, &in->keys[p], &err),
+            &err);
         at += n;
     }
 }
@@ -45,7 +51,9 @@ static void input_free(struct input *in, int n_keys) {
 static bool meet(const struct input *l, int64_t i, const struct input *r, int64_t j, int n_keys) {
     for (int k = 0; k < n_keys; k++) {
         const struct cell *a = &l->c[k].cells[i], *b = &r->c[k].cells[j];
-        if (a->class == CELL_NULL || b->class == CELL_NULL || cell_compare(l->c[k].format, a, b, false, false)) return false;
+        if (a->class == CELL_NULL || b->class == CELL_NULL ||
+            cell_compare(l->c[k].format, a, b, false, false))
+            return false;
     }
     return true;
 }
@@ -60,8 +68,10 @@ static void push(struct pairs *out, int64_t l, int64_t r) {
     out->p[out->n++][1] = r;
 }
 
-static void twin(const struct input *l, const struct input *r, int n_keys, enum sk_join_kind kind, struct pairs *out) {
-    bool left = kind == SK_JOIN_LEFT || kind == SK_JOIN_FULL, right = kind == SK_JOIN_RIGHT || kind == SK_JOIN_FULL;
+static void twin(const struct input *l, const struct input *r, int n_keys, enum sk_join_kind kind,
+                 struct pairs *out) {
+    bool left = kind == SK_JOIN_LEFT || kind == SK_JOIN_FULL,
+         right = kind == SK_JOIN_RIGHT || kind == SK_JOIN_FULL;
     for (int64_t i = 0; i < l->rows; i++) {
         bool met = false;
         for (int64_t j = 0; j < r->rows; j++) {
@@ -69,12 +79,14 @@ static void twin(const struct input *l, const struct input *r, int n_keys, enum 
             met = true;
             if (kind <= SK_JOIN_FULL) push(out, i, j);
         }
-        if ((!met && (left || kind == SK_JOIN_LEFT_ANTI)) || (met && kind == SK_JOIN_LEFT_SEMI)) push(out, i, -1);
+        if ((!met && (left || kind == SK_JOIN_LEFT_ANTI)) || (met && kind == SK_JOIN_LEFT_SEMI))
+            push(out, i, -1);
     }
     for (int64_t j = 0; j < r->rows; j++) {
         bool met = false;
         for (int64_t i = 0; i < l->rows && !met; i++) met = meet(l, i, r, j, n_keys);
-        if ((!met && (right || kind == SK_JOIN_RIGHT_ANTI)) || (met && kind == SK_JOIN_RIGHT_SEMI)) push(out, -1, j);
+        if ((!met && (right || kind == SK_JOIN_RIGHT_ANTI)) || (met && kind == SK_JOIN_RIGHT_SEMI))
+            push(out, -1, j);
     }
 }
 
@@ -85,14 +97,16 @@ static int64_t row_of(const struct input *in, struct sk_row_at p) {
     return in->from[p.run] + p.row;
 }
 
-static void check_join(const struct input *l, const struct input *r, int n_keys, enum sk_join_kind kind, struct pairs *want) {
+static void check_join(const struct input *l, const struct input *r, int n_keys,
+                       enum sk_join_kind kind, struct pairs *want) {
     struct sk_join *j;
     struct sk_err err = {.code = 0};
     struct sk_row_at left[50], right[50];
     size_t seen = 0;
     want->n = 0;
     twin(l, r, n_keys, kind, want);
-    CHECK_OK_ERR(sk_join_create((const struct sk_keys *const *)l->keys, l->n, (const struct sk_keys *const *)r->keys, r->n, kind, &j, &err),
+    CHECK_OK_ERR(sk_join_create((const struct sk_keys *const *)l->keys, l->n,
+                                (const struct sk_keys *const *)r->keys, r->n, kind, &j, &err),
                  &err);
     for (uint64_t n = 1; n;) {
         uint64_t cap = 1 + test_below(50);
@@ -109,8 +123,8 @@ static void check_join(const struct input *l, const struct input *r, int n_keys,
 }
 
 /* The next rows of `want` come out of j, until it ends; l: its left batches from `first` on. */
-static void check_rows(struct sk_join *j, const struct input *l, uint32_t first, const struct input *r, const struct pairs *want,
-                       size_t *seen) {
+static void check_rows(struct sk_join *j, const struct input *l, uint32_t first,
+                       const struct input *r, const struct pairs *want, size_t *seen) {
     struct sk_row_at left[50], right[50];
     for (uint64_t n = 1; n;) {
         n = sk_join_next(j, left, right, 1 + test_below(50));
@@ -124,8 +138,10 @@ static void check_rows(struct sk_join *j, const struct input *l, uint32_t first,
 }
 
 /* Joins of shares of the left side, and of what they leave, are that of the whole. */
-static void check_shares(const struct input *l, const struct input *r, enum sk_join_kind kind, const struct pairs *want) {
-    const struct sk_keys *const *left = (const struct sk_keys *const *)l->keys, *const *right = (const struct sk_keys *const *)r->keys;
+static void check_shares(const struct input *l, const struct input *r, enum sk_join_kind kind,
+                         const struct pairs *want) {
+    const struct sk_keys *const *left = (const struct sk_keys *const *)l->keys,
+                                *const *right = (const struct sk_keys *const *)r->keys;
     uint8_t met[MOST / 8 + 1] = {0};
     struct sk_join *j;
     struct sk_err err = {.code = 0};
@@ -165,11 +181,13 @@ TEST(join_of_each_type) {
     sk_free(want.p);
 }
 
-static void one_column(const char *format, int64_t rows, uint64_t distinct, struct column *c, struct batch *b, struct sk_keys **k) {
+static void one_column(const char *format, int64_t rows, uint64_t distinct, struct column *c,
+                       struct batch *b, struct sk_keys **k) {
     struct sk_err err = {.code = 0};
     column_make(c, format, rows, (struct column_how){.seed = 7, .distinct = distinct});
     batch_make(b, c, 1, rows, 0);
-    CHECK_OK_ERR(sk_keys_create(&b->schema, &b->array, &(struct sk_key){.column = 0}, 1, k, &err), &err);
+    CHECK_OK_ERR(sk_keys_create(&b->schema, &b->array, &(struct sk_key){.column = 0}, 1, k, &err),
+                 &err);
 }
 
 /* A float hashes as the whole number that it is, else as its bits: these two do not meet. */
@@ -182,12 +200,19 @@ TEST(join_of_floats_with_one_hash) {
     const void *buffers[2] = {NULL, v}, *none[1] = {NULL};
     struct ArrowSchema field = {.format = "g", .name = "v"}, *fields[1] = {&field},
                        schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
-    struct ArrowArray column = {.length = 2, .n_buffers = 2, .buffers = buffers}, *columns[1] = {&column}, batch[2];
+    struct ArrowArray column = {.length = 2, .n_buffers = 2, .buffers = buffers},
+                      *columns[1] = {&column}, batch[2];
     for (int i = 0; i < 2; i++) {
-        batch[i] = (struct ArrowArray){.length = 1, .offset = i, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+        batch[i] = (struct ArrowArray){.length = 1,
+                                       .offset = i,
+                                       .n_buffers = 1,
+                                       .buffers = none,
+                                       .n_children = 1,
+                                       .children = columns};
         CHECK_OK(sk_keys_create(&schema, &batch[i], &(struct sk_key){.column = 0}, 1, &k[i], &err));
     }
-    CHECK_OK(sk_join_create((const struct sk_keys *const *)&k[0], 1, (const struct sk_keys *const *)&k[1], 1, SK_JOIN_INNER, &j, &err));
+    CHECK_OK(sk_join_create((const struct sk_keys *const *)&k[0], 1,
+                            (const struct sk_keys *const *)&k[1], 1, SK_JOIN_INNER, &j, &err));
     CHECK_EQ(sk_join_next(j, left, right, 4), 0);
     sk_join_destroy(j);
     for (int i = 0; i < 2; i++) sk_keys_destroy(k[i]);
@@ -244,7 +269,8 @@ TEST(bloom_passes_what_is_there) {
         CHECK_EQ(sk_bloom_select(a, bytes, in, N, index), N);
         for (uint32_t i = 0; i < N; i++) CHECK_EQ(index[i], i);
         uint64_t wrong = sk_bloom_select(a, bytes, out, N, index);
-        CHECK_MSG(wrong < N * (bits == 8 ? 4 : 2) / 100, "%llu of %d pass at %u bits", (unsigned long long)wrong, (int)N, bits);
+        CHECK_MSG(wrong < N * (bits == 8 ? 4 : 2) / 100, "%llu of %d pass at %u bits",
+                  (unsigned long long)wrong, (int)N, bits);
         for (uint64_t i = 1; i < wrong; i++) CHECK_LT(index[i - 1], index[i]);
         sk_free(a);
         sk_free(b);

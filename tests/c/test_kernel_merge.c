@@ -1,5 +1,5 @@
-/* test_kernel_merge.c - parts of a batch, each sorted and laid out as a block, then merged: the stable sort of the whole. And cut: each partition, merged, is
- * a piece of that. */
+/* test_kernel_merge.c - parts of a batch, each sorted and laid out as a block, then merged: the
+ * stable sort of the whole. And cut: each partition, merged, is a piece of that. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -11,7 +11,8 @@ struct run {
     struct sk_keys *keys;
 };
 
-static void run_make(struct run *r, const struct batch *b, const struct sk_key *key, uint32_t n_keys, int64_t at, int64_t rows) {
+static void run_make(struct run *r, const struct batch *b, const struct sk_key *key,
+                     uint32_t n_keys, int64_t at, int64_t rows) {
     struct sk_err err = {.code = 0};
     struct sk_block_plan *plan;
     struct sk_keys *keys;
@@ -22,10 +23,13 @@ static void run_make(struct run *r, const struct batch *b, const struct sk_key *
     r->index = sk_alloc(SK_TAG_TEST, (size_t)rows * sizeof *r->index);
     CHECK_OK_ERR(sk_keys_create(&b->schema, &part, key, n_keys, &keys, &err), &err);
     CHECK_OK_ERR(sk_sort(keys, r->index, &err), &err);
-    CHECK_OK_ERR(sk_block_measure_rows(&b->schema, &part, r->index, (uint64_t)rows, &plan, &size, &err), &err);
+    CHECK_OK_ERR(
+        sk_block_measure_rows(&b->schema, &part, r->index, (uint64_t)rows, &plan, &size, &err),
+        &err);
     r->block = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, (size_t)size);
     sk_block_write(plan, r->block);
-    CHECK_OK_ERR(sk_block_export(r->block, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &r->schema, &r->array, &err),
+    CHECK_OK_ERR(sk_block_export(r->block, (size_t)size, 0, UINT64_MAX,
+                                 (struct sk_block_owner){NULL, NULL}, &r->schema, &r->array, &err),
                  &err);
     CHECK_OK_ERR(sk_keys_create(&r->schema, &r->array, key, n_keys, &r->keys, &err), &err);
     for (int64_t i = 0; i < rows; i++) r->index[i] += (uint32_t)at;
@@ -42,13 +46,15 @@ static void run_free(struct run *r) {
 }
 
 /* Partition p of all runs, merged, is rows [from, to) of the whole. */
-static void check_part(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs, const uint64_t *cuts, uint32_t parts,
-                       uint32_t p, const uint32_t *want, uint64_t from, uint64_t to) {
+static void check_part(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs,
+                       const uint64_t *cuts, uint32_t parts, uint32_t p, const uint32_t *want,
+                       uint64_t from, uint64_t to) {
     struct sk_err err = {.code = 0};
     struct sk_range range[40];
     struct sk_row_at got;
     struct sk_merge *m;
-    for (uint32_t r = 0; r < n_runs; r++) range[r] = (struct sk_range){cuts[r * (parts + 1) + p], cuts[r * (parts + 1) + p + 1]};
+    for (uint32_t r = 0; r < n_runs; r++)
+        range[r] = (struct sk_range){cuts[r * (parts + 1) + p], cuts[r * (parts + 1) + p + 1]};
     CHECK_OK_ERR(sk_merge_create(of, range, NULL, n_runs, &m, &err), &err);
     for (uint64_t i = from; i < to; i++) {
         CHECK_EQ(sk_merge_next(m, &got, 1), 1);
@@ -59,18 +65,22 @@ static void check_part(const struct run *runs, const struct sk_keys *const *of, 
 }
 
 /* Where the merged order is to be cut, by walking over it. */
-static uint64_t weighed_cut(const uint32_t *want, uint64_t rows, const uint64_t *of_row, uint64_t target) {
+static uint64_t weighed_cut(const uint32_t *want, uint64_t rows, const uint64_t *of_row,
+                            uint64_t target) {
     uint64_t sum = 0, i = 0;
     for (; i < rows && sum < target; i++) sum += of_row[want[i]];
     return i;
 }
 
-static void check_ranks(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs, const uint32_t *want, uint64_t rows) {
+static void check_ranks(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs,
+                        const uint32_t *want, uint64_t rows) {
     struct sk_err err = {.code = 0};
     uint32_t parts = 1 + (uint32_t)test_below(9);
     uint64_t cuts[40 * 10], total = 0, *of_row = sk_calloc(SK_TAG_TEST, (rows + 1) * 8), *sums[40];
     CHECK_OK_ERR(sk_cut_ranks(of, n_runs, NULL, parts, cuts, &err), &err);
-    for (uint32_t p = 0; p < parts; p++) check_part(runs, of, n_runs, cuts, parts, p, want, p * rows / parts, (p + 1) * rows / parts);
+    for (uint32_t p = 0; p < parts; p++)
+        check_part(runs, of, n_runs, cuts, parts, p, want, p * rows / parts,
+                   (p + 1) * rows / parts);
     for (uint32_t r = 0; r < n_runs; r++) {
         uint64_t n = sk_keys_rows(of[r]), sum = 0;
         sums[r] = sk_alloc(SK_TAG_TEST, (n + 1) * 8);
@@ -83,7 +93,8 @@ static void check_ranks(const struct run *runs, const struct sk_keys *const *of,
     }
     CHECK_OK_ERR(sk_cut_ranks(of, n_runs, (const uint64_t *const *)sums, parts, cuts, &err), &err);
     for (uint32_t p = 0; p < parts; p++) {
-        uint64_t from = weighed_cut(want, rows, of_row, total * p / parts), to = weighed_cut(want, rows, of_row, total * (p + 1) / parts);
+        uint64_t from = weighed_cut(want, rows, of_row, total * p / parts),
+                 to = weighed_cut(want, rows, of_row, total * (p + 1) / parts);
         check_part(runs, of, n_runs, cuts, parts, p, want, p ? from : 0, p + 1 < parts ? to : rows);
     }
     for (uint32_t r = 0; r < n_runs; r++) sk_free(sums[r]);
@@ -93,8 +104,9 @@ static void check_ranks(const struct run *runs, const struct sk_keys *const *of,
 enum { BOUNDS = 5 };
 
 /* The same cuts, of runs that begin at a later row. */
-static void check_pieces(const struct run *runs, uint32_t n_runs, const struct sk_key *key, uint32_t n_keys, const struct sk_keys *bounds,
-                         const struct sk_row_at *at, const uint64_t *cuts) {
+static void check_pieces(const struct run *runs, uint32_t n_runs, const struct sk_key *key,
+                         uint32_t n_keys, const struct sk_keys *bounds, const struct sk_row_at *at,
+                         const uint64_t *cuts) {
     struct sk_err err = {.code = 0};
     struct ArrowArray piece[40];
     struct sk_keys *of[40];
@@ -106,18 +118,24 @@ static void check_pieces(const struct run *runs, uint32_t n_runs, const struct s
         piece[r].length -= (int64_t)row0[r];
         CHECK_OK(sk_keys_create(&runs[r].schema, &piece[r], key, n_keys, &of[r], &err));
     }
-    CHECK_OK_ERR(sk_cut_bounds((const struct sk_keys *const *)of, n_runs, row0, bounds, at, got, &err), &err);
+    CHECK_OK_ERR(
+        sk_cut_bounds((const struct sk_keys *const *)of, n_runs, row0, bounds, at, got, &err),
+        &err);
     for (uint32_t r = 0; r < n_runs; r++) {
-        for (uint64_t i = r * stride; i < (r + 1) * stride; i++) CHECK_EQ(got[i], cuts[i] > row0[r] ? cuts[i] - row0[r] : 0);
+        for (uint64_t i = r * stride; i < (r + 1) * stride; i++)
+            CHECK_EQ(got[i], cuts[i] > row0[r] ? cuts[i] - row0[r] : 0);
         sk_keys_destroy(of[r]);
     }
 }
 
-/* Bounds that are rows of the runs: with their places they cut right in front of them, without in front of the first that is equal. */
-static void check_bounds(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs, const struct sk_key *key,
-                         uint32_t n_keys, const struct sk_keys *whole, const uint32_t *want) {
+/* Bounds that are rows of the runs: with their places they cut right in front of them, without in
+ * front of the first that is equal. */
+static void check_bounds(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs,
+                         const struct sk_key *key, uint32_t n_keys, const struct sk_keys *whole,
+                         const uint32_t *want) {
     struct sk_err err = {.code = 0};
-    uint64_t rows = sk_keys_rows(whole), rank[BOUNDS], n = rows ? test_below(BOUNDS + 1) : 0, cuts[40 * (BOUNDS + 2)], size;
+    uint64_t rows = sk_keys_rows(whole), rank[BOUNDS], n = rows ? test_below(BOUNDS + 1) : 0,
+             cuts[40 * (BOUNDS + 2)], size;
     const struct ArrowArray *arrays[40];
     struct sk_row_at at[BOUNDS];
     struct sk_block_plan *plan;
@@ -133,24 +151,32 @@ static void check_bounds(const struct run *runs, const struct sk_keys *const *of
             for (uint32_t row = 0; row < sk_keys_rows(of[r]); row++)
                 if (runs[r].index[row] == want[rank[i]]) at[i] = (struct sk_row_at){r, row};
     }
-    CHECK_OK_ERR(sk_block_measure_places(&runs[0].schema, &(struct sk_block_side){arrays, n_runs, at}, 1, NULL, n, &plan, &size, &err),
+    CHECK_OK_ERR(sk_block_measure_places(&runs[0].schema,
+                                         &(struct sk_block_side){arrays, n_runs, at}, 1, NULL, n,
+                                         &plan, &size, &err),
                  &err);
     b.block = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, (size_t)size);
     sk_block_write(plan, b.block);
     sk_block_plan_free(plan);
-    CHECK_OK(sk_block_export(b.block, (size_t)size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &b.schema, &b.array, &err));
+    CHECK_OK(sk_block_export(b.block, (size_t)size, 0, UINT64_MAX,
+                             (struct sk_block_owner){NULL, NULL}, &b.schema, &b.array, &err));
     CHECK_OK_ERR(sk_keys_create(&b.schema, &b.array, key, n_keys, &b.keys, &err), &err);
     CHECK_OK_ERR(sk_cut_bounds(of, n_runs, NULL, b.keys, at, cuts, &err), &err);
     uint32_t parts = (uint32_t)n + 1;
-    for (uint32_t p = 0; p < parts; p++) check_part(runs, of, n_runs, cuts, parts, p, want, p ? rank[p - 1] : 0, p < n ? rank[p] : rows);
+    for (uint32_t p = 0; p < parts; p++)
+        check_part(runs, of, n_runs, cuts, parts, p, want, p ? rank[p - 1] : 0,
+                   p < n ? rank[p] : rows);
     check_pieces(runs, n_runs, key, n_keys, b.keys, at, cuts);
     for (uint64_t i = 0; i < n; i++)
         while (rank[i] && !sk_keys_compare(whole, want[rank[i] - 1], b.keys, i)) rank[i]--;
     CHECK_OK_ERR(sk_cut_bounds(of, n_runs, NULL, b.keys, NULL, cuts, &err), &err);
-    for (uint32_t p = 0; p < parts; p++) check_part(runs, of, n_runs, cuts, parts, p, want, p ? rank[p - 1] : 0, p < n ? rank[p] : rows);
+    for (uint32_t p = 0; p < parts; p++)
+        check_part(runs, of, n_runs, cuts, parts, p, want, p ? rank[p - 1] : 0,
+                   p < n ? rank[p] : rows);
     check_pieces(runs, n_runs, key, n_keys, b.keys, NULL, cuts);
     for (uint64_t i = 0; i + 1 < n; i++)
-        if (!sk_keys_compare(b.keys, i, b.keys, i + 1) && (at[i].run != at[i + 1].run || at[i].row != at[i + 1].row)) {
+        if (!sk_keys_compare(b.keys, i, b.keys, i + 1) &&
+            (at[i].run != at[i + 1].run || at[i].row != at[i + 1].row)) {
             struct sk_row_at swap = at[i];
             at[i] = at[i + 1];
             at[i + 1] = swap;
@@ -162,7 +188,8 @@ static void check_bounds(const struct run *runs, const struct sk_keys *const *of
 }
 
 /* The same with each run cut into several batches. */
-static void check_pages(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs, const uint32_t *want, uint64_t rows) {
+static void check_pages(const struct run *runs, const struct sk_keys *const *of, uint32_t n_runs,
+                        const uint32_t *want, uint64_t rows) {
     struct sk_err err = {.code = 0};
     const struct sk_keys *pages[120];
     struct sk_range ranges[120];
@@ -175,7 +202,8 @@ static void check_pages(const struct run *runs, const struct sk_keys *const *of,
             uint64_t left = sk_keys_rows(of[r]) - at;
             pages[n] = of[r];
             run_of[n] = r;
-            ranges[n] = (struct sk_range){at, at + (p + 1 == n_pages[r] ? left : test_below(left + 1))};
+            ranges[n] =
+                (struct sk_range){at, at + (p + 1 == n_pages[r] ? left : test_below(left + 1))};
         }
     }
     CHECK_OK_ERR(sk_merge_create(pages, ranges, n_pages, n_runs, &m, &err), &err);
@@ -188,7 +216,8 @@ static void check_pages(const struct run *runs, const struct sk_keys *const *of,
     sk_free(got);
 }
 
-static void check_merge(const struct batch *b, const struct sk_key *key, uint32_t n_keys, int64_t rows, uint32_t n_runs) {
+static void check_merge(const struct batch *b, const struct sk_key *key, uint32_t n_keys,
+                        int64_t rows, uint32_t n_runs) {
     struct sk_err err = {.code = 0};
     struct run runs[40];
     const struct sk_keys *of[40];
@@ -210,7 +239,8 @@ static void check_merge(const struct batch *b, const struct sk_key *key, uint32_
         uint64_t cap = 1 + test_below(64);
         n = sk_merge_next(m, got, cap);
         CHECK(n == cap || seen + (int64_t)n == rows);
-        for (uint64_t i = 0; i < n; i++) CHECK_EQ(runs[got[i].run].index[got[i].row], want[seen + (int64_t)i]);
+        for (uint64_t i = 0; i < n; i++)
+            CHECK_EQ(runs[got[i].run].index[got[i].row], want[seen + (int64_t)i]);
         seen += (int64_t)n;
     }
     CHECK_EQ(seen, rows);
@@ -256,17 +286,21 @@ TEST(merge_refused) {
     for (int i = 0; i < 2; i++) {
         column_make(&c[i], i ? "u" : "l", 3, (struct column_how){.distinct = 1});
         batch_make(&b[i], &c[i], 1, 3, 0);
-        CHECK_OK(sk_keys_create(&b[i].schema, &b[i].array, &(struct sk_key){.column = 0}, 1, &k[i], &err));
+        CHECK_OK(sk_keys_create(&b[i].schema, &b[i].array, &(struct sk_key){.column = 0}, 1, &k[i],
+                                &err));
     }
     CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, NULL, 2, &m, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "'u'");
     CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, NULL, NULL, 0, &m, &err), SK_EINVAL);
-    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, &(struct sk_range){2, 4}, NULL, 1, &m, &err), SK_EINVAL);
+    CHECK_RC(sk_merge_create((const struct sk_keys *const *)k, &(struct sk_range){2, 4}, NULL, 1,
+                             &m, &err),
+             SK_EINVAL);
     CHECK_STR_HAS(err.msg, "rows 2 to 4 of batch 0, which has 3");
     uint64_t cuts[2 * 3];
     CHECK_RC(sk_cut_ranks((const struct sk_keys *const *)k, 2, NULL, 2, cuts, &err), SK_EINVAL);
     CHECK_RC(sk_cut_ranks((const struct sk_keys *const *)k, 1, NULL, 0, cuts, &err), SK_EINVAL);
-    CHECK_RC(sk_cut_bounds((const struct sk_keys *const *)k, 1, NULL, k[1], NULL, cuts, &err), SK_EINVAL);
+    CHECK_RC(sk_cut_bounds((const struct sk_keys *const *)k, 1, NULL, k[1], NULL, cuts, &err),
+             SK_EINVAL);
     sk_mem_fail_at(1);
     CHECK_RC(sk_cut_ranks((const struct sk_keys *const *)k, 1, NULL, 2, cuts, &err), SK_ENOMEM);
     sk_mem_fail_at(1);

@@ -1,4 +1,5 @@
-/* test_kernel_partition.c - partitions by hash, range, chance and turn against their definitions, row by row. */
+/* test_kernel_partition.c - partitions by hash, range, chance and turn against their definitions,
+ * row by row. */
 #include "kernel_make.h"
 #include "test.h"
 
@@ -8,7 +9,8 @@ struct cut { /* a partitioning of `rows` rows, and room for it */
 };
 
 static void cut_init(struct cut *c, uint32_t n, uint64_t rows) {
-    c->parts = (struct sk_parts){n, sk_alloc(SK_TAG_TEST, (n + 1) * sizeof(uint64_t)), sk_alloc(SK_TAG_TEST, rows * sizeof(uint32_t))};
+    c->parts = (struct sk_parts){n, sk_alloc(SK_TAG_TEST, (n + 1) * sizeof(uint64_t)),
+                                 sk_alloc(SK_TAG_TEST, rows * sizeof(uint32_t))};
     c->of = sk_alloc(SK_TAG_TEST, rows * sizeof(uint32_t));
 }
 static void cut_free(struct cut *c) {
@@ -37,7 +39,8 @@ static void cut_read(struct cut *c, uint64_t rows) {
 static const uint64_t sizes[] = {0, 1, 2, 50, 400};
 static const uint32_t counts[] = {1, 2, 3, 64, 1000};
 
-static struct sk_keys *keys_of(struct batch *b, struct column *c, int n, int64_t rows, const struct sk_key *key) {
+static struct sk_keys *keys_of(struct batch *b, struct column *c, int n, int64_t rows,
+                               const struct sk_key *key) {
     struct sk_err err;
     struct sk_keys *k = NULL;
     batch_make(b, c, n, rows, 0);
@@ -54,8 +57,10 @@ TEST(partition_by_hash) {
         struct cut cut[2];
         struct sk_err err;
         for (int i = 0; i < 2; i++)
-            column_make(&c[i], key_formats[test_below(n_key_formats)], (int64_t)rows,
-                        (struct column_how){.seed = test_rand(), .distinct = 6, .nulls = 20, .dictionary = test_below(2)});
+            column_make(
+                &c[i], key_formats[test_below(n_key_formats)], (int64_t)rows,
+                (struct column_how){
+                    .seed = test_rand(), .distinct = 6, .nulls = 20, .dictionary = test_below(2)});
         struct sk_keys *k = keys_of(&b, c, 2, (int64_t)rows, key);
         uint32_t n = counts[test_below(5)];
         for (uint32_t level = 0; level < 2; level++) {
@@ -97,7 +102,8 @@ TEST(partition_levels_are_fresh) {
     cut_read(&second, ROWS);
     static int count[N][N];
     for (int i = 0; i < ROWS; i++) count[first.of[i]][second.of[i]]++;
-    for (int i = 0; i < N * N; i++) CHECK(count[i / N][i % N] > 20 && count[i / N][i % N] < 200); /* 78 +- 9 */
+    /* 78 +- 9 */
+    for (int i = 0; i < N * N; i++) CHECK(count[i / N][i % N] > 20 && count[i / N][i % N] < 200);
     cut_free(&first);
     cut_free(&second);
     sk_keys_destroy(k);
@@ -114,19 +120,22 @@ TEST(partition_by_range) {
         struct sk_err err;
         int keys = 1 + (int)test_below(2);
         for (int i = 0; i < keys; i++) {
-            struct column_how how = {.seed = test_rand(), .distinct = test_below(2) * 30, .nulls = 10};
+            struct column_how how = {
+                .seed = test_rand(), .distinct = test_below(2) * 30, .nulls = 10};
             const char *f = key_formats[test_below(n_key_formats)];
             column_make(&c[i], f, (int64_t)rows, how);
             column_make(&bounds[i], f, n - 1, how);
             key[i] = (struct sk_key){(uint32_t)i, test_below(2), test_below(2)};
         }
-        struct sk_keys *k = keys_of(&b, c, keys, (int64_t)rows, key), *bk = keys_of(&bb, bounds, keys, n - 1, key);
+        struct sk_keys *k = keys_of(&b, c, keys, (int64_t)rows, key),
+                       *bk = keys_of(&bb, bounds, keys, n - 1, key);
         uint32_t *order = sk_alloc(SK_TAG_TEST, n * sizeof *order);
         CHECK_OK(sk_sort(bk, order, &err));
         for (int i = 0; i < keys; i++) { /* the bounds in order */
             struct cell *cells = sk_alloc(SK_TAG_TEST, n * sizeof *cells);
             for (uint32_t j = 0; j + 1 < n; j++) cells[j] = bounds[i].cells[order[j]];
-            column_copy(&sorted[i], bounds[i].format, &(struct column){.cells = cells}, n - 1, test_below(2));
+            column_copy(&sorted[i], bounds[i].format, &(struct column){.cells = cells}, n - 1,
+                        test_below(2));
             sk_free(cells);
         }
         struct sk_keys *sk = keys_of(&sb, sorted, keys, n - 1, key);
@@ -139,7 +148,8 @@ TEST(partition_by_range) {
             for (uint32_t j = 0; j + 1 < n; j++) {
                 int r = 0;
                 for (int x = 0; !r && x < keys; x++)
-                    r = cell_compare(c[x].format, &sorted[x].cells[j], &c[x].cells[i], key[x].descending, key[x].nulls_first);
+                    r = cell_compare(c[x].format, &sorted[x].cells[j], &c[x].cells[i],
+                                     key[x].descending, key[x].nulls_first);
                 p += r <= 0;
             }
             CHECK_EQ(cut.of[i], p);
@@ -170,7 +180,8 @@ TEST(partition_bounds_refused) {
     bounds.array.offset = 0;
     bounds.buffers[1] = up;
     cut_init(&cut, 5, 10);
-    struct sk_keys *k = keys_of(&b, &rows, 1, 10, &key), *tk = keys_of(&tb, &text, 1, 4, &key), *bk = keys_of(&bb, &bounds, 1, 4, &key);
+    struct sk_keys *k = keys_of(&b, &rows, 1, 10, &key), *tk = keys_of(&tb, &text, 1, 4, &key),
+                   *bk = keys_of(&bb, &bounds, 1, 4, &key);
     CHECK_OK_ERR(sk_partition_range(k, bk, &cut.parts, &err), &err);
     cut.parts.n = 4;
     CHECK_RC(sk_partition_range(k, bk, &cut.parts, &err), SK_EINVAL);

@@ -1,4 +1,5 @@
-/* test_kernel_record.c - records of fixed width: sort, partition, cuts, quantiles and merge against an index sorted by comparisons. */
+/* test_kernel_record.c - records of fixed width: sort, partition, cuts, quantiles and merge against
+ * an index sorted by comparisons. */
 #include "kernel/record.h"
 #include "test.h"
 
@@ -14,16 +15,22 @@ static int by_key(const void *a, const void *b) {
     return d ? d : x->i < y->i ? -1 : x->i > y->i;
 }
 
-static uint8_t *records_make(size_t n) { /* keys of one of several kinds; the rest of a record is chance */
+static uint8_t *records_make(size_t n) {
+    /* keys of one of several kinds; the rest of a record is chance */
     uint8_t *r = sk_alloc(SK_TAG_TEST, n * F.width);
     uint64_t kind = test_below(6), from = test_rand();
     for (size_t i = 0; i < n; i++) {
         uint8_t *p = r + i * F.width;
         for (uint32_t b = 0; b < F.width; b++) p[b] = (uint8_t)test_rand();
-        uint64_t number = __builtin_bswap64(kind == 3 ? i : kind == 4 ? n - i : from + test_below(3));
-        if (kind == 1) memset(p, 7, F.key - 1);                                                /* a long prefix in common */
-        if (kind == 2) memset(p, (int)test_below(3), F.key);                                   /* few keys */
-        if (kind >= 3 && kind <= 5) memset(p, 0, F.key), memcpy(p, &number, SK_MIN(F.key, 8)); /* in order, backwards, nearly equal */
+        uint64_t number = __builtin_bswap64(kind == 3   ? i
+                                            : kind == 4 ? n - i
+                                                        : from + test_below(3));
+        /* a long prefix in common */
+        if (kind == 1) memset(p, 7, F.key - 1);
+        /* few keys */
+        if (kind == 2) memset(p, (int)test_below(3), F.key);
+        /* in order, backwards, nearly equal */
+        if (kind >= 3 && kind <= 5) memset(p, 0, F.key), memcpy(p, &number, SK_MIN(F.key, 8));
     }
     return r;
 }
@@ -37,7 +44,8 @@ static uint8_t *twin_sort(const uint8_t *in, size_t n) {
     return out;
 }
 static void any_format(void) {
-    static const struct sk_records known[] = {{100, 10}, {1, 1}, {8, 8}, {9, 3}, {40, 40}, {16, 8}, {17, 9}, {300, 20}};
+    static const struct sk_records known[] = {{100, 10}, {1, 1},  {8, 8},  {9, 3},
+                                              {40, 40},  {16, 8}, {17, 9}, {300, 20}};
     F = known[test_below(8)];
 }
 static const size_t sizes[] = {0, 1, 2, 3, 100, 1000};
@@ -47,7 +55,8 @@ TEST(records_sort) {
         any_format();
         size_t n = sizes[test_below(6)];
         struct sk_err err;
-        uint8_t *in = records_make(n), *want = twin_sort(in, n), *out = sk_alloc(SK_TAG_TEST, n * F.width);
+        uint8_t *in = records_make(n), *want = twin_sort(in, n),
+                *out = sk_alloc(SK_TAG_TEST, n * F.width);
         CHECK_OK_ERR(sk_records_sort(F, in, n, out, NULL, &err), &err);
         CHECK_MEM_EQ(out, want, n * F.width);
         sk_free(in);
@@ -61,7 +70,8 @@ TEST_LARGE(records_sort_in_buckets, 120) {
         any_format();
         size_t n = (5 << 20) / F.width + test_below(1000);
         struct sk_err err;
-        uint8_t *in = records_make(n), *want = twin_sort(in, n), *out = sk_alloc(SK_TAG_TEST, n * F.width);
+        uint8_t *in = records_make(n), *want = twin_sort(in, n),
+                *out = sk_alloc(SK_TAG_TEST, n * F.width);
         uint8_t *scratch = test_below(2) ? sk_alloc(SK_TAG_TEST, n * F.width) : NULL;
         CHECK_OK_ERR(sk_records_sort(F, in, n, out, scratch, &err), &err);
         CHECK_MEM_EQ(out, want, n * F.width);
@@ -72,11 +82,13 @@ TEST_LARGE(records_sort_in_buckets, 120) {
     }
 }
 
-static uint8_t *bounds_make(const uint8_t *in, size_t n, size_t n_bounds) { /* sorted: keys of records, and others */
+static uint8_t *bounds_make(const uint8_t *in, size_t n, size_t n_bounds) {
+    /* sorted: keys of records, and others */
     struct sk_records whole = F;
     uint8_t *key = sk_alloc(SK_TAG_TEST, (n_bounds + 1) * F.key);
     for (size_t i = 0; i < n_bounds; i++)
-        for (uint32_t b = 0; b < F.key; b++) key[i * F.key + b] = n && i % 3 ? in[i * 7919 % n * F.width + b] : (uint8_t)test_rand();
+        for (uint32_t b = 0; b < F.key; b++)
+            key[i * F.key + b] = n && i % 3 ? in[i * 7919 % n * F.width + b] : (uint8_t)test_rand();
     F = (struct sk_records){whole.key, whole.key};
     uint8_t *sorted = twin_sort(key, n_bounds);
     F = whole;
@@ -90,18 +102,22 @@ TEST(records_partition_and_cut) {
         any_format();
         size_t n = sizes[test_below(6)], n_bounds = counts[test_below(6)], at = 0;
         struct sk_err err;
-        uint8_t *in = records_make(n), *sorted = twin_sort(in, n), *out = sk_alloc(SK_TAG_TEST, n * F.width),
-                *key = bounds_make(in, n, n_bounds);
-        size_t *start = sk_alloc(SK_TAG_TEST, (n_bounds + 2) * sizeof *start), *cut = sk_alloc(SK_TAG_TEST, (n_bounds + 2) * sizeof *cut);
+        uint8_t *in = records_make(n), *sorted = twin_sort(in, n),
+                *out = sk_alloc(SK_TAG_TEST, n * F.width), *key = bounds_make(in, n, n_bounds);
+        size_t *start = sk_alloc(SK_TAG_TEST, (n_bounds + 2) * sizeof *start),
+               *cut = sk_alloc(SK_TAG_TEST, (n_bounds + 2) * sizeof *cut);
         CHECK_OK_ERR(sk_records_partition(F, in, n, key, n_bounds, out, start, &err), &err);
         sk_records_cut(F, sorted, n, key, n_bounds, cut);
-        CHECK_MEM_EQ(start, cut, (n_bounds + 2) * sizeof *cut); /* a part has as many records, in order or not */
+        /* a part has as many records, in order or not */
+        CHECK_MEM_EQ(start, cut, (n_bounds + 2) * sizeof *cut);
         CHECK_EQ(start[0], 0);
         CHECK_EQ(start[n_bounds + 1], n);
-        for (size_t p = 0; p <= n_bounds; p++) /* a naive scan for each part: its records, in their order */
+        /* a naive scan for each part: its records, in their order */
+        for (size_t p = 0; p <= n_bounds; p++)
             for (size_t i = 0; i < (n_bounds < 10 ? n : 0); i++) {
                 const uint8_t *r = in + i * F.width;
-                if ((p && memcmp(r, key + (p - 1) * F.key, F.key) < 0) || (p < n_bounds && memcmp(r, key + p * F.key, F.key) >= 0))
+                if ((p && memcmp(r, key + (p - 1) * F.key, F.key) < 0) ||
+                    (p < n_bounds && memcmp(r, key + p * F.key, F.key) >= 0))
                     continue;
                 CHECK_MEM_EQ(out + at++ * F.width, r, F.width);
             }
@@ -122,7 +138,8 @@ TEST(records_quantiles) {
     uint8_t in[1000 * 10], key[9 * 4];
     struct sk_err err;
     for (size_t i = 0; i < 1000; i++)
-        memset(in + i * 10, 0, 10), in[i * 10 + 2] = (uint8_t)(i * 7 % 1000 >> 8), in[i * 10 + 3] = (uint8_t)(i * 7 % 1000);
+        memset(in + i * 10, 0, 10), in[i * 10 + 2] = (uint8_t)(i * 7 % 1000 >> 8),
+                                                in[i * 10 + 3] = (uint8_t)(i * 7 % 1000);
     CHECK_OK_ERR(sk_records_quantiles(F, in, 1000, key, 9, &err), &err);
     for (size_t p = 0; p < 9; p++) CHECK_EQ(key[p * 4 + 2] << 8 | key[p * 4 + 3], (p + 1) * 100);
     CHECK_OK_ERR(sk_records_quantiles(F, in, 1, key, 9, &err), &err); /* more parts than records */
@@ -139,7 +156,8 @@ TEST(records_merge) {
         size_t len[33];
         struct sk_err err;
         struct sk_records_merge *m;
-        uint8_t *in = records_make(n), *all = sk_alloc(SK_TAG_TEST, n * F.width), *out = sk_alloc(SK_TAG_TEST, n * F.width);
+        uint8_t *in = records_make(n), *all = sk_alloc(SK_TAG_TEST, n * F.width),
+                *out = sk_alloc(SK_TAG_TEST, n * F.width);
         for (size_t r = 0; r < k; r++) { /* runs one behind the other in `in`, some of them empty */
             size_t from = n - left;
             len[r] = r + 1 == k ? left : test_below(left + 1);
@@ -177,7 +195,9 @@ TEST(records_refused) {
     CHECK_RC(sk_records_sort((struct sk_records){10, 11}, b, 1, b, NULL, &err), SK_EINVAL);
     CHECK_RC(sk_records_sort((struct sk_records){10, 0}, b, 1, b, NULL, &err), SK_EINVAL);
     CHECK_RC(sk_records_sort((struct sk_records){10, 4}, b, 1ULL << 32, b, NULL, &err), SK_EINVAL);
-    CHECK_RC(sk_records_partition((struct sk_records){10, 4}, b, 1, "bbbbaaaa", 2, b + 50, start, &err), SK_EINVAL);
+    CHECK_RC(
+        sk_records_partition((struct sk_records){10, 4}, b, 1, "bbbbaaaa", 2, b + 50, start, &err),
+        SK_EINVAL);
     CHECK_STR_HAS(err.msg, "ascending");
     F = (struct sk_records){50, 20};
     size_t n = (5 << 20) / F.width;

@@ -1,4 +1,5 @@
-/* test_kernel_sort.c - keys and sort against values that know nothing of Arrow: all key types, directions, nulls, NaN, slices; errors; lack of memory. */
+/* test_kernel_sort.c - keys and sort against values that know nothing of Arrow: all key types,
+ * directions, nulls, NaN, slices; errors; lack of memory. */
 #include "base/rand.h"
 #include "kernel/kernel_int.h"
 #include "kernel_make.h"
@@ -16,7 +17,9 @@ struct table { /* a batch whose first n_keys columns are its keys */
 static void open_keys(struct table *t) {
     struct sk_err err = {.code = 0};
     batch_make(&t->batch, t->columns, t->n, t->rows, t->offset);
-    CHECK_OK_ERR(sk_keys_create(&t->batch.schema, &t->batch.array, t->key, (uint32_t)t->n, &t->keys, &err), &err);
+    CHECK_OK_ERR(
+        sk_keys_create(&t->batch.schema, &t->batch.array, t->key, (uint32_t)t->n, &t->keys, &err),
+        &err);
     CHECK_EQ(sk_keys_rows(t->keys), t->rows);
 }
 
@@ -46,13 +49,15 @@ static int compare_rows(const struct table *t, uint64_t a, uint64_t b) {
     for (int i = 0; i < t->n; i++) {
         const struct column *c = &t->columns[i];
         const struct cell *cells = c->cells + t->offset;
-        int r = cell_compare(c->format, &cells[a], &cells[b], t->key[i].descending, t->key[i].nulls_first);
+        int r = cell_compare(c->format, &cells[a], &cells[b], t->key[i].descending,
+                             t->key[i].nulls_first);
         if (r) return r;
     }
     return 0;
 }
 
-/* A permutation in which each row is before the next, or equal to it and was before it: that is the stable sort, there is only one. */
+/* A permutation in which each row is before the next, or equal to it and was before it: that is the
+ * stable sort, there is only one. */
 static void check_sort(const struct table *t) {
     struct sk_err err = {.code = 0};
     size_t n = (size_t)t->rows;
@@ -64,8 +69,9 @@ static void check_sort(const struct table *t) {
         seen[index[i]] = 1;
         if (!i) continue;
         int r = compare_rows(t, index[i - 1], index[i]);
-        CHECK_MSG(r < 0 || (r == 0 && index[i - 1] < index[i]), "rows %u and %u (%d) of '%s' and %d columns more", index[i - 1], index[i],
-                  r, t->columns[0].format, t->n - 1);
+        CHECK_MSG(r < 0 || (r == 0 && index[i - 1] < index[i]),
+                  "rows %u and %u (%d) of '%s' and %d columns more", index[i - 1], index[i], r,
+                  t->columns[0].format, t->n - 1);
     }
     sk_free(index);
     sk_free(seen);
@@ -82,7 +88,8 @@ static void check_pairs(const struct table *t) {
         uint64_t x = sk_keys_prefix(t->keys, a), y = sk_keys_prefix(t->keys, b);
         CHECK_EQ(sign(sk_keys_compare(t->keys, a, t->keys, b)), sign(r));
         CHECK_MSG(x == y || (x < y) == (r < 0), "prefixes of '%s'", t->columns[0].format);
-        CHECK_MSG((hash[a] == hash[b]) == (r == 0), "hashes of '%s' and %d columns more", t->columns[0].format, t->n - 1);
+        CHECK_MSG((hash[a] == hash[b]) == (r == 0), "hashes of '%s' and %d columns more",
+                  t->columns[0].format, t->n - 1);
     }
     sk_free(hash);
 }
@@ -91,9 +98,12 @@ TEST(sort_every_type_alone) {
     static const int64_t rows[] = {0, 1, 2, 16, 17, 300};
     for (size_t f = 0; f < n_key_formats; f++)
         for (int mode = 0; mode < 16; mode++) {
-            struct table t = {.n = 1, .rows = rows[test_below(6)], .offset = (int64_t)test_below(4)};
-            struct column_how how = {
-                .seed = test_rand(), .distinct = test_below(2) * 30, .nulls = mode & 1 ? 20 : 0, .dictionary = mode & 2};
+            struct table t = {
+                .n = 1, .rows = rows[test_below(6)], .offset = (int64_t)test_below(4)};
+            struct column_how how = {.seed = test_rand(),
+                                     .distinct = test_below(2) * 30,
+                                     .nulls = mode & 1 ? 20 : 0,
+                                     .dictionary = mode & 2};
             column_make(&t.columns[0], key_formats[f], t.offset + t.rows, how);
             t.key[0] = (struct sk_key){0, mode & 4, mode & 8};
             open_keys(&t);
@@ -132,7 +142,8 @@ TEST_LARGE(sort_many_rows, 120) {
     }
 }
 
-/* The radix sort by itself: patterns in which bytes differ, in particular all that are the same at the top. */
+/* The radix sort by itself: patterns in which bytes differ, in particular all that are the same at
+ * the top. */
 TEST(sort_radix_patterns) {
     static const uint64_t masks[] = {UINT64_MAX,
                                      0,
@@ -149,13 +160,16 @@ TEST(sort_radix_patterns) {
             struct sk_entry *a = sk_alloc(SK_TAG_TEST, 2 * n * sizeof *a);
             uint64_t few = test_below(3) ? UINT64_MAX : 500, sum = 0;
             for (size_t i = 0; i < n; i++) {
-                a[i] = (struct sk_entry){.key = (test_rand() % few * UINT64_C(0x9E3779B97F4A7C15)) & masks[m], .row = (uint32_t)i};
+                a[i] = (struct sk_entry){.key = (test_rand() % few * UINT64_C(0x9E3779B97F4A7C15)) &
+                                                masks[m],
+                                         .row = (uint32_t)i};
                 sum += sk_rand_mix(a[i].key + i);
             }
             sk_radix_sort(a, a + n, n);
             for (size_t i = 0; i < n; i++) {
                 sum -= sk_rand_mix(a[i].key + a[i].row);
-                CHECK(!i || a[i - 1].key < a[i].key || (a[i - 1].key == a[i].key && a[i - 1].row < a[i].row));
+                CHECK(!i || a[i - 1].key < a[i].key ||
+                      (a[i - 1].key == a[i].key && a[i - 1].row < a[i].row));
             }
             CHECK_EQ(sum, 0);
             sk_free(a);
@@ -197,8 +211,10 @@ TEST(hash_ignores_layout) {
             open_keys(&b);
             sk_keys_hash(a.keys, x);
             sk_keys_hash(b.keys, y);
-            for (int r = 0; r < ROWS; r++) CHECK_MSG(x[r] == y[r], "row %d of '%s' and '%s'", r, same[i].from, same[i].to);
-            bool match = !strcmp(same[i].from, same[i].to) || (x[0] && strchr("uUvz", same[i].from[0]));
+            for (int r = 0; r < ROWS; r++)
+                CHECK_MSG(x[r] == y[r], "row %d of '%s' and '%s'", r, same[i].from, same[i].to);
+            bool match =
+                !strcmp(same[i].from, same[i].to) || (x[0] && strchr("uUvz", same[i].from[0]));
             CHECK_EQ(sk_keys_match(a.keys, b.keys, NULL) == SK_OK, match);
             free_table(&a);
             free_table(&b);
@@ -248,7 +264,8 @@ TEST(hash_spreads) {
         t.columns[0].buffers[1] = v;
         open_keys(&t);
         sk_keys_hash(t.keys, h);
-        for (int at = 0; at < 64; at += 8) { /* 256 buckets of 16 by each byte: 3 to 50 is far out */
+        for (int at = 0; at < 64; at += 8) {
+            /* 256 buckets of 16 by each byte: 3 to 50 is far out */
             int count[256] = {0};
             for (int i = 0; i < N; i++) count[h[i] >> at & 0xFF]++;
             for (int b = 0; b < 256; b++) CHECK(count[b] > 0 && count[b] < 50);
@@ -269,9 +286,18 @@ static void refuse(struct batch *b, struct sk_key key, const char *column, const
 TEST(keys_refused) {
     static const struct {
         const char *format, *name;
-    } bad[] = {{"+l", "list"}, {"+L", "large list"}, {"+vl", "list view"}, {"+w:4", "fixed-size list"}, {"+s", "struct"},
-               {"+m", "map"},  {"+ud:0", "union"},   {"+r", "run-end"},    {"tiD", "interval of days"}, {"tin", "interval of months"}};
-    static const char extension[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\30\0\0\0arrow.fixed_shape_tensor";
+    } bad[] = {{"+l", "list"},
+               {"+L", "large list"},
+               {"+vl", "list view"},
+               {"+w:4", "fixed-size list"},
+               {"+s", "struct"},
+               {"+m", "map"},
+               {"+ud:0", "union"},
+               {"+r", "run-end"},
+               {"tiD", "interval of days"},
+               {"tin", "interval of months"}};
+    static const char extension[] =
+        "\1\0\0\0\24\0\0\0ARROW:extension:name\30\0\0\0arrow.fixed_shape_tensor";
     struct column c;
     struct batch b;
     struct sk_keys *k;

@@ -29,14 +29,17 @@ static uint32_t add(const struct sk_op *op, struct sk_node_desc d, uint32_t in) 
 
 static uint32_t source(const char *label) {
     struct sk_unit u[2] = {{{"ab", 2}, 10, 1000}, {{"c", 1}, 5, -1}};
-    return add(&READ, (struct sk_node_desc){.label = label, .cpu_e4 = 10000, .units = u, .n_units = 2}, 0);
+    return add(&READ,
+               (struct sk_node_desc){.label = label, .cpu_e4 = 10000, .units = u, .n_units = 2}, 0);
 }
 
 static uint32_t map(const struct sk_op *op, const char *label, uint32_t in) {
     return add(op, (struct sk_node_desc){.label = label, .cpu_e4 = 10000}, in);
 }
 
-static uint32_t limit(int64_t n, uint32_t in) { return add(&LIMIT, (struct sk_node_desc){.limit = n}, in); }
+static uint32_t limit(int64_t n, uint32_t in) {
+    return add(&LIMIT, (struct sk_node_desc){.limit = n}, in);
+}
 
 static struct sk_stages stages(uint32_t root) {
     struct sk_err err = {0};
@@ -55,7 +58,9 @@ TEST(nodes_are_copied) {
     begin();
     char label[] = "Read(x)", params[] = "param", unit[] = "u0";
     struct sk_unit u = {{unit, 2}, 1, 2};
-    uint32_t id = add(&READ, (struct sk_node_desc){.label = label, .params = {params, 5}, .units = &u, .n_units = 1}, 0);
+    uint32_t id = add(
+        &READ,
+        (struct sk_node_desc){.label = label, .params = {params, 5}, .units = &u, .n_units = 1}, 0);
     memset(label, 'z', 7);
     memset(params, 'z', 5);
     memset(unit, 'z', 2);
@@ -107,7 +112,10 @@ TEST(neighbours_with_same_resources_fuse) {
     id = map(&MAPB, "MapBatches(f)", id);
     id = map(&MAP, "Map(g)", id);
     id = add(&MAP, (struct sk_node_desc){.label = "Big", .cpu_e4 = 20000, .shape = 3}, id);
-    id = add(&MAPB, (struct sk_node_desc){.label = "Actors", .cpu_e4 = 10000, .pool_min = 1, .pool_max = 2}, id);
+    id =
+        add(&MAPB,
+            (struct sk_node_desc){.label = "Actors", .cpu_e4 = 10000, .pool_min = 1, .pool_max = 2},
+            id);
     id = map(&FILTER, "Filter", id);
     struct sk_stages s = stages(map(&MAP, "Map(h)", id));
     CHECK_EQ(s.n, 4);
@@ -164,7 +172,8 @@ TEST(limit_moves_above_one_to_one_and_caps) {
 
 TEST(limit_stays_below_what_it_must_not_cut) {
     begin();
-    uint32_t id = add(&WRITE, (struct sk_node_desc){.label = "W", .cpu_e4 = 10000}, map(&MAPB, "B", source("R")));
+    uint32_t id = add(&WRITE, (struct sk_node_desc){.label = "W", .cpu_e4 = 10000},
+                      map(&MAPB, "B", source("R")));
     struct sk_stages s = stages(limit(3, id));
     CHECK_EQ(s.n, 2);
     CHECK(s.s[0].writes);
@@ -182,7 +191,9 @@ TEST(an_exchange_is_a_map_merges_and_a_reduce) {
     begin();
     uint32_t id = map(&CUTS, "Cut", map(&MAPB, "B", source("R")));
     id = add(&MERGE, (struct sk_node_desc){.label = "Merge", .cpu_e4 = 10000}, id);
-    id = add(&EXCHANGE, (struct sk_node_desc){.label = "Reduce", .cpu_e4 = 10000, .exchange = {.cut = true}}, id);
+    id = add(&EXCHANGE,
+             (struct sk_node_desc){.label = "Reduce", .cpu_e4 = 10000, .exchange = {.cut = true}},
+             id);
     id = map(&MAP, "M", id);
     struct sk_stages s = stages(id);
     CHECK_EQ(s.n, 3);
@@ -194,7 +205,10 @@ TEST(an_exchange_is_a_map_merges_and_a_reduce) {
     CHECK_EQ(s.s[2].props & (SK_OP_EXCHANGE | SK_OP_PACKS), SK_OP_EXCHANGE);
     sk_stages_free(&s);
     id = map(&CUTS, "Cut2", id);
-    id = add(&EXCHANGE, (struct sk_node_desc){.label = "Reduce2", .cpu_e4 = 10000, .exchange = {.n_partitions = 5}}, id);
+    id = add(
+        &EXCHANGE,
+        (struct sk_node_desc){.label = "Reduce2", .cpu_e4 = 10000, .exchange = {.n_partitions = 5}},
+        id);
     s = stages(limit(3, map(&MAP, "M2", id)));
     CHECK_EQ(s.n, 6); /* a limit rises to the exchange, and no further */
     CHECK_STR_EQ(s.s[2].label, "Reduce->M->Cut2");
@@ -206,7 +220,8 @@ TEST(an_exchange_is_a_map_merges_and_a_reduce) {
     char text[3000];
     CHECK_LT(sk_plan_explain(P, id, text, sizeof text), sizeof text);
     CHECK_STR_HAS(text, "[tasks] Merge  as many packs a task as the strategy says");
-    CHECK_STR_HAS(text, "[tasks] Reduce->M->Cut2  partitions by size, cut by samples of sorted runs");
+    CHECK_STR_HAS(text,
+                  "[tasks] Reduce->M->Cut2  partitions by size, cut by samples of sorted runs");
     CHECK_STR_HAS(text, "[tasks] Reduce2  5 partitions");
     end();
 }
@@ -223,10 +238,14 @@ TEST(packs_go_to_an_exchange_and_nothing_else_does) {
         {.op = &MERGE, .inputs = &in, .n_inputs = 1},
         {.op = &MERGE_OF_BLOCKS, .inputs = &cut, .n_inputs = 1},
         {.op = &MAP, .inputs = &in, .n_inputs = 1, .exchange = {.cut = true}},
-        {.op = &EXCHANGE, .inputs = &cut, .n_inputs = 1, .exchange = {.n_partitions = SK_PARTITIONS_MAX + 1}},
+        {.op = &EXCHANGE,
+         .inputs = &cut,
+         .n_inputs = 1,
+         .exchange = {.n_partitions = SK_PARTITIONS_MAX + 1}},
         {.op = &MERGE, .inputs = &merged, .n_inputs = 1},
     };
-    for (uint32_t i = 0; i < SK_COUNT(d); i++) CHECK_RC(sk_plan_add(P, &d[i], &id, &err), SK_EINVAL);
+    for (uint32_t i = 0; i < SK_COUNT(d); i++)
+        CHECK_RC(sk_plan_add(P, &d[i], &id, &err), SK_EINVAL);
     CHECK_RC(sk_plan_stages(P, cut, &s, &err), SK_EINVAL);
     CHECK_STR_HAS(err.msg, "only an exchange");
     end();
@@ -246,7 +265,8 @@ TEST(union_is_in_turn_and_capped) {
     const struct sk_stage *u = &s.s[3];
     CHECK_EQ(u->kind, SK_STAGE_UNION);
     CHECK_STR_EQ(s.s[u->inputs[0]].label, "R1->A");
-    CHECK(u->inputs[0] > u->inputs[1] && u->inputs[1] > u->inputs[2]); /* earlier in turn: higher index */
+    /* earlier in turn: higher index */
+    CHECK(u->inputs[0] > u->inputs[1] && u->inputs[1] > u->inputs[2]);
     CHECK_EQ(s.s[u->inputs[0]].cap_rows, 4);
     CHECK_EQ(s.s[u->inputs[1]].cap_rows, 4);
     CHECK_EQ(s.s[u->inputs[2]].kind, SK_STAGE_BLOCKS);
@@ -257,7 +277,8 @@ TEST(union_is_in_turn_and_capped) {
 TEST(shared_nodes_are_computed_twice_but_written_once) {
     begin();
     struct sk_err err = {0};
-    uint32_t w = add(&WRITE, (struct sk_node_desc){.label = "W", .cpu_e4 = 10000}, source("R")), m = map(&MAPB, "B", 0), id;
+    uint32_t w = add(&WRITE, (struct sk_node_desc){.label = "W", .cpu_e4 = 10000}, source("R")),
+             m = map(&MAPB, "B", 0), id;
     struct sk_node_desc d = {.op = &UNION, .inputs = (uint32_t[]){m, m}, .n_inputs = 2};
     CHECK_OK_ERR(sk_plan_add(P, &d, &id, &err), &err);
     struct sk_stages s = stages(id);
@@ -282,13 +303,18 @@ TEST(shared_nodes_are_computed_twice_but_written_once) {
 TEST(explain_says_what_runs) {
     begin();
     uint32_t id = limit(20, map(&MAP, "Map(f)", map(&MAPB, "MapBatches(g)", source("ReadRange"))));
-    id = add(&MAPB, (struct sk_node_desc){.label = "Infer", .gpu_e4 = 5000, .pool_min = 1, .pool_max = 4, .batch_rows = 64}, id);
+    id = add(&MAPB,
+             (struct sk_node_desc){
+                 .label = "Infer", .gpu_e4 = 5000, .pool_min = 1, .pool_max = 4, .batch_rows = 64},
+             id);
     char text[2000], tiny[10];
     size_t n = sk_plan_explain(P, id, text, sizeof text);
     CHECK_EQ(n, strlen(text));
     CHECK_STR_HAS(text, "[actors] Infer  1-4 actors  gpu 0.5  batches of 64 rows");
     CHECK_STR_HAS(text, "[limit] limit  first 20 rows");
-    CHECK_STR_HAS(text, "[tasks] ReadRange->MapBatches(g)  a task stops after 20 rows  2 tasks  15 rows  cpu 1");
+    CHECK_STR_HAS(
+        text,
+        "[tasks] ReadRange->MapBatches(g)  a task stops after 20 rows  2 tasks  15 rows  cpu 1");
     CHECK_EQ(sk_plan_explain(P, id, tiny, sizeof tiny), n);
     CHECK_EQ(strlen(tiny), 9);
     CHECK_EQ(sk_plan_explain(P, id, NULL, 0), n);
@@ -308,7 +334,8 @@ TEST(every_allocation_may_fail) {
         for (int i = 0; rc == SK_OK && i < 12; i++) {
             rc = sk_plan_add(p, &d, &id, &err);
             in = id;
-            d = (struct sk_node_desc){.op = i % 3 ? &MAPB : &LIMIT, .inputs = &in, .n_inputs = 1, .limit = 5};
+            d = (struct sk_node_desc){
+                .op = i % 3 ? &MAPB : &LIMIT, .inputs = &in, .n_inputs = 1, .limit = 5};
         }
         if (rc == SK_OK) rc = sk_plan_stages(p, id, &s, &err);
         bool failed = sk_mem_failed();

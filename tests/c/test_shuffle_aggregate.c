@@ -1,4 +1,5 @@
-/* test_shuffle_aggregate.c - aggregates by group through maps, a cut and reduces in one process, against sums by key that know of none: maps send rows or states, at random. */
+/* test_shuffle_aggregate.c - aggregates by group through maps, a cut and reduces in one process,
+ * against sums by key that know of none: maps send rows or states, at random. */
 #include "base/mem.h"
 #include "shuffle/work.h"
 #include "test.h"
@@ -27,18 +28,26 @@ struct opened {
 
 static struct sk_err err;
 
-static void table_make(struct table *t, int64_t rows, int64_t keys, int64_t *sums, int64_t *counts) {
+static void table_make(struct table *t, int64_t rows, int64_t keys, int64_t *sums,
+                       int64_t *counts) {
     *t = (struct table){.none = {NULL}};
     for (int i = 0; i < 2; i++) {
         t->values[i] = sk_alloc(SK_TAG_TEST, (size_t)(rows + 1) * 8);
         t->buffers[i][1] = t->values[i];
-        t->field[i] = (struct ArrowSchema){.format = "l", .name = i ? "v0" : "key", .flags = ARROW_FLAG_NULLABLE};
-        t->column[i] = (struct ArrowArray){.length = rows, .n_buffers = 2, .buffers = t->buffers[i]};
+        t->field[i] = (struct ArrowSchema){
+            .format = "l", .name = i ? "v0" : "key", .flags = ARROW_FLAG_NULLABLE};
+        t->column[i] =
+            (struct ArrowArray){.length = rows, .n_buffers = 2, .buffers = t->buffers[i]};
         t->fields[i] = &t->field[i];
         t->columns[i] = &t->column[i];
     }
-    t->schema = (struct ArrowSchema){.format = "+s", .name = "", .n_children = 2, .children = t->fields};
-    t->array = (struct ArrowArray){.length = rows, .n_buffers = 1, .buffers = t->none, .n_children = 2, .children = t->columns};
+    t->schema =
+        (struct ArrowSchema){.format = "+s", .name = "", .n_children = 2, .children = t->fields};
+    t->array = (struct ArrowArray){.length = rows,
+                                   .n_buffers = 1,
+                                   .buffers = t->none,
+                                   .n_children = 2,
+                                   .children = t->columns};
     for (int64_t i = 0; i < rows; i++) {
         t->values[0][i] = (int64_t)test_below((uint64_t)keys);
         t->values[1][i] = (int64_t)test_below(2000) - 1000;
@@ -55,15 +64,22 @@ static struct sk_what *what_of(bool keyed) {
     struct sk_what_key key = {(char[]){"key"}, false, false};
     struct sk_agg aggs[2] = {{SK_AGG_SUM, keyed ? 1 : 0, true, 0, 0, "sum", 0, NULL, true, ""},
                              {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL, true, ""}};
-    struct sk_what
-        w = {.kind = SK_WHAT_AGGREGATE, .n_partitions = 1, .groups = true, .n_keys = keyed, .keys = &key, .n_aggs = 2, .aggs = aggs},
-        *back, *bad;
+    struct sk_what w = {.kind = SK_WHAT_AGGREGATE,
+                        .n_partitions = 1,
+                        .groups = true,
+                        .n_keys = keyed,
+                        .keys = &key,
+                        .n_aggs = 2,
+                        .aggs = aggs},
+                   *back, *bad;
     uint8_t wire[300];
     size_t n = sk_what_write(&w, wire, sizeof wire);
     CHECK(n <= sizeof wire);
     CHECK_OK_ERR(sk_what_read((struct sk_bytes){wire, n}, &back, &err), &err);
-    CHECK(back->n_aggs == 2 && back->aggs[0].kind == SK_AGG_SUM && back->aggs[0].nan_is_null && !strcmp(back->aggs[1].name, "n"));
-    for (size_t cut = 0; cut < n; cut++) CHECK_RC(sk_what_read((struct sk_bytes){wire, cut}, &bad, &err), SK_EINVAL);
+    CHECK(back->n_aggs == 2 && back->aggs[0].kind == SK_AGG_SUM && back->aggs[0].nan_is_null &&
+          !strcmp(back->aggs[1].name, "n"));
+    for (size_t cut = 0; cut < n; cut++)
+        CHECK_RC(sk_what_read((struct sk_bytes){wire, cut}, &bad, &err), SK_EINVAL);
     return back;
 }
 
@@ -79,7 +95,8 @@ static void open_all(struct opened *o, const uint8_t *p, uint64_t n) {
         struct sk_block_info info;
         CHECK(o->n < SK_COUNT(o->list));
         CHECK_OK_ERR(sk_block_info(p, n, &info, &err), &err);
-        CHECK_OK_ERR(sk_block_export(p, n, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &o->schema[o->n], &o->array[o->n], &err),
+        CHECK_OK_ERR(sk_block_export(p, n, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
+                                     &o->schema[o->n], &o->array[o->n], &err),
                      &err);
         o->list[o->n] = &o->array[o->n];
         o->schemas[o->n] = &o->schema[o->n];
@@ -99,8 +116,8 @@ static void close_all(struct opened *o) {
 }
 
 /* The values of a map of these rows; runs: a sample and a run each. */
-static uint32_t map(const struct sk_what *what, const struct ArrowSchema *schema, const struct ArrowArray *array, uint32_t seq,
-                    struct bytes *out) {
+static uint32_t map(const struct sk_what *what, const struct ArrowSchema *schema,
+                    const struct ArrowArray *array, uint32_t seq, struct bytes *out) {
     struct sk_map_input in = {.schema = schema, .array = array, .seq = seq};
     struct sk_work *w;
     struct sk_value *v;
@@ -116,8 +133,10 @@ static uint32_t map(const struct sk_what *what, const struct ArrowSchema *schema
     return n;
 }
 
-/* The same of states of its rows, as far as states were made, and of the other rows. *n_maps: maps that this counts for. */
-static void map_states(const struct sk_what *what, const struct table *t, uint32_t *n_maps, struct bytes (*out)[2]) {
+/* The same of states of its rows, as far as states were made, and of the other rows. *n_maps: maps
+ * that this counts for. */
+static void map_states(const struct sk_what *what, const struct table *t, uint32_t *n_maps,
+                       struct bytes (*out)[2]) {
     struct sk_states *s;
     struct sk_block_plan *plan;
     struct ArrowSchema schema;
@@ -138,7 +157,9 @@ static void map_states(const struct sk_what *what, const struct table *t, uint32
     uint8_t *p = sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, size);
     sk_block_write(plan, p);
     sk_block_plan_free(plan);
-    CHECK_OK_ERR(sk_block_export(p, size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &schema, &array, &err), &err);
+    CHECK_OK_ERR(sk_block_export(p, size, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
+                                 &schema, &array, &err),
+                 &err);
     CHECK_EQ(sk_states_rows(s), rest.offset);
     map(what, &schema, &array, *n_maps, out[*n_maps]);
     ++*n_maps;
@@ -152,7 +173,8 @@ static void map_states(const struct sk_what *what, const struct table *t, uint32
     sk_states_destroy(s);
 }
 
-static int64_t check_block(const struct ArrowArray *a, bool keyed, const int64_t *sums, const int64_t *counts, int64_t last) {
+static int64_t check_block(const struct ArrowArray *a, bool keyed, const int64_t *sums,
+                           const int64_t *counts, int64_t last) {
     for (int64_t i = 0; i < a->length; i++) {
         int64_t key = keyed ? ((const int64_t *)a->children[0]->buffers[1])[i] : 0;
         CHECK(!keyed || key > last);
@@ -165,7 +187,8 @@ static int64_t check_block(const struct ArrowArray *a, bool keyed, const int64_t
 }
 
 /* The last key that a reduce of these slices gives. */
-static int64_t reduce(const struct sk_what *what, struct sk_reduce_input *in, const int64_t *sums, const int64_t *counts, int64_t last) {
+static int64_t reduce(const struct sk_what *what, struct sk_reduce_input *in, const int64_t *sums,
+                      const int64_t *counts, int64_t last) {
     struct sk_work *w;
     struct sk_value *v;
     static struct opened o;
@@ -184,8 +207,8 @@ static int64_t reduce(const struct sk_what *what, struct sk_reduce_input *in, co
     return last;
 }
 
-static void cut(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps, uint32_t n, struct bytes *bounds,
-                struct sk_value_part (*parts)[PARTITIONS_MAX]) {
+static void cut(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps, uint32_t n,
+                struct bytes *bounds, struct sk_value_part (*parts)[PARTITIONS_MAX]) {
     static struct opened o;
     struct sk_work *w;
     struct sk_value *v;
@@ -205,8 +228,8 @@ static void cut(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_
     close_all(&o);
 }
 
-static void reduce_all(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps, uint32_t n, const int64_t *sums,
-                       const int64_t *counts) {
+static void reduce_all(const struct sk_what *what, struct bytes (*maps)[2], uint32_t n_maps,
+                       uint32_t n, const int64_t *sums, const int64_t *counts) {
     static struct opened o;
     struct sk_value_part parts[2 * MAPS][PARTITIONS_MAX] = {0};
     struct bytes bounds = {NULL, 0};
@@ -257,7 +280,8 @@ TEST(aggregates_of_rows_and_states) {
         static struct table t[MAPS];
         bool keyed = round % 4 != 3;
         struct sk_what *what = what_of(keyed);
-        int64_t sums[KEYS] = {0}, counts[KEYS] = {0}, keys = keyed ? 1 + (int64_t)test_below(KEYS) : 1;
+        int64_t sums[KEYS] = {0}, counts[KEYS] = {0},
+                keys = keyed ? 1 + (int64_t)test_below(KEYS) : 1;
         struct bytes maps[2 * MAPS][2] = {0};
         uint32_t n_maps = 0;
         for (uint32_t i = 0; i < MAPS; i++) {
@@ -273,7 +297,8 @@ TEST(aggregates_of_rows_and_states) {
                 n_maps++;
             }
         }
-        reduce_all(what, maps, n_maps, keyed ? 1 + (uint32_t)test_below(PARTITIONS_MAX) : 1, sums, counts);
+        reduce_all(what, maps, n_maps, keyed ? 1 + (uint32_t)test_below(PARTITIONS_MAX) : 1, sums,
+                   counts);
         for (uint32_t i = 0; i < n_maps; i++)
             for (int k = 0; k < 2; k++) sk_free(maps[i][k].p);
         for (uint32_t i = 0; i < MAPS; i++) table_free(&t[i]);
@@ -281,8 +306,9 @@ TEST(aggregates_of_rows_and_states) {
     }
 }
 
-/* As many groups as rows, of which many would not fit: the reduce makes them in parts, in order, each of about the bytes that it may have. Runs hold interleaved keys, or one key
- * behind the other; half of the rows may have one key. */
+/* As many groups as rows, of which many would not fit: the reduce makes them in parts, in order,
+ * each of about the bytes that it may have. Runs hold interleaved keys, or one key behind the
+ * other; half of the rows may have one key. */
 TEST(a_reduce_of_many_groups_works_in_parts) {
     enum { RUNS = 5, EACH = 20000, LIMIT = 256 << 10 };
     for (int layout = 0; layout < 3; layout++) {
@@ -305,9 +331,15 @@ TEST(a_reduce_of_many_groups_works_in_parts) {
             map(what, &t[i].schema, &t[i].array, i, maps[i]);
             uint32_t from = o.n;
             open_all(&o, maps[i][1].p, maps[i][1].n);
-            slices[i] = (struct sk_slice){.run = i, .n = o.n - from, .batches = o.list + from, .schemas = o.schemas + from};
+            slices[i] = (struct sk_slice){
+                .run = i, .n = o.n - from, .batches = o.list + from, .schemas = o.schemas + from};
         }
-        struct sk_reduce_input in = {.schema = &o.schema[0], .slices = slices, .n_slices = RUNS, .end = 1, .n = 1, .target_bytes = LIMIT};
+        struct sk_reduce_input in = {.schema = &o.schema[0],
+                                     .slices = slices,
+                                     .n_slices = RUNS,
+                                     .end = 1,
+                                     .n = 1,
+                                     .target_bytes = LIMIT};
         before = sk_mem_bytes(SK_TAG_KERNEL);
         CHECK_OK_ERR(sk_work_reduce(what, &in, &w, &err), &err);
         for (;;) {
@@ -381,7 +413,12 @@ TEST(aggregates_without_memory) {
     const struct ArrowArray *list[] = {&t.array};
     const struct ArrowSchema *schemas[] = {&t.schema};
     struct sk_slice slice = {.batches = list, .schemas = schemas, .n = 1};
-    struct sk_reduce_input in = {.schema = &t.schema, .slices = &slice, .n_slices = 1, .end = 1, .n = 1, .target_bytes = 600};
+    struct sk_reduce_input in = {.schema = &t.schema,
+                                 .slices = &slice,
+                                 .n_slices = 1,
+                                 .end = 1,
+                                 .n = 1,
+                                 .target_bytes = 600};
     for (int64_t nth = 1;; nth++) {
         struct sk_states *s = NULL;
         struct sk_work *w = NULL;

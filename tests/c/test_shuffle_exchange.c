@@ -1,4 +1,5 @@
-/* test_shuffle_exchange.c - an exchange by hand: packs, cuts, slices, merges; what is given back when, and what a worker may get wrong. A row has 64 bytes. */
+/* test_shuffle_exchange.c - an exchange by hand: packs, cuts, slices, merges; what is given back
+ * when, and what a worker may get wrong. A row has 64 bytes. */
 #include "exec_rig.h"
 #include "shuffle/exchange/exchange_int.h"
 
@@ -10,18 +11,24 @@ static const struct sk_op PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduc
 static struct sk_shuffle_way WAY; /* what the strategy says from now on */
 static uint32_t values(struct sk_shuffle *s) {
     CHECK(sk_shuffle_sizes(s)->memory_bytes && sk_shuffle_sizes(s)->slots);
-    return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && WAY.merge > 1 ? 1 : WAY.values;
+    return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && WAY.merge > 1 ? 1
+                                                                                     : WAY.values;
 }
 static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     CHECK(p->first < p->end && p->bytes);
     if (WAY.merge > 1) sk_shuffle_gather(s, WAY.merge, SK_MAX(WAY.merged, 1u), SK_SHUFFLE_ANY);
     else sk_shuffle_pass(s);
 }
-static const struct sk_shuffle_ops SAYS = {.name = "says", .merges = true, .values = values, .came = came};
+static const struct sk_shuffle_ops SAYS = {
+    .name = "says", .merges = true, .values = values, .came = came};
 static struct sk_gathers GATHERS;
 
-static const struct sk_exchange *exchange_at(uint32_t stage) { return sk_exchange_of(R.x->s[stage].gather); }
-static const struct sk_pack_task *pack_task(const struct sk_stask *t) { return sk_exchange_task(t->say); }
+static const struct sk_exchange *exchange_at(uint32_t stage) {
+    return sk_exchange_of(R.x->s[stage].gather);
+}
+static const struct sk_pack_task *pack_task(const struct sk_stask *t) {
+    return sk_exchange_task(t->say);
+}
 
 struct note {
     struct sk_pack_note h;
@@ -40,7 +47,8 @@ static void begin(void) {
 }
 
 static uint32_t packs(uint32_t in) {
-    return rig_add(&R, &PACKS, (struct sk_node_desc){.label = "P", .cpu_e4 = 10000, .max_tasks = 100}, &in, 1);
+    return rig_add(&R, &PACKS,
+                   (struct sk_node_desc){.label = "P", .cpu_e4 = 10000, .max_tasks = 100}, &in, 1);
 }
 
 static uint32_t merge(uint32_t in, uint32_t k) {
@@ -50,7 +58,8 @@ static uint32_t merge(uint32_t in, uint32_t k) {
 }
 
 static uint32_t exchange(bool cut, uint32_t n, const uint32_t *in, uint32_t n_in) {
-    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.cut = cut, .n_partitions = n}};
+    struct sk_node_desc d = {
+        .label = "X", .cpu_e4 = 10000, .exchange = {.cut = cut, .n_partitions = n}};
     return rig_add(&R, &EXCHANGE, d, in, n_in);
 }
 
@@ -67,11 +76,12 @@ static void start(uint32_t n_units, bool cut, uint32_t n) {
 static struct sk_step_ev pack_event(uint64_t task, struct note *note) {
     note->h.magic = SK_PACK_NOTE;
     CHECK(sk_pack_note_ok((struct sk_bytes){note, sizeof *note}));
-    return (struct sk_step_ev){.kind = SK_SEV_YIELDED,
-                               .task = task,
-                               .block = {.oid = ++R.next_oid, .n_rows = note->h.rows, .bytes = note->h.bytes},
-                               .cost = note->h.bytes,
-                               .note = (const void *)&note->h};
+    return (struct sk_step_ev){
+        .kind = SK_SEV_YIELDED,
+        .task = task,
+        .block = {.oid = ++R.next_oid, .n_rows = note->h.rows, .bytes = note->h.bytes},
+        .cost = note->h.bytes,
+        .note = (const void *)&note->h};
 }
 
 static uint64_t yield(uint64_t task, struct note note) {
@@ -82,7 +92,8 @@ static uint64_t yield(uint64_t task, struct note note) {
     return R.next_oid;
 }
 
-/* Parts of so many rows each; "0" has no bytes, and a pack of no rows at all has one empty block. */
+/* Parts of so many rows each; "0" has no bytes, and a pack of no rows at all has one empty
+ * block. */
 static uint64_t parts(uint64_t task, uint32_t first, const char *rows) {
     struct note note = {.h = {.kind = SK_PACK_PARTS, .first = first}};
     for (; *rows; rows++, note.h.n++) {
@@ -97,12 +108,15 @@ static uint64_t parts(uint64_t task, uint32_t first, const char *rows) {
 
 static uint64_t run_of(uint64_t task, uint32_t rows) {
     yield(task, (struct note){.h = {.kind = SK_PACK_SAMPLE, .rows = 1, .bytes = 64}});
-    return yield(task, (struct note){.h = {.kind = SK_PACK_RUN, .rows = rows, .bytes = 64 * (rows ? rows : 1)}});
+    return yield(
+        task,
+        (struct note){.h = {.kind = SK_PACK_RUN, .rows = rows, .bytes = 64 * (rows ? rows : 1)}});
 }
 
 static void done(uint32_t stage, uint64_t seq) { rig_done(&R, rig_task(&R, stage, seq), 1000); }
 
-/* The input of a task in words: "phase first-last/n" and "side:run@offset+bytes(rows)" of each slice; B is the bounds. */
+/* The input of a task in words: "phase first-last/n" and "side:run@offset+bytes(rows)" of each
+ * slice; B is the bounds. */
 static const char *input(uint64_t seq) {
     static char text[800];
     const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, R.x->n - 1, seq));
@@ -119,8 +133,8 @@ static const char *input(uint64_t seq) {
                       b->side == SK_SIDE_BOUNDS ? " B"
                       : b->side == SK_SIDE_TOLD ? " T"
                                                 : " %u:%u@%llu+%llu(%llu)",
-                      b->side, sk_pack_of(b)->run, (unsigned long long)b->ref.row0 / 64, (unsigned long long)b->ref.bytes / 64,
-                      (unsigned long long)b->ref.n_rows);
+                      b->side, sk_pack_of(b)->run, (unsigned long long)b->ref.row0 / 64,
+                      (unsigned long long)b->ref.bytes / 64, (unsigned long long)b->ref.n_rows);
     return text;
 }
 
@@ -195,14 +209,16 @@ TEST(no_more_reduces_run_than_there_is_memory_for_their_tables) {
         R.conf.memory_bytes = 64 * 60;
         R.conf.target_max_bytes = 64 * 20;
         uint32_t in = packs(rig_source(&R, 1, 64));
-        struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 2, .tables = tables}};
+        struct sk_node_desc d = {
+            .label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 2, .tables = tables}};
         rig_start(&R, rig_add(&R, &EXCHANGE, d, &in, 1));
         rig_yield(&R, rig_task(&R, 0, 0), 1, 64);
         rig_done(&R, rig_task(&R, 0, 0), 1);
         parts(rig_task(&R, 1, 0), 0, "99");
         done(1, 0);
         const struct sk_exchange *e = exchange_at(2);
-        CHECK_EQ(R.x->s[2].in_flight, tables ? 1 : 2); /* each takes 9 rows, gives 9, and has 20 for its tables */
+        /* each takes 9 rows, gives 9, and has 20 for its tables */
+        CHECK_EQ(R.x->s[2].in_flight, tables ? 1 : 2);
         CHECK_EQ(e->g.working, tables ? 64 * 20 : 0);
         done(2, 0);
         CHECK_EQ(R.x->s[2].in_flight, 1);
@@ -215,7 +231,9 @@ TEST(no_more_reduces_run_than_there_is_memory_for_their_tables) {
 /* Two inputs of two maps each, to so many partitions; their packs, in order (input, task). */
 static void start_telling(uint32_t n, uint32_t spread, uint32_t tells, const char *const rows[4]) {
     uint32_t in[2] = {packs(rig_source(&R, 2, 64)), packs(rig_source(&R, 2, 64))};
-    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = n, .spread = spread, .tells = tells}};
+    struct sk_node_desc d = {.label = "X",
+                             .cpu_e4 = 10000,
+                             .exchange = {.n_partitions = n, .spread = spread, .tells = tells}};
     rig_start(&R, rig_add(&R, &EXCHANGE, d, in, 2));
     const uint32_t *map = R.x->s[4].inputs;
     for (uint32_t i = 0; i < 4; i++) {
@@ -227,7 +245,9 @@ static void start_telling(uint32_t n, uint32_t spread, uint32_t tells, const cha
     }
 }
 
-static void start_two(uint32_t n, uint32_t spread, const char *const rows[4]) { start_telling(n, spread, 0, rows); }
+static void start_two(uint32_t n, uint32_t spread, const char *const rows[4]) {
+    start_telling(n, spread, 0, rows);
+}
 
 TEST(a_hot_partition_is_shared_by_reduces_each_of_which_has_all_of_the_other_input) {
     static const char *const ROWS[] = {"16", "15", "11", "01"};
@@ -247,15 +267,16 @@ TEST(a_hot_partition_is_shared_by_reduces_each_of_which_has_all_of_the_other_inp
 }
 
 TEST(of_a_hot_partition_the_input_with_more_rows_is_shared_where_either_may_be) {
-    static const char *const ROWS[] = {"11", "01", "16", "15"}, *const EQUAL[] = {"3", "3", "3", "3"};
+    static const char *const ROWS[] = {"11", "01", "16", "15"}, *const EQUAL[] = {"3", "3", "3",
+                                                                                  "3"};
     begin();
     R.conf.memory_bytes = 64 * 8 * 9;
     start_two(2, 3, ROWS);
     CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+1(1) 1:2@0+1(1) 1:3@0+1(1)");
     CHECK_STR_EQ(input(1), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:2@1+6(6)");
     CHECK_STR_EQ(input(2), "reduce 1-2/2 0:0@1+1(1) 0:1@0+1(1) 1:3@1+5(5)");
-    for (uint64_t i = 0; i < 3; i++)
-        CHECK_EQ(pack_task(sk_step_task(R.x, rig_task(&R, 4, i)))->shared, 2); /* all of them are told, also who shares nothing */
+    for (uint64_t i = 0; i < 3; i++) /* all of them are told, also who shares nothing */
+        CHECK_EQ(pack_task(sk_step_task(R.x, rig_task(&R, 4, i)))->shared, 2);
     for (uint64_t i = 0; i < 3; i++) done(4, i);
     end();
     begin();
@@ -266,16 +287,19 @@ TEST(of_a_hot_partition_the_input_with_more_rows_is_shared_where_either_may_be) 
 }
 
 static uint64_t tell_met(uint64_t seq) {
-    return yield(rig_task(&R, 4, seq), (struct note){.h = {.kind = SK_PACK_TOLD, .rows = 2, .bytes = 8}});
+    return yield(rig_task(&R, 4, seq),
+                 (struct note){.h = {.kind = SK_PACK_TOLD, .rows = 2, .bytes = 8}});
 }
 
-static const char *const HOT[] = {"161", "151", "111", "011"}; /* of the second partition the left side */
+/* of the second partition the left side */
+static const char *const HOT[] = {"161", "151", "111", "011"};
 
 TEST(what_shares_tell_goes_to_one_task_behind_them) {
     begin();
     R.conf.memory_bytes = 64 * 8 * 9;
     start_telling(3, 3, 3, HOT);
-    CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+1(1) 0:1@0+1(1) 1:2@0+1(1)"); /* one task has it all, and nothing to tell */
+    /* one task has it all, and nothing to tell */
+    CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+1(1) 0:1@0+1(1) 1:2@0+1(1)");
     CHECK_STR_EQ(input(1), "share 1-2/3 0:0@1+6(6) 1:2@1+1(1) 1:3@0+1(1)");
     CHECK_STR_EQ(input(2), "share 1-2/3 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
     CHECK(!rig_task(&R, 4, 3));
@@ -284,11 +308,12 @@ TEST(what_shares_tell_goes_to_one_task_behind_them) {
     rig_yield(&R, rig_task(&R, 4, 1), 1, 64);
     CHECK(!rig_task(&R, 4, 3));
     tell_met(1);
-    CHECK_STR_EQ(
-        input(3),
-        "rest 1-2/3 T T 0:0@0+1(0) 1:2@1+1(1) 1:3@0+1(1)"); /* of the shared side columns, of the other all rows; shares still run */
+    CHECK_STR_EQ(input(3),
+                 /* of the shared side columns, of the other all rows; shares still run */
+                 "rest 1-2/3 T T 0:0@0+1(0) 1:2@1+1(1) 1:3@0+1(1)");
     const struct sk_blk *told = sk_step_task(R.x, rig_task(&R, 4, 3))->in.head;
-    CHECK_LT(sk_pack_of(told)->run, sk_pack_of(told->next)->run); /* in the order of the shares, whoever was first */
+    /* in the order of the shares, whoever was first */
+    CHECK_LT(sk_pack_of(told)->run, sk_pack_of(told->next)->run);
     for (uint64_t i = 0; i < 3; i++) done(4, i);
     CHECK_EQ(R.live, 4 + 2 + 1);
     done(4, 3);
@@ -328,7 +353,8 @@ TEST(nobody_waits_for_shares_of_what_is_not_wanted_any_more) {
     begin();
     R.conf.memory_bytes = 64 * 8 * 9;
     uint32_t in[2] = {packs(rig_source(&R, 1, 64)), packs(rig_source(&R, 1, 64))};
-    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 1, .spread = 3, .tells = 3}};
+    struct sk_node_desc d = {
+        .label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 1, .spread = 3, .tells = 3}};
     uint32_t x = rig_add(&R, &EXCHANGE, d, in, 2);
     rig_start(&R, rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 3}, &x, 1));
     const uint32_t *map = R.x->s[4].inputs;
@@ -349,12 +375,15 @@ TEST(nobody_waits_for_shares_of_what_is_not_wanted_any_more) {
 }
 
 TEST(a_hot_partition_is_whole_where_sharing_is_not_allowed_or_helps_nothing) {
-    static const char *const ROWS[] = {"16", "15", "11", "01"}, *const OTHER[] = {"11", "11", "19", "19"};
+    static const char *const ROWS[] = {"16", "15", "11", "01"}, *const OTHER[] = {"11", "11", "19",
+                                                                                  "19"};
     for (int i = 0; i < 2; i++) {
         begin();
         R.conf.memory_bytes = 64 * 8 * 9;
         start_two(2, (uint32_t)i,
-                  i ? OTHER : ROWS); /* what all would have is too large: no piece is smaller than half of it, so there is one */
+                  /* what all would have is too large: no piece is smaller than half of it, so there
+                   * is one */
+                  i ? OTHER : ROWS);
         CHECK_STR_EQ(input(1), i ? "reduce 1-2/2 0:0@1+1(1) 0:1@1+1(1) 1:2@1+9(9) 1:3@1+9(9)"
                                  : "reduce 1-2/2 0:0@1+6(6) 0:1@1+5(5) 1:2@1+1(1) 1:3@0+1(1)");
         done(4, 0);
@@ -377,7 +406,8 @@ TEST(who_has_no_rows_of_an_input_sees_its_columns) {
     done(map[1], 0);
     parts(rig_task(&R, map[0], 0), 0, "020");
     done(map[0], 0);
-    CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+2(0) 1:1@0+1(0)"); /* the part that there is, of which no row is its own */
+    /* the part that there is, of which no row is its own */
+    CHECK_STR_EQ(input(0), "reduce 0-1/3 0:0@0+2(0) 1:1@0+1(0)");
     CHECK_STR_EQ(input(1), "reduce 1-2/3 0:0@0+2(2) 1:1@0+1(0)");
     for (uint64_t i = 0; i < 3; i++) {
         CHECK_EQ(R.live, 2);
@@ -400,7 +430,8 @@ TEST(without_any_pack_reduces_run_all_the_same) {
         }
 }
 
-static void cuts(uint64_t task, uint32_t run, uint32_t first, const struct sk_pack_cut *c, uint32_t n) {
+static void cuts(uint64_t task, uint32_t run, uint32_t first, const struct sk_pack_cut *c,
+                 uint32_t n) {
     struct note note = {.h = {.kind = SK_PACK_CUTS, .run = run, .first = first, .n = n}};
     memcpy(note.cut, c, n * sizeof *c);
     yield(task, note);
@@ -415,7 +446,8 @@ TEST(runs_are_cut_by_a_task_and_reduces_have_its_pages) {
     done(1, 1);
     CHECK_STR_EQ(input(0), "cut 0-3/3 0:0@0+1(1) 0:1@0+1(1)"); /* the samples */
     uint64_t t = rig_task(&R, 2, 0);
-    cuts(t, 0, 1, (struct sk_pack_cut[]){{2, 4, 2, 3}, {4, 5, 4, 4}, {0, 1, 0, 0}, {0}, {0}}, 5); /* and of the next run */
+    /* and of the next run */
+    cuts(t, 0, 1, (struct sk_pack_cut[]){{2, 4, 2, 3}, {4, 5, 4, 4}, {0, 1, 0, 0}, {0}, {0}}, 5);
     CHECK_EQ(R.live, 4);
     yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .rows = 2, .bytes = 64}});
     cuts(t, 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 2}}, 1);
@@ -453,10 +485,12 @@ TEST(a_merge_takes_packs_of_the_same_partitions) {
     }
     for (uint32_t g = 0; g < 2; g++) {
         const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, g));
-        CHECK(t->in.n == 2 && t->in.head->ref.oid == id[0][g] && t->in.tail->ref.oid == id[1][g] && pack_task(t)->phase == SK_PHASE_MERGE);
+        CHECK(t->in.n == 2 && t->in.head->ref.oid == id[0][g] && t->in.tail->ref.oid == id[1][g] &&
+              pack_task(t)->phase == SK_PHASE_MERGE);
     }
     for (uint64_t i = 2; i-- > 0;) parts(rig_task(&R, 2, i), 2 * (uint32_t)i, "22"), done(2, i);
-    CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:2@0+1(1)"); /* those that were not merged came first, and have their place */
+    /* those that were not merged came first, and have their place */
+    CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:2@0+1(1)");
     CHECK_STR_EQ(input(3), "reduce 3-4/4 0:1@2+2(2) 0:3@1+1(1)");
     for (uint64_t i = 0; i < 4; i++) done(3, i);
     end();
@@ -466,13 +500,15 @@ TEST(a_strategy_may_change_its_mind_and_packs_keep_their_order) {
     begin();
     R.conf.target_max_bytes = 640;
     rig_start(&R, exchange(false, 4, (uint32_t[]){merge(packs(rig_source(&R, 9, 64)), 3)}, 1));
-    static const char *const ROWS[] = {"1111", "1111", "1111", "1111", "11", "11", "1111", "1111", "1111"};
+    static const char *const ROWS[] = {"1111", "1111", "1111", "1111", "11",
+                                       "11",   "1111", "1111", "1111"};
     for (uint32_t i = 0; i < 9; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 1, 64);
         done(0, i);
     }
     for (uint32_t i = 0; i < 9; i++) {
-        if (i == 4) WAY.merge = 2; /* one of four partitions waits, and others of two come: it goes as it is */
+        /* one of four partitions waits, and others of two come: it goes as it is */
+        if (i == 4) WAY.merge = 2;
         if (i == 6) WAY.merge = 0;
         if (i == 7) WAY.merge = 2;
         parts(rig_task(&R, 1, i), i == 5 ? 2 : 0, ROWS[i]);
@@ -492,8 +528,10 @@ TEST(a_strategy_may_change_its_mind_and_packs_keep_their_order) {
 TEST(packs_of_a_hot_partition_that_reduces_share_are_merged_no_further_than_a_reduce_takes) {
     begin();
     R.conf.target_max_bytes = 12 * 64; /* of a reduce */
-    struct sk_node_desc d = {.label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 2, .spread = 1}};
-    rig_start(&R, rig_add(&R, &EXCHANGE, d, (uint32_t[]){merge(packs(rig_source(&R, 4, 64)), 4)}, 1));
+    struct sk_node_desc d = {
+        .label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = 2, .spread = 1}};
+    rig_start(&R,
+              rig_add(&R, &EXCHANGE, d, (uint32_t[]){merge(packs(rig_source(&R, 4, 64)), 4)}, 1));
     static const char *const ROWS[] = {"13", "13", "13", "12"};
     for (uint32_t i = 0; i < 4; i++) {
         rig_yield(&R, rig_task(&R, 0, i), 1, 64);
@@ -523,14 +561,16 @@ TEST(a_run_that_is_not_merged_brings_its_sample) {
         if (i < 2) done(1, i);
     }
     CHECK_EQ(rig_flying(&R, 2), 1);
-    CHECK_EQ(R.live, 2 + 2 + 1); /* samples of what is merged are gone; the last map's input is not */
+    /* samples of what is merged are gone; the last map's input is not */
+    CHECK_EQ(R.live, 2 + 2 + 1);
     uint64_t t = rig_task(&R, 2, 0);
     yield(t, (struct note){.h = {.kind = SK_PACK_SAMPLE, .rows = 1, .bytes = 64}});
     done(1, 2); /* the last run goes through between a merge's sample and its run */
     yield(t, (struct note){.h = {.kind = SK_PACK_RUN, .rows = 7, .bytes = 7 * 64}});
     done(2, 0);
     CHECK_STR_EQ(input(0), "cut 0-2/2 0:0@0+1(1) 0:1@0+1(1)");
-    cuts(rig_task(&R, 3, 0), 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 4}, {4, 3, 4, 3}, {0, 2, 0, 2}, {2, 3, 2, 3}}, 4);
+    cuts(rig_task(&R, 3, 0), 0, 0,
+         (struct sk_pack_cut[]){{0, 4, 0, 4}, {4, 3, 4, 3}, {0, 2, 0, 2}, {2, 3, 2, 3}}, 4);
     done(3, 0);
     CHECK_STR_EQ(input(0), "reduce 0-1/2 0:0@0+4(4) 0:1@0+2(2)");
     for (uint64_t i = 0; i < 2; i++) done(3, i);
@@ -573,7 +613,8 @@ TEST(a_limit_cuts_it_at_any_time) {
         }
         if (at > 3) { /* the cut task runs */
             uint64_t t = rig_task(&R, 2, 0);
-            for (uint32_t run = 0; run < 2; run++) cuts(t, run, 0, (struct sk_pack_cut[]){{0, 2, 0, 2}, {2, 2, 2, 2}}, 2);
+            for (uint32_t run = 0; run < 2; run++)
+                cuts(t, run, 0, (struct sk_pack_cut[]){{0, 2, 0, 2}, {2, 2, 2, 2}}, 2);
             yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .rows = 2, .bytes = 64}});
         }
         if (at > 4) {
@@ -607,11 +648,14 @@ static void refused(struct note note, uint64_t task, const char *why) {
 }
 
 TEST(packs_that_are_not_wanted_are_an_error) {
-    struct note part = {.h = {.kind = SK_PACK_PARTS, .first = 2, .n = 1, .rows = 1, .bytes = 64}, .part = {{1, 1}}};
-    struct note run = {.h = {.kind = SK_PACK_RUN, .rows = 1, .bytes = 64}}, bounds = {.h = {.kind = SK_PACK_BOUNDS}};
+    struct note part = {.h = {.kind = SK_PACK_PARTS, .first = 2, .n = 1, .rows = 1, .bytes = 64},
+                        .part = {{1, 1}}};
+    struct note run = {.h = {.kind = SK_PACK_RUN, .rows = 1, .bytes = 64}},
+                bounds = {.h = {.kind = SK_PACK_BOUNDS}};
     begin();
     start(1, false, 2);
-    refused(part, rig_task(&R, 1, 0), "a value that is not wanted here"); /* of the third partition of two */
+    /* of the third partition of two */
+    refused(part, rig_task(&R, 1, 0), "a value that is not wanted here");
     begin();
     start(1, false, 0);
     refused(run, rig_task(&R, 1, 0), "a value that is not wanted here");
@@ -632,7 +676,10 @@ TEST(packs_that_are_not_wanted_are_an_error) {
     refused(told, rig_task(&R, 4, 1), "a value that is not wanted here"); /* it has no share */
     begin();
     start(1, true, 0);
-    struct sk_step_ev ev = {.kind = SK_SEV_YIELDED, .task = rig_task(&R, 1, 0), .block = {.oid = 7, .n_rows = 1, .bytes = 64}, .cost = 64};
+    struct sk_step_ev ev = {.kind = SK_SEV_YIELDED,
+                            .task = rig_task(&R, 1, 0),
+                            .block = {.oid = 7, .n_rows = 1, .bytes = 64},
+                            .cost = 64};
     struct sk_err err = {0};
     CHECK_RC(sk_step_event(R.x, &ev, R.now, &err), SK_ECORRUPT);
     CHECK_STR_HAS(err.msg, "a block, where a value for the next stage is wanted");
@@ -644,7 +691,8 @@ TEST(a_cut_task_that_cuts_wrongly_is_an_error) {
     static const struct {
         uint32_t run, first;
         struct sk_pack_cut cut;
-    } BAD[] = {{2, 0, {0, 1, 0, 1}}, {0, 2, {0, 1, 0, 1}}, {0, 0, {3, 2, 0, 1}}, {0, 0, {0, 0, 0, 1}}};
+    } BAD[] = {
+        {2, 0, {0, 1, 0, 1}}, {0, 2, {0, 1, 0, 1}}, {0, 0, {3, 2, 0, 1}}, {0, 0, {0, 0, 0, 1}}};
     for (uint32_t i = 0; i <= SK_COUNT(BAD) + 2; i++) {
         begin();
         start(2, true, 2);
@@ -661,15 +709,21 @@ TEST(a_cut_task_that_cuts_wrongly_is_an_error) {
             refused(note, t, "pages that are not there");
         } else if (i == SK_COUNT(BAD)) {
             yield(t, (struct note){.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}});
-            refused((struct note){.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}}, t, "neither cuts nor bounds");
+            refused((struct note){.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}}, t,
+                    "neither cuts nor bounds");
         } else if (i == SK_COUNT(BAD) + 1) {
-            refused((struct note){.h = {.kind = SK_PACK_RUN, .bytes = 64}}, t, "neither cuts nor bounds");
+            refused((struct note){.h = {.kind = SK_PACK_RUN, .bytes = 64}}, t,
+                    "neither cuts nor bounds");
         } else { /* not all of the second run */
             cuts(t, 0, 0, (struct sk_pack_cut[]){{0, 4, 0, 4}, {0}, {0, 4, 0, 4}}, 3);
             struct sk_err err = {0};
-            CHECK_RC(sk_step_event(R.x, &(struct sk_step_ev){.kind = SK_SEV_DONE, .task = t, .run_ns = 1}, R.now, &err), SK_ECORRUPT);
+            CHECK_RC(sk_step_event(
+                         R.x, &(struct sk_step_ev){.kind = SK_SEV_DONE, .task = t, .run_ns = 1},
+                         R.now, &err),
+                     SK_ECORRUPT);
             CHECK_STR_HAS(err.msg, "cut run 1 into 1 partitions of 2");
-            for (uint32_t k = 0; k < R.x->acts.n; k++) R.live -= R.x->acts.p[k].kind == SK_ACT_RELEASE;
+            for (uint32_t k = 0; k < R.x->acts.n; k++)
+                R.live -= R.x->acts.p[k].kind == SK_ACT_RELEASE;
             R.x->acts.n = 0;
             rig_end(&R);
         }
@@ -677,7 +731,12 @@ TEST(a_cut_task_that_cuts_wrongly_is_an_error) {
 }
 
 TEST(notes_of_packs_are_checked) {
-    struct note n = {.h = {.magic = SK_PACK_NOTE, .kind = SK_PACK_PARTS, .first = 3, .n = 2, .rows = 5, .bytes = 192},
+    struct note n = {.h = {.magic = SK_PACK_NOTE,
+                           .kind = SK_PACK_PARTS,
+                           .first = 3,
+                           .n = 2,
+                           .rows = 5,
+                           .bytes = 192},
                      .part = {{1, 2}, {2, 3}}};
     const size_t least = sizeof n.h + 2 * sizeof n.part[0];
     CHECK(sk_pack_note_ok((struct sk_bytes){&n, least}));
@@ -692,7 +751,8 @@ TEST(notes_of_packs_are_checked) {
         if (bad == 5) b.h.rows++;
         if (bad == 6) b.h.bytes += 64;
         if (bad == 7) b.h.first = UINT32_MAX;
-        if (bad == 8) b.part[0] = (struct sk_pack_part){0, 2}, b.part[1].len64 = 3; /* rows without bytes */
+        /* rows without bytes */
+        if (bad == 8) b.part[0] = (struct sk_pack_part){0, 2}, b.part[1].len64 = 3;
         CHECK_MSG(!sk_pack_note_ok((struct sk_bytes){&b, sizeof b}), "%u", bad);
     }
     n.h.kind = SK_PACK_CUTS;
@@ -715,7 +775,8 @@ TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
     CHECK_EQ(R.x->mem.used, 24 * 64 + 64); /* more than memory, and a map works */
     CHECK_EQ(R.x->parked, 24 * 64);
     CHECK_EQ(sk_view_used(R.x), 64);
-    for (uint32_t i = 0; i < 2; i++) rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_SPILLED, .block = {.oid = oid[i]}});
+    for (uint32_t i = 0; i < 2; i++)
+        rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_SPILLED, .block = {.oid = oid[i]}});
     CHECK_EQ(R.x->parked, 8 * 64);
     CHECK_EQ(R.x->parked_disk, 16 * 64);
     done(1, 2);
@@ -731,7 +792,8 @@ TEST(what_waits_may_be_on_disk_and_what_is_read_is_reserved) {
     end();
 }
 
-/* Long tasks are not queued behind those that run, but where the engine has to read for them first. */
+/* Long tasks are not queued behind those that run, but where the engine has to read for them
+ * first. */
 TEST(what_reads_from_disk_stands_in_line) {
     enum { N = 20, CPUS = 4 };
     begin();
@@ -771,7 +833,8 @@ TEST(stats_and_words_tell_of_an_exchange) {
     end();
 }
 
-/* All of it with each allocation failing once: the run is over, and everything can still be given up. */
+/* All of it with each allocation failing once: the run is over, and everything can still be given
+ * up. */
 TEST(each_allocation_of_an_exchange_may_fail) {
     for (int64_t nth = 1;; nth++) {
         struct sk_err err = {0};
@@ -792,8 +855,10 @@ TEST(each_allocation_of_an_exchange_may_fail) {
             uint32_t n = 0, stage = t->stage;
             if (t->inner) {
                 for (uint32_t run = 0; run < 14; run += 12) {
-                    notes[n] = (struct note){.h = {.kind = SK_PACK_CUTS, .run = run, .n = run ? 10 : 60}};
-                    for (uint32_t i = 0; i < notes[n].h.n; i += 5) notes[n].cut[i] = (struct sk_pack_cut){0, 1, 0, 1};
+                    notes[n] =
+                        (struct note){.h = {.kind = SK_PACK_CUTS, .run = run, .n = run ? 10 : 60}};
+                    for (uint32_t i = 0; i < notes[n].h.n; i += 5)
+                        notes[n].cut[i] = (struct sk_pack_cut){0, 1, 0, 1};
                     n++;
                 }
                 notes[n++] = (struct note){.h = {.kind = SK_PACK_BOUNDS, .bytes = 64}};
@@ -804,8 +869,10 @@ TEST(each_allocation_of_an_exchange_may_fail) {
                 n = 1;
             }
             for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
-                struct sk_step_ev ev = {
-                    .kind = SK_SEV_YIELDED, .task = id, .block = {.oid = ++R.next_oid, .n_rows = 1, .bytes = 64}, .cost = 64};
+                struct sk_step_ev ev = {.kind = SK_SEV_YIELDED,
+                                        .task = id,
+                                        .block = {.oid = ++R.next_oid, .n_rows = 1, .bytes = 64},
+                                        .cost = 64};
                 if (stage == 1 || stage == 2 || n > 1) {
                     notes[i].h.magic = SK_PACK_NOTE;
                     ev.note = (const void *)&notes[i].h;
@@ -813,14 +880,18 @@ TEST(each_allocation_of_an_exchange_may_fail) {
                 R.live++;
                 rc = sk_step_event(R.x, &ev, 1, &err);
             }
-            if (rc == SK_OK) rc = sk_step_event(R.x, &(struct sk_step_ev){.kind = SK_SEV_DONE, .task = id, .run_ns = 5}, 2, &err);
+            if (rc == SK_OK)
+                rc = sk_step_event(
+                    R.x, &(struct sk_step_ev){.kind = SK_SEV_DONE, .task = id, .run_ns = 5}, 2,
+                    &err);
         }
         bool failed = sk_mem_failed();
         sk_mem_fail_at(0);
         CHECK_RC(rc, failed ? SK_ENOMEM : SK_OK);
         CHECK(failed || R.x->done);
         if (R.x) {
-            for (uint32_t i = 0; i < R.x->acts.n; i++) R.live -= R.x->acts.p[i].kind == SK_ACT_RELEASE;
+            for (uint32_t i = 0; i < R.x->acts.n; i++)
+                R.live -= R.x->acts.p[i].kind == SK_ACT_RELEASE;
             rig_end(&R);
         } else {
             sk_stages_free(&R.st);
@@ -849,11 +920,13 @@ TEST(rounds_merge_all_that_waits_when_a_quarter_of_memory_is_full) {
         parts(rig_task(&R, 1, i), 0, "4");
         parts(rig_task(&R, 1, i), 1, "4");
         done(1, i);
-        static const uint32_t MERGES[] = {
-            0, 0, 2, 3}; /* the fifth pack begins a round of both ranges: three packs, and two; then the input has ended */
+        static const uint32_t MERGES[] = {/* the fifth pack begins a round of both ranges: three
+                                           * packs, and two; then the input has ended */
+                                          0, 0, 2, 3};
         CHECK_EQ(rig_flying(&R, 2) + R.x->s[2].n_ready, MERGES[i]);
     }
-    for (uint32_t k = 0; k < 3; k++) { /* the third one is of what is left of range 1; the last pack of range 0 is alone */
+    for (uint32_t k = 0; k < 3; k++) {
+        /* the third one is of what is left of range 1; the last pack of range 0 is alone */
         const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, k));
         CHECK(t);
         uint32_t first = pack_task(t)->first;
@@ -867,21 +940,25 @@ TEST(rounds_merge_all_that_waits_when_a_quarter_of_memory_is_full) {
     end();
 }
 
-static uint32_t pairs(struct sk_shuffle *s, const struct sk_shuffle_ranges *r, uint32_t first, uint32_t *node) {
-    CHECK(r->n == 5 && r->bytes[first] == 64 && r->target && r->most >= r->target && sk_shuffle_arg(s) == &R);
+static uint32_t pairs(struct sk_shuffle *s, const struct sk_shuffle_ranges *r, uint32_t first,
+                      uint32_t *node) {
+    CHECK(r->n == 5 && r->bytes[first] == 64 && r->target && r->most >= r->target &&
+          sk_shuffle_arg(s) == &R);
     *node = first / 2;
     return first == 4 ? 9 : first + 2; /* beyond the last one: as sizes ask */
 }
 
 TEST(a_strategy_says_which_partitions_a_reduce_takes_and_on_which_node) {
-    static const struct sk_shuffle_ops PAIRS = {.name = "pairs", .arg = &R, .values = values, .range = pairs};
+    static const struct sk_shuffle_ops PAIRS = {
+        .name = "pairs", .arg = &R, .values = values, .range = pairs};
     begin();
     WAY = (struct sk_shuffle_way){.values = 1};
     GATHERS = sk_shuffle_gathers(&PAIRS);
     start(1, false, 0);
     parts(rig_task(&R, 1, 0), 0, "11111");
     done(1, 0);
-    static const char *const WANT[] = {"reduce 0-2/5 0:0@0+2(2)", "reduce 2-4/5 0:0@2+2(2)", "reduce 4-5/5 0:0@4+1(1)"};
+    static const char *const WANT[] = {"reduce 0-2/5 0:0@0+2(2)", "reduce 2-4/5 0:0@2+2(2)",
+                                       "reduce 4-5/5 0:0@4+1(1)"};
     for (uint32_t i = 0; i < SK_COUNT(WANT); i++) {
         CHECK_STR_EQ(input(i), WANT[i]);
         CHECK_EQ(sk_step_task(R.x, rig_task(&R, 2, i))->node, i);

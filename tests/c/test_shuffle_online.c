@@ -1,4 +1,5 @@
-/* test_shuffle_online.c - rounds of an online aggregation, and its bounds: against textbooks, a second way to work them out, and samples of populations that are known. */
+/* test_shuffle_online.c - rounds of an online aggregation, and its bounds: against textbooks, a
+ * second way to work them out, and samples of populations that are known. */
 #include <math.h>
 
 #include "shuffle/online.h"
@@ -9,16 +10,19 @@ TEST(units_are_all_pieces_and_rounds_double) {
     static const uint32_t SLOTS[] = {0, 1, 2, 8, 64, 1000};
     for (unsigned i = 0; i < SK_COUNT(N); i++)
         for (unsigned k = 0; k < SK_COUNT(SLOTS); k++) {
-            uint32_t n = N[i], at = 0, rounds = 0, begin = 0, before = 0, units = 0, most = SK_MAX(16u, 2 * SLOTS[k]);
+            uint32_t n = N[i], at = 0, rounds = 0, begin = 0, before = 0, units = 0,
+                     most = SK_MAX(16u, 2 * SLOTS[k]);
             struct sk_online_unit u;
             while ((u = sk_online_unit(n, SLOTS[k], at)).pieces) {
                 CHECK(u.pieces <= n - at);
                 at += u.pieces;
                 units++;
-                CHECK_EQ(u.bounds, begin * UINT64_C(2) < n && (begin ? 2 * (uint64_t)begin : (n + UINT64_C(49)) / 50) < n);
+                CHECK_EQ(u.bounds, begin * UINT64_C(2) < n &&
+                                       (begin ? 2 * (uint64_t)begin : (n + UINT64_C(49)) / 50) < n);
                 if (!u.ends) continue;
                 CHECK_LE(units, most);
-                CHECK(at == n || at - begin <= most || units >= most / 2); /* enough tasks for all slots */
+                /* enough tasks for all slots */
+                CHECK(at == n || at - begin <= most || units >= most / 2);
                 if (!rounds) CHECK_EQ(at, (n + UINT64_C(49)) / 50);
                 else CHECK(at == n ? at <= 2 * (uint64_t)before : at == 2 * before);
                 before = begin = at;
@@ -35,12 +39,14 @@ TEST(quantiles_of_student_are_those_of_tables) {
         double p;
         uint32_t degrees;
         double t;
-    } WANT[] = {{0.95, 1, 12.7062},  {0.95, 2, 4.30265},    {0.95, 3, 3.18245},     {0.95, 5, 2.57058},
-                {0.95, 10, 2.22814}, {0.95, 30, 2.04227},   {0.99, 1, 63.6567},     {0.99, 4, 4.60409},
-                {0.5, 7, 0.711142},  {0.999, 20, 3.849516}, {0.95, 1000, 1.962339}, {0.95, 4000000000u, 1.960541}};
+    } WANT[] = {{0.95, 1, 12.7062},    {0.95, 2, 4.30265},     {0.95, 3, 3.18245},
+                {0.95, 5, 2.57058},    {0.95, 10, 2.22814},    {0.95, 30, 2.04227},
+                {0.99, 1, 63.6567},    {0.99, 4, 4.60409},     {0.5, 7, 0.711142},
+                {0.999, 20, 3.849516}, {0.95, 1000, 1.962339}, {0.95, 4000000000u, 1.960541}};
     for (unsigned i = 0; i < SK_COUNT(WANT); i++) {
         double t = sk_student_t(WANT[i].p, WANT[i].degrees);
-        CHECK_MSG(fabs(t / WANT[i].t - 1) < 1e-4, "%g of %u degrees: %g", WANT[i].p, WANT[i].degrees, t);
+        CHECK_MSG(fabs(t / WANT[i].t - 1) < 1e-4, "%g of %u degrees: %g", WANT[i].p,
+                  WANT[i].degrees, t);
     }
 }
 
@@ -126,7 +132,9 @@ TEST(bounds_of_units_of_one_piece_are_cochrans) {
     }
 }
 
-/* As the driver does it, over many orders: intervals of 95 % hold about as often, whatever units are made of; a result is never further from the whole than what is left allows; the last is exact. */
+/* As the driver does it, over many orders: intervals of 95 % hold about as often, whatever units
+ * are made of; a result is never further from the whole than what is left allows; the last is
+ * exact. */
 TEST(intervals_hold_as_often_as_they_say) {
     uint64_t held[2] = {0}, all[2] = {0};
     populate();
@@ -159,12 +167,12 @@ TEST(intervals_hold_as_often_as_they_say) {
             }
         }
     }
-    for (
-        int k = 0; k < 2;
-        k++) { /* a ratio's variance is right for large samples only (Cochran, 6.8): that of few pieces, most without the group, comes out small */
+    for (int k = 0; k < 2; k++) {
+        /* a ratio's variance is right for large samples only (Cochran, 6.8): that of few
+         * pieces, most without the group, comes out small */
         double share = (double)held[k] / (double)all[k];
-        CHECK_MSG(share > (k ? 0.91 : 0.93) && share < 0.97, "%s: %.4f of %llu hold", k ? "means" : "totals", share,
-                  (unsigned long long)all[k]);
+        CHECK_MSG(share > (k ? 0.91 : 0.93) && share < 0.97, "%s: %.4f of %llu hold",
+                  k ? "means" : "totals", share, (unsigned long long)all[k]);
     }
 }
 

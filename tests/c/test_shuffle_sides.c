@@ -1,4 +1,5 @@
-/* test_shuffle_sides.c - the rules of kinds against joins of all small tables; the two decisions on a grid of sizes and against what the ways cost. */
+/* test_shuffle_sides.c - the rules of kinds against joins of all small tables; the two decisions on
+ * a grid of sizes and against what the ways cost. */
 #include "shuffle/sides.h"
 #include "test.h"
 
@@ -26,9 +27,12 @@ static bool met(const struct table *t, int key) {
     return false;
 }
 
-/* In the order of docs/design/kernels.md: by left row, then by right row; right rows alone behind them. */
-static void join(const struct table *l, const struct table *r, enum sk_join_kind k, struct result *out) {
-    bool pairs = k <= SK_JOIN_FULL, left_alone = k == SK_JOIN_LEFT || k == SK_JOIN_FULL || k == SK_JOIN_LEFT_ANTI;
+/* In the order of docs/design/kernels.md: by left row, then by right row; right rows alone behind
+ * them. */
+static void join(const struct table *l, const struct table *r, enum sk_join_kind k,
+                 struct result *out) {
+    bool pairs = k <= SK_JOIN_FULL,
+         left_alone = k == SK_JOIN_LEFT || k == SK_JOIN_FULL || k == SK_JOIN_LEFT_ANTI;
     bool right_alone = k == SK_JOIN_RIGHT || k == SK_JOIN_FULL || k == SK_JOIN_RIGHT_ANTI;
     for (int i = 0; i < l->n; i++) {
         bool some = met(r, l->key[i]);
@@ -84,28 +88,32 @@ static struct table without_unmet(const struct table *t, const struct table *oth
     return p;
 }
 
-static void join_sides(const struct table *t, const struct table *other, int side, enum sk_join_kind k, struct result *out) {
+static void join_sides(const struct table *t, const struct table *other, int side,
+                       enum sk_join_kind k, struct result *out) {
     if (side == SK_SIDE_LEFT) join(t, other, k, out);
     else join(other, t, k, out);
 }
 
 /* The kind that it is where the sides change places. */
 static enum sk_join_kind mirrored(enum sk_join_kind k) {
-    static const enum sk_join_kind OF[KINDS] = {[SK_JOIN_INNER] = SK_JOIN_INNER,          [SK_JOIN_LEFT] = SK_JOIN_RIGHT,
-                                                [SK_JOIN_RIGHT] = SK_JOIN_LEFT,           [SK_JOIN_FULL] = SK_JOIN_FULL,
-                                                [SK_JOIN_LEFT_SEMI] = SK_JOIN_RIGHT_SEMI, [SK_JOIN_LEFT_ANTI] = SK_JOIN_RIGHT_ANTI,
-                                                [SK_JOIN_RIGHT_SEMI] = SK_JOIN_LEFT_SEMI, [SK_JOIN_RIGHT_ANTI] = SK_JOIN_LEFT_ANTI};
+    static const enum sk_join_kind OF[KINDS] = {
+        [SK_JOIN_INNER] = SK_JOIN_INNER,          [SK_JOIN_LEFT] = SK_JOIN_RIGHT,
+        [SK_JOIN_RIGHT] = SK_JOIN_LEFT,           [SK_JOIN_FULL] = SK_JOIN_FULL,
+        [SK_JOIN_LEFT_SEMI] = SK_JOIN_RIGHT_SEMI, [SK_JOIN_LEFT_ANTI] = SK_JOIN_RIGHT_ANTI,
+        [SK_JOIN_RIGHT_SEMI] = SK_JOIN_LEFT_SEMI, [SK_JOIN_RIGHT_ANTI] = SK_JOIN_LEFT_ANTI};
     return OF[k];
 }
 
-/* Whether each pair of tables gives the same, block by block of this side (also in order, where rows come in that of this side), and without the rows of it that meet nothing. */
+/* Whether each pair of tables gives the same, block by block of this side (also in order, where
+ * rows come in that of this side), and without the rows of it that meet nothing. */
 static void look(enum sk_join_kind k, int side, bool *by_block, bool *ordered, bool *may_lack) {
     *by_block = *ordered = *may_lack = true;
     for (int n = 0; n <= MOST; n++)
         for (int m = 0; m <= MOST; m++)
             for (int c = 0; c < 27; c++)
                 for (int d = 0; d < 27; d++) {
-                    struct table t = table(n, c), other = table(m, d), met_only = without_unmet(&t, &other);
+                    struct table t = table(n, c), other = table(m, d),
+                                 met_only = without_unmet(&t, &other);
                     struct result whole = {0}, less = {0};
                     join_sides(&t, &other, side, k, &whole);
                     join_sides(&met_only, &other, side, k, &less);
@@ -113,7 +121,8 @@ static void look(enum sk_join_kind k, int side, bool *by_block, bool *ordered, b
                     for (int cut = 0; cut <= n; cut++) {
                         struct table a = part(&t, 0, cut), b = part(&t, cut, n);
                         struct result both = {0}, of_this = {0}, in_order = {0};
-                        enum sk_join_kind first = side == SK_SIDE_LEFT ? k : mirrored(k); /* of this side as the left one */
+                        /* of this side as the left one */
+                        enum sk_join_kind first = side == SK_SIDE_LEFT ? k : mirrored(k);
                         join_sides(&a, &other, side, k, &both);
                         join_sides(&b, &other, side, k, &both);
                         *by_block = *by_block && same(&whole, &both, false);
@@ -130,10 +139,13 @@ TEST(rules_of_kinds_are_those_of_joins_of_all_small_tables) {
         bool by_block[2], ordered[2], may_lack[2];
         for (int s = 0; s < 2; s++) {
             look((enum sk_join_kind)k, s, &by_block[s], &ordered[s], &may_lack[s]);
-            CHECK_MSG(sk_side_by_block((enum sk_join_kind)k, s) == by_block[s], "kind %d, side %d, by block %d", k, s, by_block[s]);
-            CHECK_MSG(sk_side_may_lack((enum sk_join_kind)k, s) == may_lack[s], "kind %d, side %d, may lack %d", k, s, may_lack[s]);
+            CHECK_MSG(sk_side_by_block((enum sk_join_kind)k, s) == by_block[s],
+                      "kind %d, side %d, by block %d", k, s, by_block[s]);
+            CHECK_MSG(sk_side_may_lack((enum sk_join_kind)k, s) == may_lack[s],
+                      "kind %d, side %d, may lack %d", k, s, may_lack[s]);
         }
-        CHECK_EQ(sk_side_tells((enum sk_join_kind)k), (ordered[SK_SIDE_LEFT] ? 0u : 1u) | (ordered[SK_SIDE_RIGHT] ? 0u : 2u));
+        CHECK_EQ(sk_side_tells((enum sk_join_kind)k),
+                 (ordered[SK_SIDE_LEFT] ? 0u : 1u) | (ordered[SK_SIDE_RIGHT] ? 0u : 2u));
     }
 }
 
@@ -155,18 +167,21 @@ static const int64_t SIZES[] = {-1,
 static const uint64_t LIMITS[] = {0, 1, 10 * MB, UINT64_MAX};
 
 static struct sk_sides sides(int kind, uint64_t limit, unsigned bits, int64_t left, int64_t right) {
-    return (struct sk_sides){.kind = (enum sk_join_kind)kind,
-                             .parted = bits & 1,
-                             .limit_bytes = limit,
-                             .side = {{.bytes = left, .alone = bits & 2}, {.bytes = right, .alone = bits & 4}}};
+    return (struct sk_sides){
+        .kind = (enum sk_join_kind)kind,
+        .parted = bits & 1,
+        .limit_bytes = limit,
+        .side = {{.bytes = left, .alone = bits & 2}, {.bytes = right, .alone = bits & 4}}};
 }
 
 /* What a side is measured for, in words of sides.h; in doubles, which have no overflow. */
 static bool worth_measuring(const struct sk_sides *z, int s, bool broadcast) {
-    double limit = (double)z->limit_bytes, mine = z->side[s].bytes < 0 ? limit : (double)z->side[s].bytes;
+    double limit = (double)z->limit_bytes,
+           mine = z->side[s].bytes < 0 ? limit : (double)z->side[s].bytes;
     if (!z->side[s].alone || !z->limit_bytes) return false;
     if (broadcast) return !z->parted && sk_side_by_block(z->kind, !s) && mine <= 2 * limit;
-    if (z->side[0].bytes < 0 || z->side[1].bytes < 0 || !sk_side_may_lack(z->kind, !s)) return false;
+    if (z->side[0].bytes < 0 || z->side[1].bytes < 0 || !sk_side_may_lack(z->kind, !s))
+        return false;
     return mine <= 16 * limit && (double)z->side[!s].bytes >= 4 * mine;
 }
 
@@ -175,12 +190,14 @@ static void check_first(const struct sk_sides *z) {
     double limit = (double)z->limit_bytes, size[2];
     for (int s = 0; s < 2; s++) size[s] = z->side[s].bytes < 0 ? limit : (double)z->side[s].bytes;
     int smaller = size[0] < size[1] ? 0 : 1;
-    for (int i = 3; i >= 0; i--) { /* the last that is true wins: the smaller one to be broadcast before all others */
+    for (int i = 3; i >= 0; i--) {
+        /* the last that is true wins: the smaller one to be broadcast before all others */
         int s = i & 1 ? !smaller : smaller;
         if (worth_measuring(z, s, i < 2)) want = s;
     }
-    CHECK_MSG(got == want, "kind %d limit %llu sizes %lld %lld: %d, not %d", z->kind, (unsigned long long)z->limit_bytes,
-              (long long)z->side[0].bytes, (long long)z->side[1].bytes, got, want);
+    CHECK_MSG(got == want, "kind %d limit %llu sizes %lld %lld: %d, not %d", z->kind,
+              (unsigned long long)z->limit_bytes, (long long)z->side[0].bytes,
+              (long long)z->side[1].bytes, got, want);
 }
 
 TEST(the_side_that_runs_first_is_one_of_which_something_may_come) {
@@ -204,14 +221,22 @@ TEST(nothing_is_broadcast_above_the_limit_and_filters_go_only_where_rows_may_be_
                         for (unsigned more = 0; more < 8; more++) {
                             int s = more & 1;
                             static const uint64_t ROWS[] = {0, 1, 6000000, 6000001};
-                            struct sk_side_size size = {.rows = ROWS[more >> 1], .bytes = (uint64_t)SIZES[m], .columns = m % 3};
-                            struct sk_sides z = sides(k, LIMITS[limit], bits, SIZES[other], SIZES[other]);
+                            struct sk_side_size size = {.rows = ROWS[more >> 1],
+                                                        .bytes = (uint64_t)SIZES[m],
+                                                        .columns = m % 3};
+                            struct sk_sides z =
+                                sides(k, LIMITS[limit], bits, SIZES[other], SIZES[other]);
                             enum sk_side_use use = sk_side_use(&z, s, &size);
-                            bool broadcast = !z.parted && size.columns && size.bytes <= z.limit_bytes && sk_side_by_block(z.kind, !s);
+                            bool broadcast = !z.parted && size.columns &&
+                                             size.bytes <= z.limit_bytes &&
+                                             sk_side_by_block(z.kind, !s);
                             double there = (double)z.side[!s].bytes;
-                            bool filters = size.rows && size.rows <= 6000000 && sk_side_may_lack(z.kind, !s) &&
+                            bool filters = size.rows && size.rows <= 6000000 &&
+                                           sk_side_may_lack(z.kind, !s) &&
                                            (there < 0 || there >= 4 * (double)size.bytes);
-                            CHECK_EQ(use, broadcast ? SK_SIDE_BROADCAST : filters ? SK_SIDE_FILTERS : SK_SIDE_MOVED);
+                            CHECK_EQ(use, broadcast ? SK_SIDE_BROADCAST
+                                          : filters ? SK_SIDE_FILTERS
+                                                    : SK_SIDE_MOVED);
                             seen[use]++;
                         }
     CHECK(seen[SK_SIDE_MOVED] && seen[SK_SIDE_BROADCAST] && seen[SK_SIDE_FILTERS]);
@@ -219,38 +244,46 @@ TEST(nothing_is_broadcast_above_the_limit_and_filters_go_only_where_rows_may_be_
 
 /* ---- what the ways cost ---- */
 
-/* Seconds of work. Bytes moved are written, read and put in their place; a side is hashed for a filter, or where it is looked up; each task of the other side that is broadcast to looks at all of the small one,
- * and takes as many bytes as that has at least (op/join_broadcast.py). */
+/* Seconds of work. Bytes moved are written, read and put in their place; a side is hashed for a
+ * filter, or where it is looked up; each task of the other side that is broadcast to looks at all
+ * of the small one, and takes as many bytes as that has at least (op/join_broadcast.py). */
 #define MOVED_S 3e-9
 #define HASHED_S 0.5e-9
 #define TASK_S 1e-3
 
 static double cost(enum sk_side_use use, double small, double large, double passes) {
     if (use == SK_SIDE_MOVED) return MOVED_S * (small + large);
-    if (use == SK_SIDE_FILTERS) return MOVED_S * small + HASHED_S * (small + large) + (passes > 0.7 ? 1 : passes) * MOVED_S * large;
+    if (use == SK_SIDE_FILTERS)
+        return MOVED_S * small + HASHED_S * (small + large) +
+               (passes > 0.7 ? 1 : passes) * MOVED_S * large;
     double tasks = SK_MAX(large / SK_MAX(small, (double)MB), 1);
     return HASHED_S * large + tasks * (small * 2 * HASHED_S + TASK_S);
 }
 
-/* Sides of all sizes, of which as much passes a filter as may be, known before or not: what is decided is seldom dearer than moving both, never much, and much cheaper on the whole. */
+/* Sides of all sizes, of which as much passes a filter as may be, known before or not: what is
+ * decided is seldom dearer than moving both, never much, and much cheaper on the whole. */
 TEST(what_is_decided_costs_less_than_moving_both) {
     double all = 0, moved = 0;
     int n = 0;
     for (int i = 0; i < test_rounds(20000); i++) {
         double size[2], passes = (double)test_below(101) / 100;
-        for (int s = 0; s < 2; s++) size[s] = (double)((uint64_t)1 << test_below(20)) * 1024 * (double)(1 + test_below(8));
-        struct sk_sides z = sides((int)test_below(KINDS), 10 * MB, 6 | (test_below(4) == 0), (int64_t)size[0], (int64_t)size[1]);
+        for (int s = 0; s < 2; s++)
+            size[s] = (double)((uint64_t)1 << test_below(20)) * 1024 * (double)(1 + test_below(8));
+        struct sk_sides z = sides((int)test_below(KINDS), 10 * MB, 6 | (test_below(4) == 0),
+                                  (int64_t)size[0], (int64_t)size[1]);
         for (int s = 0; s < 2; s++)
             if (test_below(4) == 0) z.side[s].bytes = -1;
         int side = sk_sides_first(&z);
         double both = cost(SK_SIDE_MOVED, size[0], size[1], 1), what = both;
         if (side != SK_SIDE_NONE) {
-            struct sk_side_size m = {.rows = (uint64_t)size[side] / 16, .bytes = (uint64_t)size[side], .columns = true};
+            struct sk_side_size m = {
+                .rows = (uint64_t)size[side] / 16, .bytes = (uint64_t)size[side], .columns = true};
             what = cost(sk_side_use(&z, side, &m), size[side], size[!side], passes);
             n++;
         }
-        CHECK_MSG(what <= both * 1.35 + 2 * TASK_S, "kind %d, %.0f and %.0f bytes: %.4f s, moved %.4f", z.kind, size[0], size[1], what,
-                  both);
+        CHECK_MSG(what <= both * 1.35 + 2 * TASK_S,
+                  "kind %d, %.0f and %.0f bytes: %.4f s, moved %.4f", z.kind, size[0], size[1],
+                  what, both);
         all += what;
         moved += both;
     }

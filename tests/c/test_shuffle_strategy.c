@@ -4,7 +4,9 @@
 
 #define MB (UINT64_C(1) << 20)
 
-static struct sk_shuffle_way way(const char *name, struct sk_shuffle_sizes z) { return sk_shuffle_find(name)->way(&z); }
+static struct sk_shuffle_way way(const char *name, struct sk_shuffle_sizes z) {
+    return sk_shuffle_find(name)->way(&z);
+}
 
 static struct sk_shuffle_sizes sizes(uint64_t mb) { /* in a memory of 1 GiB */
     return (struct sk_shuffle_sizes){.memory_bytes = 1024 * MB,
@@ -38,12 +40,14 @@ TEST(each_strategy_is_wired_as_its_paper_says) {
     static const struct {
         const char *name;
         struct sk_shuffle_way way;
-    } WANT[] = {{"index", {1, 0, 0}}, {"grouped", {8, 0, 0}},   {"simple", {1024, 0, 0}}, {"merge", {1, 4, 8}},
-                {"push", {8, 4, 1}},  {"push_star", {8, 4, 1}}, {"two_level", {48, 4, 1}}};
+    } WANT[] = {{"index", {1, 0, 0}},     {"grouped", {8, 0, 0}}, {"simple", {1024, 0, 0}},
+                {"merge", {1, 4, 8}},     {"push", {8, 4, 1}},    {"push_star", {8, 4, 1}},
+                {"two_level", {48, 4, 1}}};
     for (unsigned i = 0; i < SK_COUNT(WANT); i++) {
         struct sk_shuffle_way w = way(WANT[i].name, sizes(65536));
-        CHECK_MSG(w.values == WANT[i].way.values && w.merge == WANT[i].way.merge && w.merged == WANT[i].way.merged, "%s: %u %u %u",
-                  WANT[i].name, w.values, w.merge, w.merged);
+        CHECK_MSG(w.values == WANT[i].way.values && w.merge == WANT[i].way.merge &&
+                      w.merged == WANT[i].way.merged,
+                  "%s: %u %u %u", WANT[i].name, w.values, w.merge, w.merged);
     }
 }
 
@@ -68,12 +72,14 @@ TEST(auto_merges_where_reduces_would_read_many_small_parts) {
     CHECK_GT(way("auto", z).merge, 10);
 }
 
-/* As measured on two cores (the heads of bench/py/strategies.py's cells; docs/design/exchange.md). */
+/* As measured on two cores (the heads of bench/py/strategies.py's cells;
+ * docs/design/exchange.md). */
 TEST(auto_takes_what_was_fastest_when_it_was_measured) {
     static const struct {
         uint32_t mb, maps;
         bool merges;
-    } CELLS[] = {{128, 16, false}, {384, 16, false}, {128, 64, false}, {384, 64, false}, {128, 256, true}, {384, 256, true}};
+    } CELLS[] = {{128, 16, false}, {384, 16, false}, {128, 64, false},
+                 {384, 64, false}, {128, 256, true}, {384, 256, true}};
     for (unsigned i = 0; i < SK_COUNT(CELLS); i++)
         for (int runs = 0; runs < 2; runs++) {
             uint64_t bytes = CELLS[i].mb * MB;
@@ -86,8 +92,8 @@ TEST(auto_takes_what_was_fastest_when_it_was_measured) {
                                          .map_bytes = bytes / CELLS[i].maps,
                                          .reduce_bytes = 4 * MB};
             struct sk_shuffle_way w = way("auto", z);
-            CHECK_MSG((w.merge > 1) == CELLS[i].merges, "%u MiB in %u maps, runs %d: %u/%u/%u", CELLS[i].mb, CELLS[i].maps, runs, w.values,
-                      w.merge, w.merged);
+            CHECK_MSG((w.merge > 1) == CELLS[i].merges, "%u MiB in %u maps, runs %d: %u/%u/%u",
+                      CELLS[i].mb, CELLS[i].maps, runs, w.values, w.merge, w.merged);
             CHECK(w.merge > 1 || w.values >= 4);
         }
 }
@@ -97,10 +103,12 @@ TEST(auto_is_never_dearer_than_another_one) {
         for (int k = 0; k < 8; k++)
             for (unsigned i = 0; sk_shuffle_name(i); i++) {
                 struct sk_shuffle_sizes z = sizes(mb);
-                if (!sk_shuffle_find(sk_shuffle_name(i))->way) continue; /* auto does not consider it */
+                /* auto does not consider it */
+                if (!sk_shuffle_find(sk_shuffle_name(i))->way) continue;
                 z.spills = k & 1;
                 z.parts = k & 2;
                 z.runs = k & 4;
-                CHECK(sk_shuffle_cost(&z, way("auto", z)) <= sk_shuffle_cost(&z, way(sk_shuffle_name(i), z)));
+                CHECK(sk_shuffle_cost(&z, way("auto", z)) <=
+                      sk_shuffle_cost(&z, way(sk_shuffle_name(i), z)));
             }
 }

@@ -1,4 +1,5 @@
-/* test_shuffle_work.c - maps, a cut and reduces over random batches in one process, against a stable sort of all rows and the rows of each partition.
+/* test_shuffle_work.c - maps, a cut and reduces over random batches in one process, against a
+ * stable sort of all rows and the rows of each partition.
  *
  * A row's identity is its number, which a column of the batch has. */
 #include "kernel_make.h"
@@ -23,12 +24,14 @@ struct pack {              /* a value that was written */
 
 static struct sk_err err;
 
-static void map_make(struct map *m, const char *const *formats, int n_keys, int64_t rows, int64_t first, uint64_t seed) {
+static void map_make(struct map *m, const char *const *formats, int n_keys, int64_t rows,
+                     int64_t first, uint64_t seed) {
     m->rows = rows;
     m->first = first;
     for (int i = 0; i < n_keys; i++)
         column_make(&m->cols[i], formats[i], rows,
-                    (struct column_how){.seed = seed + (uint64_t)i, .distinct = 9, .nulls = 15, .prefix = 7});
+                    (struct column_how){
+                        .seed = seed + (uint64_t)i, .distinct = 9, .nulls = 15, .prefix = 7});
     struct column *id = &m->cols[n_keys];
     column_make(id, "l", rows, (struct column_how){.seed = 1});
     m->ids = sk_alloc(SK_TAG_TEST, (size_t)(rows + 1) * sizeof *m->ids);
@@ -74,7 +77,8 @@ static void blocks_open(struct blocks *b, const uint8_t *p, uint64_t n) {
         CHECK(b->n < SK_COUNT(b->list));
         CHECK_OK_ERR(sk_block_info(p, n, &info, &err), &err);
         CHECK_OK_ERR(sk_block_validate(p, n, &err), &err);
-        CHECK_OK_ERR(sk_block_export(p, n, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &b->schema[b->n], &b->array[b->n], &err),
+        CHECK_OK_ERR(sk_block_export(p, n, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
+                                     &b->schema[b->n], &b->array[b->n], &err),
                      &err);
         b->list[b->n] = &b->array[b->n];
         b->n++;
@@ -93,7 +97,8 @@ static void blocks_close(struct blocks *b) {
 }
 
 /* The ids of all blocks that a reduce gives, behind got[n]. */
-static int64_t reduced(const struct sk_what *what, const struct sk_reduce_input *in, int64_t *got, int64_t n, uint32_t *n_blocks) {
+static int64_t reduced(const struct sk_what *what, const struct sk_reduce_input *in, int64_t *got,
+                       int64_t n, uint32_t *n_blocks) {
     struct sk_work *w;
     struct sk_value *v;
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
@@ -105,7 +110,8 @@ static int64_t reduced(const struct sk_what *what, const struct sk_reduce_input 
         struct pack p = written(v);
         blocks_open(b, p.bytes, v->size);
         CHECK_EQ(b->array[0].length, v->rows);
-        const int64_t *ids = (const int64_t *)b->array[0].children[b->array[0].n_children - 1]->buffers[1];
+        const int64_t *ids =
+            (const int64_t *)b->array[0].children[b->array[0].n_children - 1]->buffers[1];
         for (uint64_t i = 0; i < v->rows; i++) got[n++] = ids[i];
         blocks_close(b);
         pack_free(&p);
@@ -116,17 +122,27 @@ static int64_t reduced(const struct sk_what *what, const struct sk_reduce_input 
     return n;
 }
 
-static struct sk_what *what_of(enum sk_what_kind kind, int n_keys, uint32_t partitions, bool groups) {
+static struct sk_what *what_of(enum sk_what_kind kind, int n_keys, uint32_t partitions,
+                               bool groups) {
     static char names[4][3] = {"k0", "k1", "k2", "k3"};
     struct sk_what_key keys[4];
-    struct sk_what w = {.kind = kind, .n_partitions = partitions, .groups = groups, .seed = 7, .n_keys = (uint32_t)n_keys, .keys = keys},
+    struct sk_what w = {.kind = kind,
+                        .n_partitions = partitions,
+                        .groups = groups,
+                        .seed = 7,
+                        .n_keys = (uint32_t)n_keys,
+                        .keys = keys},
                    *back;
     uint8_t wire[512];
-    for (int i = 0; i < n_keys; i++) keys[i] = (struct sk_what_key){names[i], test_below(2), test_below(2)};
+    for (int i = 0; i < n_keys; i++)
+        keys[i] = (struct sk_what_key){names[i], test_below(2), test_below(2)};
     size_t n = sk_what_write(&w, wire, sizeof wire);
     CHECK_OK_ERR(sk_what_read((struct sk_bytes){wire, n}, &back, &err), &err);
-    CHECK(back->kind == kind && back->n_partitions == partitions && back->groups == groups && back->n_keys == (uint32_t)n_keys);
-    for (int i = 0; i < n_keys; i++) CHECK(!strcmp(back->keys[i].name, names[i]) && back->keys[i].descending == keys[i].descending);
+    CHECK(back->kind == kind && back->n_partitions == partitions && back->groups == groups &&
+          back->n_keys == (uint32_t)n_keys);
+    for (int i = 0; i < n_keys; i++)
+        CHECK(!strcmp(back->keys[i].name, names[i]) &&
+              back->keys[i].descending == keys[i].descending);
     for (size_t cut = 0; cut < n; cut++) {
         struct sk_what *bad;
         CHECK_RC(sk_what_read((struct sk_bytes){wire, cut}, &bad, &err), SK_EINVAL);
@@ -145,7 +161,8 @@ static const char *const *by_formats;
 
 static int row_compare_keys(const struct row *a, const struct row *b) {
     for (uint32_t k = 0; k < by->n_keys; k++) {
-        int r = cell_compare(by_formats[k], &a->map->cols[k].cells[a->row], &b->map->cols[k].cells[b->row], by->keys[k].descending,
+        int r = cell_compare(by_formats[k], &a->map->cols[k].cells[a->row],
+                             &b->map->cols[k].cells[b->row], by->keys[k].descending,
                              by->keys[k].nulls_first);
         if (r) return r;
     }
@@ -159,14 +176,18 @@ static int row_compare(const void *x, const void *y) {
 }
 
 /* How many runs there are. */
-static uint32_t run_maps(const struct sk_what *what, struct map *maps, uint32_t n_maps, struct pack *samples, struct pack *runs) {
+static uint32_t run_maps(const struct sk_what *what, struct map *maps, uint32_t n_maps,
+                         struct pack *samples, struct pack *runs) {
     uint32_t n_runs = 0;
     for (uint32_t i = 0; i < n_maps; i++) {
         struct sk_work *w;
         struct sk_value *v;
         uint64_t rows = 0;
         uint32_t values = (uint32_t)test_below(VALUES_MAX + 1), first = n_runs;
-        struct sk_map_input in = {.schema = &maps[i].batch.schema, .array = &maps[i].batch.array, .seq = i, .values = values};
+        struct sk_map_input in = {.schema = &maps[i].batch.schema,
+                                  .array = &maps[i].batch.array,
+                                  .seq = i,
+                                  .values = values};
         CHECK_OK_ERR(sk_work_map(what, &in, &w, &err), &err);
         for (int step = 0;; step++) {
             CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
@@ -187,7 +208,8 @@ static uint32_t run_maps(const struct sk_what *what, struct map *maps, uint32_t 
 }
 
 /* All values of a work; how many. Of runs samples and runs take turns. */
-static uint32_t all_values(struct sk_work *w, struct pack *samples, struct pack *out, uint32_t cap) {
+static uint32_t all_values(struct sk_work *w, struct pack *samples, struct pack *out,
+                           uint32_t cap) {
     struct sk_value *v;
     uint32_t n = 0;
     for (uint32_t step = 0;; step++) {
@@ -204,18 +226,20 @@ static uint32_t all_values(struct sk_work *w, struct pack *samples, struct pack 
 }
 
 /* Values of the same partitions, or runs, become one or a few. */
-static uint32_t merged(const struct sk_what *what, struct pack *const *p, uint32_t n, struct pack *samples, struct pack *out, uint32_t cap,
-                       uint32_t values) {
+static uint32_t merged(const struct sk_what *what, struct pack *const *p, uint32_t n,
+                       struct pack *samples, struct pack *out, uint32_t cap, uint32_t values) {
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
     struct sk_slice slices[RUNS_MAX];
-    uint32_t *lengths[RUNS_MAX], from[RUNS_MAX], n_parts = p[0]->value.kind == SK_VALUE_PARTS ? p[0]->value.n : 0, made = 0;
+    uint32_t *lengths[RUNS_MAX], from[RUNS_MAX],
+        n_parts = p[0]->value.kind == SK_VALUE_PARTS ? p[0]->value.n : 0, made = 0;
     for (uint32_t i = 0; i < n; i++) {
         from[i] = b->n;
         blocks_open(b, p[i]->bytes, p[i]->value.size);
         slices[i] = (struct sk_slice){.n = b->n - from[i]};
         CHECK(p[i]->value.n == n_parts || !n_parts);
         CHECK(lengths[i] = sk_calloc(SK_TAG_TEST, (n_parts + 1) * sizeof **lengths));
-        for (uint32_t k = 0; k < n_parts; k++) lengths[i][k] = (uint32_t)(p[i]->value.parts[k].len / 64);
+        for (uint32_t k = 0; k < n_parts; k++)
+            lengths[i][k] = (uint32_t)(p[i]->value.parts[k].len / 64);
     }
     for (uint32_t i = 0; i < n; i++) slices[i].batches = b->list + from[i];
     struct sk_merge_input in = {.schema = &b->schema[0],
@@ -246,14 +270,16 @@ static uint32_t merged(const struct sk_what *what, struct pack *const *p, uint32
 }
 
 /* Runs are merged, some neighbours at a time. */
-static uint32_t merge_runs(const struct sk_what *what, struct pack *samples, struct pack *runs, uint32_t n) {
+static uint32_t merge_runs(const struct sk_what *what, struct pack *samples, struct pack *runs,
+                           uint32_t n) {
     struct pack new_samples[RUNS_MAX], new_runs[RUNS_MAX], *group[RUNS_MAX];
     uint32_t made = 0;
     for (uint32_t i = 0, k; i < n; i += k) {
         k = 1 + (uint32_t)test_below(6);
         k = SK_MIN(k, n - i);
         for (uint32_t j = 0; j < k; j++) group[j] = &runs[i + j];
-        made += merged(what, group, k, new_samples + made, new_runs + made, RUNS_MAX - made, (uint32_t)test_below(k + 1));
+        made += merged(what, group, k, new_samples + made, new_runs + made, RUNS_MAX - made,
+                       (uint32_t)test_below(k + 1));
     }
     for (uint32_t i = 0; i < n; i++) {
         pack_free(&samples[i]);
@@ -264,8 +290,8 @@ static uint32_t merge_runs(const struct sk_what *what, struct pack *samples, str
     return made;
 }
 
-static void check_sort(const char *const *formats, int n_keys, struct map *maps, uint32_t n_maps, int64_t rows, uint32_t n_partitions,
-                       bool groups) {
+static void check_sort(const char *const *formats, int n_keys, struct map *maps, uint32_t n_maps,
+                       int64_t rows, uint32_t n_partitions, bool groups) {
     struct sk_what *what = what_of(SK_WHAT_SORT, n_keys, 0, groups);
     struct pack samples[RUNS_MAX], runs[RUNS_MAX], bounds = {.bytes = NULL};
     uint32_t n_runs = run_maps(what, maps, n_maps, samples, runs);
@@ -282,7 +308,8 @@ static void check_sort(const char *const *formats, int n_keys, struct map *maps,
         if (!v) break;
         CHECK_EQ(v->kind, first ? SK_VALUE_BOUNDS : SK_VALUE_CUTS);
         if (first) bounds = written(v);
-        for (uint32_t i = 0; !first && i < v->n; i++) cuts[v->run * n_partitions + v->first + i] = v->parts[i];
+        for (uint32_t i = 0; !first && i < v->n; i++)
+            cuts[v->run * n_partitions + v->first + i] = v->parts[i];
         sk_value_destroy(v);
     }
     sk_work_destroy(w);
@@ -350,12 +377,14 @@ TEST(sort_of_maps_is_the_sort_of_all_rows) {
         for (int i = 0; i < n_keys; i++) formats[i] = key_formats[test_below(n_key_formats)];
         for (uint32_t i = 0; i < n_maps; i++, rows += maps[i - 1].rows)
             map_make(&maps[i], formats, n_keys, sizes[test_below(5)], rows, seed);
-        check_sort(formats, n_keys, maps, n_maps, rows, 1 + (uint32_t)test_below(round % 4 ? 5 : 70), test_below(3) == 0);
+        check_sort(formats, n_keys, maps, n_maps, rows,
+                   1 + (uint32_t)test_below(round % 4 ? 5 : 70), test_below(3) == 0);
         for (uint32_t i = 0; i < n_maps; i++) map_free(&maps[i], n_keys);
     }
 }
 
-/* A map whose run is given as several, one a range of keys: bounds are first rows of pages, so a cut takes each page once, and nothing of the runs before it. */
+/* A map whose run is given as several, one a range of keys: bounds are first rows of pages, so a
+ * cut takes each page once, and nothing of the runs before it. */
 TEST(a_run_that_ends_before_a_partition_gives_it_no_page) {
     enum { ROWS = 40000, PARTITIONS = 16 };
     static struct map m;
@@ -367,14 +396,16 @@ TEST(a_run_that_ends_before_a_partition_gives_it_no_page) {
     struct sk_value *v;
     uint64_t in_runs = 0, in_cuts = 0, n_parts = 0, rows = 0;
     map_make(&m, (const char *[]){"l"}, 1, ROWS, 0, 1);
-    struct sk_map_input in = {.schema = &m.batch.schema, .array = &m.batch.array, .values = VALUES_MAX};
+    struct sk_map_input in = {
+        .schema = &m.batch.schema, .array = &m.batch.array, .values = VALUES_MAX};
     CHECK_OK_ERR(sk_work_map(&what, &in, &w, &err), &err);
     CHECK_EQ(all_values(w, samples, runs, VALUES_MAX), VALUES_MAX);
     for (uint32_t r = 0; r < VALUES_MAX; r++) {
         in_runs += runs[r].value.size;
         blocks_open(b, samples[r].bytes, samples[r].value.size);
     }
-    CHECK_OK_ERR(sk_work_cut(&what, &b->schema[0], b->list, VALUES_MAX, PARTITIONS, &w, &err), &err);
+    CHECK_OK_ERR(sk_work_cut(&what, &b->schema[0], b->list, VALUES_MAX, PARTITIONS, &w, &err),
+                 &err);
     for (;;) {
         CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
         if (!v) break;
@@ -408,8 +439,8 @@ static int compare_ids(const void *a, const void *b) {
 #define PACKS_MAX 40
 
 /* Packs of some neighbouring maps become those of one. */
-static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACKS_MAX], uint32_t *n_values, uint32_t n_maps,
-                           bool one_value) {
+static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACKS_MAX],
+                           uint32_t *n_values, uint32_t n_maps, bool one_value) {
     uint32_t made = 0;
     for (uint32_t i = 0, k; i < n_maps; i += k) {
         struct pack out[PACKS_MAX], *group[MAPS_MAX];
@@ -419,13 +450,17 @@ static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACK
         for (uint32_t v = 0; v < n_values[i]; v++) {
             for (uint32_t j = 0; j < k; j++) group[j] = &packs[i + j][v];
             uint32_t first = group[0]->value.first, end = first + group[0]->value.n,
-                     now = merged(what, group, k, NULL, out + n, PACKS_MAX - n, one_value ? 1 : (uint32_t)test_below(4));
+                     now = merged(what, group, k, NULL, out + n, PACKS_MAX - n,
+                                  one_value ? 1 : (uint32_t)test_below(4));
             if (!now) { /* no pack has a batch of these partitions */
-                out[n] = (struct pack){.value = {.kind = SK_VALUE_PARTS, .first = first, .n = end - first}};
-                CHECK(out[n].value.parts = sk_calloc(SK_TAG_TEST, (end - first) * sizeof *out[n].value.parts));
+                out[n] = (struct pack){
+                    .value = {.kind = SK_VALUE_PARTS, .first = first, .n = end - first}};
+                CHECK(out[n].value.parts =
+                          sk_calloc(SK_TAG_TEST, (end - first) * sizeof *out[n].value.parts));
                 now = 1;
             }
-            for (uint32_t j = n; j < n + now; j++, first += out[j - 1].value.n) CHECK_EQ(out[j].value.first, first);
+            for (uint32_t j = n; j < n + now; j++, first += out[j - 1].value.n)
+                CHECK_EQ(out[j].value.first, first);
             CHECK_EQ(first, end);
             n += now;
             for (uint32_t j = 0; j < k; j++) pack_free(group[j]);
@@ -437,17 +472,19 @@ static uint32_t merge_maps(const struct sk_what *what, struct pack (*packs)[PACK
 }
 
 /* All rows through parts, with each reduce making so many partitions; got: the ids in order. */
-static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_maps, uint32_t step, int64_t *got, int64_t rows,
-                     int64_t *ends) {
+static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_maps, uint32_t step,
+                     int64_t *got, int64_t rows, int64_t *ends) {
     static struct pack packs[MAPS_MAX][PACKS_MAX];
-    uint32_t n_values[MAPS_MAX] = {0}, n_blocks, values = step > 1 ? 1 : (uint32_t)test_below(9); /* a slice is of one value */
+    /* a slice is of one value */
+    uint32_t n_values[MAPS_MAX] = {0}, n_blocks, values = step > 1 ? 1 : (uint32_t)test_below(9);
     bool merge = test_below(2);
     struct blocks *b = sk_calloc(SK_TAG_TEST, sizeof *b);
     for (uint32_t i = 0; i < n_maps; i++) {
         struct sk_work *w;
         struct sk_value *v;
         uint32_t next = 0;
-        struct sk_map_input in = {.schema = &maps[i].batch.schema, .array = &maps[i].batch.array, .seq = i};
+        struct sk_map_input in = {
+            .schema = &maps[i].batch.schema, .array = &maps[i].batch.array, .seq = i};
         in.values = merge || step > 1 ? values : (uint32_t)test_below(9);
         CHECK_OK_ERR(sk_work_map(what, &in, &w, &err), &err);
         for (;; n_values[i]++) {
@@ -481,7 +518,8 @@ static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_ma
             if (!to) continue;
             from[n_slices] = b->n;
             blocks_open(b, k->bytes + at, to - at);
-            slices[n_slices] = (struct sk_slice){.n = b->n - from[n_slices], .partition = p, .columns_only = !in_it};
+            slices[n_slices] = (struct sk_slice){
+                .n = b->n - from[n_slices], .partition = p, .columns_only = !in_it};
             n_slices++;
         }
         for (uint32_t s = 0; s < n_slices; s++) slices[s].batches = b->list + from[s];
@@ -502,15 +540,16 @@ static void exchange(const struct sk_what *what, struct map *maps, uint32_t n_ma
     sk_free(b);
 }
 
-static void check_parts(enum sk_what_kind kind, const char *const *formats, struct map *maps, uint32_t n_maps, int64_t rows,
-                        uint32_t partitions) {
+static void check_parts(enum sk_what_kind kind, const char *const *formats, struct map *maps,
+                        uint32_t n_maps, int64_t rows, uint32_t partitions) {
     struct sk_what *what = what_of(kind, kind == SK_WHAT_HASH, partitions, false);
     int64_t *got = sk_alloc(SK_TAG_TEST, (size_t)(rows + 1) * sizeof *got),
             *again = sk_alloc(SK_TAG_TEST, (size_t)(rows + 1) * sizeof *got);
     int64_t *ends = sk_calloc(SK_TAG_TEST, (partitions + 1) * sizeof *ends);
     exchange(what, maps, n_maps, 1, got, rows, ends + 1);
     if (kind == SK_WHAT_RANDOM) { /* as many partitions a reduce as it likes */
-        uint32_t step = partitions <= SK_VALUE_PARTS_MAX ? 1 + (uint32_t)test_below(partitions) : 1; /* a slice is of one value */
+        /* a slice is of one value */
+        uint32_t step = partitions <= SK_VALUE_PARTS_MAX ? 1 + (uint32_t)test_below(partitions) : 1;
         exchange(what, maps, n_maps, step, again, rows, NULL);
         CHECK(!memcmp(got, again, (size_t)rows * sizeof *got));
     }
@@ -526,7 +565,8 @@ static void check_parts(enum sk_what_kind kind, const char *const *formats, stru
         for (uint32_t i = 0; i < n_maps; i++)
             for (int64_t r = 0; r < maps[i].rows; r++)
                 for (int64_t q = 0; q < maps[0].rows; q++)
-                    if (!cell_compare(formats[0], &maps[i].cols[0].cells[r], &maps[0].cols[0].cells[q], false, false))
+                    if (!cell_compare(formats[0], &maps[i].cols[0].cells[r],
+                                      &maps[0].cols[0].cells[q], false, false))
                         CHECK_EQ(of[maps[i].first + r], of[maps[0].first + q]);
         sk_free(of);
     }
@@ -547,13 +587,16 @@ TEST(partitions_have_all_rows) {
         uint32_t n_maps = 1 + (uint32_t)test_below(MAPS_MAX);
         int64_t rows = 0;
         uint64_t seed = test_rand();
-        for (uint32_t i = 0; i < n_maps; i++, rows += maps[i - 1].rows) map_make(&maps[i], formats, 1, sizes[test_below(4)], rows, seed);
-        check_parts((enum sk_what_kind)(SK_WHAT_RANDOM + test_below(3)), formats, maps, n_maps, rows, partitions[test_below(5)]);
+        for (uint32_t i = 0; i < n_maps; i++, rows += maps[i - 1].rows)
+            map_make(&maps[i], formats, 1, sizes[test_below(4)], rows, seed);
+        check_parts((enum sk_what_kind)(SK_WHAT_RANDOM + test_below(3)), formats, maps, n_maps,
+                    rows, partitions[test_below(5)]);
         for (uint32_t i = 0; i < n_maps; i++) map_free(&maps[i], 1);
     }
 }
 
-/* A sort whose bounds are given: ascending, what equals a bound is behind it; descending, before it. */
+/* A sort whose bounds are given: ascending, what equals a bound is behind it; descending, before
+ * it. */
 TEST(sort_by_given_bounds) {
     for (int round = 0; round < test_rounds(20); round++) {
         struct column c[2], bound;
@@ -573,7 +616,10 @@ TEST(sort_by_given_bounds) {
         bound.buffers[1] = limits;
         batch_make(&b, c, 1, rows, 0);
         batch_make(&bounds, &bound, 1, 2, 0);
-        struct sk_map_input in = {.schema = &b.schema, .array = &b.array, .bounds_schema = &bounds.schema, .bounds = &bounds.array};
+        struct sk_map_input in = {.schema = &b.schema,
+                                  .array = &b.array,
+                                  .bounds_schema = &bounds.schema,
+                                  .bounds = &bounds.array};
         struct sk_work *w;
         struct sk_value *v;
         CHECK_OK_ERR(sk_work_map(&what, &in, &w, &err), &err);
@@ -617,7 +663,8 @@ TEST(work_without_memory) {
     map_make(&m, formats, 1, 50, 0, 1);
     for (int kind = 0; kind <= SK_WHAT_KINDS; kind++) {
         if (kind == SK_WHAT_AGGREGATE) continue; /* test_shuffle_aggregate.c */
-        struct sk_what *what = what_of(kind < SK_WHAT_KINDS ? (enum sk_what_kind)kind : SK_WHAT_HASH, 1, 3, false);
+        struct sk_what *what =
+            what_of(kind < SK_WHAT_KINDS ? (enum sk_what_kind)kind : SK_WHAT_HASH, 1, 3, false);
         what->sorted = kind == SK_WHAT_KINDS;
         struct sk_map_input in = {.schema = &m.batch.schema, .array = &m.batch.array};
         for (int64_t nth = 1;; nth++) {
@@ -636,7 +683,8 @@ TEST(work_without_memory) {
             CHECK_EQ(rc, hit ? SK_ENOMEM : SK_OK);
             const struct ArrowArray *list[] = {&m.batch.array};
             struct sk_slice slice = {.batches = list, .n = 1};
-            struct sk_reduce_input r = {.schema = &m.batch.schema, .slices = &slice, .n_slices = 1, .end = 1, .n = 1};
+            struct sk_reduce_input r = {
+                .schema = &m.batch.schema, .slices = &slice, .n_slices = 1, .end = 1, .n = 1};
             w = NULL;
             sk_mem_fail_at(nth);
             rc = sk_work_reduce(what, &r, &w, &err);

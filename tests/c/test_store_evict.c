@@ -8,12 +8,38 @@
 
 TEST(evict_by_hand) {
     struct sk_evict_cand c[] = {
-        {.id = 1, .bytes = 10 * MB, .last_use_ns = 5, .remake_ns = INT64_MAX, .write_bytes_per_s = 100 * MB}, /* spill: 20 ns/B */
-        {.id = 2, .bytes = 10 * MB, .last_use_ns = 9, .remake_ns = 50 * MB, .write_bytes_per_s = 100 * MB},   /* drop: 5 ns/B */
-        {.id = 3, .bytes = 10 * MB, .last_use_ns = 4, .remake_ns = INT64_MAX, .write_bytes_per_s = 100 * MB}, /* spill, older */
-        {.id = 4, .bytes = 10 * MB, .last_use_ns = 1, .remake_ns = 0, .write_bytes_per_s = 100 * MB, .pinned = true},
-        {.id = 5, .bytes = 10 * MB, .last_use_ns = 1, .remake_ns = INT64_MAX, .write_bytes_per_s = 0}, /* impossible */
-        {.id = 6, .bytes = 0, .remake_ns = 0, .write_bytes_per_s = 1},                                 /* gains nothing */
+        /* spill: 20 ns/B */
+        {.id = 1,
+         .bytes = 10 * MB,
+         .last_use_ns = 5,
+         .remake_ns = INT64_MAX,
+         .write_bytes_per_s = 100 * MB},
+        /* drop: 5 ns/B */
+        {.id = 2,
+         .bytes = 10 * MB,
+         .last_use_ns = 9,
+         .remake_ns = 50 * MB,
+         .write_bytes_per_s = 100 * MB},
+        /* spill, older */
+        {.id = 3,
+         .bytes = 10 * MB,
+         .last_use_ns = 4,
+         .remake_ns = INT64_MAX,
+         .write_bytes_per_s = 100 * MB},
+        {.id = 4,
+         .bytes = 10 * MB,
+         .last_use_ns = 1,
+         .remake_ns = 0,
+         .write_bytes_per_s = 100 * MB,
+         .pinned = true},
+        /* impossible */
+        {.id = 5,
+         .bytes = 10 * MB,
+         .last_use_ns = 1,
+         .remake_ns = INT64_MAX,
+         .write_bytes_per_s = 0},
+        /* gains nothing */
+        {.id = 6, .bytes = 0, .remake_ns = 0, .write_bytes_per_s = 1},
     };
     enum sk_evict_how how[6];
     CHECK_EQ(sk_evict_choose(c, 6, 1, how), 10 * MB);
@@ -32,7 +58,12 @@ TEST(evict_by_hand) {
 
 TEST(evict_soon_goes_last) {
     struct sk_evict_cand c[] = {
-        {.bytes = 10 * MB, .last_use_ns = 1, .remake_ns = 0, .write_bytes_per_s = 100 * MB, .soon = true}, /* oldest, and for nothing */
+        /* oldest, and for nothing */
+        {.bytes = 10 * MB,
+         .last_use_ns = 1,
+         .remake_ns = 0,
+         .write_bytes_per_s = 100 * MB,
+         .soon = true},
         {.bytes = 10 * MB, .last_use_ns = 9, .remake_ns = INT64_MAX, .write_bytes_per_s = 100 * MB},
     };
     enum sk_evict_how how[2];
@@ -44,7 +75,8 @@ TEST(evict_soon_goes_last) {
 }
 
 TEST(evict_drop_wins_a_tie_with_spill) {
-    struct sk_evict_cand c = {.bytes = 1000, .remake_ns = 2000, .write_bytes_per_s = 1000 * MB}; /* both 2 ns/B */
+    /* both 2 ns/B */
+    struct sk_evict_cand c = {.bytes = 1000, .remake_ns = 2000, .write_bytes_per_s = 1000 * MB};
     enum sk_evict_how how;
     CHECK_EQ(sk_evict_choose(&c, 1, 1, &how), 1000);
     CHECK_EQ(how, SK_EVICT_DROP);
@@ -74,7 +106,8 @@ struct frac {
 static struct frac naive_price(const struct sk_evict_cand *c) {
     struct frac best = {0, 1, SK_EVICT_KEEP};
     if (c->pinned || !c->bytes) return best;
-    if (c->remake_ns != INT64_MAX) best = (struct frac){(unsigned __int128)c->remake_ns, c->bytes, SK_EVICT_DROP};
+    if (c->remake_ns != INT64_MAX)
+        best = (struct frac){(unsigned __int128)c->remake_ns, c->bytes, SK_EVICT_DROP};
     if (c->write_bytes_per_s) {
         struct frac s = {2000000000u, c->write_bytes_per_s, SK_EVICT_SPILL};
         if (best.how == SK_EVICT_KEEP || s.num * best.den < best.num * s.den) best = s;
@@ -94,7 +127,8 @@ TEST(evict_random_against_selection_sort) {
                 .id = i,
                 .bytes = test_below(narrow ? 4 : 100000),
                 .last_use_ns = (int64_t)test_below(narrow ? 3 : 1000),
-                .remake_ns = test_below(3) == 0 ? INT64_MAX : (int64_t)test_below(narrow ? 4 : 1000000),
+                .remake_ns =
+                    test_below(3) == 0 ? INT64_MAX : (int64_t)test_below(narrow ? 4 : 1000000),
                 .write_bytes_per_s = test_below(3) == 0 ? 0
                                      : narrow           ? 1000000000u * (1 + test_below(2))
                                                         : test_below(4000000000u),
@@ -115,7 +149,10 @@ TEST(evict_random_against_selection_sort) {
                 }
                 struct frac b = naive_price(&c[best]);
                 unsigned __int128 l = p.num * b.den, r = b.num * p.den;
-                if (c[i].soon != c[best].soon ? c[best].soon : l < r || (l == r && c[i].last_use_ns < c[best].last_use_ns)) best = i;
+                if (c[i].soon != c[best].soon
+                        ? c[best].soon
+                        : l < r || (l == r && c[i].last_use_ns < c[best].last_use_ns))
+                    best = i;
             }
             if (best == SIZE_MAX) break;
             want[best] = naive_price(&c[best]).how;

@@ -26,11 +26,13 @@ TEST(bins_find_what_a_scan_finds) {
         if (in[i]) {
             sk_bins_del(&b, &x[i]);
         } else {
-            x[i] = (struct sk_ext){.off = i * 64, .len = 64 * (1 + test_below(UINT64_C(1) << test_below(20)))};
+            x[i] = (struct sk_ext){.off = i * 64,
+                                   .len = 64 * (1 + test_below(UINT64_C(1) << test_below(20)))};
             sk_bins_add(&b, &x[i]);
         }
         in[i] = !in[i];
-        uint64_t len = 64 * (1 + test_below(UINT64_C(1) << test_below(20))), largest = 0, fits = UINT64_MAX;
+        uint64_t len = 64 * (1 + test_below(UINT64_C(1) << test_below(20))), largest = 0,
+                 fits = UINT64_MAX;
         for (int j = 0; j < N; j++) {
             if (!in[j]) continue;
             largest = SK_MAX(largest, x[j].len);

@@ -1,5 +1,5 @@
-/* test_store_shalloc.c - the extent book by example: life of an extent, where allocations go, messages, refusal of memory. Random
- * operations against a model are in sim/store_sim.c. */
+/* test_store_shalloc.c - the extent book by example: life of an extent, where allocations go,
+ * messages, refusal of memory. Random operations against a model are in sim/store_sim.c. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -137,7 +137,8 @@ TEST(store_bins_hold_lengths_that_differ) {
         gap[i] = object(st, 64);
     }
     CHECK_EQ(stats(st).sealed_bytes, stats(st).size_bytes);
-    for (int i = 7; i < N + 7; i++) unref(st, o[i % N]); /* the only long one first: it is looked at last */
+    /* the only long one first: it is looked at last */
+    for (int i = 7; i < N + 7; i++) unref(st, o[i % N]);
     CHECK_EQ(lease(st, 0, 65 * 64), o[7]);
     sk_off off;
     CHECK_RC(sk_store_alloc(st, 0, 65 * 64, &off, NULL), SK_EFULL);
@@ -146,7 +147,8 @@ TEST(store_bins_hold_lengths_that_differ) {
     sk_off next = lease(st, 0, 64 * 64);
     CHECK(next != o[7]); /* the shorter one fits better, though the long one is at hand */
     unref(st, gap[20]);
-    CHECK_EQ(lease(st, 0, 65 * 64), o[7]); /* what was refused is possible now, and best fit still holds */
+    /* what was refused is possible now, and best fit still holds */
+    CHECK_EQ(lease(st, 0, 65 * 64), o[7]);
     CHECK_EQ(lease(st, 0, 129 * 64), o[20]);
     sk_store_destroy(st);
 }
@@ -212,7 +214,8 @@ TEST(store_lease_sealed_in_pieces) {
     CHECK_EQ(stats(st).n_extents, 17);
     CHECK_EQ(sk_store_commit(st, 1, l + 63 * 1024, 1024, NULL), SK_OK); /* the end */
     CHECK(sk_store_check(st));
-    CHECK_EQ(sk_store_commit(st, 1, l + 32 * 1024, 1024, NULL), SK_OK); /* the middle: two leases now */
+    /* the middle: two leases now */
+    CHECK_EQ(sk_store_commit(st, 1, l + 32 * 1024, 1024, NULL), SK_OK);
     CHECK(sk_store_check(st));
     CHECK_EQ(stats(st).n_extents, 17 + 1 + 1 + 1);
     /* Give back a tail of the lower, all of the upper. */
@@ -276,7 +279,8 @@ TEST(store_full_says_why) {
     struct sk_err err = {0};
     sk_off off = 77;
     CHECK_EQ(sk_store_alloc(st, 0, 6 * GIB, &off, &err), SK_EFULL);
-    CHECK(strcmp(err.msg, "object of 6.0 GiB is larger than the store (5.0 GiB); raise object_store_memory in init()") == 0);
+    CHECK(strcmp(err.msg, "object of 6.0 GiB is larger than the store (5.0 GiB); raise "
+                          "object_store_memory in init()") == 0);
     CHECK_EQ(sk_store_alloc(st, 0, UINT64_MAX, &off, &err), SK_EFULL);
     CHECK(strstr(err.msg, "larger than the store") != NULL);
     sk_off a = object(st, 32 * MIB);
@@ -284,7 +288,8 @@ TEST(store_full_says_why) {
     CHECK_EQ(lease(st, 1, 16 * MIB), 5 * GIB - 32 * MIB);
     unref(st, a);
     CHECK_EQ(sk_store_alloc(st, 0, 40 * MIB, &off, &err), SK_EFULL); /* 48 MiB free, in two runs */
-    CHECK(strcmp(err.msg, "store is full: need 40 MiB; 5.0 GiB of 5.0 GiB in use by 1 objects and 1 writers, largest free run 32 MiB; "
+    CHECK(strcmp(err.msg, "store is full: need 40 MiB; 5.0 GiB of 5.0 GiB in use by 1 objects and "
+                          "1 writers, largest free run 32 MiB; "
                           "release references or raise object_store_memory in init()") == 0);
     CHECK_EQ(sk_store_alloc(st, 0, 64 * MIB, &off, &err), SK_EFULL); /* more than is free at all */
     CHECK(strstr(err.msg, "need 64 MiB") != NULL);
@@ -367,8 +372,9 @@ TEST(store_unknown_offsets_abort) {
     sk_store_destroy(st);
 }
 
-/* A fixed little program that passes every kind of operation; returns how many of them were refused memory. Each refusal must leave
- * the book as it was, and then the operation is done again without the fault. */
+/* A fixed little program that passes every kind of operation; returns how many of them were refused
+ * memory. Each refusal must leave the book as it was, and then the operation is done again without
+ * the fault. */
 static int refused;
 static sk_rc again(const struct sk_store *st, sk_rc rc, const struct sk_store_stats *before) {
     CHECK(sk_store_check(st));
@@ -394,7 +400,8 @@ static void program(struct sk_store *st) {
     DO(sk_store_unlease(st, 1, a + 32 * 1024, 32 * 1024, NULL));
     for (uint64_t i = 0; i < 24; i++) { /* two map slots each: growth falls on the second, too */
         DO(sk_store_commit(st, 1, a + 4096 + i * 256, 64, NULL));
-        if (i == 3) DO(sk_store_commit(st, 1, a + 64, 64, NULL)); /* one slot: even counts become odd */
+        /* one slot: even counts become odd */
+        if (i == 3) DO(sk_store_commit(st, 1, a + 64, 64, NULL));
     }
     for (uint32_t i = 0; i < 300; i++) { /* grows every table */
         DO(sk_store_alloc(st, i % 7, 100 + i, &off[i], NULL));
@@ -440,7 +447,8 @@ TEST(store_refused_memory_changes_nothing) {
     CHECK(n_refused >= 10);
 }
 
-TEST(store_overflow) { /* a second book behind the first: by offset, and for nothing that was not asked to go there */
+TEST(store_overflow) {
+    /* a second book behind the first: by offset, and for nothing that was not asked to go there */
     struct sk_store *st = make(MIB);
     struct sk_err err;
     sk_off a, b, c, off;

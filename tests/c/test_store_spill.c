@@ -1,4 +1,5 @@
-/* test_store_spill.c - objects to disk and back: equality, space that comes back, quota, full disks, every failing call, damage, death. */
+/* test_store_spill.c - objects to disk and back: equality, space that comes back, quota, full
+ * disks, every failing call, damage, death. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,9 +27,14 @@ static void wake(void *arg) {
     pthread_mutex_unlock(&mu);
 }
 
-static sk_rc create(struct sk_spill **sp, const char *a, const char *b, uint64_t quota, struct sk_err *err) {
+static sk_rc create(struct sk_spill **sp, const char *a, const char *b, uint64_t quota,
+                    struct sk_err *err) {
     const char *dirs[] = {a, b};
-    return sk_spill_create(sp, &(struct sk_spill_conf){.dirs = dirs, .n_dirs = b ? 2 : 1, .quota_bytes = quota, .wake = wake}, err);
+    return sk_spill_create(
+        sp,
+        &(struct sk_spill_conf){
+            .dirs = dirs, .n_dirs = b ? 2 : 1, .quota_bytes = quota, .wake = wake},
+        err);
 }
 static struct sk_spill *make(const char *dir, uint64_t quota) {
     struct sk_spill *sp;
@@ -59,7 +65,8 @@ struct thing {
 static struct thing thing(uint64_t id, uint64_t len) {
     struct thing t = {.id = id, .len = len, .bytes = malloc(len ? len : 1)};
     uint64_t x = id * 0x9e3779b97f4a7c15u + 1;
-    for (uint64_t i = 0; i < len; i++) t.bytes[i] = (uint8_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
+    for (uint64_t i = 0; i < len; i++)
+        t.bytes[i] = (uint8_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
     return t;
 }
 
@@ -67,8 +74,11 @@ static struct sk_spill_job *job_of(struct thing *t, uint32_t n, bool fresh) {
     struct sk_spill_job *j = sk_spill_job(n);
     if (!j) return NULL;
     for (uint32_t i = 0; i < n; i++)
-        j->items[i] = (struct sk_spill_item){
-            .id = t[i].id, .len = t[i].len, .at = t[i].at, .user = &t[i], .bytes = fresh ? calloc(1, t[i].len + 1) : t[i].bytes};
+        j->items[i] = (struct sk_spill_item){.id = t[i].id,
+                                             .len = t[i].len,
+                                             .at = t[i].at,
+                                             .user = &t[i],
+                                             .bytes = fresh ? calloc(1, t[i].len + 1) : t[i].bytes};
     return j;
 }
 
@@ -76,7 +86,8 @@ static void written(struct sk_spill_job *j) {
     for (uint32_t i = 0; i < j->n; i++) ((struct thing *)j->items[i].user)->at = j->items[i].at;
 }
 
-static void check_read(struct sk_spill_job *j, bool must) { /* what came without an error is what was written */
+static void check_read(struct sk_spill_job *j, bool must) {
+    /* what came without an error is what was written */
     for (uint32_t i = 0; i < j->n; i++) {
         struct thing *t = j->items[i].user;
         if (must) CHECK_MSG(j->items[i].rc == SK_OK, "%s", j->err.msg);
@@ -122,7 +133,9 @@ TEST_LARGE(spill_and_back, 60) {
     struct sk_spill *sp = make(test_dir(), 0);
     static struct thing t[N];
     for (uint32_t i = 0; i < N; i++) {
-        uint64_t len = i == 7 ? 0 : i % 50 == 3 ? (UINT64_C(4) << 20) + test_below(5 << 20) : test_below(i % 10 == 5 ? 900000 : 20000);
+        uint64_t len = i == 7        ? 0
+                       : i % 50 == 3 ? (UINT64_C(4) << 20) + test_below(5 << 20)
+                                     : test_below(i % 10 == 5 ? 900000 : 20000);
         t[i] = thing(1000 + i, len);
     }
     uint32_t jobs = 0;
@@ -171,7 +184,8 @@ static void wait_blocks(int fd, int64_t at_most) {
 
 TEST(spill_gives_disk_back) {
     struct sk_spill *sp = make(test_dir(), 0);
-    struct thing t[4] = {thing(1, 1 << 20), thing(2, 1 << 20), thing(3, 1 << 20), thing(4, 1 << 20)};
+    struct thing t[4] = {thing(1, 1 << 20), thing(2, 1 << 20), thing(3, 1 << 20),
+                         thing(4, 1 << 20)};
     for (int i = 0; i < 4; i++) write_now(sp, &t[i], 1);
     int fd = sp->places[0].cur->fd;
     struct stat st;
@@ -196,13 +210,15 @@ TEST(spill_gives_disk_back) {
     for (int i = 0; i < 4; i++) free(t[i].bytes);
 }
 
-/* Half of many small objects go, every second one, or in runs: the disk follows before any stretch is empty, and the rest is whole. */
+/* Half of many small objects go, every second one, or in runs: the disk follows before any stretch
+ * is empty, and the rest is whole. */
 TEST_LARGE(spill_holes, 60) {
     enum { SMALL = 400 };
     static struct thing t[SMALL];
     for (int pattern = 0; pattern < 3; pattern++) {
         struct sk_spill *sp = make(test_dir(), 0);
-        for (uint32_t i = 0; i < SMALL; i++) t[i] = thing(i + 1, pattern == 2 ? 100 + test_below(30000) : 10000);
+        for (uint32_t i = 0; i < SMALL; i++)
+            t[i] = thing(i + 1, pattern == 2 ? 100 + test_below(30000) : 10000);
         write_now(sp, t, SMALL);
         int fd = sp->places[0].cur->fd;
         uint64_t all = disk_of(sp), left = 0;
@@ -228,7 +244,8 @@ TEST_LARGE(spill_holes, 60) {
     }
 }
 
-/* An object that is dropped while it is read keeps its pages until the read is over; without memory for a hole it is made later. */
+/* An object that is dropped while it is read keeps its pages until the read is over; without memory
+ * for a hole it is made later. */
 TEST(spill_holes_and_reads) {
     static struct thing t[40];
     struct sk_spill *sp = make(test_dir(), 0);
@@ -263,7 +280,8 @@ static uint32_t in_place(const struct thing *t, uint32_t n, const struct sk_spil
     return k;
 }
 
-/* Jobs go to the directories in turn; a full one is passed over and nobody hears of it, until all are full: then one error. */
+/* Jobs go to the directories in turn; a full one is passed over and nobody hears of it, until all
+ * are full: then one error. */
 TEST(spill_directories_in_turn) {
     char other[512];
     struct thing t[12];
@@ -280,7 +298,8 @@ TEST(spill_directories_in_turn) {
     for (uint32_t i = 6; i < 9; i++) write_now(sp, &t[i], 1);
     CHECK(sk_fault_fired());
     sk_fault_clear();
-    CHECK_GE(in_place(t + 6, 3, &sp->places[1]), 2); /* the first of them went there; the second directory was not full */
+    /* the first of them went there; the second directory was not full */
+    CHECK_GE(in_place(t + 6, 3, &sp->places[1]), 2);
     CHECK_EQ(disk_of(sp) - before, before / 2);
     CHECK_OK(sk_fault_set("spill.nospace", SK_FAULT_FAIL, 0));
     struct sk_spill_job *j = job_of(&t[9], 1, false);
@@ -305,23 +324,31 @@ TEST(spill_directories_in_turn) {
     for (uint32_t i = 0; i < 12; i++) free(t[i].bytes);
 }
 
-/* Parts of objects, several jobs at once, whose items several threads share: each part is what was written there, and of a changed byte know those that have it. */
+/* Parts of objects, several jobs at once, whose items several threads share: each part is what was
+ * written there, and of a changed byte know those that have it. */
 TEST(spill_parts) {
     enum { OBJECTS = 12, PARTS = 200, JOBS = 4 };
     struct sk_spill *sp = make(test_dir(), 0);
     struct sk_err err;
     struct thing t[OBJECTS];
     uint64_t changed = 0; /* of object 3 */
-    for (uint32_t i = 0; i < OBJECTS; i++) t[i] = thing(70 + i, 1 + test_below(i % 3 == 0 ? 2000000 : 30000));
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        t[i] = thing(70 + i, 1 + test_below(i % 3 == 0 ? 2000000 : 30000));
     write_now(sp, t, OBJECTS);
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t k = 0; k < JOBS; k++) {
             struct sk_spill_job *j = sk_spill_job(PARTS);
             for (uint32_t i = 0; i < PARTS; i++) {
                 struct thing *x = &t[test_below(OBJECTS)];
-                uint64_t at = test_below(x->len), n = 1 + test_below(SK_MIN(x->len - at, i % 20 == 0 ? 1500000u : 40000u));
-                j->items[i] = (struct sk_spill_item){
-                    .id = x->id, .len = x->len, .at = x->at, .user = x, .part_at = at, .part_len = n, .bytes = malloc(n)};
+                uint64_t at = test_below(x->len),
+                         n = 1 + test_below(SK_MIN(x->len - at, i % 20 == 0 ? 1500000u : 40000u));
+                j->items[i] = (struct sk_spill_item){.id = x->id,
+                                                     .len = x->len,
+                                                     .at = x->at,
+                                                     .user = x,
+                                                     .part_at = at,
+                                                     .part_len = n,
+                                                     .bytes = malloc(n)};
             }
             CHECK_OK_ERR(sk_spill_read(sp, j, &err), &err);
         }
@@ -330,10 +357,13 @@ TEST(spill_parts) {
             for (uint32_t i = 0; i < PARTS; i++) {
                 struct sk_spill_item *x = &j->items[i];
                 struct thing *of = x->user;
-                uint64_t first = x->part_at / SK_SPILL_CHUNK, last = (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK;
-                bool bad = round && of == &t[3] && first <= changed / SK_SPILL_CHUNK && changed / SK_SPILL_CHUNK <= last;
-                CHECK_MSG(x->rc == (bad ? SK_ECORRUPT : SK_OK), "part %llu + %llu of %llu: %s", (unsigned long long)x->part_at,
-                          (unsigned long long)x->part_len, (unsigned long long)of->len, j->err.msg);
+                uint64_t first = x->part_at / SK_SPILL_CHUNK,
+                         last = (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK;
+                bool bad = round && of == &t[3] && first <= changed / SK_SPILL_CHUNK &&
+                           changed / SK_SPILL_CHUNK <= last;
+                CHECK_MSG(x->rc == (bad ? SK_ECORRUPT : SK_OK), "part %llu + %llu of %llu: %s",
+                          (unsigned long long)x->part_at, (unsigned long long)x->part_len,
+                          (unsigned long long)of->len, j->err.msg);
                 if (!bad) CHECK_MEM_EQ(x->bytes, of->bytes + x->part_at, x->part_len);
                 free(x->bytes);
             }
@@ -343,7 +373,8 @@ TEST(spill_parts) {
         changed = test_below(t[3].len);
         int fd = sp->places[0].cur->fd;
         uint8_t byte;
-        off_t where = (off_t)(t[3].at.off + sk_spill_chunk_at(changed / SK_SPILL_CHUNK) + SK_SPILL_SUM + changed % SK_SPILL_CHUNK);
+        off_t where = (off_t)(t[3].at.off + sk_spill_chunk_at(changed / SK_SPILL_CHUNK) +
+                              SK_SPILL_SUM + changed % SK_SPILL_CHUNK);
         CHECK_EQ(fcntl(fd, F_SETFL, 0), 0); /* not O_DIRECT: any byte */
         CHECK_EQ(pread(fd, &byte, 1, where), 1);
         CHECK_EQ(byte, t[3].bytes[changed]);
@@ -397,7 +428,8 @@ TEST(spill_sees_damage) {
     }
     struct sk_spill_job *j = read_now(sp, t, 6);
     CHECK_RC(j->rc, SK_ECORRUPT);
-    for (uint32_t i = 0; i < 6; i++) CHECK_RC(j->items[i].rc, i == 1 || i == 2 || i == 4 ? SK_ECORRUPT : SK_OK);
+    for (uint32_t i = 0; i < 6; i++)
+        CHECK_RC(j->items[i].rc, i == 1 || i == 2 || i == 4 ? SK_ECORRUPT : SK_OK);
     CHECK_STR_HAS(j->err.msg, "changed it");
     check_read(j, false);
     sk_free(j);
@@ -417,7 +449,8 @@ TEST(spill_sees_damage) {
     for (uint32_t i = 0; i < 6; i++) free(t[i].bytes);
 }
 
-/* Every failing point, one after the other: an error, or whole; nothing leaks, and it works again after. */
+/* Every failing point, one after the other: an error, or whole; nothing leaks, and it works again
+ * after. */
 static bool work(struct sk_spill *sp, struct thing *t, uint32_t n) {
     struct sk_err err;
     struct sk_spill_job *j = job_of(t, n, false);
@@ -446,8 +479,9 @@ static bool work(struct sk_spill *sp, struct thing *t, uint32_t n) {
 }
 
 TEST_LARGE(spill_each_failure, 30) {
-    static const char *const point[] = {"spill.open",   "spill.write", "spill.nospace", "spill.read",
-                                        "spill.thread", "spill.punch", "spill.corrupt"};
+    static const char *const point[] = {"spill.open",   "spill.write",  "spill.nospace",
+                                        "spill.read",   "spill.thread", "spill.punch",
+                                        "spill.corrupt"};
     struct thing t[5];
     for (uint32_t i = 0; i < 5; i++) t[i] = thing(i + 1, 1200000 + i);
     for (size_t p = 0; p < SK_COUNT(point); p++)
@@ -520,13 +554,15 @@ TEST(spill_file_size_limit) {
 }
 
 TEST(spill_full_tmpfs) {
-    if (mount("tmpfs", test_dir(), "tmpfs", 0, "size=1536k") != 0) test_skip("mounting a small tmpfs needs root");
+    if (mount("tmpfs", test_dir(), "tmpfs", 0, "size=1536k") != 0)
+        test_skip("mounting a small tmpfs needs root");
     full_disk(test_dir());
     CHECK_EQ(umount(test_dir()), 0);
 }
 
 TEST(spill_disk_that_was_full_at_first) { /* its quota was nine tenths of nothing for ever */
-    if (mount("tmpfs", test_dir(), "tmpfs", 0, "size=4m") != 0) test_skip("mounting a small tmpfs needs root");
+    if (mount("tmpfs", test_dir(), "tmpfs", 0, "size=4m") != 0)
+        test_skip("mounting a small tmpfs needs root");
     static uint8_t bytes[4 << 20];
     char path[300];
     snprintf(path, sizeof path, "%s/others", test_dir());

@@ -1,8 +1,10 @@
-/* world.h - random programs on the sim engine and the checker of what they observe (world_prog.c: the functions; world_check.c: the history).
+/* world.h - random programs on the sim engine and the checker of what they observe (world_prog.c:
+ * the functions; world_check.c: the history).
  *
- * A program is a tree of calls whose values are known beforehand: the value of a task is a hash of what it is called and of the values of its
- * arguments, whatever worker runs it, how often, and what it does on the way (children, puts, streams, actors). So every value that anybody gets
- * is checked where it is got, byte by byte, and an error must have a cause in the history. */
+ * A program is a tree of calls whose values are known beforehand: the value of a task is a hash of
+ * what it is called and of the values of its arguments, whatever worker runs it, how often, and
+ * what it does on the way (children, puts, streams, actors). So every value that anybody gets is
+ * checked where it is got, byte by byte, and an error must have a cause in the history. */
 #ifndef WORLD_H
 #define WORLD_H
 
@@ -28,7 +30,14 @@ enum code {
     GATHER,
     N_CODES
 };
-enum { KIND_VALUE = 4, KIND_USER_ERROR = 0xE1, MAX_ARGS = 3, MAX_INNER = 4, MAX_RETURNS = 3, FOUND = 42 /* exit code */ };
+enum {
+    KIND_VALUE = 4,
+    KIND_USER_ERROR = 0xE1,
+    MAX_ARGS = 3,
+    MAX_INNER = 4,
+    MAX_RETURNS = 3,
+    FOUND = 42 /* exit code */
+};
 
 struct params { /* inline argument 0 of every task */
     uint32_t code, n_ret, size, depth, flaky, task, seq;
@@ -121,7 +130,8 @@ struct world {
     struct {
         uint64_t tid;
         bool begun;
-    } early[64]; /* kills of processes with tasks whose submitters were not back from the call yet */
+        /* kills of processes with tasks whose submitters were not back from the call yet */
+    } early[64];
     uint32_t n_early;
 };
 extern struct world W;
@@ -134,32 +144,41 @@ _Noreturn void world_fail(const char *file, int line, const char *fmt, ...) SK_P
 
 uint64_t mix(uint64_t a, uint64_t b);
 uint64_t rnd(uint64_t n);
-static inline uint64_t word_of(uint64_t vid, size_t at) { return vid + at * UINT64_C(0x9e3779b97f4a7c15); }
+static inline uint64_t word_of(uint64_t vid, size_t at) {
+    return vid + at * UINT64_C(0x9e3779b97f4a7c15);
+}
 
 /* world_check.c */
 uint32_t obj_new(uint64_t oid, struct expect x, uint32_t task);
 uint32_t obj_of(uint64_t oid); /* index; fails when unknown */
 bool obj_known(uint64_t oid, uint32_t *i);
-uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent, int32_t retries);
-void task_named(uint32_t k, uint64_t tid); /* the engine's number of task k, as soon as it is known */
+uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent,
+                  int32_t retries);
+/* the engine's number of task k, as soon as it is known */
+void task_named(uint32_t k, uint64_t tid);
 /* What somebody got for object i is right, or an error with a cause. True: it is the value. */
 bool check_view(const struct sk_view *v, uint32_t i);
-void check_rc(sk_rc rc, const struct sk_err *err, uint32_t i); /* of a get of object i that failed as a whole */
+/* of a get of object i that failed as a whole */
+void check_rc(sk_rc rc, const struct sk_err *err, uint32_t i);
 void world_on_kill(void *ctx, sk_tid t, bool begun);
 void world_on_stuck(void *ctx, const char *why);
 void world_reset(struct sk_engine *e, const struct profile *f, uint64_t seed);
 
 /* world_prog.c */
 struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t n_args);
-struct expect expect_return(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t i);
+struct expect expect_return(const struct params *p, const uint32_t *args, uint32_t n_args,
+                            uint32_t i);
 struct params random_params(enum code code, uint32_t depth);
 enum code random_code(uint32_t depth);
-/* Submits from wherever it is; the new objects are registered. first: index of the first return (streams: none). */
-sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent, uint32_t actor,
-                   struct sk_sink *sink, uint32_t *task, uint32_t *first, struct sk_err *err);
-sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t fails, uint32_t *actor, struct sk_err *err);
-sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_t *inner, uint32_t n_inner, uint32_t *obj,
-                struct sk_err *err);
+/* Submits from wherever it is; the new objects are registered. first: index of the first return
+ * (streams: none). */
+sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *args,
+                   uint32_t n_args, uint32_t parent, uint32_t actor, struct sk_sink *sink,
+                   uint32_t *task, uint32_t *first, struct sk_err *err);
+sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t fails,
+                  uint32_t *actor, struct sk_err *err);
+sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_t *inner,
+                uint32_t n_inner, uint32_t *obj, struct sk_err *err);
 extern struct sk_runner world_runner;
 void world_define(struct sk_engine *e);
 

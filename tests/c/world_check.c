@@ -9,7 +9,9 @@ struct world W;
 
 #define MAGIC 0x57A7E5u
 
-uint64_t mix(uint64_t a, uint64_t b) { return sk_rand_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b + UINT64_C(0x632be59bd9b4e019)); }
+uint64_t mix(uint64_t a, uint64_t b) {
+    return sk_rand_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b + UINT64_C(0x632be59bd9b4e019));
+}
 uint64_t rnd(uint64_t n) {
     W.rng = mix(W.rng, 7);
     return (uint64_t)(((unsigned __int128)W.rng * n) >> 64);
@@ -25,10 +27,11 @@ void world_fail(const char *file, int line, const char *fmt, ...) {
         if (write(STDOUT_FILENO, msg, strlen(msg)) < 0) _exit(1);
         _exit(FOUND);
     }
-    test_fail(file, line, "%s [replay: SK_SIM_PROFILE=%s SK_SIM_SEED=%llu]", msg, W.f->name, (unsigned long long)W.seed);
+    test_fail(file, line, "%s [replay: SK_SIM_PROFILE=%s SK_SIM_SEED=%llu]", msg, W.f->name,
+              (unsigned long long)W.seed);
 }
 
-/* ---- tables: kept from run to run, of the C heap, for workers write them, too ------------------------------------------------------------- */
+/* ---- tables: kept from run to run, of the C heap, for workers write them, too ---------------- */
 
 static void grow(void *pp, uint32_t *cap, size_t size) {
     void **p = pp;
@@ -66,11 +69,13 @@ bool obj_known(uint64_t oid, uint32_t *i) {
 }
 uint32_t obj_of(uint64_t oid) {
     uint32_t i = 0;
-    MUST(obj_known(oid, &i), "a reference to object %llx, which nobody made", (unsigned long long)oid);
+    MUST(obj_known(oid, &i), "a reference to object %llx, which nobody made",
+         (unsigned long long)oid);
     return i;
 }
 
-uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent, int32_t retries) {
+uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent,
+                  int32_t retries) {
     if (W.n_tasks == W.cap_tasks) grow(&W.tasks, &W.cap_tasks, sizeof *W.tasks);
     struct wtask *t = &W.tasks[W.n_tasks];
     *t = (struct wtask){.p = *p, .n_args = n_args, .parent = parent, .retries = retries};
@@ -119,9 +124,17 @@ void world_on_stuck(void *ctx, const char *why) {
     world_fail(__FILE__, __LINE__, "%s", why);
 }
 
-/* ---- causes ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- causes ---------------------------------------------------------------------------------- */
 
-enum { CAUSE_DEAD = 1, CAUSE_CANCEL = 2, CAUSE_ACTOR = 4, CAUSE_PUT = 8, CAUSE_CALL = 16, CAUSE_RETRIES = 32, CAUSE_GROUP = 64 };
+enum {
+    CAUSE_DEAD = 1,
+    CAUSE_CANCEL = 2,
+    CAUSE_ACTOR = 4,
+    CAUSE_PUT = 8,
+    CAUSE_CALL = 16,
+    CAUSE_RETRIES = 32,
+    CAUSE_GROUP = 64
+};
 
 static uint8_t *seen_objs, *seen_tasks;
 
@@ -142,10 +155,12 @@ static uint32_t causes_of_task(uint32_t k) {
     if (seen_tasks[k]) return 0;
     seen_tasks[k] = 1;
     uint32_t m = 0;
-    /* An attempt that was killed may have been claimed, and not begun: n_started has none of it. What went before it raised, or made a value that was lost. */
+    /* An attempt that was killed may have been claimed, and not begun: n_started has none of it.
+     * What went before it raised, or made a value that was lost. */
     struct sk_sim_stats st;
     sk_sim_get_stats(W.e, &st);
-    uint32_t attempts = SK_MAX(t->kills + (st.n_values_lost ? t->n_started : t->n_raised), t->n_started);
+    uint32_t attempts =
+        SK_MAX(t->kills + (st.n_values_lost ? t->n_started : t->n_raised), t->n_started);
     if (t->kills && t->retries >= 0 && attempts > (uint32_t)t->retries) m |= CAUSE_DEAD;
     if (t->retries >= 0) m |= CAUSE_RETRIES;
     if (t->cancelled || t->dropped) m |= CAUSE_CANCEL;
@@ -154,8 +169,10 @@ static uint32_t causes_of_task(uint32_t k) {
         const struct wactor *a = &W.actors[t->actor - 1];
         m |= CAUSE_CALL;
         if (a->killed) m |= CAUSE_ACTOR;
-        for (uint32_t i = 0; i < W.n_tasks; i++) /* its process died with the constructor or a call on it */
-            if (W.tasks[i].actor == t->actor && W.tasks[i].kills + W.tasks[i].kills_queued) m |= CAUSE_ACTOR;
+        /* its process died with the constructor or a call on it */
+        for (uint32_t i = 0; i < W.n_tasks; i++)
+            if (W.tasks[i].actor == t->actor && W.tasks[i].kills + W.tasks[i].kills_queued)
+                m |= CAUSE_ACTOR;
         m |= causes_of_task(a->init);
     }
     for (uint32_t i = 0; i < t->n_args; i++) m |= causes_of_obj(t->args[i]);
@@ -182,8 +199,10 @@ static const char *say(uint32_t i) {
     const struct wtask *t = o->task ? &W.tasks[o->task - 1] : NULL;
     if (!t) snprintf(buf, sizeof buf, "object %llx, a put", (unsigned long long)o->oid);
     else
-        snprintf(buf, sizeof buf, "object %llx of task %llx, code %u, retries %d, %u started, %u killed%s%s", (unsigned long long)o->oid,
-                 (unsigned long long)t->tid, t->p.code, t->retries, t->n_started, t->kills, t->cancelled ? ", cancelled" : "",
+        snprintf(buf, sizeof buf,
+                 "object %llx of task %llx, code %u, retries %d, %u started, %u killed%s%s",
+                 (unsigned long long)o->oid, (unsigned long long)t->tid, t->p.code, t->retries,
+                 t->n_started, t->kills, t->cancelled ? ", cancelled" : "",
                  t->actor ? ", a call" : "");
     return buf;
 }
@@ -195,14 +214,22 @@ static void legitimate(int32_t code, const char *text, uint32_t i) {
     W.n_errors++;
     bool ok = false;
     switch (code) {
-    case SK_EDEAD: ok = (m & CAUSE_DEAD) || (strstr(text, "cannot be run") && st.n_kills + st.n_spawns_failed >= 8); break;
+    case SK_EDEAD:
+        ok = (m & CAUSE_DEAD) ||
+             (strstr(text, "cannot be run") && st.n_kills + st.n_spawns_failed >= 8);
+        break;
     case SK_ECANCEL: ok = m & CAUSE_CANCEL; break;
     case SK_EGROUP: ok = m & CAUSE_GROUP; break;
-    case SK_EACTOR: ok = (m & (CAUSE_ACTOR | CAUSE_GROUP)) || (strstr(text, "all worker processes wait") && W.f->max_workers <= 8); break;
+    case SK_EACTOR:
+        ok = (m & (CAUSE_ACTOR | CAUSE_GROUP)) ||
+             (strstr(text, "all worker processes wait") && W.f->max_workers <= 8);
+        break;
     case SK_ELOST:
-        ok = st.n_values_lost && ((strstr(text, "put()") && (m & CAUSE_PUT)) || (strstr(text, "call of an actor") && (m & CAUSE_CALL)) ||
-                                  (strstr(text, "max_retries") && (m & CAUSE_RETRIES)) ||
-                                  (strstr(text, "forgotten") && W.f->lineage_bytes) || strstr(text, "lost for good"));
+        ok = st.n_values_lost &&
+             ((strstr(text, "put()") && (m & CAUSE_PUT)) ||
+              (strstr(text, "call of an actor") && (m & CAUSE_CALL)) ||
+              (strstr(text, "max_retries") && (m & CAUSE_RETRIES)) ||
+              (strstr(text, "forgotten") && W.f->lineage_bytes) || strstr(text, "lost for good"));
         break;
     case SK_ENOSPC:
     case SK_EFULL:
@@ -219,11 +246,12 @@ static void legitimate(int32_t code, const char *text, uint32_t i) {
 }
 
 void check_rc(sk_rc rc, const struct sk_err *err, uint32_t i) {
-    MUST(rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ECANCEL, "get of %s: %s: %s", say(i), sk_rc_name(rc), err->msg);
+    MUST(rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ECANCEL, "get of %s: %s: %s", say(i),
+         sk_rc_name(rc), err->msg);
     legitimate(rc, err->msg, i);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 bool check_view(const struct sk_view *v, uint32_t i) {
     struct wobj *o = &W.objs[i];
@@ -243,17 +271,20 @@ bool check_view(const struct sk_view *v, uint32_t i) {
         const struct wtask *t = o->task ? &W.tasks[o->task - 1] : NULL;
         bool flaky = u.magic == MAGIC + 1; /* its retries went to deaths */
         W.n_user_errors++;
-        MUST(flaky || (u.magic == MAGIC && o->x.bad && u.vid == o->x.vid), "%s: user error %llx, expected %s %llx", say(i),
-             (unsigned long long)u.vid, o->x.bad ? "error" : "value", (unsigned long long)o->x.vid);
+        MUST(flaky || (u.magic == MAGIC && o->x.bad && u.vid == o->x.vid),
+             "%s: user error %llx, expected %s %llx", say(i), (unsigned long long)u.vid,
+             o->x.bad ? "error" : "value", (unsigned long long)o->x.vid);
         (void)t;
         return false;
     }
     struct value h = {0};
-    MUST(v->kind == KIND_VALUE && v->len >= sizeof h, "%s: a value of kind %u and %zu bytes", say(i), v->kind, v->len);
+    MUST(v->kind == KIND_VALUE && v->len >= sizeof h, "%s: a value of kind %u and %zu bytes",
+         say(i), v->kind, v->len);
     memcpy(&h, v->data, sizeof h);
-    MUST(h.magic == MAGIC && h.len == v->len && h.n_inner <= MAX_INNER, "%s: the head of the value is damaged", say(i));
-    MUST(!o->x.bad && h.vid == o->x.vid, "%s: value %llx, expected %s %llx", say(i), (unsigned long long)h.vid,
-         o->x.bad ? "error" : "value", (unsigned long long)o->x.vid);
+    MUST(h.magic == MAGIC && h.len == v->len && h.n_inner <= MAX_INNER,
+         "%s: the head of the value is damaged", say(i));
+    MUST(!o->x.bad && h.vid == o->x.vid, "%s: value %llx, expected %s %llx", say(i),
+         (unsigned long long)h.vid, o->x.bad ? "error" : "value", (unsigned long long)o->x.vid);
     uint64_t differs = 0, w;
     for (size_t k = sizeof h; k < v->len; k += 8) { /* lengths are multiples of 8 */
         memcpy(&w, v->data + k, 8);
@@ -272,7 +303,9 @@ bool check_view(const struct sk_view *v, uint32_t i) {
         struct sk_sim_stats st;
         sk_sim_get_stats(W.e, &st);
         if (!st.n_values_lost && t->p.code != INIT && t->p.code != STREAM)
-            MUST(h.attempt == t->last_attempt, "%s: the value of attempt %u, but attempt %u was begun", say(i), h.attempt, t->last_attempt);
+            MUST(h.attempt == t->last_attempt,
+                 "%s: the value of attempt %u, but attempt %u was begun", say(i), h.attempt,
+                 t->last_attempt);
     }
     return true;
 }

@@ -1,10 +1,11 @@
-/* world_prog.c - the functions of the random programs: what they do, and what they are known to give. */
+/* world_prog.c - the functions of the random programs: what they do, and what they are known to
+ * give. */
 #include "base/clock.h"
 #include "world.h"
 
 #define MAGIC 0x57A7E5u
 
-/* ---- what they give ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- what they give -------------------------------------------------------------------------- */
 
 static uint64_t name_of(const struct params *p) { return mix(p->salt, p->code); }
 
@@ -18,7 +19,8 @@ static enum code child_code(uint64_t salt, uint32_t depth) {
 static struct params child_params(const struct params *p, uint32_t k) {
     uint64_t salt = mix(p->salt, 100 + k);
     uint32_t depth = p->depth ? p->depth - 1 : 0;
-    if (p->code == GATHER) return (struct params){.code = LEAF, .n_ret = 1, .size = p->size, .flaky = 1, .salt = salt};
+    if (p->code == GATHER)
+        return (struct params){.code = LEAF, .n_ret = 1, .size = p->size, .flaky = 1, .salt = salt};
     enum code c = p->code == READER ? STREAM : child_code(salt, depth);
     return (struct params){.code = c,
                            .n_ret = c == STREAM ? 1 + (uint32_t)(salt % 4) : 1,
@@ -30,14 +32,17 @@ static struct params child_params(const struct params *p, uint32_t k) {
 }
 
 /* Which arguments a child gets: the first of its parent's, when there is one. */
-static uint32_t child_args(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t k, uint32_t *out) {
+static uint32_t child_args(const struct params *p, const uint32_t *args, uint32_t n_args,
+                           uint32_t k, uint32_t *out) {
     if (!n_args || (mix(p->salt, 200 + k) & 1)) return 0;
     out[0] = args[0];
     return 1;
 }
 
 static uint32_t n_children(const struct params *p) {
-    return p->code == WAITER || p->code == GATHER ? 3 : p->code == CHILDREN ? 1 + (uint32_t)(p->salt % 2) : 1;
+    return p->code == WAITER || p->code == GATHER ? 3
+           : p->code == CHILDREN                  ? 1 + (uint32_t)(p->salt % 2)
+                                                  : 1;
 }
 
 struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t n_args) {
@@ -68,40 +73,50 @@ struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t
     return (struct expect){h, false};
 }
 
-struct expect expect_return(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t i) {
+struct expect expect_return(const struct params *p, const uint32_t *args, uint32_t n_args,
+                            uint32_t i) {
     struct expect b = expect_base(p, args, n_args);
     return b.bad ? b : (struct expect){mix(b.vid, i), false};
 }
 
 struct params random_params(enum code code, uint32_t depth) {
     uint64_t salt = mix(rnd(UINT64_MAX), 3);
-    return (struct params){.code = code,
-                           .n_ret = code == STREAM                                   ? 1 + (uint32_t)rnd(5)
-                                    : code == LEAF || code == PASS || code == PUTTER ? (uint32_t)rnd(MAX_RETURNS + 1)
-                                                                                     : 1,
-                           .size = code == GATHER            ? 9000 + 8 * (uint32_t)rnd(W.f->max_size / 8)
-                                   : W.f->big && rnd(3) == 0 ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000)
-                                                             : 0,
-                           .depth = depth,
-                           .flaky = 1 + (uint32_t)rnd(2),
-                           .fails = code == STREAM && rnd(8) == 0,
-                           .salt = salt};
+    return (struct params){
+        .code = code,
+        .n_ret = code == STREAM                                   ? 1 + (uint32_t)rnd(5)
+                 : code == LEAF || code == PASS || code == PUTTER ? (uint32_t)rnd(MAX_RETURNS + 1)
+                                                                  : 1,
+        .size = code == GATHER ? 9000 + 8 * (uint32_t)rnd(W.f->max_size / 8)
+                : W.f->big && rnd(3) == 0
+                    ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000)
+                    : 0,
+        .depth = depth,
+        .flaky = 1 + (uint32_t)rnd(2),
+        .fails = code == STREAM && rnd(8) == 0,
+        .salt = salt};
 }
 
 enum code random_code(uint32_t depth) {
-    static const enum code any[] = {LEAF, LEAF, LEAF, FAIL, FLAKY, PUTTER, PASS, KEEP, CHILDREN, NEST, OPEN, READER, WAITER, ACTOR_USER};
+    static const enum code any[] = {LEAF, LEAF,     LEAF, FAIL, FLAKY,  PUTTER, PASS,
+                                    KEEP, CHILDREN, NEST, OPEN, READER, WAITER, ACTOR_USER};
     enum code c = any[rnd(depth ? SK_COUNT(any) : 8)];
     if (W.f->gather && depth && rnd(3) == 0) return GATHER;
     if (c == ACTOR_USER && !W.f->actors) return CHILDREN;
     return c == READER && !W.f->streams ? LEAF : c;
 }
 
-/* ---- making things ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- making things --------------------------------------------------------------------------- */
 
 /* In store memory when large. */
-static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t attempt, uint32_t task, const uint32_t *inner,
-                   uint32_t n_inner, struct sk_buf *buf, uint8_t *small, sk_oid *contains, struct sk_payload *p, struct sk_err *err) {
-    struct value h = {.magic = MAGIC, .n_inner = n_inner, .vid = x.vid, .len = sizeof h + size, .attempt = attempt, .task = task};
+static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t attempt,
+                   uint32_t task, const uint32_t *inner, uint32_t n_inner, struct sk_buf *buf,
+                   uint8_t *small, sk_oid *contains, struct sk_payload *p, struct sk_err *err) {
+    struct value h = {.magic = MAGIC,
+                      .n_inner = n_inner,
+                      .vid = x.vid,
+                      .len = sizeof h + size,
+                      .attempt = attempt,
+                      .task = task};
     for (uint32_t k = 0; k < n_inner; k++) {
         const struct wobj *o = &W.objs[inner[k]];
         h.inner[k] = (struct inner){o->oid, o->x.vid, o->x.bad};
@@ -125,8 +140,8 @@ static sk_rc build(struct sk_engine *e, struct expect x, uint32_t size, uint32_t
     return SK_OK;
 }
 
-sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_t *inner, uint32_t n_inner, uint32_t *obj,
-                struct sk_err *err) {
+sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_t *inner,
+                uint32_t n_inner, uint32_t *obj, struct sk_err *err) {
     struct sk_buf buf;
     uint8_t small[sizeof(struct value)];
     sk_oid contains[MAX_INNER], o;
@@ -140,10 +155,13 @@ sk_rc world_put(struct sk_engine *e, uint64_t salt, uint32_t size, const uint32_
     return SK_OK;
 }
 
-sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent, uint32_t actor,
-                   struct sk_sink *sink, uint32_t *task, uint32_t *first, struct sk_err *err) {
+sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *args,
+                   uint32_t n_args, uint32_t parent, uint32_t actor, struct sk_sink *sink,
+                   uint32_t *task, uint32_t *first, struct sk_err *err) {
     static const int32_t some[] = {0, 1, 3, 3, 3, 10, -1, -1};
-    int32_t retries = actor ? (int32_t)(p->salt % 3) : p->code == FLAKY ? 6 : some[p->salt % SK_COUNT(some)];
+    int32_t retries = actor              ? (int32_t)(p->salt % 3)
+                      : p->code == FLAKY ? 6
+                                         : some[p->salt % SK_COUNT(some)];
     uint32_t k = task_new(p, args, n_args, parent, retries);
     W.tasks[k].actor = actor;
     W.tasks[k].group = parent || actor ? 0 : W.in_group;
@@ -160,21 +178,25 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
                              .shape = W.tasks[k].group ? W.groups[W.tasks[k].group - 1].one : 0,
                              .max_retries = retries,
                              .retry_exceptions = p->code == FLAKY,
-                             .node = p->salt % 5 == 0 ? (uint32_t)(p->salt % 7) : 0, /* a wish, of a node that is there or not */
+                             /* a wish, of a node that is there or not */
+                             .node = p->salt % 5 == 0 ? (uint32_t)(p->salt % 7) : 0,
                              .node_only = p->salt % 7 == 1,
                              .sink = sink,
                              .sink_tag = k,
                              .opts = &opts};
     sk_oid f = {0};
     sk_tid tid = {0};
-    /* What is made is known before anybody can see it: ids are given in order, so a worker that runs it at once finds the entry. */
+    /* What is made is known before anybody can see it: ids are given in order, so a worker that
+     * runs it at once finds the entry. */
     sk_rc rc = e->ops->submit(e, &s, &f, &tid, err);
     if (rc != SK_OK) return rc;
     task_named(k, tid.v);
     if (W.trace) {
-        fprintf(stderr, "submitted: task %llx, code %u, returns %u, retries %d, by task %u, arguments", (unsigned long long)tid.v, p->code,
-                p->n_ret, retries, parent);
-        for (uint32_t i = 0; i < n_args; i++) fprintf(stderr, " %llx", (unsigned long long)W.objs[args[i]].oid);
+        fprintf(stderr,
+                "submitted: task %llx, code %u, returns %u, retries %d, by task %u, arguments",
+                (unsigned long long)tid.v, p->code, p->n_ret, retries, parent);
+        for (uint32_t i = 0; i < n_args; i++)
+            fprintf(stderr, " %llx", (unsigned long long)W.objs[args[i]].oid);
         fprintf(stderr, "\n");
     }
     *task = k;
@@ -187,7 +209,8 @@ sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *
     return SK_OK;
 }
 
-sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t fails, uint32_t *actor, struct sk_err *err) {
+sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t fails,
+                  uint32_t *actor, struct sk_err *err) {
     struct params p = {.code = INIT, .n_ret = 1, .salt = salt, .fails = fails};
     uint32_t at = W.n_actors;
     if (at == W.cap_actors) {
@@ -220,7 +243,7 @@ sk_rc world_actor(struct sk_engine *e, uint32_t parent, uint64_t salt, uint32_t 
     return SK_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 struct run {
     struct sk_task *t;
@@ -229,17 +252,20 @@ struct run {
     uint32_t args[MAX_ARGS], n_args; /* objects */
 };
 
-static sk_rc ret(struct run *r, uint32_t i, struct expect x, const uint32_t *inner, uint32_t n_inner, struct sk_err *err) {
+static sk_rc ret(struct run *r, uint32_t i, struct expect x, const uint32_t *inner,
+                 uint32_t n_inner, struct sk_err *err) {
     struct sk_buf buf;
     uint8_t small[sizeof(struct value)];
     sk_oid contains[MAX_INNER];
     struct sk_payload p;
-    SK_TRY(build(r->e, x, r->p.size, r->t->attempt, r->p.task, inner, n_inner, &buf, small, contains, &p, err));
+    SK_TRY(build(r->e, x, r->p.size, r->t->attempt, r->p.task, inner, n_inner, &buf, small,
+                 contains, &p, err));
     return sk_task_return(r->t, i, &p, err);
 }
 
 static sk_rc ret_all(struct run *r, const uint32_t *inner, uint32_t n_inner, struct sk_err *err) {
-    for (uint32_t i = 0; i < r->p.n_ret; i++) SK_TRY(ret(r, i, expect_return(&r->p, r->args, r->n_args, i), inner, n_inner, err));
+    for (uint32_t i = 0; i < r->p.n_ret; i++)
+        SK_TRY(ret(r, i, expect_return(&r->p, r->args, r->n_args, i), inner, n_inner, err));
     return SK_OK;
 }
 
@@ -290,7 +316,8 @@ static sk_rc children(struct run *r, struct sk_err *err) {
         sk_oid ids[4];
         bool ready[4];
         for (uint32_t i = 0; i < n; i++) ids[i].v = W.objs[first[i]].oid;
-        sk_rc w = r->e->ops->wait(r->e, ids, n, 1 + r->p.salt % n, sk_deadline_ns((int64_t)(r->p.salt % 5) * 1000000), ready, err);
+        sk_rc w = r->e->ops->wait(r->e, ids, n, 1 + r->p.salt % n,
+                                  sk_deadline_ns((int64_t)(r->p.salt % 5) * 1000000), ready, err);
         MUST(w == SK_OK || w == SK_ETIMEOUT, "wait: %s", err->msg);
     }
     for (uint32_t i = 0; i < made && rc == SK_OK && g == GOT; i++) g = take(r, first[i], err);
@@ -342,7 +369,8 @@ static sk_rc nest(struct run *r, struct sk_err *err) {
 
 static sk_rc open_args(struct run *r, struct sk_err *err) {
     for (uint32_t i = 0; i < r->n_args; i++) {
-        struct value h; /* as this task was given it: another attempt of its maker may have put others inside */
+        /* as this task was given it: another attempt of its maker may have put others inside */
+        struct value h;
         memcpy(&h, r->t->args[1 + i].data, sizeof h);
         for (uint32_t k = 0; k < h.n_inner; k++) {
             uint32_t in = obj_of(h.inner[k].oid);
@@ -400,7 +428,8 @@ static sk_rc stream(struct run *r, struct sk_err *err) {
         sk_oid contains[MAX_INNER];
         struct sk_payload p;
         struct expect x = expect_return(&r->p, r->args, r->n_args, i);
-        SK_TRY(build(r->e, x, r->p.size, 0, r->p.task, r->args, i == 0 ? r->n_args : 0, &buf, small, contains, &p, err));
+        SK_TRY(build(r->e, x, r->p.size, 0, r->p.task, r->args, i == 0 ? r->n_args : 0, &buf, small,
+                     contains, &p, err));
         p.note = (struct sk_bytes){&x.vid, 8};
         SK_TRY(sk_task_yield(r->t, &p, err));
         if (r->p.salt >> 7 & 1) sk_sim_nap(1 + (int64_t)(r->p.salt % 500000));
@@ -425,7 +454,9 @@ static sk_rc reader(struct run *r, struct sk_err *err) {
         MUST(rc == SK_OK || rc == SK_ETASK, "stream_next: %s %s", sk_rc_name(rc), e.msg);
         uint32_t at;
         struct expect b = expect_base(&c, a, na);
-        struct expect x = rc == SK_ETASK ? (b.bad ? b : (struct expect){mix(name_of(&c), 1), c.fails}) : expect_return(&c, a, na, i);
+        struct expect x = rc == SK_ETASK
+                              ? (b.bad ? b : (struct expect){mix(name_of(&c), 1), c.fails})
+                              : expect_return(&c, a, na, i);
         MUST(rc == SK_ETASK || i < c.n_ret, "a stream of %u values gives more", c.n_ret);
         if (!obj_known(o.v, &at)) at = obj_new(o.v, x, task + 1);
         g = take(r, at, err);
@@ -443,9 +474,13 @@ static sk_rc actor_user(struct run *r, struct sk_err *err) {
     enum got g = GOT;
     sk_rc rc = SK_OK;
     for (; made < n && rc == SK_OK; made += rc == SK_OK) {
-        struct params c = {
-            .code = METHOD, .n_ret = 1, .salt = mix(r->p.salt, 40 + made), .actor = actor, .seq = ++W.actors[actor - 1].next_seq};
-        rc = world_submit(r->e, &c, r->args, r->n_args ? 1 : 0, r->p.task + 1, actor, NULL, &task, &first[made], err);
+        struct params c = {.code = METHOD,
+                           .n_ret = 1,
+                           .salt = mix(r->p.salt, 40 + made),
+                           .actor = actor,
+                           .seq = ++W.actors[actor - 1].next_seq};
+        rc = world_submit(r->e, &c, r->args, r->n_args ? 1 : 0, r->p.task + 1, actor, NULL, &task,
+                          &first[made], err);
     }
     for (uint32_t i = 0; i < made && rc == SK_OK && g == GOT; i++) g = take(r, first[i], err);
     for (uint32_t i = 0; i < made; i++) let_go(r, first[i]);
@@ -477,27 +512,35 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     struct run r = {.t = t, .e = t->engine};
     MUST(t->n_args >= 1 && t->args[0].len == sizeof r.p, "a task without its parameters");
     memcpy(&r.p, t->args[0].data, sizeof r.p);
-    MUST(t->fn.v == 1000 + r.p.code, "task %u runs function %llu", r.p.task, (unsigned long long)t->fn.v);
+    MUST(t->fn.v == 1000 + r.p.code, "task %u runs function %llu", r.p.task,
+         (unsigned long long)t->fn.v);
     struct wtask *k = &W.tasks[r.p.task];
     if (W.trace)
-        fprintf(stderr, "begun: task %llx (%u), attempt %u, code %u\n", (unsigned long long)t->id.v, r.p.task, t->attempt, r.p.code);
-    MUST(t->n_args == 1 + k->n_args, "task %u has %u arguments, not %u", r.p.task, t->n_args, 1 + k->n_args);
-    MUST(!k->n_started || t->attempt > k->last_attempt, "task %u begins attempt %u after attempt %u", r.p.task, t->attempt,
-         k->last_attempt);
+        fprintf(stderr, "begun: task %llx (%u), attempt %u, code %u\n", (unsigned long long)t->id.v,
+                r.p.task, t->attempt, r.p.code);
+    MUST(t->n_args == 1 + k->n_args, "task %u has %u arguments, not %u", r.p.task, t->n_args,
+         1 + k->n_args);
+    MUST(!k->n_started || t->attempt > k->last_attempt,
+         "task %u begins attempt %u after attempt %u", r.p.task, t->attempt, k->last_attempt);
     k->n_started++;
     k->last_attempt = t->attempt;
     task_named(r.p.task, t->id.v); /* its submitter may not be back from the call yet */
     r.n_args = k->n_args;
     for (uint32_t i = 0; i < r.n_args; i++) {
         r.args[i] = k->args[i];
-        MUST(t->args[1 + i].oid.v == W.objs[r.args[i]].oid, "task %u: argument %u is another object", r.p.task, i);
-        MUST(check_view(&t->args[1 + i], r.args[i]), "task %u was begun although its argument %u is an error", r.p.task, i);
+        MUST(t->args[1 + i].oid.v == W.objs[r.args[i]].oid,
+             "task %u: argument %u is another object", r.p.task, i);
+        MUST(check_view(&t->args[1 + i], r.args[i]),
+             "task %u was begun although its argument %u is an error", r.p.task, i);
     }
     if (r.p.salt >> 3 & 1) sk_sim_nap(1 + (int64_t)(mix(r.p.salt, t->attempt) % 4000000));
-    for (uint32_t i = 0; i < r.n_args; i++) (void)check_view(&t->args[1 + i], r.args[i]); /* they do not change under it */
+    /* they do not change under it */
+    for (uint32_t i = 0; i < r.n_args; i++) (void)check_view(&t->args[1 + i], r.args[i]);
     switch ((enum code)r.p.code) {
     case FAIL: return fail_with(&r, MAGIC, name_of(&r.p), err);
-    case FLAKY: return t->attempt < r.p.flaky ? fail_with(&r, MAGIC + 1, 0, err) : ret_all(&r, NULL, 0, err);
+    case FLAKY:
+        return t->attempt < r.p.flaky ? fail_with(&r, MAGIC + 1, 0, err)
+                                      : ret_all(&r, NULL, 0, err);
     case CHILDREN:
     case WAITER: return children(&r, err);
     case GATHER: return gather(&r, err);
@@ -517,15 +560,19 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
     return ret_all(&r, NULL, 0, err);
 }
 
-static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                    struct sk_err *err) {
     (void)ctx, (void)name;
     uint64_t v = 0;
     if (def.n == 8) memcpy(&v, def.p, 8);
-    return v == fn.v ? SK_OK : SK_ERR(err, SK_EINVAL, "definition of %llu did not arrive whole", (unsigned long long)fn.v);
+    return v == fn.v ? SK_OK
+                     : SK_ERR(err, SK_EINVAL, "definition of %llu did not arrive whole",
+                              (unsigned long long)fn.v);
 }
 
 struct sk_runner world_runner = {.define = define, .run = run};
 
 void world_define(struct sk_engine *e) {
-    for (uint64_t c = 1000; c < 1000 + N_CODES; c++) CHECK_OK(e->ops->define(e, (sk_fid){c}, "f", (struct sk_bytes){&c, 8}, NULL));
+    for (uint64_t c = 1000; c < 1000 + N_CODES; c++)
+        CHECK_OK(e->ops->define(e, (sk_fid){c}, "f", (struct sk_bytes){&c, 8}, NULL));
 }

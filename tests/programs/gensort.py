@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""gensort and valsort for the sort programs, whose own come from a web page: 100-byte records with a key of 10 bytes.
+"""gensort and valsort for the sort programs, whose own come from a web page: 100-byte records with
+a key of 10 bytes.
 
-    gensort [-s] -c -b<first record> <records> <file>[,buf]   writes them; the sum of their CRCs goes to stderr, hexadecimal. -s: skewed keys
-    valsort -o <summary> <file>[,buf]                          checks the order of a file; its summary holds the ends, the count and the sum
-    valsort -s <summaries>                                     checks the order of files by their summaries, one behind the other; "Checksum: <sum>" to stderr
+    gensort [-s] -c -b<first record> <records> <file>[,buf]   writes them; the sum of their CRCs
+    goes to stderr, hexadecimal. -s: skewed keys
+    valsort -o <summary> <file>[,buf]                          checks the order of a file; its
+    summary holds the ends, the count and the sum
+    valsort -s <summaries>                                     checks the order of files by their
+    summaries, one behind the other; "Checksum: <sum>" to stderr
 
 It is called by the name under which it lies. Exit status 1: the order is wrong."""
 
@@ -52,7 +56,10 @@ def valsort(args):
         for (_, last, _, _), (first, _, _, _) in zip(parts, parts[1:]):
             if first < last:
                 wrong(f"a file begins with {first.hex()}, the one before it ends with {last.hex()}")
-        print(f"Records: {sum(p[2] for p in parts)}\nChecksum: {sum(p[3] for p in parts):x}", file=sys.stderr)
+        print(
+            f"Records: {sum(p[2] for p in parts)}\nChecksum: {sum(p[3] for p in parts):x}",
+            file=sys.stderr,
+        )
         return
     _, out, path = args
     with open(path.removesuffix(",buf"), "rb") as f:
@@ -63,11 +70,17 @@ def valsort(args):
         open(out, "wb").close()
         return
     high, low = keys_of(data)
-    unsorted = np.flatnonzero((high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] < low[:-1])))
+    unsorted = np.flatnonzero(
+        (high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] < low[:-1]))
+    )
     if len(unsorted):
         wrong(f"{path}: record {unsorted[0] + 1} comes before the one in front of it")
     with open(out, "wb") as f:
-        f.write(SUMMARY.pack(data[:KEY], data[-RECORD : KEY - RECORD], len(high), checksum(memoryview(data))))
+        f.write(
+            SUMMARY.pack(
+                data[:KEY], data[-RECORD : KEY - RECORD], len(high), checksum(memoryview(data))
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""Runs programs written for Ray on skate, unmodified, and tells which pass: `./dev programs`. programs.toml is the list.
+"""Runs programs written for Ray on skate, unmodified, and tells which pass: `./dev programs`.
+programs.toml is the list.
 
     run.py [--ray-src DIR] [--raysort-src DIR] [--beside-ray] [--only PATTERN] [--out FILE.md]
 
-Each program runs as `python -m skate run ...` in a folder of its own, with the CPUs of CPUS; --beside-ray runs it by the installed Ray, too, for the seconds.
-What lies in a checkout (of Ray: RAY_SRC; of exoshuffle/raysort: RAYSORT_SRC) is left out, and told, when there is none. Nothing of them is kept here.
-The status is 1 when a program fails that should pass, or passes though the list says why it cannot."""
+Each program runs as `python -m skate run ...` in a folder of its own, with the CPUs of CPUS;
+--beside-ray runs it by the installed Ray, too, for the seconds. What lies in a checkout (of Ray:
+RAY_SRC; of exoshuffle/raysort: RAYSORT_SRC) is left out, and told, when there is none. Nothing of
+them is kept here. The status is 1 when a program fails that should pass, or passes though the list
+says why it cannot."""
 
 import argparse
 import fnmatch
@@ -65,25 +68,39 @@ def programs(table, ray_src, raysort_src):
                 else:
                     path = [path]
                 for args in entry.get("args", [[]]):
-                    name = " ".join([f"{entry['name']}: {base}" if len(found) > 1 else entry["name"], *args])
+                    name = " ".join(
+                        [f"{entry['name']}: {base}" if len(found) > 1 else entry["name"], *args]
+                    )
                     key = " ".join([base, *args])
-                    out.append(Program(name, [*path, *args], entry, reason=reasons.get(key, reasons.get(base))))
+                    out.append(
+                        Program(
+                            name, [*path, *args], entry, reason=reasons.get(key, reasons.get(base))
+                        )
+                    )
         elif "raysort" in entry and not raysort_src:
             left.append(f"{entry['name']}: no checkout of exoshuffle/raysort (RAYSORT_SRC)")
         elif "raysort" in entry:
             for config in entry["raysort"]:
-                p = Program(f"{entry['name']}: {config}", ["raysort/main.py"], entry, reason=reasons.get(config))
+                p = Program(
+                    f"{entry['name']}: {config}",
+                    ["raysort/main.py"],
+                    entry,
+                    reason=reasons.get(config),
+                )
                 p.prepare = lambda folder, config=config: raysort(raysort_src, folder, config)
                 out.append(p)
     return out, left
 
 
 def raysort(source, folder, config):
-    """A copy of raysort with its C++ part built, and with our gensort and valsort; what the environment has to say. It empties the machine's file cache by
-    sudo, which is no test's business: `sudo` does nothing there."""
+    """A copy of raysort with its C++ part built, and with our gensort and valsort; what the
+    environment has to say. It empties the machine's file cache by sudo, which is no test's
+    business: `sudo` does nothing there."""
     shutil.copytree(source, folder, dirs_exist_ok=True)
     build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-    subprocess.run(build, cwd=os.path.join(folder, "raysort", "sortlib"), check=True, capture_output=True)
+    subprocess.run(
+        build, cwd=os.path.join(folder, "raysort", "sortlib"), check=True, capture_output=True
+    )
     tools = os.path.join(folder, "raysort", "bin", "gensort", "64")
     os.makedirs(tools)
     for name in ("gensort", "valsort"):
@@ -109,7 +126,13 @@ def raysort(source, folder, config):
 def run(program, engine, env, keep):
     """(seconds, what its output ends with when it failed, blocks of a document) of one program."""
     folder = tempfile.mkdtemp(prefix="program-", dir=keep)
-    env = {**os.environ, **env, "SKATE_NUM_CPUS": str(CPUS), "TMPDIR": folder, **program.entry.get("env", {})}
+    env = {
+        **os.environ,
+        **env,
+        "SKATE_NUM_CPUS": str(CPUS),
+        "TMPDIR": folder,
+        **program.entry.get("env", {}),
+    }
     paths = [PYTHON_PATH] if engine == "skate" else []
     try:
         if program.prepare:
@@ -117,14 +140,28 @@ def run(program, engine, env, keep):
         paths += [env["PYTHONPATH"]] if env.get("PYTHONPATH") else []
         env["PYTHONPATH"] = os.pathsep.join(paths)
         if engine == "ray":
-            env.update(RAY_DISABLE_DASHBOARD="1", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0", RAY_TMPDIR="/tmp")
+            env.update(
+                RAY_DISABLE_DASHBOARD="1", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0", RAY_TMPDIR="/tmp"
+            )
             env.pop("TMPDIR")  # its sockets want a short path
             if not program.says_cpus():  # else this would win
                 env["RAY_OVERRIDE_RESOURCES"] = f'{{"CPU": {CPUS}}}'
-        command = [sys.executable, *(["-m", "skate", "run"] if engine == "skate" else []), *program.command]
+        command = [
+            sys.executable,
+            *(["-m", "skate", "run"] if engine == "skate" else []),
+            *program.command,
+        ]
         start, timeout = time.monotonic(), False
         with open(os.path.join(keep, "output"), "w+") as f:
-            p = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
+            p = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=f,
+                stderr=f,
+                start_new_session=True,
+            )
             try:
                 p.wait(program.seconds)
             except subprocess.TimeoutExpired:
@@ -140,7 +177,11 @@ def run(program, engine, env, keep):
         shutil.rmtree(folder, ignore_errors=True)
     blocks = re.findall(r"^blocks (\d+) of (\d+)$", text, re.M)
     said = f"no end within {program.seconds} s\n" if timeout else ""
-    return seconds, said + text[-3000:] if timeout or p.returncode else None, blocks[-1] if blocks else None
+    return (
+        seconds,
+        said + text[-3000:] if timeout or p.returncode else None,
+        blocks[-1] if blocks else None,
+    )
 
 
 def stop_ray():
@@ -161,25 +202,42 @@ def cell(result):
 
 def last(error):
     """What a failure says, in one line."""
-    lines = [line.strip() for line in error.splitlines() if re.match(r"\s*[\w.]*(Error|Exception|Exit)\w*\b.*:|no end within", line)]
+    lines = [
+        line.strip()
+        for line in error.splitlines()
+        if re.match(r"\s*[\w.]*(Error|Exception|Exit)\w*\b.*:|no end within", line)
+    ]
     return (lines or error.strip().splitlines() or ["no output"])[-1][:160].replace("|", "\\|")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ray-src", default=os.environ.get("RAY_SRC"))
     parser.add_argument("--raysort-src", default=os.environ.get("RAYSORT_SRC"))
     parser.add_argument("--beside-ray", action="store_true", help="the same by the installed Ray")
     parser.add_argument("--only", default="*", help="names that fit this pattern")
     parser.add_argument("--out", help="file for the table")
-    parser.add_argument("--packages", action="store_true", help="only prints what pip has to install")
+    parser.add_argument(
+        "--packages", action="store_true", help="only prints what pip has to install"
+    )
     args = parser.parse_args()
     with open(os.path.join(HERE, "programs.toml"), "rb") as f:
         table = tomllib.load(f)
     if args.packages:
-        print("\n".join(sorted({p for e in table["program"] for p in e.get("pip", [])} | ({"ray[default]"} if args.beside_ray else set()))))
+        print(
+            "\n".join(
+                sorted(
+                    {p for e in table["program"] for p in e.get("pip", [])}
+                    | ({"ray[default]"} if args.beside_ray else set())
+                )
+            )
+        )
         return 0
-    found, left = programs(table, *(os.path.abspath(p) if p else None for p in (args.ray_src, args.raysort_src)))
+    found, left = programs(
+        table, *(os.path.abspath(p) if p else None for p in (args.ray_src, args.raysort_src))
+    )
     found = [p for p in found if fnmatch.fnmatch(p.name, args.only)]
     env = {}
     if any(p.entry.get("s3") for p in found):

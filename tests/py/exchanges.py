@@ -1,4 +1,5 @@
-"""An exchange in one process, as the engine would run it (src/exec/exec.h): for tests of the operators that make one up, without an engine."""
+"""An exchange in one process, as the engine would run it (src/exec/exec.h): for tests of the
+operators that make one up, without an engine."""
 
 import struct
 
@@ -12,10 +13,14 @@ PARTS, RUN, SAMPLE, CUTS, BOUNDS = 1, 2, 3, 4, 5
 
 
 def exchanged(op, params, inputs, n, target=1 << 20):
-    """The batches of a node with moves_rows, in order. inputs: of each input the batches of each of its tasks. n: partitions that reduces are made of, where the node does not ask for some."""
+    """The batches of a node with moves_rows, in order. inputs: of each input the batches of each of
+    its tasks. n: partitions that reduces are made of, where the node does not ask for some."""
     found = find(op).phases(params)
     task.cap, task.target, task.nbytes = -1, target, _skate.block_nbytes
-    maps = [[_ran(m, task_batches, seq) for seq, task_batches in enumerate(tasks)] for m, tasks in zip(found.maps, inputs, strict=True)]
+    maps = [
+        [_ran(m, task_batches, seq) for seq, task_batches in enumerate(tasks)]
+        for m, tasks in zip(found.maps, inputs, strict=True)
+    ]
     packs = [(side, *pack) for side, of in enumerate(maps) for t in of for pack in t]
     wanted = found.reduce.options["exchange"]["n_partitions"]
     out = []
@@ -27,7 +32,9 @@ def exchanged(op, params, inputs, n, target=1 << 20):
             return []
         cuts, bounds = [[[] for _ in range(n)] for _ in runs], None
         parts = [Part(memoryview(s[3]), s[2][2], s[0], i, 0) for i, s in enumerate(samples)]
-        for kind, note, data in _ran(found.reduce, None, 0, Exchange(_skate.PHASE_CUT, 0, n, n, parts, None, 0, [])):
+        for kind, note, data in _ran(
+            found.reduce, None, 0, Exchange(_skate.PHASE_CUT, 0, n, n, parts, None, 0, [])
+        ):
             if kind == BOUNDS:
                 bounds = memoryview(data)
                 continue
@@ -39,8 +46,21 @@ def exchanged(op, params, inputs, n, target=1 << 20):
             for r, of in enumerate(cuts):
                 for off, length, row, rows in of[p]:
                     if length:
-                        slices.append(Part(memoryview(runs[r][3])[64 * off : 64 * (off + length)], rows, runs[r][0], r, row))
-            out += _batches(found.reduce, Exchange(_skate.PHASE_REDUCE, p, p + 1, n, slices or [_empty(runs[0], 0)], bounds, 0, []))
+                        slices.append(
+                            Part(
+                                memoryview(runs[r][3])[64 * off : 64 * (off + length)],
+                                rows,
+                                runs[r][0],
+                                r,
+                                row,
+                            )
+                        )
+            out += _batches(
+                found.reduce,
+                Exchange(
+                    _skate.PHASE_REDUCE, p, p + 1, n, slices or [_empty(runs[0], 0)], bounds, 0, []
+                ),
+            )
         return out
     n = wanted or max(note[5] + note[7] for _, _, note, _ in packs)
     for p in range(n):
@@ -50,14 +70,26 @@ def exchanged(op, params, inputs, n, target=1 << 20):
             for i in range(note[7]):
                 len64, rows = struct.unpack_from("<II", note[9], 8 * i)
                 if note[5] + i == p and len64:
-                    slices.append(Part(memoryview(data)[64 * at : 64 * (at + len64)], rows, side, r, p))
+                    slices.append(
+                        Part(memoryview(data)[64 * at : 64 * (at + len64)], rows, side, r, p)
+                    )
                 at += len64
         for side in range(len(maps)):
             mine = [(r, k) for r, k in enumerate(packs) if k[0] == side]
             if mine and not any(s.side == side for s in slices):
                 slices.append(_columns_of(*mine[0]))
         out += _batches(
-            found.reduce, Exchange(_skate.PHASE_REDUCE, p, p + 1, n, sorted(slices, key=lambda s: (s.side, s.run)), None, 0, [])
+            found.reduce,
+            Exchange(
+                _skate.PHASE_REDUCE,
+                p,
+                p + 1,
+                n,
+                sorted(slices, key=lambda s: (s.side, s.run)),
+                None,
+                0,
+                [],
+            ),
         )
     return out
 
@@ -68,7 +100,9 @@ def _empty(run, number):
 
 def _columns_of(number, pack):
     side, _, note, data = pack
-    len64 = next(v[0] for v in (struct.unpack_from("<II", note[9], 8 * i) for i in range(note[7])) if v[0])
+    len64 = next(
+        v[0] for v in (struct.unpack_from("<II", note[9], 8 * i) for i in range(note[7])) if v[0]
+    )
     return Part(memoryview(data)[: 64 * len64], 0, side, number, 0)
 
 

@@ -1,4 +1,5 @@
-"""What a user function may do with a batch and hand back unchanged: one function for each batch format, RecordBatch -> RecordBatch."""
+"""What a user function may do with a batch and hand back unchanged: one function for each batch
+format, RecordBatch -> RecordBatch."""
 
 import numpy as np
 from skate.data.values import batch, frames, numpy_batch, row_dicts, unify
@@ -25,10 +26,13 @@ def numpy_writable(rb):
 
 
 def numpy_pieces(rb):
-    """Rows picked and put together again, which are what they were though the arrays are others of other lengths in between."""
+    """Rows picked and put together again, which are what they were though the arrays are others of
+    other lengths in between."""
     d = numpy_batch.NumpyBatch(rb)
     k = rb.num_rows // 2
-    return batch.from_batch({n: np.concatenate([v[:k], v[k:][::-1].copy()[::-1]]) for n, v in d.items()}, "f", rb, d)[0]
+    return batch.from_batch(
+        {n: np.concatenate([v[:k], v[k:][::-1].copy()[::-1]]) for n, v in d.items()}, "f", rb, d
+    )[0]
 
 
 def numpy_some(rb):

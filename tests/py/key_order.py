@@ -1,4 +1,5 @@
-"""The order of keys, as docs/design/kernels.md says it, over rows that are dicts: for tests that know nothing of blocks."""
+"""The order of keys, as docs/design/kernels.md says it, over rows that are dicts: for tests that
+know nothing of blocks."""
 
 import functools
 
@@ -28,4 +29,6 @@ def cell(v, descending):
 
 def in_order(rows, keys, descending):
     """The rows, sorted by these keys, each with its direction; equal ones stay as they come."""
-    return sorted(rows, key=lambda row: [cell(row[k], d) for k, d in zip(keys, descending, strict=True)])
+    return sorted(
+        rows, key=lambda row: [cell(row[k], d) for k, d in zip(keys, descending, strict=True)]
+    )

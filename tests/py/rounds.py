@@ -1,7 +1,8 @@
-"""Campaigns: tests of random input, each as long as one wants. `./dev test` runs a few rounds of them, `./dev soak` runs them again and again.
+"""Campaigns: tests of random input, each as long as one wants. `./dev test` runs a few rounds of
+them, `./dev soak` runs them again and again.
 
-SKATE_TEST_ROUNDS=n multiplies the rounds of all of them, and their deadlines; SKATE_TEST_SEED=n repeats one that printed n. hypothesis prints how to
-repeat its own."""
+SKATE_TEST_ROUNDS=n multiplies the rounds of all of them, and their deadlines; SKATE_TEST_SEED=n
+repeats one that printed n. hypothesis prints how to repeat its own."""
 
 import os
 import random
@@ -18,7 +19,8 @@ def rounds(usual):
 
 
 def campaign(seconds=300):
-    """Marks a test that makes rounds(); `seconds` is the deadline of its usual ones (it ends what hangs and measures nothing)."""
+    """Marks a test that makes rounds(); `seconds` is the deadline of its usual ones (it ends what
+    hangs and measures nothing)."""
 
     def mark(f):
         return pytest.mark.campaign(pytest.mark.timeout(seconds * FACTOR)(f))
@@ -28,9 +30,16 @@ def campaign(seconds=300):
 
 def examples(usual, seconds=300):
     """The same for a test of hypothesis with `usual` examples."""
-    from hypothesis import HealthCheck, settings  # not at import: workers import the modules of the functions that they run
+    # not at import: workers import the modules of the functions that they run
+    from hypothesis import HealthCheck, settings
 
-    how = settings(max_examples=rounds(usual), deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck))
+    how = settings(
+        max_examples=rounds(usual),
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
 
     def mark(f):
         return campaign(seconds)(how(f))

@@ -1,4 +1,5 @@
-"""What a type checker, and so an editor, knows of tasks, actors and objects. Checked by ./dev lint; never run."""
+"""What a type checker, and so an editor, knows of tasks, actors and objects. Checked by ./dev lint;
+never run."""
 
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 
@@ -47,7 +48,8 @@ class Counter:
 
 assert_type(double.remote(1), ObjectRef[int])
 assert_type(skate.get(double.remote(1)), int)
-assert_type(skate.get(double.remote(double.remote(1), by=3)), int)  # a reference stands for its value
+# a reference stands for its value
+assert_type(skate.get(double.remote(double.remote(1), by=3)), int)
 assert_type(skate.get([double.remote(1), double.remote(2)]), list[int])
 assert_type(skate.get([name.remote(i) for i in range(3)], timeout=1.5), list[str])
 assert_type(double.options(num_cpus=2, name="d").remote(1), ObjectRef[int])

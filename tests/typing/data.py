@@ -7,7 +7,15 @@ from typing import Any, assert_type
 import numpy as np
 import pandas as pd
 import skate.data
-from skate.data import ActorPoolStrategy, DataContext, DataIterator, Dataset, DataType, MaterializedDataset, Schema
+from skate.data import (
+    ActorPoolStrategy,
+    DataContext,
+    DataIterator,
+    Dataset,
+    DataType,
+    MaterializedDataset,
+    Schema,
+)
 from skate.data.datasource import Partitioning
 from skate.data.expressions import col
 

@@ -1,11 +1,14 @@
-"""Which of Ray's names are not here, and whether they are planned: for the error of who asks for one."""
+"""Which of Ray's names are not here, and whether they are planned: for the error of who asks for
+one."""
 
 from skate import _near
 
 _NOT = "not planned: "
 
 _CLIENT = "it needs a service to be tested against; its own client gives Arrow tables or DataFrames: from_arrow, from_pandas, or a Datasource of yours"
-_SINK = "it needs a service to be tested against; its own client in map_batches, or a Datasink of yours"
+_SINK = (
+    "it needs a service to be tested against; its own client in map_batches, or a Datasink of yours"
+)
 _LISTS = "readers list files themselves; partition_filter and file_extensions choose among them"
 
 # name below skate: why it is not there. A name further below says the same.
@@ -16,13 +19,15 @@ ABSENT = {
     "ClientBuilder": _NOT + "the engine is in this process; there is no server to connect to",
     "cpp_function": _NOT + "tasks and actors are written in Python",
     "cross_language": _NOT + "tasks and actors are written in Python",
-    "dashboard": _NOT + "`skate stack`, `skate memory`, skate.timeline() and skate.util.state show what runs",
+    "dashboard": _NOT
+    + "`skate stack`, `skate memory`, skate.timeline() and skate.util.state show what runs",
     "data.ArrowTensorType": "skate.data.extensions.ArrowTensorType",
     "data.ArrowVariableShapedTensorType": "skate.data.extensions.ArrowVariableShapedTensorType",
     "data.Catalog": _NOT + "the service's own client, or a Datasource of yours",
     "data.CatalogAccessMode": _NOT + "there are no catalogs",
     "data.ClickHouseTableSettings": _NOT + _SINK,
-    "data.DataIterator.iter_jax_batches": _NOT + "jax.numpy.asarray takes the arrays of iter_batches()",
+    "data.DataIterator.iter_jax_batches": _NOT
+    + "jax.numpy.asarray takes the arrays of iter_batches()",
     "data.DatabricksUnityCatalog": _NOT + "the service's own client, or a Datasource of yours",
     "data.Dataset.get_stats_summary": _NOT + "stats_dict() and stats_json()",
     "data.Dataset.iter_jax_batches": _NOT + "jax.numpy.asarray takes the arrays of iter_batches()",
@@ -30,12 +35,14 @@ ABSENT = {
     "data.Dataset.mix": _NOT + "union, random_sample and limit put Datasets together",
     "data.Dataset.write_bigquery": _NOT + _SINK,
     "data.Dataset.write_clickhouse": _NOT + _SINK,
-    "data.Dataset.write_delta": _NOT + "deltalake.write_deltalake takes the tables of iter_batches(batch_format='pyarrow')",
+    "data.Dataset.write_delta": _NOT
+    + "deltalake.write_deltalake takes the tables of iter_batches(batch_format='pyarrow')",
     "data.Dataset.write_iceberg": _NOT
     + "write_parquet, then add_files() of a table of pyiceberg; or its append() with the tables of iter_batches(batch_format='pyarrow')",
     "data.Dataset.write_kafka": _NOT + _SINK,
     "data.Dataset.write_mongo": _NOT + _SINK,
-    "data.Dataset.write_snowflake": _NOT + "snowflake-connector-python is a DB-API connection: write_sql",
+    "data.Dataset.write_snowflake": _NOT
+    + "snowflake-connector-python is a DB-API connection: write_sql",
     "data.Dataset.write_turbopuffer": _NOT + _SINK,
     "data.KafkaAuthConfig": _NOT + _CLIENT,
     "data.MixStoppingCondition": _NOT + "union, random_sample and limit put Datasets together",
@@ -44,22 +51,28 @@ ABSENT = {
     "data.SinkMode": _NOT + "SaveMode says what a write does to files that are there",
     "data.configure_logging": _NOT + "the logger 'ray.data' is set up with Python's logging",
     "data.datasource.BaseFileMetadataProvider": _NOT + _LISTS,
-    "data.datasource.Connection": _NOT + "read_sql takes a function that gives a connection of DB-API 2",
+    "data.datasource.Connection": _NOT
+    + "read_sql takes a function that gives a connection of DB-API 2",
     "data.datasource.DefaultFileMetadataProvider": _NOT + _LISTS,
-    "data.datasource.DeltaSharingDatasource": _NOT + "delta_sharing.load_as_pandas gives DataFrames: from_pandas",
+    "data.datasource.DeltaSharingDatasource": _NOT
+    + "delta_sharing.load_as_pandas gives DataFrames: from_pandas",
     "data.datasource.FileMetadataProvider": _NOT + _LISTS,
-    "data.datasource.LeRobotDatasource": _NOT + "read_parquet for its tables, read_videos for its videos",
+    "data.datasource.LeRobotDatasource": _NOT
+    + "read_parquet for its tables, read_videos for its videos",
     "data.datasource.MCAPDatasource": "skate.data.read_mcap",
     "data.datasource.TimeRange": "time_range of skate.data.read_mcap",
     "data.datasource.TurbopufferDatasink": _NOT + _SINK,
     "data.get_pyarrow_version": _NOT + "pyarrow.__version__",
-    "data.list_stats_summaries": _NOT + "Dataset.stats_dict() and stats_json() have the numbers of a run",
+    "data.list_stats_summaries": _NOT
+    + "Dataset.stats_dict() and stats_json() have the numbers of a run",
     "data.parse_version": _NOT + "packaging.version.parse",
     "data.pyarrow_version": _NOT + "pyarrow.__version__",
     "data.read_bigquery": _NOT + _CLIENT,
     "data.read_clickhouse": _NOT + _CLIENT,
-    "data.read_databricks_tables": _NOT + "databricks-sql-connector is a DB-API connection: read_sql",
-    "data.read_delta_sharing_tables": _NOT + "delta_sharing.load_as_pandas gives DataFrames: from_pandas",
+    "data.read_databricks_tables": _NOT
+    + "databricks-sql-connector is a DB-API connection: read_sql",
+    "data.read_delta_sharing_tables": _NOT
+    + "delta_sharing.load_as_pandas gives DataFrames: from_pandas",
     "data.read_hudi": _NOT + "the package hudi gives Arrow record batches: from_arrow",
     "data.read_iceberg": _NOT
     + "the package pyiceberg gives the files of a scan (table.scan().plan_files()): read_parquet; or its rows (to_arrow()): from_arrow",
@@ -79,7 +92,8 @@ ABSENT = {
     "rllib": _NOT + "skate is the engine and its data; this is a library on top of Ray",
     "serve": _NOT + "skate is the engine and its data; this is a library on top of Ray",
     "show_in_dashboard": _NOT + "there is no dashboard",
-    "train": _NOT + "torch's own DistributedDataParallel takes its data from Dataset.streaming_split and iter_torch_batches",
+    "train": _NOT
+    + "torch's own DistributedDataParallel takes its data from Dataset.streaming_split and iter_torch_batches",
     "tune": _NOT + "optuna runs in tasks; this is a library on top of Ray",
     "util.client": _NOT + "the engine is in this process; there is no server to connect to",
     "util.collective": _NOT + "torch.distributed does it",
@@ -106,15 +120,21 @@ def why(dotted):
 
 
 def attribute(of, dotted, name):
-    """The AttributeError of an object (its public class is called skate.<dotted>) that has no such attribute."""
+    """The AttributeError of an object (its public class is called skate.<dotted>) that has no such
+    attribute."""
     said = f"{type(of).__name__!r} object has no attribute {name!r}"
     reason = why(f"skate.{dotted}.{name}")
     if reason:
         return AttributeError(f"{said} ({reason})")
-    near = "" if name.startswith("_") else _near.guess(name, [n for n in dir(type(of)) if not n.startswith("_")], 0.75)
+    near = (
+        ""
+        if name.startswith("_")
+        else _near.guess(name, [n for n in dir(type(of)) if not n.startswith("_")], 0.75)
+    )
     return AttributeError(said + near)
 
 
 def text(dotted):
-    """The message for a module of skate that is not there, in the words of who imports it from ray."""
+    """The message for a module of skate that is not there, in the words of who imports it from
+    ray."""
     return f"skate has no ray{dotted[5:]} ({why(dotted) or 'docs/design/ray_api.md lists what is left out'})"

@@ -1,8 +1,11 @@
-"""skate.as_ray(): `import ray`, and everything below it, means skate, in this process and in the workers of its engine.
+"""skate.as_ray(): `import ray`, and everything below it, means skate, in this process and in the
+workers of its engine.
 
-A finder in front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there is one class of each name, and what is pickled is known by
-skate's name everywhere. An installed Ray is never reached. Workers learn it from the note that their fork server gets (_hooks.preload_note), processes
-that multiprocessing spawns from sys.path, which has a `ray` for them; so programs that the driver starts find their Ray as before."""
+A finder in front of sys.meta_path gives `ray.x.y` the very module object of `skate.x.y`: there is
+one class of each name, and what is pickled is known by skate's name everywhere. An installed Ray is
+never reached. Workers learn it from the note that their fork server gets (_hooks.preload_note),
+processes that multiprocessing spawns from sys.path, which has a `ray` for them; so programs that
+the driver starts find their Ray as before."""
 
 import importlib
 import importlib.abc
@@ -17,7 +20,8 @@ from skate import _skate
 from skate._private import absent  # here: the finder, which asks it, would be asked for it
 
 SPAWNED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawned")
-VERSION = "2.55.0"  # of Ray, whose names and defaults these are: what packages compare ray.__version__ with
+# of Ray, whose names and defaults these are: what packages compare ray.__version__ with
+VERSION = "2.55.0"
 
 
 def _ours(name):
@@ -26,8 +30,9 @@ def _ours(name):
 
 
 def _link():
-    """Every module of skate that is loaded is ray's, too. Not one by one: importlib sets a freshly imported module as attribute of its package, where a
-    function of the same name may be (util.placement_group); it leaves alone what sys.modules has already."""
+    """Every module of skate that is loaded is ray's, too. Not one by one: importlib sets a freshly
+    imported module as attribute of its package, where a function of the same name may be
+    (util.placement_group); it leaves alone what sys.modules has already."""
     for name, module in list(sys.modules.items()):
         if name == "skate" or name.startswith("skate."):
             sys.modules.setdefault("ray" + name[5:], module)
@@ -68,13 +73,18 @@ class _Distribution(importlib.metadata.Distribution):
         return self._files.get(filename)
 
     def locate_file(self, path):
-        return os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), path)
+        return os.path.join(
+            os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), path
+        )
 
 
 def _asked_by_find_spec():
-    """Whether importlib.util.find_spec() looks for the module, which returns None for one that is not there; an import says why it is not."""
+    """Whether importlib.util.find_spec() looks for the module, which returns None for one that is
+    not there; an import says why it is not."""
     frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("importlib", "_frozen_importlib")):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        ("importlib", "_frozen_importlib")
+    ):
         if frame.f_globals["__name__"] == "importlib.util":
             return True
         frame = frame.f_back
@@ -92,7 +102,12 @@ class _Finder(importlib.abc.MetaPathFinder):
                 return None
             # `from ray import x` asks for skate.x, and hides an error that has this very name.
             raise ModuleNotFoundError(absent.text(ours or name), name=ours or "ray" + name[5:])
-        out = importlib.machinery.ModuleSpec(name, _Loader(), origin=spec.origin, is_package=spec.submodule_search_locations is not None)
+        out = importlib.machinery.ModuleSpec(
+            name,
+            _Loader(),
+            origin=spec.origin,
+            is_package=spec.submodule_search_locations is not None,
+        )
         if out.submodule_search_locations is not None:
             out.submodule_search_locations.extend(spec.submodule_search_locations or ())
         return out
@@ -111,7 +126,8 @@ def active():
 
 
 def install():
-    """Puts the finder in front, in this process. What Ray calls its version is then skate's, too."""
+    """Puts the finder in front, in this process. What Ray calls its version is then skate's,
+    too."""
     if active():
         return
     sys.meta_path.insert(0, _finder)
@@ -121,10 +137,12 @@ def install():
 
 
 def as_ray():
-    """From here on `import ray`, and everything below it, means skate: in this process, and in the workers of the engine that it starts.
+    """From here on `import ray`, and everything below it, means skate: in this process, and in the
+    workers of the engine that it starts.
 
-    To be called before the first `import ray` and before skate.init(): RuntimeError otherwise. skate.__version__ becomes that of the Ray whose names skate
-    has, for packages that compare it. `python -m skate run SCRIPT` does the same for a whole program. A second call does nothing.
+    To be called before the first `import ray` and before skate.init(): RuntimeError otherwise.
+    skate.__version__ becomes that of the Ray whose names skate has, for packages that compare it.
+    `python -m skate run SCRIPT` does the same for a whole program. A second call does nothing.
 
     >>> import skate
     >>> skate.as_ray()
@@ -134,7 +152,9 @@ def as_ray():
     ray = sys.modules.get("ray")
     if ray is not None and ray is not sys.modules["skate"]:
         where = getattr(ray, "__file__", None) or "somewhere"
-        raise RuntimeError(f"skate.as_ray(): ray is imported already, from {where}; call as_ray() before the first `import ray`")
+        raise RuntimeError(
+            f"skate.as_ray(): ray is imported already, from {where}; call as_ray() before the first `import ray`"
+        )
     if _skate.is_initialized() and not _skate.in_worker():
         raise RuntimeError(
             "skate.as_ray(): the engine runs already, with workers that know no `ray`; call as_ray() before init(), or shutdown() first"

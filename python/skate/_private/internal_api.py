@@ -1,4 +1,5 @@
-"""memory_summary(): who holds what in the object store. And other names of ray._private.internal_api that mean something here."""
+"""memory_summary(): who holds what in the object store. And other names of
+ray._private.internal_api that mean something here."""
 
 from types import SimpleNamespace
 
@@ -7,7 +8,11 @@ from skate import _skate
 from skate.util.state import api as state_api
 
 _UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
-_SORT = {"OBJECT_SIZE": lambda r: -r.object_size, "PID": lambda r: r.pid, "REFERENCE_TYPE": lambda r: r.reference_type}
+_SORT = {
+    "OBJECT_SIZE": lambda r: -r.object_size,
+    "PID": lambda r: r.pid,
+    "REFERENCE_TYPE": lambda r: r.reference_type,
+}
 
 
 def memory_summary(
@@ -20,10 +25,12 @@ def memory_summary(
     stats_only=False,
     num_entries=None,
 ):
-    """A text: the objects, a line for each process that holds references, then totals and what was spilled.
+    """A text: the objects, a line for each process that holds references, then totals and what was
+    spilled.
 
-    sort_by: OBJECT_SIZE, PID, REFERENCE_TYPE. units: B, KB, MB, GB. stats_only: totals without objects. num_entries: most lines. group_by, line_wrap
-    and the addresses have no meaning on one machine. ValueError for another unit or order."""
+    sort_by: OBJECT_SIZE, PID, REFERENCE_TYPE. units: B, KB, MB, GB. stats_only: totals without
+    objects. num_entries: most lines. group_by, line_wrap and the addresses have no meaning on one
+    machine. ValueError for another unit or order."""
     if units not in _UNITS:
         raise ValueError(f"units={units!r}: one of {', '.join(_UNITS)} is wanted")
     if sort_by not in _SORT:
@@ -32,24 +39,32 @@ def memory_summary(
     rows.sort(key=_SORT[sort_by])
     out = []
     if not stats_only:
-        out.append(f"{'Object ref':<56}  {'Size ' + units:>14}  {'Process':>8}  {'Type':<7} {'Reference':<20}  Task")
+        out.append(
+            f"{'Object ref':<56}  {'Size ' + units:>14}  {'Process':>8}  {'Type':<7} {'Reference':<20}  Task"
+        )
         for r in rows[:num_entries]:
             size = r.object_size if units == "B" else round(r.object_size / _UNITS[units], 3)
-            out.append(f"{r.object_id}  {size:>14}  {r.pid or '-':>8}  {r.type:<7} {r.reference_type:<20}  {r.task_status}")
+            out.append(
+                f"{r.object_id}  {size:>14}  {r.pid or '-':>8}  {r.type:<7} {r.reference_type:<20}  {r.task_status}"
+            )
         hidden = total - len(rows[:num_entries])
         if hidden > 0:
             out.append(f"... and {hidden} more")
         out.append("")
     s: dict = _skate.status()
     n = len({r.object_id for r in rows})
-    out.append(f"{n} objects, {sum({r.object_id: r.object_size for r in rows}.values()) / 2**20:.1f} MiB")
+    out.append(
+        f"{n} objects, {sum({r.object_id: r.object_size for r in rows}.values()) / 2**20:.1f} MiB"
+    )
     if s.get("fork_server_restarts"):
         out.append(f"Fork server: started again {s['fork_server_restarts']} times")
     if "store_size_bytes" in s:  # in Ray's words, which programs look for
         used, size = s["store_sealed_bytes"], s["store_size_bytes"]
         stored = n - s.get("spill_objects_on_disk", 0)
         peak = s["store_peak_bytes"] >> 20
-        out.append(f"Plasma memory usage {used >> 20} MiB, {stored} objects, {round(100 * used / size, 2)}% full, peak {peak} MiB")
+        out.append(
+            f"Plasma memory usage {used >> 20} MiB, {stored} objects, {round(100 * used / size, 2)}% full, peak {peak} MiB"
+        )
         if s.get("spilled_objects"):
             out.append(f"Spilled {s['spilled_bytes'] >> 20} MiB, {s['spilled_objects']} objects")
         if s.get("restored_objects"):
@@ -58,10 +73,12 @@ def memory_summary(
 
 
 def free(object_refs, local_only=False):
-    """Gives up what keeps objects whose references were pickled by hand (cloudpickle.dumps(ref)): they go with the last ObjectRef, as any other. One ref or
-    a list. TypeError for something else. local_only has no meaning on one machine.
+    """Gives up what keeps objects whose references were pickled by hand (cloudpickle.dumps(ref)):
+    they go with the last ObjectRef, as any other. One ref or a list. TypeError for something else.
+    local_only has no meaning on one machine.
 
-    What still has an ObjectRef stays: skate counts exactly, and takes no value away from who may ask for it."""
+    What still has an ObjectRef stays: skate counts exactly, and takes no value away from who may
+    ask for it."""
     for ref in object_refs if isinstance(object_refs, (list, tuple)) else [object_refs]:
         _skate.unpin(ref)
 
@@ -74,7 +91,8 @@ def get_state_from_address(address=None):
 
 
 def get_memory_info_reply(state=None, node_manager_address=None, node_manager_port=None):
-    """Numbers of the object store in Ray's form: reply.store_stats.spilled_bytes_total and others. The arguments have no meaning."""
+    """Numbers of the object store in Ray's form: reply.store_stats.spilled_bytes_total and others.
+    The arguments have no meaning."""
     s: dict = _skate.status()
     stats = {
         "object_store_bytes_used": s.get("store_sealed_bytes", 0),

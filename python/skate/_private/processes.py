@@ -1,5 +1,6 @@
-"""`skate memory`: memory of each process of an engine, from another terminal. What the driver's program holds in the store by object is told by
-skate._private.internal_api.memory_summary(), in the driver."""
+"""`skate memory`: memory of each process of an engine, from another terminal. What the driver's
+program holds in the store by object is told by skate._private.internal_api.memory_summary(), in the
+driver."""
 
 import os
 
@@ -19,7 +20,8 @@ def _pss(pid):
 
 
 def _store(pid):
-    """(bytes that are in memory, size) of the object store's segment; None when it cannot be read."""
+    """(bytes that are in memory, size) of the object store's segment; None when it cannot be
+    read."""
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{fd}"
@@ -39,7 +41,11 @@ def report(pid=None):
     """The text of `skate memory`. LookupError when no engine is found."""
     found = stack.engines(pid)
     if not found:
-        raise LookupError(f"process {pid} holds no engine of skate, or is another user's" if pid else "no process of this user runs skate")
+        raise LookupError(
+            f"process {pid} holds no engine of skate, or is another user's"
+            if pid
+            else "no process of this user runs skate"
+        )
     out = []
     for driver, _, workers in found:
         store, total = _store(driver), 0

@@ -1,4 +1,5 @@
-"""Ray's microbenchmark calls this for its client, a connection to an engine in another process. skate's engine is in the program: there is nothing to measure."""
+"""Ray's microbenchmark calls this for its client, a connection to an engine in another process.
+skate's engine is in the program: there is nothing to measure."""
 
 
 def main(results=None):

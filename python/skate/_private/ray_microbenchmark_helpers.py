@@ -24,8 +24,9 @@ def _told(name, rates):
 
 
 def timeit(name, fn, multiplier=1, warmup_time_sec=10):
-    """[(name, mean, spread)] of fn's calls per second, times `multiplier` (what one call does), printed; [None] when TESTS_TO_RUN or TESTS_TO_SKIP leave it
-    out. After warmup_time_sec seconds of rest and a second of calls, four rounds of two seconds."""
+    """[(name, mean, spread)] of fn's calls per second, times `multiplier` (what one call does),
+    printed; [None] when TESTS_TO_RUN or TESTS_TO_SKIP leave it out. After warmup_time_sec seconds
+    of rest and a second of calls, four rounds of two seconds."""
     if not _wanted(name):
         return [None]
     time.sleep(warmup_time_sec)

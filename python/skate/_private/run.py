@@ -1,4 +1,5 @@
-"""`skate run`: a program written for Ray, unmodified. As `python SCRIPT`, but `import ray` means skate, here and in the workers."""
+"""`skate run`: a program written for Ray, unmodified. As `python SCRIPT`, but `import ray` means
+skate, here and in the workers."""
 
 import builtins
 import importlib.util
@@ -73,18 +74,42 @@ def main(argv):
         return 0 if argv else 2
     kind = argv[0] if argv[0] in ("-m", "-c") else None
     if kind and len(argv) < 2 or kind is None and argv[0].startswith("-"):
-        print(f"skate run: {argv[0]}: " + ("an argument is wanted" if kind else "no such option") + f"\n{USAGE}", file=sys.stderr)
+        print(
+            f"skate run: {argv[0]}: "
+            + ("an argument is wanted" if kind else "no such option")
+            + f"\n{USAGE}",
+            file=sys.stderr,
+        )
         return 2
     what, args = (argv[1], argv[2:]) if kind else (argv[0], argv[1:])
     as_ray.as_ray()
-    space = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__loader__": None, "__spec__": None, "__package__": None}
-    first = os.getcwd() if kind == "-m" else "" if kind == "-c" else os.path.dirname(os.path.realpath(what))
+    space = {
+        "__name__": "__main__",
+        "__builtins__": builtins,
+        "__doc__": None,
+        "__loader__": None,
+        "__spec__": None,
+        "__package__": None,
+    }
+    first = (
+        os.getcwd()
+        if kind == "-m"
+        else ""
+        if kind == "-c"
+        else os.path.dirname(os.path.realpath(what))
+    )
     if not sys.flags.safe_path:  # sys.path[0] is where `skate` was found
         sys.path[0] = first
     try:
         if kind == "-m":
             spec, code = _module(what)
-            space.update(__file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached)
+            space.update(
+                __file__=spec.origin,
+                __spec__=spec,
+                __package__=spec.parent,
+                __loader__=spec.loader,
+                __cached__=spec.cached,
+            )
             sys.argv = [spec.origin, *args]
         elif kind == "-c":
             sys.argv = ["-c", *args]

@@ -1,5 +1,7 @@
-"""`skate stack`: what the processes of an engine do, from another terminal. Without a port or a daemon: engines are found by the name of their control
-segment in /proc/<pid>/fd, what runs where is read from it, and each process writes its stacks to a pipe when a signal asks it (src/py/worker/stack.c)."""
+"""`skate stack`: what the processes of an engine do, from another terminal. Without a port or a
+daemon: engines are found by the name of their control segment in /proc/<pid>/fd, what runs where is
+read from it, and each process writes its stacks to a pipe when a signal asks it
+(src/py/worker/stack.c)."""
 
 import os
 import pwd
@@ -14,7 +16,8 @@ SECONDS = 5.0  # a process that has not answered by then is stopped, or in the k
 
 
 def _segment(pid):
-    """Path of the control segment that a process holds; None when it holds none, or is not ours to look at."""
+    """Path of the control segment that a process holds; None when it holds none, or is not ours to
+    look at."""
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{fd}"
@@ -35,16 +38,22 @@ def _owner(pid):
 
 
 def _holds(pid, path):
-    """Whether a process holds the control segment that is there. What is written in a segment is its maker's word, this is the kernel's."""
+    """Whether a process holds the control segment that is there. What is written in a segment is
+    its maker's word, this is the kernel's."""
     try:
         mine = _segment(pid)
-        return mine is not None and os.path.samestat(os.stat(mine), os.stat(path)) and _owner(pid) == _owner(path.split("/")[2])
+        return (
+            mine is not None
+            and os.path.samestat(os.stat(mine), os.stat(path))
+            and _owner(pid) == _owner(path.split("/")[2])
+        )
     except OSError:
         return False
 
 
 def _look(path):
-    """(driver's pid, what it waits for, its workers) by the segment there; None when its engine begins or ends just now, or is of another version."""
+    """(driver's pid, what it waits for, its workers) by the segment there; None when its engine
+    begins or ends just now, or is of another version."""
     try:
         return _skate.stack_look(path)
     except (OSError, ValueError, RuntimeError, RaySystemError):
@@ -52,8 +61,10 @@ def _look(path):
 
 
 def engines(pid=None, others=None):
-    """[(driver's pid, what it waits for, [(worker's pid, task, ns, name)])] of all engines of this user; of one process's, whoever's it is, with pid. A process is in it that holds the
-    engine's segment, and no other, whatever the segment says. others: a list; gets (pid, user) of drivers of other users, which root sees."""
+    """[(driver's pid, what it waits for, [(worker's pid, task, ns, name)])] of all engines of this
+    user; of one process's, whoever's it is, with pid. A process is in it that holds the engine's
+    segment, and no other, whatever the segment says. others: a list; gets (pid, user) of drivers of
+    other users, which root sees."""
     out = {}
     for p in [str(pid)] if pid else filter(str.isdigit, os.listdir("/proc")):
         path = _segment(p)
@@ -73,7 +84,8 @@ def engines(pid=None, others=None):
 
 
 def _become_owner(pid):
-    """Root looks at the process of another user as that user: it can do nothing then that the user could not do."""
+    """Root looks at the process of another user as that user: it can do nothing then that the user
+    could not do."""
     owner = _owner(pid)
     if os.geteuid() == 0 and owner is not None and owner[0] != 0:
         _skate.stack_become(*owner)
@@ -100,13 +112,15 @@ def _state(pid):
 
 
 def stacks(pids, seconds=SECONDS, segment=None):
-    """{pid: text}: the Python stacks of all threads of each process, or in brackets why there is none. segment: only of processes that hold it."""
+    """{pid: text}: the Python stacks of all threads of each process, or in brackets why there is
+    none. segment: only of processes that hold it."""
     out, waiting = {}, {}
     poll = select.poll()
     try:
         for pid in pids:
             try:
-                end = os.pidfd_open(pid)  # from here on the number cannot come to mean another process
+                # from here on the number cannot come to mean another process
+                end = os.pidfd_open(pid)
             except OSError as e:
                 out[pid] = f"({e.strerror})"
                 continue
@@ -186,17 +200,34 @@ def report(pid=None, seconds=SECONDS):
     if pid:
         _become_owner(pid)
     found = engines(pid, others)
-    if not found and pid and _segment(pid) is None and _listens(pid):  # an engine in one process: SKATE_ENGINE=inline
+    # an engine in one process: SKATE_ENGINE=inline
+    if not found and pid and _segment(pid) is None and _listens(pid):
         found = [(pid, "", [])]
     out = []
     for p, uid in others:
         if _is_driver(p):
             out += [f"process {p} of user {_user(uid)} runs skate, too: skate stack {p}", ""]
     if not found and not out:
-        raise LookupError(f"process {pid} does not run skate, or is another user's" if pid else "no process of this user runs skate")
+        raise LookupError(
+            f"process {pid} does not run skate, or is another user's"
+            if pid
+            else "no process of this user runs skate"
+        )
     for driver, waits, workers in found:
-        text = stacks([driver, *(w[0] for w in workers)], seconds, _segment(driver) or f"/proc/{driver}/fd/gone")
-        out += [f"driver {driver} ({command(driver)})" + (f" waits for {waits}" if waits else ""), _indent(text[driver]), ""]
+        text = stacks(
+            [driver, *(w[0] for w in workers)],
+            seconds,
+            _segment(driver) or f"/proc/{driver}/fd/gone",
+        )
+        out += [
+            f"driver {driver} ({command(driver)})" + (f" waits for {waits}" if waits else ""),
+            _indent(text[driver]),
+            "",
+        ]
         for p, task, ns, name in workers:
-            out += [f"worker {p}: " + (f"task {name}, for {ns / 1e9:.1f} s" if task else "idle"), _indent(text[p]), ""]
+            out += [
+                f"worker {p}: " + (f"task {name}, for {ns / 1e9:.1f} s" if task else "idle"),
+                _indent(text[p]),
+                "",
+            ]
     return "\n".join(out)

@@ -26,7 +26,11 @@ def actors(actor_id=None):
 
 def node_ids():
     """Names of the resources by which tasks ask for a node: of this one."""
-    return [name for name in skate.cluster_resources() if name.startswith("node:") and name != "node:__internal_head__"]
+    return [
+        name
+        for name in skate.cluster_resources()
+        if name.startswith("node:") and name != "node:__internal_head__"
+    ]
 
 
 def available_resources_per_node():

@@ -5,8 +5,9 @@ from skate import _skate
 
 class _CoreWorker:
     def get_all_reference_counts(self):
-        """{hexadecimal id as bytes: {"local": ObjectRefs of this process, "submitted": what else holds it}}, in the driver: of the objects that it has, or
-        made (ids of workers have their number above bit 40)."""
+        """{hexadecimal id as bytes: {"local": ObjectRefs of this process, "submitted": what else
+        holds it}}, in the driver: of the objects that it has, or made (ids of workers have their
+        number above bit 40)."""
         return {
             number.to_bytes(28, "big").hex().encode(): {"local": local, "submitted": others}
             for number, (local, others) in _skate.references().items()

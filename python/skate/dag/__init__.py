@@ -1,10 +1,16 @@
-"""Graphs of tasks and actor calls that are written down before they run: `f.bind(...)`, InputNode, MultiOutputNode, `node.execute(...)`. Ray's ray.dag."""
+"""Graphs of tasks and actor calls that are written down before they run: `f.bind(...)`, InputNode,
+MultiOutputNode, `node.execute(...)`. Ray's ray.dag."""
 
 from skate import _lazy
 from skate.dag.class_node import ClassMethodNode, ClassNode
 from skate.dag.collective_node import CollectiveOutputNode
 from skate.dag.compiled_dag_node import CompiledDAG
-from skate.dag.constants import BIND_INDEX_KEY, IS_CLASS_METHOD_OUTPUT_KEY, PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
+from skate.dag.constants import (
+    BIND_INDEX_KEY,
+    IS_CLASS_METHOD_OUTPUT_KEY,
+    PARENT_CLASS_NODE_KEY,
+    PREV_CLASS_METHOD_CALL_KEY,
+)
 from skate.dag.context import DAGContext
 from skate.dag.dag_node import DAGNode
 from skate.dag.function_node import FunctionNode

@@ -1,4 +1,5 @@
-"""The class that a value is looked through for; by itself, so that the scanner need not know nodes."""
+"""The class that a value is looked through for; by itself, so that the scanner need not know
+nodes."""
 
 
 class DAGNodeBase:

@@ -1,7 +1,9 @@
-"""A compiled graph that is executed from other processes than the one that compiled it, its owner. What a caller passes goes to the owner, in the order of arrival, who executes; results are
-objects, which go back to whoever called.
+"""A compiled graph that is executed from other processes than the one that compiled it, its owner.
+What a caller passes goes to the owner, in the order of arrival, who executes; results are objects,
+which go back to whoever called.
 
-An owner that is an actor is called like any actor. The driver cannot be: there a small named actor keeps calls until a thread of the driver takes them (_served.py)."""
+An owner that is an actor is called like any actor. The driver cannot be: there a small named actor
+keeps calls until a thread of the driver takes them (_served.py)."""
 
 import asyncio
 import collections
@@ -20,10 +22,16 @@ class Desk:
     """Calls on their way to the driver, and answers on their way back."""
 
     def __init__(self):
-        self._calls, self._some, self._answers, self._number = collections.deque(), asyncio.Event(), {}, itertools.count()
+        self._calls, self._some, self._answers, self._number = (
+            collections.deque(),
+            asyncio.Event(),
+            {},
+            itertools.count(),
+        )
 
     async def call(self, graph, given):
-        """A caller's. given: [reference of (args, kwargs)]. Returns the references of the results."""
+        """A caller's. given: [reference of (args, kwargs)]. Returns the references of the
+        results."""
         number = next(self._number)
         self._answers[number] = asyncio.get_running_loop().create_future()
         self._calls.append((number, graph, given))
@@ -64,7 +72,9 @@ def call(_, graph, given):
     """In the owner: executes. Returns references of the results."""
     compiled = living.get(graph)
     if compiled is None:
-        raise exceptions.RayChannelError(f"the compiled graph {graph} is gone: its owner tore it down, or let go of it")
+        raise exceptions.RayChannelError(
+            f"the compiled graph {graph} is gone: its owner tore it down, or let go of it"
+        )
     args, kwargs = _skate.get(given[0])
     results = compiled._execute_for_caller(args, kwargs)
     return [r._as_object() for r in results]
@@ -105,7 +115,8 @@ class Caller:
             kwargs: input.name.
 
         Returns:
-            A reference for skate.get(), which can be awaited, too; of a graph that ends with MultiOutputNode a list of them. What CompiledDAG.execute() raises, getting one raises.
+            A reference for skate.get(), which can be awaited, too; of a graph that ends with
+            MultiOutputNode a list of them. What CompiledDAG.execute() raises, getting one raises.
         """
         given = [_skate.put((args, kwargs))]
         if self._owner is not None:

@@ -1,12 +1,19 @@
-"""ClassNode: an actor that the graph makes; ClassMethodNode: a call of it, or of an actor that is there."""
+"""ClassNode: an actor that the graph makes; ClassMethodNode: a call of it, or of an actor that is
+there."""
 
 from skate import options
-from skate.dag.constants import BIND_INDEX_KEY, IS_CLASS_METHOD_OUTPUT_KEY, PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
+from skate.dag.constants import (
+    BIND_INDEX_KEY,
+    IS_CLASS_METHOD_OUTPUT_KEY,
+    PARENT_CLASS_NODE_KEY,
+    PREV_CLASS_METHOD_CALL_KEY,
+)
 from skate.dag.dag_node import DAGNode, check_arguments
 
 
 class ClassNode(DAGNode):
-    """An actor. Each execute() makes one, whose methods are called in the order of their bind(); it ends when nothing refers to it any more.
+    """An actor. Each execute() makes one, whose methods are called in the order of their bind(); it
+    ends when nothing refers to it any more.
 
     Args:
         actor_class: The ActorClass, with its options.
@@ -49,7 +56,11 @@ class _Method:
 
     def options(self, **given):
         """The same method with other options."""
-        return _Method(self._actor, self._name, {**self._given, **options.check(options.METHOD, given, "methods")})
+        return _Method(
+            self._actor,
+            self._name,
+            {**self._given, **options.check(options.METHOD, given, "methods")},
+        )
 
     def bind(self, *args, **kwargs):
         """A call of it, after those bound before."""
@@ -57,13 +68,24 @@ class _Method:
         other = {PARENT_CLASS_NODE_KEY: actor, PREV_CLASS_METHOD_CALL_KEY: actor._last_call}
         declared, function = actor._actor_class._base._all_methods.get(self._name, ({}, None))
         check_arguments(function, 1, args, kwargs, self._name)
-        actor._last_call = ClassMethodNode(self._name, args, kwargs, self._given, other, {**declared, **self._given}.get("num_returns"))
+        actor._last_call = ClassMethodNode(
+            self._name,
+            args,
+            kwargs,
+            self._given,
+            other,
+            {**declared, **self._given}.get("num_returns"),
+        )
         return actor._last_call
 
     def __getattr__(self, name):
         if name == "remote":
-            raise AttributeError(".remote() cannot be used on ClassMethodNodes. Use .bind() instead to express an symbolic actor call.")
-        raise AttributeError(f"a method of a ClassNode has no attribute '{name}'; it has .bind() and .options()")
+            raise AttributeError(
+                ".remote() cannot be used on ClassMethodNodes. Use .bind() instead to express an symbolic actor call."
+            )
+        raise AttributeError(
+            f"a method of a ClassNode has no attribute '{name}'; it has .bind() and .options()"
+        )
 
 
 class ClassMethodNode(DAGNode):
@@ -89,7 +111,10 @@ class ClassMethodNode(DAGNode):
             return values.of(self._bound_args[0])[self._bound_args[1]]
         method = self._method
         if method is None:
-            method = getattr(values.of(self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]), self._method_name)
+            method = getattr(
+                values.of(self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]),
+                self._method_name,
+            )
             if self._bound_options:
                 method = method.options(**self._bound_options)
         return method.remote(*values.args(), **values.kwargs())
@@ -131,15 +156,24 @@ class ClassMethodNode(DAGNode):
 
 
 def bind_method(handle, method, args, kwargs):
-    """handle.method.bind(*args, **kwargs): a node, or a tuple of nodes where the method has several values. method: the ActorMethod."""
+    """handle.method.bind(*args, **kwargs): a node, or a tuple of nodes where the method has several
+    values. method: the ActorMethod."""
     check_arguments(method._func, 1, args, kwargs, method._name)
     given = {k: v for k, v in method._given.items() if k != "_decorate"}
     returns = given.get("num_returns")
     call = ClassMethodNode(
-        method._name, args, kwargs, given, {PARENT_CLASS_NODE_KEY: handle, PREV_CLASS_METHOD_CALL_KEY: None}, returns, method
+        method._name,
+        args,
+        kwargs,
+        given,
+        {PARENT_CLASS_NODE_KEY: handle, PREV_CLASS_METHOD_CALL_KEY: None},
+        returns,
+        method,
     )
     call._bound_other_args_to_resolve[BIND_INDEX_KEY] = call._number
     if not isinstance(returns, int) or returns < 2:
         return call
     part = {PARENT_CLASS_NODE_KEY: handle, IS_CLASS_METHOD_OUTPUT_KEY: True}
-    return tuple(ClassMethodNode(f"return_idx_{i}", (call, i), {}, {}, part, returns) for i in range(returns))
+    return tuple(
+        ClassMethodNode(f"return_idx_{i}", (call, i), {}, {}, part, returns) for i in range(returns)
+    )

@@ -1,5 +1,6 @@
-"""Collective operations of a graph: each actor takes the values of all, by shared memory, and reduces or joins them itself, in the order of the actors: the same result
-in each. Arrays of NumPy and tensors of torch on CPUs."""
+"""Collective operations of a graph: each actor takes the values of all, by shared memory, and
+reduces or joins them itself, in the order of the actors: the same result in each. Arrays of NumPy
+and tensors of torch on CPUs."""
 
 import enum
 import functools
@@ -46,7 +47,9 @@ def _is_torch(x):
 def _checked(values, what):
     for v in values:
         if not hasattr(v, "shape") or not hasattr(v, "dtype"):
-            raise ValueError(f"Expected a tensor for the collective operation {what}, got {type(v)}")
+            raise ValueError(
+                f"Expected a tensor for the collective operation {what}, got {type(v)}"
+            )
         if v.shape != values[0].shape or v.dtype != values[0].dtype:
             raise ValueError(
                 f"{what} takes tensors of one shape and dtype, not {tuple(values[0].shape)} {values[0].dtype} and {tuple(v.shape)} {v.dtype}"
@@ -81,36 +84,54 @@ def reduce_scatter(instance, *values, op, rank):
     _checked(values, "reducescatter")
     n, k = values[0].shape[0], len(values)
     if n % k:
-        raise ValueError(f"reducescatter among {k} actors takes tensors whose first dimension is a multiple of that, not {n}")
+        raise ValueError(
+            f"reducescatter among {k} actors takes tensors whose first dimension is a multiple of that, not {n}"
+        )
     return _reduced([v[rank * n // k : (rank + 1) * n // k] for v in values], op)
 
 
 def bind(name, nodes, op, transport, function_of):
-    """Nodes of the operation, one for each actor of `nodes`; nodes may be a list of such lists, which give tuples. function_of(rank): what it computes."""
+    """Nodes of the operation, one for each actor of `nodes`; nodes may be a list of such lists,
+    which give tuples. function_of(rank): what it computes."""
     lists = [list(n) for n in nodes] if nodes and isinstance(nodes[0], list) else [list(nodes)]
     actors = None
     if not lists[0]:
         raise ValueError("Expected non-empty input list")
     for i, row in enumerate(lists):
         if len(row) != len(lists[0]):
-            raise ValueError(f"Expected all input lists to have the same number of nodes, got {[len(r) for r in lists]}")
-        handles = [getattr(n, "_bound_other_args_to_resolve", {}).get(PARENT_CLASS_NODE_KEY) for n in row]
+            raise ValueError(
+                f"Expected all input lists to have the same number of nodes, got {[len(r) for r in lists]}"
+            )
+        handles = [
+            getattr(n, "_bound_other_args_to_resolve", {}).get(PARENT_CLASS_NODE_KEY) for n in row
+        ]
         if any(h is None for h in handles):
             raise ValueError(
                 f"Expected an actor handle for each input node of {name}: collective operations take the values of actors' methods"
             )
         if len(set(handles)) != len(handles):
-            raise ValueError(f"Expected unique actor handles at list at index {i}, but found duplicate actor handles: {handles}")
+            raise ValueError(
+                f"Expected unique actor handles at list at index {i}, but found duplicate actor handles: {handles}"
+            )
         if actors is not None and set(handles) != set(actors):
-            raise ValueError(f"Expected all input lists to have the same set of actor handles, got {actors} and {handles}")
+            raise ValueError(
+                f"Expected all input lists to have the same set of actor handles, got {actors} and {handles}"
+            )
         actors = actors or handles
     assert actors is not None
-    if hasattr(transport, "get_actor_handles") and set(transport.get_actor_handles()) != set(actors):
+    if hasattr(transport, "get_actor_handles") and set(transport.get_actor_handles()) != set(
+        actors
+    ):
         raise ValueError(
             f"Expected actor handles to match the custom communicator group: it has {transport.get_actor_handles()}, not {actors}"
         )
     out = []
     for row in lists:
         handles = [n._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY] for n in row]
-        out.append([CollectiveOutputNode(name, function_of(rank), row, h) for rank, h in enumerate(handles)])
+        out.append(
+            [
+                CollectiveOutputNode(name, function_of(rank), row, h)
+                for rank, h in enumerate(handles)
+            ]
+        )
     return out[0] if len(out) == 1 else [tuple(col) for col in zip(*out, strict=True)]

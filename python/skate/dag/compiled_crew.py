@@ -1,7 +1,10 @@
-"""The actors of a compiled graph: how each begins its part, and how it begins again in its next process. What is done again then is C's (src/dag/replay.h, loop.c).
+"""The actors of a compiled graph: how each begins its part, and how it begins again in its next
+process. What is done again then is C's (src/dag/replay.h, loop.c).
 
-An actor goes on with a graph where its plain calls would be tried again: max_restarts says in how many processes, max_task_retries how often an execution is run again. With the
-methods __skate_checkpoint__(self), which gives its state, and __skate_restore__(self, state), the state goes along; without them the next process has that of the constructor."""
+An actor goes on with a graph where its plain calls would be tried again: max_restarts says in how
+many processes, max_task_retries how often an execution is run again. With the methods
+__skate_checkpoint__(self), which gives its state, and __skate_restore__(self, state), the state
+goes along; without them the next process has that of the constructor."""
 
 import threading
 import weakref
@@ -23,16 +26,25 @@ class Crew:
         self._graph, self._actors, self._calls = graph, actors, calls
 
     def begin(self, i):
-        """Asks actor number `i` to begin; its next process where this one dies before it has. Returns the reference."""
+        """Asks actor number `i` to begin; its next process where this one dies before it has.
+        Returns the reference."""
         actor = self._actors[i]
         call = actor.__ray_call__.options(max_task_retries=-1)
-        return call.remote(begin, (*self._graph.plan(i), self._calls[i]), actor._meta.max_restarts, actor._meta.max_task_retries)
+        return call.remote(
+            begin,
+            (*self._graph.plan(i), self._calls[i]),
+            actor._meta.max_restarts,
+            actor._meta.max_task_retries,
+        )
 
     def tend(self, dag):
-        """A thread that asks the next process of each that dies, until the graph is closed, as it is when `dag` is garbage."""
+        """A thread that asks the next process of each that dies, until the graph is closed, as it
+        is when `dag` is garbage."""
         closer = weakref.finalize(dag, self._graph.close)
         closer.atexit = False
-        thread = threading.Thread(target=self._tend, args=(closer,), daemon=True, name="skate-graph-crew")
+        thread = threading.Thread(
+            target=self._tend, args=(closer,), daemon=True, name="skate-graph-crew"
+        )
         thread.start()
         return thread
 

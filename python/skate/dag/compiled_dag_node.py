@@ -1,5 +1,6 @@
-"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph becomes numbers for C (src/py/graph/graph.c), and results are kept for who
-has not taken them; channels, schedules and loops are C's."""
+"""CompiledDAG: a graph of actors' methods whose values go through shared memory. Here a graph
+becomes numbers for C (src/py/graph/graph.c), and results are kept for who has not taken them;
+channels, schedules and loops are C's."""
 
 import collections
 import logging
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
 NO_NODE = 0xFFFFFFFF
 _CALLS = (ClassMethodNode, FunctionNode)
-MANY = 512  # results that may be kept by each reader, beyond those under way, before the writer waits for one
+# results that may be kept by each reader, beyond those under way, before the writer waits for one
+MANY = 512
 
 
 class _Numbers:
-    """A graph in numbers: nodes in the order of bind(), the actor of each, edges, and what each node computes."""
+    """A graph in numbers: nodes in the order of bind(), the actor of each, edges, and what each
+    node computes."""
 
     def __init__(self, root):
         self.order = root._ordered()
@@ -56,10 +59,14 @@ class _Numbers:
         if not isinstance(root, MultiOutputNode):
             self.nodes.append(n + 1)
         self.edges += [(self.of[id(o)], len(self.nodes) - 1) for o in self.outputs]
-        self.inputs = [(i, self.order[i]) for i in sorted({a for a, _ in self.edges if self.nodes[a] == n})]
+        self.inputs = [
+            (i, self.order[i]) for i in sorted({a for a, _ in self.edges if self.nodes[a] == n})
+        ]
 
     def _actor_of(self, node):
-        handle = self.workers.get(id(node)) or node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        handle = (
+            self.workers.get(id(node)) or node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        )
         token = handle._token
         if token.id not in self.index:
             self.index[token.id] = len(self.actors)
@@ -77,7 +84,9 @@ class _Numbers:
         else:
             call = self.of[id(node._bound_args[0])]
             self.edges.append((call, i))
-            self.calls[self.nodes[i]].append((i, None, node.get_method_name(), (), (), None, 1, call, node._bound_args[1]))
+            self.calls[self.nodes[i]].append(
+                (i, None, node.get_method_name(), (), (), None, 1, call, node._bound_args[1])
+            )
 
     def _row(self, i, node, target, shown, returns):
         args, consts = [], []
@@ -89,7 +98,17 @@ class _Numbers:
                 consts.append(arg)
                 args.append(-len(consts))
         kwargs = node._bound_kwargs
-        row = (i, target, shown, tuple(args), (*consts, *kwargs.values()), tuple(kwargs) or None, returns, NO_NODE, 0)
+        row = (
+            i,
+            target,
+            shown,
+            tuple(args),
+            (*consts, *kwargs.values()),
+            tuple(kwargs) or None,
+            returns,
+            NO_NODE,
+            0,
+        )
         self.calls[self.nodes[i]].append(row)
 
 
@@ -98,7 +117,9 @@ def _check(root):
     order = root._ordered()
     source = next((n for n in order if n.is_input), None)
     if any(isinstance(n, ClassNode) for n in order):
-        raise ValueError("Compiled DAGs can only bind methods to an actor that is already created with Actor.remote()")
+        raise ValueError(
+            "Compiled DAGs can only bind methods to an actor that is already created with Actor.remote()"
+        )
     for n in order:
         if isinstance(n, FunctionNode):
             n._check()
@@ -114,12 +135,18 @@ def _check(root):
                     "not allowed to be placed inside any type of container."
                 )
         if any(find(v) for v in n._bound_kwargs.values()):
-            raise ValueError("Compiled DAG currently does not support binding to other DAG nodes as kwargs")
+            raise ValueError(
+                "Compiled DAG currently does not support binding to other DAG nodes as kwargs"
+            )
     for n in order if source is None else ():
         if isinstance(n, _CALLS) and not n._upstream:
-            raise ValueError(f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {n}.")
+            raise ValueError(
+                f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {n}."
+            )
     if source is None:
-        raise ValueError(f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {root}.")
+        raise ValueError(
+            f"No InputNode found in the DAG: when traversing upwards, no upstream node was found for {root}."
+        )
     for n in order:
         if isinstance(n, _CALLS) and not any(u in order for u in n._upstream):
             raise ValueError(
@@ -132,9 +159,15 @@ def _check(root):
 
 def _check_input(order, source):
     used = [n for n in order if isinstance(n, InputAttributeNode)]
-    direct = any(any(u is source for u in n._upstream) for n in order if not isinstance(n, InputAttributeNode))
+    direct = any(
+        any(u is source for u in n._upstream)
+        for n in order
+        if not isinstance(n, InputAttributeNode)
+    )
     if used and direct:
-        raise ValueError("All tasks must either use InputNode() directly, or they must index to specific args or kwargs.")
+        raise ValueError(
+            "All tasks must either use InputNode() directly, or they must index to specific args or kwargs."
+        )
     given = source.input_attribute_nodes
     unused = [k for k in given if not any(n is given[k] for n in used)]
     if unused:
@@ -149,7 +182,9 @@ def _check_others(root, order, source):
     bound = [n for n in source._bound if not isinstance(n, InputAttributeNode)]
     other = next((n for n in bound if n is not root and n._compiled), None)
     if other is not None:
-        raise ValueError(f"The DAG was compiled more than once. The following two nodes call `experimental_compile`: {other} and {root}")
+        raise ValueError(
+            f"The DAG was compiled more than once. The following two nodes call `experimental_compile`: {other} and {root}"
+        )
     fed = {id(u) for n in bound for u in n._upstream}
     leaves = [n for n in bound if isinstance(n, _CALLS) and id(n) not in fed and n is not root]
     if leaves:
@@ -164,7 +199,8 @@ class CompiledDAG(Results):
 
     Args:
         root: The node that the graph ends with.
-        submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None: DAGContext's.
+        submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None:
+            DAGContext's.
         enable_asyncio: execute_async() instead of execute().
         max_inflight_executions: Executions that may be under way; None: DAGContext's.
         max_buffered_results: Results that may wait to be taken; None: DAGContext's.
@@ -176,7 +212,13 @@ class CompiledDAG(Results):
     """
 
     def __init__(
-        self, root, submit_timeout=None, enable_asyncio=False, max_inflight_executions=None, max_buffered_results=None, overlap=None
+        self,
+        root,
+        submit_timeout=None,
+        enable_asyncio=False,
+        max_inflight_executions=None,
+        max_buffered_results=None,
+        overlap=None,
     ):
         ctx = DAGContext.get_current()
         self._id = uuid.uuid4().hex
@@ -204,7 +246,9 @@ class CompiledDAG(Results):
     def _take_input(self, numbers):
         keys = [n._key if isinstance(n, InputAttributeNode) else None for _, n in numbers.inputs]
         self._keys, self._direct = keys, keys == [None]
-        self._n_args = 1 if self._direct else max((k + 1 for k in keys if isinstance(k, int)), default=0)
+        self._n_args = (
+            1 if self._direct else max((k + 1 for k in keys if isinstance(k, int)), default=0)
+        )
         self._kwargs = tuple(k for k in keys if isinstance(k, str))
 
     def _start(self, numbers, outputs):
@@ -248,7 +292,9 @@ class CompiledDAG(Results):
         if _skate.in_worker():
             owner = runtime_context.get_runtime_context()
             if owner.get_actor_id() is None:
-                raise ValueError("a compiled graph can be passed on by the driver or the actor that compiled it, not by a task")
+                raise ValueError(
+                    "a compiled graph can be passed on by the driver or the actor that compiled it, not by a task"
+                )
             owner = owner.current_actor
         return callers.here, (self._id, owner, len(self._place) if self._returns_list else None)
 
@@ -270,10 +316,14 @@ class CompiledDAG(Results):
 
     def _values(self, args, kwargs):
         if len(args) != self._n_args:
-            raise ValueError(f"dag.execute() or dag.execute_async() must be called with {self._n_args} positional args, got {len(args)}")
+            raise ValueError(
+                f"dag.execute() or dag.execute_async() must be called with {self._n_args} positional args, got {len(args)}"
+            )
         for k in self._kwargs:
             if k not in kwargs:
-                raise ValueError(f"dag.execute() or dag.execute_async() must be called with kwarg `{k}`")
+                raise ValueError(
+                    f"dag.execute() or dag.execute_async() must be called with kwarg `{k}`"
+                )
         return tuple(args[k] if isinstance(k, int) else kwargs[k] for k in self._keys)
 
     def _submit(self, args, kwargs):
@@ -284,7 +334,10 @@ class CompiledDAG(Results):
         if self._is_teardown:
             raise self._over()
         values = args if self._direct and len(args) == 1 else self._values(args, kwargs)
-        if self._execution_index - self._max_finished_execution_index >= self._max_inflight_executions:
+        if (
+            self._execution_index - self._max_finished_execution_index
+            >= self._max_inflight_executions
+        ):
             self._make_room()
         try:
             self._graph.write(values, self._submit_timeout)
@@ -293,7 +346,8 @@ class CompiledDAG(Results):
                 f"execute(): no room for the input within {self._submit_timeout} s (RAY_CGRAPH_submit_timeout): an actor of the graph is slow, or hangs. ({e})"
             ) from None
         except exceptions.RayChannelError:
-            if self._graph.dead is None:  # else the reference raises, as that of a call of a dead actor
+            # else the reference raises, as that of a call of a dead actor
+            if self._graph.dead is None:
                 raise self._over() from None
         self._execution_index += 1
         return self._execution_index
@@ -319,8 +373,9 @@ class CompiledDAG(Results):
             kwargs: input.name.
 
         Returns:
-            A CompiledDAGRef; of a graph that ends with MultiOutputNode a list of them. Where an actor of the graph has died they raise ActorDiedError, as the
-            reference to a plain call of that actor does.
+            A CompiledDAGRef; of a graph that ends with MultiOutputNode a list of them. Where an
+            actor of the graph has died they raise ActorDiedError, as the reference to a plain call
+            of that actor does.
 
         Raises:
             ValueError: Arguments do not fit; the graph is for execute_async().
@@ -352,28 +407,41 @@ class CompiledDAG(Results):
         if dead is not None:
             actor = self._actors[dead[0]]
             if actor in self._workers:
-                return exceptions.WorkerCrashedError(f"a process of this compiled graph that runs its tasks died: {dead[1]}")
+                return exceptions.WorkerCrashedError(
+                    f"a process of this compiled graph that runs its tasks died: {dead[1]}"
+                )
             return exceptions.ActorDiedError(
                 f"The actor died unexpectedly before finishing this task.\n\tclass_name: {actor._cls_name}\n\tactor_id: {actor._actor_id.hex()}\n"
                 f"{dead[1]}"
             )
         if broke is not None:
-            return exceptions.RayChannelError(f"Channel closed. The loop of {self._actors[broke[0]]._cls_name} ended: {broke[2]}")
+            return exceptions.RayChannelError(
+                f"Channel closed. The loop of {self._actors[broke[0]]._cls_name} ended: {broke[2]}"
+            )
         return exceptions.RayChannelError("Channel closed.")
 
     def _execute_for_caller(self, args, kwargs):
-        """The results of an execution that another process asks for. It waits for room where execute() says that there is none: results are read and kept meanwhile."""
+        """The results of an execution that another process asks for. It waits for room where
+        execute() says that there is none: results are read and kept meanwhile."""
         with self._submit_lock:
-            while self._execution_index - self._max_finished_execution_index >= self._max_inflight_executions:
+            while (
+                self._execution_index - self._max_finished_execution_index
+                >= self._max_inflight_executions
+            ):
                 self._ask(self._max_finished_execution_index + 1, WHOLE, self._get_timeout).result()
             index = self._submit_next(args, kwargs)
         result = CompiledDAGFuture if self._enable_asyncio else CompiledDAGRef
-        return [result(self, index, i) for i in range(len(self._place))] if self._returns_list else [result(self, index)]
+        return (
+            [result(self, index, i) for i in range(len(self._place))]
+            if self._returns_list
+            else [result(self, index)]
+        )
 
     # ---- its end
 
     def teardown(self, kill_actors=False):
-        """Ends it: waits in it end, its actors go on as ordinary actors. Waits for methods that run, DAGContext.teardown_timeout at most.
+        """Ends it: waits in it end, its actors go on as ordinary actors. Waits for methods that
+        run, DAGContext.teardown_timeout at most.
 
         Args:
             kill_actors: They are killed, too.
@@ -387,7 +455,9 @@ class CompiledDAG(Results):
             logger.warning(
                 "Compiled DAG: an actor is still running %ss after teardown(). %s",
                 timeout,
-                "Force-killing actors." if kill_actors else "Call teardown with kill_actors=True if force kill is desired.",
+                "Force-killing actors."
+                if kill_actors
+                else "Call teardown with kill_actors=True if force kill is desired.",
             )
         for actor in self._actors if kill_actors else self._workers:
             _skate.actor_kill(actor._token, True)
@@ -411,4 +481,11 @@ def build_compiled_dag_from_ray_dag(
     default_communicator="create",
 ):
     """node.experimental_compile() with its options by position."""
-    return CompiledDAG(dag, submit_timeout, enable_asyncio, max_inflight_executions, max_buffered_results, overlap_gpu_communication)
+    return CompiledDAG(
+        dag,
+        submit_timeout,
+        enable_asyncio,
+        max_inflight_executions,
+        max_buffered_results,
+        overlap_gpu_communication,
+    )

@@ -1,4 +1,5 @@
-"""The results of an execution of a compiled graph: CompiledDAGRef (get), CompiledDAGFuture (await). Each is taken once."""
+"""The results of an execution of a compiled graph: CompiledDAGRef (get), CompiledDAGFuture (await).
+Each is taken once."""
 
 import collections
 import sys
@@ -35,11 +36,17 @@ class Result:
         return _itself, (self._as_object(),)
 
     def _as_object(self):
-        """The ObjectRef that it becomes when it is passed on: by then its value may be under way."""
+        """The ObjectRef that it becomes when it is passed on: by then its value may be under
+        way."""
         if self._object is None:
             if self._taken:
-                raise ValueError(f"{self} was taken already: pass on the value that get() gave, or pass it on before")
-            self._object, self._taken = self._dag._promise(self._execution_index, self._channel_index), True
+                raise ValueError(
+                    f"{self} was taken already: pass on the value that get() gave, or pass it on before"
+                )
+            self._object, self._taken = (
+                self._dag._promise(self._execution_index, self._channel_index),
+                True,
+            )
         return self._object
 
     def __del__(self):
@@ -72,7 +79,9 @@ class CompiledDAGRef(Result):
         if self._object is not None:
             return _skate.get(self._object, timeout)
         if self._taken:
-            raise ValueError("ray.get() can only be called once on a CompiledDAGRef, and it was already called.")
+            raise ValueError(
+                "ray.get() can only be called once on a CompiledDAGRef, and it was already called."
+            )
         dag, index = self._dag, self._execution_index
         if index == dag._max_finished_execution_index + 1 and self._channel_index is None:
             value = dag._read_next(index, timeout)  # results are asked for one after the other
@@ -85,7 +94,8 @@ class CompiledDAGRef(Result):
 
     @staticmethod
     def get_all(refs, timeout=None):
-        """The values of several. Of the outputs of one execution, the first exception that is there is raised at once.
+        """The values of several. Of the outputs of one execution, the first exception that is there
+        is raised at once.
 
         Args:
             refs: A list or tuple of CompiledDAGRefs.
@@ -97,7 +107,11 @@ class CompiledDAGRef(Result):
                 raise ValueError(
                     "Invalid type of object refs. 'object_refs' must be a list of CompiledDAGRefs if there is any CompiledDAGRef within it."
                 )
-            if isinstance(ref, CompiledDAGRef) and ref._channel_index is not None and not ref._taken:
+            if (
+                isinstance(ref, CompiledDAGRef)
+                and ref._channel_index is not None
+                and not ref._taken
+            ):
                 together[id(ref._dag), ref._execution_index].append(ref._channel_index)
         until = None if timeout is None or timeout < 0 else time.monotonic() + timeout
         values = []
@@ -110,7 +124,9 @@ class CompiledDAGRef(Result):
             if len(others) < 2 or ref._taken:
                 values.append(ref.get(left))
                 continue
-            value, ref._taken = ref._dag._get(ref._execution_index, ref._channel_index, left, others)
+            value, ref._taken = ref._dag._get(
+                ref._execution_index, ref._channel_index, left, others
+            )
             if type(value) is Failed:
                 raise value.error
             values.append(value)
@@ -134,10 +150,14 @@ class CompiledDAGFuture(Result):
         if self._object is not None:
             return (yield from self._object.__await__())
         if self._taken:
-            raise ValueError("CompiledDAGFuture can only be awaited upon once, and it has already been awaited upon.")
+            raise ValueError(
+                "CompiledDAGFuture can only be awaited upon once, and it has already been awaited upon."
+            )
         dag = self._dag
         if not dag._try_until(self._execution_index, self._channel_index):
-            yield from asyncio.wrap_future(dag._ask(self._execution_index, self._channel_index, dag._get_timeout)).__await__()
+            yield from asyncio.wrap_future(
+                dag._ask(self._execution_index, self._channel_index, dag._get_timeout)
+            ).__await__()
         self._taken = True
         value = dag._take(self._execution_index, self._channel_index)
         if type(value) is Failed:

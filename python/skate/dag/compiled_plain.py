@@ -36,13 +36,16 @@ class Plain:
             if isinstance(target, tuple):
                 at[node] = handle.__ray_call__.remote(task_workers.call, *target, *given, **kwargs)
             elif isinstance(target, str):
-                at[node] = getattr(handle, target).options(num_returns=returns).remote(*given, **kwargs)
+                at[node] = (
+                    getattr(handle, target).options(num_returns=returns).remote(*given, **kwargs)
+                )
             else:
                 at[node] = handle.__ray_call__.remote(target, *given, **kwargs)
         self._under_way.append([at[o] for o in self._outputs])
 
     def _next(self, seconds):
-        """The first output of the next execution whose result is there; None: none is, in that time."""
+        """The first output of the next execution whose result is there; None: none is, in that
+        time."""
         missing = [i for i, ref in enumerate(self._under_way[0]) if ref is not None]
         if _skate.engine() == "inline":  # there whoever asks runs it
             return missing[0]
@@ -60,7 +63,8 @@ class Plain:
         return bool(self._under_way) and self._next(0) is not None
 
     def read(self, seconds, output):
-        """(output, its value or exception, whether it failed), the next of the execution that is read; whichever is there first."""
+        """(output, its value or exception, whether it failed), the next of the execution that is
+        read; whichever is there first."""
         i = self._next(seconds)
         if i is None:
             raise exceptions.RayChannelTimeoutError(f"no result within {seconds} s")

@@ -1,4 +1,5 @@
-"""Results of a compiled graph between its channels and who asks for them: read in order, kept until they are taken, let go when nobody will take them."""
+"""Results of a compiled graph between its channels and who asks for them: read in order, kept until
+they are taken, let go when nobody will take them."""
 
 import collections
 import threading
@@ -25,7 +26,8 @@ class Failed:
 
 
 class _Asked:
-    """Somebody waits for an output of an execution; it is over when that is there, or one of `others` failed."""
+    """Somebody waits for an output of an execution; it is over when that is there, or one of
+    `others` failed."""
 
     def __init__(self, index, output, others, timeout):
         self.index, self.output, self.others = index, output, others
@@ -34,7 +36,8 @@ class _Asked:
 
 
 class Results:
-    """What a CompiledDAG keeps of its executions. One thread at a time reads messages, whoever needs one; a thread of its own where an event loop, or several threads, wait.
+    """What a CompiledDAG keeps of its executions. One thread at a time reads messages, whoever
+    needs one; a thread of its own where an event loop, or several threads, wait.
 
     Args:
         place: The number of the channel of each output.
@@ -48,8 +51,10 @@ class Results:
         self._place, self._n_channels = place, len(set(place))
         self._max_finished_execution_index = -1
         self._came = 0  # messages of the execution after it
-        self._result_buffer = collections.defaultdict(dict)  # execution -> {output: value or Failed}
-        self._got_ref_idxs, self._destructed_ref_idxs = {}, {}  # execution -> {outputs}; None: the one that it has
+        # execution -> {output: value or Failed}
+        self._result_buffer = collections.defaultdict(dict)
+        # execution -> {outputs}; None: the one that it has
+        self._got_ref_idxs, self._destructed_ref_idxs = {}, {}
         self._unwanted = set()  # executions to come of which nobody wants anything
         self._lock = _forked.lock(threading.RLock)
         self._read_lock = _forked.lock()  # one thread reads
@@ -66,11 +71,13 @@ class Results:
         if index <= self._max_finished_execution_index:
             return True
         kept = self._result_buffer.get(index)
-        return kept is not None and ((output or 0) in kept or any(type(kept.get(o)) is Failed for o in others))
+        return kept is not None and (
+            (output or 0) in kept or any(type(kept.get(o)) is Failed for o in others)
+        )
 
     def _get(self, index, output, timeout=None, others=()):
-        """(its value or Failed, True) of an output, which nobody has taken. others: outputs that are asked for with it: where one failed before it was there,
-        (that, False)."""
+        """(its value or Failed, True) of an output, which nobody has taken. others: outputs that
+        are asked for with it: where one failed before it was there, (that, False)."""
         timeout = self._get_timeout if timeout is None else timeout
         if not self._settled(index, output, others):
             if not self._answering and self._read_lock.acquire(blocking=False):
@@ -82,7 +89,11 @@ class Results:
                 self._wait_for(self._ask(index, output, timeout, others), timeout)
         with self._lock:
             kept = self._result_buffer[index]
-            failed = [] if (output or 0) in kept else [kept[o] for o in others if type(kept.get(o)) is Failed]
+            failed = (
+                []
+                if (output or 0) in kept
+                else [kept[o] for o in others if type(kept.get(o)) is Failed]
+            )
         return (failed[0], False) if failed else (self._take(index, output), True)
 
     def _wait_for(self, asked, timeout):
@@ -101,7 +112,8 @@ class Results:
         )
 
     def _read_next(self, index, timeout):
-        """The value or Failed of execution `index`, the next, of a graph with one output: nothing is to be kept."""
+        """The value or Failed of execution `index`, the next, of a graph with one output: nothing
+        is to be kept."""
         if self._answering or not self._read_lock.acquire(blocking=False):
             return self._get(index, None, timeout)[0]
         try:
@@ -130,7 +142,10 @@ class Results:
             self._done_with(index)
 
     def _done_with(self, index):
-        got, gone = self._got_ref_idxs.get(index, set()), self._destructed_ref_idxs.get(index, set())
+        got, gone = (
+            self._got_ref_idxs.get(index, set()),
+            self._destructed_ref_idxs.get(index, set()),
+        )
         if None in got or None in gone or len(got | gone) == len(self._place):
             for table in (self._result_buffer, self._got_ref_idxs, self._destructed_ref_idxs):
                 table.pop(index, None)
@@ -164,7 +179,8 @@ class Results:
         while not self._settled(index, output, others):
             self._room()
             self._note(*self._read_one(timeout, output))
-            if timeout > 0 and not self._settled(index, output, others):  # the time is for all of them
+            # the time is for all of them
+            if timeout > 0 and not self._settled(index, output, others):
                 now = time.monotonic()
                 deadline = now + timeout if deadline is None else deadline
                 timeout = max(deadline - now, 0)
@@ -173,7 +189,11 @@ class Results:
         """The same without waiting: whether it is there."""
         if self._read_lock.acquire(blocking=False):
             try:
-                while not self._settled(index, output) and self._graph is not None and self._graph.ready():
+                while (
+                    not self._settled(index, output)
+                    and self._graph is not None
+                    and self._graph.ready()
+                ):
                     self._room()
                     self._note(*self._read_one(0, output))
             finally:
@@ -184,8 +204,13 @@ class Results:
         with self._lock:
             index = self._max_finished_execution_index + 1
             if index not in self._unwanted:
-                gone, value = self._destructed_ref_idxs.get(index, ()), Failed(value) if failed else value
-                self._result_buffer[index].update({i: value for i, p in enumerate(self._place) if p == place and i not in gone})
+                gone, value = (
+                    self._destructed_ref_idxs.get(index, ()),
+                    Failed(value) if failed else value,
+                )
+                self._result_buffer[index].update(
+                    {i: value for i, p in enumerate(self._place) if p == place and i not in gone}
+                )
             self._came += 1
             if self._came == self._n_channels:
                 self._came, self._max_finished_execution_index = 0, index
@@ -197,17 +222,21 @@ class Results:
         if not self._unwanted or not self._read_lock.acquire(blocking=False):
             return  # who reads does it
         try:
-            while self._graph is not None and self._max_finished_execution_index + 1 in self._unwanted:
+            while (
+                self._graph is not None and self._max_finished_execution_index + 1 in self._unwanted
+            ):
                 self._note(*self._graph.read(0, 0))
         except exceptions.RayChannelError:
-            pass  # it is not there yet; or the graph has ended, which whoever asks for a result is told
+            # it is not there yet; or the graph has ended, which whoever asks for a result is told
+            pass
         finally:
             self._read_lock.release()
 
     # ---- who reads for those that wait elsewhere
 
     def _ask(self, index, output, timeout, others=()):
-        """A concurrent.futures.Future that is done when _get() need not wait; or has the exception that it would raise."""
+        """A concurrent.futures.Future that is done when _get() need not wait; or has the exception
+        that it would raise."""
         asked = _Asked(index, output, others, timeout)
         with self._lock:
             self._asked.append(asked)
@@ -215,18 +244,24 @@ class Results:
             if self._asked and not self._answering:
                 self._answering = True
                 if self._reader is None:
-                    self._reader = threading.Thread(target=self._read_for_others, daemon=True, name="skate-graph-results")
+                    self._reader = threading.Thread(
+                        target=self._read_for_others, daemon=True, name="skate-graph-results"
+                    )
                     self._reader.start()
                 else:
                     self._wake.set()
         return asked.future
 
     def _answer(self, error=None):
-        """With the lock: those whose output is there, or whose time is over, or with an error all of them."""
+        """With the lock: those whose output is there, or whose time is over, or with an error all
+        of them."""
         now, rest = time.monotonic() if error is not None else 0, []
         for a in self._asked:
             there = self._settled(a.index, a.output, a.others)
-            waits = error is None or (type(error) is exceptions.RayChannelTimeoutError and (a.until is None or a.until > now))
+            waits = error is None or (
+                type(error) is exceptions.RayChannelTimeoutError
+                and (a.until is None or a.until > now)
+            )
             if not there and waits and not a.future.cancelled():
                 rest.append(a)
             elif not a.future.set_running_or_notify_cancel():
@@ -238,7 +273,8 @@ class Results:
         self._asked = rest
 
     def _promise(self, index, output):
-        """An ObjectRef that has the value of an output, which nobody has taken, when it is there."""
+        """An ObjectRef that has the value of an output, which nobody has taken, when it is
+        there."""
         if isinstance(self._graph, Plain):  # its results are objects
             ref = self._graph.under_way(index, self._place[output or 0])
             if ref is not None:
@@ -249,7 +285,9 @@ class Results:
                 raise value.error
             return _skate.put(value)
         ref = _skate.promise()
-        self._ask(index, output, -1).add_done_callback(lambda asked: self._keep(ref, asked, index, output))
+        self._ask(index, output, -1).add_done_callback(
+            lambda asked: self._keep(ref, asked, index, output)
+        )
         return ref
 
     def _keep(self, ref, asked, index, output):

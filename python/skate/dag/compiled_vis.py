@@ -8,7 +8,8 @@ from skate.dag.output_node import MultiOutputNode
 
 
 def _parts(root):
-    """([(label, short name, actor or None) of each node], [(from, to, whether the value stays in its actor)])."""
+    """([(label, short name, actor or None) of each node], [(from, to, whether the value stays in
+    its actor)])."""
     order = _in_layers(root)
     number = {id(n): i for i, n in enumerate(order)}
     nodes, edges = [], []
@@ -38,7 +39,11 @@ def _in_layers(root):
 
 
 def _actor(node):
-    return node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY] if isinstance(node, ClassMethodNode) else None
+    return (
+        node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        if isinstance(node, ClassMethodNode)
+        else None
+    )
 
 
 def _stays(m, n):
@@ -47,7 +52,11 @@ def _stays(m, n):
 
 def _named(node):
     if isinstance(node, ClassMethodNode) and node.is_class_method_output:
-        return f"ClassMethodOutputNode[{node.output_idx}]", f"Output[{node.output_idx}]", _actor(node)
+        return (
+            f"ClassMethodOutputNode[{node.output_idx}]",
+            f"Output[{node.output_idx}]",
+            _actor(node),
+        )
     if isinstance(node, ClassMethodNode):
         actor = node._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
         short, name = actor._actor_id.hex()[-6:], node.get_method_name()
@@ -84,8 +93,14 @@ def _dot(nodes, edges, details):
     colours, lines = {}, ["digraph compiled_dag {", "  rankdir=LR;"]
     for i, (label, _, actor) in enumerate(nodes):
         shape = "oval" if actor is not None else "rectangle"
-        colour = f"#{(0x9FC5E8 + 0x2F5B17 * colours.setdefault(actor, len(colours))) & 0xFFFFFF:06x}" if actor is not None else "lightblue"
-        lines.append(f'  {i} [label="Task {i}\\n{label}" shape={shape} style=filled fillcolor="{colour}"];')
+        colour = (
+            f"#{(0x9FC5E8 + 0x2F5B17 * colours.setdefault(actor, len(colours))) & 0xFFFFFF:06x}"
+            if actor is not None
+            else "lightblue"
+        )
+        lines.append(
+            f'  {i} [label="Task {i}\\n{label}" shape={shape} style=filled fillcolor="{colour}"];'
+        )
     for a, b, stays in edges:
         label = f' [label="{"in process" if stays else "shared memory"}"]' if details else ""
         lines.append(f"  {a} -> {b}{label};")
@@ -97,7 +112,9 @@ def visualize(compiled, filename, format, view, channel_details):
     nodes, edges = _parts(compiled._root)
     if format == "ascii":
         if channel_details:
-            raise ValueError("Parameters 'view' and 'channel_details' are not compatible with 'ascii' format.")
+            raise ValueError(
+                "Parameters 'view' and 'channel_details' are not compatible with 'ascii' format."
+            )
         text = _text(nodes, edges)
         print(text)
         return text

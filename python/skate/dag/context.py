@@ -48,7 +48,9 @@ class DAGContext:
         self.buffer_size_bytes = pick(buffer_size_bytes, "buffer_size_bytes", 1000000)
         self.max_inflight_executions = pick(max_inflight_executions, "max_inflight_executions", 10)
         self.max_buffered_results = pick(max_buffered_results, "max_buffered_results", 1000)
-        self.overlap_gpu_communication = bool(int(pick(overlap_gpu_communication, "overlap_gpu_communication", 0)))
+        self.overlap_gpu_communication = bool(
+            int(pick(overlap_gpu_communication, "overlap_gpu_communication", 0))
+        )
         if self.read_iteration_timeout > self.get_timeout:
             raise ValueError(
                 f"RAY_CGRAPH_read_iteration_timeout_s ({self.read_iteration_timeout}) must be less than or equal to RAY_CGRAPH_get_timeout "

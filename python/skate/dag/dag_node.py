@@ -1,5 +1,5 @@
-"""DAGNode: what all nodes have. A node is fixed when it is bound: its arguments, and the nodes they hold. So a graph has no cycle, and its order is
-found once."""
+"""DAGNode: what all nodes have. A node is fixed when it is bound: its arguments, and the nodes they
+hold. So a graph has no cycle, and its order is found once."""
 
 import copy
 import heapq
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def check_arguments(function, skip, args, kwargs, what):
-    """TypeError when arguments do not fit a function; skip: so many leading parameters (self) are given elsewhere. None: nothing is known of it."""
+    """TypeError when arguments do not fit a function; skip: so many leading parameters (self) are
+    given elsewhere. None: nothing is known of it."""
     if getattr(function, "__code__", None) is None:
         return
     signature = inspect.signature(function, follow_wrapped=False)
@@ -33,7 +34,8 @@ def check_arguments(function, skip, args, kwargs, what):
 
 
 class DAGNode(DAGNodeBase):
-    """A call, an actor, an input or the outputs of a graph. Made by bind(), InputNode and MultiOutputNode.
+    """A call, an actor, an input or the outputs of a graph. Made by bind(), InputNode and
+    MultiOutputNode.
 
     Args:
         args: Positional arguments: values, nodes, and values with nodes inside.
@@ -64,7 +66,10 @@ class DAGNode(DAGNodeBase):
         self._upstream = list({id(n): n for n in before if isinstance(n, DAGNode)}.values())
         self._order = None
         self._compiled, self._transport = False, TorchTensorType()
-        self._source = next((n if n.is_input else n._source for n in self._upstream if n.is_input or n._source), None)
+        self._source = next(
+            (n if n.is_input else n._source for n in self._upstream if n.is_input or n._source),
+            None,
+        )
         if self._source is not None:
             self._source._bound.append(self)
 
@@ -92,12 +97,18 @@ class DAGNode(DAGNodeBase):
 
     def _get_toplevel_child_nodes(self):
         """The nodes that are arguments themselves, each once."""
-        values = [*self._bound_args, *self._bound_kwargs.values(), *self._bound_other_args_to_resolve.values()]
+        values = [
+            *self._bound_args,
+            *self._bound_kwargs.values(),
+            *self._bound_other_args_to_resolve.values(),
+        ]
         return list({id(v): v for v in values if isinstance(v, DAGNode)}.values())
 
     def _get_all_child_nodes(self):
         """The nodes that are arguments, or inside of arguments, each once."""
-        found = find([list(self._bound_args), self._bound_kwargs, self._bound_other_args_to_resolve])
+        found = find(
+            [list(self._bound_args), self._bound_kwargs, self._bound_other_args_to_resolve]
+        )
         return list({id(n): n for n in found}.values())
 
     # ---- running it
@@ -110,12 +121,15 @@ class DAGNode(DAGNodeBase):
             kwargs: input.name.
 
         Returns:
-            The ObjectRef of this call (several values: a list; MultiOutputNode: a list of those of its nodes); of a ClassNode, the handle of a new actor.
+            The ObjectRef of this call (several values: a list; MultiOutputNode: a list of those of
+            its nodes); of a ClassNode, the handle of a new actor.
 
         Raises:
             TypeError: Arguments do not fit a function. Nothing has run then.
-            ValueError: An input is not given; an argument has changed since it was bound; there is a cycle.
-            AssertionError: The InputNode was not made by `with InputNode() as ...`; there are several.
+            ValueError: An input is not given; an argument has changed since it was bound; there is
+                a cycle.
+            AssertionError: The InputNode was not made by `with InputNode() as ...`; there are
+                several.
         """
         if self._order is None:
             order = self._ordered()
@@ -128,7 +142,8 @@ class DAGNode(DAGNodeBase):
         return values[id(self)]
 
     def _ordered(self):
-        """All nodes that it needs, and it: each after those that it needs, and of those that could come next, the one that was bound first."""
+        """All nodes that it needs, and it: each after those that it needs, and of those that could
+        come next, the one that was bound first."""
         work: list[DAGNode] = [self]
         nodes = {id(self): work[0]}
         while work:
@@ -160,10 +175,12 @@ class DAGNode(DAGNodeBase):
         return order
 
     def _check(self):
-        """TypeError when its arguments do not fit, as far as bind() has not looked: before the first node of a graph runs."""
+        """TypeError when its arguments do not fit, as far as bind() has not looked: before the
+        first node of a graph runs."""
 
     def _run(self, values, args, kwargs):
-        """The value of this node. values: those of the nodes before it, a _Values; args and kwargs: of execute()."""
+        """The value of this node. values: those of the nodes before it, a _Values; args and kwargs:
+        of execute()."""
         raise NotImplementedError
 
     def experimental_compile(
@@ -176,16 +193,21 @@ class DAGNode(DAGNodeBase):
         _overlap_gpu_communication=None,
         _default_communicator="create",
     ):
-        """A graph that ends here, whose values go through shared memory: each execution costs microseconds (docs/design/graphs.md).
+        """A graph that ends here, whose values go through shared memory: each execution costs
+        microseconds (docs/design/graphs.md).
 
-        An actor with max_restarts and max_task_retries that is killed goes on in its next process, and no execution is lost; with the methods __skate_checkpoint__(self)
-        and __skate_restore__(self, state) its state goes along. Else its death ends the graph, with ActorDiedError.
+        An actor with max_restarts and max_task_retries that is killed goes on in its next process,
+        and no execution is lost; with the methods __skate_checkpoint__(self) and
+        __skate_restore__(self, state) its state goes along. Else its death ends the graph, with
+        ActorDiedError.
 
         Args:
-            _submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None: DAGContext's.
+            _submit_timeout: Seconds that execute() waits for room; -1: as long as it takes; None:
+                DAGContext's.
             _buffer_size_bytes: Without effect: buffers grow with the messages.
             enable_asyncio: For execute_async() instead of execute().
-            _max_inflight_executions: Executions that may be under way before results are taken; None: DAGContext's.
+            _max_inflight_executions: Executions that may be under way before results are taken;
+                None: DAGContext's.
             _max_buffered_results: Results that may wait to be taken; None: DAGContext's.
             _overlap_gpu_communication: Actors take what comes from elsewhere before it is needed.
             _default_communicator: Of collective operations that name none.
@@ -195,7 +217,8 @@ class DAGNode(DAGNodeBase):
 
         Raises:
             ValueError: It was compiled already, or cannot be compiled.
-            NotImplementedError: A task has several values, or retry_exceptions; a transport that there is not.
+            NotImplementedError: A task has several values, or retry_exceptions; a transport that
+                there is not.
         """
         if self._compiled:
             raise ValueError(
@@ -203,16 +226,24 @@ class DAGNode(DAGNodeBase):
                 "Please reuse the existing compiled DAG or create a new one."
             )
         compiled = self._compiler(
-            self, _submit_timeout, enable_asyncio, _max_inflight_executions, _max_buffered_results, _overlap_gpu_communication
+            self,
+            _submit_timeout,
+            enable_asyncio,
+            _max_inflight_executions,
+            _max_buffered_results,
+            _overlap_gpu_communication,
         )
         self._compiled = True
         return compiled
 
-    def with_tensor_transport(self, transport="auto", device="default", _static_shape=False, _direct_return=False):
+    def with_tensor_transport(
+        self, transport="auto", device="default", _static_shape=False, _direct_return=False
+    ):
         """How the tensors of this node's value go to who takes it. Returns the node.
 
         Args:
-            transport: "auto", "shm", or a Communicator of actors without GPUs; "nccl" and "accelerator" are refused when the graph is compiled.
+            transport: "auto", "shm", or a Communicator of actors without GPUs; "nccl" and
+                "accelerator" are refused when the graph is compiled.
             device: "default", "cpu"; "gpu" and "cuda" are refused when the graph is compiled.
             _static_shape: Without effect.
             _direct_return: Without effect.
@@ -231,15 +262,19 @@ class DAGNode(DAGNodeBase):
     # ---- other walks over a graph
 
     def apply_recursive(self, fn):
-        """fn(node) for this node and all that it needs, each once, first those that others need; a node comes to fn as a copy that has the results of fn in
-        place of its nodes. Returns that of this node."""
+        """fn(node) for this node and all that it needs, each once, first those that others need; a
+        node comes to fn as a copy that has the results of fn in place of its nodes. Returns that of
+        this node."""
         once = fn if isinstance(fn, _Once) else _Once(fn)
         if self._stable_uuid in once.cache:
             return once.cache[self._stable_uuid]
-        return once(self._apply_and_replace_all_child_nodes(lambda node: node.apply_recursive(once)))
+        return once(
+            self._apply_and_replace_all_child_nodes(lambda node: node.apply_recursive(once))
+        )
 
     def _apply_and_replace_all_child_nodes(self, fn):
-        """A copy with fn(node) in place of each node in its arguments; fn is called once for each."""
+        """A copy with fn(node) in place of each node in its arguments; fn is called once for
+        each."""
         table = {}
 
         def new(node):
@@ -276,8 +311,14 @@ class DAGNode(DAGNodeBase):
         line = {id(n): f"#{i}" for i, n in enumerate(order)}
         out = []
         for i, n in enumerate(order):
-            shown = [_text(a, line) for a in n._bound_args] + [f"{k}={_text(a, line)}" for k, a in n._bound_kwargs.items()]
-            on = [f"{k}={line[id(v)]}" for k, v in n._bound_other_args_to_resolve.items() if id(v) in line]
+            shown = [_text(a, line) for a in n._bound_args] + [
+                f"{k}={_text(a, line)}" for k, a in n._bound_kwargs.items()
+            ]
+            on = [
+                f"{k}={line[id(v)]}"
+                for k, v in n._bound_other_args_to_resolve.items()
+                if id(v) in line
+            ]
             options = [f"options={n._bound_options}"] if n._bound_options else []
             out.append(f"#{i} {n!r} ({', '.join(shown + on + options)})")
         return "\n".join(out)
@@ -286,7 +327,9 @@ class DAGNode(DAGNodeBase):
         if name == "bind":
             raise AttributeError(f".bind() cannot be used again on {type(self)} ")
         if name == "remote":
-            raise AttributeError(f".remote() cannot be used on {type(self)}. To execute the task graph for this node, use .execute().")
+            raise AttributeError(
+                f".remote() cannot be used on {type(self)}. To execute the task graph for this node, use .execute()."
+            )
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
 

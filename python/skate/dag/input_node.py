@@ -6,7 +6,8 @@ IN_CONTEXT_MANAGER = "__in_context_manager__"
 
 
 class InputNode(DAGNode):
-    """What execute() is given: the one argument itself, or all of them as DAGInputData. input[0], input["x"] and input.x are parts of it. A graph has one.
+    """What execute() is given: the one argument itself, or all of them as DAGInputData. input[0],
+    input["x"] and input.x are parts of it. A graph has one.
 
     Args:
         input_type: The type of the input, or {key: type}; kept for who shows the graph.
@@ -45,7 +46,9 @@ class InputNode(DAGNode):
                 "InputNode for examples."
             )
         if not args and not kwargs:
-            raise ValueError("dag.execute() was called without arguments, and the graph has an InputNode: give it what the node stands for")
+            raise ValueError(
+                "dag.execute() was called without arguments, and the graph has an InputNode: give it what the node stands for"
+            )
         return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)
 
     def __getattr__(self, name):
@@ -55,7 +58,9 @@ class InputNode(DAGNode):
 
     def __getitem__(self, key):
         if not isinstance(key, (str, int)):
-            raise AssertionError("Please only use int index or str as first-level key to access fields of dag input.")
+            raise AssertionError(
+                "Please only use int index or str as first-level key to access fields of dag input."
+            )
         return self._part(key, "__getitem__")
 
     def _part(self, key, how):
@@ -66,7 +71,8 @@ class InputNode(DAGNode):
 
 
 class InputAttributeNode(DAGNode):
-    """A part of the input: the argument of that index or name; of a single argument, its item or its attribute.
+    """A part of the input: the argument of that index or name; of a single argument, its item or
+    its attribute.
 
     Args:
         dag_input_node: The InputNode.
@@ -75,8 +81,17 @@ class InputAttributeNode(DAGNode):
     """
 
     def __init__(self, dag_input_node, key, accessor_method):
-        self._dag_input_node, self._key, self._accessor_method = dag_input_node, key, accessor_method
-        super().__init__((), {}, {}, {"dag_input_node": dag_input_node, "key": key, "accessor_method": accessor_method})
+        self._dag_input_node, self._key, self._accessor_method = (
+            dag_input_node,
+            key,
+            accessor_method,
+        )
+        super().__init__(
+            (),
+            {},
+            {},
+            {"dag_input_node": dag_input_node, "key": key, "accessor_method": accessor_method},
+        )
 
     def _run(self, values, args, kwargs):
         whole = values.of(self._dag_input_node)
@@ -90,10 +105,16 @@ class InputAttributeNode(DAGNode):
                 if isinstance(whole, DAGInputData)
                 else repr(type(whole))
             )
-            raise ValueError(f"the graph takes {self._name()}, which the arguments of dag.execute() do not have: {given} ({e!r})") from e
+            raise ValueError(
+                f"the graph takes {self._name()}, which the arguments of dag.execute() do not have: {given} ({e!r})"
+            ) from e
 
     def _name(self):
-        return f"input.{self._key}" if self._accessor_method == "__getattr__" else f"input[{self._key!r}]"
+        return (
+            f"input.{self._key}"
+            if self._accessor_method == "__getattr__"
+            else f"input[{self._key!r}]"
+        )
 
     @property
     def key(self):
@@ -109,5 +130,7 @@ class DAGInputData:
 
     def __getitem__(self, key):
         if not isinstance(key, (int, str)):
-            raise ValueError("Please only use int index or str as first-level key to access fields of dag input.")
+            raise ValueError(
+                "Please only use int index or str as first-level key to access fields of dag input."
+            )
         return self._args[key] if isinstance(key, int) else self._kwargs[key]

@@ -1,4 +1,5 @@
-"""Finds and replaces nodes inside values: in lists, tuples, dicts and sets by going through them, in other objects by pickling them."""
+"""Finds and replaces nodes inside values: in lists, tuples, dicts and sets by going through them,
+in other objects by pickling them."""
 
 import io
 import pickle
@@ -10,7 +11,8 @@ ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes, bytearray)
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Leaves nodes, and what belongs to the engine (references, tokens of actors), out of the bytes: an index in `out` stands for each."""
+    """Leaves nodes, and what belongs to the engine (references, tokens of actors), out of the
+    bytes: an index in `out` stands for each."""
 
     def __init__(self, file, kind, out, buffers):
         super().__init__(file, protocol=5, buffer_callback=buffers.append)
@@ -33,7 +35,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _pickled(value, kind):
-    """(bytes, buffers, [what was left out]); None when nothing of `kind` is in it, or it cannot be pickled, which is said when it is sent."""
+    """(bytes, buffers, [what was left out]); None when nothing of `kind` is in it, or it cannot be
+    pickled, which is said when it is sent."""
     file, out, buffers = io.BytesIO(), [], []
     try:
         _Pickler(file, kind, out, buffers).dump(value)
@@ -43,7 +46,8 @@ def _pickled(value, kind):
 
 
 def find(value, kind=DAGNodeBase):
-    """All objects of a type, or of one of several, inside a value, in order, as often as they stand there."""
+    """All objects of a type, or of one of several, inside a value, in order, as often as they stand
+    there."""
     out = []
     _find(value, kind, out, set())
     return out
@@ -71,7 +75,8 @@ def _find(value, kind, out, inside):
 
 
 def replace(value, new, kind=DAGNodeBase):
-    """The value with new(x) in place of each x of that type; what has none inside is the same object as before."""
+    """The value with new(x) in place of each x of that type; what has none inside is the same
+    object as before."""
     return _replace(value, new, kind, set())
 
 
@@ -85,14 +90,18 @@ def _replace(value, new, kind, inside):
         raise ValueError(f"an argument of a graph's node holds itself: a {t.__name__}")
     inside.add(id(value))
     if t is dict:
-        out = {_replace(k, new, kind, inside): _replace(v, new, kind, inside) for k, v in value.items()}
+        out = {
+            _replace(k, new, kind, inside): _replace(v, new, kind, inside) for k, v in value.items()
+        }
     elif t in (list, tuple, set, frozenset):
         out = t(_replace(x, new, kind, inside) for x in value)
     else:
         found = _pickled(value, kind)
         if found:
             data, buffers, objects = found
-            out = _Unpickler(io.BytesIO(data), buffers, [new(x) if isinstance(x, kind) else x for x in objects]).load()
+            out = _Unpickler(
+                io.BytesIO(data), buffers, [new(x) if isinstance(x, kind) else x for x in objects]
+            ).load()
         else:
             out = value
     inside.discard(id(value))
@@ -100,7 +109,8 @@ def _replace(value, new, kind, inside):
 
 
 class _PyObjScanner:
-    """find() and replace() in two steps, as Ray has them: first all objects of source_type (a type or a tuple of types), then a value with others in their places."""
+    """find() and replace() in two steps, as Ray has them: first all objects of source_type (a type
+    or a tuple of types), then a value with others in their places."""
 
     def __init__(self, source_type=DAGNodeBase):
         self.source_type = source_type

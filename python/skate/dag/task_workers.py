@@ -1,4 +1,5 @@
-"""Worker processes for the tasks of a compiled graph: the graph holds them from when it is compiled until it is torn down."""
+"""Worker processes for the tasks of a compiled graph: the graph holds them from when it is compiled
+until it is torn down."""
 
 import math
 
@@ -32,11 +33,14 @@ def check(node):
 
 
 def hire(nodes):
-    """A handle of a worker for each of the nodes, {id(node): handle}. Tasks of the same options share workers: as many as have room now, at most one for each task;
-    neighbours in the order of bind() share one, so a chain is a pipeline and its values stay in few processes."""
+    """A handle of a worker for each of the nodes, {id(node): handle}. Tasks of the same options
+    share workers: as many as have room now, at most one for each task; neighbours in the order of
+    bind() share one, so a chain is a pipeline and its values stay in few processes."""
     kinds: list = []
     for node in nodes:
-        given = {k: v for k, v in node._remote_function._options.items() if k in _FITS and v is not None}
+        given = {
+            k: v for k, v in node._remote_function._options.items() if k in _FITS and v is not None
+        }
         given["max_retries"] = _retries(node._remote_function._options)
         for known, members in kinds:
             if known == given:
@@ -48,13 +52,17 @@ def hire(nodes):
     for given, members in kinds:
         n = min(len(members), _room(given))
         retries = given.pop("max_retries")
-        workers = [_WorkerClass.options(**given, max_restarts=retries, max_task_retries=retries).remote() for _ in range(n)]
+        workers = [
+            _WorkerClass.options(**given, max_restarts=retries, max_task_retries=retries).remote()
+            for _ in range(n)
+        ]
         hired.update({id(node): workers[k * n // len(members)] for k, node in enumerate(members)})
     return hired
 
 
 def _retries(given):
-    """How many deaths of its process a task outlives: an execution that was under way is run again by the next one (compiled_crew.py)."""
+    """How many deaths of its process a task outlives: an execution that was under way is run again
+    by the next one (compiled_crew.py)."""
     retries = given.get("max_retries")
     return _job.facts()["max_retries"] if retries is None else retries
 

@@ -1,10 +1,12 @@
-"""How tensors go from node to node (with_tensor_transport): by shared memory, which is the only way on this machine's CPUs; and the names of what Ray has besides."""
+"""How tensors go from node to node (with_tensor_transport): by shared memory, which is the only way
+on this machine's CPUs; and the names of what Ray has besides."""
 
 DEVICES = ("default", "cpu", "gpu", "cuda")
 
 
 class Communicator:
-    """A group of actors that hand each other tensors. Here the values go by shared memory whatever the group; a subclass names its actors.
+    """A group of actors that hand each other tensors. Here the values go by shared memory whatever
+    the group; a subclass names its actors.
 
     Args:
         actor_handles: The actors.
@@ -29,7 +31,9 @@ class CPUCommunicator(Communicator):
     def __init__(self, world_size, actor_handles):
         super().__init__(actor_handles)
         if world_size != len(self._actor_handles):
-            raise ValueError(f"a group of {world_size} actors has as many handles, not {len(self._actor_handles)}")
+            raise ValueError(
+                f"a group of {world_size} actors has as many handles, not {len(self._actor_handles)}"
+            )
 
     def get_world_size(self):
         """How many there are."""
@@ -44,14 +48,22 @@ class TorchTensorType:
     """How the tensors of a node's value go to who takes it.
 
     Args:
-        transport: "auto", "shm", or a Communicator whose actors have no GPUs; "nccl" and "accelerator" cannot be compiled.
-        device: "default" and "cpu": they stay where they are; "gpu", "cuda": they cannot be compiled.
+        transport: "auto", "shm", or a Communicator whose actors have no GPUs; "nccl" and
+            "accelerator" cannot be compiled.
+        device: "default" and "cpu": they stay where they are; "gpu", "cuda": they cannot be
+            compiled.
     """
 
-    def __init__(self, transport="auto", device="default", _static_shape=False, _direct_return=False):
+    def __init__(
+        self, transport="auto", device="default", _static_shape=False, _direct_return=False
+    ):
         if device not in DEVICES:
-            raise ValueError(f"Invalid device '{device}'. Valid options are: {', '.join(map(repr, DEVICES))}.")
-        if transport not in ("auto", "shm", "nccl", "accelerator") and not hasattr(transport, "get_actor_handles"):
+            raise ValueError(
+                f"Invalid device '{device}'. Valid options are: {', '.join(map(repr, DEVICES))}."
+            )
+        if transport not in ("auto", "shm", "nccl", "accelerator") and not hasattr(
+            transport, "get_actor_handles"
+        ):
             raise ValueError(
                 f"Invalid transport type: {transport}. Transport must be one of 'auto', 'nccl', 'shm', 'accelerator' or an instance of Communicator type."
             )

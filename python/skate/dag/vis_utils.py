@@ -7,7 +7,8 @@ from skate.dag.dag_node import DAGNode
 
 
 def plot(dag, to_file=None):
-    """Draws a graph into a file, in the format that its ending says (.png without one); in a notebook returns the picture.
+    """Draws a graph into a file, in the format that its ending says (.png without one); in a
+    notebook returns the picture.
 
     Args:
         dag: The node that the graph ends with.
@@ -61,11 +62,15 @@ def _dag_to_dot(dag):
     try:
         pydot.Dot  # noqa: B018  is it installed?
     except ImportError:
-        raise ImportError("pydot is required to plot DAG, install it with `pip install pydot`.") from None
+        raise ImportError(
+            "pydot is required to plot DAG, install it with `pip install pydot`."
+        ) from None
     try:
         pydot.Dot.create(pydot.Dot())
     except OSError:
-        raise ImportError("graphviz is required to plot DAG, download it from https://graphviz.gitlab.io/download/") from None
+        raise ImportError(
+            "graphviz is required to plot DAG, download it from https://graphviz.gitlab.io/download/"
+        ) from None
     graph = pydot.Dot(rankdir="LR")
     names, edges = names_and_edges(dag)
     for a, b in edges:

@@ -1,5 +1,6 @@
-"""The public names of skate.data, in one place; the package takes each from here when it is asked for. What a program does not name is not imported: the readers,
-and what one extends (Datasource, AggregateFn), are a fifth of what skate.data is."""
+"""The public names of skate.data, in one place; the package takes each from here when it is asked
+for. What a program does not name is not imported: the readers, and what one extends (Datasource,
+AggregateFn), are a fifth of what skate.data is."""
 
 from __future__ import annotations
 
@@ -107,10 +108,19 @@ if TYPE_CHECKING:
     read_webdataset = reads(webdataset.read_webdataset)
 
 else:
-    _IN = {  # module below skate.data: the names that are taken from it. read_<name> is of read/<name>.py, unless it is here
+    # module below skate.data: the names that are taken from it. read_<name> is of read/<name>.py,
+    # unless it is here
+    _IN = {
         "aggregate": ("AggregateFn", "AggregateFnV2"),
         "block": ("BlockAccessor",),
-        "datasource": ("BlockBasedFileDatasink", "Datasink", "Datasource", "FileShuffleConfig", "ReadTask", "RowBasedFileDatasink"),
+        "datasource": (
+            "BlockBasedFileDatasink",
+            "Datasink",
+            "Datasource",
+            "FileShuffleConfig",
+            "ReadTask",
+            "RowBasedFileDatasink",
+        ),
         "loader": ("DataLoader",),
         "preprocessor": ("Preprocessor",),
         "ranks": ("attach", "serve_ranks"),

@@ -1,7 +1,10 @@
-"""Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2, over all rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
+"""Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2, over all
+rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
 
-Over all rows each task makes one state of its blocks (aggregate_block), the driver combines states in the order of the data and finalizes: the same blocks give the
-same result on every run. By group: in_kernel.py, and by_group.py where one is the user's. What is missing, null and NaN, is skipped with ignore_nulls, else one makes the result null.
+Over all rows each task makes one state of its blocks (aggregate_block), the driver combines states
+in the order of the data and finalizes: the same blocks give the
+same result on every run. By group: in_kernel.py, and by_group.py where one is the user's. What is
+missing, null and NaN, is skipped with ignore_nulls, else one makes the result null.
 """
 
 from __future__ import annotations
@@ -32,14 +35,16 @@ class AggregateFn:
         merge: Two states in one.
         name: Of the result.
         accumulate_row: (state, row as dict) to state; or
-        accumulate_block: (state, pyarrow Table) to state. ValueError unless exactly one of the two is given.
+        accumulate_block: (state, pyarrow Table) to state. ValueError unless exactly one of the two
+            is given.
         finalize: The result of the last state.
 
     Example:
         >>> import skate
         >>> from skate.data.aggregate import AggregateFn
         >>> skate.data.range(5).aggregate(AggregateFn(
-        ...     init=lambda k: 0, accumulate_row=lambda a, r: a + r["id"], merge=lambda a, b: a + b, name="s"))
+        ...     init=lambda k: 0, accumulate_row=lambda a, r: a + r["id"], merge=lambda a, b: a + b,
+                name="s"))
         {'s': 10}
     """
 
@@ -57,7 +62,9 @@ class AggregateFn:
         if not isinstance(name, str):
             raise TypeError("AggregateFn: name is text: the column of the result is called so")
         self.name, self.init, self.merge = name, init, merge
-        self.accumulate_block = accumulate_block if accumulate_block is not None else _ByRow(accumulate_row)
+        self.accumulate_block = (
+            accumulate_block if accumulate_block is not None else _ByRow(accumulate_row)
+        )
         self.finalize = finalize if finalize is not None else _same
 
     def columns(self) -> set[str] | None:
@@ -75,7 +82,8 @@ def check_column(a: AggregateFn) -> None:
 
 
 def names_of(keys: Sequence[str], aggs: Sequence[AggregateFn]) -> list[str]:
-    """What the results of aggregates are called: as they are; a name that was there before with _2, _3, ... (as in Ray). ValueError where one is that of a key, or is there twice still."""
+    """What the results of aggregates are called: as they are; a name that was there before with _2,
+    _3, ... (as in Ray). ValueError where one is that of a key, or is there twice still."""
     seen: dict[str, int] = {}
     out: list[str] = []
     for a in aggs:
@@ -101,7 +109,8 @@ class _ByRow:
 
 
 class AggregateFnV2(AggregateFn, abc.ABC):
-    """An aggregate as a class: define aggregate_block() and combine(), and finalize() where the state is not the result.
+    """An aggregate as a class: define aggregate_block() and combine(), and finalize() where the
+    state is not the result.
 
     Args:
         name: Of the result; ValueError for an empty one.
@@ -110,10 +119,19 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         ignore_nulls: Nulls are skipped; else one makes the result null.
     """
 
-    def __init__(self, name: str, zero_factory: Callable[[], Any], *, on: str | None, ignore_nulls: bool):
+    def __init__(
+        self, name: str, zero_factory: Callable[[], Any], *, on: str | None, ignore_nulls: bool
+    ):
         if not name:
-            raise ValueError(f"{type(self).__name__}: name={name!r}: text that is not empty; the column of the result is called so")
-        self.name, self._zero, self._target_col_name, self._ignore_nulls = name, zero_factory, on, ignore_nulls
+            raise ValueError(
+                f"{type(self).__name__}: name={name!r}: text that is not empty; the column of the result is called so"
+            )
+        self.name, self._zero, self._target_col_name, self._ignore_nulls = (
+            name,
+            zero_factory,
+            on,
+            ignore_nulls,
+        )
         m = re.match(r"^([^(]+)(?:\(.*\))?$", name)
         self._agg_name = m[1] if m else name
 
@@ -170,7 +188,9 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         """
         on = self._target_col_name
         if on is not None and on not in block.column_names:
-            raise KeyError(f"{self.name}: there is no column {on!r}; {columns_are(on, block.column_names)}")
+            raise KeyError(
+                f"{self.name}: there is no column {on!r}; {columns_are(on, block.column_names)}"
+            )
         return self.merge(state, self.aggregate_block(block))
 
     def merge(self, a: Any, b: Any) -> Any:
@@ -204,11 +224,19 @@ def _number_of(col: Any, ignore_nulls: bool) -> int:
 class Count(AggregateFnV2):
     """Number of rows, or of the values of a column (without its nulls with ignore_nulls)."""
 
-    def __init__(self, on: str | None = None, ignore_nulls: bool = False, alias_name: str | None = None):
-        super().__init__(alias_name or f"count({on or ''})", lambda: 0, on=on, ignore_nulls=ignore_nulls)
+    def __init__(
+        self, on: str | None = None, ignore_nulls: bool = False, alias_name: str | None = None
+    ):
+        super().__init__(
+            alias_name or f"count({on or ''})", lambda: 0, on=on, ignore_nulls=ignore_nulls
+        )
 
     def aggregate_block(self, block: Any) -> int:
-        return block.num_rows if self._target_col_name is None else _number_of(self._values(block), self._ignore_nulls)
+        return (
+            block.num_rows
+            if self._target_col_name is None
+            else _number_of(self._values(block), self._ignore_nulls)
+        )
 
     def combine(self, current_accumulator: int, new: int) -> int:
         return current_accumulator + new
@@ -221,7 +249,9 @@ class AsList(AggregateFnV2):
         super().__init__(alias_name or f"list({on or ''})", list, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> list[Any]:
-        return (self._values(block).drop_null() if self._ignore_nulls else self._col(block)).to_pylist()
+        return (
+            self._values(block).drop_null() if self._ignore_nulls else self._col(block)
+        ).to_pylist()
 
     def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
         return current_accumulator + new
@@ -230,7 +260,9 @@ class AsList(AggregateFnV2):
 class Sum(AggregateFnV2):
     """Sum; ints are exact."""
 
-    def __init__(self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None):
+    def __init__(
+        self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
+    ):
         super().__init__(alias_name or f"sum({on})", lambda: 0, on=on, ignore_nulls=ignore_nulls)
 
     def aggregate_block(self, block: Any) -> Any:
@@ -257,7 +289,12 @@ class _Extreme(AggregateFnV2):
         zero_factory: Callable[[], Any] | None = None,
     ):
         zero = math.inf if self.kind == "min" else -math.inf
-        super().__init__(alias_name or f"{self.kind}({on})", zero_factory or (lambda: zero), on=on, ignore_nulls=ignore_nulls)
+        super().__init__(
+            alias_name or f"{self.kind}({on})",
+            zero_factory or (lambda: zero),
+            on=on,
+            ignore_nulls=ignore_nulls,
+        )
 
     def aggregate_block(self, block: Any) -> Any:
         col = self._values(block)
@@ -266,7 +303,9 @@ class _Extreme(AggregateFnV2):
         return combine.ends(col)[self.kind]
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
-        return min(current_accumulator, new) if self.kind == "min" else max(current_accumulator, new)
+        return (
+            min(current_accumulator, new) if self.kind == "min" else max(current_accumulator, new)
+        )
 
 
 class Min(_Extreme):
@@ -291,7 +330,9 @@ class AbsMax(AggregateFnV2):
     ):
         if not isinstance(on, str):
             raise ValueError(f"AbsMax: on={on!r}: the name of a column")
-        super().__init__(alias_name or f"abs_max({on})", zero_factory, on=on, ignore_nulls=ignore_nulls)
+        super().__init__(
+            alias_name or f"abs_max({on})", zero_factory, on=on, ignore_nulls=ignore_nulls
+        )
 
     def aggregate_block(self, block: Any) -> Any:
         col = self._values(block)
@@ -307,8 +348,12 @@ class AbsMax(AggregateFnV2):
 class Mean(AggregateFnV2):
     """Mean."""
 
-    def __init__(self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None):
-        super().__init__(alias_name or f"mean({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls)
+    def __init__(
+        self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
+    ):
+        super().__init__(
+            alias_name or f"mean({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls
+        )
 
     def aggregate_block(self, block: Any) -> Any:
         col = self._values(block)
@@ -319,13 +364,25 @@ class Mean(AggregateFnV2):
         return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
 
     def finalize(self, accumulator: Any) -> Any:
-        return None if accumulator is None else accumulator[0] / accumulator[1] if accumulator[1] else math.nan
+        return (
+            None
+            if accumulator is None
+            else accumulator[0] / accumulator[1]
+            if accumulator[1]
+            else math.nan
+        )
 
 
 class Std(AggregateFnV2):
     """Standard deviation, with n - ddof below the line; block by block by Chan's formula."""
 
-    def __init__(self, on: str | None = None, ddof: int = 1, ignore_nulls: bool = True, alias_name: str | None = None):
+    def __init__(
+        self,
+        on: str | None = None,
+        ddof: int = 1,
+        ignore_nulls: bool = True,
+        alias_name: str | None = None,
+    ):
         super().__init__(alias_name or f"std({on})", lambda: None, on=on, ignore_nulls=ignore_nulls)
         self._ddof = ddof
 
@@ -360,9 +417,16 @@ class Std(AggregateFnV2):
 
 
 class Quantile(AggregateFnV2):
-    """The q-th quantile, exact, between neighbours linearly (rounded to 5 digits). All values go through the driver."""
+    """The q-th quantile, exact, between neighbours linearly (rounded to 5 digits). All values go
+    through the driver."""
 
-    def __init__(self, on: str | None = None, q: float = 0.5, ignore_nulls: bool = True, alias_name: str | None = None):
+    def __init__(
+        self,
+        on: str | None = None,
+        q: float = 0.5,
+        ignore_nulls: bool = True,
+        alias_name: str | None = None,
+    ):
         super().__init__(alias_name or f"quantile({on})", list, on=on, ignore_nulls=ignore_nulls)
         self._q = q
 
@@ -378,12 +442,18 @@ class Quantile(AggregateFnV2):
             return None
         k = (len(values) - 1) * self._q
         low, high = math.floor(k), math.ceil(k)
-        return values[low] if low == high else round(values[low] * (high - k) + values[high] * (k - low), 5)
+        return (
+            values[low]
+            if low == high
+            else round(values[low] * (high - k) + values[high] * (k - low), 5)
+        )
 
 
 def number_of(v: Any) -> int:
     """64 bits that follow from a value, in every process the same."""
-    return int.from_bytes(hashlib.blake2b(repr(v).encode(), digest_size=8).digest(), "little", signed=True)
+    return int.from_bytes(
+        hashlib.blake2b(repr(v).encode(), digest_size=8).digest(), "little", signed=True
+    )
 
 
 class Unique(AggregateFnV2):
@@ -399,10 +469,22 @@ class Unique(AggregateFnV2):
         FLATTEN = "FLATTEN"
         HASH = "HASH"
 
-    def __init__(self, on: str | None = None, ignore_nulls: bool = False, alias_name: str | None = None, encode_lists: Any = None):
+    def __init__(
+        self,
+        on: str | None = None,
+        ignore_nulls: bool = False,
+        alias_name: str | None = None,
+        encode_lists: Any = None,
+    ):
         super().__init__(alias_name or f"unique({on})", dict, on=on, ignore_nulls=ignore_nulls)
         mode = Unique.ListEncodingMode
-        self._encode = encode_lists if isinstance(encode_lists, mode) else mode.FLATTEN if encode_lists is True else None
+        self._encode = (
+            encode_lists
+            if isinstance(encode_lists, mode)
+            else mode.FLATTEN
+            if encode_lists is True
+            else None
+        )
 
     def aggregate_block(self, block: Any) -> dict[Any, Any]:
         col = self._col(block)
@@ -416,11 +498,18 @@ class Unique(AggregateFnV2):
             values = combine.distinct(col)
         if self._encode is Unique.ListEncodingMode.HASH:
             values = [None if v is None else number_of(v) for v in values]
-        values = [math.nan if _null(v) and v is not None else v for v in values if not (self._ignore_nulls and _null(v))]
+        values = [
+            math.nan if _null(v) and v is not None else v
+            for v in values
+            if not (self._ignore_nulls and _null(v))
+        ]
         return {combine.hashable(v): v for v in values}
 
     def combine(self, current_accumulator: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
-        return {**current_accumulator, **{k: v for k, v in new.items() if k not in current_accumulator}}
+        return {
+            **current_accumulator,
+            **{k: v for k, v in new.items() if k not in current_accumulator},
+        }
 
     def finalize(self, accumulator: Any) -> Any:
         return list((accumulator or {}).values())
@@ -440,17 +529,28 @@ class ValueCounter(AggregateFnV2):
     """{"values": distinct values, "counts": how often each}."""
 
     def __init__(self, on: str, alias_name: str | None = None):
-        super().__init__(alias_name or f"value_counter({on})", lambda: {"values": [], "counts": []}, on=on, ignore_nulls=True)
+        super().__init__(
+            alias_name or f"value_counter({on})",
+            lambda: {"values": [], "counts": []},
+            on=on,
+            ignore_nulls=True,
+        )
 
     def aggregate_block(self, block: Any) -> dict[str, list[Any]]:
         counts = self._col(block).value_counts()
-        return self.combine({"values": [], "counts": []}, {"values": counts.field(0).to_pylist(), "counts": counts.field(1).to_pylist()})
+        return self.combine(
+            {"values": [], "counts": []},
+            {"values": counts.field(0).to_pylist(), "counts": counts.field(1).to_pylist()},
+        )
 
-    def combine(self, current_accumulator: dict[str, list[Any]], new: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def combine(
+        self, current_accumulator: dict[str, list[Any]], new: dict[str, list[Any]]
+    ) -> dict[str, list[Any]]:
         both: dict[Any, list[Any]] = {}
         for part in (current_accumulator, new):
             for v, n in zip(part["values"], part["counts"], strict=True):
-                both.setdefault(combine.hashable(v), [v, 0])[1] += n  # all NaN are one value, whatever their bits
+                # all NaN are one value, whatever their bits
+                both.setdefault(combine.hashable(v), [v, 0])[1] += n
         return {"values": [v for v, _ in both.values()], "counts": [n for _, n in both.values()]}
 
 
@@ -466,7 +566,9 @@ class MissingValuePercentage(_Percentage):
     """How many of 100 values are null or NaN."""
 
     def __init__(self, on: str, alias_name: str | None = None):
-        super().__init__(alias_name or f"missing_pct({on})", lambda: [0, 0], on=on, ignore_nulls=False)
+        super().__init__(
+            alias_name or f"missing_pct({on})", lambda: [0, 0], on=on, ignore_nulls=False
+        )
 
     def aggregate_block(self, block: Any) -> list[int]:
         col = self._col(block)
@@ -477,25 +579,37 @@ class ZeroPercentage(_Percentage):
     """How many of 100 values are zero."""
 
     def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None):
-        super().__init__(alias_name or f"zero_pct({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls)
+        super().__init__(
+            alias_name or f"zero_pct({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls
+        )
 
     def aggregate_block(self, block: Any) -> list[int]:
         col = self._values(block)
         return [
-            pc.sum(pc.equal(col, pa.scalar(0).cast(col.type) if pa.types.is_boolean(col.type) else 0)).as_py() or 0,
+            pc.sum(
+                pc.equal(col, pa.scalar(0).cast(col.type) if pa.types.is_boolean(col.type) else 0)
+            ).as_py()
+            or 0,
             _number_of(col, self._ignore_nulls),
         ]
 
 
 class ApproximateQuantile(AggregateFnV2):
-    """Quantiles of numbers from a sketch of bounded size (KLL): rank errors of about 1.7 / quantile_precision. It needs no package.
+    """Quantiles of numbers from a sketch of bounded size (KLL): rank errors of about 1.7 /
+    quantile_precision. It needs no package.
 
     Args:
         quantiles: Each from 0 to 1.
         quantile_precision: Values kept a level.
     """
 
-    def __init__(self, on: str, quantiles: list[float], quantile_precision: int = 800, alias_name: str | None = None):
+    def __init__(
+        self,
+        on: str,
+        quantiles: list[float],
+        quantile_precision: int = 800,
+        alias_name: str | None = None,
+    ):
         super().__init__(alias_name or f"approx_quantile({on})", list, on=on, ignore_nulls=True)
         self._quantiles, self._k = list(quantiles), quantile_precision
 
@@ -503,10 +617,14 @@ class ApproximateQuantile(AggregateFnV2):
         col = self._values(block).drop_null().cast(pa.float64(), safe=False)
         return self._compact([sorted(col.to_pylist())]) if len(col) else None
 
-    def combine(self, current_accumulator: list[list[float]], new: list[list[float]]) -> list[list[float]]:
+    def combine(
+        self, current_accumulator: list[list[float]], new: list[list[float]]
+    ) -> list[list[float]]:
         a, b = current_accumulator, new
         n = max(len(a), len(b))
-        return self._compact([sorted((a[i] if i < len(a) else []) + (b[i] if i < len(b) else [])) for i in range(n)])
+        return self._compact(
+            [sorted((a[i] if i < len(a) else []) + (b[i] if i < len(b) else [])) for i in range(n)]
+        )
 
     def _compact(self, levels: list[list[float]]) -> list[list[float]]:
         """Every second value of a full level goes one up, where it counts twice."""
@@ -534,16 +652,26 @@ class ApproximateQuantile(AggregateFnV2):
                 left -= w
                 if (
                     left < 0
-                ):  # the value above which the share 1 - q lies: of an even number the upper median, as the sketches in Ray say it
+                    # the value above which the share 1 - q lies: of an even number the upper
+                    # median, as the sketches in Ray say it
+                ):
                     break
             out.append(v)
         return out
 
 
 class ApproximateTopK(AggregateFnV2):
-    """The k most frequent values with their counts, from at most 2**log_capacity counters a task (Misra and Gries); exact below that many distinct values."""
+    """The k most frequent values with their counts, from at most 2**log_capacity counters a task
+    (Misra and Gries); exact below that many distinct values."""
 
-    def __init__(self, on: str, k: int, log_capacity: int = 15, alias_name: str | None = None, encode_lists: bool = False):
+    def __init__(
+        self,
+        on: str,
+        k: int,
+        log_capacity: int = 15,
+        alias_name: str | None = None,
+        encode_lists: bool = False,
+    ):
         super().__init__(alias_name or f"approx_topk({on})", dict, on=on, ignore_nulls=True)
         self.k, self._capacity, self._encode_lists = k, 1 << log_capacity, encode_lists
 
@@ -557,7 +685,9 @@ class ApproximateTopK(AggregateFnV2):
             counts[key] = counts.get(key, 0) + 1
         return self._prune(counts)
 
-    def combine(self, current_accumulator: dict[bytes, int], new: dict[bytes, int]) -> dict[bytes, int]:
+    def combine(
+        self, current_accumulator: dict[bytes, int], new: dict[bytes, int]
+    ) -> dict[bytes, int]:
         both = dict(current_accumulator)
         for v, n in new.items():
             both[v] = both.get(v, 0) + n

@@ -1,4 +1,5 @@
-"""Blocks as users of Datasource and Datasink see them: BlockAccessor over a pyarrow Table, RecordBatch, DataFrame or dict of arrays; BlockMetadata."""
+"""Blocks as users of Datasource and Datasink see them: BlockAccessor over a pyarrow Table,
+RecordBatch, DataFrame or dict of arrays; BlockMetadata."""
 
 from __future__ import annotations
 
@@ -110,12 +111,20 @@ class BlockAccessor:
         """As a pyarrow Table."""
         if self._arrow is None:
             b = self._block
-            self._arrow = b if isinstance(b, pa.Table) else pa.Table.from_batches(batch.from_batch(b, "block", marks=True))
+            self._arrow = (
+                b
+                if isinstance(b, pa.Table)
+                else pa.Table.from_batches(batch.from_batch(b, "block", marks=True))
+            )
         return self._arrow
 
     def to_pandas(self) -> Any:
         """As a DataFrame."""
-        return self._block if type(self._block).__module__.startswith("pandas") else frames.table_to_pandas(self.to_arrow())
+        return (
+            self._block
+            if type(self._block).__module__.startswith("pandas")
+            else frames.table_to_pandas(self.to_arrow())
+        )
 
     def to_numpy(self, columns: Any = None) -> Any:
         """As a dict of arrays, or the array of one column.
@@ -136,11 +145,17 @@ class BlockAccessor:
         """
         if batch_format is None:
             return self._block
-        return {"pandas": self.to_pandas, "pyarrow": self.to_arrow}.get(batch_format, self.to_numpy)()
+        return {"pandas": self.to_pandas, "pyarrow": self.to_arrow}.get(
+            batch_format, self.to_numpy
+        )()
 
     def num_rows(self) -> int:
         """Number of rows."""
-        return len(self._block) if type(self._block).__module__.startswith("pandas") else self.to_arrow().num_rows
+        return (
+            len(self._block)
+            if type(self._block).__module__.startswith("pandas")
+            else self.to_arrow().num_rows
+        )
 
     def size_bytes(self) -> int:
         """Bytes of the values."""
@@ -154,7 +169,9 @@ class BlockAccessor:
         """The pyarrow schema."""
         return self.to_arrow().schema
 
-    def get_metadata(self, input_files: list[str] | None = None, exec_stats: Any = None, **more: Any) -> BlockMetadata:
+    def get_metadata(
+        self, input_files: list[str] | None = None, exec_stats: Any = None, **more: Any
+    ) -> BlockMetadata:
         """BlockMetadata of it.
 
         Args:
@@ -203,7 +220,8 @@ class BlockAccessor:
         return selection.take(self.to_arrow(), indices)
 
     def select(self, columns: list[str]) -> Any:
-        """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for names that are none.
+        """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for
+        names that are none.
 
         Args:
             columns: Names of columns.
@@ -232,7 +250,8 @@ class BlockAccessor:
         return t.rename_columns([columns_rename.get(n, n) for n in t.column_names])
 
     def upsert_column(self, column_name: str, column_data: Any) -> Any:
-        """One more column, or another one in place of the one of this name; as a block of the same kind.
+        """One more column, or another one in place of the one of this name; as a block of the same
+        kind.
 
         Args:
             column_name: Its name.
@@ -242,10 +261,15 @@ class BlockAccessor:
             return self._block.assign(**{column_name: column_data})
         t = self.to_arrow()
         i = t.schema.get_field_index(column_name)
-        return t.append_column(column_name, column_data) if i < 0 else t.set_column(i, column_name, column_data)
+        return (
+            t.append_column(column_name, column_data)
+            if i < 0
+            else t.set_column(i, column_name, column_data)
+        )
 
     def zip(self, other: Any) -> Any:
-        """The columns of both side by side; a name that is taken gets _1. ValueError for different numbers of rows.
+        """The columns of both side by side; a name that is taken gets _1. ValueError for different
+        numbers of rows.
 
         Args:
             other: The other block.

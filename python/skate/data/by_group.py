@@ -1,10 +1,14 @@
-"""Rows in groups of equal keys, in the worker, and aggregates that are made by calls of their functions, once a group.
+"""Rows in groups of equal keys, in the worker, and aggregates that are made by calls of their
+functions, once a group.
 
-Aggregates of which one is the user's own are made so (what the kernel has it makes itself: in_kernel.py): rows become states, states of several tasks one state, and states results; each is a
-batch with a row a group. A batch of states has the key's columns as k0, k1, ... and the pickled state of the i-th aggregate as s{i}: plain columns, which an exchange sorts, cuts and spills as it
+Aggregates of which one is the user's own are made so (what the kernel has it makes itself:
+in_kernel.py): rows become states, states of several tasks one state, and states results; each is a
+batch with a row a group. A batch of states has the key's columns as k0, k1, ... and the pickled
+state of the i-th aggregate as s{i}: plain columns, which an exchange sorts, cuts and spills as it
 does any rows.
 
-Which rows are a group: keys are equal; null is one key and NaN another, -0.0 is 0.0 (docs/design/kernels.md).
+Which rows are a group: keys are equal; null is one key and NaN another, -0.0 is 0.0
+(docs/design/kernels.md).
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ Columns = list[Any]  # of pyarrow.Array
 
 
 def _comparable(col: Any) -> Any:
-    """A column of a key in a type that dictionary_encode() knows, with 0.0 for -0.0, and one NaN for all of them: their bits may differ."""
+    """A column of a key in a type that dictionary_encode() knows, with 0.0 for -0.0, and one NaN
+    for all of them: their bits may differ."""
     if isinstance(col.type, pa.BaseExtensionType):
         return _comparable(plain(col.storage))
     if _T.is_decimal(col.type) and col.type.bit_width < 128:
@@ -38,11 +43,14 @@ def _comparable(col: Any) -> Any:
         return col
     if _T.is_float16(col.type):
         col = col.cast(pa.float32())
-    return pc.if_else(pc.is_nan(col), pa.scalar(float("nan"), col.type), pc.add(col, pa.scalar(0.0, col.type)))
+    return pc.if_else(
+        pc.is_nan(col), pa.scalar(float("nan"), col.type), pc.add(col, pa.scalar(0.0, col.type))
+    )
 
 
 def _codes(col: Any) -> tuple[np.ndarray, int]:
-    """(the number of each row's value among the distinct ones, in order of appearance; how many there are)."""
+    """(the number of each row's value among the distinct ones, in order of appearance; how many
+    there are)."""
     coded: Any = pc.dictionary_encode(_comparable(plain(col)), null_encoding="encode")
     return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
 
@@ -90,9 +98,15 @@ class Groups:
 
     @cached_property
     def starts(self) -> np.ndarray | None:
-        """The row at which each group begins, where each has rows that are neighbours, in the order of the groups; else None."""
+        """The row at which each group begins, where each has rows that are neighbours, in the order
+        of the groups; else None."""
         step = np.diff(self.ids)
-        if not len(self.ids) or self.ids[0] != 0 or self.ids[-1] != self.n - 1 or not ((step == 0) | (step == 1)).all():
+        if (
+            not len(self.ids)
+            or self.ids[0] != 0
+            or self.ids[-1] != self.n - 1
+            or not ((step == 0) | (step == 1)).all()
+        ):
             return None
         return np.concatenate([[0], np.flatnonzero(step) + 1])
 
@@ -177,9 +191,25 @@ class Aggregates:
         label: Of the operator, for errors.
     """
 
-    def __init__(self, keys: Sequence[str], aggs: Sequence[Any], names: Sequence[str], one_key: bool, label: str):
-        self.keys, self.aggs, self.names, self.one_key, self.label = list(keys), list(aggs), list(names), one_key, label
-        self.state_names = [*(f"k{i}" for i in range(len(keys))), *(f"s{i}" for i in range(len(aggs)))]
+    def __init__(
+        self,
+        keys: Sequence[str],
+        aggs: Sequence[Any],
+        names: Sequence[str],
+        one_key: bool,
+        label: str,
+    ):
+        self.keys, self.aggs, self.names, self.one_key, self.label = (
+            list(keys),
+            list(aggs),
+            list(names),
+            one_key,
+            label,
+        )
+        self.state_names = [
+            *(f"k{i}" for i in range(len(keys))),
+            *(f"s{i}" for i in range(len(aggs))),
+        ]
 
     def partial(self, rb: pa.RecordBatch) -> pa.RecordBatch:
         """The states of rows. MissingColumn and ValueError name aggregate and column."""
@@ -187,13 +217,18 @@ class Aggregates:
         for f in self.aggs:
             on = f.get_target_column() if isinstance(f, ag.AggregateFnV2) else None
             if on is not None and on not in rb.schema.names:
-                raise MissingColumn(f"{self.label}: {f.name}: there is no column {on!r}; {columns_are(on, rb.schema.names)}")
+                raise MissingColumn(
+                    f"{self.label}: {f.name}: there is no column {on!r}; {columns_are(on, rb.schema.names)}"
+                )
         g = Groups(key, rb.num_rows)
         cols = [selection.take_values(c, pa.array(g.first)) for c in key]
         tables = [pa.Table.from_batches([rows]) for rows in g.slices(rb)]
         keys = self._plain_keys(cols, g.n)
         states = [
-            [_called(f, k, lambda f=f, k=k, t=t: accumulated(f, f.init(k), t)) for k, t in zip(keys, tables, strict=True)]
+            [
+                _called(f, k, lambda f=f, k=k, t=t: accumulated(f, f.init(k), t))
+                for k, t in zip(keys, tables, strict=True)
+            ]
             for f in self.aggs
         ]
         return self._batch(cols, states)
@@ -208,13 +243,16 @@ class Aggregates:
         return pa.RecordBatch.from_arrays([*cols, *map(_pickled, states)], names=self.state_names)
 
     def combined(self, batches: list[pa.RecordBatch], in_order: bool = False) -> pa.RecordBatch:
-        """Batches of states as one: a row a group, in the order in which groups come. in_order: they come in the order of the key."""
+        """Batches of states as one: a row a group, in the order in which groups come. in_order:
+        they come in the order of the key."""
         rb = merge(batches)
         key = rb.columns[: len(self.keys)]
         g = Groups(key, rb.num_rows, in_order)
         if g.n == rb.num_rows:
             return rb
-        states = [_merged(f, g, s) for f, s in zip(self.aggs, rb.columns[len(self.keys) :], strict=True)]
+        states = [
+            _merged(f, g, s) for f, s in zip(self.aggs, rb.columns[len(self.keys) :], strict=True)
+        ]
         return self._batch([selection.take_values(c, pa.array(g.first)) for c in key], states)
 
     def results(self, rb: pa.RecordBatch) -> pa.RecordBatch:
@@ -222,11 +260,17 @@ class Aggregates:
         made = []
         for f, states in zip(self.aggs, rb.columns[len(self.keys) :], strict=True):
             try:
-                made.append(to_arrow.from_objects([f.finalize(pickle.loads(d)) for d in states.to_pylist()], None))
+                made.append(
+                    to_arrow.from_objects(
+                        [f.finalize(pickle.loads(d)) for d in states.to_pylist()], None
+                    )
+                )
             except BaseException as e:
                 e.add_note(f"in {self.label}: the aggregate {f.name!r}")
                 raise
-        return pa.RecordBatch.from_arrays([*rb.columns[: len(self.keys)], *made], names=[*self.keys, *self.names])
+        return pa.RecordBatch.from_arrays(
+            [*rb.columns[: len(self.keys)], *made], names=[*self.keys, *self.names]
+        )
 
 
 def _merged(f: Any, g: Groups, states: Any) -> list[Any]:

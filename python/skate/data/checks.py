@@ -1,4 +1,5 @@
-"""What is wrong before anything runs: keywords that nobody knows, columns that a format has no form for, a library that is not installed."""
+"""What is wrong before anything runs: keywords that nobody knows, columns that a format has no form
+for, a library that is not installed."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
 def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:
     """The names of a function's parameters."""
     some = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [n for n, p in inspect.signature(of).parameters.items() if p.kind in some and n not in but]
+    return [
+        n for n, p in inspect.signature(of).parameters.items() if p.kind in some and n not in but
+    ]
 
 
 def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], remedy: str) -> Any:
-    """The schema in which a format takes these columns: as they are, or without a coding (views, dictionaries, run ends) that it has no form for. TypeError that names the first column
-    whose type it has no form for either way. write(schema) writes no rows, or raises."""
+    """The schema in which a format takes these columns: as they are, or without a coding (views,
+    dictionaries, run ends) that it has no form for. TypeError that names the first column whose
+    type it has no form for either way. write(schema) writes no rows, or raises."""
 
     def takes(s: Any) -> bool:
         try:
@@ -49,12 +53,17 @@ def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], r
 
 def no_form(method: str, what: str, field: Any, remedy: str) -> TypeError:
     """The error about a column whose type a format has no form for."""
-    return TypeError(f"{method}: column {field.name!r} is of type {field.type}, which {what} has no form for; {remedy}, or drop it")
+    return TypeError(
+        f"{method}: column {field.name!r} is of type {field.type}, which {what} has no form for; {remedy}, or drop it"
+    )
 
 
 def library(module: str, method: str, package: str | None = None) -> Any:
-    """A module of a package of others; ImportError names the package (its module, where it has no other name) and the method that needs it."""
+    """A module of a package of others; ImportError names the package (its module, where it has no
+    other name) and the method that needs it."""
     try:
         return importlib.import_module(module)
     except ImportError as e:
-        raise ImportError(f"{method} needs the package {package or module}, which is not installed ({e})") from None
+        raise ImportError(
+            f"{method} needs the package {package or module}, which is not installed ({e})"
+        ) from None

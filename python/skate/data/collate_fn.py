@@ -1,4 +1,5 @@
-"""Functions that make training batches of a Dataset's batches, for iter_torch_batches(collate_fn=...). The class says which batch format it takes."""
+"""Functions that make training batches of a Dataset's batches, for
+iter_torch_batches(collate_fn=...). The class says which batch format it takes."""
 
 from __future__ import annotations
 
@@ -32,7 +33,13 @@ def _is_tensor_sequence_mapping(batch: Any) -> bool:
 
 def is_tensor_batch_type(batch: Any) -> bool:
     """A torch tensor, a sequence of tensors or of sequences of them, or a dict of either."""
-    tests = (_is_tensor, _is_tensor_sequence, _is_nested_tensor_sequence, _is_tensor_mapping, _is_tensor_sequence_mapping)
+    tests = (
+        _is_tensor,
+        _is_tensor_sequence,
+        _is_nested_tensor_sequence,
+        _is_tensor_mapping,
+        _is_tensor_sequence_mapping,
+    )
     return any(t(batch) for t in tests)
 
 
@@ -63,7 +70,8 @@ class PandasBatchCollateFn(CollateFn):
 
 
 class DefaultCollateFn(ArrowBatchCollateFn):
-    """From a pyarrow Table to a dict of tensors: what iter_torch_batches() does without a collate_fn.
+    """From a pyarrow Table to a dict of tensors: what iter_torch_batches() does without a
+    collate_fn.
 
     Args:
         dtypes: A torch dtype for all columns, or a dict by column.
@@ -72,18 +80,26 @@ class DefaultCollateFn(ArrowBatchCollateFn):
         num_workers: Not needed here: converting a block is a view of it.
     """
 
-    def __init__(self, dtypes: Any = None, device: Any = None, pin_memory: bool = False, num_workers: int = 0):
+    def __init__(
+        self, dtypes: Any = None, device: Any = None, pin_memory: bool = False, num_workers: int = 0
+    ):
         self.dtypes, self.pin_memory, self.num_workers = dtypes, pin_memory, num_workers
         self.device = torch.device(device) if isinstance(device, (str, int)) else device
 
     def __call__(self, batch: Any) -> dict[str, Any]:
         arrays = numpy_batch.to_numpy(unify.merge(to_arrow.from_table(batch)))
-        dtypes = self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
-        return {k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory) for k, v in arrays.items()}
+        dtypes = (
+            self.dtypes if isinstance(self.dtypes, dict) else dict.fromkeys(arrays, self.dtypes)
+        )
+        return {
+            k: tensor(torch, k, v, dtypes.get(k), self.device, self.pin_memory)
+            for k, v in arrays.items()
+        }
 
 
 def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
-    """A torch tensor of a column, in memory of its own where the column's is read-only: torch has no read-only tensors."""
+    """A torch tensor of a column, in memory of its own where the column's is read-only: torch has
+    no read-only tensors."""
     v = numbers(name, v)
     t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
     check_missing(name, t, dtype)
@@ -96,8 +112,14 @@ _FILL = "leave those rows out (ds.filter(expr=col({name!r}).is_not_null())) or f
 
 
 def check_missing(name: str, t: Any, dtype: Any) -> None:
-    """TypeError where a tensor with NaN is to become one of integers or bools, which would be any number."""
-    if dtype is not None and t.is_floating_point() and not (dtype.is_floating_point or dtype.is_complex) and t.isnan().any():
+    """TypeError where a tensor with NaN is to become one of integers or bools, which would be any
+    number."""
+    if (
+        dtype is not None
+        and t.is_floating_point()
+        and not (dtype.is_floating_point or dtype.is_complex)
+        and t.isnan().any()
+    ):
         raise no_room(name, dtype)
 
 
@@ -118,17 +140,25 @@ def numbers(name: str, v: Any) -> Any:
             first = v[null.index(False)]
             raise TypeError(
                 f"column {name!r} has nulls beside "
-                + ("integers that float64 cannot hold exactly" if isinstance(first, int) else f"{type(first).__name__} values")
+                + (
+                    "integers that float64 cannot hold exactly"
+                    if isinstance(first, int)
+                    else f"{type(first).__name__} values"
+                )
                 + f", which torch tensors cannot hold; {_FILL.format(name=name)}, or pass collate_fn"
             )
         try:
             v = np.stack([np.asarray(x) for x in v])
         except ValueError as e:
-            raise TypeError(f"column {name!r} holds arrays of different shapes: {e}; pass collate_fn to pad them") from None
+            raise TypeError(
+                f"column {name!r} holds arrays of different shapes: {e}; pass collate_fn to pad them"
+            ) from None
         if v.dtype.kind in "OUS":
             raise TypeError(
                 f"column {name!r} holds {type(v.flat[0]).__name__} values, which torch tensors cannot hold; drop it or pass collate_fn"
             )
     if v.dtype.kind in "Mm":
-        raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype; turn it into integers first")
+        raise TypeError(
+            f"column {name!r} of {v.dtype} has no torch dtype; turn it into integers first"
+        )
     return v

@@ -1,7 +1,9 @@
-"""Sum, min, mean and their like without an exchange: each task makes one small row of partial states, the driver combines them in order.
+"""Sum, min, mean and their like without an exchange: each task makes one small row of partial
+states, the driver combines them in order.
 
-Sums of ints are exact at any size (Python ints once 64 bits do not hold them). Floats are summed block by block in input order, so the
-same blocks give the same bits on every run. A state travels as pickled plain values, between own processes only. NaN is missing, as null is (Ray's rule).
+Sums of ints are exact at any size (Python ints once 64 bits do not hold them). Floats are summed
+block by block in input order, so the same blocks give the same bits on every run. A state travels
+as pickled plain values, between own processes only. NaN is missing, as null is (Ray's rule).
 """
 
 from __future__ import annotations
@@ -19,20 +21,25 @@ from skate.data.values.unify import columns_are
 
 
 def partial(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] = [(kind, column or None, ignore_nulls, ddof)]."""
+    """In the worker: one row {"state": pickled list of states}, in the order of params["aggs"] =
+    [(kind, column or None, ignore_nulls, ddof)]."""
     aggs: list[tuple[str, str | None, bool, int]] = params["aggs"]
     states: list[Any] = [None] * len(aggs)
     for rb in batches:
         for i, (kind, on, *_) in enumerate(aggs):
             if on is not None and on not in rb.schema.names:
-                raise KeyError(f"{params['label']}: there is no column {on!r}; {columns_are(on, rb.schema.names)}")
+                raise KeyError(
+                    f"{params['label']}: there is no column {on!r}; {columns_are(on, rb.schema.names)}"
+                )
             try:
                 states[i] = merge(kind, states[i], _state(kind, rb, on))
             except (pa.ArrowNotImplementedError, pa.ArrowInvalid, TypeError) as e:
                 raise TypeError(
                     f"{params['label']}: {kind} of column {on!r} of type {rb.schema.field(on).type if on else '?'} is not possible: {e}"
                 ) from None
-    yield pa.RecordBatch.from_arrays([to_arrow.one_of_bytes(pickle.dumps(states, 5))], names=["state"])
+    yield pa.RecordBatch.from_arrays(
+        [to_arrow.one_of_bytes(pickle.dumps(states, 5))], names=["state"]
+    )
 
 
 def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
@@ -53,13 +60,15 @@ def _state(kind: str, rb: pa.RecordBatch, on: str | None) -> Any:
         col = col.cast(pa.float64())
     if kind == "mean":
         return (nulls, (n, _sum(col)))
-    x = _view(col.drop_null().cast(pa.float64(), safe=False))  # std: count, mean, sum of squared distances (Welford, Chan)
+    # std: count, mean, sum of squared distances (Welford, Chan)
+    x = _view(col.drop_null().cast(pa.float64(), safe=False))
     mean = float(x.mean())
     return (nulls, (n, mean, float(((x - mean) ** 2).sum())))
 
 
 def present(col: Any) -> Any:
-    """A column that can be computed with, with null for NaN: what is missing. Without pyarrow.compute, whose import takes 35 ms in each worker."""
+    """A column that can be computed with, with null for NaN: what is missing. Without
+    pyarrow.compute, whose import takes 35 ms in each worker."""
     col = computable(col)
     if not pa.types.is_floating(col.type):
         return col
@@ -74,7 +83,8 @@ def present(col: Any) -> Any:
 
 
 def computable(col: Any) -> Any:
-    """A column in a type that Arrow's kernels compute with: without a coding, small decimals as larger ones."""
+    """A column in a type that Arrow's kernels compute with: without a coding, small decimals as
+    larger ones."""
     t = value_types.uncoded(col.type)
     if pa.types.is_decimal(t) and t.bit_width < 128:
         t = pa.decimal128(t.precision, t.scale)
@@ -90,11 +100,18 @@ def ends(col: Any) -> dict[str, Any]:
 
 
 def distinct(col: Any) -> list[Any]:
-    """The distinct values of a column as Python objects, in order of appearance; each value of one whose type Arrow does not compare, for a dict to tell apart."""
-    if isinstance(col.type, pa.BaseExtensionType) or pa.types.is_nested(col.type) and not pa.types.is_run_end_encoded(col.type):
+    """The distinct values of a column as Python objects, in order of appearance; each value of one
+    whose type Arrow does not compare, for a dict to tell apart."""
+    if (
+        isinstance(col.type, pa.BaseExtensionType)
+        or pa.types.is_nested(col.type)
+        and not pa.types.is_run_end_encoded(col.type)
+    ):
         return list(from_arrow.to_objects("", col))
     if pa.types.is_interval(col.type):
-        raise pa.ArrowNotImplementedError("its values cannot be pickled, as states of aggregates are")
+        raise pa.ArrowNotImplementedError(
+            "its values cannot be pickled, as states of aggregates are"
+        )
     try:
         return pc.unique(computable(col)).to_pylist()
     except pa.ArrowNotImplementedError:
@@ -102,14 +119,17 @@ def distinct(col: Any) -> list[Any]:
 
 
 def accumulated(f: Any, state: Any, table: Any) -> Any:
-    """The state of an aggregate after more rows; TypeError where Arrow does not compute it of a column of its type."""
+    """The state of an aggregate after more rows; TypeError where Arrow does not compute it of a
+    column of its type."""
     try:
         return f.accumulate_block(state, table)
     except pa.ArrowNotImplementedError as e:
         on = f.get_target_column() if type(f).__module__ == "skate.data.aggregate" else None
         if on is None or on not in table.column_names:
             raise
-        raise TypeError(f"{f.name}: not possible over column {on!r} of type {table.schema.field(on).type}: {e}") from None
+        raise TypeError(
+            f"{f.name}: not possible over column {on!r} of type {table.schema.field(on).type}: {e}"
+        ) from None
 
 
 def _view(col: Any) -> Any:
@@ -128,7 +148,8 @@ def hashable(v: Any) -> Any:
 
 
 def _sum(col: Any) -> Any:
-    """The exact sum of ints, the float sum of floats, decimals as they are. Of an array or a chunked one."""
+    """The exact sum of ints, the float sum of floats, decimals as they are. Of an array or a
+    chunked one."""
     t = col.type
     if t.id == pa.lib.Type_INT64 or t.id == pa.lib.Type_UINT64:
         if col.null_count:
@@ -168,7 +189,8 @@ def merge(kind: str, a: Any, b: Any) -> Any:
 
 
 def final(agg: tuple[str, str | None, bool, int], state: Any) -> Any:
-    """The value of a combined state; None where there is no row, or a null with ignore_nulls=False."""
+    """The value of a combined state; None where there is no row, or a null with
+    ignore_nulls=False."""
     kind, _, ignore_nulls, ddof = agg
     if kind == "count":
         return state or 0
@@ -187,8 +209,11 @@ def final(agg: tuple[str, str | None, bool, int], state: Any) -> Any:
 # ---- aggregates of users (aggregate.py)
 
 
-def partial_fns(params: dict[str, Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In the worker: one row {"state": pickled list of states}, in the order of params["fns"]; none for a task without rows."""
+def partial_fns(
+    params: dict[str, Any], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """In the worker: one row {"state": pickled list of states}, in the order of params["fns"]; none
+    for a task without rows."""
     fns = params["fns"]
     states = [f.init(None) for f in fns]
     rows = 0

@@ -1,7 +1,8 @@
 """DataContext: the settings of data pipelines, one object a process.
 
-Names are Ray's where Ray's programs set them. One table says what each may be; what is written is checked where it is written. A Dataset copies the context
-when it is made, so that a later change does not touch it.
+Names are Ray's where Ray's programs set them. One table says what each may be; what is written is
+checked where it is written. A Dataset copies the context when it is made, so that a later change
+does not touch it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from skate.data.values import tensor_types
 MiB = 1 << 20
 DEFAULT_TARGET_MAX_BLOCK_SIZE = (
     16 * MiB
-)  # a task costs microseconds, so small blocks are affordable: memory stays low, the first batch comes early
+    # a task costs microseconds, so small blocks are affordable: memory stays low, the first batch
+    # comes early
+)
 DEFAULT_READ_BLOCK_SIZE = 4 * MiB  # what one unit of range/from_items/... holds
 DEFAULT_BATCH_SIZE = 256  # of iter_batches
 
@@ -47,7 +50,8 @@ class ShuffleStrategy(enum.StrEnum):
 
 
 class FixedShapeTensorFormat(enum.Enum):
-    """How arrays of one shape become Arrow columns: Ray's two types for them (tensor_types.py), or Arrow's own fixed_shape_tensor."""
+    """How arrays of one shape become Arrow columns: Ray's two types for them (tensor_types.py), or
+    Arrow's own fixed_shape_tensor."""
 
     V1 = "v1"
     V2 = "v2"
@@ -67,7 +71,8 @@ def _rounded(v: float | None, digits: int | None) -> float | None:
 
 
 class ExecutionResources:
-    """Amounts of CPU, GPU, memory and object store memory. What is not given reads as 0; as a limit it means none (for_limits: inf). Immutable.
+    """Amounts of CPU, GPU, memory and object store memory. What is not given reads as 0; as a limit
+    it means none (for_limits: inf). Immutable.
 
     Args:
         cpu: CPUs; None: not given.
@@ -84,9 +89,18 @@ class ExecutionResources:
     NAMES = ("cpu", "gpu", "object_store_memory", "memory")
 
     def __init__(
-        self, cpu: float | None = None, gpu: float | None = None, object_store_memory: float | None = None, memory: float | None = None
+        self,
+        cpu: float | None = None,
+        gpu: float | None = None,
+        object_store_memory: float | None = None,
+        memory: float | None = None,
     ):
-        self._given = (_rounded(cpu, 5), _rounded(gpu, 5), _rounded(object_store_memory, None), _rounded(memory, None))
+        self._given = (
+            _rounded(cpu, 5),
+            _rounded(gpu, 5),
+            _rounded(object_store_memory, None),
+            _rounded(memory, None),
+        )
 
     cpu: float = property(lambda self: self._given[0] or 0)  # type: ignore[assignment]
     gpu: float = property(lambda self: self._given[1] or 0)  # type: ignore[assignment]
@@ -95,7 +109,11 @@ class ExecutionResources:
 
     @classmethod
     def for_limits(
-        cls, cpu: float | None = None, gpu: float | None = None, object_store_memory: float | None = None, memory: float | None = None
+        cls,
+        cpu: float | None = None,
+        gpu: float | None = None,
+        object_store_memory: float | None = None,
+        memory: float | None = None,
     ) -> ExecutionResources:
         """Limits; what is not given is without one (inf).
 
@@ -119,26 +137,40 @@ class ExecutionResources:
 
     @classmethod
     def from_resource_dict(cls, resource_dict: dict[str, float]) -> ExecutionResources:
-        """From Ray's names of resources, those of options (num_cpus, num_gpus) or those of nodes (CPU, GPU).
+        """From Ray's names of resources, those of options (num_cpus, num_gpus) or those of nodes
+        (CPU, GPU).
 
         Args:
             resource_dict: {name: amount}.
         """
         d = resource_dict
-        return cls(d.get("CPU") or d.get("num_cpus"), d.get("GPU") or d.get("num_gpus"), d.get("object_store_memory"), d.get("memory"))
+        return cls(
+            d.get("CPU") or d.get("num_cpus"),
+            d.get("GPU") or d.get("num_gpus"),
+            d.get("object_store_memory"),
+            d.get("memory"),
+        )
 
     def to_resource_dict(self) -> dict[str, float]:
         """By Ray's names of resources; what is not set is 0."""
-        return dict(zip(("CPU", "GPU", "object_store_memory", "memory"), self._amounts(), strict=True))
+        return dict(
+            zip(("CPU", "GPU", "object_store_memory", "memory"), self._amounts(), strict=True)
+        )
 
     def _amounts(self) -> tuple[float, ...]:
         return tuple(v or 0 for v in self._given)
 
     def _with(self, other: ExecutionResources, f: Any) -> ExecutionResources:
-        return ExecutionResources(*(f(a, b) for a, b in zip(self._amounts(), other._amounts(), strict=True)))
+        return ExecutionResources(
+            *(f(a, b) for a, b in zip(self._amounts(), other._amounts(), strict=True))
+        )
 
     def copy(
-        self, cpu: float | None = None, gpu: float | None = None, memory: float | None = None, object_store_memory: float | None = None
+        self,
+        cpu: float | None = None,
+        gpu: float | None = None,
+        memory: float | None = None,
+        object_store_memory: float | None = None,
     ) -> ExecutionResources:
         """The same with other amounts of those that are given.
 
@@ -149,7 +181,9 @@ class ExecutionResources:
             object_store_memory: Bytes of the object store; None: as here.
         """
         new = (cpu, gpu, object_store_memory, memory)
-        return ExecutionResources(*(a if v is None else v for v, a in zip(new, self._given, strict=True)))
+        return ExecutionResources(
+            *(a if v is None else v for v, a in zip(new, self._given, strict=True))
+        )
 
     def add(self, other: ExecutionResources) -> ExecutionResources:
         """The sum of both, each amount by itself.
@@ -199,9 +233,13 @@ class ExecutionResources:
         Args:
             other: The other amounts.
         """
-        return self._with(other, lambda a, b: math.inf if b == 0 or math.isinf(a) else math.floor(a / b))
+        return self._with(
+            other, lambda a, b: math.inf if b == 0 or math.isinf(a) else math.floor(a / b)
+        )
 
-    def satisfies_limit(self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False) -> bool:
+    def satisfies_limit(
+        self, limit: ExecutionResources, *, ignore_object_store_memory: bool = False
+    ) -> bool:
         """Whether no amount is above that of the limit.
 
         Args:
@@ -251,13 +289,17 @@ def _bytes_text(n: float) -> str:
 
 
 class ExecutionOptions:
-    """How one execution runs: limits and order. A name that is no option is an AttributeError with the nearest that is.
+    """How one execution runs: limits and order. A name that is no option is an AttributeError with
+    the nearest that is.
 
     Args:
-        resource_limits: An ExecutionResources: what one execution may use at most; what is not set in it is without limit.
-        exclude_resources: An ExecutionResources: what it leaves to others (CPUs, GPUs, bytes of the store).
+        resource_limits: An ExecutionResources: what one execution may use at most; what is not set
+            in it is without limit.
+        exclude_resources: An ExecutionResources: what it leaves to others (CPUs, GPUs, bytes of the
+            store).
         locality_with_output: Without effect: there is one machine. Setting it warns.
-        preserve_order: Whether blocks come in the order of the input. Order costs nothing here, so it is kept by default.
+        preserve_order: Whether blocks come in the order of the input. Order costs nothing here, so
+            it is kept by default.
         actor_locality_enabled: Without effect: there is one machine.
         verbose_progress: Whether the progress line has a part for each operator.
 
@@ -275,7 +317,8 @@ class ExecutionOptions:
         resource_limits: ExecutionResources | None = None,
         exclude_resources: ExecutionResources | None = None,
         locality_with_output: Any = False,
-        preserve_order: bool = True,  # Ray's default is False; here order costs nothing, so it is kept
+        # Ray's default is False; here order costs nothing, so it is kept
+        preserve_order: bool = True,
         actor_locality_enabled: bool = True,
         verbose_progress: bool = False,
     ):
@@ -296,10 +339,19 @@ class ExecutionOptions:
             if value is not None and not isinstance(value, bool):
                 raise TypeError(f"{what} True or False is wanted")
         elif name not in ("locality_with_output", "_resource_limits"):
-            raise AttributeError(f"ExecutionOptions has no option {name!r}{_near.meant(name, self.NAMES, 0.0)}")
+            raise AttributeError(
+                f"ExecutionOptions has no option {name!r}{_near.meant(name, self.NAMES, 0.0)}"
+            )
         object.__setattr__(self, name, value)
 
-    NAMES = ("resource_limits", "exclude_resources", "locality_with_output", "preserve_order", "actor_locality_enabled", "verbose_progress")
+    NAMES = (
+        "resource_limits",
+        "exclude_resources",
+        "locality_with_output",
+        "preserve_order",
+        "actor_locality_enabled",
+        "verbose_progress",
+    )
 
     @property
     def locality_with_output(self) -> bool:
@@ -309,7 +361,11 @@ class ExecutionOptions:
     @locality_with_output.setter
     def locality_with_output(self, v: Any) -> None:
         if v:
-            warnings.warn("locality_with_output is a no-op: there is one machine", DeprecationWarning, stacklevel=3)
+            warnings.warn(
+                "locality_with_output is a no-op: there is one machine",
+                DeprecationWarning,
+                stacklevel=3,
+            )
 
     @property
     def resource_limits(self) -> ExecutionResources:
@@ -356,7 +412,8 @@ _DEPRECATED = {
 }
 
 
-# Ray's, with its defaults: kept for programs that set or read them. Setting one to something else says once that nothing comes of it.
+# Ray's, with its defaults: kept for programs that set or read them. Setting one to something else
+# says once that nothing comes of it.
 _KEPT = {
     "_checkpoint_config": None,
     "_enable_actor_pool_on_exit_hook": False,
@@ -410,14 +467,16 @@ _KEPT = {
 _told: set[str] = set()  # names of _KEPT that were spoken of
 
 
-# ---- what a value may be: functions from the name and the value that was written to the value that is kept
+# ---- what a value may be: functions from the name and the value that was written to the value that
+# is kept
 
 
 Check = Callable[[str, Any], Any]
 
 
 def _whole(least: int, unit: str, none: str | None = None) -> Check:
-    """An int of `least` or more, in `unit`; a float that is whole counts. none: what None means, where it is allowed."""
+    """An int of `least` or more, in `unit`; a float that is whole counts. none: what None means,
+    where it is allowed."""
 
     def check(name: str, v: Any) -> Any:
         if v is None and none is not None:
@@ -426,7 +485,13 @@ def _whole(least: int, unit: str, none: str | None = None) -> Check:
         if number and v == v and not math.isinf(v) and int(v) == v and v >= least:  # type: ignore[type-var]
             return int(v)  # type: ignore[arg-type]
         hint = " (a size in MiB is n * 1024**2)" if unit == "bytes" else ""
-        _refuse(name, v, f"a whole number of {unit}{hint}, {least} or more" + (f", or None: {none}" if none else ""), number)
+        _refuse(
+            name,
+            v,
+            f"a whole number of {unit}{hint}, {least} or more"
+            + (f", or None: {none}" if none else ""),
+            number,
+        )
 
     return check
 
@@ -453,7 +518,9 @@ def _flag(none: bool = False) -> Check:
 
 
 def _refuse(name: str, v: Any, wanted: str, right_type: bool) -> Any:
-    raise (ValueError if right_type else TypeError)(f"DataContext.{name} = {v!r}: what is wanted is {wanted}")
+    raise (ValueError if right_type else TypeError)(
+        f"DataContext.{name} = {v!r}: what is wanted is {wanted}"
+    )
 
 
 def _word(*words: str) -> Check:
@@ -466,7 +533,11 @@ def _word(*words: str) -> Check:
 
 
 def _texts(name: str, v: Any) -> Any:
-    if isinstance(v, str) or not isinstance(v, (list, tuple, set)) or not all(isinstance(t, str) for t in v):
+    if (
+        isinstance(v, str)
+        or not isinstance(v, (list, tuple, set))
+        or not all(isinstance(t, str) for t in v)
+    ):
         _refuse(name, v, "a list of texts", False)
     return v
 
@@ -477,21 +548,30 @@ def _max_errors(name: str, v: Any) -> Any:
     if isinstance(v, bool) or not isinstance(v, (int, float)):
         _refuse(name, v, "a number of rows (int), a share from 0.0 to 1.0 (float) or None", False)
     if v < 0 or (isinstance(v, float) and not v <= 1):
-        _refuse(name, v, "a number of rows from 0 on (int), a share from 0.0 to 1.0 (float) or None", True)
+        _refuse(
+            name,
+            v,
+            "a number of rows from 0 on (int), a share from 0.0 to 1.0 (float) or None",
+            True,
+        )
     return v
 
 
 def _classes(name: str, v: Any) -> Any:
     if isinstance(v, bool):
         return v
-    if not isinstance(v, (list, tuple)) or not all(isinstance(c, type) and issubclass(c, BaseException) for c in v):
+    if not isinstance(v, (list, tuple)) or not all(
+        isinstance(c, type) and issubclass(c, BaseException) for c in v
+    ):
         _refuse(name, v, "True, False or a list of exception classes", False)
     return v
 
 
 def _scheduling_policy(name: str, v: Any) -> Any:
     if v is not None and v not in _skate.POLICIES:
-        _refuse(name, v, f"None or one of {', '.join(map(repr, _skate.POLICIES))}", isinstance(v, str))
+        _refuse(
+            name, v, f"None or one of {', '.join(map(repr, _skate.POLICIES))}", isinstance(v, str)
+        )
     return v
 
 
@@ -501,12 +581,22 @@ def _shuffle_strategy(name: str, v: Any) -> Any:
     try:
         return ShuffleStrategy(v)
     except ValueError:
-        _refuse(name, v, f"a ShuffleStrategy or one of {', '.join(map(repr, _skate.SHUFFLES))}", isinstance(v, str))
+        _refuse(
+            name,
+            v,
+            f"a ShuffleStrategy or one of {', '.join(map(repr, _skate.SHUFFLES))}",
+            isinstance(v, str),
+        )
 
 
 def _scheduling_strategy(name: str, v: Any) -> Any:
     if v is None or (isinstance(v, str) and v not in ("DEFAULT", "SPREAD")):
-        _refuse(name, v, "'DEFAULT', 'SPREAD' or a scheduling strategy of skate.util.scheduling_strategies", isinstance(v, str))
+        _refuse(
+            name,
+            v,
+            "'DEFAULT', 'SPREAD' or a scheduling strategy of skate.util.scheduling_strategies",
+            isinstance(v, str),
+        )
     return v
 
 
@@ -525,7 +615,12 @@ def _checkpoint(name: str, v: Any) -> Any:
 
 
 def _tensor_format(name: str, v: Any) -> Any:
-    return v if isinstance(v, FixedShapeTensorFormat) else FixedShapeTensorFormat(getattr(v, "value", v))  # ValueError names what is none
+    # ValueError names what is none
+    return (
+        v
+        if isinstance(v, FixedShapeTensorFormat)
+        else FixedShapeTensorFormat(getattr(v, "value", v))
+    )
 
 
 # name: (default, what a value may be). What they mean: the docstring of DataContext.
@@ -564,7 +659,8 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
 }
 
 
-_IN_WORKERS = ("replay_bytes", "retried_io_errors", "trust_pickled_columns")  # what operators without a function of the user read there
+# what operators without a function of the user read there
+_IN_WORKERS = ("replay_bytes", "retried_io_errors", "trust_pickled_columns")
 
 
 def _default(name: str) -> Any:
@@ -580,49 +676,74 @@ def _hint(name: str) -> str:
 
 
 class DataContext:
-    """Settings of data pipelines of this process. A Dataset copies them when it is made. repr() shows what differs from the defaults.
+    """Settings of data pipelines of this process. A Dataset copies them when it is made. repr()
+    shows what differs from the defaults.
 
-    A value is checked when it is written: TypeError or ValueError say what is wanted, in which unit. A name that is no setting is an AttributeError with the
-    nearest that is; values of your own go to set_config(). Settings of Ray that mean nothing here are taken, with one warning each. (Where `import ray`
-    means skate, a name that is like no setting is kept as a value of the program's own, as Ray does, with a warning.)
+    A value is checked when it is written: TypeError or ValueError say what is wanted, in which
+    unit. A name that is no setting is an AttributeError with the nearest that is; values of your
+    own go to set_config(). Settings of Ray that mean nothing here are taken, with one warning each.
+    (Where `import ray` means skate, a name that is like no setting is kept as a value of the
+    program's own, as Ray does, with a warning.)
 
     target_max_block_size: Bytes that a block has at most, about; None: as many as a task makes.
     target_min_block_size: Bytes below which blocks are put together before a function gets them.
     read_block_size: Bytes that one block of range(), from_items() and the like has.
     read_op_min_num_blocks: Blocks that a custom Datasource is asked for at least.
-    enable_progress_bars: Whether runs show a line with their progress, where stderr is a terminal or a notebook.
+    enable_progress_bars: Whether runs show a line with their progress, where stderr is a terminal
+    or a notebook.
     execution_options: An ExecutionOptions: limits and order of runs.
-    scheduling_policy: The name of the policy (a file of src/exec/by/) that chooses the operator which runs next; None: "adaptive" where objects may be spilled,
+    scheduling_policy: The name of the policy (a file of src/exec/by/) that chooses the operator
+    which runs next; None: "adaptive" where objects may be spilled,
         else "downstream".
-    scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the group. The texts "SPREAD" and "DEFAULT" are without effect.
-    shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move between blocks: "auto", "grouped", "index", "merge", "push",
-        "push_star", "rounds", "simple", "two_level" (docs/design/exchange.md). Each ShuffleStrategy is "auto".
-    max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to give is missing, the error goes to the log. -1: any number.
-    on_error: What becomes of a bad record (a row whose function raises; a line or file that a reader cannot understand), where the operator does not say:
-        "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for Dataset.errors().
-    max_errors: Bad records that a run may have before it fails with skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
-        share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is committed); None: any number.
-    broadcast_join_bytes: A side of a join that comes to at most so many bytes goes to each block of the other side, which is not moved then; 0: never. Joins with a
+    scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the
+    group. The texts "SPREAD" and "DEFAULT" are without effect.
+    shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move
+    between blocks: "auto", "grouped", "index", "merge", "push",
+        "push_star", "rounds", "simple", "two_level" (docs/design/exchange.md). Each ShuffleStrategy
+        is "auto".
+    max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to
+    give is missing, the error goes to the log. -1: any number.
+    on_error: What becomes of a bad record (a row whose function raises; a line or file that a
+    reader cannot understand), where the operator does not say:
+        "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for
+        Dataset.errors().
+    max_errors: Bad records that a run may have before it fails with
+    skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
+        share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is
+        committed); None: any number.
+    broadcast_join_bytes: A side of a join that comes to at most so many bytes goes to each block of
+    the other side, which is not moved then; 0: never. Joins with a
         num_partitions, and those whose kind does not allow it, move both sides.
-    replay_bytes: A batch that makes a function of the user fail is kept for `skate replay` (data/worker/replay.py) when it has at most so many bytes; 0: none is.
-    arrays_in_store: Arrays of at least so many bytes that NumPy makes inside functions of map_batches are made in the object store, so that a block of one is not copied; 0: never.
+    replay_bytes: A batch that makes a function of the user fail is kept for `skate replay`
+    (data/worker/replay.py) when it has at most so many bytes; 0: none is.
+    arrays_in_store: Arrays of at least so many bytes that NumPy makes inside functions of
+    map_batches are made in the object store, so that a block of one is not copied; 0: never.
     checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
-    enable_auto_log_stats: Whether each run writes its statistics to the logger `ray.data`, at the level INFO.
+    enable_auto_log_stats: Whether each run writes its statistics to the logger `ray.data`, at the
+    level INFO.
     verbose_stats_logs: Whether it writes all numbers of to_json() there, too.
-    max_tasks_in_flight_per_actor: Tasks that an actor of a pool has at once, one running, the others next; None: the engine chooses.
-    retried_io_errors: Texts; an error of reading or writing that has one of them in its message is tried again.
+    max_tasks_in_flight_per_actor: Tasks that an actor of a pool has at once, one running, the
+    others next; None: the engine chooses.
+    retried_io_errors: Texts; an error of reading or writing that has one of them in its message is
+    tried again.
     raise_original_map_exception: Whether the exception of a user's function is raised as it is.
     log_internal_stack_trace_to_stdout: Whether errors keep the frames of skate's own code.
-    enable_fallback_to_arrow_object_ext_type: False: objects that no Arrow type fits are an error; None, True: they are pickled.
-    arrow_fixed_shape_tensor_format: How arrays of one shape become Arrow columns: a FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
-    wait_for_min_actors_s: Seconds that a run waits for its actors to be there before it begins; GetTimeoutError after that; 0 and less: it does not wait.
-    actor_task_retry_on_errors, actor_init_retry_on_errors: Errors for which a call of an actor, or the constructor of its class, is tried again: True (all) or
+    enable_fallback_to_arrow_object_ext_type: False: objects that no Arrow type fits are an error;
+    None, True: they are pickled.
+    arrow_fixed_shape_tensor_format: How arrays of one shape become Arrow columns: a
+    FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
+    wait_for_min_actors_s: Seconds that a run waits for its actors to be there before it begins;
+    GetTimeoutError after that; 0 and less: it does not wait. actor_task_retry_on_errors,
+    actor_init_retry_on_errors: Errors for which a call of an actor, or the constructor of its
+    class, is tried again: True (all) or
         a list of classes.
     actor_init_max_retries: How often the constructor is tried again; -1: for ever.
     enable_pandas_block: False: batch_format=None is "pyarrow" always.
     enable_tensor_extension_casting: False: pandas batches have TensorArray columns.
-    trust_pickled_columns: Whether bytes from outside of this job are unpickled, which runs whatever code they name: columns of Python objects in files and tables,
-        preprocessors and plans of other programs (docs/design/security.md). Readers have an argument of that name for themselves alone.
+    trust_pickled_columns: Whether bytes from outside of this job are unpickled, which runs whatever
+    code they name: columns of Python objects in files and tables,
+        preprocessors and plans of other programs (docs/design/security.md). Readers have an
+        argument of that name for themselves alone.
 
     Example:
         >>> from skate.data import DataContext
@@ -680,14 +801,22 @@ class DataContext:
         elif name in _KEPT:
             if value != _KEPT[name] and name not in _told:
                 _told.add(name)
-                warnings.warn(f"DataContext.{name} is a setting of Ray that has no effect in skate", UserWarning, stacklevel=2)
+                warnings.warn(
+                    f"DataContext.{name} is a setting of Ray that has no effect in skate",
+                    UserWarning,
+                    stacklevel=2,
+                )
         elif name != "_kv_configs" and name not in self.__dict__:
             self._unknown(name)
         object.__setattr__(self, name, value)
 
     def _deprecated(self, name: str, value: Any) -> None:
         other = _DEPRECATED[name]
-        warnings.warn(f"`{name}` is deprecated! Configure `{other}` instead.", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            f"`{name}` is deprecated! Configure `{other}` instead.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
         if other == "arrow_fixed_shape_tensor_format":
             value = "v2" if value else "v1"
         elif other == "shuffle_strategy":
@@ -695,13 +824,17 @@ class DataContext:
         setattr(self, other, value)
 
     def _unknown(self, name: str) -> None:
-        """A name that is no setting: AttributeError; where the program was written for Ray, which takes any, only if it looks like a setting."""
+        """A name that is no setting: AttributeError; where the program was written for Ray, which
+        takes any, only if it looks like a setting."""
         if "ray" in sys.modules and _near.nearest(name, [*_SETTINGS, *_KEPT]) is None:
             warnings.warn(
-                f"DataContext has no setting {name!r}: it is kept for functions to read, and nothing else comes of it", stacklevel=3
+                f"DataContext has no setting {name!r}: it is kept for functions to read, and nothing else comes of it",
+                stacklevel=3,
             )
             return
-        raise AttributeError(f"DataContext has no setting {name!r}{_hint(name)}. A value of your own goes to set_config({name!r}, ...)")
+        raise AttributeError(
+            f"DataContext has no setting {name!r}{_hint(name)}. A value of your own goes to set_config({name!r}, ...)"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name in _DEPRECATED:
@@ -721,8 +854,14 @@ class DataContext:
 
     def __repr__(self) -> str:
         """What differs from the defaults."""
-        out = [f"{n}={v!r}" for n, v in self.__dict__.items() if n in _SETTINGS and v != _default(n)]
-        out += [f"{n}={v!r}" for n, v in self.__dict__.items() if n not in _SETTINGS and n != "_kv_configs" and v != _KEPT.get(n)]
+        out = [
+            f"{n}={v!r}" for n, v in self.__dict__.items() if n in _SETTINGS and v != _default(n)
+        ]
+        out += [
+            f"{n}={v!r}"
+            for n, v in self.__dict__.items()
+            if n not in _SETTINGS and n != "_kv_configs" and v != _KEPT.get(n)
+        ]
         return f"DataContext({', '.join(out + [f'{k!r}: {v!r}' for k, v in self._kv_configs.items()])})"
 
     def get_config(self, key: str, default: Any = None) -> Any:
@@ -780,7 +919,8 @@ class DataContext:
             settings.current = context
 
     def matters_in_workers(self) -> bool:
-        """Whether operators without a function of the user would do something else there by the defaults."""
+        """Whether operators without a function of the user would do something else there by the
+        defaults."""
         return any(getattr(self, name) != _default(name) for name in _IN_WORKERS)
 
     def copy(self) -> DataContext:

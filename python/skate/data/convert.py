@@ -1,6 +1,8 @@
-"""What a Dataset can be turned into: pandas, Arrow, NumPy, references of them, torch, and Dataframes of other libraries. A part of Dataset.
+"""What a Dataset can be turned into: pandas, Arrow, NumPy, references of them, torch, and
+Dataframes of other libraries. A part of Dataset.
 
-Each library is imported only when it is asked for; without it the ImportError says which package is missing. All of these run the Dataset.
+Each library is imported only when it is asked for; without it the ImportError says which package is
+missing. All of these run the Dataset.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def _unmasked(df: Any, kept: Any) -> Any:
-    """A DataFrame whose masked columns are plain ones, where that is exact. kept: dtypes of columns that stay, as of Dataset._dtypes()."""
+    """A DataFrame whose masked columns are plain ones, where that is exact. kept: dtypes of columns
+    that stay, as of Dataset._dtypes()."""
     for name, dtype in zip(df.columns, df.dtypes, strict=True):
         if hasattr(dtype, "num"):  # numpy's own
             continue
@@ -48,7 +51,8 @@ class Conversions:
     _facts: Facts
 
     def _each(self, make: Any, keep: Any, back: Any) -> list[Any]:
-        """keep(make(batch)) for each block, in one schema: what was made before a block that widens it is made again, of back(what was kept, the schema that it had), a Table."""
+        """keep(make(batch)) for each block, in one schema: what was made before a block that widens
+        it is made again, of back(what was kept, the schema that it had), a Table."""
         out, had = [], []
         for rb in execute.in_one_schema(self):
             out.append(keep(make(rb)))
@@ -56,7 +60,11 @@ class Conversions:
             del rb
         if not had:
             return out
-        last = had[-1][0] if any(rows for _, rows in had) else max((schema for schema, _ in had), key=len)
+        last = (
+            had[-1][0]
+            if any(rows for _, rows in had)
+            else max((schema for schema, _ in had), key=len)
+        )
         for i, (schema, rows) in enumerate(had):
             if not schema.equals(last):
                 # Without rows no function has said the types.
@@ -65,7 +73,8 @@ class Conversions:
         return out
 
     def _refs(self, make: Any, columns: Any = None) -> list[Any]:
-        """References to make(batch). columns: a function from what was made to a dict of arrays; None: it is a Table, a DataFrame or such a dict."""
+        """References to make(batch). columns: a function from what was made to a dict of arrays;
+        None: it is a Table, a DataFrame or such a dict."""
 
         def back(ref: Any, schema: Any) -> Any:
             v = skate.get(ref) if columns is None else columns(skate.get(ref))
@@ -86,14 +95,18 @@ class Conversions:
                     f"to_pandas: there are more than the limit of {limit} rows; limit=None makes a DataFrame of all of them, in the memory of this process"
                 )
         if not rbs:
-            return pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()
+            return (
+                pa.table({}) if self._facts.schema is None else self._facts.schema().empty_table()
+            )
         return concat([rb for rb in rbs if rb.num_rows] or rbs[:1])
 
     def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
         """All rows as one DataFrame.
 
-        A column that from_pandas() got with a dtype of pandas' own (Int64, boolean, string, int64[pyarrow], ...) has it again, whatever was done in between, if it still has its name and its type.
-        Else nulls are NaN in columns of numbers and None in others, as pandas has them by default (batches of functions have masked columns, which keep the type); a column of
+        A column that from_pandas() got with a dtype of pandas' own (Int64, boolean, string,
+        int64[pyarrow], ...) has it again, whatever was done in between, if it still has its name
+        and its type. Else nulls are NaN in columns of numbers and None in others, as pandas has
+        them by default (batches of functions have masked columns, which keep the type); a column of
         integers that floats cannot hold exactly stays a masked one.
 
         Args:
@@ -132,8 +145,8 @@ class Conversions:
 
         Example:
             >>> import skate
-            >>> [len(skate.get(r)) for r in skate.data.range(4, override_num_blocks=2).to_numpy_refs(column="id")]
-            [2, 2]
+            >>> [len(skate.get(r)) for r in skate.data.range(4,
+            override_num_blocks=2).to_numpy_refs(column="id")] [2, 2]
         """
         if column is None:
             return self._refs(numpy_batch.to_numpy)
@@ -144,10 +157,17 @@ class Conversions:
         return self._refs(_frames.to_pandas)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and pyarrow.table(ds) take it."""
+        """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and
+        pyarrow.table(ds) take it."""
         it = execute.in_one_schema(self)
         first = next(it, None)
-        schema = first.schema if first is not None else self._facts.schema() if self._facts.schema else pa.schema([])
+        schema = (
+            first.schema
+            if first is not None
+            else self._facts.schema()
+            if self._facts.schema
+            else pa.schema([])
+        )
 
         def stream() -> Iterator[Any]:
             if first is not None:
@@ -156,16 +176,21 @@ class Conversions:
                 if rb.num_rows:
                     yield cast_batch(rb, schema)
 
-        return pa.RecordBatchReader.from_batches(schema, stream()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(schema, stream()).__arrow_c_stream__(
+            requested_schema
+        )
 
     def to_polars(self) -> Any:
-        """All rows as one Polars DataFrame, as polars.DataFrame(ds) gives it. ImportError without the package."""
+        """All rows as one Polars DataFrame, as polars.DataFrame(ds) gives it. ImportError without
+        the package."""
         return library("polars", "to_polars").DataFrame(self)
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """All rows as a DuckDB relation, to query with its methods or, by the name of the Python variable that holds it, in SQL of the same connection.
+        """All rows as a DuckDB relation, to query with its methods or, by the name of the Python
+        variable that holds it, in SQL of the same connection.
 
-        Queries over the Dataset itself stream instead: duckdb.sql("select ... from ds"). ImportError without the package.
+        Queries over the Dataset itself stream instead: duckdb.sql("select ... from ds").
+        ImportError without the package.
 
         Args:
             connection: A DuckDB connection; None: duckdb's default one.
@@ -186,13 +211,20 @@ class Conversions:
         """A Dask DataFrame, one partition a block. ImportError without the package.
 
         Args:
-            meta: An empty DataFrame with the columns, as Dask takes it; by default from the first rows.
+            meta: An empty DataFrame with the columns, as Dask takes it; by default from the first
+                rows.
             verify_meta: Dask checks it.
         """
         dd = library("dask.dataframe", "to_dask", "dask")
-        frames = self._each(_frames.to_pandas, lambda df: df, lambda df, schema: pa.Table.from_batches(batch.again(df, schema)))
+        frames = self._each(
+            _frames.to_pandas,
+            lambda df: df,
+            lambda df, schema: pa.Table.from_batches(batch.again(df, schema)),
+        )
         return dd.from_delayed(
-            [dask.delayed(lambda f=f: f)() for f in frames], meta=frames[0].iloc[:0] if meta is None else meta, verify_meta=verify_meta
+            [dask.delayed(lambda f=f: f)() for f in frames],
+            meta=frames[0].iloc[:0] if meta is None else meta,
+            verify_meta=verify_meta,
         )
 
     def to_modin(self) -> Any:

@@ -1,6 +1,8 @@
-"""Dataset: a lazy table of any size. Methods add one node to the plan and return a new Dataset, or run the plan.
+"""Dataset: a lazy table of any size. Methods add one node to the plan and return a new Dataset, or
+run the plan.
 
-Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions: skate/data/values/batch.py. How it runs: run/execute.py.
+Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions:
+skate/data/values/batch.py. How it runs: run/execute.py.
 """
 
 from __future__ import annotations
@@ -39,7 +41,15 @@ from skate.data.run.unions import conform
 from skate.data.schema import Schema
 from skate.data.split import Splits
 from skate.data.values import batch, marks, pictures, row_dicts
-from skate.data.values.unify import MissingColumn, cast_batch, check_names, columns_are, few, merge, unify
+from skate.data.values.unify import (
+    MissingColumn,
+    cast_batch,
+    check_names,
+    columns_are,
+    few,
+    merge,
+    unify,
+)
 from skate.data.worker import dead_letters
 from skate.data.write.api import Writers
 from skate.serialize import cloudpickled
@@ -50,7 +60,18 @@ if TYPE_CHECKING:
     from skate.data.collate_fn import CollateFn
     from skate.data.expressions import Expr
     from skate.data.summary import DatasetSummary
-    from skate.data.typed import BatchFormat, BatchFunction, BatchOptions, Compute, Concurrency, NumpyBatch, OnError, Row, RowFunction, Seed
+    from skate.data.typed import (
+        BatchFormat,
+        BatchFunction,
+        BatchOptions,
+        Compute,
+        Concurrency,
+        NumpyBatch,
+        OnError,
+        Row,
+        RowFunction,
+        Seed,
+    )
 
 
 P = ParamSpec("P")
@@ -81,7 +102,8 @@ class ActorPoolStrategy:
         min_size: Actors that are there from the start; None: 1.
         max_size: The most actors; None: as many as the CPUs, GPUs and memory allow.
         initial_size: Without effect.
-        max_tasks_in_flight_per_actor: Tasks that an actor has at once, one running, the others next; None: the engine chooses.
+        max_tasks_in_flight_per_actor: Tasks that an actor has at once, one running, the others
+            next; None: the engine chooses.
         enable_true_multi_threading: Without effect.
 
     Raises:
@@ -128,7 +150,8 @@ _numbers = itertools.count()
 
 @errors.methods
 class Dataset(Splits, Keyed, Conversions, Writers):
-    """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the methods of other Datasets; not by this constructor.
+    """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the
+    methods of other Datasets; not by this constructor.
 
     Args:
         node: The last operator of its plan (skate/data/plan/node.py).
@@ -152,8 +175,11 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             raise absent.attribute(self, "data.Dataset", name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: not what was found out by running it here. Workers run it through run/remote.py."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")} | {
+        """What goes to other processes: not what was found out by running it here. Workers run it
+        through run/remote.py."""
+        return {
+            k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")
+        } | {
             "_stats": None,
             "_errors": None,
             "_above": None,
@@ -163,7 +189,11 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def _add(self, node: Node, facts: Facts | None = None) -> Dataset:
         facts = facts or Facts(files=self._facts.files)
-        if facts.rows is not None and node.operator.on_error and (node.params.get("on_error") or self.context.on_error) != "raise":
+        if (
+            facts.rows is not None
+            and node.operator.on_error
+            and (node.params.get("on_error") or self.context.on_error) != "raise"
+        ):
             facts = dataclasses.replace(facts, rows=None)
         out = Dataset(node, facts, self.context)
         out._above = self
@@ -171,11 +201,16 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def _columns(self, op: str, label: str, params: dict[str, Any]) -> Dataset:
         """A node that changes columns and runs in the tasks of the operator before it."""
-        node, known = Node(op, label, params, (self._node,), **as_input(self._node)), self._facts.schema
+        node, known = (
+            Node(op, label, params, (self._node,), **as_input(self._node)),
+            self._facts.schema,
+        )
         # It is computed now: a function of a function ... is too deep after a thousand of these.
         schema = node.operator.schema(params, known()) if known else None
         rows = self._facts.rows if node.operator.one_to_one else None
-        return self._add(node, Facts(rows, (lambda: schema) if schema is not None else None, self._facts.files))
+        return self._add(
+            node, Facts(rows, (lambda: schema) if schema is not None else None, self._facts.files)
+        )
 
     def _udf(
         self,
@@ -220,9 +255,16 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             options["max_in_flight"] = pool.max_tasks_in_flight_per_actor or 0
         else:
             if fn_constructor_args or fn_constructor_kwargs:
-                raise ValueError(f"fn_constructor_args and fn_constructor_kwargs are for classes; {label} is a function")
+                raise ValueError(
+                    f"fn_constructor_args and fn_constructor_kwargs are for classes; {label} is a function"
+                )
             options["max_tasks"] = _max_tasks(label, compute, concurrency)
-        return self._add(Node(op, label, params, (self._node.beside(options),), batch_rows=batch_rows, **options), facts)
+        return self._add(
+            Node(
+                op, label, params, (self._node.beside(options),), batch_rows=batch_rows, **options
+            ),
+            facts,
+        )
 
     def map_batches(
         self,
@@ -248,30 +290,40 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Applies fn to batches of rows.
 
         Args:
-            fn: A function, generator function or class with __call__ (then a pool of actors) from a batch to a batch.
-            batch_size: Rows of a batch, at most; None: whole blocks. With num_gpus it has to be given.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
-                of concurrency.
-            batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as DataFrames, else "pyarrow".
-            zero_copy_batch: True: the arrays of a batch are read-only views of shared memory. False: fn gets a copy, which it may write to.
+            fn: A function, generator function or class with __call__ (then a pool of actors) from a
+                batch to a batch.
+            batch_size: Rows of a batch, at most; None: whole blocks. With num_gpus it has to be
+                given.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
+                fn runs and how many at once, in place of concurrency.
+            batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow"; None: "pandas"
+                where the blocks came as DataFrames, else "pyarrow".
+            zero_copy_batch: True: the arrays of a batch are read-only views of shared memory.
+                False: fn gets a copy, which it may write to.
             fn_args: Positional arguments that fn gets behind its first one.
             fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
+                functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
+                functions.
             num_cpus: CPUs that each task or actor takes; None: 1.
             num_gpus: GPUs that each task or actor takes; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
-            udf_modifying_row_count: False: fn gives as many rows as it gets, so that their number is known without running it (len() of a DataLoader, repr).
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as
-                DataContext.on_error says. fn is called again with halves of a batch that failed, until the bad rows are found: then it sees
-                smaller batches, and some rows twice.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
+                None: as many as fit.
+            udf_modifying_row_count: False: fn gives as many rows as it gets, so that their number
+                is known without running it (len() of a DataLoader, repr).
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says. fn is called again with halves of a
+                batch that failed, until the bad rows are found: then it sees smaller batches, and
+                some rows twice.
             ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
+                comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -289,9 +341,13 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
         if num_gpus and size is None:
-            raise ValueError("map_batches with num_gpus needs batch_size: as many rows as the GPU's memory takes, at most")
+            raise ValueError(
+                "map_batches with num_gpus needs batch_size: as many rows as the GPU's memory takes, at most"
+            )
         if batch_format not in ("default", "numpy", "pandas", "pyarrow", None):
-            raise ValueError(f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}")
+            raise ValueError(
+                f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}"
+            )
         if batch_format is None and self._frames():
             batch_format = "pandas"
         rows = None if udf_modifying_row_count else self._facts.rows
@@ -306,7 +362,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={
+                "num_cpus": num_cpus,
+                "num_gpus": num_gpus,
+                "memory": memory,
+                **remote_args(ray_remote_args, ray_remote_args_fn),
+            },
             facts=Facts(rows, None, self._facts.files),
             batch_rows=size or 0,
             batch_size=size,
@@ -334,24 +395,30 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Applies fn to each row: from a dict to a dict.
 
         Args:
-            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to a row.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
-                of concurrency.
+            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to
+                a row.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
+                fn runs and how many at once, in place of concurrency.
             fn_args: Positional arguments that fn gets behind its first one.
             fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
+                functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
+                functions.
             num_cpus: CPUs that each task or actor takes; None: 1.
             num_gpus: GPUs that each task or actor takes; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
+                None: as many as fit.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says.
             ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
+                comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -369,7 +436,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={
+                "num_cpus": num_cpus,
+                "num_gpus": num_gpus,
+                "memory": memory,
+                **remote_args(ray_remote_args, ray_remote_args_fn),
+            },
             facts=Facts(self._facts.rows, None, self._facts.files),
         )
 
@@ -393,24 +465,30 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Applies fn to each row: from a dict to a list of dicts.
 
         Args:
-            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to an iterable of rows.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
-                of concurrency.
+            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to
+                an iterable of rows.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
+                fn runs and how many at once, in place of concurrency.
             fn_args: Positional arguments that fn gets behind its first one.
             fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
+                functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
+                functions.
             num_cpus: CPUs that each task or actor takes; None: 1.
             num_gpus: GPUs that each task or actor takes; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
+                None: as many as fit.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says.
             ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
+                comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -428,7 +506,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={
+                "num_cpus": num_cpus,
+                "num_gpus": num_gpus,
+                "memory": memory,
+                **remote_args(ray_remote_args, ray_remote_args_fn),
+            },
         )
 
     def filter(
@@ -452,25 +535,32 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Keeps the rows for which fn(row), or the expression, is true (null counts as false).
 
         Args:
-            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to True or False; or None, with expr.
-            expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null"; runs column by column, without Python per row.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
-                of concurrency.
+            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to
+                True or False; or None, with expr.
+            expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null"; runs
+                column by column, without Python per row.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
+                fn runs and how many at once, in place of concurrency.
             fn_args: Positional arguments that fn gets behind its first one.
             fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
+                functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
+                functions.
             num_cpus: CPUs that each task or actor takes; None: 1.
             num_gpus: GPUs that each task or actor takes; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
+                None: as many as fit.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says.
             ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs.
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
+                comes when the Dataset runs.
 
         Example:
             >>> import skate
@@ -478,7 +568,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             [{'id': 1}, {'id': 5}, {'id': 9}]
         """
         if (fn is None) == (expr is None):
-            raise ValueError("filter takes either a function or expr: exactly one of 'fn' and 'expr' must be provided")
+            raise ValueError(
+                "filter takes either a function or expr: exactly one of 'fn' and 'expr' must be provided"
+            )
         facts = Facts(None, self._facts.schema, self._facts.files)
         if expr is not None:
             if isinstance(expr, str):
@@ -487,9 +579,26 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             elif isinstance(expr, expressions.Expr):
                 text = expressions.inline(expr)
             else:
-                raise TypeError(f"filter: expr must be an expression or text, not {type(expr).__name__}")
-            remote = {"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)}
-            return self._expressions("filter", f"Filter({text})", {"expr": expr}, [expr], compute, concurrency, remote, facts, on_error)
+                raise TypeError(
+                    f"filter: expr must be an expression or text, not {type(expr).__name__}"
+                )
+            remote = {
+                "num_cpus": num_cpus,
+                "num_gpus": num_gpus,
+                "memory": memory,
+                **remote_args(ray_remote_args, ray_remote_args_fn),
+            }
+            return self._expressions(
+                "filter",
+                f"Filter({text})",
+                {"expr": expr},
+                [expr],
+                compute,
+                concurrency,
+                remote,
+                facts,
+                on_error,
+            )
         return self._udf(
             "filter",
             "Filter",
@@ -501,7 +610,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             fn_constructor_args=fn_constructor_args,
             fn_constructor_kwargs=fn_constructor_kwargs,
             on_error=on_error,
-            remote={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, **remote_args(ray_remote_args, ray_remote_args_fn)},
+            remote={
+                "num_cpus": num_cpus,
+                "num_gpus": num_gpus,
+                "memory": memory,
+                **remote_args(ray_remote_args, ray_remote_args_fn),
+            },
             facts=facts,
         )
 
@@ -521,16 +635,29 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         options = {**as_input(self._node), **resources(remote)}
         if check_policy(on_error) is not None:
             params = {**params, "on_error": on_error}
-        if any(isinstance(n, expressions.UDFExpr) and n.callable_class_spec is not None for e in exprs for n in expressions.walk(e)):
+        if any(
+            isinstance(n, expressions.UDFExpr) and n.callable_class_spec is not None
+            for e in exprs
+            for n in expressions.walk(e)
+        ):
             options.pop("max_tasks", None)
             pool = _pool(label, compute, concurrency, options)
-            options["pool"], options["max_in_flight"] = (pool.min_size, pool.max_size), pool.max_tasks_in_flight_per_actor or 0
+            options["pool"], options["max_in_flight"] = (
+                (pool.min_size, pool.max_size),
+                pool.max_tasks_in_flight_per_actor or 0,
+            )
         elif compute is not None or concurrency is not None:
             options["max_tasks"] = _max_tasks(label, compute, concurrency)
         return self._add(Node(op, label, params, (self._node,), **options), facts)
 
     def with_column(
-        self, column_name: str, expr: Expr, *, compute: Compute = None, on_error: OnError = None, **ray_remote_args: Any
+        self,
+        column_name: str,
+        expr: Expr,
+        *,
+        compute: Compute = None,
+        on_error: OnError = None,
+        **ray_remote_args: Any,
     ) -> Dataset:
         """One more column (or a column replaced), from an expression over the others.
 
@@ -538,10 +665,10 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             column_name: Its name; one that is there is replaced.
             expr: An expression (skate.data.expressions); TypeError for anything else.
             compute: Where callable classes in it run; TaskPoolStrategy or ActorPoolStrategy.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as
-                DataContext.on_error says.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Example:
             >>> import skate
@@ -551,47 +678,73 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """
         return self._project("with_column", {column_name: expr}, compute, on_error, ray_remote_args)
 
-    def with_columns(self, exprs: dict[str, Expr], *, compute: Compute = None, on_error: OnError = None, **ray_remote_args: Any) -> Dataset:
-        """Several more columns (or columns replaced), each from an expression over the columns that were there before. (polars.DataFrame.with_columns; Ray has with_column alone.)
+    def with_columns(
+        self,
+        exprs: dict[str, Expr],
+        *,
+        compute: Compute = None,
+        on_error: OnError = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """Several more columns (or columns replaced), each from an expression over the columns that
+        were there before. (polars.DataFrame.with_columns; Ray has with_column alone.)
 
         Args:
             exprs: {name: expression}; a name that is there is replaced.
             compute: Where callable classes in them run; TaskPoolStrategy or ActorPoolStrategy.
-            on_error: What becomes of rows for which one raises: "raise", "skip" or "quarantine" (see errors()); None: as
-                DataContext.on_error says.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            on_error: What becomes of rows for which one raises: "raise", "skip" or "quarantine"
+                (see errors()); None: as DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: What is given is no dict of names and expressions, or an empty one.
+            TypeError, ValueError: What is given is no dict of names and expressions, or an empty
+                one.
 
         Example:
             >>> import skate
             >>> from skate.data.expressions import col
-            >>> skate.data.range(2).with_columns({"id": col("id") + 1, "y": col("id") * 2}).take_all()
-            [{'id': 1, 'y': 0}, {'id': 2, 'y': 2}]
+            >>> skate.data.range(2).with_columns({"id": col("id") + 1, "y": col("id") *
+            2}).take_all() [{'id': 1, 'y': 0}, {'id': 2, 'y': 2}]
         """
         if not isinstance(exprs, dict):
-            raise TypeError(f"with_columns: exprs must be a dict of names and expressions, not {type(exprs).__name__}")
+            raise TypeError(
+                f"with_columns: exprs must be a dict of names and expressions, not {type(exprs).__name__}"
+            )
         if not exprs:
             raise ValueError("with_columns: exprs is empty; give at least one column")
         return self._project("with_columns", exprs, compute, on_error, ray_remote_args)
 
-    def _project(self, what: str, exprs: dict[str, Expr], compute: Any, on_error: str | None, remote: dict[str, Any]) -> Dataset:
+    def _project(
+        self,
+        what: str,
+        exprs: dict[str, Expr],
+        compute: Any,
+        on_error: str | None,
+        remote: dict[str, Any],
+    ) -> Dataset:
         """Columns from expressions over those that are there, beside them or in their place."""
         x = expressions
         for name, expr in exprs.items():
             if not isinstance(expr, x.Expr) or isinstance(expr, x.StarExpr):
-                raise TypeError(f"{what}: expr must be an expression over columns, not {type(expr).__name__}")
+                raise TypeError(
+                    f"{what}: expr must be an expression over columns, not {type(expr).__name__}"
+                )
             if not isinstance(name, str) or not name:
                 raise ValueError(f"{what}: column_name must be a text, not {name!r}")
-        numbers = any(isinstance(n, x.MonotonicallyIncreasingIdExpr) for e in exprs.values() for n in x.walk(e))
+        numbers = any(
+            isinstance(n, x.MonotonicallyIncreasingIdExpr)
+            for e in exprs.values()
+            for n in x.walk(e)
+        )
         said = few([f"{name}={x.inline(e._unalias())}" for name, e in exprs.items()])
         label = f"WithColumn{'' if len(exprs) == 1 else 's'}({said})"
         params = {"exprs": list(exprs.items()), "keep": True}
         facts = Facts(self._facts.rows, None, self._facts.files)
         op = "project_numbered" if numbers else "project"
-        return self._expressions(op, label, params, list(exprs.values()), compute, None, remote, facts, on_error)
+        return self._expressions(
+            op, label, params, list(exprs.values()), compute, None, remote, facts, on_error
+        )
 
     def add_column(
         self,
@@ -604,32 +757,38 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         on_error: OnError = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """One more column: fn gets a batch and returns a column as long as it, of the kind of the batch.
+        """One more column: fn gets a batch and returns a column as long as it, of the kind of the
+        batch.
 
         Args:
             col: Its name.
-            fn: Returns a Series, a list or one value for all rows ("pandas"), a numpy.ndarray ("numpy") or a pyarrow Array ("pyarrow"); TypeError for others.
-            batch_format: What fn gets: "pandas" (a DataFrame), "numpy" (a dict of arrays) or "pyarrow" (a Table).
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
-                of concurrency.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see errors()); None: as
-                DataContext.on_error says.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            fn: Returns a Series, a list or one value for all rows ("pandas"), a numpy.ndarray
+                ("numpy") or a pyarrow Array ("pyarrow"); TypeError for others.
+            batch_format: What fn gets: "pandas" (a DataFrame), "numpy" (a dict of arrays) or
+                "pyarrow" (a Table).
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
+                fn runs and how many at once, in place of concurrency.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
+                None: as many as fit.
+            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
             ValueError: fn cannot be called, or the format is none of these.
 
         Example:
             >>> import skate
-            >>> skate.data.range(2).add_column("y", lambda b: b["id"] * 3, batch_format="numpy").take_all()
-            [{'id': 0, 'y': 0}, {'id': 1, 'y': 3}]
+            >>> skate.data.range(2).add_column("y", lambda b: b["id"] * 3,
+            batch_format="numpy").take_all() [{'id': 0, 'y': 0}, {'id': 1, 'y': 3}]
         """
         if not callable(fn):
             raise ValueError(f"`fn` must be callable, got {fn}")
         if batch_format not in ("pandas", "pyarrow", "numpy"):
-            raise ValueError(f"batch_format argument must be 'pandas', 'pyarrow' or 'numpy', not {batch_format!r}")
+            raise ValueError(
+                f"batch_format argument must be 'pandas', 'pyarrow' or 'numpy', not {batch_format!r}"
+            )
         return self._udf(
             "add_column",
             f"AddColumn[{col}]",
@@ -648,7 +807,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         )
 
     def select_columns(
-        self, cols: str | list[str], *, compute: Compute = None, concurrency: int | None = None, **ray_remote_args: Any
+        self,
+        cols: str | list[str],
+        *,
+        compute: Compute = None,
+        concurrency: int | None = None,
+        **ray_remote_args: Any,
     ) -> Dataset:
         """Only these columns, in this order.
 
@@ -659,7 +823,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             ray_remote_args: Without effect.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            KeyError: There is no such column (where the columns are known before it runs, else when
+                it runs).
             ValueError: A name is given twice.
 
         Example:
@@ -674,7 +839,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return self._columns("select_columns", f"SelectColumns({few(names)})", {"cols": names})
 
     def drop_columns(
-        self, cols: str | list[str], *, compute: Compute = None, concurrency: int | None = None, **ray_remote_args: Any
+        self,
+        cols: str | list[str],
+        *,
+        compute: Compute = None,
+        concurrency: int | None = None,
+        **ray_remote_args: Any,
     ) -> Dataset:
         """All columns but these.
 
@@ -685,7 +855,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             ray_remote_args: Without effect.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            KeyError: There is no such column (where the columns are known before it runs, else when
+                it runs).
             ValueError: A name is given twice.
 
         Example:
@@ -699,7 +870,13 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         self._check_columns(names, "drop_columns")
         return self._columns("drop_columns", f"DropColumns({few(names)})", {"cols": names})
 
-    def rename_columns(self, names: dict[str, str] | list[str], *, concurrency: int | None = None, **ray_remote_args: Any) -> Dataset:
+    def rename_columns(
+        self,
+        names: dict[str, str] | list[str],
+        *,
+        concurrency: int | None = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
         """New names: a dict of old to new, or a list of all.
 
         Args:
@@ -708,7 +885,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             ray_remote_args: Without effect.
 
         Raises:
-            ValueError: A name would be there twice, or the list is not as long as there are columns.
+            ValueError: A name would be there twice, or the list is not as long as there are
+                columns.
             KeyError: There is no such column.
 
         Example:
@@ -720,9 +898,13 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             if not names:
                 raise ValueError("rename_columns received 'names' with no entries.")
             if not all(isinstance(v, str) for v in [*names, *names.values()]):
-                raise ValueError("rename_columns requires both keys and values in the 'names' to be strings.")
+                raise ValueError(
+                    "rename_columns requires both keys and values in the 'names' to be strings."
+                )
             if len(set(names.values())) != len(names):
-                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+                raise ValueError(
+                    f"rename_columns received duplicate values in the 'names': {names}"
+                )
             new: Any = dict(names)
             self._check_columns(list(names), "rename_columns")
             if self._facts.schema is not None:
@@ -731,13 +913,23 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             if not names:
                 raise ValueError("rename_columns requires 'names' with at least one column name.")
             if not all(isinstance(v, str) for v in names):
-                raise ValueError("rename_columns requires all elements in the 'names' to be strings.")
+                raise ValueError(
+                    "rename_columns requires all elements in the 'names' to be strings."
+                )
             if len(set(names)) != len(names):
-                raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+                raise ValueError(
+                    f"rename_columns received duplicate values in the 'names': {names}"
+                )
             new = list(names)
         else:
-            raise TypeError(f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}.")
-        if isinstance(new, list) and self._facts.schema is not None and len(self._facts.schema().names) != len(new):
+            raise TypeError(
+                f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}."
+            )
+        if (
+            isinstance(new, list)
+            and self._facts.schema is not None
+            and len(self._facts.schema().names) != len(new)
+        ):
             have = self._facts.schema().names
             raise ValueError(
                 f"rename_columns requires 'names': [{few(map(repr, new))}] length match current schema names: [{few(map(repr, have))}]."
@@ -745,20 +937,22 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return self._columns("rename_columns", "RenameColumns", {"names": new})
 
     def explode(self, column: str) -> Dataset:
-        """A row for each element of a column of lists, with the other columns of its row beside it; a row whose list is empty or null stays, with null. (polars.DataFrame.explode; Ray has
-        no such method.)
+        """A row for each element of a column of lists, with the other columns of its row beside it;
+        a row whose list is empty or null stays, with null. (polars.DataFrame.explode; Ray has no
+        such method.)
 
         Args:
             column: Its name.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            KeyError: There is no such column (where the columns are known before it runs, else when
+                it runs).
             TypeError: It holds no lists (likewise).
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"a": 1, "b": [2, 3]}, {"a": 4, "b": []}]).explode("b").take_all()
-            [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}, {'a': 4, 'b': None}]
+            >>> skate.data.from_items([{"a": 1, "b": [2, 3]}, {"a": 4, "b":
+            []}]).explode("b").take_all() [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}, {'a': 4, 'b': None}]
         """
         self._check_columns([column], "explode")
         return self._columns("explode", f"Explode({column})", {"col": column})
@@ -773,24 +967,30 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         decoder: Literal["fast", "pillow"] | None = None,
         on_error: OnError = None,
     ) -> Dataset:
-        """Encoded images (bytes) of a column become arrays (height, width[, channels]) of uint8; null stays null. (Ray has no such method; read_images is the same for files.)
+        """Encoded images (bytes) of a column become arrays (height, width[, channels]) of uint8;
+        null stays null. (Ray has no such method; read_images is the same for files.)
 
         Args:
             column: Its name.
             size: (height, width) to resize to, bilinear with antialiasing; None: as they are.
             mode: Pillow's mode to convert to, such as "RGB" or "L"; None: as they are.
-            crop: What is cut out before that: (top, left, height, width) in pixels, or "center": as much of the middle as has the proportions of size.
-            decoder: None: the bytes that Pillow gives, by a quicker decoder where it can; "fast", "pillow": as of read_images.
-            on_error: What becomes of rows that are no image: "raise", "skip" or "quarantine" (see errors()); None: as DataContext.on_error says.
+            crop: What is cut out before that: (top, left, height, width) in pixels, or "center": as
+                much of the middle as has the proportions of size.
+            decoder: None: the bytes that Pillow gives, by a quicker decoder where it can; "fast",
+                "pillow": as of read_images.
+            on_error: What becomes of rows that are no image: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when it runs).
+            KeyError: There is no such column (where the columns are known before it runs, else when
+                it runs).
             TypeError: It holds no bytes (when it runs).
             ValueError: An option is none of these.
 
         Example:
             >>> import skate
-            >>> png = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc330000000049454e44ae426082")
+            >>> png =
+            bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc330000000049454e44ae426082")
             >>> skate.data.from_items([{"im": png}]).decode_images("im").take_all()[0]["im"].shape
             (1, 1)
         """
@@ -809,7 +1009,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                     raise MissingColumn(f"{what}: there is no column {n!r}; {columns_are(n, have)}")
 
     def limit(self, limit: int) -> Dataset:
-        """The first `limit` rows; what is not needed for them does not run. Of limit(0), the first block does, for its columns.
+        """The first `limit` rows; what is not needed for them does not run. Of limit(0), the first
+        block does, for its columns.
 
         Args:
             limit: How many, 0 or more.
@@ -826,15 +1027,17 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             raise ValueError(f"limit must be an int of 0 or more, not {limit!r}")
         rows = None if self._facts.rows is None else min(limit, self._facts.rows)
         return self._add(
-            Node("limit", f"limit={limit}", {}, (self._node,), limit=limit), Facts(rows, self._facts.schema, self._facts.files)
+            Node("limit", f"limit={limit}", {}, (self._node,), limit=limit),
+            Facts(rows, self._facts.schema, self._facts.files),
         )
 
     def union(self, *other: Dataset) -> Dataset:
         """The rows of this Dataset, then those of the others.
 
         Args:
-            other: Other Datasets. Where their columns differ, what one lacks is null; types are unified, and TypeError says where that
-                cannot be. Inputs whose columns functions make are run for their first rows first, which shows them.
+            other: Other Datasets. Where their columns differ, what one lacks is null; types are
+                unified, and TypeError says where that cannot be. Inputs whose columns functions
+                make are run for their first rows first, which shows them.
 
         Example:
             >>> import skate
@@ -845,7 +1048,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         rows = [d._facts.rows for d in all_ds]
         files = [f for d in all_ds for f in d._facts.files]
         nodes, schema = tuple(d._node for d in all_ds), None
-        known: list[Any] = [d._facts.schema() if d._facts.schema is not None else None for d in all_ds]
+        known: list[Any] = [
+            d._facts.schema() if d._facts.schema is not None else None for d in all_ds
+        ]
         if None not in known:
             try:
                 schema = unify(known, [f"input {i} ({n.label})" for i, n in enumerate(nodes, 1)])
@@ -853,11 +1058,16 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                 raise TypeError(f"union: {e}") from None
             nodes = tuple(conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
             known = [schema] * len(nodes)
-        if nodes[0].operator.concatenates and len(nodes) > 1:  # a loop of unions is one of many inputs, not one deep
+        # a loop of unions is one of many inputs, not one deep
+        if nodes[0].operator.concatenates and len(nodes) > 1:
             nodes, known = (*nodes[0].inputs, *nodes[1:]), [*nodes[0].params["schemas"], *known[1:]]
         return self._add(
             Node("union", "Union", {"schemas": known, "seen": {}}, nodes),
-            Facts(None if None in rows else sum(rows), (lambda: schema) if schema is not None else None, files),
+            Facts(
+                None if None in rows else sum(rows),
+                (lambda: schema) if schema is not None else None,
+                files,
+            ),
         )
 
     def random_sample(self, fraction: float, *, seed: Seed = None) -> Dataset:
@@ -903,11 +1113,13 @@ class Dataset(Splits, Keyed, Conversions, Writers):
     # ---- what is known
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
-        """Column names and types. Where no metadata tells them, they are what the last whole run of this object has seen, or else those of the first rows, for which
-        the plan is run; docs/design/data_api.md says how types of several blocks become one.
+        """Column names and types. Where no metadata tells them, they are what the last whole run of
+        this object has seen, or else those of the first rows, for which the plan is run;
+        docs/design/data_api.md says how types of several blocks become one.
 
         Args:
-            fetch_if_missing: False: None is returned where it is not known without running anything.
+            fetch_if_missing: False: None is returned where it is not known without running
+                anything.
 
         Example:
             >>> import skate
@@ -917,12 +1129,19 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if self._facts.schema is not None:
             self._check_files()
         if self._schema is None:
-            schema = self._facts.schema() if self._facts.schema is not None else execute.first_schema(self) if fetch_if_missing else None
+            schema = (
+                self._facts.schema()
+                if self._facts.schema is not None
+                else execute.first_schema(self)
+                if fetch_if_missing
+                else None
+            )
             self._schema = Schema(schema, pandas=self._frames()) if schema is not None else None
         return self._schema
 
     def _check_files(self) -> None:
-        """OSError where what is known of files is of those that were there before: a run says the same."""
+        """OSError where what is known of files is of those that were there before: a run says the
+        same."""
         for n in below(self._node):
             if "stamps" in n.params:
                 reading.check_stamps(n.params)
@@ -935,7 +1154,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return bool(self.context.enable_pandas_block) and node.operator.frames(node.params)
 
     def _dtypes(self) -> dict[str, tuple[str, str]]:
-        """Columns that came as ones of pandas' own dtypes, by name: (dtype as frames.noted() has it, type in Arrow). Not those of which two sources say something else."""
+        """Columns that came as ones of pandas' own dtypes, by name: (dtype as frames.noted() has
+        it, type in Arrow). Not those of which two sources say something else."""
         kept: dict[str, tuple[str, str]] = {}
         other: set[str] = set()
         for node in below(self._node):
@@ -948,7 +1168,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Column names.
 
         Args:
-            fetch_if_missing: False: None is returned where it is not known without running anything.
+            fetch_if_missing: False: None is returned where it is not known without running
+                anything.
 
         Example:
             >>> import skate
@@ -959,7 +1180,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return None if s is None else s.names
 
     def count(self) -> int:
-        """Number of rows. Metadata tells it where it is known (footers of files, a range, blocks) and no operator between can raise; a function of the user, an expression or a cast can, so
+        """Number of rows. Metadata tells it where it is known (footers of files, a range, blocks)
+        and no operator between can raise; a function of the user, an expression or a cast can, so
         that these run. explain() says which it is.
 
         Example:
@@ -970,10 +1192,14 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if self._facts.rows is not None and self._unsure() is None:
             self._check_files()
             return self._facts.rows
-        return sum(rb.column(0)[0].as_py() for rb in execute.batches(self, Node("count", "Count", {}, (self._node,))))
+        return sum(
+            rb.column(0)[0].as_py()
+            for rb in execute.batches(self, Node("count", "Count", {}, (self._node,)))
+        )
 
     def _unsure(self) -> str | None:
-        """Why the number of rows that metadata tells may not be that of a run, in words; None: it is."""
+        """Why the number of rows that metadata tells may not be that of a run, in words; None: it
+        is."""
         if self._node.blocks is not None:
             return None
         if self.context.on_error != "raise" or self.context.max_errored_blocks:
@@ -997,15 +1223,19 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def num_blocks(self) -> int:
         """Number of blocks, of a materialized Dataset."""
-        raise NotImplementedError("num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()")
+        raise NotImplementedError(
+            "num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()"
+        )
 
     def explain(self, write: str | None = None) -> None:
-        """Prints the logical and the physical plan, and what the optimiser did. An operator that must have all of its input before it gives anything says BLOCKING, and what
-        it reads at least; the plan of that input stands below. Where the number of rows is known it says whether count() runs this. Runs nothing. explain_text() returns the
-        same text instead.
+        """Prints the logical and the physical plan, and what the optimiser did. An operator that
+        must have all of its input before it gives anything says BLOCKING, and what it reads at
+        least; the plan of that input stands below. Where the number of rows is known it says
+        whether count() runs this. Runs nothing. explain_text() returns the same text instead.
 
         Args:
-            write: A format of files: the plan is that of a write by this write_... method, given no more than a path ("parquet": write_parquet(path)).
+            write: A format of files: the plan is that of a write by this write_... method, given no
+                more than a path ("parquet": write_parquet(path)).
 
         Raises:
             ValueError: There is no such method for files.
@@ -1014,9 +1244,11 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             >>> import skate
             >>> skate.data.range(1000, override_num_blocks=4).repartition(2).explain()
             logical
-              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks
+              cpu 1
             physical
-              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
+              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))
+              0 tasks  cpu 1
             <BLANKLINE>
             first, for Repartition
               logical
@@ -1051,7 +1283,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return text
 
     def stats(self) -> str:
-        """What the last execution did, operator by operator, as text; its last line names the bottleneck. Before the first one it says so, and what is known."""
+        """What the last execution did, operator by operator, as text; its last line names the
+        bottleneck. Before the first one it says so, and what is known."""
         blocks = self._node.blocks
         if self._stats is None and blocks is not None:
             return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
@@ -1068,13 +1301,17 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return self._stats.to_dict() if self._stats is not None else {}
 
     def errors(self, operator: str | None = None) -> Dataset:
-        """The dead letters of the last execution of this Dataset: its bad records under on_error="quarantine", a row each. May be asked while it runs (in
-        a loop over batches, or from another thread) for those that have come until then. They live as long as the Dataset; write them to keep them.
+        """The dead letters of the last execution of this Dataset: its bad records under
+        on_error="quarantine", a row each. May be asked while it runs (in a loop over batches, or
+        from another thread) for those that have come until then. They live as long as the Dataset;
+        write them to keep them.
 
-        Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file, null where it is not known), source_row (row in the file,
-        from 0; null likewise; of read_csv and read_json: the line), task, input_row (row in the input of the operator's task, from 0), traceback, raw (bytes
-        as a reader found them, or null) and row: the row as the operator got it, a struct of its columns (null for readers). Where operators
-        had columns of one name and types that do not go together, row is a Python dict (a column of objects).
+        Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file,
+        null where it is not known), source_row (row in the file, from 0; null likewise; of read_csv
+        and read_json: the line), task, input_row (row in the input of the operator's task, from 0),
+        traceback, raw (bytes as a reader found them, or null) and row: the row as the operator got
+        it, a struct of its columns (null for readers). Where operators had columns of one name and
+        types that do not go together, row is a Python dict (a column of objects).
 
         Args:
             operator: Only those of the operator with this label.
@@ -1084,7 +1321,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> ds = skate.data.from_items([{"x": "1"}, {"x": "?"}]).map(lambda r: {"x": int(r["x"])}, on_error="quarantine")
+            >>> ds = skate.data.from_items([{"x": "1"}, {"x": "?"}]).map(lambda r: {"x":
+            int(r["x"])}, on_error="quarantine")
             >>> ds.take_all(), [(e["error"], e["row"]) for e in ds.errors().take_all()]
             ([{'x': 1}], [('ValueError', {'x': '?'})])
         """
@@ -1122,7 +1360,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Rows as dicts of Python values.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
+                goes.
             prefetch_blocks: Without effect, too.
 
         Example:
@@ -1137,11 +1376,17 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         self, *, batch_format: Literal["default", "numpy"] = "default", **more: Unpack[BatchOptions]
     ) -> Iterator[NumpyBatch]: ...
     @overload
-    def iter_batches(self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]) -> Iterator[pd.DataFrame]: ...
+    def iter_batches(
+        self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]
+    ) -> Iterator[pd.DataFrame]: ...
     @overload
-    def iter_batches(self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]) -> Iterator[pa.Table]: ...
+    def iter_batches(
+        self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]
+    ) -> Iterator[pa.Table]: ...
     @overload
-    def iter_batches(self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]) -> Iterator[Any]: ...
+    def iter_batches(
+        self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]
+    ) -> Iterator[Any]: ...
 
     def iter_batches(
         self,
@@ -1157,17 +1402,20 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Batches, while the Dataset runs. The run stops when the iterator is closed or dropped.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
+                goes.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
-                DataFrames, else "pyarrow".
+            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
+                "pandas" where the blocks came as DataFrames, else "pyarrow".
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
 
         Raises:
-            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no batch_size.
+            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no
+                batch_size.
 
         Example:
             >>> import skate
@@ -1197,19 +1445,24 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterator[Any]:
-        """Batches of torch tensors, a dict of them by column (or what collate_fn makes), while the Dataset runs.
+        """Batches of torch tensors, a dict of them by column (or what collate_fn makes), while the
+        Dataset runs.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
+                goes.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has them.
+            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has
+                them.
             device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
-            collate_fn: A function from the dict of arrays of a batch to what is wanted (then without dtypes, device and pin_memory: it
-                makes the tensors), or a CollateFn, which says which batch format it takes.
+            collate_fn: A function from the dict of arrays of a batch to what is wanted (then
+                without dtypes, device and pin_memory: it makes the tensors), or a CollateFn, which
+                    says which batch format it takes.
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
             pin_memory: Tensors come in page-locked memory, from which copies to a GPU are faster.
 
         Raises:
@@ -1242,13 +1495,16 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them goes.
+            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
+                goes.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy has them.
+            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy
+                has them.
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
 
         Raises:
             ImportError: There is no TensorFlow.
@@ -1315,9 +1571,13 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return out
 
     @overload
-    def take_batch(self, batch_size: int = 20, *, batch_format: Literal["default", "numpy"] = "default") -> NumpyBatch: ...
+    def take_batch(
+        self, batch_size: int = 20, *, batch_format: Literal["default", "numpy"] = "default"
+    ) -> NumpyBatch: ...
     @overload
-    def take_batch(self, batch_size: int = 20, *, batch_format: Literal["pandas"]) -> pd.DataFrame: ...
+    def take_batch(
+        self, batch_size: int = 20, *, batch_format: Literal["pandas"]
+    ) -> pd.DataFrame: ...
     @overload
     def take_batch(self, batch_size: int = 20, *, batch_format: Literal["pyarrow"]) -> pa.Table: ...
     @overload
@@ -1328,8 +1588,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Args:
             batch_size: How many rows, at most.
-            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
-                DataFrames, else "pyarrow".
+            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
+                "pandas" where the blocks came as DataFrames, else "pyarrow".
 
         Raises:
             ValueError: There are no rows.
@@ -1343,7 +1603,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
         if not rbs:
             raise ValueError("The dataset is empty.")
-        return batch.to_batch(merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format)
+        return batch.to_batch(
+            merge(rbs), "pandas" if batch_format is None and self._frames() else batch_format
+        )
 
     def show(self, limit: int = 20) -> None:
         """Prints the first rows.
@@ -1381,7 +1643,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         rows, size = sum(b[2] for b in full), sum(b[3] for b in full)
         kind = _of_frames(self._frames(), self._dtypes())
         out = MaterializedDataset(
-            Node("blocks", "Blocks", kind, (), blocks=full), Facts(rows, known, self._facts.files, size), self.context
+            Node("blocks", "Blocks", kind, (), blocks=full),
+            Facts(rows, known, self._facts.files, size),
+            self.context,
         )
         out._stats, out._name, out._errors = self._stats, self._name, self._errors
         return out
@@ -1393,10 +1657,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result
+                is None.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"sum(x)": value}, with the name of the method.
+            The value; None where there is none. Of several columns a dict {"sum(x)": value}, with
+            the name of the method.
 
         Raises:
             KeyError: There is no such column.
@@ -1414,10 +1680,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result
+                is None.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"min(x)": value}, with the name of the method.
+            The value; None where there is none. Of several columns a dict {"min(x)": value}, with
+            the name of the method.
 
         Raises:
             KeyError: There is no such column.
@@ -1435,10 +1703,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result
+                is None.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"max(x)": value}, with the name of the method.
+            The value; None where there is none. Of several columns a dict {"max(x)": value}, with
+            the name of the method.
 
         Raises:
             KeyError: There is no such column.
@@ -1456,10 +1726,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result
+                is None.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"mean(x)": value}, with the name of the method.
+            The value; None where there is none. Of several columns a dict {"mean(x)": value}, with
+            the name of the method.
 
         Raises:
             KeyError: There is no such column.
@@ -1472,16 +1744,21 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """
         return self._aggregate("mean", on, ignore_nulls)
 
-    def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+    def std(
+        self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True
+    ) -> Any:
         """Standard deviation of a column.
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ddof: The sum of squares is divided by the number of values less ddof: 1 for a sample, 0 for the whole.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result is None.
+            ddof: The sum of squares is divided by the number of values less ddof: 1 for a sample, 0
+                for the whole.
+            ignore_nulls: True: nulls are left out. False: with a null among the values the result
+                is None.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"std(x)": value}, with the name of the method.
+            The value; None where there is none. Of several columns a dict {"std(x)": value}, with
+            the name of the method.
 
         Raises:
             KeyError: There is no such column.
@@ -1495,14 +1772,24 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return self._aggregate("std", on, ignore_nulls, ddof)
 
     def _aggregate(self, kind: str, on: Any, ignore_nulls: bool, ddof: int = 1) -> Any:
-        columns = [on] if isinstance(on, str) else list(on) if on is not None else self.columns() or []
+        columns = (
+            [on] if isinstance(on, str) else list(on) if on is not None else self.columns() or []
+        )
         if on is not None and not isinstance(on, str) and not columns:
             raise ValueError(f"{kind}: `on` names no column")
         self._check_columns(columns, kind)
         if not columns:
             return None
-        values = execute.combine(self, [(kind, c, ignore_nulls, ddof) for c in columns], f"{kind} of {', '.join(columns)}")
-        return values[0] if isinstance(on, str) or len(columns) == 1 else {f"{kind}({c})": v for c, v in zip(columns, values, strict=True)}
+        values = execute.combine(
+            self,
+            [(kind, c, ignore_nulls, ddof) for c in columns],
+            f"{kind} of {', '.join(columns)}",
+        )
+        return (
+            values[0]
+            if isinstance(on, str) or len(columns) == 1
+            else {f"{kind}({c})": v for c, v in zip(columns, values, strict=True)}
+        )
 
     def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
         """Distinct values of a column, in order of appearance.
@@ -1524,7 +1811,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Values of aggregates over all rows, by their names; None when there are no rows.
 
         Args:
-            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none and for one that lacks its column, TypeError for others. A name that is there twice is followed by
+            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none and for one that
+                lacks its column, TypeError for others. A name that is there twice is followed by
                 _2, _3, ...
 
         Example:
@@ -1547,12 +1835,18 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             aggregate.check_column(a)
             self._check_columns(sorted(a.columns() or ()), a.name)
 
-    def summary(self, columns: list[str] | None = None, override_dtype_agg_mapping: dict[Any, Any] | None = None) -> DatasetSummary:
-        """A DatasetSummary: count, mean, min, max, std, share of missing values and of zeros, column by column.
+    def summary(
+        self,
+        columns: list[str] | None = None,
+        override_dtype_agg_mapping: dict[Any, Any] | None = None,
+    ) -> DatasetSummary:
+        """A DatasetSummary: count, mean, min, max, std, share of missing values and of zeros,
+        column by column.
 
         Args:
             columns: Only these; ValueError for one that does not exist.
-            override_dtype_agg_mapping: {DataType: function from a column's name to a list of aggregates}, in place of the usual ones.
+            override_dtype_agg_mapping: {DataType: function from a column's name to a list of
+                aggregates}, in place of the usual ones.
         """
         return summary.summarize(self, columns, override_dtype_agg_mapping)
 
@@ -1565,7 +1859,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return text_table.plan(self)
 
     def _repr_html_(self) -> str:
-        """The columns, and of a materialized Dataset the first rows, for notebooks. Runs nothing."""
+        """The columns, and of a materialized Dataset the first rows, for notebooks. Runs
+        nothing."""
         return text_table.html(self, self.schema(fetch_if_missing=False), self._node.blocks)
 
     def __bool__(self) -> bool:
@@ -1573,10 +1868,13 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return True
 
     def __len__(self) -> int:
-        raise AttributeError("len(ds) is not there, since it may have to run the pipeline; ds.count() does that")
+        raise AttributeError(
+            "len(ds) is not there, since it may have to run the pipeline; ds.count() does that"
+        )
 
     def has_serializable_lineage(self) -> bool:
-        """Whether the plan can be sent without data: it reads from outside only, not blocks of this engine."""
+        """Whether the plan can be sent without data: it reads from outside only, not blocks of this
+        engine."""
         todo, seen = [self._node], set()
         while todo:
             n = todo.pop()
@@ -1589,7 +1887,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return True
 
     def serialize_lineage(self) -> bytes:
-        """The plan as bytes, for deserialize_lineage() in another process or engine; ValueError when it holds blocks of this engine."""
+        """The plan as bytes, for deserialize_lineage() in another process or engine; ValueError
+        when it holds blocks of this engine."""
         if not self.has_serializable_lineage():
             raise ValueError(
                 "serialize_lineage: this Dataset cannot be made again elsewhere: "
@@ -1599,7 +1898,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
-        """The Dataset of serialize_lineage(). It is unpickled, which runs code: bytes of another job only with DataContext.trust_pickled_columns.
+        """The Dataset of serialize_lineage(). It is unpickled, which runs code: bytes of another
+        job only with DataContext.trust_pickled_columns.
 
         Args:
             serialized_ds: The bytes.
@@ -1609,7 +1909,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> skate.data.Dataset.deserialize_lineage(skate.data.range(3).serialize_lineage()).count()
+            >>>
+            skate.data.Dataset.deserialize_lineage(skate.data.range(3).serialize_lineage()).count()
             3
         """
         return marks.unpickled(serialized_ds, "deserialize_lineage")
@@ -1619,14 +1920,15 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> [m.num_rows for b in skate.data.range(4, override_num_blocks=2).iter_internal_ref_bundles() for _, m in b.blocks]
-            [2, 2]
+            >>> [m.num_rows for b in skate.data.range(4,
+            override_num_blocks=2).iter_internal_ref_bundles() for _, m in b.blocks] [2, 2]
         """
         for b in execute.run(self):
             yield block.RefBundle([(reference(b), block.BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:
-        """A text that names this Dataset: its name, a number of its own, and how often it was run."""
+        """A text that names this Dataset: its name, a number of its own, and how often it was
+        run."""
         return f"{self._name or 'dataset'}_{self._uuid}_{self._node.runs}"
 
     def get_internal_block_refs(self) -> list[Any]:
@@ -1634,7 +1936,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         return self.materialize().get_internal_block_refs()
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("a Dataset is not iterable itself: ds.iter_rows() gives rows, ds.iter_batches() batches")
+        raise TypeError(
+            "a Dataset is not iterable itself: ds.iter_rows() gives rows, ds.iter_batches() batches"
+        )
 
 
 @errors.methods
@@ -1699,7 +2003,9 @@ def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) ->
         pool = compute
     elif isinstance(concurrency, (tuple, list)):
         if len(concurrency) not in (2, 3) or not all(isinstance(c, int) for c in concurrency):
-            raise ValueError(f"{kind}: concurrency must be an int, (min, max) or (min, max, initial), not {concurrency!r}")
+            raise ValueError(
+                f"{kind}: concurrency must be an int, (min, max) or (min, max, initial), not {concurrency!r}"
+            )
         pool = ActorPoolStrategy(min_size=concurrency[0], max_size=concurrency[1])
     elif concurrency is not None:
         if not isinstance(concurrency, int) or concurrency < 1:
@@ -1707,7 +2013,8 @@ def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) ->
         pool = ActorPoolStrategy(size=concurrency)
     else:
         pool = ActorPoolStrategy(min_size=1)
-    if pool.max_size is None:  # as many as the machine can run; exec starts them only when there is work
+    # as many as the machine can run; exec starts them only when there is work
+    if pool.max_size is None:
         fit = ActorPoolStrategy(
             min_size=pool.min_size,
             max_size=max(1, pool.min_size, os.cpu_count() or 1),
@@ -1719,7 +2026,9 @@ def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) ->
 
 def _check_compute(kind: str, compute: Any) -> None:
     if compute is not None and not isinstance(compute, (TaskPoolStrategy, ActorPoolStrategy)):
-        raise ValueError(f"{kind}: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
+        raise ValueError(
+            f"{kind}: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}"
+        )
 
 
 def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
@@ -1750,12 +2059,24 @@ def of_source(given: Source | InMemory) -> Any:
     if isinstance(given, InMemory):
         batches, schema = given.batches, None
         if batches:
-            schema = unify([b.schema for b in batches], [f"part {i} of what {given.label} was given" for i in range(1, len(batches) + 1)])
+            schema = unify(
+                [b.schema for b in batches],
+                [f"part {i} of what {given.label} was given" for i in range(1, len(batches) + 1)],
+            )
             batches = [cast_batch(b, schema) for b in batches]
         blocks: list[Any] = [(b, 0, b.num_rows, b.nbytes) for b in batches]
-        dtypes = {n: (t, str(schema.field(n).type)) for n, t in (given.dtypes or {}).items()} if schema is not None else {}
+        dtypes = (
+            {n: (t, str(schema.field(n).type)) for n, t in (given.dtypes or {}).items()}
+            if schema is not None
+            else {}
+        )
         node = Node("blocks", given.label, _of_frames(given.frames, dtypes), (), blocks=blocks)
-        facts = Facts(sum(b[2] for b in blocks), (lambda: schema) if batches else None, [], sum(b[3] for b in blocks))
+        facts = Facts(
+            sum(b[2] for b in blocks),
+            (lambda: schema) if batches else None,
+            [],
+            sum(b[3] for b in blocks),
+        )
         return MaterializedDataset(node, facts)
     n, params = given.options.concurrency, given.params
     if n is not None and (not isinstance(n, int) or n < 1):
@@ -1769,8 +2090,20 @@ def of_source(given: Source | InMemory) -> Any:
         known = facts.schema
         facts = dataclasses.replace(facts, schema=lambda: marks.trust(known()))
     o = given.options
-    options = resources({"num_cpus": o.num_cpus, "num_gpus": o.num_gpus, "memory": o.memory, **remote})
-    node = Node("read", given.label, params, (), units=given.units, each_run=given.each_run, max_tasks=n or 0, **pool, **options)
+    options = resources(
+        {"num_cpus": o.num_cpus, "num_gpus": o.num_gpus, "memory": o.memory, **remote}
+    )
+    node = Node(
+        "read",
+        given.label,
+        params,
+        (),
+        units=given.units,
+        each_run=given.each_run,
+        max_tasks=n or 0,
+        **pool,
+        **options,
+    )
     return Dataset(node, facts)
 
 
@@ -1781,8 +2114,11 @@ def _named(public: Any, reader: Any, returns: str) -> Any:
     return public
 
 
-def reads(reader: Callable[P, Source | InMemory], expects: str | None = None) -> Callable[P, Dataset]:
-    """A public reader that gives a Dataset, of the one of a format. expects: a format that the fork server may import while the reader works."""
+def reads(
+    reader: Callable[P, Source | InMemory], expects: str | None = None
+) -> Callable[P, Dataset]:
+    """A public reader that gives a Dataset, of the one of a format. expects: a format that the fork
+    server may import while the reader works."""
     call = _skate.front(reader)
 
     @functools.wraps(reader)

@@ -1,6 +1,8 @@
-"""DataType: a name for the type of a column, made from an Arrow, a NumPy or a Python type; expressions and UDFs declare results with it.
+"""DataType: a name for the type of a column, made from an Arrow, a NumPy or a Python type;
+expressions and UDFs declare results with it.
 
-It only names: no value is converted here. Conversions between Arrow and what functions see are in batch.py.
+It only names: no value is converted here. Conversions between Arrow and what functions see are in
+batch.py.
 """
 
 from __future__ import annotations
@@ -45,8 +47,12 @@ class DataType:
     __slots__ = ("_physical_dtype",)
 
     def __init__(self, _physical_dtype: Any):
-        if not isinstance(_physical_dtype, type) and not isinstance(_physical_dtype, (pa.DataType, np.dtype)):
-            raise TypeError(f"DataType supports only PyArrow DataType, NumPy dtype, or Python type, not {type(_physical_dtype)}")
+        if not isinstance(_physical_dtype, type) and not isinstance(
+            _physical_dtype, (pa.DataType, np.dtype)
+        ):
+            raise TypeError(
+                f"DataType supports only PyArrow DataType, NumPy dtype, or Python type, not {type(_physical_dtype)}"
+            )
         self._physical_dtype = _physical_dtype
 
     if TYPE_CHECKING:  # made below
@@ -141,7 +147,9 @@ class DataType:
             return self._physical_dtype
         if self.is_numpy_type():
             return pa.from_numpy_dtype(self._physical_dtype)
-        assert values, f"{self}: which Arrow type a Python type is depends on the values; give some as values="
+        assert values, (
+            f"{self}: which Arrow type a Python type is depends on the values; give some as values="
+        )
         return _arrow_type_of(values)
 
     def to_numpy_dtype(self) -> np.dtype:
@@ -152,7 +160,11 @@ class DataType:
         if self.is_arrow_type():
             try:
                 d = t.to_pandas_dtype()
-                return np.dtype(d) if not _T.is_nested(t) and isinstance(d, (np.dtype, type)) else np.dtype(object)
+                return (
+                    np.dtype(d)
+                    if not _T.is_nested(t) and isinstance(d, (np.dtype, type))
+                    else np.dtype(object)
+                )
             except (TypeError, NotImplementedError):
                 pass
         return np.dtype(object)
@@ -161,7 +173,9 @@ class DataType:
         """The Python type this was made from; ValueError for others."""
         if self.is_python_type():
             return self._physical_dtype
-        raise ValueError(f"{self} is not backed by a Python type; to_arrow_dtype() and to_numpy_dtype() give what it is in these")
+        raise ValueError(
+            f"{self} is not backed by a Python type; to_arrow_dtype() and to_numpy_dtype() give what it is in these"
+        )
 
     # ---- factories of nested types
 
@@ -233,12 +247,16 @@ class DataType:
         return cls(value_types.ragged_type(dtype.to_arrow_dtype(), ndim))
 
     @classmethod
-    def temporal(cls, temporal_type: str, unit: str | None = None, tz: str | None = None) -> DataType:
+    def temporal(
+        cls, temporal_type: str, unit: str | None = None, tz: str | None = None
+    ) -> DataType:
         """A date, time, timestamp or duration.
 
         Args:
-            temporal_type: "timestamp", "date32", "date64", "time32", "time64" or "duration"; ValueError for others.
-            unit: "s", "ms", "us" or "ns"; time32 has s and ms, time64 us and ns (ValueError for others).
+            temporal_type: "timestamp", "date32", "date64", "time32", "time64" or "duration";
+                ValueError for others.
+            unit: "s", "ms", "us" or "ns"; time32 has s and ms, time64 us and ns (ValueError for
+                others).
             tz: Zone of a timestamp.
         """
         kind = temporal_type.lower()
@@ -253,7 +271,9 @@ class DataType:
             if (unit or units[0]) not in units:
                 raise ValueError(f"{kind} unit must be '{units[0]}' or '{units[1]}', got {unit}")
             return cls(getattr(pa, kind)(unit or units[0]))
-        raise ValueError(f"Invalid temporal_type {temporal_type!r}; there are timestamp, duration, date32, date64, time32 and time64")
+        raise ValueError(
+            f"Invalid temporal_type {temporal_type!r}; there are timestamp, duration, date32, date64, time32 and time64"
+        )
 
     # ---- what kind of type it is
 
@@ -290,7 +310,9 @@ class DataType:
 
     def is_tensor_type(self) -> bool:
         """Fixed-shape and variable-shape tensors."""
-        return tensor_types.is_fixed(self._physical_dtype) or value_types.is_ragged(self._physical_dtype)
+        return tensor_types.is_fixed(self._physical_dtype) or value_types.is_ragged(
+            self._physical_dtype
+        )
 
     def is_struct_type(self) -> bool:
         """Structs."""
@@ -307,17 +329,28 @@ class DataType:
     def is_numerical_type(self) -> bool:
         """Integers, floats, decimals (complex numbers of NumPy and Python too)."""
         return self._is(
-            lambda t: _T.is_integer(t) or _T.is_floating(t) or _T.is_decimal(t), lambda d: d.kind in "iufc", (int, float, complex)
+            lambda t: _T.is_integer(t) or _T.is_floating(t) or _T.is_decimal(t),
+            lambda d: d.kind in "iufc",
+            (int, float, complex),
         )
 
     def is_string_type(self) -> bool:
         """Text."""
-        return self._is(lambda t: _T.is_string(t) or _T.is_large_string(t) or _T.is_string_view(t), lambda d: d.kind in "US", (str,))
+        return self._is(
+            lambda t: _T.is_string(t) or _T.is_large_string(t) or _T.is_string_view(t),
+            lambda d: d.kind in "US",
+            (str,),
+        )
 
     def is_binary_type(self) -> bool:
         """Bytes."""
         return self._is(
-            lambda t: _T.is_binary(t) or _T.is_large_binary(t) or _T.is_binary_view(t) or _T.is_fixed_size_binary(t),
+            lambda t: (
+                _T.is_binary(t)
+                or _T.is_large_binary(t)
+                or _T.is_binary_view(t)
+                or _T.is_fixed_size_binary(t)
+            ),
             lambda d: d.kind == "V",
             (bytes, bytearray),
         )
@@ -327,7 +360,9 @@ class DataType:
         clock = (datetime.datetime, datetime.date, datetime.time, datetime.timedelta)
         return self._is(_T.is_temporal, lambda d: d.kind in "mM", clock)
 
-    def _is(self, arrow: Callable[[Any], bool], numpy: Callable[[Any], bool], python: tuple[type, ...]) -> bool:
+    def _is(
+        self, arrow: Callable[[Any], bool], numpy: Callable[[Any], bool], python: tuple[type, ...]
+    ) -> bool:
         t = self._physical_dtype
         if self.is_arrow_type():
             return arrow(t.value_type if _T.is_dictionary(t) or _T.is_run_end_encoded(t) else t)
@@ -336,7 +371,11 @@ class DataType:
     # ---- Python
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DataType) and type(self._physical_dtype) is type(other._physical_dtype) and self._key() == other._key()
+        return (
+            isinstance(other, DataType)
+            and type(self._physical_dtype) is type(other._physical_dtype)
+            and self._key() == other._key()
+        )
 
     def __hash__(self) -> int:
         return hash((type(self._physical_dtype), self._physical_dtype))
@@ -356,7 +395,13 @@ class DataType:
 
 def is_list(t: pa.DataType) -> bool:
     """Lists of any layout."""
-    return _T.is_list(t) or _T.is_large_list(t) or _T.is_fixed_size_list(t) or _T.is_list_view(t) or _T.is_large_list_view(t)
+    return (
+        _T.is_list(t)
+        or _T.is_large_list(t)
+        or _T.is_fixed_size_list(t)
+        or _T.is_list_view(t)
+        or _T.is_large_list_view(t)
+    )
 
 
 def _arrow_type_of(values: list[Any]) -> pa.DataType:
@@ -373,7 +418,9 @@ def _plain(name: str, what: str) -> classmethod:
 
 for _bits in (8, 16, 32, 64):
     setattr(DataType, f"int{_bits}", _plain(f"int{_bits}", f"A signed integer of {_bits} bits"))
-    setattr(DataType, f"uint{_bits}", _plain(f"uint{_bits}", f"An unsigned integer of {_bits} bits"))
+    setattr(
+        DataType, f"uint{_bits}", _plain(f"uint{_bits}", f"An unsigned integer of {_bits} bits")
+    )
 for _name, _what in (
     ("float32", "A floating-point number of 32 bits"),
     ("float64", "A floating-point number of 64 bits"),

@@ -1,7 +1,10 @@
-"""What an expression can be where only bounds of its columns are known: may_hold(). It decides which row groups (bounds: their statistics) and which files (what their paths say) a filter needs.
+"""What an expression can be where only bounds of its columns are known: may_hold(). It decides
+which row groups (bounds: their statistics) and which files (what their paths say) a filter needs.
 
-The truth is that of expr_eval.py (docs/design/predicates.md): an expression is true, false or null for a row, and here it gets the set of those that it may be for some row within the bounds.
-A set that is too large is right and costs time only; so whatever is not known here is all three. Values are compared as values/comparison.py places them, exactly.
+The truth is that of expr_eval.py (docs/design/predicates.md): an expression is true, false or null
+for a row, and here it gets the set of those that it may be for some row within the bounds. A set
+that is too large is right and costs time only; so whatever is not known here is all three. Values
+are compared as values/comparison.py places them, exactly.
 """
 
 from __future__ import annotations
@@ -12,7 +15,16 @@ from typing import Any, NamedTuple
 
 from skate._deps import pa
 from skate.data.expr_eval import COMPARISONS, listed, mask
-from skate.data.expressions import AliasExpr, BinaryExpr, ColumnExpr, Expr, LiteralExpr, Operation, UnaryExpr, columns_of
+from skate.data.expressions import (
+    AliasExpr,
+    BinaryExpr,
+    ColumnExpr,
+    Expr,
+    LiteralExpr,
+    Operation,
+    UnaryExpr,
+    columns_of,
+)
 from skate.data.values import comparison
 
 TRUE, FALSE, NULL = 1, 2, 4
@@ -24,7 +36,8 @@ class Bounds(NamedTuple):
 
     Args:
         type: Of the column; without dictionaries, runs and views.
-        low: No value is below this one (NaN aside), as position() has it; None with high: nothing is known.
+        low: No value is below this one (NaN aside), as position() has it; None with high: nothing
+            is known.
         high: No value is above this one.
         values: There may be values that are neither null nor NaN.
         nan: There may be NaN.
@@ -53,7 +66,8 @@ def conjuncts(e: Expr) -> Iterator[Expr]:
 
 
 class Known(NamedTuple):
-    """What is known of some rows: bounds of columns, and a batch of one row of the columns that have one value in all of them. Of other columns nothing is known."""
+    """What is known of some rows: bounds of columns, and a batch of one row of the columns that
+    have one value in all of them. Of other columns nothing is known."""
 
     bounds: Mapping[str, Bounds]
     row: pa.RecordBatch | None = None
@@ -70,12 +84,24 @@ def _outcomes(e: Expr, known: Known) -> int:
     if isinstance(e, AliasExpr):
         return _outcomes(e.expr, known)
     if isinstance(e, LiteralExpr):
-        return NULL if e.value is None else TRUE if e.value is True else FALSE if e.value is False else ANYTHING
+        return (
+            NULL
+            if e.value is None
+            else TRUE
+            if e.value is True
+            else FALSE
+            if e.value is False
+            else ANYTHING
+        )
     if isinstance(e, ColumnExpr):
         b = known.bounds.get(e._name)
         if b is None or not pa.types.is_boolean(b.type):
             return ANYTHING
-        return _either(b.values and (b.high is None or b.high), b.values and (b.low is None or not b.low), b.nulls)
+        return _either(
+            b.values and (b.high is None or b.high),
+            b.values and (b.low is None or not b.low),
+            b.nulls,
+        )
     if isinstance(e, UnaryExpr):
         return _of_unary(e, known)
     if not isinstance(e, BinaryExpr):
@@ -90,7 +116,11 @@ def _outcomes(e: Expr, known: Known) -> int:
         return ANYTHING
     if isinstance(e.right, LiteralExpr):
         return _compared(op, _bounds(e.left, known), e.right.value)
-    return _compared(comparison.FLIPPED[op], _bounds(e.right, known), e.left.value) if isinstance(e.left, LiteralExpr) else ANYTHING
+    return (
+        _compared(comparison.FLIPPED[op], _bounds(e.right, known), e.left.value)
+        if isinstance(e.left, LiteralExpr)
+        else ANYTHING
+    )
 
 
 def _of_row(e: Expr, row: pa.RecordBatch) -> int:
@@ -170,7 +200,11 @@ def _among(b: Bounds | None, e: Expr) -> int:
     places = None if b is None or not isinstance(e, LiteralExpr) else _places(e, b.type)
     if b is None or places is None:
         return TRUE | FALSE
-    out = _either(b.nulls and places.null or b.nan and places.nan, b.nulls and not places.null or b.nan and not places.nan, False)
+    out = _either(
+        b.nulls and places.null or b.nan and places.nan,
+        b.nulls and not places.null or b.nan and not places.nan,
+        False,
+    )
     if b.values and b.low is not None and b.high is not None:
         i = bisect_left(places.sorted, b.low)
         inside = i < len(places.sorted) and places.sorted[i] <= b.high
@@ -181,7 +215,8 @@ def _among(b: Bounds | None, e: Expr) -> int:
 
 
 class _Places(NamedTuple):
-    """The values of a list, as position() has them: those that are numbers or bytes, sorted; whether null, and NaN, is among them."""
+    """The values of a list, as position() has them: those that are numbers or bytes, sorted;
+    whether null, and NaN, is among them."""
 
     sorted: list[Any]
     null: bool
@@ -195,9 +230,17 @@ def _places(e: LiteralExpr, t: pa.DataType) -> _Places | None:
         sets = e.sets = {}
     if ("places", t) not in sets:
         values = listed(e.value)
-        found = [comparison.position(v, t) for v in values if not (v is None or isinstance(v, pa.Scalar) and not v.is_valid)]
+        found = [
+            comparison.position(v, t)
+            for v in values
+            if not (v is None or isinstance(v, pa.Scalar) and not v.is_valid)
+        ]
         known = [at for at in found if at is not None and at == at]
         whole = None not in found
-        sets["places", t] = _Places(sorted(known), len(found) < len(values), len(known) < len(found)) if whole else None
+        sets["places", t] = (
+            _Places(sorted(known), len(found) < len(values), len(known) < len(found))
+            if whole
+            else None
+        )
     made: _Places | None = sets["places", t]
     return made

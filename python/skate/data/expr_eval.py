@@ -1,10 +1,13 @@
 """Evaluating expressions over record batches with Arrow's kernels; and expressions from text.
 
-evaluate(e, rb) gives an Arrow array, or a scalar for what does not depend on the rows. Integer arithmetic is checked (an overflow is an error); `/` of two integers truncates as
-Arrow's does (the text form divides exactly); `//` and `%` are Python's, also for negative numbers; null in, null out. Comparisons and is_in are those of values/comparison.py.
+evaluate(e, rb) gives an Arrow array, or a scalar for what does not depend on the rows. Integer
+arithmetic is checked (an overflow is an error); `/` of two integers truncates as Arrow's does (the
+text form divides exactly); `//` and `%` are Python's, also for negative numbers; null in, null out.
+Comparisons and is_in are those of values/comparison.py.
 
-Text: "x > 3 and name in ('a', 'b') or y is null": comparisons, and/or/not, + - * / // % **, in, is null, a.b for fields, and functions of pyarrow.compute
-by name. There null counts as "no", also after "not in", as in SQL.
+Text: "x > 3 and name in ('a', 'b') or y is null": comparisons, and/or/not, + - * / // % **, in, is
+null, a.b for fields, and functions of pyarrow.compute by name. There null counts as "no", also
+after "not in", as in SQL.
 """
 
 from __future__ import annotations
@@ -35,7 +38,15 @@ from skate.data.expressions import (
     _compute,
 )
 from skate.data.files import paths, reading
-from skate.data.values import batch, comparison, frames, numbering, selection, tensor_types, to_arrow
+from skate.data.values import (
+    batch,
+    comparison,
+    frames,
+    numbering,
+    selection,
+    tensor_types,
+    to_arrow,
+)
 from skate.data.values.unify import columns_are
 
 
@@ -64,7 +75,9 @@ class Column:
     def __call__(self, table: pa.Table) -> pa.Table:
         (rb,) = table.to_batches()
         made, i = column(self.expr, rb), table.schema.get_field_index(self.name)
-        return table.append_column(self.name, made) if i < 0 else table.set_column(i, self.name, made)
+        return (
+            table.append_column(self.name, made) if i < 0 else table.set_column(i, self.name, made)
+        )
 
 
 def mask(e: Expr, rb: pa.RecordBatch) -> Any:
@@ -94,7 +107,9 @@ def evaluate(e: Expr, rb: pa.RecordBatch) -> Any:
     if isinstance(e, MonotonicallyIncreasingIdExpr):
         return _ids(e, rb)
     if isinstance(e, StarExpr):
-        raise TypeError("star() stands for columns, not for a value; use it in select_columns() only")
+        raise TypeError(
+            "star() stands for columns, not for a value; use it in select_columns() only"
+        )
     raise TypeError(f"{type(e).__name__} is no expression")
 
 
@@ -112,18 +127,35 @@ def _binary(e: BinaryExpr, rb: pa.RecordBatch) -> Any:
     a, b = evaluate(e.left, rb), evaluate(e.right, rb)
     if isinstance(b, pa.Scalar):
         return comparison.with_value(op, a, b)
-    return comparison.with_value(comparison.FLIPPED[op], b, a) if isinstance(a, pa.Scalar) else comparison.with_column(op, a, b)
+    return (
+        comparison.with_value(comparison.FLIPPED[op], b, a)
+        if isinstance(a, pa.Scalar)
+        else comparison.with_column(op, a, b)
+    )
 
 
 def _operands(e: BinaryExpr, rb: pa.RecordBatch) -> tuple[Any, Any]:
-    """The two sides of an operation that is no comparison. A literal beside a uint64 column is one, too, where it fits: Arrow would make int64 of both. Integers beside floats become the nearest
+    """The two sides of an operation that is no comparison. A literal beside a uint64 column is one,
+    too, where it fits: Arrow would make int64 of both. Integers beside floats become the nearest
     floats."""
     a, b = evaluate(e.left, rb), evaluate(e.right, rb)
     if e.op in (Operation.AND, Operation.OR):
         return a, b
-    if _T.is_uint64(a.type) and isinstance(e.right, LiteralExpr) and _T.is_integer(b.type) and b.is_valid and b.as_py() >= 0:
+    if (
+        _T.is_uint64(a.type)
+        and isinstance(e.right, LiteralExpr)
+        and _T.is_integer(b.type)
+        and b.is_valid
+        and b.as_py() >= 0
+    ):
         b = b.cast(a.type)
-    elif _T.is_uint64(b.type) and isinstance(e.left, LiteralExpr) and _T.is_integer(a.type) and a.is_valid and a.as_py() >= 0:
+    elif (
+        _T.is_uint64(b.type)
+        and isinstance(e.left, LiteralExpr)
+        and _T.is_integer(a.type)
+        and a.is_valid
+        and a.as_py() >= 0
+    ):
         a = a.cast(b.type)
     elif _T.is_floating(b.type) and _T.is_integer(a.type) and b.type.bit_width > 16:
         a = a.cast(b.type, safe=False)
@@ -178,7 +210,10 @@ def _floor_div(a: Any, b: Any) -> Any:
     if _T.is_integer(a.type) and _T.is_integer(b.type):
         q = pc.divide_checked(a, b)
         r = pc.subtract_checked(a, pc.multiply_checked(q, b))
-        off = pc.and_(comparison.with_value("!=", r, 0), pc.not_equal(comparison.with_value("<", r, 0), comparison.with_value("<", b, 0)))
+        off = pc.and_(
+            comparison.with_value("!=", r, 0),
+            pc.not_equal(comparison.with_value("<", r, 0), comparison.with_value("<", b, 0)),
+        )
         return pc.subtract_checked(q, pc.cast(off, q.type))
     return pc.floor(pc.divide(a, b))
 
@@ -191,7 +226,11 @@ def listed(v: Any) -> list[Any]:
     """The values of the literal that is after "in"."""
     if isinstance(v, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
         v = v.values if v.is_valid else ()
-    one = isinstance(v, (str, bytes, dict)) or not isinstance(v, Iterable) or getattr(v, "ndim", 1) == 0
+    one = (
+        isinstance(v, (str, bytes, dict))
+        or not isinstance(v, Iterable)
+        or getattr(v, "ndim", 1) == 0
+    )
     return [v] if one else list(v)
 
 
@@ -208,8 +247,15 @@ def _is_in(a: Any, among: Expr, rb: pa.RecordBatch) -> Any:
     return pc.is_in(a, value_set=sets[a.type])
 
 
-COMPARISONS = {op: SYMBOLS[op] for op in (Operation.GT, Operation.LT, Operation.GE, Operation.LE, Operation.EQ, Operation.NE)}
-_OWN: dict[Operation, Callable[[Any, Any], Any]] = {Operation.ADD: _add, Operation.MOD: _modulo, Operation.FLOORDIV: _floor_div}
+COMPARISONS = {
+    op: SYMBOLS[op]
+    for op in (Operation.GT, Operation.LT, Operation.GE, Operation.LE, Operation.EQ, Operation.NE)
+}
+_OWN: dict[Operation, Callable[[Any, Any], Any]] = {
+    Operation.ADD: _add,
+    Operation.MOD: _modulo,
+    Operation.FLOORDIV: _floor_div,
+}
 _KERNELS = {  # by name: the kernels are loaded when something is evaluated
     Operation.ADD: "add_checked",
     Operation.SUB: "subtract_checked",
@@ -237,7 +283,8 @@ def _kernel(op: Operation) -> Callable[..., Any]:
 
 
 def call(name: str, v: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function by name: of this file (skate_...) or of pyarrow.compute. Its first argument is the column."""
+    """A function by name: of this file (skate_...) or of pyarrow.compute. Its first argument is the
+    column."""
     if name in FUNCTIONS:
         return FUNCTIONS[name](v, *args, **kwargs)
     if _T.is_dictionary(v.type) and name != "cast":
@@ -249,7 +296,11 @@ def _lists(v: pa.Array, what: str) -> pa.Array:
     """A list column of any layout as one with offsets."""
     t = v.type
     if _T.is_fixed_size_list(t) or _T.is_list_view(t) or _T.is_large_list_view(t):
-        return pa.array(v.to_pylist(), pa.list_(t.value_type)) if v.null_count else v.cast(pa.list_(t.value_type))
+        return (
+            pa.array(v.to_pylist(), pa.list_(t.value_type))
+            if v.null_count
+            else v.cast(pa.list_(t.value_type))
+        )
     if not (_T.is_list(t) or _T.is_large_list(t)):
         raise TypeError(f"{what} requires a list column, not {t}.")
     return v
@@ -267,20 +318,32 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
     lists = _lists(v, "list.sort()")
     values = pc.list_flatten(lists)
     if len(values):
-        by_key = int(pa.__version__.split(".")[0]) >= 25  # where nulls go is said for each key from then on
+        # where nulls go is said for each key from then on
+        by_key = int(pa.__version__.split(".")[0]) >= 25
         keys = [("row", "ascending", "at_end"), ("value", order, null_placement)]
         at = pc.sort_indices(
-            pa.RecordBatch.from_arrays([pc.list_parent_indices(lists), values], names=["row", "value"]),
-            options=pc.SortOptions(keys) if by_key else pc.SortOptions([k[:2] for k in keys], null_placement=null_placement),
+            pa.RecordBatch.from_arrays(
+                [pc.list_parent_indices(lists), values], names=["row", "value"]
+            ),
+            options=pc.SortOptions(keys)
+            if by_key
+            else pc.SortOptions([k[:2] for k in keys], null_placement=null_placement),
         )
         values = selection.take_values(values, at)
-    out = _relist(pc.list_value_length(lists), values, lists.is_null() if lists.null_count else None, _T.is_large_list(lists.type))
+    out = _relist(
+        pc.list_value_length(lists),
+        values,
+        lists.is_null() if lists.null_count else None,
+        _T.is_large_list(lists.type),
+    )
     return out if out.type.equals(v.type) else out.cast(v.type)
 
 
 def _list_flatten(v: pa.Array) -> pa.Array:
     if not is_list(v.type) or not is_list(v.type.value_type):
-        raise TypeError(f"list.flatten() takes away one level of lists of lists; the column is {v.type}")
+        raise TypeError(
+            f"list.flatten() takes away one level of lists of lists; the column is {v.type}"
+        )
     lists = _lists(v, "list.flatten()")
     inner = _lists(pc.list_flatten(lists), "list.flatten()")
     lengths = np.bincount(
@@ -289,7 +352,12 @@ def _list_flatten(v: pa.Array) -> pa.Array:
         minlength=len(lists),
     )
     null = lists.is_null() if lists.null_count else None
-    return _relist(pa.array(lengths.astype(np.int64)), pc.list_flatten(inner), null, _T.is_large_list(lists.type))
+    return _relist(
+        pa.array(lengths.astype(np.int64)),
+        pc.list_flatten(inner),
+        null,
+        _T.is_large_list(lists.type),
+    )
 
 
 def _map_part(v: pa.Array, i: int) -> pa.Array:
@@ -298,14 +366,23 @@ def _map_part(v: pa.Array, i: int) -> pa.Array:
         return v.cast(pa.list_(pa.null()))
     if _T.is_map(t):
         flat = v.keys if i == 0 else v.items
-    elif (_T.is_list(t) or _T.is_large_list(t)) and _T.is_struct(t.value_type) and t.value_type.num_fields >= 2:
+    elif (
+        (_T.is_list(t) or _T.is_large_list(t))
+        and _T.is_struct(t.value_type)
+        and t.value_type.num_fields >= 2
+    ):
         flat = v.values.field(i)
     else:
-        raise TypeError(f".map.{('keys', 'values')[i]}() needs a map, or a list of structs of two fields, not {t}")
-    first, last = v.offsets[0].as_py(), v.offsets[-1].as_py()  # offsets are those of the whole child, also in a slice
+        raise TypeError(
+            f".map.{('keys', 'values')[i]}() needs a map, or a list of structs of two fields, not {t}"
+        )
+    # offsets are those of the whole child, also in a slice
+    first, last = v.offsets[0].as_py(), v.offsets[-1].as_py()
     cls = pa.LargeListArray if _T.is_large_list(t) else pa.ListArray
     return cls.from_arrays(
-        pc.subtract(v.offsets, v.offsets[0]), flat.slice(first, last - first), mask=v.is_null() if v.null_count else None
+        pc.subtract(v.offsets, v.offsets[0]),
+        flat.slice(first, last - first),
+        mask=v.is_null() if v.null_count else None,
     )
 
 
@@ -313,7 +390,9 @@ def _to_list(v: pa.Array) -> pa.Array:
     if tensor_types.is_fixed(v.type):
         v = v.storage
     if not is_list(v.type):
-        raise pa.ArrowInvalid(f"to_list() can only be called on list-like columns; this one is {v.type}")
+        raise pa.ArrowInvalid(
+            f"to_list() can only be called on list-like columns; this one is {v.type}"
+        )
     return _lists(v, "to_list()")
 
 
@@ -341,9 +420,15 @@ def _udf(e: UDFExpr, rb: pa.RecordBatch) -> Any:
         raise TypeError(
             f"UDF '{name}' returned invalid type {kind.__name__}. Expected type (pandas.Series, numpy.ndarray, pyarrow.Array, pyarrow.ChunkedArray)"
         )
-    out = frames.from_series(out, None) if kind.__module__.startswith("pandas") else batch.as_column(out, name, None, None)
+    out = (
+        frames.from_series(out, None)
+        if kind.__module__.startswith("pandas")
+        else batch.as_column(out, name, None, None)
+    )
     if len(out) != rb.num_rows:
-        raise ValueError(f"UDF '{name}' returned {len(out)} values for {rb.num_rows} rows; return one value per row")
+        raise ValueError(
+            f"UDF '{name}' returned {len(out)} values for {rb.num_rows} rows; return one value per row"
+        )
     return out
 
 
@@ -372,7 +457,8 @@ _event_loop: Any = None
 
 
 def run_async(work: Any) -> Any:
-    """Runs a coroutine to its end on this process's own event loop (one for all calls: what a class keeps of it stays good)."""
+    """Runs a coroutine to its end on this process's own event loop (one for all calls: what a class
+    keeps of it stays good)."""
     global _event_loop
     if _event_loop is None:
         _event_loop = asyncio.new_event_loop()
@@ -381,12 +467,16 @@ def run_async(work: Any) -> Any:
 
 def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
     if e.uri_column_name not in rb.schema.names:
-        raise ValueError(f"download: there is no column {e.uri_column_name!r}; {columns_are(e.uri_column_name, rb.schema.names)}")
+        raise ValueError(
+            f"download: there is no column {e.uri_column_name!r}; {columns_are(e.uri_column_name, rb.schema.names)}"
+        )
     uris = rb.column(rb.schema.get_field_index(e.uri_column_name))
     if not _texty(uris) and not _T.is_null(uris.type):
         raise ValueError(f"download: column {e.uri_column_name!r} holds {uris.type}, not text")
     with futures.ThreadPoolExecutor(min(16, max(1, len(uris)))) as pool:
-        return to_arrow.from_objects(list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary())
+        return to_arrow.from_objects(
+            list(pool.map(lambda u: _fetch(u, e.filesystem), uris.to_pylist())), pa.binary()
+        )
 
 
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
@@ -401,7 +491,9 @@ def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
 
 
 def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
-    return to_arrow.array_from_numpy(np.arange(*numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None)
+    return to_arrow.array_from_numpy(
+        np.arange(*numbering.numbering.take(e._instance_id, rb.num_rows), dtype=np.int64), None
+    )
 
 
 # ---- as an Arrow expression
@@ -419,19 +511,30 @@ def to_pyarrow(e: Expr) -> pc.Expression:
         return _kernel(e.op)(to_pyarrow(e.operand))
     if isinstance(e, BinaryExpr) and e.op in (Operation.IN, Operation.NOT_IN):
         if not isinstance(e.right, LiteralExpr):
-            raise ValueError(f"is_in, not_in: the values are a list, not a {type(e.right).__name__}, where a file system is to filter")
+            raise ValueError(
+                f"is_in, not_in: the values are a list, not a {type(e.right).__name__}, where a file system is to filter"
+            )
         hit = pc.is_in(to_pyarrow(e.left), pa.array(listed(e.right.value)))
         return pc.invert(hit) if e.op is Operation.NOT_IN else hit
     if isinstance(e, BinaryExpr) and e.op in _KERNELS:
         return _kernel(e.op)(to_pyarrow(e.left), to_pyarrow(e.right))
     if isinstance(e, BinaryExpr):
         q = pc.floor(pc.divide(to_pyarrow(e.left), to_pyarrow(e.right)))
-        return q if e.op is Operation.FLOORDIV else pc.subtract(to_pyarrow(e.left), pc.multiply(q, to_pyarrow(e.right)))
+        return (
+            q
+            if e.op is Operation.FLOORDIV
+            else pc.subtract(to_pyarrow(e.left), pc.multiply(q, to_pyarrow(e.right)))
+        )
     if isinstance(e, PyArrowComputeUDFExpr) and e.fn.__name__ not in FUNCTIONS:
-        return getattr(pc, e.fn.__name__)(*[to_pyarrow(a) for a in e.args], *e.fn.args, **e.fn.kwargs)
-    what = {UDFExpr: "UDF", PyArrowComputeUDFExpr: "UDF", DownloadExpr: "Download", StarExpr: "Star"}.get(
-        type(e), "Monotonically Increasing ID"
-    )
+        return getattr(pc, e.fn.__name__)(
+            *[to_pyarrow(a) for a in e.args], *e.fn.args, **e.fn.kwargs
+        )
+    what = {
+        UDFExpr: "UDF",
+        PyArrowComputeUDFExpr: "UDF",
+        DownloadExpr: "Download",
+        StarExpr: "Star",
+    }.get(type(e), "Monotonically Increasing ID")
     raise TypeError(f"{what}: pyarrow has no such expression")
 
 
@@ -458,7 +561,8 @@ _ARITH = {
 
 
 def parse(text: str) -> Expr:
-    """The expression that a text says (see the head of the file); ValueError with the place for what is not understood."""
+    """The expression that a text says (see the head of the file); ValueError with the place for
+    what is not understood."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as e:
@@ -483,7 +587,11 @@ def _parse(n: ast.AST, text: str) -> Expr:
         return LiteralExpr(n.id == "true") if n.id in ("true", "false") else ColumnExpr(n.id)
     if isinstance(n, ast.Attribute):
         inner = _parse(n.value, text)
-        return ColumnExpr(f"{inner._name}.{n.attr}") if isinstance(inner, ColumnExpr) else _compute(inner, "struct_field", None, n.attr)
+        return (
+            ColumnExpr(f"{inner._name}.{n.attr}")
+            if isinstance(inner, ColumnExpr)
+            else _compute(inner, "struct_field", None, n.attr)
+        )
     if isinstance(n, ast.BoolOp):
         op = Operation.AND if isinstance(n.op, ast.And) else Operation.OR
         out = _parse(n.values[0], text)
@@ -518,8 +626,11 @@ def _parse(n: ast.AST, text: str) -> Expr:
 def _parse_arithmetic(n: ast.BinOp, text: str) -> Expr:
     left, right = _parse(n.left, text), _parse(n.right, text)
     if isinstance(n.op, ast.Div):
-        as_float = {"target_type": pa.float64(), "safe": False}  # integers beyond 2**53 become the nearest floats
-        return _compute(left, "cast", None, kwargs=as_float) / _compute(right, "cast", None, kwargs=as_float)
+        # integers beyond 2**53 become the nearest floats
+        as_float = {"target_type": pa.float64(), "safe": False}
+        return _compute(left, "cast", None, kwargs=as_float) / _compute(
+            right, "cast", None, kwargs=as_float
+        )
     if isinstance(n.op, ast.Pow) and isinstance(right, LiteralExpr):
         return _compute(left, "power_checked", None, right.value)
     if type(n.op) not in _ARITH:
@@ -530,7 +641,12 @@ def _parse_arithmetic(n: ast.BinOp, text: str) -> Expr:
 def _parse_compare(op: ast.cmpop, left: ast.AST, right: ast.AST, text: str) -> Expr:
     a = _parse(left, text)
     if isinstance(op, (ast.Is, ast.IsNot)):
-        if not (isinstance(right, ast.Constant) and right.value is None or isinstance(right, ast.Name) and right.id in ("null", "NULL")):
+        if not (
+            isinstance(right, ast.Constant)
+            and right.value is None
+            or isinstance(right, ast.Name)
+            and right.id in ("null", "NULL")
+        ):
             raise _bad(text, 'only "is null" and "is not null" follow a value')
         return a.is_null() if isinstance(op, ast.Is) else a.is_not_null()
     if isinstance(op, (ast.In, ast.NotIn)):
@@ -545,7 +661,11 @@ def _constants(n: ast.AST, text: str) -> list[Any]:
             values = [ast.literal_eval(e) for e in n.elts]
         except ValueError:
             values = [()]
-        kinds = {float if isinstance(v, (int, float)) and not isinstance(v, bool) else type(v) for v in values if v is not None}
+        kinds = {
+            float if isinstance(v, (int, float)) and not isinstance(v, bool) else type(v)
+            for v in values
+            if v is not None
+        }
         if len(kinds) <= 1 and kinds <= {float, str, bytes, bool}:
             return values
     raise _bad(text, 'after "in" comes a list of constants of one type')
@@ -554,11 +674,20 @@ def _constants(n: ast.AST, text: str) -> list[Any]:
 def _parse_call(name: str, n: ast.Call, text: str) -> Expr:
     if name in ("is_null", "is_valid", "is_not_null", "is_nan") and len(n.args) == 1:
         a = _parse(n.args[0], text)
-        return a.is_null() if name == "is_null" else BinaryExpr(Operation.NE, a, a) if name == "is_nan" else a.is_not_null()
+        return (
+            a.is_null()
+            if name == "is_null"
+            else BinaryExpr(Operation.NE, a, a)
+            if name == "is_nan"
+            else a.is_not_null()
+        )
     if name == "is_in" and len(n.args) == 2:
         return _parse(n.args[0], text).is_in(_constants(n.args[1], text))
     if name not in pc.list_functions() or not n.args:
         raise _bad(text, f"{ast.unparse(n)!r} is not understood")
-    if all(isinstance(a, ast.Constant) for a in n.args[1:]):  # patterns and the like are plain values to pyarrow
+    # patterns and the like are plain values to pyarrow
+    if all(isinstance(a, ast.Constant) for a in n.args[1:]):
         return _compute(_parse(n.args[0], text), name, None, *[a.value for a in n.args[1:]])  # type: ignore[attr-defined]
-    return PyArrowComputeUDFExpr(ComputeFn(name, (), {}), [_parse(a, text) for a in n.args], {}, DataType(object))
+    return PyArrowComputeUDFExpr(
+        ComputeFn(name, (), {}), [_parse(a, text) for a in n.args], {}, DataType(object)
+    )

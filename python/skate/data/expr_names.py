@@ -1,4 +1,5 @@
-"""What .str, .list, .struct, .map, .dt and .arr of an expression offer. Each method makes one node; expr_eval.py computes it."""
+"""What .str, .list, .struct, .map, .dt and .arr of an expression offer. Each method makes one node;
+expr_eval.py computes it."""
 
 from __future__ import annotations
 
@@ -53,9 +54,12 @@ class StringNamespace(_Namespace):
         return self._call("utf8_rpad", DataType.string(), width, padding, *args, **kwargs)
 
     def pad(self, width: int, fillchar: str = " ", side: str = "right") -> Expr:
-        """Padded to a width in characters at the side "left", "right" or "both" (ValueError for others)."""
+        """Padded to a width in characters at the side "left", "right" or "both" (ValueError for
+        others)."""
         try:
-            return {"left": self.lpad, "right": self.rpad, "both": self.center}[side](width, fillchar)
+            return {"left": self.lpad, "right": self.rpad, "both": self.center}[side](
+                width, fillchar
+            )
         except KeyError:
             raise ValueError(f"pad: side={side!r}: 'left', 'right' or 'both'") from None
 
@@ -149,18 +153,32 @@ class ListNamespace(_Namespace):
     def get(self, index: int) -> Expr:
         """The value at an index; an error where a list is shorter."""
         t = self._arrow()
-        return self._call("list_element", DataType(t.value_type) if t is not None and is_list(t) else _OBJECT, index)
+        return self._call(
+            "list_element",
+            DataType(t.value_type) if t is not None and is_list(t) else _OBJECT,
+            index,
+        )
 
-    def slice(self, start: int | None = None, stop: int | None = None, step: int | None = None) -> Expr:
+    def slice(
+        self, start: int | None = None, stop: int | None = None, step: int | None = None
+    ) -> Expr:
         """The values from start to stop."""
-        return self._call("list_slice", self._expr.data_type, start=start or 0, stop=stop, step=1 if step is None else step)
+        return self._call(
+            "list_slice",
+            self._expr.data_type,
+            start=start or 0,
+            stop=stop,
+            step=1 if step is None else step,
+        )
 
     def sort(self, order: str = "ascending", null_placement: str = "at_end") -> Expr:
         """Each list sorted."""
         if order not in ("ascending", "descending"):
             raise ValueError(f"list.sort: order={order!r}: 'ascending' or 'descending'")
         if null_placement not in ("at_start", "at_end"):
-            raise ValueError(f"list.sort: null_placement={null_placement!r}: 'at_start' or 'at_end'")
+            raise ValueError(
+                f"list.sort: null_placement={null_placement!r}: 'at_start' or 'at_end'"
+            )
         return self._call("skate_list_sort", self._expr.data_type, order, null_placement)
 
     def flatten(self) -> Expr:
@@ -168,7 +186,10 @@ class ListNamespace(_Namespace):
         t = self._arrow()
         if t is not None and is_list(t) and is_list(t.value_type):
             inner = t.value_type.value_type
-            return self._call("skate_list_flatten", DataType(pa.large_list(inner) if pa.types.is_large_list(t) else pa.list_(inner)))
+            return self._call(
+                "skate_list_flatten",
+                DataType(pa.large_list(inner) if pa.types.is_large_list(t) else pa.list_(inner)),
+            )
         return self._call("skate_list_flatten", _OBJECT)
 
 
@@ -182,7 +203,9 @@ class StructNamespace(_Namespace):
         """A field by name."""
         t = self._arrow()
         known = t is not None and pa.types.is_struct(t) and t.get_field_index(field_name) >= 0
-        return self._call("struct_field", DataType(t.field(field_name).type) if known else _OBJECT, field_name)  # type: ignore[union-attr]
+        return self._call(
+            "struct_field", DataType(t.field(field_name).type) if known else _OBJECT, field_name
+        )  # type: ignore[union-attr]
 
 
 class MapNamespace(_Namespace):
@@ -255,5 +278,9 @@ class ArrayNamespace(_Namespace):
         t = self._arrow()
         dtype = _OBJECT
         if t is not None and is_list(t):
-            dtype = DataType(pa.list_(t.value_type)) if pa.types.is_fixed_size_list(t) else self._expr.data_type
+            dtype = (
+                DataType(pa.list_(t.value_type))
+                if pa.types.is_fixed_size_list(t)
+                else self._expr.data_type
+            )
         return self._call("skate_to_list", dtype)

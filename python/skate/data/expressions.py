@@ -1,7 +1,9 @@
-"""Expressions over columns: col("x") * 2 + lit(1), comparisons, .str/.list/.struct/.map/.dt/.arr, user functions.
+"""Expressions over columns: col("x") * 2 + lit(1), comparisons, .str/.list/.struct/.map/.dt/.arr,
+user functions.
 
-An expression is an immutable tree that says what to compute and is pickled to the workers; nothing is computed here (expr_eval.py does, with
-Arrow's kernels, a batch at a time). `==` builds a comparison, so two trees are compared with structurally_equals(); an expression has no truth value.
+An expression is an immutable tree that says what to compute and is pickled to the workers; nothing
+is computed here (expr_eval.py does, with Arrow's kernels, a batch at a time). `==` builds a
+comparison, so two trees are compared with structurally_equals(); an expression has no truth value.
 
 Cost: building is plain Python objects; evaluating costs one Arrow kernel a node and batch.
 """
@@ -68,7 +70,9 @@ class Expr:
         if type(self) is not type(other) or self._key() != other._key():
             return False
         a, b = list(self.children()), list(other.children())
-        return len(a) == len(b) and all(m == n and x.structurally_equals(y) for (m, x), (n, y) in zip(a, b, strict=True))
+        return len(a) == len(b) and all(
+            m == n and x.structurally_equals(y) for (m, x), (n, y) in zip(a, b, strict=True)
+        )
 
     def to_pyarrow(self) -> Any:
         """The same as a pyarrow.compute.Expression; TypeError for what Arrow cannot express."""
@@ -90,7 +94,9 @@ class Expr:
         for i, (label, e) in enumerate(parts):
             last = i == len(parts) - 1
             sub = e._lines(prefix + ("    " if last else "│   "))
-            out.append(f"{prefix}{'└── ' if last else '├── '}{label + ': ' if label else ''}{sub[0]}")
+            out.append(
+                f"{prefix}{'└── ' if last else '├── '}{label + ': ' if label else ''}{sub[0]}"
+            )
             out += sub[1:]
         return out
 
@@ -200,7 +206,8 @@ class Expr:
         """Values as another type.
 
         Args:
-            target_type: A DataType of an Arrow or NumPy type, or such a type itself (pyarrow.int32()); TypeError for others.
+            target_type: A DataType of an Arrow or NumPy type, or such a type itself
+                (pyarrow.int32()); TypeError for others.
             safe: A value that does not fit is an error; False: it is cut off.
         """
         target_type = DataType.of(target_type, "cast: target_type")
@@ -208,7 +215,12 @@ class Expr:
             raise TypeError(
                 f"cast: a Python-type-backed DataType, {target_type}, requires a look at the values; name an Arrow type: DataType.int64(), DataType.string(), ..."
             )
-        return _compute(self, "cast", target_type, kwargs={"target_type": target_type.to_arrow_dtype(), "safe": safe})
+        return _compute(
+            self,
+            "cast",
+            target_type,
+            kwargs={"target_type": target_type.to_arrow_dtype(), "safe": safe},
+        )
 
     def ceil(self) -> Expr:
         """The next integer up."""
@@ -282,7 +294,9 @@ class Expr:
         """The value without its sign; an error where that overflows."""
         return _compute(self, "abs_checked")
 
-    def _applied(self, fn: str, dtype: DataType, *args: Any, **kwargs: Any) -> PyArrowComputeUDFExpr:
+    def _applied(
+        self, fn: str, dtype: DataType, *args: Any, **kwargs: Any
+    ) -> PyArrowComputeUDFExpr:
         """A function of Arrow over it."""
         return _compute(self, fn, dtype, *args, kwargs=kwargs)
 
@@ -324,7 +338,8 @@ _OBJECT = DataType(object)
 
 
 class ColumnExpr(Expr):
-    """The values of a column; "a.b" is the column of that name or, if there is none, the field b of the struct a."""
+    """The values of a column; "a.b" is the column of that name or, if there is none, the field b of
+    the struct a."""
 
     def __init__(self, name: str):
         if not isinstance(name, str):
@@ -346,7 +361,9 @@ class ColumnExpr(Expr):
 
 
 class LiteralExpr(Expr):
-    """One value for every row. sets: of a list after "in", by the type of the column: what expr_eval.py and expr_bounds.py made of it in this process; no part of the tree, so neither pickled nor compared."""
+    """One value for every row. sets: of a list after "in", by the type of the column: what
+    expr_eval.py and expr_bounds.py made of it in this process; no part of the tree, so neither
+    pickled nor compared."""
 
     __slots__ = ("sets",)
 
@@ -423,7 +440,8 @@ class AliasExpr(Expr):
 
 
 class UDFExpr(Expr):
-    """A user function over columns: fn gets pyarrow.ChunkedArrays (literals as they are) and returns a column as long."""
+    """A user function over columns: fn gets pyarrow.ChunkedArrays (literals as they are) and
+    returns a column as long."""
 
     def __init__(self, fn: Any, args: Any, kwargs: dict[str, Expr], data_type: DataType):
         self.fn, self.args, self.kwargs, self.data_type = fn, args, kwargs, data_type
@@ -445,7 +463,8 @@ class UDFExpr(Expr):
 
 
 class ComputeFn:
-    """A function of pyarrow.compute, or one of expr_eval.FUNCTIONS, by name, with its constant arguments."""
+    """A function of pyarrow.compute, or one of expr_eval.FUNCTIONS, by name, with its constant
+    arguments."""
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.__name__, self.args, self.kwargs = name, args, kwargs
@@ -475,7 +494,11 @@ class ClassUDF:
 
     @property
     def spec(self) -> tuple[Any, ...]:
-        return (f"{self.cls.__module__}.{self.cls.__qualname__}", repr(self.args), repr(sorted(self.kwargs.items())))
+        return (
+            f"{self.cls.__module__}.{self.cls.__qualname__}",
+            repr(self.args),
+            repr(sorted(self.kwargs.items())),
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.instance is None:
@@ -496,7 +519,11 @@ class DownloadExpr(Expr):
     """The bytes of the files that a column names; null where one cannot be read."""
 
     def __init__(self, uri_column_name: str, filesystem: Any = None):
-        self.uri_column_name, self.filesystem, self.data_type = uri_column_name, filesystem, DataType.binary()
+        self.uri_column_name, self.filesystem, self.data_type = (
+            uri_column_name,
+            filesystem,
+            DataType.binary(),
+        )
 
     def _key(self) -> Any:
         return self.uri_column_name
@@ -516,7 +543,8 @@ class StarExpr(Expr):
 
 
 class MonotonicallyIncreasingIdExpr(Expr):
-    """A 64-bit number for each row: task number * 2**33 + row in the task. Ascending, not dense; never structurally equal, to itself neither."""
+    """A 64-bit number for each row: task number * 2**33 + row in the task. Ascending, not dense;
+    never structurally equal, to itself neither."""
 
     def __init__(self) -> None:
         self._instance_id, self.data_type = str(uuid.uuid4()), DataType.int64()
@@ -532,13 +560,21 @@ def _expr(v: Any) -> Expr:
     return v if isinstance(v, Expr) else LiteralExpr(v)
 
 
-def _compute(e: Expr, fn: str, dtype: DataType | None = None, *args: Any, kwargs: dict[str, Any] | None = None) -> PyArrowComputeUDFExpr:
+def _compute(
+    e: Expr,
+    fn: str,
+    dtype: DataType | None = None,
+    *args: Any,
+    kwargs: dict[str, Any] | None = None,
+) -> PyArrowComputeUDFExpr:
     return PyArrowComputeUDFExpr(ComputeFn(fn, args, kwargs or {}), [e], {}, dtype or e.data_type)
 
 
 def _callable(fn: Any, return_dtype: DataType) -> Callable[..., UDFExpr]:
     def make(*args: Any, **kwargs: Any) -> UDFExpr:
-        return UDFExpr(fn, [_expr(a) for a in args], {k: _expr(v) for k, v in kwargs.items()}, return_dtype)
+        return UDFExpr(
+            fn, [_expr(a) for a in args], {k: _expr(v) for k, v in kwargs.items()}, return_dtype
+        )
 
     functools.update_wrapper(make, fn)
     make._original_fn = fn
@@ -546,7 +582,8 @@ def _callable(fn: Any, return_dtype: DataType) -> Callable[..., UDFExpr]:
 
 
 def udf(return_dtype: DataType) -> Callable[[Any], Any]:
-    """Decorator: a function of whole columns as a part of expressions; or a class with __call__, whose instances then live in actors.
+    """Decorator: a function of whole columns as a part of expressions; or a class with __call__,
+    whose instances then live in actors.
 
     Args:
         return_dtype: The type of what it returns.
@@ -573,7 +610,11 @@ def udf(return_dtype: DataType) -> Callable[[Any], Any]:
             def __call__(self, *args: Any, **kwargs: Any) -> UDFExpr:
                 return self._fn(*args, **kwargs)
 
-        Made.__name__, Made.__qualname__, Made.__module__ = target.__name__, target.__qualname__, target.__module__
+        Made.__name__, Made.__qualname__, Made.__module__ = (
+            target.__name__,
+            target.__qualname__,
+            target.__module__,
+        )
         return Made
 
     return decorate
@@ -677,7 +718,9 @@ def inline(e: Expr) -> str:
         text = repr(e.value)
         return text if len(text) <= 20 else text[:17] + "..."
     if isinstance(e, BinaryExpr):
-        a, b = (f"({inline(x)})" if isinstance(x, BinaryExpr) else inline(x) for x in (e.left, e.right))
+        a, b = (
+            f"({inline(x)})" if isinstance(x, BinaryExpr) else inline(x) for x in (e.left, e.right)
+        )
         return f"{a} {SYMBOLS[e.op]} {b}"
     if isinstance(e, UnaryExpr):
         a = f"({inline(e.operand)})" if isinstance(e.operand, BinaryExpr) else inline(e.operand)

@@ -18,19 +18,30 @@ def orderable(t: pa.DataType) -> bool:
         return orderable(t.value_type)
     if isinstance(t, pa.BaseExtensionType):
         return not isinstance(t, value_types.PythonObjectType) and orderable(t.storage_type)
-    return not _T.is_nested(t) and not _T.is_run_end_encoded(t) and t.id != pa.lib.Type_INTERVAL_MONTH_DAY_NANO
+    return (
+        not _T.is_nested(t)
+        and not _T.is_run_end_encoded(t)
+        and t.id != pa.lib.Type_INTERVAL_MONTH_DAY_NANO
+    )
 
 
-def key_columns(rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callable[[Any], Any] | None = None) -> list[Any]:
-    """The columns of a key; MissingColumn, and ValueError for a type that has no order. made: what each becomes; None: plain."""
+def key_columns(
+    rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callable[[Any], Any] | None = None
+) -> list[Any]:
+    """The columns of a key; MissingColumn, and ValueError for a type that has no order. made: what
+    each becomes; None: plain."""
     out = []
     for k in keys:
         i = rb.schema.get_field_index(k)
         if i < 0:
-            raise MissingColumn(f"{what}: there is no column {k!r}; {columns_are(k, rb.schema.names)}")
+            raise MissingColumn(
+                f"{what}: there is no column {k!r}; {columns_are(k, rb.schema.names)}"
+            )
         c = rb.column(i)
         if not (orderable(c.type) or encoded_text.is_encoded(c.type)):
-            raise ValueError(f"{what}: column {k!r} of type {c.type} cannot be a key: its values have no order")
+            raise ValueError(
+                f"{what}: column {k!r} of type {c.type} cannot be a key: its values have no order"
+            )
         out.append((made or plain)(c))
     return out
 
@@ -44,4 +55,10 @@ def plain(col: Any) -> Any:
         return plain(from_arrow.runs_decoded(col))
     if _T.is_dictionary(t):
         return plain(selection.decoded(col))
-    return col.cast(pa.string()) if _T.is_string_view(t) else col.cast(pa.binary()) if _T.is_binary_view(t) else col
+    return (
+        col.cast(pa.string())
+        if _T.is_string_view(t)
+        else col.cast(pa.binary())
+        if _T.is_binary_view(t)
+        else col
+    )

@@ -22,18 +22,23 @@ if TYPE_CHECKING:
 
 @errors.methods
 class GroupedData:
-    """The rows of a Dataset in groups of equal keys; made by Dataset.groupby(). Nothing runs until a Dataset that it gives does.
+    """The rows of a Dataset in groups of equal keys; made by Dataset.groupby(). Nothing runs until
+    a Dataset that it gives does.
 
-    Groups come in the order of their keys, ascending, over all blocks: NaN behind the values and null behind it, each a key of its own; -0.0 and 0.0 are one key. Within a group rows
-    keep their order.
+    Groups come in the order of their keys, ascending, over all blocks: NaN behind the values and
+    null behind it, each a key of its own; -0.0 and 0.0 are one key. Within a group rows keep their
+    order.
 
     Args:
         dataset: The Dataset.
         key: A column's name, or several; None: one group of all rows.
-        num_partitions: In how many parts to work, each at least a block of the result; None: by their sizes.
+        num_partitions: In how many parts to work, each at least a block of the result; None: by
+            their sizes.
     """
 
-    def __init__(self, dataset: Dataset, key: str | list[str] | None, *, num_partitions: int | None = None):
+    def __init__(
+        self, dataset: Dataset, key: str | list[str] | None, *, num_partitions: int | None = None
+    ):
         self._dataset, self._key, self._num_partitions = dataset, key, num_partitions
         self._keys = [] if key is None else [key] if isinstance(key, str) else list(key)
 
@@ -44,16 +49,19 @@ class GroupedData:
         """A row a group: the columns of the key, then one for each aggregate, which has its name.
 
         Args:
-            aggs: AggregateFn objects (skate.data.aggregate). A name that is there twice is followed by _2, _3, ...
+            aggs: AggregateFn objects (skate.data.aggregate). A name that is there twice is followed
+                by _2, _3, ...
 
         Raises:
             ValueError: There is none, one lacks its column, or has the name of a key.
-            TypeError: It is no aggregate. Values that it cannot work with are a TypeError when the Dataset runs.
+            TypeError: It is no aggregate. Values that it cannot work with are a TypeError when the
+                Dataset runs.
 
         Example:
             >>> import skate
             >>> from skate.data.aggregate import Max, Mean
-            >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "b", "x": 2}, {"k": "a", "x": 5}])
+            >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "b", "x": 2}, {"k": "a", "x":
+            5}])
             >>> ds.groupby("k").aggregate(Max("x"), Mean("x", alias_name="m")).take_all()
             [{'k': 'a', 'max(x)': 5, 'm': 3.0}, {'k': 'b', 'max(x)': 2, 'm': 2.0}]
         """
@@ -63,11 +71,17 @@ class GroupedData:
             node = Node("group_aggregate", label, params, (ds._node,))
         else:
             states = Node("group_partial", label, params, (ds._node,), **as_input(ds._node))
-            node = Node("group_final", label, params, (Node("repartition_even", "GroupAll", {"n": 1}, (states,)),))
+            node = Node(
+                "group_final",
+                label,
+                params,
+                (Node("repartition_even", "GroupAll", {"n": 1}, (states,)),),
+            )
         return ds._add(node, Facts(None, None, ds._facts.files))
 
     def _params(self, aggs: tuple[AggregateFn, ...]) -> dict[str, Any]:
-        """Of the operators that work out these aggregates; ValueError and TypeError for what is none."""
+        """Of the operators that work out these aggregates; ValueError and TypeError for what is
+        none."""
         self._dataset._check_aggregates(aggs)
         names = aggregate.names_of(self._keys, aggs)
         return {
@@ -79,12 +93,18 @@ class GroupedData:
             "label": f"Aggregate({few([*self._keys, *names])})",
         }
 
-    def iter_partial(self, *aggs: AggregateFn, confidence: float = 0.95, seed: int | None = None) -> Iterator[Partial]:
-        """Results of aggregate() that get better while the rows are read, and the last of which is it: the pieces of the input (files, row groups, ranges) are worked off in a random order,
-        and what was seen is taken as a sample of the whole. The first result comes after a fiftieth of them, each other one after twice as many as the one before.
+    def iter_partial(
+        self, *aggs: AggregateFn, confidence: float = 0.95, seed: int | None = None
+    ) -> Iterator[Partial]:
+        """Results of aggregate() that get better while the rows are read, and the last of which is
+        it: the pieces of the input (files, row groups, ranges) are worked off in a random order,
+        and what was seen is taken as a sample of the whole. The first result comes after a fiftieth
+        of them, each other one after twice as many as the one before.
 
-        Counts and sums are estimates of the whole, each with an error, as are means; other aggregates are those of the rows that were seen, without one. An error holds for one group and one
-        result. The last result is aggregate()'s; only what keeps an order of values (lists) has that of the pieces.
+        Counts and sums are estimates of the whole, each with an error, as are means; other
+        aggregates are those of the rows that were seen, without one. An error holds for one group
+        and one result. The last result is aggregate()'s; only what keeps an order of values (lists)
+        has that of the pieces.
 
         Args:
             aggs: As of aggregate().
@@ -92,16 +112,20 @@ class GroupedData:
             seed: Of the order of the pieces; None: another one each time.
 
         Returns:
-            An iterator of Partial: fraction (of the pieces, 1.0 in the last), table (a pyarrow.Table), errors (by the aggregate's name, a NumPy array with an item a row) and to_pandas().
+            An iterator of Partial: fraction (of the pieces, 1.0 in the last), table (a
+                pyarrow.Table), errors (by the aggregate's name, a NumPy array with an item a row)
+                and to_pandas().
 
         Raises:
-            ValueError: As aggregate(); the rows do not come from one reader through operators that run in its tasks (a limit, a sort, actors, materialized blocks); confidence is not
+            ValueError: As aggregate(); the rows do not come from one reader through operators that
+                run in its tasks (a limit, a sort, actors, materialized blocks); confidence is not
                 between 0 and 1.
 
         Example:
             >>> import skate
             >>> from skate.data.aggregate import Count
-            >>> ds = skate.data.range(1000, override_num_blocks=10).map_batches(lambda b: {"k": b["id"] % 2})
+            >>> ds = skate.data.range(1000, override_num_blocks=10).map_batches(lambda b: {"k":
+            b["id"] % 2})
             >>> for p in ds.groupby("k").iter_partial(Count(), seed=1):
             ...     if p.fraction in (0.1, 1):
             ...         print(p.fraction, p.table.to_pylist(), p.errors["count()"])
@@ -109,7 +133,9 @@ class GroupedData:
             1.0 [{'k': 0, 'count()': 500}, {'k': 1, 'count()': 500}] [0. 0.]
         """
         if not 0 < confidence < 1:
-            raise ValueError(f"iter_partial: confidence is a probability between 0 and 1, not {confidence!r}")
+            raise ValueError(
+                f"iter_partial: confidence is a probability between 0 and 1, not {confidence!r}"
+            )
         return partial.partials(self._dataset, self._params(aggs), confidence, seed)
 
     def count(self) -> Dataset:
@@ -117,8 +143,8 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1}, {"k": 1}, {"k": 2}]).groupby("k").count().take_all()
-            [{'k': 1, 'count()': 2}, {'k': 2, 'count()': 1}]
+            >>> skate.data.from_items([{"k": 1}, {"k": 1}, {"k":
+            2}]).groupby("k").count().take_all() [{'k': 1, 'count()': 2}, {'k': 2, 'count()': 1}]
         """
         return self.aggregate(aggregate.Count())
 
@@ -126,7 +152,8 @@ class GroupedData:
         """Sums of columns, by group.
 
         Args:
-            on: A column, or a list of them; None: all but those of the key, for which the schema has to be known, or is asked for.
+            on: A column, or a list of them; None: all but those of the key, for which the schema
+                has to be known, or is asked for.
             ignore_nulls: True: null and NaN are left out. False: one makes the result null.
 
         Raises:
@@ -134,8 +161,8 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").sum("x").take_all()
-            [{'k': 1, 'sum(x)': 5}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
+            3}]).groupby("k").sum("x").take_all() [{'k': 1, 'sum(x)': 5}]
         """
         return self._aggregate_on(aggregate.Sum, on, ignore_nulls=ignore_nulls)
 
@@ -151,8 +178,8 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").min("x").take_all()
-            [{'k': 1, 'min(x)': 2}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
+            3}]).groupby("k").min("x").take_all() [{'k': 1, 'min(x)': 2}]
         """
         return self._aggregate_on(aggregate.Min, on, ignore_nulls=ignore_nulls)
 
@@ -168,8 +195,8 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").max("x").take_all()
-            [{'k': 1, 'max(x)': 3}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
+            3}]).groupby("k").max("x").take_all() [{'k': 1, 'max(x)': 3}]
         """
         return self._aggregate_on(aggregate.Max, on, ignore_nulls=ignore_nulls)
 
@@ -185,17 +212,20 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").mean("x").take_all()
-            [{'k': 1, 'mean(x)': 2.5}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
+            3}]).groupby("k").mean("x").take_all() [{'k': 1, 'mean(x)': 2.5}]
         """
         return self._aggregate_on(aggregate.Mean, on, ignore_nulls=ignore_nulls)
 
-    def std(self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True) -> Dataset:
+    def std(
+        self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True
+    ) -> Dataset:
         """Standard deviations of columns, by group.
 
         Args:
             on: A column, or a list of them; None: all but those of the key.
-            ddof: The sum of squares is divided by the number of values less ddof: 1 for a sample, 0 for the whole.
+            ddof: The sum of squares is divided by the number of values less ddof: 1 for a sample, 0
+                for the whole.
             ignore_nulls: True: null and NaN are left out. False: one makes the result null.
 
         Raises:
@@ -203,8 +233,8 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 4}]).groupby("k").std("x", ddof=0).take_all()
-            [{'k': 1, 'std(x)': 1.0}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 4}]).groupby("k").std("x",
+            ddof=0).take_all() [{'k': 1, 'std(x)': 1.0}]
         """
         return self._aggregate_on(aggregate.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
@@ -213,7 +243,9 @@ class GroupedData:
             on = [c for c in self._dataset.columns() or [] if c not in self._keys]
         on = list(on) if isinstance(on, (list, tuple)) else [on]
         if not on:
-            raise ValueError(f"{of.__name__}: at least one column to aggregate on has to be provided")
+            raise ValueError(
+                f"{of.__name__}: at least one column to aggregate on has to be provided"
+            )
         return self.aggregate(*(of(c, **options) for c in on))
 
     def map_groups(
@@ -234,37 +266,47 @@ class GroupedData:
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Applies fn to each group: a batch of all its rows, in their order. A group is one call, so it has to fit into memory.
+        """Applies fn to each group: a batch of all its rows, in their order. A group is one call,
+        so it has to fit into memory.
 
         Args:
-            fn: A function, generator function or class with __call__ (then a pool of actors) from a batch to a batch of any number of rows.
-            zero_copy_batch: True: the arrays of a batch are read-only views of shared memory. False: fn gets a copy, which it may write to.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where fn runs and how many at once, in place
-                of concurrency.
-            batch_format: "default"/"pandas", "numpy" (dict of arrays) or "pyarrow"; None: "pandas" where the blocks came as DataFrames, else "pyarrow".
+            fn: A function, generator function or class with __call__ (then a pool of actors) from a
+                batch to a batch of any number of rows.
+            zero_copy_batch: True: the arrays of a batch are read-only views of shared memory.
+                False: fn gets a copy, which it may write to.
+            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
+                fn runs and how many at once, in place of concurrency.
+            batch_format: "default"/"pandas", "numpy" (dict of arrays) or "pyarrow"; None: "pandas"
+                where the blocks came as DataFrames, else "pyarrow".
             fn_args: Positional arguments that fn gets behind its first one.
             fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for functions.
+            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
+                functions.
+            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
+                functions.
             num_cpus: CPUs that each task or actor takes; None: 1.
             num_gpus: GPUs that each task or actor takes; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors; None: as many as fit.
+            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
+                None: as many as fit.
             ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises comes when the Dataset runs, and names the group.
+            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
+                comes when the Dataset runs, and names the group.
 
         Example:
             >>> import skate
             >>> ds = skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}, {"k": 2, "x": 5}])
-            >>> ds.groupby("k").map_groups(lambda g: {"k": g["k"][:1], "most": [g["x"].max()]}).take_all()
-            [{'k': 1, 'most': 2}, {'k': 2, 'most': 5}]
+            >>> ds.groupby("k").map_groups(lambda g: {"k": g["k"][:1], "most":
+            [g["x"].max()]}).take_all() [{'k': 1, 'most': 2}, {'k': 2, 'most': 5}]
         """
         if batch_format not in ("default", "numpy", "pandas", "pyarrow", None):
-            raise ValueError(f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}")
+            raise ValueError(
+                f"batch_format must be 'default', 'numpy', 'pandas', 'pyarrow' or None, not {batch_format!r}"
+            )
         ds = self._dataset
         if batch_format == "default" or batch_format is None and ds._frames():
             batch_format = "pandas"
@@ -287,13 +329,15 @@ class GroupedData:
         )
 
     def with_column(self, column_name: str, expr: Expr, **ray_remote_args: Any) -> Dataset:
-        """One more column (or a column replaced), from an expression over the rows of each group. What it gives of a row may depend on the other rows of its group where the expression
-        has a function of the user's (skate.data.expressions.udf).
+        """One more column (or a column replaced), from an expression over the rows of each group.
+        What it gives of a row may depend on the other rows of its group where the expression has a
+        function of the user's (skate.data.expressions.udf).
 
         Args:
             column_name: Its name; one that is there is replaced.
             expr: An expression (skate.data.expressions).
-            ray_remote_args: Other options of the tasks, as of skate.remote: num_cpus, resources, runtime_env, ...
+            ray_remote_args: Other options of the tasks, as of skate.remote: num_cpus, resources,
+                runtime_env, ...
 
         Raises:
             ValueError: The name is no text, or empty.
@@ -302,15 +346,20 @@ class GroupedData:
         Example:
             >>> import skate
             >>> from skate.data.expressions import col
-            >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}]).groupby("k").with_column("y", col("x") * 2).take_all()
-            [{'k': 1, 'x': 2, 'y': 4}, {'k': 2, 'x': 1, 'y': 2}]
+            >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x":
+            2}]).groupby("k").with_column("y", col("x") * 2).take_all() [{'k': 1, 'x': 2, 'y': 4},
+            {'k': 2, 'x': 1, 'y': 2}]
         """
         x = expressions
         if not isinstance(column_name, str) or not column_name:
             raise ValueError(f"column_name must be a text that is not empty, not {column_name!r}")
         if not isinstance(expr, x.Expr) or isinstance(expr, x.StarExpr):
-            raise TypeError(f"with_column: expr must be an expression over columns, not {type(expr).__name__}")
+            raise TypeError(
+                f"with_column: expr must be an expression over columns, not {type(expr).__name__}"
+            )
         if isinstance(expr, x.DownloadExpr):
-            raise TypeError("GroupedData.with_column has no downloads: use Dataset.with_column, whose rows need no groups")
+            raise TypeError(
+                "GroupedData.with_column has no downloads: use Dataset.with_column, whose rows need no groups"
+            )
         fn = expr_eval.Column(column_name, expr)
         return self.map_groups(fn, batch_format="pyarrow", **ray_remote_args)

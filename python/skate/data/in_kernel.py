@@ -1,8 +1,11 @@
-"""Aggregates by group that the kernel works out (src/kernel/agg.c, collect.c): which ones they are, and the batches that it takes.
+"""Aggregates by group that the kernel works out (src/kernel/agg.c, collect.c): which ones they are,
+and the batches that it takes.
 
-Between maps and reduces go batches of rows (the columns of the key, then v0, v1, ...: what aggregates are of) and batches of states (the columns of the key, then one an aggregate that
-is named "state:" and the Arrow format of its values; of an aggregate that keeps values, a list of these). Types that blocks have in common are found by values/unify.py; casts are made here, and
-what was counted of narrower values already is made wider in the kernel.
+Between maps and reduces go batches of rows (the columns of the key, then v0, v1, ...: what
+aggregates are of) and batches of states (the columns of the key, then one an aggregate that is
+named "state:" and the Arrow format of its values; of an aggregate that keeps values, a list of
+these). Types that blocks have in common are found by values/unify.py; casts are made here, and what
+was counted of narrower values already is made wider in the kernel.
 """
 
 from __future__ import annotations
@@ -45,8 +48,14 @@ _LONGEST = 255  # bytes of a name
 
 def takes(fns: Sequence[Any], names: Sequence[str]) -> bool:
     """Whether the kernel has all of these aggregates."""
-    return all(type(f) in _KINDS and not getattr(f, "_encode", None) and not getattr(f, "_encode_lists", False) for f in fns) and all(
-        "\0" not in n and len(n.encode()) <= _LONGEST for n in [*names, *(f.get_target_column() or "" for f in fns)]
+    return all(
+        type(f) in _KINDS
+        and not getattr(f, "_encode", None)
+        and not getattr(f, "_encode_lists", False)
+        for f in fns
+    ) and all(
+        "\0" not in n and len(n.encode()) <= _LONGEST
+        for n in [*names, *(f.get_target_column() or "" for f in fns)]
     )
 
 
@@ -62,9 +71,12 @@ def _how(kind: str) -> str:
 
 
 def _short(col: Any) -> Any:
-    """A column of a key as it is looked up: a dictionary stays one that is short, as it goes whole with each batch of groups."""
+    """A column of a key as it is looked up: a dictionary stays one that is short, as it goes whole
+    with each batch of groups."""
     col = col.storage if encoded_text.is_encoded(col.type) else col
-    return col if _T.is_dictionary(col.type) and 16 * len(col.dictionary) <= len(col) else plain(col)
+    return (
+        col if _T.is_dictionary(col.type) and 16 * len(col.dictionary) <= len(col) else plain(col)
+    )
 
 
 def _fitting(col: Any, how: str) -> Any:
@@ -92,7 +104,8 @@ class Kernel:
         self.keys, self.fns, self.names, self.label = list(keys), list(fns), list(names), label
         self.kinds = [_KINDS[type(f)] for f in fns]
         wanted = [
-            None if f.get_target_column() is None else _Column(f.get_target_column(), _how(k)) for f, k in zip(fns, self.kinds, strict=True)
+            None if f.get_target_column() is None else _Column(f.get_target_column(), _how(k))
+            for f, k in zip(fns, self.kinds, strict=True)
         ]
         self.columns = list(dict.fromkeys(c for c in wanted if c is not None))
         self.at = [
@@ -126,7 +139,8 @@ class Kernel:
         )
 
     def rows(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of rows of a block, whose keys may be dictionaries still. MissingColumn, TypeError and ValueError name the column."""
+        """A batch of rows of a block, whose keys may be dictionaries still. MissingColumn,
+        TypeError and ValueError name the column."""
         columns = key_columns(rb, self.keys, self.label, _short)
         for name, how in self.columns:
             if name not in rb.schema.names:
@@ -149,10 +163,13 @@ class Kernel:
         if not any(_T.is_dictionary(f.type) for f in rb.schema):
             return rb
         n = len(self.keys)
-        return pa.RecordBatch.from_arrays([*map(plain, rb.columns[:n]), *rb.columns[n:]], names=rb.schema.names)
+        return pa.RecordBatch.from_arrays(
+            [*map(plain, rb.columns[:n]), *rb.columns[n:]], names=rb.schema.names
+        )
 
     def states(self, what: bytes, rows: pa.RecordBatch, everything: bool = False) -> Any:
-        """Something that makes states of rows like these (of all, or as long as it pays). TypeError: an aggregate is not possible."""
+        """Something that makes states of rows like these (of all, or as long as it pays).
+        TypeError: an aggregate is not possible."""
         try:
             return _skate.group_states(what, rows, everything)
         except ValueError:
@@ -163,28 +180,41 @@ class Kernel:
         for f, name, at in zip(self.fns, self.names, self.at, strict=True):
             try:
                 _skate.group_states(
-                    Kernel(self.keys, [f], [name], self.label).what(), rows.select([*range(len(self.keys)), *([at] if at >= 0 else [])])
+                    Kernel(self.keys, [f], [name], self.label).what(),
+                    rows.select([*range(len(self.keys)), *([at] if at >= 0 else [])]),
                 )
             except ValueError:
                 t = rows.schema.field(at).type
-                raise TypeError(f"{self.label}: {name} over column {f.get_target_column()!r} of type {t} is not possible") from None
+                raise TypeError(
+                    f"{self.label}: {name} over column {f.get_target_column()!r} of type {t} is not possible"
+                ) from None
 
     # ---- batches of several schemas
 
-    def unified(self, slices: list[list[pa.RecordBatch]], bounds: Any) -> tuple[pa.RecordBatch, list[list[pa.RecordBatch]]]:
-        """(a batch of rows, without any, of the types that hold all; the batches in these types, as far as the kernel does not widen states itself). bounds: a batch of keys, or None."""
+    def unified(
+        self, slices: list[list[pa.RecordBatch]], bounds: Any
+    ) -> tuple[pa.RecordBatch, list[list[pa.RecordBatch]]]:
+        """(a batch of rows, without any, of the types that hold all; the batches in these types, as
+        far as the kernel does not widen states itself). bounds: a batch of keys, or None."""
         batches = [rb for s in slices for rb in s]
         n = len(self.keys)
         keyed = [rb.schema.field(i).type for i in range(n) for rb in batches[:1]]
         for rb in [*batches, *([bounds] if bounds is not None else [])]:
-            keyed = [unify.promote(k, t, rb.schema.field(i).type) for i, (k, t) in enumerate(zip(self.keys, keyed, strict=True))]
+            keyed = [
+                unify.promote(k, t, rb.schema.field(i).type)
+                for i, (k, t) in enumerate(zip(self.keys, keyed, strict=True))
+            ]
         types: list[Any] = [pa.null()] * max(len(self.columns), 1)
         for schema in {id(rb.schema): rb.schema for rb in batches}.values():
             for at, t in self._types(schema):
                 types[at] = unify.promote(self.columns[at].name, types[at], t)
-        whole = pa.schema([*zip(self.keys, keyed, strict=True), *((f"v{i}", t) for i, t in enumerate(types))])
+        whole = pa.schema(
+            [*zip(self.keys, keyed, strict=True), *((f"v{i}", t) for i, t in enumerate(types))]
+        )
         whole = whole if self.columns or not self.keys else pa.schema(list(whole)[:n])
-        return pa.RecordBatch.from_pylist([], whole), [[self.cast(rb, whole) for rb in s] for s in slices]
+        return pa.RecordBatch.from_pylist([], whole), [
+            [self.cast(rb, whole) for rb in s] for s in slices
+        ]
 
     def _is_states(self, schema: pa.Schema) -> bool:
         n = len(self.keys)
@@ -199,21 +229,40 @@ class Kernel:
         for i, (kind, at) in enumerate(zip(self.kinds, self.at, strict=True)):
             f = schema.field(n + i)
             if kind in _KEEP or kind == "quantile":
-                out.append((at - n, f.type.value_type if kind == "list" else f.type.value_type.field(0).type))
+                out.append(
+                    (
+                        at - n,
+                        f.type.value_type if kind == "list" else f.type.value_type.field(0).type,
+                    )
+                )
             elif at >= 0 and kind != "approx_quantile":
-                out.append((at - n, pa.DataType._import_from_c_capsule(_skate.arrow_schema(f.name[len(STATE) :]))))
+                out.append(
+                    (
+                        at - n,
+                        pa.DataType._import_from_c_capsule(
+                            _skate.arrow_schema(f.name[len(STATE) :])
+                        ),
+                    )
+                )
         return out
 
     def cast(self, rb: pa.RecordBatch, whole: pa.Schema) -> pa.RecordBatch:
-        """A batch of rows or states in the types of a batch of rows that holds all, as far as the kernel does not widen states itself."""
+        """A batch of rows or states in the types of a batch of rows that holds all, as far as the
+        kernel does not widen states itself."""
         if not self._is_states(rb.schema):
             return unify.cast_batch(rb, whole)
         n = len(self.keys)
-        columns = [unify.cast(c, whole.field(i).type, whole.names[i]) for i, c in enumerate(rb.columns[:n])]
+        columns = [
+            unify.cast(c, whole.field(i).type, whole.names[i]) for i, c in enumerate(rb.columns[:n])
+        ]
         for c, kind, at in zip(rb.columns[n:], self.kinds, self.at, strict=True):
             if kind in _KEEP or kind == "quantile":
                 t = whole.field(at).type
-                to = pa.list_(t) if kind == "list" else pa.list_(pa.struct([("value", t), ("count", pa.int64())]))
+                to = (
+                    pa.list_(t)
+                    if kind == "list"
+                    else pa.list_(pa.struct([("value", t), ("count", pa.int64())]))
+                )
                 c = unify.cast(c, to, self.columns[at - n].name)
             columns.append(c)
         return pa.RecordBatch.from_arrays(columns, names=rb.schema.names)

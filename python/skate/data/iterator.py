@@ -1,7 +1,8 @@
 """Exact batches out of a stream of blocks: rows, numpy/pandas/pyarrow batches, torch tensors.
 
-batch_size means batch_size: every batch has it but the last, over all borders of blocks. Cost: one conversion a block, then views of it; only a
-batch that lies over a border, or whose rows are shuffled, is gathered, once. docs/design/ingest.md says who owns the memory.
+batch_size means batch_size: every batch has it but the last, over all borders of blocks. Cost: one
+conversion a block, then views of it; only a batch that lies over a border, or whose rows are
+shuffled, is gathered, once. docs/design/ingest.md says who owns the memory.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 @errors.methods
 class DataIterator:
-    """Iterates over a Dataset, any number of times; each time runs it again unless it is materialized.
+    """Iterates over a Dataset, any number of times; each time runs it again unless it is
+    materialized.
 
     Args:
         ds: The Dataset.
@@ -66,26 +68,32 @@ class DataIterator:
         return type(self), (self._ds,)
 
     def set_epoch(self, epoch: int) -> None:
-        """The number of the epoch that the next iteration is: with a local_shuffle_seed each has an order of its own, the same on every run.
+        """The number of the epoch that the next iteration is: with a local_shuffle_seed each has an
+        order of its own, the same on every run.
 
         Args:
-            epoch: From 0; ValueError for less. One that differs from that of a state that was loaded begins anew.
+            epoch: From 0; ValueError for less. One that differs from that of a state that was
+                loaded begins anew.
 
         Example:
             >>> import skate
             >>> it = skate.data.range(100).iterator()
             >>> for epoch in range(2):
             ...     it.set_epoch(epoch)
-            ...     n = sum(len(b["id"]) for b in it.iter_batches(local_shuffle_buffer_size=100, local_shuffle_seed=1))
+            ...     n = sum(len(b["id"]) for b in it.iter_batches(local_shuffle_buffer_size=100,
+                    local_shuffle_seed=1))
         """
         if not isinstance(epoch, int) or epoch < 0:
-            raise ValueError(f"set_epoch: the number of an epoch is an int from 0 on, not {epoch!r}")
+            raise ValueError(
+                f"set_epoch: the number of an epoch is an int from 0 on, not {epoch!r}"
+            )
         if epoch != self._epoch:
             self._from = None
         self._epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration that began last is, behind the batch that it gave last; a few numbers, whose making costs nothing. load_state_dict() goes on there.
+        """Where the iteration that began last is, behind the batch that it gave last; a few
+        numbers, whose making costs nothing. load_state_dict() goes on there.
 
         Raises:
             ValueError: A random operation of the Dataset has no seed, so no other run has its rows.
@@ -102,17 +110,27 @@ class DataIterator:
             [4, 5, 6, 7]
         """
         if self._at is None:
-            return dict(self._from) if self._from is not None else {"version": 1, "epoch": self._epoch, "rows": 0}
+            return (
+                dict(self._from)
+                if self._from is not None
+                else {"version": 1, "epoch": self._epoch, "rows": 0}
+            )
         return self._at.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration begins where state_dict() was called, with the same batches from there on: in any process, over a Dataset of the same rows. What lies before is not read
-        where it is known which rows are where (a materialized Dataset; sources that know their rows, and operators that give a row for each); else it is read and left out.
+        """The next iteration begins where state_dict() was called, with the same batches from there
+        on: in any process, over a Dataset of the same rows. What lies before is not read where it
+        is known which rows are where (a materialized Dataset; sources that know their rows, and
+        operators that give a row for each); else it is read and left out.
 
         Args:
             state: What state_dict() gave; ValueError for others.
         """
-        if not isinstance(state, dict) or state.get("version") != 1 or not isinstance(state.get("rows"), int):
+        if (
+            not isinstance(state, dict)
+            or state.get("version") != 1
+            or not isinstance(state.get("rows"), int)
+        ):
             raise ValueError(f"load_state_dict: this is no state of an iterator: {state!r:.200}")
         self._from, self._at, self._epoch = dict(state), None, int(state.get("epoch", 0))
 
@@ -120,23 +138,38 @@ class DataIterator:
         """The position at which the iteration begins that is asked for now."""
         state, self._from = self._from or {}, None
         if seed is None:
-            seed = int(state.get("seed") or int.from_bytes(os.urandom(7), "little")) if window else 0
+            seed = (
+                int(state.get("seed") or int.from_bytes(os.urandom(7), "little")) if window else 0
+            )
         elif state.get("seed") not in (None, seed):
-            raise ValueError(f"local_shuffle_seed={seed}, but the state that was loaded is of {state['seed']}")
+            raise ValueError(
+                f"local_shuffle_seed={seed}, but the state that was loaded is of {state['seed']}"
+            )
         if state.get("window", window) != window:
-            raise ValueError(f"local_shuffle_buffer_size={window}, but the state that was loaded is of {state['window']}")
-        self._at = Position(self, self._epoch, window, seed, 0 if state.get("done") else int(state.get("rows", 0)), state.get("runs"))
+            raise ValueError(
+                f"local_shuffle_buffer_size={window}, but the state that was loaded is of {state['window']}"
+            )
+        self._at = Position(
+            self,
+            self._epoch,
+            window,
+            seed,
+            0 if state.get("done") else int(state.get("rows", 0)),
+            state.get("runs"),
+        )
         return self._at
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.iter_rows()
 
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
-        """The rows from this one on; live: gets a function that ends the run from another thread."""
+        """The rows from this one on; live: gets a function that ends the run from another
+        thread."""
         return execute.in_one_schema(self._ds, blocks=position.blocks_from(self._ds, row, live))
 
     def _runs(self, runs: list[int] | None) -> list[int]:
-        """Which runs of its random operations the next run of the Dataset is; runs: it is to be this one."""
+        """Which runs of its random operations the next run of the Dataset is; runs: it is to be
+        this one."""
         if runs is not None:
             position.set_runs(self._ds._node, runs)
         return position.runs_of(self._ds._node)
@@ -162,11 +195,17 @@ class DataIterator:
         self, *, batch_format: Literal["default", "numpy"] = "default", **more: Unpack[BatchOptions]
     ) -> Iterator[NumpyBatch]: ...
     @overload
-    def iter_batches(self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]) -> Iterator[pd.DataFrame]: ...
+    def iter_batches(
+        self, *, batch_format: Literal["pandas"], **more: Unpack[BatchOptions]
+    ) -> Iterator[pd.DataFrame]: ...
     @overload
-    def iter_batches(self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]) -> Iterator[pa.Table]: ...
+    def iter_batches(
+        self, *, batch_format: Literal["pyarrow"], **more: Unpack[BatchOptions]
+    ) -> Iterator[pa.Table]: ...
     @overload
-    def iter_batches(self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]) -> Iterator[Any]: ...
+    def iter_batches(
+        self, *, batch_format: str | None = ..., **more: Unpack[BatchOptions]
+    ) -> Iterator[Any]: ...
 
     def iter_batches(
         self,
@@ -179,22 +218,25 @@ class DataIterator:
         local_shuffle_seed: int | None = None,
         _collate_fn: Callable[[Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Batches of exactly batch_size rows (the last one may have fewer), while the Dataset runs. The run stops when the iterator is
-        closed or dropped.
+        """Batches of exactly batch_size rows (the last one may have fewer), while the Dataset runs.
+        The run stops when the iterator is closed or dropped.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is
+                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
                 0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None: "pandas" where the blocks came as
-                DataFrames, else "pyarrow".
+            batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
+                "pandas" where the blocks came as DataFrames, else "pyarrow".
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
 
         Raises:
-            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no batch_size.
+            ValueError: batch_size is no positive int, the format is unknown, or a shuffle has no
+                batch_size.
 
         Example:
             >>> import skate
@@ -226,7 +268,9 @@ class DataIterator:
         """iter_batches(); then, ahead, taken: as of _iterate()."""
         _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
         if batch_format is not None and batch_format not in batch.FORMATS:
-            raise ValueError(f"batch_format must be one of {', '.join(map(repr, batch.FORMATS))} or None, not {batch_format!r}")
+            raise ValueError(
+                f"batch_format must be one of {', '.join(map(repr, batch.FORMATS))} or None, not {batch_format!r}"
+            )
         if batch_format is None and getattr(self._ds, "_frames", bool)():
             batch_format = "pandas"
         window = _window(local_shuffle_buffer_size, batch_size)
@@ -236,15 +280,29 @@ class DataIterator:
             try:
                 if window:
                     arrays = batch_format in ("default", "numpy")
-                    for planned in gathered.Gather(at.rows()).plans(_warned(it, window), batch_size or 0, drop_last):
-                        yield planned.num_rows, planned.numpy() if arrays else batch.to_batch(planned.batch(), batch_format)
+                    for planned in gathered.Gather(at.rows()).plans(
+                        _warned(it, window), batch_size or 0, drop_last
+                    ):
+                        yield (
+                            planned.num_rows,
+                            planned.numpy()
+                            if arrays
+                            else batch.to_batch(planned.batch(), batch_format),
+                        )
                 else:
                     yield from cut_batches(it, batch_size, batch_format, drop_last)
             finally:
                 it.close()  # type: ignore[attr-defined]
 
         def run() -> Iterator[Any]:
-            return self._iterate(made, window, local_shuffle_seed, then, ahead if then is not None or (window and ahead > 1) else 0, taken)
+            return self._iterate(
+                made,
+                window,
+                local_shuffle_seed,
+                then,
+                ahead if then is not None or (window and ahead > 1) else 0,
+                taken,
+            )
 
         return Again(run)
 
@@ -286,7 +344,11 @@ class DataIterator:
             for stop in live:
                 stop()
 
-        source: Any = _ahead.Ahead(items, ahead, interrupt, work if at_once > 1 else None, at_once) if ahead > 0 else items()
+        source: Any = (
+            _ahead.Ahead(items, ahead, interrupt, work if at_once > 1 else None, at_once)
+            if ahead > 0
+            else items()
+        )
         try:
             for rows, batch in source:
                 at.given += rows
@@ -308,27 +370,33 @@ class DataIterator:
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterator[Any]:
-        """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict of arrays). A missing number is NaN: of integers and bools the tensor is of float64 in a
+        """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict
+        of arrays). A missing number is NaN: of integers and bools the tensor is of float64 in a
         batch where some are missing, if dtypes does not say otherwise.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is
+                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
                 0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has them.
+            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has
+                them.
             device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
-            collate_fn: A function from the dict of arrays of a batch to what is wanted (then without dtypes, device and pin_memory: it
-                makes the tensors), or a CollateFn, which says which batch format it takes.
+            collate_fn: A function from the dict of arrays of a batch to what is wanted (then
+                without dtypes, device and pin_memory: it makes the tensors), or a CollateFn, which
+                    says which batch format it takes.
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
             pin_memory: Tensors come in page-locked memory, from which copies to a GPU are faster.
 
         Raises:
             ValueError: A function as collate_fn comes with dtypes, device or pin_memory.
-            TypeError: A column has no tensor: it holds texts or arrays of several shapes, or nulls where NaN does not do (beside arrays of integers, or integers beyond 2**53, or with a
-                dtype of integers or bools).
+            TypeError: A column has no tensor: it holds texts or arrays of several shapes, or nulls
+                where NaN does not do (beside arrays of integers, or integers beyond 2**53, or with
+                a dtype of integers or bools).
             ImportError: There is no torch.
         """
         if (
@@ -336,7 +404,9 @@ class DataIterator:
             and not isinstance(collate_fn, _collate_fn.CollateFn)
             and (dtypes is not None or pin_memory or device != "auto")
         ):
-            raise ValueError("a collate_fn that is a function cannot be used with dtypes, device or pin_memory; let collate_fn do it")
+            raise ValueError(
+                "a collate_fn that is a function cannot be used with dtypes, device or pin_memory; let collate_fn do it"
+            )
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() and _gpus() else "cpu"
 
@@ -353,11 +423,17 @@ class DataIterator:
             "local_shuffle_seed": local_shuffle_seed,
         }
         _check_options(**more)
-        there = torch_utils.ToDevice(device, None if collate_fn is not None else dtypes) if cuda else None
+        there = (
+            torch_utils.ToDevice(device, None if collate_fn is not None else dtypes)
+            if cuda
+            else None
+        )
         send, arrived = (there.send, there.arrived) if there is not None else (None, None)
         if collate_fn is not None:
             return self._collated(collate_fn, device, send, arrived, prefetch_batches, more)
-        tensors = torch_utils.Tensors(None if cuda else dtypes, None if cuda or str(device) == "cpu" else device, pin)
+        tensors = torch_utils.Tensors(
+            None if cuda else dtypes, None if cuda or str(device) == "cpu" else device, pin
+        )
         return self._tensors(tensors, prefetch_batches, send, arrived, **more)
 
     def _tensors(
@@ -383,7 +459,9 @@ class DataIterator:
             try:
                 blocks = _warned(it, window)
                 yield from (
-                    tensors.jobs(blocks, batch_size, drop_last, at.rows()) if gathers else tensors.batches(blocks, batch_size, drop_last)
+                    tensors.jobs(blocks, batch_size, drop_last, at.rows())
+                    if gathers
+                    else tensors.batches(blocks, batch_size, drop_last)
                 )
             finally:
                 it.close()  # type: ignore[attr-defined]
@@ -393,12 +471,30 @@ class DataIterator:
 
         def run() -> Iterator[Any]:
             if gathers:
-                return self._iterate(made, window, local_shuffle_seed, gather, ahead + at_once - 1 if threads else 0, arrived, at_once)
-            return self._iterate(made, window, local_shuffle_seed, send, ahead if send is not None else 0, arrived)
+                return self._iterate(
+                    made,
+                    window,
+                    local_shuffle_seed,
+                    gather,
+                    ahead + at_once - 1 if threads else 0,
+                    arrived,
+                    at_once,
+                )
+            return self._iterate(
+                made, window, local_shuffle_seed, send, ahead if send is not None else 0, arrived
+            )
 
         return Again(run)
 
-    def _collated(self, collate_fn: Any, device: Any, send: Any, arrived: Any, ahead: int, more: dict[str, Any]) -> Iterator[Any]:
+    def _collated(
+        self,
+        collate_fn: Any,
+        device: Any,
+        send: Any,
+        arrived: Any,
+        ahead: int,
+        more: dict[str, Any],
+    ) -> Iterator[Any]:
         """iter_torch_batches() with a function of the user's."""
         takes_format = isinstance(collate_fn, _collate_fn.CollateFn)
         is_batch = _collate_fn.is_tensor_batch_type
@@ -407,12 +503,16 @@ class DataIterator:
             out = collate_fn(batch)
             if send is not None and is_batch(out):
                 return True, send(out)
-            return False, torch_utils.move_tensors_to_device(out, device) if str(device) != "cpu" and is_batch(out) else out
+            return False, torch_utils.move_tensors_to_device(out, device) if str(
+                device
+            ) != "cpu" and is_batch(out) else out
 
         def taken(item: tuple[bool, Any]) -> Any:
             return arrived(item[1]) if item[0] else item[1]
 
-        return self._batches(collate_fn.batch_format if takes_format else "numpy", then, ahead, taken, **more)
+        return self._batches(
+            collate_fn.batch_format if takes_format else "numpy", then, ahead, taken, **more
+        )
 
     def to_torch(
         self,
@@ -433,15 +533,18 @@ class DataIterator:
 
         Args:
             label_column: The label; None: the label of a batch is None.
-            feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of lists (a dict of tensors); None: all but the label.
+            feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of
+                lists (a dict of tensors); None: all but the label.
             label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
             batch_size: Rows of a batch.
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is
+                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
                 0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
             unsqueeze_label_tensor, unsqueeze_feature_tensors: Values become rows of one.
 
         Raises:
@@ -453,7 +556,9 @@ class DataIterator:
             and feature_column_dtypes is not None
             and not isinstance(feature_column_dtypes, dict | torch.dtype)
         ):
-            raise TypeError("feature_column_dtypes must be a dict too, or one dtype, when feature_columns is a dict")
+            raise TypeError(
+                "feature_column_dtypes must be a dict too, or one dtype, when feature_columns is a dict"
+            )
 
         def batches() -> Iterator[Any]:
             for df in self.iter_batches(
@@ -465,14 +570,19 @@ class DataIterator:
             ):
                 label = None
                 if label_column is not None:
-                    label = torch_utils.convert_pandas_to_torch_tensor(df, [label_column], label_column_dtype, unsqueeze_label_tensor)
+                    label = torch_utils.convert_pandas_to_torch_tensor(
+                        df, [label_column], label_column_dtype, unsqueeze_label_tensor
+                    )
                     df = df.drop(columns=[label_column])
                 if isinstance(feature_columns, dict):
                     d = feature_column_dtypes
                     yield (
                         {
                             k: torch_utils.convert_pandas_to_torch_tensor(
-                                df, c, d.get(k) if isinstance(d, dict) else d, unsqueeze_feature_tensors
+                                df,
+                                c,
+                                d.get(k) if isinstance(d, dict) else d,
+                                unsqueeze_feature_tensors,
                             )
                             for k, c in feature_columns.items()
                         },
@@ -480,7 +590,9 @@ class DataIterator:
                     )
                 else:
                     yield (
-                        torch_utils.convert_pandas_to_torch_tensor(df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors),
+                        torch_utils.convert_pandas_to_torch_tensor(
+                            df, feature_columns, feature_column_dtypes, unsqueeze_feature_tensors
+                        ),
                         label,
                     )
 
@@ -503,14 +615,17 @@ class DataIterator:
         """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is
+                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
                 0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy has them.
+            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy
+                has them.
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
 
         Raises:
             ImportError: There is no TensorFlow.
@@ -558,15 +673,19 @@ class DataIterator:
         """A TensorFlow Dataset of (features, labels[, additional]) batches.
 
         Args:
-            feature_columns, label_columns, additional_columns: A name (one tensor) or a list of names (a dict of tensors).
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
+            feature_columns, label_columns, additional_columns: A name (one tensor) or a list of
+            names (a dict of tensors).
+            prefetch_batches: Batches that a thread makes before they are asked for, where there is
+                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
                 0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
             batch_size: Rows of a batch.
             drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are cut; None: the order stays. Needs a
-                batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one each time.
-            feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; by default they follow from the first batch.
+            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
+                cut; None: the order stays. Needs a batch_size.
+            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+                each time.
+            feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; by default they
+            follow from the first batch.
 
         Raises:
             ImportError: There is no TensorFlow.
@@ -595,7 +714,11 @@ class DataIterator:
         ]
 
         def spec(t: Any) -> Any:
-            return {k: spec(v) for k, v in t.items()} if isinstance(t, dict) else tf.TensorSpec((None, *t.shape[1:]), t.dtype)
+            return (
+                {k: spec(v) for k, v in t.items()}
+                if isinstance(t, dict)
+                else tf.TensorSpec((None, *t.shape[1:]), t.dtype)
+            )
 
         specs = tuple(s if s is not None else spec(t) for s, t in zip(given, first, strict=True))
         return tf.data.Dataset.from_generator(batches, output_signature=specs)
@@ -630,7 +753,8 @@ def _gpus() -> bool:
 
 @errors.methods
 class Again:
-    """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with one of its own."""
+    """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with
+    one of its own."""
 
     def __init__(self, run: Callable[[], Iterator[Any]]):
         self._run = run
@@ -662,7 +786,15 @@ class Position:
 
     first = 0  # of a split: the row at which all began
 
-    def __init__(self, of: DataIterator, epoch: int, window: int, seed: int, rows: int, runs: list[int] | None):
+    def __init__(
+        self,
+        of: DataIterator,
+        epoch: int,
+        window: int,
+        seed: int,
+        rows: int,
+        runs: list[int] | None,
+    ):
         self.epoch, self.window, self.seed, self.given, self.done = epoch, window, seed, rows, False
         self.of, self.runs = of, of._runs(runs)
 
@@ -680,7 +812,12 @@ class Position:
             raise ValueError(
                 "state_dict: a random operation of this Dataset has no seed, so no other run has the same rows; give it one (random_shuffle(seed=...))"
             )
-        out: dict[str, Any] = {"version": 1, "epoch": self.epoch, "rows": self.given, "runs": self.runs}
+        out: dict[str, Any] = {
+            "version": 1,
+            "epoch": self.epoch,
+            "rows": self.given,
+            "runs": self.runs,
+        }
         if self.window:
             out |= {"window": self.window, "seed": self.seed}
         return out | {"done": True} if self.done else out
@@ -691,14 +828,18 @@ def _window(buffer: int | None, batch_size: int | None) -> int:
     return 0 if buffer is None else max(int(buffer), batch_size or 1)
 
 
-def _check_options(batch_size: Any, drop_last: Any, local_shuffle_buffer_size: Any, local_shuffle_seed: Any) -> None:
+def _check_options(
+    batch_size: Any, drop_last: Any, local_shuffle_buffer_size: Any, local_shuffle_seed: Any
+) -> None:
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
         raise ValueError(f"batch_size must be a positive int or None, not {batch_size!r}")
     if local_shuffle_buffer_size is not None and batch_size is None:
         raise ValueError("local_shuffle_buffer_size needs a batch_size")
 
 
-def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool) -> Iterator[tuple[int, Any]]:
+def cut_batches(
+    blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool
+) -> Iterator[tuple[int, Any]]:
     """(rows, batch in a format) of `size` rows each."""
     if size is None:
         for rb in blocks:
@@ -729,7 +870,13 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
             cols, varied = numpy_batch.to_cut(rb)
             if varied:
                 for i in range(at, at + full * size, size):
-                    yield size, {k: varied[k](i, size) if v is None else v[i : i + size] for k, v in cols.items()}
+                    yield (
+                        size,
+                        {
+                            k: varied[k](i, size) if v is None else v[i : i + size]
+                            for k, v in cols.items()
+                        },
+                    )
             elif len(cols) == 1:
                 ((k, v),) = cols.items()
                 for i in range(at, at + full * size, size):
@@ -746,10 +893,15 @@ def cut_batches(blocks: Iterator[Any], size: int | None, fmt: str | None, drop_l
 
 
 def _warned(blocks: Iterator[Any], window: int) -> Iterator[Any]:
-    """The blocks, after a warning when a shuffle of `window` rows like those of the first one holds more than the store has."""
+    """The blocks, after a warning when a shuffle of `window` rows like those of the first one holds
+    more than the store has."""
     for rb in blocks:
         if window and rb.num_rows:
-            room = int(skate.cluster_resources().get("object_store_memory", 0)) if skate.is_initialized() else 0
+            room = (
+                int(skate.cluster_resources().get("object_store_memory", 0))
+                if skate.is_initialized()
+                else 0
+            )
             need, rows, window = window * rb.nbytes // rb.num_rows, window, 0
             if need > room > 0:
                 warnings.warn(

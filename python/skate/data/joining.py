@@ -1,4 +1,5 @@
-"""The rows of a join, in the worker: batches and keys as the kernel takes them (_skate.join), and where each column comes from."""
+"""The rows of a join, in the worker: batches and keys as the kernel takes them (_skate.join), and
+where each column comes from."""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ ROWS = 1 << 16  # of a batch of the result, at most
 
 
 class Joining:
-    """The rows of the batches of two sides, joined: the columns of joins.columns(), the rows in the order of those of side `first`, then of the other ones; rows of the other side that come
-    out alone stand at the end. Each side has a batch at least, which tells its columns.
+    """The rows of the batches of two sides, joined: the columns of joins.columns(), the rows in the
+    order of those of side `first`, then of the other ones; rows of the other side that come out
+    alone stand at the end. Each side has a batch at least, which tells its columns.
 
-    Several may each have a share of side `first`, and all of the other one: then each tells what it met, and one more, of what they told, has the rows that they leave."""
+    Several may each have a share of side `first`, and all of the other one: then each tells what it
+    met, and one more, of what they told, has the rows that they leave."""
 
     def __init__(
         self,
@@ -30,19 +33,34 @@ class Joining:
         first: int,
         told: Sequence[pa.RecordBatch] = (),
     ):
-        """target: bytes of a batch, about. told: of all shares; its batches of side `first` are there for the columns."""
+        """target: bytes of a batch, about. told: of all shares; its batches of side `first` are
+        there for the columns."""
         both = [_in_one_schema(batches) for batches in sides]
         schemas = (both[LEFT][0].schema, both[RIGHT][0].schema)
         types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
         check_types(join, types)  # type: ignore[arg-type]
-        of_keys = pa.schema([pa.field(str(i), promoted(a, b)) for i, (a, b) in enumerate(zip(*types, strict=True))])
-        keys = [[_keys(rb, on, of_keys) for rb in batches] for batches, on in zip(both, join.on, strict=True)]
-        made, schema = columns(join, (schemas[LEFT].names, schemas[RIGHT].names)), schema_of(join, schemas)
+        of_keys = pa.schema(
+            [pa.field(str(i), promoted(a, b)) for i, (a, b) in enumerate(zip(*types, strict=True))]
+        )
+        keys = [
+            [_keys(rb, on, of_keys) for rb in batches]
+            for batches, on in zip(both, join.on, strict=True)
+        ]
+        made, schema = (
+            columns(join, (schemas[LEFT].names, schemas[RIGHT].names)),
+            schema_of(join, schemas),
+        )
         last = LEFT + RIGHT - first
         # The kernel's left side is `first`.
-        picks = [(c.side ^ first, c.column) if c.of_key < 0 else (KEYS + LEFT, c.of_key) for c in made]
-        alone = [(c.side ^ first, c.column) if c.of_key < 0 else (KEYS + RIGHT, c.of_key) for c in made]
-        self.shape = pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+        picks = [
+            (c.side ^ first, c.column) if c.of_key < 0 else (KEYS + LEFT, c.of_key) for c in made
+        ]
+        alone = [
+            (c.side ^ first, c.column) if c.of_key < 0 else (KEYS + RIGHT, c.of_key) for c in made
+        ]
+        self.shape = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, f.type) for f in schema], schema=schema
+        )
         rows = max(sum(rb.num_rows for rb in both[LEFT] + both[RIGHT]), 1)
         per_row = sum(_skate.block_nbytes(rb) for rb in both[LEFT] + both[RIGHT]) // rows + 1
         self.others = sum(rb.num_rows for rb in both[last])
@@ -50,15 +68,31 @@ class Joining:
             raise RuntimeError(
                 f"join: shares told of {[rb.num_rows for rb in told]} rows, and there are {self.others} (a bug in skate, please report it)"
             )
-        met = [reduce(pc.or_, [rb.column(0) for rb in told]).buffers()[1].slice(0, -(-self.others // 8))] if told else []
+        met = (
+            [
+                reduce(pc.or_, [rb.column(0) for rb in told])
+                .buffers()[1]
+                .slice(0, -(-self.others // 8))
+            ]
+            if told
+            else []
+        )
         given = (both[first], both[last], keys[first], keys[last])
         most = max(1, min(ROWS, target // per_row))
-        self.rows = _skate.join(kernel_kind(join.kind, first), given, self.shape, picks, alone, most, *met)
+        self.rows = _skate.join(
+            kernel_kind(join.kind, first), given, self.shape, picks, alone, most, *met
+        )
 
     def tell(self) -> pa.RecordBatch:
-        """Of one that has a share, before it gives rows: whether rows of the other side have met something; it leaves those that come out alone."""
+        """Of one that has a share, before it gives rows: whether rows of the other side have met
+        something; it leaves those that come out alone."""
         return pa.RecordBatch.from_arrays(
-            [pa.Array.from_buffers(pa.bool_(), self.others, [None, pa.py_buffer(self.rows.share())])], ["met"]
+            [
+                pa.Array.from_buffers(
+                    pa.bool_(), self.others, [None, pa.py_buffer(self.rows.share())]
+                )
+            ],
+            ["met"],
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -72,7 +106,8 @@ class Joining:
 
 
 def keys_alone(join: Join, side: int, other: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """A side without rows whose columns nobody knows, since a function that was never called would make them: the columns of its key, of the types that the other side's have."""
+    """A side without rows whose columns nobody knows, since a function that was never called would
+    make them: the columns of its key, of the types that the other side's have."""
     schema = unify([rb.schema for rb in other])
     types = []
     for name in join.on[RIGHT - side]:

@@ -1,8 +1,11 @@
-"""A join of two Datasets: what is checked before it runs, which columns come out of it, and (in the worker) which rows go together.
+"""A join of two Datasets: what is checked before it runs, which columns come out of it, and (in the
+worker) which rows go together.
 
-The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and -0.0 meets 0.0. Rows of a partition come in the order of the rows of the
-side that has more of them in it (of as many: of the left ones), then of those of the other side; rows of that one that meet nothing stand behind the others. Semi and anti joins give rows in the order of their
-side. Order, of keys and of what is equal, is that of the kernels (docs/design/kernels.md).
+The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and
+-0.0 meets 0.0. Rows of a partition come in the order of the rows of the side that has more of them
+in it (of as many: of the left ones), then of those of the other side; rows of that one that meet
+nothing stand behind the others. Semi and anti joins give rows in the order of their side. Order, of
+keys and of what is equal, is that of the kernels (docs/design/kernels.md).
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ LEFT, RIGHT = 0, 1
 
 
 class Kind(NamedTuple):
-    """A kind of join. sides: whose columns come out. alone: the sides whose rows come out that meet nothing. pairs: rows that meet come out, a row a pair; False: each row of `sides` at
-    most once, for being met (once) or not."""
+    """A kind of join. sides: whose columns come out. alone: the sides whose rows come out that meet
+    nothing. pairs: rows that meet come out, a row a pair; False: each row of `sides` at most once,
+    for being met (once) or not."""
 
     sides: tuple[int, ...]
     alone: tuple[int, ...] = ()
@@ -39,7 +43,8 @@ KINDS = {
 
 
 class Join(NamedTuple):
-    """A join, as its operators know it. on: the key's columns of both sides; suffixes: of both sides, for names that both have."""
+    """A join, as its operators know it. on: the key's columns of both sides; suffixes: of both
+    sides, for names that both have."""
 
     kind: str
     on: tuple[tuple[str, ...], tuple[str, ...]]
@@ -47,7 +52,8 @@ class Join(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of the result. column: its number in its side's schema. of_key: its place in the key, where it is the one for both sides (full_outer: that of the side whose rows come first,
+    """A column of the result. column: its number in its side's schema. of_key: its place in the
+    key, where it is the one for both sides (full_outer: that of the side whose rows come first,
     where there is such a row, which matters for 0.0 and -0.0 only); -1."""
 
     side: int
@@ -68,7 +74,9 @@ def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | N
     """ValueError, in Ray's words where it has some."""
     kind = getattr(kind, "value", kind)
     if kind not in KINDS:
-        raise ValueError(f"Invalid join type: '{kind}'. Supported join types are: {', '.join(KINDS)}.")
+        raise ValueError(
+            f"Invalid join type: '{kind}'. Supported join types are: {', '.join(KINDS)}."
+        )
     for name, v in (("on", on), ("right_on", right_on or ())):
         if not isinstance(v, (tuple, list)):
             raise ValueError(f"Expected tuple or list as `{name}` (got {type(v).__name__})")
@@ -81,28 +89,40 @@ def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | N
         raise ValueError(f"At least 1 column name to join on has to be provided (got {list(on)})")
     right_on = right_on or on
     if len(on) != len(right_on):
-        raise ValueError(f"Number of columns provided for left and right datasets has to match (got {list(on)} and {list(right_on)})")
+        raise ValueError(
+            f"Number of columns provided for left and right datasets has to match (got {list(on)} and {list(right_on)})"
+        )
     return Join(kind, (tuple(on), tuple(right_on)), suffixes)
 
 
 def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Column]:
-    """The columns of the result: those of the left side, then those of the right one without its key; of right_outer the left side is without its key; of semi and anti joins those of
-    one side. MissingColumn, and ValueError where a name would be there twice."""
+    """The columns of the result: those of the left side, then those of the right one without its
+    key; of right_outer the left side is without its key; of semi and anti joins those of one side.
+    MissingColumn, and ValueError where a name would be there twice."""
     kind = KINDS[join.kind]
     for side, at, have in ((LEFT, "left", names[0]), (RIGHT, "right", names[1])):
         for c in join.on[side]:
             if c not in have:
-                raise MissingColumn(f"join: there is no column {c!r} on the {at} side; {columns_are(c, have)}")
+                raise MissingColumn(
+                    f"join: there is no column {c!r} on the {at} side; {columns_are(c, have)}"
+                )
     if len(kind.sides) == 1:
         (side,) = kind.sides
         return [Column(side, i, n) for i, n in enumerate(names[side])]
     key_of = RIGHT if join.kind == "right_outer" else LEFT
-    kept = [[(i, n) for i, n in enumerate(names[s]) if s == key_of or n not in join.on[s]] for s in (LEFT, RIGHT)]
+    kept = [
+        [(i, n) for i, n in enumerate(names[s]) if s == key_of or n not in join.on[s]]
+        for s in (LEFT, RIGHT)
+    ]
     both = {n for _, n in kept[LEFT]} & {n for _, n in kept[RIGHT]}
     out = []
     for s in (LEFT, RIGHT):
         for i, n in kept[s]:
-            of_key = join.on[s].index(n) if join.kind == "full_outer" and s == key_of and n in join.on[s] else -1
+            of_key = (
+                join.on[s].index(n)
+                if join.kind == "full_outer" and s == key_of and n in join.on[s]
+                else -1
+            )
             suffix = join.suffixes[s] if n in both and n not in join.on[s] else None
             out.append(Column(s, i, n + (suffix or ""), of_key))
     seen: set[str] = set()
@@ -116,18 +136,24 @@ def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Colu
 
 
 def check_types(join: Join, types: tuple[Sequence[Any], Sequence[Any]]) -> None:
-    """ValueError where a key has no order, TypeError where the two sides' keys cannot be compared. types: of the keys of both sides."""
+    """ValueError where a key has no order, TypeError where the two sides' keys cannot be compared.
+    types: of the keys of both sides."""
     for side, at in ((LEFT, "left"), (RIGHT, "right")):
         for name, t in zip(join.on[side], types[side], strict=True):
             if not group_keys.orderable(t):
-                raise ValueError(f"join: column {name!r} of type {t} on the {at} side cannot be a key: its values have no order")
+                raise ValueError(
+                    f"join: column {name!r} of type {t} on the {at} side cannot be a key: its values have no order"
+                )
     for a, b, s, t in zip(*join.on, *types, strict=True):
         if s != t and promoted(s, t) is None:
-            raise TypeError(f"join: column {a!r} of type {s} and column {b!r} of type {t} cannot be compared; cast one of them")
+            raise TypeError(
+                f"join: column {a!r} of type {s} and column {b!r} of type {t} cannot be compared; cast one of them"
+            )
 
 
 def validate(join: Join, schemas: tuple[Any, Any]) -> None:
-    """ValueError, in Ray's words, where a side lacks a column of the key, or the two have other types. schemas: skate.data.Schema, or None."""
+    """ValueError, in Ray's words, where a side lacks a column of the key, or the two have other
+    types. schemas: skate.data.Schema, or None."""
     keys = []
     for s, on in zip(schemas, join.on, strict=True):
         types = dict(zip(s.names, s.types, strict=True)) if s is not None else {}
@@ -147,5 +173,7 @@ def schema_of(join: Join, schemas: tuple[Any, Any]) -> Any:
     fields = []
     for c in made:
         t = schemas[c.side].field(c.column).type
-        fields.append(pa.field(c.name, promoted(*(side[c.of_key] for side in types)) if c.of_key >= 0 else t))
+        fields.append(
+            pa.field(c.name, promoted(*(side[c.of_key] for side in types)) if c.of_key >= 0 else t)
+        )
     return pa.schema(fields)

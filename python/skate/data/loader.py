@@ -1,4 +1,5 @@
-"""skate.data.DataLoader: torch.utils.data.DataLoader's arguments, over a Dataset, or over a Dataset of torch's whose samples are made in skate's workers (loader_workers.py)."""
+"""skate.data.DataLoader: torch.utils.data.DataLoader's arguments, over a Dataset, or over a Dataset
+of torch's whose samples are made in skate's workers (loader_workers.py)."""
 
 from __future__ import annotations
 
@@ -20,10 +21,14 @@ from skate.data.values import row_dicts, to_arrow, unify
 class DataLoader:
     """Batches for training, with the arguments and the results of torch.utils.data.DataLoader.
 
-    Over a Dataset a sample is a row as a dict, and a batch what torch's default_collate makes of them: a dict of tensors; texts stay lists. It is made of columns, never of rows, unless
-    there is a collate_fn. The Dataset's functions run in skate's workers, so num_workers has no effect. shuffle=True, sampler and batch_sampler materialize it, once, and shuffle references to its rows.
+    Over a Dataset a sample is a row as a dict, and a batch what torch's default_collate makes of
+    them: a dict of tensors; texts stay lists. It is made of columns, never of rows, unless there is
+    a collate_fn. The Dataset's functions run in skate's workers, so num_workers has no effect.
+    shuffle=True, sampler and batch_sampler materialize it, once, and shuffle references to its
+    rows.
 
-    Over a map-style or iterable Dataset of torch's, samples and collate_fn run in num_workers actors (0: here); get_worker_info(), seeds and which worker makes which batch are torch's.
+    Over a map-style or iterable Dataset of torch's, samples and collate_fn run in num_workers
+    actors (0: here); get_worker_info(), seeds and which worker makes which batch are torch's.
 
     Args:
         dataset: The Dataset.
@@ -38,7 +43,8 @@ class DataLoader:
         worker_init_fn: Is called with the number of each actor when an epoch begins there.
         multiprocessing_context: Without effect: actors are skate's.
         generator: A torch.Generator for shuffle and for the seeds of actors.
-        prefetch_factor: Batches under way for each actor; 2 by default. Over a Dataset: how many are made ahead.
+        prefetch_factor: Batches under way for each actor; 2 by default. Over a Dataset: how many
+            are made ahead.
         persistent_workers: Actors stay between epochs.
         pin_memory_device: Without effect, as in torch now.
         in_order: Batches come in the order of their indices; False: as they are ready.
@@ -86,22 +92,46 @@ class DataLoader:
             )
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
             batch_size = None
         elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
-        self.dataset, self.batch_size, self.drop_last, self.num_workers = dataset, batch_size, drop_last, num_workers
-        self.timeout, self.worker_init_fn, self.generator, self.in_order = timeout, worker_init_fn, generator, in_order
-        self.multiprocessing_context, self.pin_memory_device = multiprocessing_context, pin_memory_device
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
+        self.dataset, self.batch_size, self.drop_last, self.num_workers = (
+            dataset,
+            batch_size,
+            drop_last,
+            num_workers,
+        )
+        self.timeout, self.worker_init_fn, self.generator, self.in_order = (
+            timeout,
+            worker_init_fn,
+            generator,
+            in_order,
+        )
+        self.multiprocessing_context, self.pin_memory_device = (
+            multiprocessing_context,
+            pin_memory_device,
+        )
         self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
         self.shuffle = bool(shuffle)
         self.pin_memory = bool(pin_memory) and _can_pin()
         self._own_collate = collate_fn
         self._batched = batch_size is not None or batch_sampler is not None
-        self.collate_fn: Callable[[Any], Any] = collate_fn or (torch_data.default_collate if self._batched else torch_data.default_convert)
-        self._drawn = not ours and not iterable and self.shuffle and sampler is None  # its seed is a part of the state
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (
+            torch_data.default_collate if self._batched else torch_data.default_convert
+        )
+        # its seed is a part of the state
+        self._drawn = not ours and not iterable and self.shuffle and sampler is None
         if not ours and not iterable and sampler is None and batch_sampler is None:
-            sampler = torch_data.RandomSampler(dataset, generator=generator) if shuffle else torch_data.SequentialSampler(dataset)
+            sampler = (
+                torch_data.RandomSampler(dataset, generator=generator)
+                if shuffle
+                else torch_data.SequentialSampler(dataset)
+            )
         self.sampler = sampler
         if batch_sampler is None and sampler is not None and batch_size is not None:
             batch_sampler = torch_data.BatchSampler(sampler, batch_size, drop_last)
@@ -137,23 +167,37 @@ class DataLoader:
         return self._kind.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next epoch goes on there, with the same batches. Samples before it are not made, but by an iterable dataset.
+        """The next epoch goes on there, with the same batches. Samples before it are not made, but
+        by an iterable dataset.
 
         Args:
-            state: What state_dict() gave, of a DataLoader with the same arguments; ValueError for others.
+            state: What state_dict() gave, of a DataLoader with the same arguments; ValueError for
+                others.
         """
-        if not isinstance(state, dict) or state.get("version") != 1 or state.get("of") != self._kind.name:
-            raise ValueError(f"load_state_dict: this is no state of a DataLoader over {self._kind.name}: {state!r:.200}")
+        if (
+            not isinstance(state, dict)
+            or state.get("version") != 1
+            or state.get("of") != self._kind.name
+        ):
+            raise ValueError(
+                f"load_state_dict: this is no state of a DataLoader over {self._kind.name}: {state!r:.200}"
+            )
         self._kind.load(state)
 
 
-def _check(num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool, ours: bool) -> None:
+def _check(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool, ours: bool
+) -> None:
     if num_workers < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        )
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None and not ours:
-        raise ValueError("prefetch_factor option could only be specified in multiprocessing: let num_workers > 0 to enable it")
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing: let num_workers > 0 to enable it"
+        )
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent and num_workers == 0 and not ours:
@@ -162,7 +206,11 @@ def _check(num_workers: int, timeout: float, prefetch_factor: int | None, persis
 
 def _can_pin() -> bool:
     if not torch.cuda.is_available():
-        warnings.warn("pin_memory is set, but torch finds no GPU: memory is not page-locked", UserWarning, stacklevel=4)
+        warnings.warn(
+            "pin_memory is set, but torch finds no GPU: memory is not page-locked",
+            UserWarning,
+            stacklevel=4,
+        )
     return torch.cuda.is_available()
 
 
@@ -181,14 +229,17 @@ class _Rows:
         self.at: Any = None  # (iterator, seed, epoch), or [batches given, epoch] of a sampler
         self.from_state: dict[str, Any] | None = None
         self.number = 0
-        self.seed: int | None = None  # of shuffle, for all epochs: each has its own order by its number
+        # of shuffle, for all epochs: each has its own order by its number
+        self.seed: int | None = None
 
     def rows(self) -> int:
         n = self.ds._facts.rows
         if n is None and self.ds._node.blocks is not None:
             n = sum(b[2] for b in self.ds._node.blocks)
         if n is None:
-            raise TypeError("len(): how many rows this Dataset has is known only when it has run; materialize() it first")
+            raise TypeError(
+                "len(): how many rows this Dataset has is known only when it has run; materialize() it first"
+            )
         return n
 
     def set_epoch(self, epoch: int) -> None:
@@ -200,7 +251,12 @@ class _Rows:
         if self.at is None and self.from_state is not None:
             return dict(self.from_state)
         at = {"epoch": self.number} if self.at is None else self.at()
-        return {"version": 1, "of": self.name, **({} if self.seed is None else {"seed": self.seed}), **at}
+        return {
+            "version": 1,
+            "of": self.name,
+            **({} if self.seed is None else {"seed": self.seed}),
+            **at,
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         self.from_state, self.at = dict(state), None
@@ -229,15 +285,22 @@ class _Rows:
         number = self.number
         self.number += 1
         done = [False]
-        self.at = lambda: {"epoch": number + 1} if done[0] else {"epoch": number, "it": it.state_dict()}
-        more: dict[str, Any] = {"local_shuffle_buffer_size": window, "local_shuffle_seed": self.seed if of.shuffle else None}
+        self.at = lambda: (
+            {"epoch": number + 1} if done[0] else {"epoch": number, "it": it.state_dict()}
+        )
+        more: dict[str, Any] = {
+            "local_shuffle_buffer_size": window,
+            "local_shuffle_seed": self.seed if of.shuffle else None,
+        }
         ahead = 2 if of.prefetch_factor is None else of.prefetch_factor
 
         more |= {"batch_size": of.batch_size or 1, "drop_last": of.drop_last}
 
         def batches() -> Iterator[Any]:
             if of._own_collate is None and of._batched:
-                yield from it._tensors(torch_utils.Tensors(None, None, of.pin_memory, _collated), ahead, **more)
+                yield from it._tensors(
+                    torch_utils.Tensors(None, None, of.pin_memory, _collated), ahead, **more
+                )
             else:
                 yield from it._batches("pyarrow", self._made, ahead, self._taken, **more)
             done[0] = True
@@ -258,7 +321,9 @@ class _Rows:
             nonlocal given
             for k, want in enumerate(index):
                 if k >= given:
-                    batch = self._taken(self._made(place.take(want if isinstance(want, (list, tuple)) else [want])))
+                    batch = self._taken(
+                        self._made(place.take(want if isinstance(want, (list, tuple)) else [want]))
+                    )
                     given += 1
                     yield batch
             done[0] = True
@@ -310,7 +375,9 @@ class _Places:
         n = np.asarray(numbers, np.int64)
         total = int(self.ends[-1]) if len(self.ends) else 0
         if len(n) and (n.min() < -total or n.max() >= total):
-            raise IndexError(f"the sampler asks for row {int(n[(n < -total) | (n >= total)][0])} of a Dataset of {total:,}")
+            raise IndexError(
+                f"the sampler asks for row {int(n[(n < -total) | (n >= total)][0])} of a Dataset of {total:,}"
+            )
         n = np.where(n < 0, n + total, n)
         block = np.searchsorted(self.ends, n, side="right")
         first = np.concatenate([[0], self.ends])[block]
@@ -356,16 +423,23 @@ class _Samples:
             return
         g = torch.Generator()
         if of.generator is None:
-            self.seeds["seed"] = seed = int(state["seed"]) if "seed" in state else _seed(None)  # as RandomSampler draws it
+            # as RandomSampler draws it
+            self.seeds["seed"] = seed = int(state["seed"]) if "seed" in state else _seed(None)
             g.manual_seed(seed)
         elif "generator" in state:
-            g.set_state(torch.frombuffer(bytearray.fromhex(state["generator"]), dtype=torch.uint8).clone())
+            g.set_state(
+                torch.frombuffer(bytearray.fromhex(state["generator"]), dtype=torch.uint8).clone()
+            )
             self.seeds["generator"] = state["generator"]
         else:
             g = of.generator
             self.seeds["generator"] = bytes(g.get_state().numpy()).hex()
         sampler = torch_data.RandomSampler(of.dataset, generator=g)
-        yield from torch_data.BatchSampler(sampler, of.batch_size, of.drop_last) if of.batch_size is not None else sampler
+        yield from (
+            torch_data.BatchSampler(sampler, of.batch_size, of.drop_last)
+            if of.batch_size is not None
+            else sampler
+        )
 
     def epoch(self) -> Iterator[Any]:
         of = self.of
@@ -393,9 +467,11 @@ class _Samples:
 
     def _here(self, indices: Iterator[Any]) -> Iterator[Any]:
         of = self.of
-        fetch = (torch_data._utils.fetch._IterableDatasetFetcher if self.iterable else torch_data._utils.fetch._MapDatasetFetcher)(
-            of.dataset, of._batched, of.collate_fn, of.drop_last
-        )
+        fetch = (
+            torch_data._utils.fetch._IterableDatasetFetcher
+            if self.iterable
+            else torch_data._utils.fetch._MapDatasetFetcher
+        )(of.dataset, of._batched, of.collate_fn, of.drop_last)
         for index in indices:
             try:
                 batch = fetch.fetch([0] * index if self.iterable and of._batched else index)
@@ -411,7 +487,9 @@ class _Samples:
         if self.pool is None:
             ahead = 2 if of.prefetch_factor is None else max(1, of.prefetch_factor)
             arguments = (of.dataset, of.collate_fn, of.worker_init_fn, of._batched, of.drop_last)
-            self.pool = loader_workers.Pool(of.num_workers, ahead, arguments, of.timeout, of.in_order)
+            self.pool = loader_workers.Pool(
+                of.num_workers, ahead, arguments, of.timeout, of.in_order
+            )
         try:
             yield from self.pool.epoch(indices, self.seeds["base"])
         except BaseException:

@@ -1,4 +1,5 @@
-"""What runs beside a DataLoader over a Dataset of torch's: actors that fetch and collate batches. Tensors come back as arrays in the store, and lie over private pages of it."""
+"""What runs beside a DataLoader over a Dataset of torch's: actors that fetch and collate batches.
+Tensors come back as arrays in the store, and lie over private pages of it."""
 
 from __future__ import annotations
 
@@ -17,13 +18,18 @@ END = "no more"
 
 
 class Packed:
-    """A tensor on its way: its bytes as an array, which the store takes without a copy on the other side."""
+    """A tensor on its way: its bytes as an array, which the store takes without a copy on the other
+    side."""
 
     __slots__ = ("bytes", "dtype", "shape", "grad")
 
     def __init__(self, t: Any):
         self.dtype, self.shape, self.grad = t.dtype, tuple(t.shape), t.requires_grad
-        self.bytes = t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy() if t.numel() else None
+        self.bytes = (
+            t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+            if t.numel()
+            else None
+        )
 
     def tensor(self) -> Any:
         """The tensor, in memory that may be written."""
@@ -49,12 +55,19 @@ def packed(v: Any, pack: bool) -> Any:
         return type(v)(packed(x, pack) for x in v)
     if isinstance(v, Mapping) and type(v).__module__ in ("builtins", "collections"):
         made = {k: packed(x, pack) for k, x in v.items()}
-        return made if type(v) is dict else v.__class__(made) if not hasattr(v, "default_factory") else v.__class__(v.default_factory, made)  # type: ignore[call-arg,attr-defined]
+        return (
+            made
+            if type(v) is dict
+            else v.__class__(made)
+            if not hasattr(v, "default_factory")
+            else v.__class__(v.default_factory, made)
+        )  # type: ignore[call-arg,attr-defined]
     return v
 
 
 class Worker:
-    """One of the actors: a copy of the dataset, and the random numbers of a worker of torch's DataLoader.
+    """One of the actors: a copy of the dataset, and the random numbers of a worker of torch's
+    DataLoader.
 
     Args:
         i, n: Which it is, of how many.
@@ -63,7 +76,16 @@ class Worker:
         drop_last: Of an iterable dataset.
     """
 
-    def __init__(self, i: int, n: int, dataset: Any, collate_fn: Any, init: Any, batched: bool, drop_last: bool):
+    def __init__(
+        self,
+        i: int,
+        n: int,
+        dataset: Any,
+        collate_fn: Any,
+        init: Any,
+        batched: bool,
+        drop_last: bool,
+    ):
         torch.set_num_threads(1)
         self.i, self.n, self.dataset, self.collate_fn, self.init = i, n, dataset, collate_fn, init
         self.batched, self.drop_last = batched, drop_last
@@ -85,7 +107,8 @@ class Worker:
         return os.getpid()
 
     def fetch(self, index: Any) -> Any:
-        """The batch of these indices (of an iterable dataset: of so many samples), collated and packed; END."""
+        """The batch of these indices (of an iterable dataset: of so many samples), collated and
+        packed; END."""
         if self.iterable:
             samples = []
             for _ in range(index if self.batched else 1):
@@ -115,19 +138,25 @@ class Pool:
         in_order: Batches come as their indices do; else as they are ready.
     """
 
-    def __init__(self, n: int, ahead: int, arguments: tuple[Any, ...], timeout: float, in_order: bool):
+    def __init__(
+        self, n: int, ahead: int, arguments: tuple[Any, ...], timeout: float, in_order: bool
+    ):
         self.n, self.ahead, self.timeout, self.in_order = n, ahead, timeout, in_order
         dataset, *more = arguments
         ensure_engine()
         if not _skate.in_worker():
-            modules = {type(v).__module__ for v in arguments if v is not None} - {"builtins", "__main__"}
+            modules = {type(v).__module__ for v in arguments if v is not None} - {
+                "builtins",
+                "__main__",
+            }
             preload({"torch", *modules})  # torch takes seconds to import
         self.dataset = skate.put(dataset)
         actor = skate.remote(num_cpus=0, max_restarts=0)(Worker)
         self.workers = [actor.remote(i, n, self.dataset, *more) for i in range(n)]
 
     def epoch(self, indices: Iterator[Any], seed: int) -> Iterator[Any]:
-        """The batches of these indices, batch k by worker k modulo n; workers that are at their end are left out."""
+        """The batches of these indices, batch k by worker k modulo n; workers that are at their end
+        are left out."""
         pids = self._got([w.begin.remote(seed) for w in self.workers])
         alive = list(range(self.n))
         under_way: dict[Any, int] = {}  # reference: its worker; in the order of the indices

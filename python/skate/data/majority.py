@@ -1,7 +1,9 @@
-"""Which rows stay where bad records are set aside and types do not go together: at each place (a column, or a place within one), the types of most rows win.
+"""Which rows stay where bad records are set aside and types do not go together: at each place (a
+column, or a place within one), the types of most rows win.
 
-The one rule for functions of the user (worker/rows.py), rows of files (read/files.py) and JSON (read/json_records.py). Types that go together count as one; of those of as many rows the first stays;
-a null says nothing.
+The one rule for functions of the user (worker/rows.py), rows of files (read/files.py) and JSON
+(read/json_records.py). Types that go together count as one; of those of as many rows the first
+stays; a null says nothing.
 """
 
 from __future__ import annotations

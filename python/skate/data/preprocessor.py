@@ -1,7 +1,10 @@
-"""Preprocessor: what is learned from one Dataset (fit) and done to this or another one (transform). skate.data.preprocessors has those that are ready; a class of one's own defines
+"""Preprocessor: what is learned from one Dataset (fit) and done to this or another one (transform).
+skate.data.preprocessors has those that are ready; a class of one's own defines
 
-- `_transform_pandas(df)`, `_transform_numpy(dict of arrays)` or `_transform_arrow(table)`, each of which gives back a batch; of several `preferred_batch_format()` says which one runs;
-- `_fit(ds)`, which sets attributes with names that end with "_" (`self.stats_ = {...}`), or asks `self.stat_computation_plan` for aggregates, and returns self; or `_is_fittable = False`.
+- `_transform_pandas(df)`, `_transform_numpy(dict of arrays)` or `_transform_arrow(table)`, each of
+  which gives back a batch; of several `preferred_batch_format()` says which one runs;
+- `_fit(ds)`, which sets attributes with names that end with "_" (`self.stats_ = {...}`), or asks
+  `self.stat_computation_plan` for aggregates, and returns self; or `_is_fittable = False`.
 """
 
 from __future__ import annotations
@@ -29,7 +32,11 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
-_METHODS = {BatchFormat.PANDAS: "_transform_pandas", BatchFormat.ARROW: "_transform_arrow", BatchFormat.NUMPY: "_transform_numpy"}
+_METHODS = {
+    BatchFormat.PANDAS: "_transform_pandas",
+    BatchFormat.ARROW: "_transform_arrow",
+    BatchFormat.NUMPY: "_transform_numpy",
+}
 
 
 class PreprocessorNotFittedException(RuntimeError):
@@ -38,7 +45,8 @@ class PreprocessorNotFittedException(RuntimeError):
 
 @errors.methods
 class Preprocessor:
-    """Learns from a Dataset, and changes rows by what it has learned (see the head of the module)."""
+    """Learns from a Dataset, and changes rows by what it has learned (see the head of the
+    module)."""
 
     class FitStatus(enum.StrEnum):
         """Whether fit() has run. PARTIALLY_FITTED: for some of a Chain."""
@@ -57,14 +65,17 @@ class Preprocessor:
 
     @property
     def stat_computation_plan(self) -> StatComputationPlan:
-        """The aggregates that fit() is to compute in its one pass over the Dataset; `_fit` adds to it."""
+        """The aggregates that fit() is to compute in its one pass over the Dataset; `_fit` adds to
+        it."""
         return self.__dict__.setdefault("_stat_computation_plan", StatComputationPlan())
 
     def fit_status(self) -> Preprocessor.FitStatus:
         """Whether it can be fitted, and was."""
         if not self._is_fittable:
             return Preprocessor.FitStatus.NOT_FITTABLE
-        learned = self._fitted or any(name.endswith("_") and bool(value) for name, value in vars(self).items())
+        learned = self._fitted or any(
+            name.endswith("_") and bool(value) for name, value in vars(self).items()
+        )
         return Preprocessor.FitStatus.FITTED if learned else Preprocessor.FitStatus.NOT_FITTED
 
     def has_stats(self) -> bool:
@@ -72,7 +83,8 @@ class Preprocessor:
         return bool(self.stats_)
 
     def fit(self, ds: Dataset) -> Preprocessor:
-        """Learns from a Dataset, which runs here. What was learned before is forgotten, with a warning.
+        """Learns from a Dataset, which runs here. What was learned before is forgotten, with a
+        warning.
 
         Args:
             ds: The Dataset.
@@ -81,8 +93,10 @@ class Preprocessor:
             This preprocessor.
 
         Raises:
-            TypeError: It is no Dataset; a column holds values that the preprocessor cannot work with.
-            ValueError: The Dataset has no rows; a column has missing values where each has to be a category.
+            TypeError: It is no Dataset; a column holds values that the preprocessor cannot work
+                with.
+            ValueError: The Dataset has no rows; a column has missing values where each has to be a
+                category.
             KeyError: A column is not there.
         """
         self._check_dataset(ds, "fit")
@@ -90,7 +104,10 @@ class Preprocessor:
         if status is Preprocessor.FitStatus.NOT_FITTABLE:
             return self
         if status is not Preprocessor.FitStatus.NOT_FITTED:
-            warnings.warn(f"{type(self).__name__} was fitted before: what it had learned is replaced", stacklevel=2)
+            warnings.warn(
+                f"{type(self).__name__} was fitted before: what it had learned is replaced",
+                stacklevel=2,
+            )
         self._forget()
         fitted = self._fit(ds)._fit_execute(ds)
         self._fitted = True
@@ -101,7 +118,9 @@ class Preprocessor:
         self.stats_, self._fitted = {}, False
 
     def _fit(self, ds: Dataset) -> Preprocessor:
-        raise NotImplementedError(f"{type(self).__name__} defines no _fit(ds), and does not say _is_fittable = False")
+        raise NotImplementedError(
+            f"{type(self).__name__} defines no _fit(ds), and does not say _is_fittable = False"
+        )
 
     def _fit_execute(self, dataset: Dataset) -> Preprocessor:
         """Computes what `_fit` has asked for."""
@@ -125,10 +144,13 @@ class Preprocessor:
 
         Args:
             ds: The Dataset.
-            transform_num_cpus, transform_memory, transform_batch_size, transform_concurrency: The arguments of transform() without "transform_".
+            transform_num_cpus, transform_memory, transform_batch_size, transform_concurrency: The
+            arguments of transform() without "transform_".
         """
         more = {"num_cpus": transform_num_cpus, "memory": transform_memory}
-        return self.fit(ds).transform(ds, batch_size=transform_batch_size, concurrency=transform_concurrency, **more)
+        return self.fit(ds).transform(
+            ds, batch_size=transform_batch_size, concurrency=transform_concurrency, **more
+        )
 
     def transform(
         self,
@@ -150,17 +172,20 @@ class Preprocessor:
 
         Raises:
             PreprocessorNotFittedException: fit() was not called.
-            KeyError: A column is not there, as far as the columns are known before the Dataset runs.
+            KeyError: A column is not there, as far as the columns are known before the Dataset
+                runs.
         """
         self._check_dataset(ds, "transform")
         self._check_fitted("transform")
         return self._transform(ds, batch_size, num_cpus, memory, concurrency)
 
     def transform_batch(self, data: Any) -> Any:
-        """One batch, changed, in this process. The built-in preprocessors give back the kind of batch that they get, those of one's own what their function gives.
+        """One batch, changed, in this process. The built-in preprocessors give back the kind of
+        batch that they get, those of one's own what their function gives.
 
         Args:
-            data: A DataFrame, a pyarrow Table, a dict of arrays, or an array (a batch with the column "data"). It stays as it is.
+            data: A DataFrame, a pyarrow Table, a dict of arrays, or an array (a batch with the
+                column "data"). It stays as it is.
 
         Raises:
             PreprocessorNotFittedException: fit() was not called.
@@ -176,14 +201,21 @@ class Preprocessor:
             )
 
     def _check_fitted(self, what: str) -> None:
-        if self.fit_status() in (Preprocessor.FitStatus.NOT_FITTED, Preprocessor.FitStatus.PARTIALLY_FITTED):
+        if self.fit_status() in (
+            Preprocessor.FitStatus.NOT_FITTED,
+            Preprocessor.FitStatus.PARTIALLY_FITTED,
+        ):
             raise PreprocessorNotFittedException(
                 f"{type(self).__name__}.{what}: it has not learned anything yet; call fit(ds) first, or fit_transform(ds)"
             )
 
     def _determine_transform_to_use(self) -> BatchFormat:
         """The format of the batches that it works on."""
-        own = [f for f, name in _METHODS.items() if getattr(type(self), name) is not getattr(Preprocessor, name)]
+        own = [
+            f
+            for f, name in _METHODS.items()
+            if getattr(type(self), name) is not getattr(Preprocessor, name)
+        ]
         if not own:
             raise NotImplementedError(
                 f"{type(self).__name__} defines none of {', '.join(_METHODS.values())}: one of them has to say what it does to a batch"
@@ -199,12 +231,29 @@ class Preprocessor:
         """Arguments of map_batches; a class of one's own may give some."""
         return {}
 
-    def _transform(self, ds: Any, batch_size: Any, num_cpus: Any = None, memory: Any = None, concurrency: Any = None) -> Any:
+    def _transform(
+        self,
+        ds: Any,
+        batch_size: Any,
+        num_cpus: Any = None,
+        memory: Any = None,
+        concurrency: Any = None,
+    ) -> Any:
         fmt = BatchFormat(self._determine_transform_to_use())
-        given = {"num_cpus": num_cpus, "memory": memory, "batch_size": batch_size, "concurrency": concurrency}
-        options = {**self._get_transform_config(), **{k: v for k, v in given.items() if v is not None}}
+        given = {
+            "num_cpus": num_cpus,
+            "memory": memory,
+            "batch_size": batch_size,
+            "concurrency": concurrency,
+        }
+        options = {
+            **self._get_transform_config(),
+            **{k: v for k, v in given.items() if v is not None},
+        }
         name = "pyarrow" if fmt is BatchFormat.ARROW else fmt.value
-        return ds.map_batches(getattr(self, _METHODS[fmt]), batch_format=name, zero_copy_batch=True, **options)
+        return ds.map_batches(
+            getattr(self, _METHODS[fmt]), batch_format=name, zero_copy_batch=True, **options
+        )
 
     def _transform_batch(self, data: Any) -> Any:
         table = as_table(data, f"{type(self).__name__}.transform_batch")
@@ -214,8 +263,12 @@ class Preprocessor:
         if fmt is BatchFormat.ARROW:
             return self._transform_arrow(table)
         if fmt is BatchFormat.PANDAS:
-            return self._transform_pandas(data.copy(deep=False) if is_frame(data) else frames.table_to_pandas(table))
-        return self._transform_numpy(dict(data) if isinstance(data, Mapping) else batch.to_batch(one_batch(table), "numpy"))
+            return self._transform_pandas(
+                data.copy(deep=False) if is_frame(data) else frames.table_to_pandas(table)
+            )
+        return self._transform_numpy(
+            dict(data) if isinstance(data, Mapping) else batch.to_batch(one_batch(table), "numpy")
+        )
 
     def _transform_pandas(self, df: Any) -> Any:
         raise NotImplementedError
@@ -241,12 +294,14 @@ class Preprocessor:
         self.__dict__.update(state)
 
     def serialize(self) -> str | bytes:
-        """As text, which deserialize() reads: pickled, so the class has to be there to be imported."""
+        """As text, which deserialize() reads: pickled, so the class has to be there to be
+        imported."""
         return base64.b64encode(_job.signed(pickle.dumps(self))).decode("ascii")
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:
-        """What serialize() gave, as an object. Of another job: a built-in one with data only. One with functions or classes of a program runs code, as unpickling does, so it takes
+        """What serialize() gave, as an object. Of another job: a built-in one with data only. One
+        with functions or classes of a program runs code, as unpickling does, so it takes
         DataContext.trust_pickled_columns.
 
         Args:
@@ -259,7 +314,8 @@ class Preprocessor:
 
 
 class _DataOnly(pickle.Unpickler):
-    """Makes what built-in preprocessors hold as long as it is data: their own classes, containers, numbers, arrays. Nothing that it can call does more than make such a value."""
+    """Makes what built-in preprocessors hold as long as it is data: their own classes, containers,
+    numbers, arrays. Nothing that it can call does more than make such a value."""
 
     KNOWN: ClassVar[dict[str, tuple[str, ...]]] = {
         "builtins": (
@@ -294,7 +350,11 @@ class _DataOnly(pickle.Unpickler):
             return super().find_class(module, name)
         if module.startswith("skate.data.preprocessors.") and "." not in name:
             found = super().find_class(module, name)
-            if isinstance(found, type) and found.__module__ == module and not issubclass(found, BaseException):
+            if (
+                isinstance(found, type)
+                and found.__module__ == module
+                and not issubclass(found, BaseException)
+            ):
                 return found
         raise UntrustedPickleError(
             f"deserialize: this preprocessor was serialized outside of this job, and holds {module}.{name}. To make that runs code, so it is not done. If you trust who wrote it, set "
@@ -303,7 +363,8 @@ class _DataOnly(pickle.Unpickler):
 
 
 def _loaded(data: bytes) -> Any:
-    """A pickle of serialize(): whole, if it is of this job or others are trusted; else if it is data."""
+    """A pickle of serialize(): whole, if it is of this job or others are trusted; else if it is
+    data."""
     try:
         return marks.unpickled(data, "deserialize")
     except UntrustedPickleError:
@@ -321,8 +382,14 @@ def as_table(data: Any, who: str) -> Any:
         return data
     if isinstance(data, np.ndarray):
         data = {"data": data}
-    if not isinstance(data, Mapping | pa.RecordBatch) and not is_frame(data) and not hasattr(data, "__arrow_c_stream__"):
-        raise ValueError(f"{who} takes a DataFrame, a pyarrow Table, a dict of arrays or an array, not {type(data).__name__}")
+    if (
+        not isinstance(data, Mapping | pa.RecordBatch)
+        and not is_frame(data)
+        and not hasattr(data, "__arrow_c_stream__")
+    ):
+        raise ValueError(
+            f"{who} takes a DataFrame, a pyarrow Table, a dict of arrays or an array, not {type(data).__name__}"
+        )
     batches = batch.from_batch(data, who, marks=True)
     return pa.Table.from_batches(batches) if batches else pa.table({})
 
@@ -330,12 +397,20 @@ def as_table(data: Any, who: str) -> Any:
 def one_batch(table: Any) -> Any:
     """A Table as one RecordBatch."""
     batches = table.to_batches()
-    return batches[0] if len(batches) == 1 else unify.merge(batches) if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    return (
+        batches[0]
+        if len(batches) == 1
+        else unify.merge(batches)
+        if batches
+        else pa.RecordBatch.from_pylist([], schema=table.schema)
+    )
 
 
 class SerializablePreprocessorBase(Preprocessor, abc.ABC):
-    """A Preprocessor that is kept as its fields and what it has learned, under a name of its own, so that its class may change or move. @SerializablePreprocessor(version=, identifier=) of
-    skate.data.preprocessors.version_support gives the name; a class defines `_get_serializable_fields()` and `_set_serializable_fields(fields, version)`."""
+    """A Preprocessor that is kept as its fields and what it has learned, under a name of its own,
+    so that its class may change or move. @SerializablePreprocessor(version=, identifier=) of
+    skate.data.preprocessors.version_support gives the name; a class defines
+    `_get_serializable_fields()` and `_set_serializable_fields(fields, version)`."""
 
     MAGIC_CLOUDPICKLE: ClassVar[bytes] = b"CPKL:"
     SERIALIZER_FORMAT_VERSION: ClassVar[int] = 1
@@ -382,7 +457,8 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
         cls._version = version
 
     def serialize(self) -> bytes:
-        """As bytes, which deserialize() reads: b"CPKL:" and a cloudpickled dict. Ray reads those of built-in ones, too, that hold no function (tokenizers) and no other preprocessor."""
+        """As bytes, which deserialize() reads: b"CPKL:" and a cloudpickled dict. Ray reads those of
+        built-in ones, too, that hold no function (tokenizers) and no other preprocessor."""
         if not hasattr(self, "_identifier"):
             raise TypeError(
                 f"{type(self).__name__} has no name to be serialized under; decorate the class with @SerializablePreprocessor(version=1, identifier='...')"
@@ -398,14 +474,16 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:
-        """What serialize() gave, as an object of the class that it was. Of another job: see Preprocessor.deserialize().
+        """What serialize() gave, as an object of the class that it was. Of another job: see
+        Preprocessor.deserialize().
 
         Args:
             serialized: The bytes; or text of Preprocessor.serialize().
 
         Raises:
             UntrustedPickleError: It is of another job, and holds more than data.
-            UnknownPreprocessorError: No class has the name; import the module that defines it first.
+            UnknownPreprocessorError: No class has the name; import the module that defines it
+                first.
             ValueError: It is damaged, or something else.
         """
         magic = SerializablePreprocessorBase.MAGIC_CLOUDPICKLE

@@ -1,4 +1,5 @@
-"""RandomAccessDataset: the rows of a Dataset in actors, in the order of a key, to be looked up by it."""
+"""RandomAccessDataset: the rows of a Dataset in actors, in the order of a key, to be looked up by
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class RandomAccessDataset:
-    """Rows that are looked up by a key; made by Dataset.to_random_access_dataset(). Its actors see the blocks in place, without a copy.
+    """Rows that are looked up by a key; made by Dataset.to_random_access_dataset(). Its actors see
+    the blocks in place, without a copy.
 
     Args:
         ds: The Dataset, which runs now.
@@ -62,12 +64,15 @@ class RandomAccessDataset:
             at = self._at(k)
             if at is not None:
                 of.setdefault(at, []).append(k)
-        asked = [(ks, random.choice(self._workers).multiget.remote(at, ks)) for at, ks in of.items()]
+        asked = [
+            (ks, random.choice(self._workers).multiget.remote(at, ks)) for at, ks in of.items()
+        ]
         found = {k: row for ks, ref in asked for k, row in zip(ks, skate.get(ref), strict=True)}
         return [found.get(k) for k in keys]
 
     def stats(self) -> str:
-        """How long it took to make, how many blocks there are, and how often and how fast the actors were asked, as text."""
+        """How long it took to make, how many blocks there are, and how often and how fast the
+        actors were asked, as text."""
         stats = skate.get([w.stats.remote() for w in self._workers])
         asked = [n for n, _ in stats]
         mean = int(sum(t for _, t in stats) / (1 + sum(asked)) * 1e6)

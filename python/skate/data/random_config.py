@@ -14,7 +14,8 @@ class RandomSeedConfig:
 
     Args:
         seed: An int (ValueError for others), or None: another seed each run.
-        reseed_after_execution: Each run of one Dataset has another seed, all of them following from `seed`.
+        reseed_after_execution: Each run of one Dataset has another seed, all of them following from
+            `seed`.
     """
 
     seed: int | None = None
@@ -30,8 +31,10 @@ class FileShuffleConfig:
     """Files in random order.
 
     Args:
-        seed: The same seed gives the same order; None: another each time. ValueError when it is no int.
-        reseed_after_execution: Each run of one Dataset has another order, all of them following from seed.
+        seed: The same seed gives the same order; None: another each time. ValueError when it is no
+            int.
+        reseed_after_execution: Each run of one Dataset has another order, all of them following
+            from seed.
     """
 
     seed: int | None = None

@@ -1,12 +1,18 @@
-"""Iterators of a streaming_split in processes that are none of skate's: what torchrun, mpirun or a shell start.
+"""Iterators of a streaming_split in processes that are none of skate's: what torchrun, mpirun or a
+shell start.
 
-The driver serves (serve_ranks) at a UNIX socket of its own folder (0700), to processes of the same user only (SO_PEERCRED). A trainer attaches to a rank (attach), and gets, block by block, where
-the block lies: the file of the store, read-only, comes along once (SCM_RIGHTS), and is mapped with pages of its own, so nothing is copied and nothing that a trainer writes is seen by
-others. A block stays where it is until the trainer says that its arrays are gone, or ends. Messages are JSON; nothing is unpickled. What a trainer says is held against a table (SAYS) before
+The driver serves (serve_ranks) at a UNIX socket of its own folder (0700), to processes of the same
+user only (SO_PEERCRED). A trainer attaches to a rank (attach), and gets, block by block, where
+the block lies: the file of the store, read-only, comes along once (SCM_RIGHTS), and is mapped with
+pages of its own, so nothing is copied and nothing that a trainer writes is seen by others. A block
+stays where it is until the trainer says that its arrays are gone, or ends. Messages are JSON;
+nothing is unpickled. What a trainer says is held against a table (SAYS) before
 anything is done with it: who says something else hears why and is let go, and nobody else notices.
 
-A *seat* of the driver stands for each rank and remembers which rows it has had: those of batches behind which it asked for another one. A trainer that was killed in an epoch attaches again and
-goes on with the batch that it had in hand; the others wait meanwhile. So a seat begins an epoch at the desk in the place of its trainer.
+A *seat* of the driver stands for each rank and remembers which rows it has had: those of batches
+behind which it asked for another one. A trainer that was killed in an epoch attaches again and goes
+on with the batch that it had in hand; the others wait meanwhile. So a seat begins an epoch at the
+desk in the place of its trainer.
 """
 
 from __future__ import annotations
@@ -33,22 +39,29 @@ from skate.data.values.private import Mapped
 from skate.data.values.unify import Widening
 
 MOST = 1 << 17  # bytes of a message
-LEAVE_S = 60.0  # who follows a trainer that has ended waits so long until what was asked for it has been answered
+# who follows a trainer that has ended waits so long until what was asked for it has been answered
+LEAVE_S = 60.0
 
 
 def _is_count(v: Any) -> bool:
     return type(v) is int and 0 <= v < 1 << 62
 
 
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {  # of values: in words, and whether it is one
+# of values: in words, and whether it is one
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "count": ("a whole number from 0 on", _is_count),
-    "counts": ("a list of whole numbers from 0 on", lambda v: type(v) is list and all(map(_is_count, v))),
+    "counts": (
+        "a list of whole numbers from 0 on",
+        lambda v: type(v) is list and all(map(_is_count, v)),
+    ),
     "place": (
         "null, or the number of an epoch and a row",
         lambda v: v is None or type(v) is list and len(v) == 2 and all(map(_is_count, v)),
     ),
 }
-SAYS = {  # what a trainer says, by the field that tells it: its other fields and their kinds; those with a question mark may be left out
+# what a trainer says, by the field that tells it: its other fields and their kinds; those with a
+# question mark may be left out
+SAYS = {
     "rank": {"rank": "count"},  # first, and only then
     "begin": {"named?": "place", "free?": "counts"},
     "next": {"free?": "counts"},
@@ -62,7 +75,8 @@ class Refused(ValueError):
 
 
 def understood(message: bytes, first: bool = False) -> dict[str, Any]:
-    """What a message of a trainer says, by the table; Refused. first: it is the one that names the rank."""
+    """What a message of a trainer says, by the table; Refused. first: it is the one that names the
+    rank."""
     try:
         said = json.loads(message.removesuffix(b"\n"))
     except (ValueError, RecursionError) as e:
@@ -146,9 +160,13 @@ class Ranks:
                 return
             rank = understood(hello, first=True)["rank"]
             if rank >= len(self._seats):
-                return _say(s, {"error": f"there is no rank {rank!r}: {len(self._seats)} are served"})
+                return _say(
+                    s, {"error": f"there is no rank {rank!r}: {len(self._seats)} are served"}
+                )
             if not self._seats[rank].take(pid):
-                return _say(s, {"error": f"rank {rank} is taken by process {self._seats[rank].pid}"})
+                return _say(
+                    s, {"error": f"rank {rank} is taken by process {self._seats[rank].pid}"}
+                )
             seat = self._seats[rank]
             it = seat.it
             _say(
@@ -167,7 +185,12 @@ class Ranks:
             pass  # the trainer is gone
         except Refused as e:
             with contextlib.suppress(OSError):
-                _say(s, {"error": f"the driver does not understand this message, and has let go of the rank: {e}"})
+                _say(
+                    s,
+                    {
+                        "error": f"the driver does not understand this message, and has let go of the rank: {e}"
+                    },
+                )
         except Exception as e:
             with contextlib.suppress(OSError):
                 _say(s, {"error": f"{type(e).__name__}: {e}"})
@@ -184,8 +207,10 @@ class _Seat:
 
     def __init__(self, it: SplitIterator):
         self.it, self.pid, self.pidfd, self.free = it, 0, -1, threading.Condition()
-        self.epoch = self.number = -1  # the desk's and the consumers' number of the epoch that it is in
-        self.first = self.had = 0  # the row at which that began, and how many rows of this rank are done with
+        # the desk's and the consumers' number of the epoch that it is in
+        self.epoch = self.number = -1
+        # the row at which that began, and how many rows of this rank are done with
+        self.first = self.had = 0
         self.rows: deque[Any] = deque()  # blocks from there on
         self.sent = 0  # how many of them this trainer has got
         self.coming: Any = None
@@ -195,7 +220,8 @@ class _Seat:
         self.files: set[int] = set()
 
     def take(self, pid: int) -> bool:
-        """Whether it is this process's now. One that has ended may be heard of a little later than its successor comes."""
+        """Whether it is this process's now. One that has ended may be heard of a little later than
+        its successor comes."""
         with self.free:
             if self.pid and (self.pidfd < 0 or not select.select([self.pidfd], [], [], 0)[0]):
                 return False
@@ -235,16 +261,22 @@ class _Seat:
 
     def _begin(self, named: Any) -> None:
         self.sent = 0
-        if self.open and (named is None or list(named) == [self.number, self.first + self.it._deal.n * self.had]):
+        if self.open and (
+            named is None or list(named) == [self.number, self.first + self.it._deal.n * self.had]
+        ):
             return  # goes on
         self.open = False
-        self.epoch, self.number = skate.get(self.it._desk.begin.remote(self.it._i, os.getpid(), tuple(named) if named else None))
+        self.epoch, self.number = skate.get(
+            self.it._desk.begin.remote(self.it._i, os.getpid(), tuple(named) if named else None)
+        )
         self.first, self.had, self.end, self.open = named[1] if named else 0, 0, None, True
         self.rows.clear()
         self.coming = self.it._desk.next.remote(self.it._i, self.epoch)
 
     def _done(self, had: int) -> None:
-        if had > (most := self.had + sum(rows for _, _, rows, _ in itertools.islice(self.rows, self.sent))):
+        if had > (
+            most := self.had + sum(rows for _, _, rows, _ in itertools.islice(self.rows, self.sent))
+        ):
             raise Refused(f"had: it is {had:,} rows, and this rank has got {most:,}")
         left = had - self.had
         self.had = max(had, self.had)
@@ -301,7 +333,9 @@ def _peer(s: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-def _say(s: socket.socket, what: dict[str, Any], data: bytes = b"", fds: list[int] | None = None) -> None:
+def _say(
+    s: socket.socket, what: dict[str, Any], data: bytes = b"", fds: list[int] | None = None
+) -> None:
     message = json.dumps(what).encode() + b"\n" + data
     if fds:
         socket.send_fds(s, [message], fds)
@@ -316,10 +350,12 @@ def _heard(s: socket.socket) -> dict[str, Any] | None:
 
 
 def serve_ranks(its: list[Any]) -> Ranks:
-    """Serves the iterators of a streaming_split to processes that attach() to them, which skate has not started: those of torchrun, for one.
+    """Serves the iterators of a streaming_split to processes that attach() to them, which skate has
+    not started: those of torchrun, for one.
 
     Args:
-        its: All iterators of one streaming_split, which nobody else uses; ValueError for others. Rank i gets its[i].
+        its: All iterators of one streaming_split, which nobody else uses; ValueError for others.
+            Rank i gets its[i].
 
     Example:
         >>> import skate
@@ -333,7 +369,8 @@ def serve_ranks(its: list[Any]) -> Ranks:
 
 
 def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
-    """The iterator of a rank, in a process that skate has not started. A process that was killed in an epoch is replaced by another that attaches to its rank, and goes on there.
+    """The iterator of a rank, in a process that skate has not started. A process that was killed in
+    an epoch is replaced by another that attaches to its rank, and goes on there.
 
     Args:
         address: Of serve_ranks(); None: what the environment has as SKATE_RANKS.
@@ -345,7 +382,9 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
     """
     where = address or os.environ.get("SKATE_RANKS")
     if not where:
-        raise RuntimeError("attach: no address; give it Ranks.address, or start this process with the environment of Ranks.environ()")
+        raise RuntimeError(
+            "attach: no address; give it Ranks.address, or start this process with the environment of Ranks.environ()"
+        )
     if rank is None:
         rank = int(os.environ["RANK"])
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -363,19 +402,30 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
         s.close()
         raise RuntimeError(f"attach: {hello['error'] if hello else 'the driver has ended'}")
     _job.join(bytes.fromhex(hello["secret"]))
-    return RankIterator(s, rank, feed.Deal(hello["n"], hello["equal"], hello["batch"]), hello["total"], hello["sure"])
+    return RankIterator(
+        s,
+        rank,
+        feed.Deal(hello["n"], hello["equal"], hello["batch"]),
+        hello["total"],
+        hello["sure"],
+    )
 
 
 class RankIterator(SplitIterator):
-    """What attach() gives: an iterator of a streaming_split, in a process of its own. Not to be pickled: another process attaches by itself."""
+    """What attach() gives: an iterator of a streaming_split, in a process of its own. Not to be
+    pickled: another process attaches by itself."""
 
-    def __init__(self, s: socket.socket, rank: int, deal: feed.Deal, rows: int | None, seeded: bool):
+    def __init__(
+        self, s: socket.socket, rank: int, deal: feed.Deal, rows: int | None, seeded: bool
+    ):
         super().__init__(None, rank, deal, None, None, None, rows, seeded)
         self._s, self._files = s, dict[int, int]()
         self._lock, self._freed = threading.Lock(), deque[int]()
 
     def __reduce__(self) -> Any:
-        raise TypeError("an iterator that attach() gave stays in its process; let the other one attach()")
+        raise TypeError(
+            "an iterator that attach() gave stays in its process; let the other one attach()"
+        )
 
     def schema(self) -> Any:
         """Not known here: the batches have it."""
@@ -410,7 +460,9 @@ class RankIterator(SplitIterator):
             except OSError:
                 message, fds = b"", []
         if not message:
-            raise ConnectionError(f"rank {self._i}: the driver has ended, or serves ranks no longer")
+            raise ConnectionError(
+                f"rank {self._i}: the driver has ended, or serves ranks no longer"
+            )
         head, _, data = message.partition(b"\n")
         said = json.loads(head)
         for fd in fds:

@@ -1,4 +1,5 @@
-"""Schema: the columns of a Dataset. How the blocks of one Dataset come to one schema: values/unify.py."""
+"""Schema: the columns of a Dataset. How the blocks of one Dataset come to one schema:
+values/unify.py."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Schema:
     Args:
         base_schema: The pyarrow.Schema.
         data_context: Without effect.
-        pandas: The Dataset came as DataFrames, or was made so last: base_schema tells the dtypes that they have, as a PandasBlockSchema (arrays are a TensorDtype).
+        pandas: The Dataset came as DataFrames, or was made so last: base_schema tells the dtypes
+            that they have, as a PandasBlockSchema (arrays are a TensorDtype).
     """
 
     def __init__(self, base_schema: pa.Schema, *, data_context: Any = None, pandas: bool = False):
@@ -57,13 +59,21 @@ class Schema:
         if left > 0:
             rows = [*rows[: SHOWN // 2], ("…", f"({left:,} more)"), *rows[-SHOWN // 2 :]]
         width = max([6, *(len(n) for n, _ in rows)])
-        return "\n".join([f"{'Column':<{width}}  Type", f"{'------':<{width}}  ----", *(f"{n:<{width}}  {t}" for n, t in rows)])
+        return "\n".join(
+            [
+                f"{'Column':<{width}}  Type",
+                f"{'------':<{width}}  ----",
+                *(f"{n:<{width}}  {t}" for n, t in rows),
+            ]
+        )
 
 
 def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
     frame = frames.to_pandas(_no_rows(schema))
     types = [
-        extensions.TensorDtype(tensor_types.fixed_parts(f.type)[1], tensor_types.fixed_parts(f.type)[0])
+        extensions.TensorDtype(
+            tensor_types.fixed_parts(f.type)[1], tensor_types.fixed_parts(f.type)[0]
+        )
         if tensor_types.is_fixed(f.type)
         else frame[f.name].dtype
         for f in schema
@@ -72,5 +82,7 @@ def _of_frames(schema: pa.Schema) -> PandasBlockSchema:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    plain = pa.schema([pa.field(f.name, pa.null()) if tensor_types.is_fixed(f.type) else f for f in schema])
+    plain = pa.schema(
+        [pa.field(f.name, pa.null()) if tensor_types.is_fixed(f.type) else f for f in schema]
+    )
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in plain], schema=plain)

@@ -1,7 +1,9 @@
-"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, union, repartition, block order; sort and random_shuffle, which exchange rows between blocks. A part of
+"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, union,
+repartition, block order; sort and random_shuffle, which exchange rows between blocks. A part of
 Dataset.
 
-What has to know how many rows there are runs the Dataset first (materialize) and then says ranges of its blocks: no row is copied.
+What has to know how many rows there are runs the Dataset first (materialize) and then says ranges
+of its blocks: no row is copied.
 """
 
 from __future__ import annotations
@@ -36,9 +38,15 @@ class Splits:
     def _of_blocks(self, blocks: list[Any]) -> Any:
         """A MaterializedDataset of blocks of this one."""
         rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
-        known = {k: v for k, v in self._node.params.items() if k in ("pandas", "dtypes")} if self._node.op == "blocks" else {}
+        known = (
+            {k: v for k, v in self._node.params.items() if k in ("pandas", "dtypes")}
+            if self._node.op == "blocks"
+            else {}
+        )
         node = Node("blocks", "Blocks", known, (), blocks=blocks)
-        out = dataset.MaterializedDataset(node, Facts(rows, self._facts.schema, self._facts.files, size), self.context)
+        out = dataset.MaterializedDataset(
+            node, Facts(rows, self._facts.schema, self._facts.files, size), self.context
+        )
         out._stats = getattr(self, "_stats", None)
         return out
 
@@ -50,13 +58,16 @@ class Splits:
         empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
         return [self._of_blocks(part or empty) for part in cut([b for b in blocks if b[2]], at)]
 
-    def split(self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None) -> list[MaterializedDataset]:
+    def split(
+        self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None
+    ) -> list[MaterializedDataset]:
         """n Datasets of about as many rows, in order. Runs this one.
 
         Args:
             n: How many; ValueError below 1.
             equal: All have the same number of rows; up to n - 1 rows are left out.
-            locality_hints: One for each split (ValueError otherwise); there is one machine, so nothing follows from them.
+            locality_hints: One for each split (ValueError otherwise); there is one machine, so
+                nothing follows from them.
 
         Example:
             >>> import skate
@@ -66,8 +77,14 @@ class Splits:
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"split: n={n!r}: 1 or more")
         if locality_hints is not None and len(locality_hints) != n:
-            raise ValueError(f"split: {len(locality_hints)} locality_hints for {n} splits: one for each")
-        rows = sum(b[2] for b in input_blocks(self._node, self.context)) if self._node.blocks is not None else None
+            raise ValueError(
+                f"split: {len(locality_hints)} locality_hints for {n} splits: one for each"
+            )
+        rows = (
+            sum(b[2] for b in input_blocks(self._node, self.context))
+            if self._node.blocks is not None
+            else None
+        )
         source: Any = self if rows is not None else self.materialize()  # type: ignore[attr-defined]
         rows = source._facts.rows
         at = [rows // n * i for i in range(1, n + 1)] if equal else even(rows, n)
@@ -106,9 +123,13 @@ class Splits:
         if len(proportions) < 1:
             raise ValueError("split_proportionately: no proportions; give at least one")
         if sum(proportions) >= 1:
-            raise ValueError(f"split_proportionately: proportions {proportions} come to 1 or more; the last split is what they leave")
+            raise ValueError(
+                f"split_proportionately: proportions {proportions} come to 1 or more; the last split is what they leave"
+            )
         if any(p <= 0 for p in proportions):
-            raise ValueError(f"split_proportionately: proportions {proportions}: each is more than 0")
+            raise ValueError(
+                f"split_proportionately: proportions {proportions}: each is more than 0"
+            )
         source: Any = self.materialize()  # type: ignore[attr-defined]
         rows = source._facts.rows
         ends, total = [], 0.0
@@ -121,12 +142,25 @@ class Splits:
             if ends[i] == ends[i + 1]:
                 subtract += 1
                 ends[i] -= 1
-        if any(e <= 0 for e in ends) or ends[-1] >= rows and rows > 0 and sum(proportions) < 1 and ends[-1] > rows:
-            raise ValueError(f"split_proportionately: {rows} rows are too few for proportions {proportions}: a split would be empty")
+        if (
+            any(e <= 0 for e in ends)
+            or ends[-1] >= rows
+            and rows > 0
+            and sum(proportions) < 1
+            and ends[-1] > rows
+        ):
+            raise ValueError(
+                f"split_proportionately: {rows} rows are too few for proportions {proportions}: a split would be empty"
+            )
         return source._rows_at(ends)
 
     def train_test_split(
-        self, test_size: int | float, *, shuffle: bool = False, seed: int | None = None, stratify: str | None = None
+        self,
+        test_size: int | float,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+        stratify: str | None = None,
     ) -> tuple[MaterializedDataset, MaterializedDataset]:
         """(train, test): the last rows are the test. Runs this one.
 
@@ -134,7 +168,9 @@ class Splits:
             test_size: Rows as an int, or a share between 0 and 1; ValueError otherwise.
             shuffle: The rows are shuffled before.
             seed: Of the shuffle: an int gives the same order each time.
-            stratify: A column: of the rows of each of its values that share, rounded down, is in the test. Both parts come in the order of that column. ValueError together with shuffle.
+            stratify: A column: of the rows of each of its values that share, rounded down, is in
+                the test. Both parts come in the order of that column. ValueError together with
+                shuffle.
 
         Example:
             >>> import skate
@@ -147,9 +183,13 @@ class Splits:
                 "Cannot specify both 'shuffle=True' and 'stratify': to keep the shares of the classes, rows are chosen by class, not at random"
             )
         if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
-            raise TypeError(f"train_test_split: test_size is a number of rows or a share of them, not {type(test_size)}")
+            raise TypeError(
+                f"train_test_split: test_size is a number of rows or a share of them, not {type(test_size)}"
+            )
         if isinstance(test_size, float) and not 0 < test_size < 1:
-            raise ValueError(f"train_test_split: test_size={test_size}: as a share it lies between 0 and 1; a number of rows is an int")
+            raise ValueError(
+                f"train_test_split: test_size={test_size}: as a share it lies between 0 and 1; a number of rows is an int"
+            )
         source: Any = self
         if shuffle:
             source = self.random_shuffle(seed=seed)
@@ -158,13 +198,27 @@ class Splits:
         source = source.materialize()
         rows = source._facts.rows
         if isinstance(test_size, int) and not 0 < test_size < rows:
-            raise ValueError(f"train_test_split: test_size={test_size}: of {rows} rows both parts need at least one")
+            raise ValueError(
+                f"train_test_split: test_size={test_size}: of {rows} rows both parts need at least one"
+            )
         if stratify is not None:
-            params = {"keys": [stratify], "share": test_size / rows if isinstance(test_size, int) else test_size}
+            params = {
+                "keys": [stratify],
+                "share": test_size / rows if isinstance(test_size, int) else test_size,
+            }
             nodes = [
-                Node("stratify", "TestSplit" if test else "TrainSplit", {**params, "test": test}, (source._node,)) for test in (False, True)
+                Node(
+                    "stratify",
+                    "TestSplit" if test else "TrainSplit",
+                    {**params, "test": test},
+                    (source._node,),
+                )
+                for test in (False, True)
             ]
-            train, test = (source._add(n, Facts(None, source._facts.schema, source._facts.files)).materialize() for n in nodes)
+            train, test = (
+                source._add(n, Facts(None, source._facts.schema, source._facts.files)).materialize()
+                for n in nodes
+            )
             return train, test
         at = rows - test_size if isinstance(test_size, int) else rows - math.ceil(rows * test_size)
         train, test = source._rows_at([at])
@@ -179,15 +233,16 @@ class Splits:
         seed: int | None = None,
         **ray_remote_kwargs: Any,
     ) -> tuple[Dataset, Dataset]:
-        """(train, test), row by row, without running anything: which side a row is on follows from its number and seed, or from a column.
+        """(train, test), row by row, without running anything: which side a row is on follows from
+        its number and seed, or from a column.
 
         Args:
             test_size: Share of the test, between 0 and 1.
             split_type: "random" or "hash".
             hash_column: The column for "hash": equal values are on one side.
             seed: Of "random"; by default the two sides still fit together.
-            ray_remote_kwargs: Other options of the tasks or actors, as of skate.remote: resources, runtime_env, scheduling_strategy,
-                max_retries, ...
+            ray_remote_kwargs: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
             ValueError: The arguments do not fit together.
@@ -212,7 +267,13 @@ class Splits:
         out = []
         for test in (False, True):
             params = {"test": test, "share": float(test_size), "seed": key, "column": hash_column}
-            node = Node("split_rows", f"Split{'Test' if test else 'Train'}", params, (self._node,), **resources(ray_remote_kwargs))
+            node = Node(
+                "split_rows",
+                f"Split{'Test' if test else 'Train'}",
+                params,
+                (self._node,),
+                **resources(ray_remote_kwargs),
+            )
             out.append(self._add(node, Facts(None, self._facts.schema, self._facts.files)))  # type: ignore[attr-defined]
         return out[0], out[1]
 
@@ -224,17 +285,22 @@ class Splits:
         locality_hints: list[Any] | None = None,
         batch_size: int | None = None,
     ) -> list[DataIterator]:
-        """n iterators over one execution, to be used at the same time, in any process; see streaming_split.py.
+        """n iterators over one execution, to be used at the same time, in any process; see
+        streaming_split.py.
 
         Args:
             n: How many.
-            equal: All get the same number of rows, and of batches: True or "drop" leaves up to n - 1 rows out, "pad" (with a batch_size) gives up to n - 1 rows twice.
-            locality_hints: One for each (ValueError otherwise); there is one machine, so nothing follows from them.
-            batch_size: Rows are dealt in batches of so many, in turn, and each iterator is asked for batches of as many. Then it has a len(), and a state_dict() that any number
-                of iterators can go on with.
+            equal: All get the same number of rows, and of batches: True or "drop" leaves up to n -
+                1 rows out, "pad" (with a batch_size) gives up to n - 1 rows twice.
+            locality_hints: One for each (ValueError otherwise); there is one machine, so nothing
+                follows from them.
+            batch_size: Rows are dealt in batches of so many, in turn, and each iterator is asked
+                for batches of as many. Then it has a len(), and a state_dict() that any number of
+                iterators can go on with.
 
         Raises:
-            ValueError: n, batch_size or locality_hints are wrong, or "pad" comes without a batch_size.
+            ValueError: n, batch_size or locality_hints are wrong, or "pad" comes without a
+                batch_size.
 
         Example:
             >>> import skate
@@ -245,19 +311,26 @@ class Splits:
         if not isinstance(n, int) or n < 1:
             raise ValueError(f"streaming_split needs a positive number of splits, not {n!r}")
         if locality_hints is not None and len(locality_hints) != n:
-            raise ValueError(f"streaming_split: {len(locality_hints)} locality_hints for {n} splits")
+            raise ValueError(
+                f"streaming_split: {len(locality_hints)} locality_hints for {n} splits"
+            )
         if equal not in (True, False, "drop", "pad"):
-            raise ValueError(f'streaming_split: equal={equal!r}: it is False, True, "drop" or "pad"')
+            raise ValueError(
+                f'streaming_split: equal={equal!r}: it is False, True, "drop" or "pad"'
+            )
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise ValueError(f"streaming_split: batch_size={batch_size!r}: a positive int or None")
         if equal == "pad" and batch_size is None:
-            raise ValueError('streaming_split: equal="pad" fills up the last batches: give it a batch_size')
+            raise ValueError(
+                'streaming_split: equal="pad" fills up the last batches: give it a batch_size'
+            )
         return [*streaming_split.streaming_split(self, n, equal, batch_size)]
 
     def zip(self, *other: Dataset) -> Dataset:
-        """The rows of several Datasets side by side; all must have as many rows (ValueError when it runs). It
-        streams: blocks of the others are cut (by reference) where those of one end: the largest, if the bytes of all are known beforehand, else this one. A name that
-        is taken gets _1, _2, ...
+        """The rows of several Datasets side by side; all must have as many rows (ValueError when it
+        runs). It
+        streams: blocks of the others are cut (by reference) where those of one end: the largest, if
+        the bytes of all are known beforehand, else this one. A name that is taken gets _1, _2, ...
 
         Args:
             other: The other Datasets; at least one (ValueError).
@@ -272,10 +345,13 @@ class Splits:
         nodes = [self._node, *[d._node for d in other]]
         sizes = [bytes_of(n) for n in nodes]
         lead = 0 if None in sizes else max(range(len(nodes)), key=lambda i: sizes[i] or 0)
-        order = [lead, *(i for i in range(len(nodes)) if i != lead)]  # the engine cuts where blocks of the first input end
+        # the engine cuts where blocks of the first input end
+        order = [lead, *(i for i in range(len(nodes)) if i != lead)]
         rows = {d._facts.rows for d in (self, *other)}
         equal = len(rows) == 1 and None not in rows
-        node = Node("zip_rows", "Zip", {"order": order, "equal": equal}, tuple(nodes[i] for i in order))
+        node = Node(
+            "zip_rows", "Zip", {"order": order, "equal": equal}, tuple(nodes[i] for i in order)
+        )
         files = [f for d in (self, *other) for f in d._facts.files]
         return self._add(node, Facts(rows.pop() if equal else None, None, files))  # type: ignore[attr-defined]
 
@@ -295,12 +371,15 @@ class Splits:
             num_blocks: How many blocks, of as many rows; runs everything above first.
             target_num_rows_per_block: Rows in a block, at most; streams.
             strict: With target_num_rows_per_block: exactly so many, over all borders of blocks.
-            shuffle: With num_blocks: each block gets a piece of what each task before made. The order is the same on every run.
-            keys: One or several; with num_blocks: all rows that are equal in these columns come into one block, in the order in which they came.
+            shuffle: With num_blocks: each block gets a piece of what each task before made. The
+                order is the same on every run.
+            keys: One or several; with num_blocks: all rows that are equal in these columns come
+                into one block, in the order in which they came.
             sort: With keys: each block is sorted by them, ascending.
 
         Raises:
-            ValueError: None or both of num_blocks and target_num_rows_per_block; one that is no positive int; what goes with the other one.
+            ValueError: None or both of num_blocks and target_num_rows_per_block; one that is no
+                positive int; what goes with the other one.
             KeyError: There is no such column.
 
         Example:
@@ -309,36 +388,59 @@ class Splits:
             4
         """
         if num_blocks is not None and target_num_rows_per_block is not None:
-            raise ValueError("Only one of `num_blocks` or `target_num_rows_per_block` must be set, but not both.")
+            raise ValueError(
+                "Only one of `num_blocks` or `target_num_rows_per_block` must be set, but not both."
+            )
         if num_blocks is None and target_num_rows_per_block is None:
             raise ValueError("Either `num_blocks` or `target_num_rows_per_block` must be set")
         if target_num_rows_per_block is not None:
             if keys is not None:
                 raise ValueError("`keys` must be None when `target_num_rows_per_block` is set.")
             if sort:
-                raise ValueError("repartition: sort is for num_blocks; with target_num_rows_per_block leave it out")
+                raise ValueError(
+                    "repartition: sort is for num_blocks; with target_num_rows_per_block leave it out"
+                )
             if shuffle:
                 raise ValueError("`shuffle` must be False when `target_num_rows_per_block` is set.")
-        for name, v in (("num_blocks", num_blocks), ("target_num_rows_per_block", target_num_rows_per_block)):
+        for name, v in (
+            ("num_blocks", num_blocks),
+            ("target_num_rows_per_block", target_num_rows_per_block),
+        ):
             if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
                 raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
         keys = [keys] if isinstance(keys, str) else keys  # as Ray's documents write it
-        if keys is not None and not (isinstance(keys, (list, tuple)) and all(isinstance(k, str) for k in keys)):
+        if keys is not None and not (
+            isinstance(keys, (list, tuple)) and all(isinstance(k, str) for k in keys)
+        ):
             raise ValueError(f"repartition: keys must be names of columns, not {keys!r}")
         if sort and not keys:
             raise ValueError("repartition: sort needs keys")
         self._check_columns(keys or [], "repartition")  # type: ignore[attr-defined]
         if num_blocks is not None and (shuffle or keys):
-            node = Node("repartition_shuffled", "Repartition", {"n": num_blocks, "keys": list(keys or ()), "sort": sort}, (self._node,))
+            node = Node(
+                "repartition_shuffled",
+                "Repartition",
+                {"n": num_blocks, "keys": list(keys or ()), "sort": sort},
+                (self._node,),
+            )
         elif num_blocks is not None:
             node = Node("repartition_even", "Repartition", {"n": num_blocks}, (self._node,))
         else:
             n = target_num_rows_per_block or 0
             if strict:
-                node = Node("repartition_exact", f"StreamingRepartition[num_rows_per_block={n},strict=True]", {"n": n}, (self._node,))
+                node = Node(
+                    "repartition_exact",
+                    f"StreamingRepartition[num_rows_per_block={n},strict=True]",
+                    {"n": n},
+                    (self._node,),
+                )
             else:
                 node = Node(
-                    "repartition", f"StreamingRepartition[num_rows_per_block={n},strict=False]", {"rows": n}, (self._node,), batch_rows=n
+                    "repartition",
+                    f"StreamingRepartition[num_rows_per_block={n},strict=False]",
+                    {"rows": n},
+                    (self._node,),
+                    batch_rows=n,
                 )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
@@ -365,24 +467,33 @@ class Splits:
 
     # ---- what exchanges rows between blocks
 
-    def sort(self, key: str | list[str], descending: bool | list[bool] = False, boundaries: list[int | float] | None = None) -> Dataset:
-        """The rows in the order of a column or of several. Equal rows stay in the order in which they came; NaN and then nulls come last, for either direction; -0.0 equals 0.0. The result
+    def sort(
+        self,
+        key: str | list[str],
+        descending: bool | list[bool] = False,
+        boundaries: list[int | float] | None = None,
+    ) -> Dataset:
+        """The rows in the order of a column or of several. Equal rows stay in the order in which
+        they came; NaN and then nulls come last, for either direction; -0.0 equals 0.0. The result
         is the same on every run, whatever workers and memory there are.
 
         Args:
             key: Its name, or their names, the most significant first.
             descending: The largest value first; of several keys one for each.
-            boundaries: Numbers: the first key's values at which blocks begin, so there is a block more. [10, 20]: what is less than 10, the rest of what is less than 20, the rest; with
+            boundaries: Numbers: the first key's values at which blocks begin, so there is a block
+                more. [10, 20]: what is less than 10, the rest of what is less than 20, the rest;
+                with
                 descending the other way round. None: blocks are of about the same size.
 
         Raises:
-            ValueError: No key, one that is no name, as many directions as there are no keys, boundaries that are no numbers; when it runs: a column that is not there, or whose type has no
-                order.
+            ValueError: No key, one that is no name, as many directions as there are no keys,
+                boundaries that are no numbers; when it runs: a column that is not there, or whose
+                type has no order.
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort("a", descending=True).take_all()
-            [{'a': 3}, {'a': 2}, {'a': None}]
+            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort("a",
+            descending=True).take_all() [{'a': 3}, {'a': 2}, {'a': None}]
         """
         if key is None:
             raise ValueError("The 'key' parameter cannot be None for sorting.")
@@ -398,16 +509,25 @@ class Splits:
         self._check_columns(keys, "sort")  # type: ignore[attr-defined]
         cuts = sorted(set(boundaries or ()), reverse=directions[0])
         by = ", ".join(k + " descending" * d for k, d in zip(keys, directions, strict=True))
-        node = Node("sort", f"Sort({by})", {"keys": list(keys), "descending": directions, "boundaries": cuts or None}, (self._node,))
+        node = Node(
+            "sort",
+            f"Sort({by})",
+            {"keys": list(keys), "descending": directions, "boundaries": cuts or None},
+            (self._node,),
+        )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
-    def random_shuffle(self, *, seed: Seed = None, num_blocks: int | None = None, **ray_remote_args: Any) -> Dataset:
-        """The rows in a random order; all orders are equally likely. A seed gives the same order on every run, whatever workers and memory there are.
+    def random_shuffle(
+        self, *, seed: Seed = None, num_blocks: int | None = None, **ray_remote_args: Any
+    ) -> Dataset:
+        """The rows in a random order; all orders are equally likely. A seed gives the same order on
+        every run, whatever workers and memory there are.
 
         Args:
             seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
             num_blocks: As in Ray no longer supported: repartition() behind it.
-            ray_remote_args: Resources of the tasks that deal rows out, by the names that map_batches has.
+            ray_remote_args: Resources of the tasks that deal rows out, by the names that
+                map_batches has.
 
         Raises:
             DeprecationWarning: num_blocks was given.

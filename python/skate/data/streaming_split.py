@@ -1,17 +1,25 @@
 """streaming_split: n iterators over one execution, each for another consumer, in any process.
 
-Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks out; a small actor, the *desk* (run/desks.py), holds what was dealt and not yet taken (references,
-at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next blocks, one call ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets
-is a function of the data alone. A consumer that stops taking stops the others once its share at the desk is full.
+Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks
+out; a small actor, the *desk* (run/desks.py), holds what was dealt and not yet taken (references,
+at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next blocks, one call
+ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets is a
+function of the data alone. A consumer that stops taking stops the others once its share at the desk
+is full.
 
-Who leaves: a consumer that closes its iteration, or begins the next epoch, gets nothing more of this one, and the others go on. One whose process ends in the middle of an epoch
-breaks it: all others get an error that says so, at once, and the next epoch is for whoever asks then. The desk ends with its last iterator, the feeder with the desk.
+Who leaves: a consumer that closes its iteration, or begins the next epoch, gets nothing more of
+this one, and the others go on. One whose process ends in the middle of an epoch
+breaks it: all others get an error that says so, at once, and the next epoch is for whoever asks
+then. The desk ends with its last iterator, the feeder with the desk.
 
-Without batch_size and with equal: every block is cut into n ranges of as many rows (a remainder goes to the next one), so that all get the same number of rows and at most n-1 rows are left out.
+Without batch_size and with equal: every block is cut into n ranges of as many rows (a remainder
+goes to the next one), so that all get the same number of rows and at most n-1 rows are left out.
 Without equal: each block goes whole to the one with the fewest rows so far.
 
-With batch_size=B rows are dealt in steps: iterator 0 gets the first B rows, iterator 1 the next B, ... So behind each step the rows that all have had are the first ones of the Dataset, and one
-number says where all are: state_dict() of any of them, which may be gone on with by another number of iterators.
+With batch_size=B rows are dealt in steps: iterator 0 gets the first B rows, iterator 1 the next B,
+... So behind each step the rows that all have had are the first ones of the Dataset, and one
+number says where all are: state_dict() of any of them, which may be gone on with by another number
+of iterators.
 """
 
 from __future__ import annotations
@@ -39,14 +47,32 @@ from skate.data.values.unify import Widening
 class SplitIterator(DataIterator):
     """One of the iterators; it can be pickled to the process that uses it."""
 
-    def __init__(self, desk: Any, i: int, deal: feed.Deal, ds: Any, schema: Any, context: Any, rows: int | None, seeded: bool):
-        self._desk, self._i, self._deal, self._base, self._schema, self._context = desk, i, deal, ds, schema, context
+    def __init__(
+        self,
+        desk: Any,
+        i: int,
+        deal: feed.Deal,
+        ds: Any,
+        schema: Any,
+        context: Any,
+        rows: int | None,
+        seeded: bool,
+    ):
+        self._desk, self._i, self._deal, self._base, self._schema, self._context = (
+            desk,
+            i,
+            deal,
+            ds,
+            schema,
+            context,
+        )
         self._total, self._sure = rows, seeded
         self._named: tuple[int, int] | None = None  # what the next epoch is
 
     @property
     def _ds(self) -> Any:
-        """What DataIterator asks of a Dataset: stats() and schema(). No attribute: a cycle would keep the desk until a collection."""
+        """What DataIterator asks of a Dataset: stats() and schema(). No attribute: a cycle would
+        keep the desk until a collection."""
         return self
 
     def __repr__(self) -> str:
@@ -59,7 +85,11 @@ class SplitIterator(DataIterator):
     def schema(self) -> Any:
         """Names and types of the columns; where they are not known, the driver runs a row."""
         if self._schema is None:
-            self._schema = self._base.schema() if self._base is not None else skate.get(skate.get(self._desk.schema.remote())[0])
+            self._schema = (
+                self._base.schema()
+                if self._base is not None
+                else skate.get(skate.get(self._desk.schema.remote())[0])
+            )
         return self._schema
 
     def stats(self) -> str:
@@ -68,7 +98,9 @@ class SplitIterator(DataIterator):
 
     def materialize(self) -> Any:
         """What it gives, as a Dataset."""
-        return dataset.of_source(InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split"))
+        return dataset.of_source(
+            InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split")
+        )
 
     def world_size(self) -> int:
         """How many iterators there are."""
@@ -78,7 +110,8 @@ class SplitIterator(DataIterator):
         """How many batches this one gets in an epoch: of the batch_size that streaming_split() got.
 
         Raises:
-            TypeError: streaming_split() got none, or the rows of the Dataset are not known before it runs.
+            TypeError: streaming_split() got none, or the rows of the Dataset are not known before
+                it runs.
         """
         if self._deal.batch is None:
             raise TypeError("len() of a split counts batches: give streaming_split a batch_size")
@@ -92,21 +125,27 @@ class SplitIterator(DataIterator):
         return True
 
     def set_epoch(self, epoch: int) -> None:
-        """The number of the epoch that the next iteration is; all iterators have to be told the same. Without it each is the one behind the last.
+        """The number of the epoch that the next iteration is; all iterators have to be told the
+        same. Without it each is the one behind the last.
 
         Args:
-            epoch: From 0 (ValueError). With a batch_size, random operations draw in it what they draw in run `epoch` of the Dataset, in any process.
+            epoch: From 0 (ValueError). With a batch_size, random operations draw in it what they
+                draw in run `epoch` of the Dataset, in any process.
         """
         if not isinstance(epoch, int) or epoch < 0:
-            raise ValueError(f"set_epoch: the number of an epoch is an int from 0 on, not {epoch!r}")
+            raise ValueError(
+                f"set_epoch: the number of an epoch is an int from 0 on, not {epoch!r}"
+            )
         if self._named is None or self._named[0] != epoch:
             self._named = (epoch, 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where all the iterators are, behind the batch that this one gave last. Any number of iterators over the same rows can go on there, each after load_state_dict() of it.
+        """Where all the iterators are, behind the batch that this one gave last. Any number of
+        iterators over the same rows can go on there, each after load_state_dict() of it.
 
         Raises:
-            ValueError: streaming_split() got no batch_size; this iterator shuffles; a random operation of the Dataset has no seed.
+            ValueError: streaming_split() got no batch_size; this iterator shuffles; a random
+                operation of the Dataset has no seed.
         """
         at = self._at
         if self._deal.batch is None:
@@ -129,13 +168,22 @@ class SplitIterator(DataIterator):
         return {"version": 1, "epoch": at.epoch, "rows": at.first + self._deal.n * at.given}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on where state_dict() was called; all iterators have to be told the same.
+        """The next iteration goes on where state_dict() was called; all iterators have to be told
+        the same.
 
         Args:
-            state: What state_dict() of any iterator of a split of the same rows gave; ValueError for others.
+            state: What state_dict() of any iterator of a split of the same rows gave; ValueError
+                for others.
         """
-        if not isinstance(state, dict) or state.get("version") != 1 or not isinstance(state.get("rows"), int) or "window" in state:
-            raise ValueError(f"load_state_dict: this is no state of a streaming_split: {state!r:.200}")
+        if (
+            not isinstance(state, dict)
+            or state.get("version") != 1
+            or not isinstance(state.get("rows"), int)
+            or "window" in state
+        ):
+            raise ValueError(
+                f"load_state_dict: this is no state of a streaming_split: {state!r:.200}"
+            )
         if self._deal.batch is None:
             raise ValueError("load_state_dict: give streaming_split a batch_size")
         self._named, self._at = (int(state["epoch"]), state["rows"]), None
@@ -159,13 +207,17 @@ class SplitIterator(DataIterator):
 
     def _check_size(self, size: Any) -> None:
         if self._deal.batch not in (None, size):
-            raise ValueError(f"batch_size={size}, but streaming_split deals batches of {self._deal.batch} rows: ask for as many")
+            raise ValueError(
+                f"batch_size={size}, but streaming_split deals batches of {self._deal.batch} rows: ask for as many"
+            )
 
     def _runs(self, runs: list[int] | None) -> list[int]:
         return []
 
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
-        fit = Widening("streaming_split", self._schema.arrow if self._schema is not None else None, sure=False)
+        fit = Widening(
+            "streaming_split", self._schema.arrow if self._schema is not None else None, sure=False
+        )
         at, named, self._named = self._at, self._named, None
         epoch, number = skate.get(self._desk.begin.remote(self._i, os.getpid(), named))
         if at is not None:
@@ -180,7 +232,9 @@ class SplitIterator(DataIterator):
                     try:
                         rb = fit(fetch(b))
                     except TypeError as e:
-                        raise (e if self._base is None else conflict.of_files(e, self._base._node)) from None
+                        raise (
+                            e if self._base is None else conflict.of_files(e, self._base._node)
+                        ) from None
                     yield rb
             at_end = True
             error = skate.get(block[0])
@@ -194,10 +248,21 @@ class SplitIterator(DataIterator):
         schema = self._schema
         if schema is None and self._base is not None:
             schema = self._base.schema(fetch_if_missing=False)
-        return SplitIterator, (self._desk, self._i, self._deal, None, schema, self._context, self._total, self._sure)
+        return SplitIterator, (
+            self._desk,
+            self._i,
+            self._deal,
+            None,
+            schema,
+            self._context,
+            self._total,
+            self._sure,
+        )
 
 
-def streaming_split(ds: Any, n: int, equal: bool | str, batch_size: int | None = None) -> list[SplitIterator]:
+def streaming_split(
+    ds: Any, n: int, equal: bool | str, batch_size: int | None = None
+) -> list[SplitIterator]:
     """The iterators; see the head of the file."""
     ensure_engine(ds._node)
     if _skate.engine() == "inline":
@@ -212,4 +277,7 @@ def streaming_split(ds: Any, n: int, equal: bool | str, batch_size: int | None =
         feed.start(ds, desk, deal)
     blocks = ds._node.blocks
     rows = sum(b[2] for b in blocks) if blocks is not None else ds._facts.rows
-    return [SplitIterator(desk, i, deal, ds, None, ds.context, rows, position.seeded(ds._node)) for i in range(n)]
+    return [
+        SplitIterator(desk, i, deal, ds, None, ds.context, rows, position.seeded(ds._node))
+        for i in range(n)
+    ]

@@ -13,7 +13,8 @@ STATISTIC = "statistic"
 
 
 class DatasetSummary:
-    """The statistics that Dataset.summary() computed. columns: the names; dataset_schema: their Arrow types.
+    """The statistics that Dataset.summary() computed. columns: the names; dataset_schema: their
+    Arrow types.
 
     Args:
         schema: The Arrow schema of the columns.
@@ -27,20 +28,28 @@ class DatasetSummary:
         self.dataset_schema, self.columns, self._values = schema, columns, values
 
     def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame with one row a statistic and one column a column; missing where a column has no such statistic."""
+        """A DataFrame with one row a statistic and one column a column; missing where a column has
+        no such statistic."""
         names = sorted({s for v in self._values.values() for s in v})
-        return pd.DataFrame({STATISTIC: names, **{c: [self._values[c].get(s) for s in names] for c in self.columns}})
+        return pd.DataFrame(
+            {STATISTIC: names, **{c: [self._values[c].get(s) for s in names] for c in self.columns}}
+        )
 
     def get_column_stats(self, column: str) -> pd.DataFrame:
-        """A DataFrame of one column's statistics: "statistic", "value". ValueError for a column that was not asked for.
+        """A DataFrame of one column's statistics: "statistic", "value". ValueError for a column
+        that was not asked for.
 
         Args:
             column: Its name.
         """
         if column not in self._values:
-            raise ValueError(f"summary: no column {column!r}; there are {', '.join(map(str, self._values))}")
+            raise ValueError(
+                f"summary: no column {column!r}; there are {', '.join(map(str, self._values))}"
+            )
         stats = dict(sorted(self._values[column].items()))
-        return pd.DataFrame({STATISTIC: list(stats), "value": pd.Series(list(stats.values()), dtype=object)})
+        return pd.DataFrame(
+            {STATISTIC: list(stats), "value": pd.Series(list(stats.values()), dtype=object)}
+        )
 
     def __repr__(self) -> str:
         return repr(self.to_pandas())
@@ -80,10 +89,28 @@ def basic(column: str) -> list[Any]:
 
 
 def defaults() -> dict[Any, Any]:
-    """What is computed of which type: {DataType or TypeCategory: function from a column's name to a list of aggregates}."""
+    """What is computed of which type: {DataType or TypeCategory: function from a column's name to a
+    list of aggregates}."""
     t = datatype.DataType
-    numbers = (t.int8, t.int16, t.int32, t.int64, t.uint8, t.uint16, t.uint32, t.uint64, t.float32, t.float64, t.bool)
-    return {**{n(): numerical for n in numbers}, t.string(): basic, t.binary(): basic, datatype.TypeCategory.TEMPORAL: temporal}
+    numbers = (
+        t.int8,
+        t.int16,
+        t.int32,
+        t.int64,
+        t.uint8,
+        t.uint16,
+        t.uint32,
+        t.uint64,
+        t.float32,
+        t.float64,
+        t.bool,
+    )
+    return {
+        **{n(): numerical for n in numbers},
+        t.string(): basic,
+        t.binary(): basic,
+        datatype.TypeCategory.TEMPORAL: temporal,
+    }
 
 
 @dataclass
@@ -94,8 +121,11 @@ class Aggregators:
     aggregators: list[Any]
 
 
-def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping: dict[Any, Any] | None = None) -> Aggregators:
-    """The aggregates of the columns of a Schema. ValueError without one, and for columns that it does not have.
+def aggregators(
+    schema: Any, columns: list[str] | None = None, dtype_agg_mapping: dict[Any, Any] | None = None
+) -> Aggregators:
+    """The aggregates of the columns of a Schema. ValueError without one, and for columns that it
+    does not have.
 
     Args:
         columns: Only these.
@@ -106,15 +136,25 @@ def aggregators(schema: Any, columns: list[str] | None = None, dtype_agg_mapping
     columns = list(columns) if columns is not None else list[str](schema.names)
     missing = [c for c in columns if c not in schema.names]
     if missing:
-        raise ValueError(f"Columns {set(missing)} not found in dataset schema; {columns_are(missing[0], schema.names)}")
-    mapping = {**(dtype_agg_mapping or {}), **{k: f for k, f in defaults().items() if k not in (dtype_agg_mapping or {})}}
+        raise ValueError(
+            f"Columns {set(missing)} not found in dataset schema; {columns_are(missing[0], schema.names)}"
+        )
+    mapping = {
+        **(dtype_agg_mapping or {}),
+        **{k: f for k, f in defaults().items() if k not in (dtype_agg_mapping or {})},
+    }
     out = Aggregators({}, [])
     for c in columns:
         t = datatype.DataType(schema.arrow.field(c).type)
         out.column_to_dtype[c] = str(t)
-        out.aggregators += next((f for k, f in mapping.items() if (k == t if isinstance(k, datatype.DataType) else t.is_of(k))), _other(t))(
-            c
-        )
+        out.aggregators += next(
+            (
+                f
+                for k, f in mapping.items()
+                if (k == t if isinstance(k, datatype.DataType) else t.is_of(k))
+            ),
+            _other(t),
+        )(c)
     return out
 
 

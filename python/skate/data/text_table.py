@@ -1,4 +1,5 @@
-"""repr of a Dataset: shape, columns with types, and for blocks that exist the first and last rows, in a box, or as HTML for notebooks."""
+"""repr of a Dataset: shape, columns with types, and for blocks that exist the first and last rows,
+in a box, or as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     def border(left: str, fill: str, mid: str, right: str) -> str:
         return left + mid.join(fill * (w + 2) for w in widths) + right
 
-    lines = [f"shape: ({'?' if rows is None else rows}, {len(schema.names)})", border("╭", "─", "┬", "╮"), *map(line, table)]
+    lines = [
+        f"shape: ({'?' if rows is None else rows}, {len(schema.names)})",
+        border("╭", "─", "┬", "╮"),
+        *map(line, table),
+    ]
     if ds.name:
         lines.insert(0, f"name: {ds.name}")
     if body:
@@ -53,7 +58,9 @@ def html(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     rows = "?" if ds._facts.rows is None else f"{ds._facts.rows:,}"
     what = f"{_html.escape(ds.name)}: " if ds.name else ""
     shown = f"showing {len(head) + len(tail)} rows" if blocks is not None else "not materialized"
-    columns = line(list(map(_cell, _some(schema.names))), "th") + line(list(map(_cell, _some(schema.types))), "td")
+    columns = line(list(map(_cell, _some(schema.names))), "th") + line(
+        list(map(_cell, _some(schema.types))), "td"
+    )
     return (
         f"<div><p>{what}{rows} rows × {len(schema.names)} columns, {shown}</p>"
         f"<table><thead>{columns}</thead><tbody>{''.join(line(r, 'td') for r in body)}</tbody></table></div>"
@@ -72,13 +79,19 @@ def plan(ds: Any) -> str:
     rows = "?" if ds._facts.rows is None else ds._facts.rows
     lines.append(f"{type(ds).__name__}({name}num_rows={rows}, schema={columns})")
     if len(lines) > LINES:
-        lines = [*lines[: LINES // 2], f"… {len(lines) - LINES:,} more operators", *lines[-LINES // 2 :]]
+        lines = [
+            *lines[: LINES // 2],
+            f"… {len(lines) - LINES:,} more operators",
+            *lines[-LINES // 2 :],
+        ]
     return "\n".join(f"{'   ' * (i - 1)}+- {line}" if i else line for i, line in enumerate(lines))
 
 
 def _some(cells: list[Any]) -> list[Any]:
     """Of many columns the first and the last ones."""
-    return cells if len(cells) <= COLUMNS else [*cells[: COLUMNS // 2], "…", *cells[-COLUMNS // 2 :]]
+    return (
+        cells if len(cells) <= COLUMNS else [*cells[: COLUMNS // 2], "…", *cells[-COLUMNS // 2 :]]
+    )
 
 
 def _columns(schema: Any) -> str:
@@ -87,7 +100,9 @@ def _columns(schema: Any) -> str:
     return "{" + ", ".join([*pairs, f"… {more:,} more"] if more > 0 else pairs) + "}"
 
 
-def _preview(ds: Any, blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
+def _preview(
+    ds: Any, blocks: list[Any], names: list[str]
+) -> tuple[list[list[str]], list[list[str]]]:
     rows = sum(b[2] for b in blocks)
     blocks = [b for b in blocks if b[2]]
     if rows <= ROWS:

@@ -1,4 +1,5 @@
-"""What arguments and results of skate.data are, for type checkers and editors. Imported by nothing when a program runs."""
+"""What arguments and results of skate.data are, for type checkers and editors. Imported by nothing
+when a program runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""skate over a Ray cluster, by Ray's public API: skate.init("HOST:PORT"), or skate.init(address, _engine="ray") with "auto", "local" (starts one) or a Ray that
-is initialised already.
+"""skate over a Ray cluster, by Ray's public API: skate.init("HOST:PORT"), or skate.init(address,
+_engine="ray") with "auto", "local" (starts one) or a Ray that is initialised already.
 
-A task of skate is one of Ray's: a block is a yield or a return of it, never a put, so Ray can make it again and frees it with its last reference. Before each block
-goes its note with the node and the size; the driver reads notes, never blocks, to schedule. One waiter, ray.wait() over all that runs, hears of everything.
-docs/design/ray_engine.md has what of the engine's contract Ray does not serve. Cost: that of Ray, about 1 ms a task and 0.3 ms a block.
+A task of skate is one of Ray's: a block is a yield or a return of it, never a put, so Ray can make
+it again and frees it with its last reference. Before each block goes its note with the node and the
+size; the driver reads notes, never blocks, to schedule. One waiter, ray.wait() over all that runs,
+hears of everything. docs/design/ray_engine.md has what of the engine's contract Ray does not serve.
+Cost: that of Ray, about 1 ms a task and 0.3 ms a block.
 """
 
 from __future__ import annotations
@@ -39,8 +41,11 @@ def _args(inline: list[Any], refs: tuple[Any, ...]) -> list[Any]:
     return [next(fetched) if v is None else v for v in inline]
 
 
-def _stream(job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any) -> Any:
-    """Yields (note, node, size of what comes next, seconds since the start) and (kind, buffer) in turn; behind the last note comes NO_VALUE."""
+def _stream(
+    job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any
+) -> Any:
+    """Yields (note, node, size of what comes next, seconds since the start) and (kind, buffer) in
+    turn; behind the last note comes NO_VALUE."""
     worker.begin(job)
     node, start = _node(), time.perf_counter()
     for values in worker.stream(task, definition, _args(inline, refs)):
@@ -52,7 +57,9 @@ def _stream(job: bytes, task: dict[str, Any], definition: bytes, inline: list[An
                 yield kind, PickleBuffer(data)
 
 
-def _call(job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any) -> Any:
+def _call(
+    job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any
+) -> Any:
     """(what is said of it, value, ...): (error as (kind, bytes) or None, node, sizes, seconds)."""
     worker.begin(job)
     n, start = task["n_returns"], time.perf_counter()
@@ -65,12 +72,18 @@ def _call(job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any]
         if task["retry_exceptions"]:
             raise  # Ray tries it again; the last one comes as an exception
         out, failed = [(0, b"")] * n, (e.kind, e.data)
-    said = failed, _node(), [memoryview(data).nbytes for _, data in out], time.perf_counter() - start
+    said = (
+        failed,
+        _node(),
+        [memoryview(data).nbytes for _, data in out],
+        time.perf_counter() - start,
+    )
     return (said, *((kind, PickleBuffer(data)) for kind, data in out)) if n else said
 
 
 class _Actor:
-    """The process of an actor of skate's. Its constructor's error is kept: Ray would tell its calls another one."""
+    """The process of an actor of skate's. Its constructor's error is kept: Ray would tell its calls
+    another one."""
 
     def __init__(self, *first: Any):
         self._said = _call(*first)[0]
@@ -92,17 +105,26 @@ def _ray() -> Any:
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError as e:
-        raise ImportError(f'this engine needs Ray, which is not installed ({e}): pip install "skate[ray]"') from None
+        raise ImportError(
+            f'this engine needs Ray, which is not installed ({e}): pip install "skate[ray]"'
+        ) from None
     version = getattr(ray, "__version__", "")
-    if getattr(ray, "__file__", None) is None or "skate" in (getattr(ray.init, "__module__", "") or ""):
-        raise RuntimeError("`ray` is skate itself in this process (skate.as_ray); the engine over a Ray cluster needs Ray's own package")
+    if getattr(ray, "__file__", None) is None or "skate" in (
+        getattr(ray.init, "__module__", "") or ""
+    ):
+        raise RuntimeError(
+            "`ray` is skate itself in this process (skate.as_ray); the engine over a Ray cluster needs Ray's own package"
+        )
     if tuple(int(x) for x in version.split(".")[:2]) < OLDEST:
-        raise RuntimeError(f"Ray {version} is too old for this engine: {'.'.join(map(str, OLDEST))} or newer")
+        raise RuntimeError(
+            f"Ray {version} is too old for this engine: {'.'.join(map(str, OLDEST))} or newer"
+        )
     return ray
 
 
 def _within(seconds: float, what: str, call: Any) -> Any:
-    """call() on a thread of its own: it may hang, and on the main thread ray.init() would take the signal handlers."""
+    """call() on a thread of its own: it may hang, and on the main thread ray.init() would take the
+    signal handlers."""
     out: list[Any] = []
 
     def run() -> None:
@@ -123,16 +145,25 @@ def _within(seconds: float, what: str, call: Any) -> Any:
 
 
 def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
-    """True: it was started or joined here, and is left at the end. until: by time.monotonic(), for a cluster that is there; one that is started here takes the time it takes."""
+    """True: it was started or joined here, and is left at the end. until: by time.monotonic(), for
+    a cluster that is there; one that is started here takes the time it takes."""
     address = conf.get("address")
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if ray.is_initialized():
         return False
     if address is None:
-        raise ConnectionError('there is no Ray in this process: ray.init() first, or say the address ("auto", "local", "HOST:PORT")')
+        raise ConnectionError(
+            'there is no Ray in this process: ray.init() first, or say the address ("auto", "local", "HOST:PORT")'
+        )
     if address == "local":
-        how = {"num_cpus": conf["num_cpus"], "object_store_memory": int(conf["object_store_memory"]), "include_dashboard": False}
-        _within(6 * PATIENCE_S, "Ray on this machine", lambda: ray.init(address="local", **how, **quiet))
+        how = {
+            "num_cpus": conf["num_cpus"],
+            "object_store_memory": int(conf["object_store_memory"]),
+            "include_dashboard": False,
+        }
+        _within(
+            6 * PATIENCE_S, "Ray on this machine", lambda: ray.init(address="local", **how, **quiet)
+        )
         return True
     if address != "auto":
         host, _, port = address.rpartition(":")
@@ -140,12 +171,17 @@ def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
             socket.create_connection((host, int(port)), CONNECT_S / 2).close()
         except (OSError, ValueError) as e:
             raise ConnectionError(f"there is no Ray cluster at {address}: {e}") from None
-    _within(until - time.monotonic(), f"the Ray cluster at {address}", lambda: ray.init(address=address, **quiet))
+    _within(
+        until - time.monotonic(),
+        f"the Ray cluster at {address}",
+        lambda: ray.init(address=address, **quiet),
+    )
     return True
 
 
 def _check_nodes(ray: Any, until: float) -> Any:
-    """Each node has a skate of this version, and a Python that can read our pickles. A reference to a small value."""
+    """Each node has a skate of this version, and a Python that can read our pickles. A reference to
+    a small value."""
     mine = sys.modules["skate"].__version__
     at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
@@ -158,26 +194,50 @@ def _check_nodes(ray: Any, until: float) -> Any:
 
     nodes = [n for n in ray.nodes() if n["Alive"]]
     task = ray.remote(num_cpus=0, max_retries=0)(look)
-    asked = [task.options(scheduling_strategy=at(n["NodeID"], soft=False)).remote("skate") for n in nodes]
+    asked = [
+        task.options(scheduling_strategy=at(n["NodeID"], soft=False)).remote("skate") for n in nodes
+    ]
     _, late = ray.wait(asked, num_returns=len(asked), timeout=max(0, until - time.monotonic()))
     for node, ref in zip(nodes, asked, strict=True):
         name = node["NodeManagerAddress"]
         if ref in late:
-            raise ConnectionError(f"node {name} of the Ray cluster does not answer within {CONNECT_S:g} s")
+            raise ConnectionError(
+                f"node {name} of the Ray cluster does not answer within {CONNECT_S:g} s"
+            )
         version, python, why = ray.get(ref)
         if version is None:
-            raise RuntimeError(f"node {name} of the Ray cluster has no skate ({why}): install it there, as here (skate {mine})")
+            raise RuntimeError(
+                f"node {name} of the Ray cluster has no skate ({why}): install it there, as here (skate {mine})"
+            )
         if version != mine:
-            raise RuntimeError(f"node {name} of the Ray cluster has skate {version}, and this is {mine}")
+            raise RuntimeError(
+                f"node {name} of the Ray cluster has skate {version}, and this is {mine}"
+            )
         if tuple(python) != sys.version_info[:2]:
-            raise RuntimeError(f"node {name} of the Ray cluster runs Python {python[0]}.{python[1]}, and this is {sys.version.split()[0]}")
+            raise RuntimeError(
+                f"node {name} of the Ray cluster runs Python {python[0]}.{python[1]}, and this is {sys.version.split()[0]}"
+            )
     return asked[0]
 
 
 class _Running:
-    """A task in Ray: a generator, or the reference of what is said of it and those of its values."""
+    """A task in Ray: a generator, or the reference of what is said of it and those of its
+    values."""
 
-    __slots__ = ("gen", "name", "node", "of_actor", "refs", "said", "seconds", "size", "task", "turn", "until", "waited")
+    __slots__ = (
+        "gen",
+        "name",
+        "node",
+        "of_actor",
+        "refs",
+        "said",
+        "seconds",
+        "size",
+        "task",
+        "turn",
+        "until",
+        "waited",
+    )
 
     def __init__(self, task: dict[str, Any], gen: Any, said: Any, refs: list[Any]):
         self.task, self.name, self.of_actor = task["task"], task["name"], bool(task["actor"])
@@ -197,7 +257,8 @@ class Ray:
         self._job: bytes = conf["job"]
         until = time.monotonic() + CONNECT_S
         self._ours = _connect(ray, conf, until)
-        atexit.register(self._at_exit)  # before Ray's own, which was registered by now: without Ray nothing here can be ended
+        # before Ray's own, which was registered by now: without Ray nothing here can be ended
+        atexit.register(self._at_exit)
         if conf.get("address") == "local":
             until = time.monotonic() + 3 * CONNECT_S  # its first worker is yet to be started
         try:
@@ -207,7 +268,9 @@ class Ray:
             if self._ours:
                 ray.shutdown()
             raise
-        self._at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        self._at = importlib.import_module(
+            "ray.util.scheduling_strategies"
+        ).NodeAffinitySchedulingStrategy
         self._numbers: dict[str, int] = {}  # of nodes, by their id
         self._definitions: dict[int, bytes] = {}
         self._running: dict[int, _Running] = {}
@@ -215,7 +278,8 @@ class Ray:
         self._actors: dict[int, Any] = {}
         self._functions: dict[tuple[bool, int, int], Any] = {}
         self._events: list[dict[str, Any]] = []
-        self._coming: dict[Any, Any] = {}  # by reference: a value that is on its way (a Future), and when it was asked for last
+        # by reference: a value that is on its way (a Future), and when it was asked for last
+        self._coming: dict[Any, Any] = {}
 
     def _at_exit(self) -> None:
         sys.modules["skate"].shutdown()
@@ -256,7 +320,8 @@ class Ray:
         return self._ray.put((kind, PickleBuffer(data)))
 
     def get(self, handle: Any, timeout: float | None) -> tuple[int, Any]:
-        """A get() of Ray's that ends by its timeout gives up what has come, so a value that takes longer than one slice of a wait comes by a future."""
+        """A get() of Ray's that ends by its timeout gives up what has come, so a value that takes
+        longer than one slice of a wait comes by a future."""
         coming, _ = self._coming.pop(handle, (None, 0))
         try:
             if coming is None:
@@ -273,25 +338,46 @@ class Ray:
     def submit(self, task: dict[str, Any]) -> None:
         args = task.pop("args")
         inline = [(kind, data) if handle is None else None for handle, kind, data in args]
-        what = (self._job, task, self._definitions[task["fn"]], inline, *(handle for handle, _, _ in args if handle is not None))
+        what = (
+            self._job,
+            task,
+            self._definitions[task["fn"]],
+            inline,
+            *(handle for handle, _, _ in args if handle is not None),
+        )
         n = task["n_returns"]
         if task["is_init"]:
-            self._actors[task["actor"]] = actor = self._ray.remote(_Actor).options(**self._for_life(task)).remote(*what)
+            self._actors[task["actor"]] = actor = (
+                self._ray.remote(_Actor).options(**self._for_life(task)).remote(*what)
+            )
             made = actor.ready.remote()
         elif task["actor"]:
             actor = self._actors[task["actor"]]
             method = actor.stream if n is None else actor.call
-            tries = {"max_task_retries": task["max_retries"], "retry_exceptions": task["retry_exceptions"]}
-            made = method.options(num_returns="streaming" if n is None else 1 + n, **tries).remote(*what)
+            tries = {
+                "max_task_retries": task["max_retries"],
+                "retry_exceptions": task["retry_exceptions"],
+            }
+            made = method.options(num_returns="streaming" if n is None else 1 + n, **tries).remote(
+                *what
+            )
         else:
             need = task["need"]
-            how = {"num_cpus": need.get("CPU", 0), "num_gpus": need.get("GPU", 0), "memory": need.get("memory") or None}
+            how = {
+                "num_cpus": need.get("CPU", 0),
+                "num_gpus": need.get("GPU", 0),
+                "memory": need.get("memory") or None,
+            }
             how |= self._where(task) | {
                 "name": task["name"],
                 "max_retries": task["max_retries"],
                 "retry_exceptions": task["retry_exceptions"],
             }
-            made = self._function(task).options(num_returns="streaming" if n is None else 1 + n, **how).remote(*what)
+            made = (
+                self._function(task)
+                .options(num_returns="streaming" if n is None else 1 + n, **how)
+                .remote(*what)
+            )
         if n is None:
             r = _Running(task, made, None, [])
         else:
@@ -301,7 +387,8 @@ class Ray:
         self._by_ref[r.waited] = r
 
     def _function(self, task: dict[str, Any]) -> Any:
-        """Ray counts the runs for max_calls by what ray.remote() made, and takes it only there: so each function that has it gets its own."""
+        """Ray counts the runs for max_calls by what ray.remote() made, and takes it only there: so
+        each function that has it gets its own."""
         streams, calls = task["n_returns"] is None, task["max_calls"]
         key = streams, calls, task["fn"] if calls else 0
         if key not in self._functions:
@@ -310,19 +397,19 @@ class Ray:
         return self._functions[key]
 
     def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
-        """skate counts the CPUs of an actor's calls while they run; its other resources are its own."""
+        """skate counts the CPUs of an actor's calls while they run; its other resources are its
+        own."""
         need = task["need"]
-        return (
-            self._where(task)
-            | {
-                "num_cpus": 0,
-                "num_gpus": need.get("GPU", 0),
-                "memory": need.get("memory") or None,
-                "max_restarts": task["max_retries"],
-                "max_task_retries": -1,  # a call waits while the actor restarts; with 0 Ray fails it then, as one of its tries. Each call has its own number
-                "name": None,
-            }
-        )
+        return self._where(task) | {
+            "num_cpus": 0,
+            "num_gpus": need.get("GPU", 0),
+            "memory": need.get("memory") or None,
+            "max_restarts": task["max_retries"],
+            # a call waits while the actor restarts; with 0 Ray fails it then, as one of its
+            # tries. Each call has its own number
+            "max_task_retries": -1,
+            "name": None,
+        }
 
     def _where(self, task: dict[str, Any]) -> dict[str, Any]:
         if not task["node"]:
@@ -334,15 +421,20 @@ class Ray:
         r = self._running.get(task)
         if r is None or r.until:
             return
-        if r.gen is not None:  # what it has yielded is for nobody; is_finished() may block for ever now
+        # what it has yielded is for nobody; is_finished() may block for ever now
+        if r.gen is not None:
             del self._by_ref[r.waited]
             r.waited, r.until = r.gen.completed(), time.monotonic() + PATIENCE_S / 2
             self._by_ref[r.waited] = r
-        self._on_rays_thread(lambda: self._ray.cancel(r.gen or r.said, force=force and not r.of_actor))
+        self._on_rays_thread(
+            lambda: self._ray.cancel(r.gen or r.said, force=force and not r.of_actor)
+        )
 
     def _on_rays_thread(self, call: Any) -> None:
-        """Has call() run on the thread on which Ray hears of the ends of tasks. ray.cancel() on any other aborts the process when the task ends, or is handed on,
-        in the same moment (Ray 2.60: "Tried to complete task that was not pending"; tests/py/cluster/test_ray.py: test_limits_that_cancel)."""
+        """Has call() run on the thread on which Ray hears of the ends of tasks. ray.cancel() on any
+        other aborts the process when the task ends, or is handed on, in the same moment (Ray 2.60:
+        "Tried to complete task that was not pending"; tests/py/cluster/test_ray.py:
+        test_limits_that_cancel)."""
         us, here = threading.get_ident(), [True]
 
         def then(_: Any) -> None:
@@ -381,7 +473,9 @@ class Ray:
         return out
 
     def _tell(self, r: _Running, kind: str, *values: Any, **more: Any) -> None:
-        self._events.append({"kind": kind, "task": r.task, "node": r.node, "values": list(values), **more})
+        self._events.append(
+            {"kind": kind, "task": r.task, "node": r.node, "values": list(values), **more}
+        )
 
     def _over(self, r: _Running, kind: str, *values: Any, **more: Any) -> None:
         self._tell(r, kind, *values, run_s=r.seconds, **more)
@@ -398,7 +492,9 @@ class Ray:
         if failed:
             self._over(r, "failed", (None, *failed))
         else:  # of a constructor: its value is in what is said of it, and None for skate
-            values = [(ref, 0, size) for ref, size in zip(r.refs, sizes, strict=False)] or [(None, 1, b"")] * len(sizes)
+            values = [(ref, 0, size) for ref, size in zip(r.refs, sizes, strict=False)] or [
+                (None, 1, b"")
+            ] * len(sizes)
             self._over(r, "done", *values)
 
     def _read(self, r: _Running) -> None:
@@ -439,7 +535,12 @@ class Ray:
             (x.TaskUnschedulableError, "SK_EINFEASIBLE"),
         )
         code = next((c for kind, c in codes if isinstance(e, kind)), "SK_EIO")
-        self._over(r, "failed", code=code, text=f"{r.name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}")
+        self._over(
+            r,
+            "failed",
+            code=code,
+            text=f"{r.name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}",
+        )
 
     def close(self) -> None:
         atexit.unregister(self._at_exit)

@@ -20,7 +20,8 @@ class TaskFailed(Exception):
 
 
 def begin(job: bytes) -> None:
-    """Makes this process one that runs tasks. job: what the engine was given in its configuration."""
+    """Makes this process one that runs tasks. job: what the engine was given in its
+    configuration."""
     if _job.handed == job:
         return
     _job.hand(job)
@@ -28,8 +29,11 @@ def begin(job: bytes) -> None:
     _skate.guest_worker()
 
 
-def stream(task: dict[str, Any], definition: bytes, args: list[Any], attempt: int = 0) -> Iterator[list[tuple[int, Any]]]:
-    """Runs a task; gives out [(kind, buffer), ...] as it yields or returns. TaskFailed. args: (kind, buffer) of each."""
+def stream(
+    task: dict[str, Any], definition: bytes, args: list[Any], attempt: int = 0
+) -> Iterator[list[tuple[int, Any]]]:
+    """Runs a task; gives out [(kind, buffer), ...] as it yields or returns. TaskFailed. args:
+    (kind, buffer) of each."""
     t = _skate.GuestTask(
         task["fn"],
         task["name"],
@@ -46,8 +50,11 @@ def stream(task: dict[str, Any], definition: bytes, args: list[Any], attempt: in
         raise TaskFailed(*t.failed)
 
 
-def call(job: bytes, task: dict[str, Any], definition: bytes, args: list[Any], attempt: int) -> tuple[list[Any], Any, float]:
-    """Runs a task to its end: ([(kind, bytes), ...], the error as (kind, bytes) or None, seconds)."""
+def call(
+    job: bytes, task: dict[str, Any], definition: bytes, args: list[Any], attempt: int
+) -> tuple[list[Any], Any, float]:
+    """Runs a task to its end: ([(kind, bytes), ...], the error as (kind, bytes) or None,
+    seconds)."""
     begin(job)
     started, out, failed = time.perf_counter(), [], None
     try:

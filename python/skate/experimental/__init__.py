@@ -9,7 +9,9 @@ from skate import ObjectRef, _lazy, is_initialized
 from skate.util.state import api as state_api
 
 
-def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[Any, dict[str, Any]]:
+def get_object_locations(
+    obj_refs: Sequence[Any], timeout_ms: int = -1
+) -> dict[Any, dict[str, Any]]:
     """Where the objects are, and how large.
 
     Args:
@@ -17,8 +19,9 @@ def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[
         timeout_ms: Without effect: nobody has to be asked.
 
     Returns:
-        For each reference a dict with "node_ids" (the hex id of this machine, or none while the object is not there), "object_size" in bytes (None while it is
-        not there) and "did_spill" (whether it is on disk only).
+        For each reference a dict with "node_ids" (the hex id of this machine, or none while the
+        object is not there), "object_size" in bytes (None while it is not there) and "did_spill"
+        (whether it is on disk only).
 
     Raises:
         RuntimeError: No engine runs.
@@ -28,7 +31,9 @@ def get_object_locations(obj_refs: Sequence[Any], timeout_ms: int = -1) -> dict[
         raise RuntimeError("get_object_locations: skate has not been started; call init() first")
     for ref in obj_refs:
         if not isinstance(ref, ObjectRef):
-            raise TypeError(f"get_object_locations: references are wanted, not {type(ref).__name__}")
+            raise TypeError(
+                f"get_object_locations: references are wanted, not {type(ref).__name__}"
+            )
     return state_api.object_places(obj_refs) if obj_refs else {}
 
 

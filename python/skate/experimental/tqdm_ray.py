@@ -1,7 +1,9 @@
-"""tqdm_ray: progress bars of many processes, drawn by the driver: use tqdm_ray.tqdm in tasks as tqdm.tqdm elsewhere.
+"""tqdm_ray: progress bars of many processes, drawn by the driver: use tqdm_ray.tqdm in tasks as
+tqdm.tqdm elsewhere.
 
-A bar in the driver tells the manager directly. The first bar in a worker makes a small named actor, the *board*; the engine tells the driver of it, which
-starts a thread that takes the states of bars from there."""
+A bar in the driver tells the manager directly. The first bar in a worker makes a small named actor,
+the *board*; the engine tells the driver of it, which starts a thread that takes the states of bars
+from there."""
 
 import os
 import sys
@@ -16,10 +18,20 @@ NAME, SPACE = "bars", _job.SERVED + __name__
 
 
 class tqdm:
-    """tqdm(iterable=None, desc=None, total=None): update(n), set_description(), close(). position: line below those of this process;
+    """tqdm(iterable=None, desc=None, total=None): update(n), set_description(), close(). position:
+    line below those of this process;
     flush_interval_s: least time between two drawings."""
 
-    def __init__(self, iterable=None, desc=None, total=None, unit=None, position=None, flush_interval_s=1.0, **ignored):
+    def __init__(
+        self,
+        iterable=None,
+        desc=None,
+        total=None,
+        unit=None,
+        position=None,
+        flush_interval_s=1.0,
+        **ignored,
+    ):
         if total is None and iterable is not None and hasattr(iterable, "__len__"):
             total = len(iterable)
         self._iterable, self._interval = iterable, flush_interval_s
@@ -116,7 +128,8 @@ def _board():
 
 
 def serve():
-    """There is a board: draws what it tells from now on. Called by the engine's thread, in the driver."""
+    """There is a board: draws what it tells from now on. Called by the engine's thread, in the
+    driver."""
     _served.work(NAME, SPACE, lambda _, state: instance().process_state_update(state), "skate-bars")
 
 
@@ -180,7 +193,11 @@ class BarManager:
         for group in self.bar_groups.values():
             for b in sorted(group.bars_by_uuid.values(), key=lambda b: b.state["pos"]):
                 s = b.state
-                full = f"{100 * s['n'] // s['total']:3d}% {s['n']}/{s['total']}" if s["total"] else str(s["n"])
+                full = (
+                    f"{100 * s['n'] // s['total']:3d}% {s['n']}/{s['total']}"
+                    if s["total"]
+                    else str(s["n"])
+                )
                 out.append(f"{s['desc']}: {full} {s['unit']}\n")
                 self._lines += 1
         sys.stderr.write("".join(out))

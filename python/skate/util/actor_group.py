@@ -1,4 +1,5 @@
-"""ActorGroup: a number of actors of one class, whose methods are called on all of them. Ray calls this interface deprecated."""
+"""ActorGroup: a number of actors of one class, whose methods are called on all of them. Ray calls
+this interface deprecated."""
 
 import warnings
 from typing import Any
@@ -11,7 +12,9 @@ class _GroupMethod:
         self._group, self._name = group, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"ActorGroup methods are called remotely: use group.{self._name}.remote(...)")
+        raise TypeError(
+            f"ActorGroup methods are called remotely: use group.{self._name}.remote(...)"
+        )
 
     def remote(self, *args: Any, **kwargs: Any) -> list:
         """Calls the method on each actor; gives one reference for each."""
@@ -19,7 +22,8 @@ class _GroupMethod:
 
 
 class ActorGroup:
-    """`ActorGroup(cls, num_actors=4)`: four actors of the class; `group.method.remote(x)` calls all of them and gives a list of references.
+    """`ActorGroup(cls, num_actors=4)`: four actors of the class; `group.method.remote(x)` calls all
+    of them and gives a list of references.
 
     Args:
         actor_cls: The class, without `@remote`.
@@ -45,13 +49,19 @@ class ActorGroup:
         init_kwargs: dict | None = None,
     ):
         warnings.warn(
-            "ActorGroup is deprecated; use ray.util.multiprocessing.Pool, ActorPool or a list of actors", DeprecationWarning, stacklevel=2
+            "ActorGroup is deprecated; use ray.util.multiprocessing.Pool, ActorPool or a list of actors",
+            DeprecationWarning,
+            stacklevel=2,
         )
         if num_actors < 1:
             raise ValueError(f"num_actors: 1 or more are wanted, not {num_actors}")
         if num_cpus_per_actor < 0 or num_gpus_per_actor < 0:
-            raise ValueError(f"num_cpus_per_actor and num_gpus_per_actor: 0 or more, not {num_cpus_per_actor} and {num_gpus_per_actor}")
-        self._methods = {n for n in dir(actor_cls) if callable(getattr(actor_cls, n)) and not n.startswith("__")}
+            raise ValueError(
+                f"num_cpus_per_actor and num_gpus_per_actor: 0 or more, not {num_cpus_per_actor} and {num_gpus_per_actor}"
+            )
+        self._methods = {
+            n for n in dir(actor_cls) if callable(getattr(actor_cls, n)) and not n.startswith("__")
+        }
         self._class = skate.remote(actor_cls).options(
             num_cpus=num_cpus_per_actor, num_gpus=num_gpus_per_actor, resources=resources_per_actor
         )
@@ -69,7 +79,8 @@ class ActorGroup:
         """Ends the actors.
 
         Args:
-            patience_s: Seconds that calls under way may take to end; with 0 or less the actors are killed at once.
+            patience_s: Seconds that calls under way may take to end; with 0 or less the actors are
+                killed at once.
         """
         if patience_s > 0:
             done = [a.__ray_terminate__.remote() for a in self._actors]
@@ -87,7 +98,8 @@ class ActorGroup:
 
     @property
     def actor_metadata(self) -> list:
-        """What the method get_actor_metadata gives on each actor. AttributeError: the class has no such method."""
+        """What the method get_actor_metadata gives on each actor. AttributeError: the class has no
+        such method."""
         return skate.get(self.get_actor_metadata.remote())
 
     def __getattr__(self, name: str) -> _GroupMethod:

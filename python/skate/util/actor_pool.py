@@ -6,19 +6,22 @@ import skate
 
 
 class ActorPool:
-    """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results. The order of submission is that of get_next() and map(); of
-    get_next_unordered() and map_unordered(), that in which results come to be."""
+    """ActorPool([a, b]).map(lambda actor, x: actor.work.remote(x), xs) gives the results. The order
+    of submission is that of get_next() and map(); of get_next_unordered() and map_unordered(), that
+    in which results come to be."""
 
     def __init__(self, actors):
         self._skate = skate
         self._idle = list(actors)
         self._pending_submits = deque()  # (fn, value) for which no actor was idle
-        self._running = {}  # ref (the first one, of several returns) -> (index, actor, ref or list of them)
+        # ref (the first one, of several returns) -> (index, actor, ref or list of them)
+        self._running = {}
         self._ref_of = {}  # index -> ref, of results that nobody has taken
         self._next_submit = self._next_return = 0
 
     def map(self, fn, values):
-        """The results of fn(actor, value) for each value, in order. What was not taken of an earlier map is dropped."""
+        """The results of fn(actor, value) for each value, in order. What was not taken of an
+        earlier map is dropped."""
         return self._map(fn, values, self.get_next)
 
     def map_unordered(self, fn, values):
@@ -41,7 +44,8 @@ class ActorPool:
         return results()
 
     def submit(self, fn, value):
-        """Calls fn(actor, value), which gives a reference (of a method with several returns a list of them), with an idle actor, or with the next that becomes idle."""
+        """Calls fn(actor, value), which gives a reference (of a method with several returns a list
+        of them), with an idle actor, or with the next that becomes idle."""
         if not self._idle:
             self._pending_submits.append((fn, value))
             return
@@ -57,12 +61,15 @@ class ActorPool:
         return bool(self._running)
 
     def get_next(self, timeout=None, ignore_if_timedout=False):
-        """The next result in order of submission. StopIteration when there is none, TimeoutError after timeout seconds (the result stays to be
-        taken; with ignore_if_timedout it is given up)."""
+        """The next result in order of submission. StopIteration when there is none, TimeoutError
+        after timeout seconds (the result stays to be taken; with ignore_if_timedout it is given
+        up)."""
         if not self.has_next():
             raise StopIteration("No more results to get")
         if self._next_return >= self._next_submit:
-            raise ValueError("get_next: get_next_unordered() took results out of their order; go on with get_next_unordered()")
+            raise ValueError(
+                "get_next: get_next_unordered() took results out of their order; go on with get_next_unordered()"
+            )
         ref = self._ref_of[self._next_return]
         timed_out = timeout is not None and not self._skate.wait([ref], timeout=timeout)[0]
         if timed_out and not ignore_if_timedout:
@@ -88,7 +95,9 @@ class ActorPool:
         _, actor, result = self._running.pop(ref)
         self._return_actor(actor)
         if timed_out:
-            raise TimeoutError("Timed out waiting for result. The task id: " + ref.task_id().hex() + " is ignored.")
+            raise TimeoutError(
+                "Timed out waiting for result. The task id: " + ref.task_id().hex() + " is ignored."
+            )
         return self._skate.get(result)
 
     def _return_actor(self, actor):

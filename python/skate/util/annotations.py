@@ -1,4 +1,5 @@
-"""skate.util.annotations: marks of Ray's API, for libraries that use them. They change nothing in what they mark, but Deprecated(warning=True)."""
+"""skate.util.annotations: marks of Ray's API, for libraries that use them. They change nothing in
+what they mark, but Deprecated(warning=True)."""
 
 import functools
 import warnings
@@ -18,7 +19,11 @@ def PublicAPI(*args, stability="stable", api_group="Others"):
         raise AssertionError(stability)
 
     def mark(obj):
-        obj._annotated, obj._annotated_type, obj._annotated_api_group = obj.__name__, "PublicAPI", api_group
+        obj._annotated, obj._annotated_type, obj._annotated_api_group = (
+            obj.__name__,
+            "PublicAPI",
+            api_group,
+        )
         return obj
 
     return _mark(args, mark)
@@ -35,7 +40,8 @@ def DeveloperAPI(*args):
 
 
 def Deprecated(*args, message="", warning=False):
-    """Decorator, with or without arguments; the message is added to the docstring. warning: each use gives a RayDeprecationWarning with the message."""
+    """Decorator, with or without arguments; the message is added to the docstring. warning: each
+    use gives a RayDeprecationWarning with the message."""
 
     def mark(obj):
         obj._annotated, obj._annotated_type = obj.__name__, "Deprecated"

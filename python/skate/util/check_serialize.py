@@ -1,11 +1,13 @@
-"""inspect_serializability: why something cannot be sent to another process, and what is in the way."""
+"""inspect_serializability: why something cannot be sent to another process, and what is in the
+way."""
 
 from skate import serialize
 from skate._deps import by_value
 
 
 class FailureTuple:
-    """What cannot be sent: `obj`, what it is called (`name`), and the object that refers to it (`parent`)."""
+    """What cannot be sent: `obj`, what it is called (`name`), and the object that refers to it
+    (`parent`)."""
 
     def __init__(self, obj, name, parent):
         self.obj, self.name, self.parent = obj, name, parent
@@ -15,8 +17,8 @@ class FailureTuple:
 
 
 def inspect_serializability(base_obj, name=None, depth=3, print_file=None):
-    """(whether it can be sent, set of FailureTuple): the parts of base_obj, down to `depth` levels, that cannot be. What is found is printed to
-    print_file (default: stdout), the culprit first."""
+    """(whether it can be sent, set of FailureTuple): the parts of base_obj, down to `depth` levels,
+    that cannot be. What is found is printed to print_file (default: stdout), the culprit first."""
     name = str(base_obj) if name is None else name
     failures = []
     error = _error(base_obj)

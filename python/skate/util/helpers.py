@@ -9,7 +9,8 @@ def get_node_ip_address():
 
 
 def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
-    """The values (or, with yield_obj_refs, the references) of `refs` as they come to be. kwargs: of wait()."""
+    """The values (or, with yield_obj_refs, the references) of `refs` as they come to be. kwargs: of
+    wait()."""
     pending = list(refs)
     if chunk_size < 1:
         raise ValueError("`chunk_size` must be >= 1")
@@ -21,8 +22,11 @@ def as_completed(refs, *, chunk_size=10, yield_obj_refs=False, **kwargs):
         yield from ready if yield_obj_refs else skate.get(ready)
 
 
-def map_unordered(fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False, **kwargs):
-    """fn.remote(item) of each item, at most backpressure_size at a time; the values as they come to be."""
+def map_unordered(
+    fn, items, *, backpressure_size=100, chunk_size=10, yield_obj_refs=False, **kwargs
+):
+    """fn.remote(item) of each item, at most backpressure_size at a time; the values as they come to
+    be."""
     if not hasattr(fn, "remote"):
         raise ValueError("`fn` must be a remote function")
     if chunk_size < 1:

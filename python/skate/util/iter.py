@@ -1,11 +1,15 @@
-"""Parallel iterators: sequences whose shards are produced by actors, and what is gathered from them here.
+"""Parallel iterators: sequences whose shards are produced by actors, and what is gathered from them
+here.
 
-`from_items`, `from_range`, `from_iterators` and `from_actors` make a ParallelIterator. What is added to one (`for_each`, `filter`, ...) runs in the actors, lazily;
-`gather_sync` and `gather_async` give a LocalIterator, whose further steps run in the process that iterates. Each pass over a ParallelIterator starts from the
-beginning and has its own state in the actors. Ray calls this interface deprecated; new programs are better off with `skate.data`.
+`from_items`, `from_range`, `from_iterators` and `from_actors` make a ParallelIterator. What is
+added to one (`for_each`, `filter`, ...) runs in the actors, lazily; `gather_sync` and
+`gather_async` give a LocalIterator, whose further steps run in the process that iterates. Each pass
+over a ParallelIterator starts from the beginning and has its own state in the actors. Ray calls
+this interface deprecated; new programs are better off with `skate.data`.
 
-A step is a function from an iterator to an iterator. Where several iterators are read at once (`union`), one that has nothing yet yields a `_NotReady` instead of an
-item, with the references that it waits for; steps hand it on.
+A step is a function from an iterator to an iterator. Where several iterators are read at once
+(`union`), one that has nothing yet yields a `_NotReady` instead of an item, with the references
+that it waits for; steps hand it on.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ Step = Callable[[Iterator[Any]], Iterator[Any]]
 
 
 class _NotReady:
-    """In place of an item: there is none yet. refs: one of them has to be ready before there can be one."""
+    """In place of an item: there is none yet. refs: one of them has to be ready before there can be
+    one."""
 
     __slots__ = ("refs",)
 
@@ -120,33 +125,40 @@ def _combined(fn: Callable[[Any], Any]) -> Step:
     def items(item):
         out = fn(item)
         if not isinstance(out, list):
-            raise TypeError(f"combine: the function has to give a list of items, not {type(out).__name__}")
+            raise TypeError(
+                f"combine: the function has to give a list of items, not {type(out).__name__}"
+            )
         return out
 
     return _each(items)
 
 
 class _Steps:
-    """The operations that a ParallelIterator and a LocalIterator share. `_with(step, name)` gives the iterator with one step more."""
+    """The operations that a ParallelIterator and a LocalIterator share. `_with(step, name)` gives
+    the iterator with one step more."""
 
     def _with(self, step: Step, name: str):
         raise NotImplementedError
 
     def transform(self, fn: Step):
-        """fn from the iterator of all items (of a shard) to another one. In a LocalIterator that is read by `union` it may meet items that mean "not yet";
-        `for_each` is the better choice there.
+        """fn from the iterator of all items (of a shard) to another one. In a LocalIterator that is
+        read by `union` it may meet items that mean "not yet"; `for_each` is the better choice
+        there.
 
         Args:
             fn: A function of an iterator that gives an iterator, such as a generator function.
         """
         return self._with(fn, ".transform()")
 
-    def for_each(self, fn: Callable[[Any], Any], max_concurrency: int = 1, resources: dict | None = None):
+    def for_each(
+        self, fn: Callable[[Any], Any], max_concurrency: int = 1, resources: dict | None = None
+    ):
         """fn of each item.
 
         Args:
             fn: A function of an item.
-            max_concurrency: With more than 1, fn runs in tasks, so many at a time (a shard), and results come as they come to be.
+            max_concurrency: With more than 1, fn runs in tasks, so many at a time (a shard), and
+                results come as they come to be.
             resources: Options of these tasks, such as {"num_cpus": 0.5}.
 
         Raises:
@@ -154,14 +166,20 @@ class _Steps:
         """
         if max_concurrency < 1:
             raise ValueError(f"max_concurrency: 1 or more is wanted, not {max_concurrency}")
-        return self._with(_map(fn) if max_concurrency == 1 else _map_by_tasks(fn, max_concurrency, resources or {}), ".for_each()")
+        return self._with(
+            _map(fn)
+            if max_concurrency == 1
+            else _map_by_tasks(fn, max_concurrency, resources or {}),
+            ".for_each()",
+        )
 
     def filter(self, fn: Callable[[Any], bool]):
         """The items for which fn is true."""
         return self._with(_each(lambda item: (item,) if fn(item) else ()), ".filter()")
 
     def batch(self, n: int):
-        """Lists of n items; the last one (of a shard) may be shorter. ValueError: n is less than 1."""
+        """Lists of n items; the last one (of a shard) may be shorter. ValueError: n is less than
+        1."""
         return self._with(_batches(n), f".batch({n})")
 
     def flatten(self):
@@ -169,7 +187,8 @@ class _Steps:
         return self._with(_each(lambda item: item), ".flatten()")
 
     def combine(self, fn: Callable[[Any], list]):
-        """The items of the lists that fn gives of each item. TypeError: fn gave something else than a list."""
+        """The items of the lists that fn gives of each item. TypeError: fn gave something else than
+        a list."""
         return self._with(_combined(fn), ".combine()")
 
     def take(self, n: int) -> list:
@@ -189,7 +208,8 @@ class ParallelIteratorWorker:
     """The base class of actors that hold a shard.
 
     Args:
-        item_generator: An iterable, or a function without arguments that gives an iterator; iterated anew for each pass.
+        item_generator: An iterable, or a function without arguments that gives an iterator;
+            iterated anew for each pass.
         repeat: Whether it starts again at its end, for ever.
     """
 
@@ -207,9 +227,12 @@ class ParallelIteratorWorker:
             if not (self._repeat and some):
                 return
 
-    def par_iter_next(self, key: str, steps: list[Step], batch_ms: float, n_slices: int, i_slice: int) -> list:
-        """The next items of slice i_slice of n_slices of the pass `key`: one, or with batch_ms those that come within so many milliseconds; [] at the end. Slice i
-        has the items i, i + n_slices, ... of what the steps give."""
+    def par_iter_next(
+        self, key: str, steps: list[Step], batch_ms: float, n_slices: int, i_slice: int
+    ) -> list:
+        """The next items of slice i_slice of n_slices of the pass `key`: one, or with batch_ms
+        those that come within so many milliseconds; [] at the end. Slice i has the items i, i +
+        n_slices, ... of what the steps give."""
         p = self._passes.get(key)
         if p is None:
             it = self._items()
@@ -242,7 +265,8 @@ class _Pass:
         return bool(self.ahead[i])
 
     def end_slice(self, i: int) -> None:
-        """Slice i has come to its end. When all have, the iterator goes; the pass stays, since calls for it may be on their way."""
+        """Slice i has come to its end. When all have, the iterator goes; the pass stays, since
+        calls for it may be on their way."""
         self._ended.add(i)
         if len(self._ended) == len(self.ahead):
             self._it = iter(())
@@ -264,11 +288,16 @@ def from_items(items: list, num_shards: int = 2, repeat: bool = False) -> Parall
     """
     shards = [items[i::num_shards] for i in range(num_shards)]
     kind = type(items[0]).__name__ if items else "None"
-    return from_iterators(shards, repeat, f"from_items[{kind}, {len(items)}, shards={num_shards}{', repeat=True' * repeat}]")
+    return from_iterators(
+        shards,
+        repeat,
+        f"from_items[{kind}, {len(items)}, shards={num_shards}{', repeat=True' * repeat}]",
+    )
 
 
 def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
-    """A ParallelIterator over 0 .. n - 1: each shard has a piece of n // num_shards numbers, the last one the rest, too.
+    """A ParallelIterator over 0 .. n - 1: each shard has a piece of n // num_shards numbers, the
+    last one the rest, too.
 
     Args:
         n: The number of numbers.
@@ -276,20 +305,29 @@ def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIte
         repeat: Whether they start again at the end, for ever.
     """
     size = n // num_shards
-    shards = [range(i * size, n if i == num_shards - 1 else (i + 1) * size) for i in range(num_shards)]
-    return from_iterators(shards, repeat, f"from_range[{n}, shards={num_shards}{', repeat=True' * repeat}]")
+    shards = [
+        range(i * size, n if i == num_shards - 1 else (i + 1) * size) for i in range(num_shards)
+    ]
+    return from_iterators(
+        shards, repeat, f"from_range[{n}, shards={num_shards}{', repeat=True' * repeat}]"
+    )
 
 
-def from_iterators(generators: list, repeat: bool = False, name: str | None = None) -> ParallelIterator:
+def from_iterators(
+    generators: list, repeat: bool = False, name: str | None = None
+) -> ParallelIterator:
     """A ParallelIterator of one shard for each of the generators.
 
     Args:
-        generators: Iterables, or functions without arguments that give iterators; each is sent to an actor of its own.
+        generators: Iterables, or functions without arguments that give iterators; each is sent to
+            an actor of its own.
         repeat: Whether each starts again at its end, for ever.
         name: What repr shows.
     """
     actors = [_Worker.remote(g, repeat) for g in generators]
-    return from_actors(actors, name or f"from_iterators[shards={len(generators)}{', repeat=True' * repeat}]")
+    return from_actors(
+        actors, name or f"from_iterators[shards={len(generators)}{', repeat=True' * repeat}]"
+    )
 
 
 def from_actors(actors: list, name: str | None = None) -> ParallelIterator:
@@ -305,7 +343,14 @@ def from_actors(actors: list, name: str | None = None) -> ParallelIterator:
 class _Reader:
     """A pass over one shard from here."""
 
-    def __init__(self, shard: tuple, key: str | None = None, batch_ms: float = 0, n_slices: int = 1, i_slice: int = 0):
+    def __init__(
+        self,
+        shard: tuple,
+        key: str | None = None,
+        batch_ms: float = 0,
+        n_slices: int = 1,
+        i_slice: int = 0,
+    ):
         self.actor, self._steps = shard
         self._how = (key or uuid.uuid4().hex, list(self._steps), batch_ms, n_slices, i_slice)
 
@@ -346,7 +391,8 @@ def _in_step(readers: list[_Reader]) -> Iterator[list]:
 
 
 class ParallelIterator(_Steps):
-    """Items in shards, each produced by an actor. Made by from_items, from_range, from_iterators or from_actors."""
+    """Items in shards, each produced by an actor. Made by from_items, from_range, from_iterators or
+    from_actors."""
 
     def __init__(self, shards: list[tuple], name: str):
         self._shards, self._name = shards, name  # (actor, steps) each
@@ -355,22 +401,31 @@ class ParallelIterator(_Steps):
         return f"ParallelIterator[{self._name}]"
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("a ParallelIterator has no order of its own; iterate over it.gather_sync() or it.gather_async()")
+        raise TypeError(
+            "a ParallelIterator has no order of its own; iterate over it.gather_sync() or it.gather_async()"
+        )
 
     def _with(self, step: Step, name: str) -> ParallelIterator:
-        return ParallelIterator([(a, (*steps, step)) for a, steps in self._shards], self._name + name)
+        return ParallelIterator(
+            [(a, (*steps, step)) for a, steps in self._shards], self._name + name
+        )
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator:
-        """The items of each shard, each time one by chance of a buffer of shuffle_buffer_size items.
+        """The items of each shard, each time one by chance of a buffer of shuffle_buffer_size
+        items.
 
         Args:
             shuffle_buffer_size: The size of the buffer in items; 1 leaves the order as it is.
             seed: Of the order; None: another one each time.
         """
-        return self._with(_shuffle(shuffle_buffer_size, seed), f".local_shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})")
+        return self._with(
+            _shuffle(shuffle_buffer_size, seed),
+            f".local_shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
+        )
 
     def repartition(self, num_partitions: int, batch_ms: float = 0) -> ParallelIterator:
-        """As num_partitions shards: the items of each shard are dealt out among new actors in turn. No item is sent through this process.
+        """As num_partitions shards: the items of each shard are dealt out among new actors in turn.
+        No item is sent through this process.
 
         Args:
             num_partitions: The number of new shards.
@@ -379,9 +434,14 @@ class ParallelIterator(_Steps):
         shards, key = self._shards, uuid.uuid4().hex
 
         def part(i):
-            return lambda: _as_they_come([_Reader(s, key, batch_ms, num_partitions, i) for s in shards], 1, None)
+            return lambda: _as_they_come(
+                [_Reader(s, key, batch_ms, num_partitions, i) for s in shards], 1, None
+            )
 
-        return from_iterators([part(i) for i in range(num_partitions)], name=f"{self._name}.repartition[num_partitions={num_partitions}]")
+        return from_iterators(
+            [part(i) for i in range(num_partitions)],
+            name=f"{self._name}.repartition[num_partitions={num_partitions}]",
+        )
 
     def _local(self, base: Callable[[float | None], Iterator[Any]], name: str) -> LocalIterator:
         return LocalIterator(base, f"{self!r}{name}")
@@ -402,7 +462,10 @@ class ParallelIterator(_Steps):
         """Lists of one item of each shard; shorter ones when some have ended."""
         shards = self._shards
         return self._local(
-            lambda timeout: ([item for _, item in b] for b in _in_step([_Reader(s) for s in shards])), ".batch_across_shards()"
+            lambda timeout: (
+                [item for _, item in b] for b in _in_step([_Reader(s) for s in shards])
+            ),
+            ".batch_across_shards()",
         )
 
     def gather_async(self, batch_ms: float = 0, num_async: int = 1) -> LocalIterator:
@@ -418,7 +481,10 @@ class ParallelIterator(_Steps):
         shards = self._shards
         _check_async(batch_ms, num_async)
         return self._local(
-            lambda timeout: _as_they_come([_Reader(s, batch_ms=batch_ms) for s in shards], num_async, timeout), ".gather_async()"
+            lambda timeout: _as_they_come(
+                [_Reader(s, batch_ms=batch_ms) for s in shards], num_async, timeout
+            ),
+            ".gather_async()",
         )
 
     def take(self, n: int) -> list:
@@ -440,7 +506,10 @@ class ParallelIterator(_Steps):
 
     def select_shards(self, shards_to_keep: list[int]) -> ParallelIterator:
         """The shards of these indices only."""
-        return ParallelIterator([self._shards[i] for i in shards_to_keep], f"{self._name}.select_shards({len(shards_to_keep)} total)")
+        return ParallelIterator(
+            [self._shards[i] for i in shards_to_keep],
+            f"{self._name}.select_shards({len(shards_to_keep)} total)",
+        )
 
     def num_shards(self) -> int:
         """The number of shards."""
@@ -506,7 +575,8 @@ class MetricsContext:
 
 
 class _Metrics:
-    """Where the MetricsContext of an iterator is found: in its own place, or, once it is part of a union, in that of the union."""
+    """Where the MetricsContext of an iterator is found: in its own place, or, once it is part of a
+    union, in that of the union."""
 
     def __init__(self):
         self._own, self._above = MetricsContext(), None
@@ -521,7 +591,8 @@ class _Metrics:
         return self._above.get() if self._above else self._own
 
 
-_running = threading.local()  # .metrics: the _Metrics of the LocalIterator that this thread advances
+# .metrics: the _Metrics of the LocalIterator that this thread advances
+_running = threading.local()
 
 
 def _came_from(actor: Any) -> None:
@@ -531,9 +602,16 @@ def _came_from(actor: Any) -> None:
 
 
 class LocalIterator(_Steps):
-    """An iterator in this process over items that actors produce. It can be sent to a task before its first item was taken."""
+    """An iterator in this process over items that actors produce. It can be sent to a task before
+    its first item was taken."""
 
-    def __init__(self, base: Callable[[float | None], Iterator[Any]], name: str, steps: tuple = (), metrics: _Metrics | None = None):
+    def __init__(
+        self,
+        base: Callable[[float | None], Iterator[Any]],
+        name: str,
+        steps: tuple = (),
+        metrics: _Metrics | None = None,
+    ):
         self._base, self._name, self._steps = base, name, steps
         self._metrics = metrics or _Metrics()
         self._it: Iterator[Any] | None = None
@@ -559,7 +637,8 @@ class LocalIterator(_Steps):
         return LocalIterator(self._base, self._name + name, (*self._steps, step), self._metrics)
 
     def _build(self, timeout: float | None) -> Iterator[Any]:
-        """The iterator with all steps. timeout in seconds: after so long without an item it yields a _NotReady; None: it waits."""
+        """The iterator with all steps. timeout in seconds: after so long without an item it yields
+        a _NotReady; None: it waits."""
         it = self._base(timeout)
         for step in self._steps:
             it = iter(step(it))
@@ -577,15 +656,23 @@ class LocalIterator(_Steps):
         raise StopIteration
 
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator:
-        """Each time one item by chance of a buffer of shuffle_buffer_size items. Arguments: as of ParallelIterator.local_shuffle."""
-        return self._with(_shuffle(shuffle_buffer_size, seed), f".shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})")
+        """Each time one item by chance of a buffer of shuffle_buffer_size items. Arguments: as of
+        ParallelIterator.local_shuffle."""
+        return self._with(
+            _shuffle(shuffle_buffer_size, seed),
+            f".shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
+        )
 
     def zip_with_source_actor(self) -> LocalIterator:
         """Pairs of the actor that an item came from and the item."""
-        return self._with(_map(lambda item: (LocalIterator.get_metrics().current_actor, item)), ".zip_with_source_actor()")
+        return self._with(
+            _map(lambda item: (LocalIterator.get_metrics().current_actor, item)),
+            ".zip_with_source_actor()",
+        )
 
     def duplicate(self, n: int) -> list[LocalIterator]:
-        """n iterators over the same items, to be read in this process; what one has read and others have not is kept.
+        """n iterators over the same items, to be read in this process; what one has read and others
+        have not is kept.
 
         Args:
             n: How many, 2 or more.
@@ -604,7 +691,9 @@ class LocalIterator(_Steps):
                     source.append(self._build(timeout))
                 while True:
                     if not queues[i] and timeout is not None and any(queues):
-                        yield _NotReady()  # the others first, so that little is kept; once, since perhaps nobody reads them
+                        # the others first, so that little is kept; once, since perhaps nobody reads
+                        # them
+                        yield _NotReady()
                     if not queues[i]:
                         item = next(source[0], queues)
                         if item is queues:
@@ -618,15 +707,25 @@ class LocalIterator(_Steps):
 
             return items
 
-        return [LocalIterator(base(i), f"{self._name}.duplicate[{i}]", (), self._metrics) for i in range(n)]
+        return [
+            LocalIterator(base(i), f"{self._name}.duplicate[{i}]", (), self._metrics)
+            for i in range(n)
+        ]
 
-    def union(self, *others: LocalIterator, deterministic: bool = False, round_robin_weights: list | None = None) -> LocalIterator:
+    def union(
+        self,
+        *others: LocalIterator,
+        deterministic: bool = False,
+        round_robin_weights: list | None = None,
+    ) -> LocalIterator:
         """The items of this iterator and of others.
 
         Args:
             others: Other LocalIterators.
-            deterministic: Whether they are read in turn, waiting for each; else whichever has an item is read.
-            round_robin_weights: How many items are read of each in its turn; "*": as many as it has at the moment.
+            deterministic: Whether they are read in turn, waiting for each; else whichever has an
+                item is read.
+            round_robin_weights: How many items are read of each in its turn; "*": as many as it has
+                at the moment.
 
         Raises:
             TypeError: One of the others is no LocalIterator.
@@ -638,13 +737,18 @@ class LocalIterator(_Steps):
         parts = [self, *others]
         weights = round_robin_weights or [1] * len(parts)
         if len(weights) != len(parts):
-            raise ValueError(f"round_robin_weights: {len(parts)} are wanted, one for each iterator, not {len(weights)}")
+            raise ValueError(
+                f"round_robin_weights: {len(parts)} are wanted, one for each iterator, not {len(weights)}"
+            )
         metrics = _Metrics()
         for p in parts:
             p._metrics.join(metrics)
 
         def base(timeout):
-            active = [(p._build(None if deterministic and w != "*" else 0), w) for p, w in zip(parts, weights)]
+            active = [
+                (p._build(None if deterministic and w != "*" else 0), w)
+                for p, w in zip(parts, weights)
+            ]
             while active:
                 waits, some = [], False
                 for part in list(active):

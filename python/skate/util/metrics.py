@@ -1,4 +1,5 @@
-"""Counter, Gauge, Histogram: numbers of the user's own. They stay in the process that made them: read `values`; nothing is exported by itself."""
+"""Counter, Gauge, Histogram: numbers of the user's own. They stay in the process that made them:
+read `values`; nothing is exported by itself."""
 
 from bisect import bisect_left
 
@@ -6,7 +7,8 @@ from skate import _forked
 
 
 class Metric:
-    """name: not empty; tag_keys: names of the tags that values may carry (str). TypeError, ValueError for what makes no sense."""
+    """name: not empty; tag_keys: names of the tags that values may carry (str). TypeError,
+    ValueError for what makes no sense."""
 
     def __init__(self, name, description="", tag_keys=None):
         if not isinstance(name, str) or not name:
@@ -16,7 +18,12 @@ class Metric:
         for key in tag_keys or ():
             if not isinstance(key, str):
                 raise TypeError(f"metric {name}: the tag key {key!r} is not text but {type(key)}")
-        self._name, self._description, self._tag_keys, self._default_tags = name, description, tag_keys or (), {}
+        self._name, self._description, self._tag_keys, self._default_tags = (
+            name,
+            description,
+            tag_keys or (),
+            {},
+        )
         self._values, self._lock = {}, _forked.lock()
 
     def set_default_tags(self, default_tags):
@@ -35,16 +42,23 @@ class Metric:
 
     @property
     def values(self):
-        """{((tag, value), ...): number} of this process; of a histogram: ([count of each bucket], sum)."""
+        """{((tag, value), ...): number} of this process; of a histogram: ([count of each bucket],
+        sum)."""
         with self._lock:
-            return {k: (list(v[0]), v[1]) if isinstance(v, list) else v for k, v in self._values.items()}
+            return {
+                k: (list(v[0]), v[1]) if isinstance(v, list) else v for k, v in self._values.items()
+            }
 
     def _checked(self, tags):
         for key, value in (tags or {}).items():
             if key not in self._tag_keys:
-                raise ValueError(f"metric {self._name}: no tag {key!r} in tag_keys {self._tag_keys}")
+                raise ValueError(
+                    f"metric {self._name}: no tag {key!r} in tag_keys {self._tag_keys}"
+                )
             if not isinstance(value, str):
-                raise TypeError(f"metric {self._name}: the value of tag {key} is not text but {type(value)}")
+                raise TypeError(
+                    f"metric {self._name}: the value of tag {key} is not text but {type(value)}"
+                )
         return dict(tags or {})
 
     def _key(self, value, tags):
@@ -53,15 +67,28 @@ class Metric:
         tags = {**self._default_tags, **self._checked(tags)}
         missing = [k for k in self._tag_keys if k not in tags]
         if missing:
-            raise ValueError(f"metric {self._name}: no value for {', '.join(missing)}; give tags={{...}}, or set_default_tags() once")
+            raise ValueError(
+                f"metric {self._name}: no value for {', '.join(missing)}; give tags={{...}}, or set_default_tags() once"
+            )
         return tuple(sorted(tags.items()))
 
     def __reduce__(self):  # in another process it counts anew
-        return _again, (type(self), self._name, self._description, self._tag_keys, self._default_tags, getattr(self, "boundaries", None))
+        return _again, (
+            type(self),
+            self._name,
+            self._description,
+            self._tag_keys,
+            self._default_tags,
+            getattr(self, "boundaries", None),
+        )
 
 
 def _again(cls, name, description, tag_keys, default_tags, boundaries):
-    m = cls(name, description, tag_keys=tag_keys) if boundaries is None else cls(name, description, boundaries, tag_keys)
+    m = (
+        cls(name, description, tag_keys=tag_keys)
+        if boundaries is None
+        else cls(name, description, boundaries, tag_keys)
+    )
     return m.set_default_tags(default_tags)
 
 
@@ -87,14 +114,19 @@ class Gauge(Metric):
 
 
 class Histogram(Metric):
-    """How many values lie in each bucket; boundaries: upper ends of the buckets but the last, more than 0 and rising."""
+    """How many values lie in each bucket; boundaries: upper ends of the buckets but the last, more
+    than 0 and rising."""
 
     def __init__(self, name, description="", boundaries=None, tag_keys=None):
         super().__init__(name, description, tag_keys)
         if not boundaries:
-            raise ValueError(f"histogram {name}: give boundaries, the upper ends of its buckets, such as boundaries=[0.1, 1, 10]")
+            raise ValueError(
+                f"histogram {name}: give boundaries, the upper ends of its buckets, such as boundaries=[0.1, 1, 10]"
+            )
         if any(b <= 0 for b in boundaries) or list(boundaries) != sorted(boundaries):
-            raise ValueError(f"histogram {name}: boundaries {list(boundaries)} are not rising from above 0")
+            raise ValueError(
+                f"histogram {name}: boundaries {list(boundaries)} are not rising from above 0"
+            )
         self.boundaries = list(boundaries)
 
     def observe(self, value, tags=None):

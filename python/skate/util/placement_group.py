@@ -1,5 +1,6 @@
-"""Placement groups: resources that are set aside together, as bundles. There is one node, so STRICT_SPREAD of several bundles waits for ever,
-and the other strategies come to the same. The engine keeps the groups (src/engine/groups.h); here are names and checks."""
+"""Placement groups: resources that are set aside together, as bundles. There is one node, so
+STRICT_SPREAD of several bundles waits for ever, and the other strategies come to the same. The
+engine keeps the groups (src/engine/groups.h); here are names and checks."""
 
 from skate import _job, _skate, ids
 from skate._deps import re
@@ -9,7 +10,8 @@ VALID_PLACEMENT_GROUP_STRATEGIES = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPR
 
 
 class PlacementGroup:
-    """A handle; it may be passed to tasks. The group lives until remove_placement_group(), or the end of the engine."""
+    """A handle; it may be passed to tasks. The group lives until remove_placement_group(), or the
+    end of the engine."""
 
     def __init__(self, id, bundle_cache=None):
         self.id = id
@@ -28,14 +30,19 @@ class PlacementGroup:
         return int.from_bytes(self.id.binary(), "big")
 
     def ready(self):
-        """An ObjectRef that is there when the resources are set aside; getting it gives this handle."""
-        where = of_options({"scheduling_strategy": PlacementGroupSchedulingStrategy(self)}, 0, "ready()")
+        """An ObjectRef that is there when the resources are set aside; getting it gives this
+        handle."""
+        where = of_options(
+            {"scheduling_strategy": PlacementGroupSchedulingStrategy(self)}, 0, "ready()"
+        )
         return _template(_ready, **where).submit(self)
 
     def wait(self, timeout_seconds=30):
         """Whether the resources are set aside, within timeout_seconds."""
         if timeout_seconds is not None and timeout_seconds < 0:
-            raise ValueError(f"wait: timeout_seconds={timeout_seconds}: seconds from 0 on, or None to wait for as long as it takes")
+            raise ValueError(
+                f"wait: timeout_seconds={timeout_seconds}: seconds from 0 on, or None to wait for as long as it takes"
+            )
         return bool(_skate.wait([self.ready()], 1, timeout_seconds)[0])
 
     @property
@@ -68,7 +75,9 @@ def _itself(group):
 
 
 def _template(target, **where):
-    return _skate.Template("task", target, "_itself", num_cpus=0, max_retries=-1, func=_itself, **where)
+    return _skate.Template(
+        "task", target, "_itself", num_cpus=0, max_retries=-1, func=_itself, **where
+    )
 
 
 _ready = _template(_itself)  # the Template of _itself: those of each group share its definition
@@ -86,22 +95,36 @@ def _row(group):
     return next((r for r in _rows() if r[0] == group._number), None)
 
 
-def placement_group(bundles, strategy="PACK", name="", lifetime=None, _soft_target_node_id=None, bundle_label_selector=None):
-    """Asks for bundles of resources, all or none: a PlacementGroup at once, whose ready() tells when it has them.
+def placement_group(
+    bundles,
+    strategy="PACK",
+    name="",
+    lifetime=None,
+    _soft_target_node_id=None,
+    bundle_label_selector=None,
+):
+    """Asks for bundles of resources, all or none: a PlacementGroup at once, whose ready() tells
+    when it has them.
 
-    bundles: [{"CPU": 1, "my resource": 2}, ...]; strategy: one of VALID_PLACEMENT_GROUP_STRATEGIES; name: for get_placement_group(), in the
-    job's namespace. ValueError for what makes no sense."""
-    validate_placement_group(bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector)
+    bundles: [{"CPU": 1, "my resource": 2}, ...]; strategy: one of VALID_PLACEMENT_GROUP_STRATEGIES;
+    name: for get_placement_group(), in the job's namespace. ValueError for what makes no sense."""
+    validate_placement_group(
+        bundles, strategy, lifetime, _soft_target_node_id, bundle_label_selector
+    )
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name)}")
     _job.ensure()
     given = [{k: v for k, v in b.items() if k != "object_store_memory"} for b in bundles]
     number, _ = _skate.pg_create(given, strategy, name or None, _job.namespace())
-    return PlacementGroup(ids.PlacementGroupID._of(number), [{k: float(v) for k, v in b.items() if v} for b in bundles])
+    return PlacementGroup(
+        ids.PlacementGroupID._of(number),
+        [{k: float(v) for k, v in b.items() if v} for b in bundles],
+    )
 
 
 def remove_placement_group(placement_group):
-    """Ends the group: its actors and tasks are killed, what waits for it ends with TaskPlacementGroupRemoved. Nothing when it is gone."""
+    """Ends the group: its actors and tasks are killed, what waits for it ends with
+    TaskPlacementGroupRemoved. Nothing when it is gone."""
     if placement_group is None or placement_group.is_empty:
         raise ValueError("remove_placement_group: a group is wanted")
     _skate.pg_remove(placement_group._number)
@@ -114,11 +137,14 @@ def get_placement_group(placement_group_name):
     for r in _rows():
         if r[1] == placement_group_name and r[2] == _job.namespace():
             return PlacementGroup(ids.PlacementGroupID._of(r[0]), [_plain(b) for b in r[5]])
-    raise ValueError(f"Failed to look up placement group {placement_group_name!r}: namespace {_job.namespace()!r} has none of that name")
+    raise ValueError(
+        f"Failed to look up placement group {placement_group_name!r}: namespace {_job.namespace()!r} has none of that name"
+    )
 
 
 def placement_group_table(placement_group=None):
-    """What the engine knows of a group (of all of them: a dict by hexadecimal id): name, bundles, strategy, state (PENDING, CREATED, REMOVED)."""
+    """What the engine knows of a group (of all of them: a dict by hexadecimal id): name, bundles,
+    strategy, state (PENDING, CREATED, REMOVED)."""
 
     def tell(r):
         return {
@@ -128,7 +154,10 @@ def placement_group_table(placement_group=None):
             "bundles_to_node_id": {i: ids.NODE.hex() if r[4] else "" for i in range(len(r[5]))},
             "strategy": r[3],
             "state": "CREATED" if r[4] else "PENDING",
-            "stats": {"end_to_end_creation_latency_ms": max(r[6], 0) * 1e3, "scheduling_state": "FINISHED" if r[4] else "QUEUED"},
+            "stats": {
+                "end_to_end_creation_latency_ms": max(r[6], 0) * 1e3,
+                "scheduling_state": "FINISHED" if r[4] else "QUEUED",
+            },
         }
 
     if placement_group is None:
@@ -137,7 +166,13 @@ def placement_group_table(placement_group=None):
     if r is not None:
         return tell(r)
     bundles = dict(enumerate(placement_group.bundle_cache or []))
-    return {"placement_group_id": placement_group.id.hex(), "name": "", "bundles": bundles, "state": "REMOVED", "stats": {}}
+    return {
+        "placement_group_id": placement_group.id.hex(),
+        "name": "",
+        "bundles": bundles,
+        "state": "REMOVED",
+        "stats": {},
+    }
 
 
 def get_current_placement_group():
@@ -153,19 +188,25 @@ def check_placement_group_index(placement_group, bundle_index):
     """ValueError when the group has no such bundle; -1 is any."""
     if placement_group.is_empty:
         if bundle_index != -1:
-            raise ValueError(f"bundle index must be -1 where no placement group is given, not {bundle_index}")
+            raise ValueError(
+                f"bundle index must be -1 where no placement group is given, not {bundle_index}"
+            )
     elif not -1 <= bundle_index < placement_group.bundle_count:
         raise ValueError(
             f"bundle index {bundle_index} is invalid: the placement group has bundles 0 to {placement_group.bundle_count - 1}; -1 is any of them"
         )
 
 
-def validate_placement_group(bundles, strategy="PACK", lifetime=None, _soft_target_node_id=None, bundle_label_selector=None):
+def validate_placement_group(
+    bundles, strategy="PACK", lifetime=None, _soft_target_node_id=None, bundle_label_selector=None
+):
     """True, or ValueError for what makes no sense."""
     if _soft_target_node_id and strategy != "STRICT_PACK":
         raise ValueError(f"_soft_target_node_id needs strategy 'STRICT_PACK', not {strategy!r}")
     if _soft_target_node_id and ids.NodeID.from_hex(_soft_target_node_id).is_nil():
-        raise ValueError(f"_soft_target_node_id {_soft_target_node_id} is no id of a node; nodes() lists them")
+        raise ValueError(
+            f"_soft_target_node_id {_soft_target_node_id} is no id of a node; nodes() lists them"
+        )
     _validate_bundles(bundles)
     if bundle_label_selector is not None:
         if len(bundles) != len(bundle_label_selector):
@@ -174,7 +215,9 @@ def validate_placement_group(bundles, strategy="PACK", lifetime=None, _soft_targ
             )
         _validate_bundle_label_selector(bundle_label_selector)
     if strategy not in VALID_PLACEMENT_GROUP_STRATEGIES:
-        raise ValueError(f"Invalid placement group strategy {strategy!r}: one of {', '.join(sorted(VALID_PLACEMENT_GROUP_STRATEGIES))}")
+        raise ValueError(
+            f"Invalid placement group strategy {strategy!r}: one of {', '.join(sorted(VALID_PLACEMENT_GROUP_STRATEGIES))}"
+        )
     if lifetime not in (None, "detached"):
         raise ValueError(f"placement group: lifetime={lifetime!r}: None or 'detached'")
     return True
@@ -186,29 +229,42 @@ def _validate_bundles(bundles):
     if not bundles:
         raise ValueError('bundles must be a non-empty list, such as [{"CPU": 1}]')
     for b in bundles:
-        if not isinstance(b, dict) or not all(isinstance(k, str) and isinstance(v, (int, float)) for k, v in b.items()):
+        if not isinstance(b, dict) or not all(
+            isinstance(k, str) and isinstance(v, (int, float)) for k, v in b.items()
+        ):
             raise ValueError(f"bundles are resource dictionaries, {{name: amount}}, not {b!r}")
         if not any(b.values()):
-            raise ValueError(f"bundles: {b!r} is empty or has only 0 values, so it would hold nothing")
+            raise ValueError(
+                f"bundles: {b!r} is empty or has only 0 values, so it would hold nothing"
+            )
 
 
 def _validate_bundle_label_selector(bundle_label_selector):
     if not isinstance(bundle_label_selector, list):
         raise ValueError(f"bundle_label_selector must be a list, not {type(bundle_label_selector)}")
     for labels in bundle_label_selector:
-        if not isinstance(labels, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in labels.items()):
-            raise ValueError(f"bundle_label_selector must be a list of string dictionary values, {{label: value}}, not {labels!r}")
+        if not isinstance(labels, dict) or not all(
+            isinstance(k, str) and isinstance(v, str) for k, v in labels.items()
+        ):
+            raise ValueError(
+                f"bundle_label_selector must be a list of string dictionary values, {{label: value}}, not {labels!r}"
+            )
         for key in labels:
             if not re.fullmatch(r"([a-zA-Z0-9.-]+/)?[a-zA-Z0-9][a-zA-Z0-9._-]*", key):
                 raise ValueError(f"Invalid label selector provided: {key!r} is no name of a label")
 
 
 def of_options(o, default_cpus, what):
-    """The keywords of a Template for options that ask for a group: {"pg": number, "bundle": index, "capture": 1 when what it submits goes there,
-    too}; {"capture": 2} when they ask for none, not even for that of who submits; {}. ValueError when the resources fit into no bundle."""
+    """The keywords of a Template for options that ask for a group: {"pg": number, "bundle": index,
+    "capture": 1 when what it submits goes there, too}; {"capture": 2} when they ask for none, not
+    even for that of who submits; {}. ValueError when the resources fit into no bundle."""
     s = o.get("scheduling_strategy")
     if isinstance(s, PlacementGroupSchedulingStrategy):
-        group, index, capture = s.placement_group, s.placement_group_bundle_index, s.placement_group_capture_child_tasks
+        group, index, capture = (
+            s.placement_group,
+            s.placement_group_bundle_index,
+            s.placement_group_capture_child_tasks,
+        )
     else:
         group, index = o.get("placement_group"), o.get("placement_group_bundle_index")
         if group in (None, "default"):
@@ -217,12 +273,19 @@ def of_options(o, default_cpus, what):
             raise ValueError(
                 "Placement groups should be specified via scheduling_strategy=PlacementGroupSchedulingStrategy(group); leave placement_group out"
             )
-        index, capture = -1 if index is None else index, o.get("placement_group_capture_child_tasks")
+        index, capture = (
+            -1 if index is None else index,
+            o.get("placement_group_capture_child_tasks"),
+        )
     if group is None or group.is_empty:
         return {"capture": 2}
     check_placement_group_index(group, index)
     wanted = {
-        **{k: o[n] for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory")) if o.get(n)},
+        **{
+            k: o[n]
+            for k, n in (("CPU", "num_cpus"), ("GPU", "num_gpus"), ("memory", "memory"))
+            if o.get(n)
+        },
         **(o.get("resources") or {}),
     }
     if o.get("num_cpus") is None and default_cpus:

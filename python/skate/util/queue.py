@@ -18,11 +18,14 @@ class Full(queue.Full):
 
 def _check_timeout(timeout):
     if timeout is not None and timeout < 0:
-        raise ValueError(f"timeout={timeout}: seconds from 0 on, or None to wait for as long as it takes")
+        raise ValueError(
+            f"timeout={timeout}: seconds from 0 on, or None to wait for as long as it takes"
+        )
 
 
 class Queue:
-    """Queue(maxsize=0, actor_options=None): maxsize 0 is no limit; actor_options are those of the actor that holds it. May be passed to tasks."""
+    """Queue(maxsize=0, actor_options=None): maxsize 0 is no limit; actor_options are those of the
+    actor that holds it. May be passed to tasks."""
 
     def __init__(self, maxsize=0, actor_options=None):
         self.maxsize = maxsize
@@ -45,7 +48,8 @@ class Queue:
         return api.get(self.actor.full.remote())
 
     def put(self, item, block=True, timeout=None):
-        """Adds an item; waits for room at most timeout seconds. Full, ValueError for a negative timeout."""
+        """Adds an item; waits for room at most timeout seconds. Full, ValueError for a negative
+        timeout."""
         if not block:
             return self.put_nowait(item)
         _check_timeout(timeout)
@@ -63,7 +67,8 @@ class Queue:
             raise Full
 
     def get(self, block=True, timeout=None):
-        """The oldest item; waits for one at most timeout seconds. Empty, ValueError for a negative timeout."""
+        """The oldest item; waits for one at most timeout seconds. Empty, ValueError for a negative
+        timeout."""
         if not block:
             return self.get_nowait()
         _check_timeout(timeout)
@@ -90,10 +95,14 @@ class Queue:
     def put_nowait_batch(self, items):
         """Adds all of the items, or none and raises Full."""
         if not isinstance(items, Iterable):
-            raise TypeError(f"put_nowait_batch: items are what one can iterate over, not {type(items)}")
+            raise TypeError(
+                f"put_nowait_batch: items are what one can iterate over, not {type(items)}"
+            )
         items = list(items)
         if not api.get(self.actor.put_now.remote(items)):
-            raise Full(f"no room for {len(items)} items: {self.qsize()} are in the queue, which takes {self.maxsize}")
+            raise Full(
+                f"no room for {len(items)} items: {self.qsize()} are in the queue, which takes {self.maxsize}"
+            )
 
     def get_nowait(self):
         """The oldest item, or raises Empty."""
@@ -111,7 +120,8 @@ class Queue:
         return items
 
     def shutdown(self, force=False, grace_period_s=5):
-        """Ends the actor: at once with force, else after what was asked of it before, within grace_period_s seconds."""
+        """Ends the actor: at once with force, else after what was asked of it before, within
+        grace_period_s seconds."""
         actor, self.actor = self.actor, None
         if actor is None:
             return
@@ -121,7 +131,8 @@ class Queue:
 
 
 class _QueueActor:
-    """False, or None, stand for Full and Empty: an exception would be written down with its traceback each time."""
+    """False, or None, stand for Full and Empty: an exception would be written down with its
+    traceback each time."""
 
     def __init__(self, maxsize):
         self.queue = asyncio.Queue(maxsize)

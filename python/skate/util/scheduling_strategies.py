@@ -1,4 +1,5 @@
-"""Where tasks and actors run: options(scheduling_strategy=...). There is one node; what asks for another one says so."""
+"""Where tasks and actors run: options(scheduling_strategy=...). There is one node; what asks for
+another one says so."""
 
 from skate import _job, ids
 
@@ -7,9 +8,15 @@ SPREAD_SCHEDULING_STRATEGY = "SPREAD"
 
 
 class PlacementGroupSchedulingStrategy:
-    """In a placement group; bundle -1: any of them; with capture_child_tasks, so do the tasks that are submitted there."""
+    """In a placement group; bundle -1: any of them; with capture_child_tasks, so do the tasks that
+    are submitted there."""
 
-    def __init__(self, placement_group, placement_group_bundle_index=-1, placement_group_capture_child_tasks=None):
+    def __init__(
+        self,
+        placement_group,
+        placement_group_bundle_index=-1,
+        placement_group_capture_child_tasks=None,
+    ):
         self.placement_group = placement_group
         self.placement_group_bundle_index = placement_group_bundle_index
         self.placement_group_capture_child_tasks = placement_group_capture_child_tasks
@@ -21,13 +28,22 @@ class NodeAffinitySchedulingStrategy:
     def __init__(self, node_id, soft, _spill_on_unavailable=False, _fail_on_unavailable=False):
         self.node_id = node_id.hex() if isinstance(node_id, ids.NodeID) else node_id
         if not isinstance(soft, bool):
-            raise TypeError(f"NodeAffinitySchedulingStrategy: soft must be a bool, not {type(soft)}")
+            raise TypeError(
+                f"NodeAffinitySchedulingStrategy: soft must be a bool, not {type(soft)}"
+            )
         self.soft = soft
-        self._spill_on_unavailable, self._fail_on_unavailable = _spill_on_unavailable, _fail_on_unavailable
+        self._spill_on_unavailable, self._fail_on_unavailable = (
+            _spill_on_unavailable,
+            _fail_on_unavailable,
+        )
         if _spill_on_unavailable and not soft:
-            raise ValueError("_spill_on_unavailable=True needs soft=True: a hard affinity goes nowhere else")
+            raise ValueError(
+                "_spill_on_unavailable=True needs soft=True: a hard affinity goes nowhere else"
+            )
         if _fail_on_unavailable and soft:
-            raise ValueError("_fail_on_unavailable=True needs soft=False: a soft affinity goes elsewhere instead")
+            raise ValueError(
+                "_fail_on_unavailable=True needs soft=False: a soft affinity goes elsewhere instead"
+            )
 
     def _unfit(self):
         """Why there is no such node, or None."""
@@ -70,16 +86,22 @@ class NodeLabelSchedulingStrategy:
     def __init__(self, hard, *, soft=None):
         for what, given in (("hard", hard), ("soft", soft)):
             if given is not None and not isinstance(given, dict):
-                raise ValueError(f"NodeLabelSchedulingStrategy: {what} is a dict such as {{'zone': In('a', 'b')}}, not {type(given)}")
+                raise ValueError(
+                    f"NodeLabelSchedulingStrategy: {what} is a dict such as {{'zone': In('a', 'b')}}, not {type(given)}"
+                )
             for key, op in (given or {}).items():
                 if not isinstance(key, str):
-                    raise ValueError(f"The map key of the {what} parameter must be of type str, a label's name, not {key!r}")
+                    raise ValueError(
+                        f"The map key of the {what} parameter must be of type str, a label's name, not {key!r}"
+                    )
                 if not isinstance(op, (In, NotIn, Exists, DoesNotExist)):
                     raise ValueError(
                         f"{what}[{key!r}] must be one of the `In`, `NotIn`, `Exists` or `DoesNotExist` operators, not {type(op)}"
                     )
         if not hard and not soft:
-            raise ValueError("The `hard` and `soft` parameter of NodeLabelSchedulingStrategy cannot both be empty.")
+            raise ValueError(
+                "The `hard` and `soft` parameter of NodeLabelSchedulingStrategy cannot both be empty."
+            )
         self.hard, self.soft = hard or {}, soft or {}
 
     def _unfit(self):

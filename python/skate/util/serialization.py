@@ -6,9 +6,11 @@ _registered = set()
 
 
 def register_serializer(cls, *, serializer, deserializer):
-    """Instances of cls (exactly) travel as serializer(instance) and are made again by deserializer(that), in this process's pickles.
+    """Instances of cls (exactly) travel as serializer(instance) and are made again by
+    deserializer(that), in this process's pickles.
 
-    Register it in the process that sends; the deserializer goes along. It holds for pickle as a whole (copyreg), not for skate only."""
+    Register it in the process that sends; the deserializer goes along. It holds for pickle as a
+    whole (copyreg), not for skate only."""
     if not isinstance(cls, type):
         raise TypeError(f"register_serializer: a class is wanted, not {cls!r}")
     if not callable(serializer) or not callable(deserializer):

@@ -1,5 +1,7 @@
-/* cost.h - what a run would cost by the model and prices of Exoshuffle-CloudSort (2022; AWS us-west-2): machines and their disks by the hour, S3 storage of
- * the input for the whole run and of the output while it is written, requests by the thousand. Its 100 TB on 40 workers in 5,378 s: $97. */
+/* cost.h - what a run would cost by the model and prices of Exoshuffle-CloudSort (2022; AWS
+ * us-west-2): machines and their disks by the hour, S3 storage of the input for the whole run and
+ * of the output while it is written, requests by the thousand. Its 100 TB on 40 workers in 5,378 s:
+ * $97. */
 #ifndef COST_H
 #define COST_H
 

@@ -1,4 +1,5 @@
-/* files.c - local files and S3 behind one set of calls: which one a name means, and the message of the last failure. */
+/* files.c - local files and S3 behind one set of calls: which one a name means, and the message of
+ * the last failure. */
 #include "files.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* files_local.c - files of this machine. One that is being written has the name .<name>.<pid>.tmp beside its place, and is renamed. */
+/* files_local.c - files of this machine. One that is being written has the name .<name>.<pid>.tmp
+ * beside its place, and is renamed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,16 +45,20 @@ static int read_(const struct files_range *r, size_t n) {
         int fd = open(r->url, O_RDONLY | O_CLOEXEC);
         if (fd < 0) return failed(r->url);
         int rc = tool_read(fd, r->to, r->n, r->at), error = errno;
-        if (files_past_cache) (void)posix_fadvise(fd, (off_t)r->at, (off_t)r->n, POSIX_FADV_DONTNEED);
+        if (files_past_cache)
+            (void)posix_fadvise(fd, (off_t)r->at, (off_t)r->n, POSIX_FADV_DONTNEED);
         close(fd);
         errno = error;
-        if (rc && !error) return files_fail("%s: it ends before byte %" PRIu64 ": it became shorter", r->url, r->at + r->n);
+        if (rc && !error)
+            return files_fail("%s: it ends before byte %" PRIu64 ": it became shorter", r->url,
+                              r->at + r->n);
         if (rc) return failed(r->url);
     }
     return 0;
 }
 
-/* In pieces that the kernel takes in at once, and from a thread of its own: asking waits while the disk's queue is full. */
+/* In pieces that the kernel takes in at once, and from a thread of its own: asking waits while the
+ * disk's queue is full. */
 struct ahead {
     char *url;
     uint64_t at, n;
@@ -82,7 +87,8 @@ static int create(const char *path, struct files_out **out) {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     f->out.ops = &files_local;
     f->path = tool_need(strdup(path));
-    if (asprintf(&f->temp, "%.*s.%s.%d.tmp", (int)(name - path), path, name, (int)getpid()) < 0) abort();
+    if (asprintf(&f->temp, "%.*s.%s.%d.tmp", (int)(name - path), path, name, (int)getpid()) < 0)
+        abort();
     f->fd = open(f->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f->fd < 0) {
         (void)failed(path);
@@ -132,10 +138,12 @@ static int sweep(const char *folder) {
     if (fd < 0) return failed(folder);
     for (struct dirent *e; (e = readdir(d));) {
         size_t n = strlen(e->d_name);
-        if (e->d_name[0] == '.' && n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0) (void)unlinkat(fd, e->d_name, 0);
+        if (e->d_name[0] == '.' && n > 4 && strcmp(e->d_name + n - 4, ".tmp") == 0)
+            (void)unlinkat(fd, e->d_name, 0);
     }
     closedir(d);
     return 0;
 }
 
-const struct files_ops files_local = {"", size, read_, ahead, create, write_, commit, abort_, sweep};
+const struct files_ops files_local = {"",     size,   read_,  ahead, create,
+                                      write_, commit, abort_, sweep};

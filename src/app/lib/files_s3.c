@@ -1,11 +1,15 @@
-/* files_s3.c - objects of S3 (s3://bucket/key) by libcurl, requests signed by it (SigV4): ranges of 16 MiB, uploads in parts of 16 MiB.
+/* files_s3.c - objects of S3 (s3://bucket/key) by libcurl, requests signed by it (SigV4): ranges of
+ * 16 MiB, uploads in parts of 16 MiB.
  *
- * A request that fails for a reason that may pass (5xx, 429, 408, a connection that breaks, an answer that is cut off or stalls) is made again, ten times
- * in all, after 0.1 s, 0.2 s ... with some chance in it. Eight ranges and four parts are under way at a time, by one thread (curl_multi). An object
- * appears when its upload is completed; one that is not is aborted, by sweep() if its process died.
+ * A request that fails for a reason that may pass (5xx, 429, 408, a connection that breaks, an
+ * answer that is cut off or stalls) is made again, ten times in all, after 0.1 s, 0.2 s ... with
+ * some chance in it. Eight ranges and four parts are under way at a time, by one thread
+ * (curl_multi). An object appears when its upload is completed; one that is not is aborted, by
+ * sweep() if its process died.
  *
- * Environment: AWS_ENDPOINT_URL (else https://<bucket>.s3.<region>.amazonaws.com), AWS_REGION or AWS_DEFAULT_REGION (us-east-1), AWS_ACCESS_KEY_ID,
- * AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. Without a key requests are not signed. */
+ * Environment: AWS_ENDPOINT_URL (else https://<bucket>.s3.<region>.amazonaws.com), AWS_REGION or
+ * AWS_DEFAULT_REGION (us-east-1), AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN.
+ * Without a key requests are not signed. */
 #ifdef SKATE_CURL
 #include <curl/curl.h>
 #include <inttypes.h>
@@ -18,7 +22,16 @@
 #include "files.h"
 #include "tool.h"
 
-enum { RANGE = 16 << 20, RANGES = 8, PARTS = 4, TRIES = 10, STALL_S = 5, STALL_BYTES = 1 << 10, CONNECT_S = 10, NAME = 4096 };
+enum {
+    RANGE = 16 << 20,
+    RANGES = 8,
+    PARTS = 4,
+    TRIES = 10,
+    STALL_S = 5,
+    STALL_BYTES = 1 << 10,
+    CONNECT_S = 10,
+    NAME = 4096
+};
 static const double FIRST_WAIT_S = 0.1, LONGEST_WAIT_S = 5;
 
 struct request { /* all that a try needs; a try begins with what the last one left set back */
@@ -27,7 +40,8 @@ struct request { /* all that a try needs; a try begins with what the last one le
     size_t range; /* bytes from `at` on; 0: no range */
     const uint8_t *body;
     size_t body_n, sent;
-    uint8_t *to; /* the answer: to memory of the caller (range), or to own memory, with a zero behind it */
+    /* the answer: to memory of the caller (range), or to own memory, with a zero behind it */
+    uint8_t *to;
     size_t got;
     uint64_t length;
     CURL *h; /* of the try */
@@ -38,7 +52,7 @@ struct request { /* all that a try needs; a try begins with what the last one le
     char url[NAME], etag[256], why[CURL_ERROR_SIZE + 2];
 };
 
-/* ---- a try ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a try ----------------------------------------------------------------------------------- */
 
 static const char *env(const char *name, const char *otherwise) {
     const char *v = getenv(name);
@@ -139,16 +153,21 @@ static void try_(CURLM *m, struct request *r) {
     if (strcmp(r->method, "POST") == 0) add_header(r, "Content-Type: %s", "application/xml");
     if (getenv("AWS_ACCESS_KEY_ID")) {
         char how[128], who[NAME];
-        snprintf(how, sizeof how, "aws:amz:%s:s3", env("AWS_REGION", env("AWS_DEFAULT_REGION", "us-east-1")));
-        snprintf(who, sizeof who, "%s:%s", env("AWS_ACCESS_KEY_ID", ""), env("AWS_SECRET_ACCESS_KEY", ""));
+        snprintf(how, sizeof how, "aws:amz:%s:s3",
+                 env("AWS_REGION", env("AWS_DEFAULT_REGION", "us-east-1")));
+        snprintf(who, sizeof who, "%s:%s", env("AWS_ACCESS_KEY_ID", ""),
+                 env("AWS_SECRET_ACCESS_KEY", ""));
         curl_easy_setopt(r->h, CURLOPT_AWS_SIGV4, how);
         curl_easy_setopt(r->h, CURLOPT_USERPWD, who);
-        add_header(r, "x-amz-content-sha256: %s", "UNSIGNED-PAYLOAD"); /* hashing a part costs as much as sorting it */
-        if (getenv("AWS_SESSION_TOKEN")) add_header(r, "x-amz-security-token: %s", getenv("AWS_SESSION_TOKEN"));
+        /* hashing a part costs as much as sorting it */
+        add_header(r, "x-amz-content-sha256: %s", "UNSIGNED-PAYLOAD");
+        if (getenv("AWS_SESSION_TOKEN"))
+            add_header(r, "x-amz-security-token: %s", getenv("AWS_SESSION_TOKEN"));
     }
     curl_easy_setopt(r->h, CURLOPT_HTTPHEADER, r->headers);
     curl_multi_add_handle(m, r->h);
-    *(strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 ? &files_count.puts : &files_count.gets) += 1;
+    *(strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 ? &files_count.puts
+                                                                      : &files_count.gets) += 1;
 }
 
 /* The try has ended: is the request done, does it fail, or is it made again? */
@@ -166,7 +185,8 @@ static void ended(CURLM *m, struct request *r, CURLcode code) {
     bool good = code == CURLE_OK && status >= 200 && status < 300,
          lasting = status >= 400 && status < 500 && status != 408 && status != 429;
     if (good && r->range && r->got != r->range)
-        good = false, snprintf(r->why, sizeof r->why, "%zu bytes came instead of %zu", r->got, r->range);
+        good = false,
+        snprintf(r->why, sizeof r->why, "%zu bytes came instead of %zu", r->got, r->range);
     if (good && strcmp(r->method, "POST") == 0 && r->to && strstr((char *)r->to, "<Error>"))
         good = false; /* CompleteMultipartUpload: 200, and then it fails */
     if (good) {
@@ -174,9 +194,13 @@ static void ended(CURLM *m, struct request *r, CURLcode code) {
         return;
     }
     if (status >= 300) { /* <Code> of S3's message, or its beginning */
-        const char *said = r->range ? r->why : r->to ? (char *)r->to : "", *at = strstr(said, "<Code>");
+        const char *said = r->range ? r->why
+                           : r->to  ? (char *)r->to
+                                    : "",
+                   *at = strstr(said, "<Code>");
         char text[120];
-        snprintf(text, sizeof text, "%.*s", at ? (int)strcspn(at + 6, "<") : 80, at ? at + 6 : said);
+        snprintf(text, sizeof text, "%.*s", at ? (int)strcspn(at + 6, "<") : 80,
+                 at ? at + 6 : said);
         text[strcspn(text, "\r\n")] = 0;
         snprintf(r->why, sizeof r->why, "HTTP status %ld %s", status, text);
     } else if (!r->why[0]) {
@@ -219,12 +243,12 @@ static void drive(struct request *const *r, size_t n, size_t left) {
     }
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static char *escape(char *to, const char *end, const char *from, const char *also) {
     for (; *from && to + 4 < end; from++) {
-        bool plain = (*from >= 'a' && *from <= 'z') || (*from >= 'A' && *from <= 'Z') || (*from >= '0' && *from <= '9') ||
-                     strchr("-._~", *from) || strchr(also, *from);
+        bool plain = (*from >= 'a' && *from <= 'z') || (*from >= 'A' && *from <= 'Z') ||
+                     (*from >= '0' && *from <= '9') || strchr("-._~", *from) || strchr(also, *from);
         to += snprintf(to, 4, plain ? "%c" : "%%%02X", (unsigned char)*from);
     }
     *to = 0;
@@ -245,7 +269,8 @@ static void address(struct request *r, const char *s3, bool bucket_only, const c
 }
 
 static int failed(const char *s3, const struct request *r, const char *what) {
-    return files_fail("%s: %s: %s (%d %s)", s3, what, r->why, r->tries, r->tries == 1 ? "try" : "tries");
+    return files_fail("%s: %s: %s (%d %s)", s3, what, r->why, r->tries,
+                      r->tries == 1 ? "try" : "tries");
 }
 
 /* One request whose answer goes to r->to, to be freed. */
@@ -270,7 +295,8 @@ static bool next_range(struct request *to, const struct files_range **r, size_t 
     while (*n && *from == (*r)->n) *from = 0, ++*r, --*n;
     if (!*n) return false;
     size_t len = (*r)->n - *from < RANGE ? (*r)->n - *from : RANGE;
-    *to = (struct request){.method = "GET", .at = (*r)->at + *from, .range = len, .to = (uint8_t *)(*r)->to + *from};
+    *to = (struct request){
+        .method = "GET", .at = (*r)->at + *from, .range = len, .to = (uint8_t *)(*r)->to + *from};
     address(to, (*r)->url, false, NULL);
     *from += len;
     return true;
@@ -283,18 +309,20 @@ static int read_(const struct files_range *range, size_t n) {
     int rc = 0;
     for (bool more = true; more || busy;) {
         for (size_t i = 0; i < RANGES; i++)
-            if (!r[i] && more && (more = !rc && next_range(&pool[i], &range, &n, &from))) r[i] = &pool[i], busy++;
+            if (!r[i] && more && (more = !rc && next_range(&pool[i], &range, &n, &from)))
+                r[i] = &pool[i], busy++;
         if (busy) drive(r, RANGES, busy - 1);
         for (size_t i = 0; i < RANGES; i++) {
             if (!r[i] || !r[i]->done) continue;
-            if (r[i]->failed) rc = failed(r[i]->url, r[i], "read"); /* those under way end, no more begin */
+            /* those under way end, no more begin */
+            if (r[i]->failed) rc = failed(r[i]->url, r[i], "read");
             r[i] = NULL, busy--;
         }
     }
     return rc;
 }
 
-/* ---- uploads ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- uploads --------------------------------------------------------------------------------- */
 
 struct upload {
     struct files_out out;
@@ -399,7 +427,8 @@ static int complete(struct upload *u) {
     size_t n;
     FILE *f = tool_need(open_memstream(&body, &n));
     fputs("<CompleteMultipartUpload>", f);
-    for (uint32_t i = 0; i < u->n_parts; i++) fprintf(f, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", i + 1, u->etag[i]);
+    for (uint32_t i = 0; i < u->n_parts; i++)
+        fprintf(f, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", i + 1, u->etag[i]);
     fputs("</CompleteMultipartUpload>", f);
     fclose(f);
     struct request r = {.method = "POST", .body = (uint8_t *)body, .body_n = n};
@@ -442,7 +471,8 @@ static int sweep(const char *s3) {
         char object[NAME], escaped[NAME];
         snprintf(object, sizeof object, "%.*s", (int)strcspn(id + 10, "<"), id + 10);
         escape(escaped, escaped + sizeof escaped, object, "");
-        snprintf(object, sizeof object, "%.*s/%.*s", key ? (int)(key - s3) : (int)strlen(s3), s3, (int)strcspn(name + 5, "<"), name + 5);
+        snprintf(object, sizeof object, "%.*s/%.*s", key ? (int)(key - s3) : (int)strlen(s3), s3,
+                 (int)strcspn(name + 5, "<"), name + 5);
         struct request one = {.method = "DELETE"};
         snprintf(query, sizeof query, "uploadId=%.3000s", escaped);
         address(&one, object, false, query);
@@ -453,7 +483,8 @@ static int sweep(const char *s3) {
     return rc;
 }
 
-const struct files_ops files_s3 = {"s3://", size, read_, NULL, create, write_, commit, abort_, sweep};
+const struct files_ops files_s3 = {"s3://", size,   read_,  NULL, create,
+                                   write_,  commit, abort_, sweep};
 #else
 typedef int files_s3_needs_libcurl;
 #endif

@@ -14,10 +14,13 @@
 
 #include "tool.h"
 
-enum { PATIENCE = 100 }; /* tenths of a second: a controller that was killed is there until the kernel has freed its memory */
+/* tenths of a second: a controller that was killed is there until the kernel has freed its
+ * memory */
+enum { PATIENCE = 100 };
 
 static void add(struct journal *j, const char *line) {
-    if (j->fd >= 0 && write(j->fd, line, strlen(line)) != (ssize_t)strlen(line)) tool_die("%s: %s", j->path, strerror(errno));
+    if (j->fd >= 0 && write(j->fd, line, strlen(line)) != (ssize_t)strlen(line))
+        tool_die("%s: %s", j->path, strerror(errno));
 }
 
 struct journal journal_open(const char *path, uint64_t fingerprint, uint32_t n, uint64_t *done) {
@@ -25,7 +28,8 @@ struct journal journal_open(const char *path, uint64_t fingerprint, uint32_t n, 
     struct stat st;
     memset(done, 0, n * sizeof *done);
     if (!path) return j;
-    if ((j.fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0) tool_die("%s: %s", path, strerror(errno));
+    if ((j.fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) < 0)
+        tool_die("%s: %s", path, strerror(errno));
     for (int i = 0; flock(j.fd, LOCK_EX | LOCK_NB); i++) {
         if (i == PATIENCE) tool_die("%s: another process has this job", path);
         (void)poll(NULL, 0, 100);
@@ -40,13 +44,15 @@ struct journal journal_open(const char *path, uint64_t fingerprint, uint32_t n, 
         add(&j, head);
     } else {
         if (strncmp(text, head, strlen(head)) != 0)
-            tool_die(
-                "%s: the journal of another job (other input, output or options): give it the same, or remove the journal and the output",
-                path);
-        if (ftruncate(j.fd, last + 1 - text)) tool_die("%s: %s", path, strerror(errno)); /* a torn line */
+            tool_die("%s: the journal of another job (other input, output or options): give it the "
+                     "same, or remove the journal and the output",
+                     path);
+        /* a torn line */
+        if (ftruncate(j.fd, last + 1 - text)) tool_die("%s: %s", path, strerror(errno));
         for (uint32_t i; line <= last; line = strchr(line, '\n') + 1) {
             uint64_t records;
-            if (sscanf(line, "done %" SCNu32 " %" SCNu64, &i, &records) != 2 || i >= n) tool_die("%s: damaged: '%.40s'", path, line);
+            if (sscanf(line, "done %" SCNu32 " %" SCNu64, &i, &records) != 2 || i >= n)
+                tool_die("%s: damaged: '%.40s'", path, line);
             done[i] = records + 1;
         }
     }

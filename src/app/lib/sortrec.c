@@ -1,11 +1,13 @@
-/* sortrec.c - the records of the public sort benchmark: making, checksum, summaries of sorted parts. Pure. */
+/* sortrec.c - the records of the public sort benchmark: making, checksum, summaries of sorted
+ * parts. Pure. */
 #include "sortrec.h"
 
 #include <ctype.h>
 #include <string.h>
 
 static const sortrec_u128 A = (sortrec_u128)0x2360ED051FC65DA4 << 64 | 0x4385DF649FCCF645;
-static const sortrec_u128 C = (sortrec_u128)0x4A696D4772617952 << 64 | 0x4950202020202001; /* "JimGrayRIP", an odd number */
+/* "JimGrayRIP", an odd number */
+static const sortrec_u128 C = (sortrec_u128)0x4A696D4772617952 << 64 | 0x4950202020202001;
 
 sortrec_u128 sortrec_next(sortrec_u128 x) { return A * x + C; }
 
@@ -31,17 +33,23 @@ static uint8_t *bytes(uint8_t *out, const char *from, size_t n) {
     return out + n;
 }
 
-static uint8_t *filler(uint8_t *out, uint64_t x, unsigned groups) { /* each of so many digits of x, four times */
+static uint8_t *filler(uint8_t *out, uint64_t x, unsigned groups) {
+    /* each of so many digits of x, four times */
     for (; groups--; out += 4) memset(out, "0123456789ABCDEF"[x >> (4 * groups) & 0xF], 4);
     return out;
 }
 
-static uint8_t *number_of(uint8_t *out, sortrec_u128 n) { return hex(hex(out, (uint64_t)(n >> 64), 16), (uint64_t)n, 16); }
+static uint8_t *number_of(uint8_t *out, sortrec_u128 n) {
+    return hex(hex(out, (uint64_t)(n >> 64), 16), (uint64_t)n, 16);
+}
 
 void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii) {
     uint64_t high = (uint64_t)(x >> 64), low = (uint64_t)x;
-    if (ascii) { /* printable digits of base 95, the least significant first: eight of the high half, two of the low one */
-        for (uint64_t v = high, i = 0; i < SORTREC_KEY; i++, v = i == 8 ? low : v / 95) *out++ = (uint8_t)(' ' + v % 95);
+    if (ascii) {
+        /* printable digits of base 95, the least significant first: eight of the high half, two of
+         * the low one */
+        for (uint64_t v = high, i = 0; i < SORTREC_KEY; i++, v = i == 8 ? low : v / 95)
+            *out++ = (uint8_t)(' ' + v % 95);
         out = number_of(bytes(out, "  ", 2), n);
         bytes(filler(bytes(out, "  ", 2), low, 13), "\r\n", 2);
         return;
@@ -53,7 +61,8 @@ void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii) {
     bytes(filler(bytes(out, "\x88\x99\xAA\xBB", 4), low, 12), "\xCC\xDD\xEE\xFF", 4);
 }
 
-/* Eight bytes a step, by eight tables: the byte k places before the end of the step is looked up in table[k]. */
+/* Eight bytes a step, by eight tables: the byte k places before the end of the step is looked up in
+ * table[k]. */
 static uint32_t table[8][256];
 __attribute__((constructor)) static void make_table(void) {
     for (uint32_t b = 0; b < 256; b++) {
@@ -62,7 +71,8 @@ __attribute__((constructor)) static void make_table(void) {
         table[0][b] = crc;
     }
     for (int k = 1; k < 8; k++)
-        for (uint32_t b = 0; b < 256; b++) table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xFF];
+        for (uint32_t b = 0; b < 256; b++)
+            table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xFF];
 }
 
 uint32_t sortrec_crc(const uint8_t *p) {
@@ -122,16 +132,20 @@ void sortrec_summarize(const uint8_t *r, size_t n, bool ignore_case, struct sort
     uint64_t first = 0, unordered = 0, duplicates = 0;
     for (size_t i = 0; i < n; i++) {
         sum += sortrec_crc(r + i * SORTREC_SIZE);
-        int d = i ? sortrec_compare(r + (i - 1) * SORTREC_SIZE, r + i * SORTREC_SIZE, ignore_case) : -1;
+        int d =
+            i ? sortrec_compare(r + (i - 1) * SORTREC_SIZE, r + i * SORTREC_SIZE, ignore_case) : -1;
         duplicates += d == 0;
         if (d > 0 && !unordered++) first = i;
     }
-    *out = (struct sortrec_summary){{0, first}, {0, unordered}, {0, n}, {0, duplicates}, sortrec_number(sum), {0}, {0}};
+    *out = (struct sortrec_summary){
+        {0, first}, {0, unordered}, {0, n}, {0, duplicates}, sortrec_number(sum), {0}, {0}};
     memcpy(out->first, r, SORTREC_SIZE);
     memcpy(out->last, r + (n - 1) * SORTREC_SIZE, SORTREC_SIZE);
 }
 
-static void add(struct sortrec_number *a, sortrec_u128 b) { *a = sortrec_number(sortrec_value(*a) + b); }
+static void add(struct sortrec_number *a, sortrec_u128 b) {
+    *a = sortrec_number(sortrec_value(*a) + b);
+}
 
 void sortrec_join(struct sortrec_summary *a, const struct sortrec_summary *b, bool ignore_case) {
     if (!sortrec_value(b->records)) return;
@@ -143,7 +157,8 @@ void sortrec_join(struct sortrec_summary *a, const struct sortrec_summary *b, bo
     if (!sortrec_value(a->unordered)) {
         if (d > 0) a->first_unordered = a->records;
         else if (sortrec_value(b->unordered))
-            a->first_unordered = sortrec_number(sortrec_value(a->records) + sortrec_value(b->first_unordered));
+            a->first_unordered =
+                sortrec_number(sortrec_value(a->records) + sortrec_value(b->first_unordered));
     }
     add(&a->duplicates, sortrec_value(b->duplicates) + (d == 0));
     add(&a->unordered, sortrec_value(b->unordered) + (d > 0));

@@ -1,8 +1,12 @@
-/* sortrec.h - the records of the public sort benchmark (sortbenchmark.org; C. Nyberg's gensort 1.5): 100 bytes, the first 10 of them the key.
+/* sortrec.h - the records of the public sort benchmark (sortbenchmark.org; C. Nyberg's gensort
+ * 1.5): 100 bytes, the first 10 of them the key.
  *
- * Record n is a function of n alone: of x(n + 1), where x(0) = 0 and x(i + 1) = a x(i) + c mod 2^128 (L'Ecuyer's multiplier), so that a file can be made in
- * parts. Key order is that of unsigned bytes. The checksum of a file is the sum of the CRC-32 (zlib's) of its records, 128 bits wide: it does not
- * depend on their order. Not here: the skewed keys of gensort -s, which are defined by a table in that program only. */
+ * Record n is a function of n alone: of x(n + 1), where x(0) = 0 and x(i + 1) = a x(i) + c mod
+ * 2^128 (L'Ecuyer's multiplier), so that a file can be made in parts. Key order is that of unsigned
+ * bytes. The checksum of a file is the sum of the CRC-32 (zlib's) of its records, 128 bits wide: it
+ * does not
+ * depend on their order. Not here: the skewed keys of gensort -s, which are defined by a table in
+ * that program only. */
 #ifndef SORTREC_H
 #define SORTREC_H
 
@@ -21,12 +25,14 @@ sortrec_u128 sortrec_next(sortrec_u128 x);
 void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii);
 uint32_t sortrec_crc(const uint8_t *record);
 
-/* Numbers as text, without leading zeros; returns buf. parse: decimal digits and nothing else, or false. */
+/* Numbers as text, without leading zeros; returns buf. parse: decimal digits and nothing else, or
+ * false. */
 char *sortrec_dec(sortrec_u128 v, char buf[SORTREC_DEC]);
 char *sortrec_hex(sortrec_u128 v, char buf[SORTREC_HEX]);
 bool sortrec_parse(const char *text, sortrec_u128 *out);
 
-/* What valsort knows of a part of the output; the layout of its summary files: each number as two native 64-bit words, the high one first. */
+/* What valsort knows of a part of the output; the layout of its summary files: each number as two
+ * native 64-bit words, the high one first. */
 struct sortrec_number {
     uint64_t high, low;
 };
@@ -39,10 +45,15 @@ _Static_assert(sizeof(struct sortrec_summary) == 280, "as in files");
 
 int sortrec_compare(const uint8_t *a, const uint8_t *b, bool ignore_case); /* keys: < 0, 0, > 0 */
 /* Of n > 0 records, one behind the other. */
-void sortrec_summarize(const uint8_t *records, size_t n, bool ignore_case, struct sortrec_summary *out);
+void sortrec_summarize(const uint8_t *records, size_t n, bool ignore_case,
+                       struct sortrec_summary *out);
 /* *a becomes the summary of a and, behind it, b. A summary without records adds nothing. */
 void sortrec_join(struct sortrec_summary *a, const struct sortrec_summary *b, bool ignore_case);
-static inline sortrec_u128 sortrec_value(struct sortrec_number n) { return (sortrec_u128)n.high << 64 | n.low; }
-static inline struct sortrec_number sortrec_number(sortrec_u128 v) { return (struct sortrec_number){(uint64_t)(v >> 64), (uint64_t)v}; }
+static inline sortrec_u128 sortrec_value(struct sortrec_number n) {
+    return (sortrec_u128)n.high << 64 | n.low;
+}
+static inline struct sortrec_number sortrec_number(sortrec_u128 v) {
+    return (struct sortrec_number){(uint64_t)(v >> 64), (uint64_t)v};
+}
 
 #endif

@@ -45,8 +45,8 @@ char *tool_path(const char *arg) {
     return tool_need(strndup(arg, n));
 }
 
-void tool_parts(const char *name, const void *args, size_t size, size_t n, void (*take)(void *ctx, const void *result),
-                void (*undo)(void *ctx), void *ctx) {
+void tool_parts(const char *name, const void *args, size_t size, size_t n,
+                void (*take)(void *ctx, const void *result), void (*undo)(void *ctx), void *ctx) {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     size_t ahead = (size_t)(cpus > 0 ? cpus : 1) + 2, sent = 0;
     skate_ref *r = tool_need(calloc(n + 1, sizeof *r));
@@ -54,7 +54,8 @@ void tool_parts(const char *name, const void *args, size_t size, size_t n, void 
         int rc = 0;
         struct skate_value v;
         for (; sent < n && sent < i + ahead && !rc; sent += !rc)
-            rc = skate_submit(name, &SKATE_BYTES((const char *)args + sent * size, size), 1, 1, NULL, &r[sent]);
+            rc = skate_submit(name, &SKATE_BYTES((const char *)args + sent * size, size), 1, 1,
+                              NULL, &r[sent]);
         if (!rc) rc = skate_get(r[i], -1, &v);
         if (rc && undo) undo(ctx);
         tool_ok(rc);
@@ -75,7 +76,8 @@ uint64_t tool_bytes(const char *text) {
     char *end;
     unsigned long long v = strtoull(text, &end, 10);
     unsigned shift = *end == 'k' ? 10 : *end == 'm' ? 20 : *end == 'g' ? 30 : 0;
-    if (end == text || *text == '-' || end[shift != 0] || v > UINT64_MAX >> 24 >> shift) tool_die("'%s' is no number of bytes", text);
+    if (end == text || *text == '-' || end[shift != 0] || v > UINT64_MAX >> 24 >> shift)
+        tool_die("'%s' is no number of bytes", text);
     return (uint64_t)v << shift;
 }
 
@@ -94,7 +96,8 @@ void *tool_scratch(unsigned slot, size_t n) {
     if (of[slot].n < n) {
         if (of[slot].p) munmap(of[slot].p, of[slot].n);
         of[slot].n = (n + HUGE - 1) / HUGE * HUGE;
-        of[slot].p = mmap(NULL, of[slot].n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        of[slot].p =
+            mmap(NULL, of[slot].n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (of[slot].p == MAP_FAILED) tool_die("no memory: %zu bytes", n);
         (void)madvise(of[slot].p, of[slot].n, MADV_HUGEPAGE);
     }
@@ -103,7 +106,9 @@ void *tool_scratch(unsigned slot, size_t n) {
 
 struct tool_runs tool_runs(const struct skate_task *t, size_t first, unsigned slot, size_t more) {
     size_t k = skate_n_args(t) - first;
-    struct tool_runs r = {k, tool_scratch(slot, (k + 1) * (sizeof(void *) + (1 + more) * sizeof(size_t))), NULL, NULL};
+    struct tool_runs r = {
+        k, tool_scratch(slot, (k + 1) * (sizeof(void *) + (1 + more) * sizeof(size_t))), NULL,
+        NULL};
     r.n = (size_t *)(void *)(r.at + k);
     r.more = r.n + k;
     for (size_t i = 0; i < k; i++) {

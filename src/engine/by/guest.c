@@ -1,8 +1,11 @@
-/* guest.c - the contract of engine.h over an engine that is written in another language (guest.h; Python's are reached by py/guest/guest.c). This file is the public
- * side; objects, tasks and the thread that talks to the guest are in engine/guest/.
+/* guest.c - the contract of engine.h over an engine that is written in another language (guest.h;
+ * Python's are reached by py/guest/guest.c). This file is the public side; objects, tasks and the
+ * thread that talks to the guest are in engine/guest/.
  *
- * Not here: names of actors, placement groups, generators of the user's own, rows of state: the side tables are NULL. Calls put orders into a queue, so none
- * but `get` of a value that lies with the guest calls it: whoever holds a lock of the guest's language, or waits for one, may be anywhere in here.
+ * Not here: names of actors, placement groups, generators of the user's own, rows of state: the
+ * side tables are NULL. Calls put orders into a queue, so none but `get` of a value that lies with
+ * the guest calls it: whoever holds a lock of the guest's language, or waits for one, may be
+ * anywhere in here.
  * Cost: what the guest takes, and about 1 us a call besides. */
 #include <stdlib.h>
 #include <time.h>
@@ -38,17 +41,22 @@ static sk_rc await_change(struct sk_ghost *x, int64_t deadline_ns, struct sk_err
     return SK_OK;
 }
 
-/* ---- functions, shapes, nodes --------------------------------------------------------------------------------------------------------- */
+/* ---- functions, shapes, nodes ---------------------------------------------------------------- */
 
-static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
+                       struct sk_err *err) {
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
     if (rc != SK_OK || sk_map_get(&x->fns, fn.v)) return end(x, rc);
-    struct sk_gorder o = {.kind = SK_GORDER_DEFINE, .id = fn.v, .def_n = def.n, .def = sk_memdup(TAG, def.n ? def.p : "", def.n)};
+    struct sk_gorder o = {.kind = SK_GORDER_DEFINE,
+                          .id = fn.v,
+                          .def_n = def.n,
+                          .def = sk_memdup(TAG, def.n ? def.p : "", def.n)};
     char *kept = sk_strdup(TAG, name ? name : "?");
     o.name = sk_strdup(TAG, name ? name : "?");
     if (!fn.v) rc = SK_ERR(err, SK_EINVAL, "function id 0");
-    else if (!o.def || !o.name || !kept || sk_map_put(&x->fns, fn.v, kept) != SK_OK) rc = SK_ERR(err, SK_ENOMEM, "function %s", name);
+    else if (!o.def || !o.name || !kept || sk_map_put(&x->fns, fn.v, kept) != SK_OK)
+        rc = SK_ERR(err, SK_ENOMEM, "function %s", name);
     if (rc == SK_OK) {
         sk_ghost_order(x, o);
         return end(x, SK_OK);
@@ -59,7 +67,8 @@ static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct 
     return end(x, rc);
 }
 
-static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
+                      struct sk_err *err) {
     struct sk_ghost *x = of(e);
     if (n->group || n->env || n->more)
         return SK_ERR(err, SK_ENOSYS, "this engine has no %s",
@@ -69,16 +78,22 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *ou
     SK_TRY(begin(x, err) == SK_OK ? SK_OK : end(x, x->closing ? SK_ECLOSED : x->broken.code));
     sk_rc rc = SK_ERR(err, SK_EINFEASIBLE, "there is no node");
     for (uint32_t i = 0; rc != SK_OK && i < x->nodes.n; i++)
-        if (x->nodes.p[i].alive) rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->no_names, err);
+        if (x->nodes.p[i].alive)
+            rc = sk_res_check(&n->res, &x->nodes.p[i].total, &x->no_names, err);
     uint32_t i = 0;
-    while (rc == SK_OK && i < x->shapes.n && memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0) i++;
-    if (rc == SK_OK && i == x->shapes.n && !sk_vec_push(&x->shapes, TAG, *n)) rc = SK_ERR(err, SK_ENOMEM, "shape");
+    while (rc == SK_OK && i < x->shapes.n &&
+           memcmp(&x->shapes.p[i].res, &n->res, sizeof n->res) != 0)
+        i++;
+    if (rc == SK_OK && i == x->shapes.n && !sk_vec_push(&x->shapes, TAG, *n))
+        rc = SK_ERR(err, SK_ENOMEM, "shape");
     if (rc == SK_OK) *out = i + 1;
     return end(x, rc);
 }
 
-/* Bytes of objects by node are our own account: a guest knows what it gave out, not what is still wanted. */
-static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err) {
+/* Bytes of objects by node are our own account: a guest knows what it gave out, not what is still
+ * wanted. */
+static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
+                      struct sk_err *err) {
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
     if (rc != SK_OK) return end(x, rc);
@@ -102,9 +117,10 @@ static uint32_t node_of(const struct sk_ghost *x, const struct sk_task_spec *s) 
     return 0;
 }
 
-/* ---- tasks, actors -------------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks, actors --------------------------------------------------------------------------- */
 
-static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first,
+                       sk_tid *tid, struct sk_err *err) {
     struct sk_ghost *x = of(e);
     struct sk_gtask *t;
     uint32_t n = s->n_returns == SK_STREAMING ? 0 : s->n_returns, made = 0;
@@ -113,7 +129,8 @@ static sk_rc op_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     if (rc != SK_OK) goto out;
     struct sk_gactor *a = s->actor.v ? sk_map_get(&x->actors, s->actor.v) : NULL;
     const struct sk_task_opts *opts = sk_task_opts_of(s);
-    if (s->actor.v) SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
+    if (s->actor.v)
+        SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
     uint32_t node = a ? 0 : node_of(x, s);
     SK_GO(sk_spec_check(s, node, err));
     x->next_id += n + 1;
@@ -139,12 +156,17 @@ static sk_rc op_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct s
     struct sk_gtask *t = sk_map_get(&x->tasks, tid.v);
     const struct sk_gobj *o = t ? NULL : sk_own_get(x->own, tid.v);
     if (o && o->task) t = sk_map_get(&x->tasks, o->task);
-    if (t && !t->told && !t->is_init) sk_gtask_fail(x, t, SK_ECANCEL, "the task was cancelled before it began");
-    else if (t) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_CANCEL, .id = t->id, .flag = (flags & SK_CANCEL_FORCE) != 0});
+    if (t && !t->told && !t->is_init)
+        sk_gtask_fail(x, t, SK_ECANCEL, "the task was cancelled before it began");
+    else if (t)
+        sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_CANCEL,
+                                             .id = t->id,
+                                             .flag = (flags & SK_CANCEL_FORCE) != 0});
     return end(x, SK_OK);
 }
 
-static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err) {
+static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out,
+                             sk_oid *ready, struct sk_err *err) {
     struct sk_ghost *x = of(e);
     struct sk_gtask *t;
     struct sk_task_spec s = spec->init;
@@ -155,11 +177,13 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     uint64_t id = x->next_id;
     if (rc != SK_OK) goto out;
     const char *cls = sk_map_get(&x->fns, s.fn.v);
-    if (o && (o->name || o->detached || o->is_async || o->n_groups > 1 || (o->n_groups && o->groups[0] > 1)))
+    if (o && (o->name || o->detached || o->is_async || o->n_groups > 1 ||
+              (o->n_groups && o->groups[0] > 1)))
         SK_GO(SK_ERR(err, SK_ENOSYS, "%s: this engine has no %s", cls ? cls : "actor",
                      o->name       ? "names of actors"
                      : o->detached ? "detached actors"
-                                   : "concurrency within an actor (max_concurrency, concurrency_groups, async methods)"));
+                                   : "concurrency within an actor (max_concurrency, "
+                                     "concurrency_groups, async methods)"));
     uint32_t node = node_of(x, &s);
     SK_GO(sk_spec_check(&s, node, err));
     x->next_id += 3; /* `ready`, the actor, its constructor */
@@ -167,7 +191,8 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
     s.max_retries = spec->max_restarts;
     s.actor.v = id + 1;
     if (!s.shape) { /* an actor that says nothing needs nothing */
-        SK_GO(sk_vec_push(&x->shapes, TAG, (struct sk_need){0}) ? SK_OK : SK_ERR(err, SK_ENOMEM, "actor"));
+        SK_GO(sk_vec_push(&x->shapes, TAG, (struct sk_need){0}) ? SK_OK
+                                                                : SK_ERR(err, SK_ENOMEM, "actor"));
         s.shape = x->shapes.n;
     }
     if (!(a = sk_calloc(TAG, sizeof *a))) SK_GO(SK_ERR(err, SK_ENOMEM, "actor"));
@@ -198,17 +223,19 @@ static sk_rc op_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     struct sk_gactor *a = rc == SK_OK ? sk_map_get(&x->actors, aid.v) : NULL;
     if (rc == SK_OK && !a) rc = SK_ERR(err, SK_ENOENT, "no such actor");
     if (rc != SK_OK || a->ended) return end(x, rc);
-    sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
+    sk_ghost_order(
+        x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
     if (no_restart) {
         a->n_calls++; /* the calls that end with it may be the last that hold it */
-        sk_gactor_die(x, a, sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
+        sk_gactor_die(x, a,
+                      sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
         a->n_calls--;
         sk_gactor_maybe_end(x, a);
     }
     return end(x, SK_OK);
 }
 
-/* ---- objects --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 static sk_rc op_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
     (void)e;
@@ -223,10 +250,11 @@ static void op_buf_abort(struct sk_engine *e, struct sk_buf *b) {
     *b = (struct sk_buf){0};
 }
 
-static sk_rc op_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+static sk_rc op_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
+                    struct sk_err *err) {
     struct sk_ghost *x = of(e);
-    struct sk_gval *v =
-        p->buf ? (struct sk_gval *)(uintptr_t)p->buf->token : sk_gval_new(p->kind, p->bytes); /* NOLINT: made by buf_alloc */
+    struct sk_gval *v = p->buf ? (struct sk_gval *)(uintptr_t)p->buf->token
+                               : sk_gval_new(p->kind, p->bytes); /* NOLINT: made by buf_alloc */
     if (!v) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", p->bytes.n);
     if (p->buf) v->len = SK_MIN(p->buf_len, v->len);
     v->kind = p->kind;
@@ -237,8 +265,10 @@ static sk_rc op_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
     return end(x, rc);
 }
 
-/* A view of an object that exists. Without the lock while the guest is asked; the object is held meanwhile. */
-static sk_rc view_of(struct sk_ghost *x, sk_oid id, int64_t deadline_ns, struct sk_view *out, struct sk_err *err) {
+/* A view of an object that exists. Without the lock while the guest is asked; the object is held
+ * meanwhile. */
+static sk_rc view_of(struct sk_ghost *x, sk_oid id, int64_t deadline_ns, struct sk_view *out,
+                     struct sk_err *err) {
     struct sk_gobj *o = sk_own_get(x->own, id.v);
     struct sk_gval *v = o->val ? sk_gval_ref(o->val) : NULL;
     if (!v) {
@@ -270,11 +300,13 @@ static sk_rc find(struct sk_ghost *x, sk_oid id, struct sk_gobj **out, struct sk
 }
 
 static void op_view_release(struct sk_engine *e, struct sk_view *v) {
-    if (v->token) sk_gval_unref(of(e), (struct sk_gval *)(uintptr_t)v->token); /* NOLINT: made by view_of */
+    if (v->token)
+        sk_gval_unref(of(e), (struct sk_gval *)(uintptr_t)v->token); /* NOLINT: made by view_of */
     *v = (struct sk_view){0};
 }
 
-static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *out, struct sk_err *err) {
+static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                    struct sk_view *out, struct sk_err *err) {
     struct sk_ghost *x = of(e);
     struct sk_gobj *o;
     size_t got = 0;
@@ -285,7 +317,8 @@ static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
         else if (rc == SK_OK) rc = await_change(x, deadline_ns, err);
     }
     for (; rc == SK_OK && got < n; got += rc == SK_OK) {
-        rc = find(x, ids[got], &o, err); /* it can be gone only if the caller let go of it meanwhile */
+        /* it can be gone only if the caller let go of it meanwhile */
+        rc = find(x, ids[got], &o, err);
         if (rc == SK_OK) rc = view_of(x, ids[got], deadline_ns, &out[got], err);
     }
     (void)end(x, rc);
@@ -293,7 +326,8 @@ static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     return rc;
 }
 
-static sk_rc op_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready, struct sk_err *err) {
+static sk_rc op_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want,
+                     int64_t deadline_ns, bool *ready, struct sk_err *err) {
     struct sk_ghost *x = of(e);
     if (want > n) return SK_ERR(err, SK_EINVAL, "wait for %zu of %zu objects", want, n);
     sk_rc rc = begin(x, err);
@@ -316,7 +350,8 @@ static void op_retain(struct sk_engine *e, sk_oid o) {
     pthread_mutex_lock(&x->mu);
     struct sk_gactor *a = sk_map_get(&x->actors, o.v);
     if (a) a->n_handles++;
-    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL); /* of an object that is gone: the next get says so */
+    /* of an object that is gone: the next get says so */
+    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL);
     pthread_mutex_unlock(&x->mu);
 }
 
@@ -332,14 +367,15 @@ static void op_release(struct sk_engine *e, sk_oid o) {
     pthread_mutex_unlock(&x->mu);
 }
 
-static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err) {
+static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns,
+                      struct sk_err *err) {
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
     while (rc == SK_OK && !done(arg)) rc = await_change(x, deadline_ns, err);
     return end(x, rc);
 }
 
-/* ---- open, close ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- open, close ----------------------------------------------------------------------------- */
 
 extern const struct sk_engine_class sk_engine_by_guest;
 static const struct sk_engine_ops ops = {
@@ -407,7 +443,8 @@ static void close_guest(struct sk_engine *e) {
     SK_ASSERT(pthread_join(x->thread, NULL) == 0);
     pthread_mutex_lock(&x->mu);
     for (struct sk_list *it; (it = sk_list_first(&x->told)) || (it = sk_list_first(&x->waiting));)
-        sk_gtask_fail(x, sk_container_of(it, struct sk_gtask, link), SK_ECLOSED, "the engine is shut down");
+        sk_gtask_fail(x, sk_container_of(it, struct sk_gtask, link), SK_ECLOSED,
+                      "the engine is shut down");
     pthread_mutex_unlock(&x->mu);
     (void)sk_ghost_deliver(x);
     x->g.ops->end(x->g.ctx);
@@ -415,12 +452,14 @@ static void close_guest(struct sk_engine *e) {
     forget(x);
 }
 
-static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
+static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **out,
+                        struct sk_err *err) {
     if (!conf->guest) return SK_ERR(err, SK_EINVAL, "guest engine: there is no guest");
     struct sk_ghost *x = sk_calloc(TAG, sizeof *x);
     pthread_condattr_t ca;
     if (!x) return SK_ERR(err, SK_ENOMEM, "guest engine");
-    x->e = (struct sk_engine){.cls = &sk_engine_by_guest, .ops = &ops, .no_notes = true, .no_parts = true};
+    x->e = (struct sk_engine){
+        .cls = &sk_engine_by_guest, .ops = &ops, .no_notes = true, .no_parts = true};
     x->g = *conf->guest;
     x->task_retries = conf->task_retries;
     x->next_id = 1;
@@ -440,7 +479,8 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     x->g.ops->begin(x->g.ctx, sk_ghost_wake, x);
     if (rc == SK_OK) rc = sk_ghost_ask_nodes(x, err);
     x->asked_ns = sk_now_ns();
-    if (rc == SK_OK && pthread_create(&x->thread, NULL, sk_ghost_loop, x) != 0) rc = SK_ERR(err, SK_ENOMEM, "guest engine: no thread");
+    if (rc == SK_OK && pthread_create(&x->thread, NULL, sk_ghost_loop, x) != 0)
+        rc = SK_ERR(err, SK_ENOMEM, "guest engine: no thread");
     if (rc == SK_OK) {
         *out = &x->e;
         return SK_OK;
@@ -451,4 +491,5 @@ static sk_rc open_guest(const struct sk_engine_conf *conf, struct sk_engine **ou
     return rc;
 }
 
-const struct sk_engine_class sk_engine_by_guest = {.name = "guest", .open = open_guest, .close = close_guest};
+const struct sk_engine_class sk_engine_by_guest = {
+    .name = "guest", .open = open_guest, .close = close_guest};

@@ -1,18 +1,23 @@
-/* inline.c - the engine that runs tasks in the thread that waits for them: for pdb, for unit tests, and as the model of `local`. This file opens and
- * closes it and knows functions and resources; what its calls do is in engine/inline/.
+/* inline.c - the engine that runs tasks in the thread that waits for them: for pdb, for unit tests,
+ * and as the model of `local`. This file opens and closes it and knows functions and resources;
+ * what its calls do is in engine/inline/.
  *
- * Not here: processes, zero copy, limits in time. A task is queued by submit and runs when somebody gets, waits, drives or reads a stream:
- * the first runnable one in order of submission or, with conf.seed, a random one of the first 64 runnable. Methods of an actor keep their order.
- * A streaming task runs to its end at once (stream_window is ignored: nobody else could take the values).
+ * Not here: processes, zero copy, limits in time. A task is queued by submit and runs when somebody
+ * gets, waits, drives or reads a stream: the first runnable one in order of submission or, with
+ * conf.seed, a random one of the first 64 runnable. Methods of an actor keep their order. A
+ * streaming task runs to its end at once (stream_window is ignored: nobody else could take the
+ * values).
  *
- * Invariant: the lock is never held while user code runs (the runner takes the GIL, a caller may hold it), and reference counts are those
- * of own.c with everything in process 0. A wait that nobody can end (nothing runnable, nothing running elsewhere) is SK_ESTALL at once.
+ * Invariant: the lock is never held while user code runs (the runner takes the GIL, a caller may
+ * hold it), and reference counts are those of own.c with everything in process 0. A wait that
+ * nobody can end (nothing runnable, nothing running elsewhere) is SK_ESTALL at once.
  * Cost: about 0.3 us a task besides the function. */
 #include "engine/conf.h"
 #include "engine/custom.h"
 #include "engine/inline/inline_int.h"
 
-static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
+                       struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_inline_lock(x);
     sk_rc rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down") : SK_OK;
@@ -32,11 +37,13 @@ static sk_rc op_define(struct sk_engine *e, sk_fid fn, const char *name, struct 
     return rc;
 }
 
-static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err) {
+static sk_rc op_res_index(struct sk_engine *e, const char *name, uint32_t *out,
+                          struct sk_err *err) {
     return sk_res_index(name, &sk_inline_of(e)->names_of_res, out, err);
 }
 
-static sk_rc op_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+static sk_rc op_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out,
+                     struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     SK_TRY(sk_res_check_more(a, n, x->place.more_total, &x->names_of_res, err));
     sk_inline_lock(x);
@@ -53,7 +60,8 @@ static size_t op_more_read(struct sk_engine *e, uint32_t more, struct sk_amount 
     return n;
 }
 
-static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err) {
+static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
+                      struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_inline_lock(x);
     sk_rc rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down") : SK_OK;
@@ -82,7 +90,8 @@ static void op_close(struct sk_engine *e) {
     x->n_waiting = 0;
     for (uint32_t i = 0; sk_map_next(&x->actors, &i, &key, &val);) {
         const struct sk_iactor *a = val;
-        if (a->started && !a->dead && x->runner->actor_gone) x->runner->actor_gone(x->runner->ctx, (sk_aid){key});
+        if (a->started && !a->dead && x->runner->actor_gone)
+            x->runner->actor_gone(x->runner->ctx, (sk_aid){key});
     }
     while (x->gone.n) {
         uint64_t id = x->gone.p[--x->gone.n];
@@ -142,9 +151,11 @@ static const struct sk_engine_ops ops = {
     .drive = sk_inline_drive,
     .nodes = op_nodes,
 };
-static const struct sk_custom_ops custom = {.index = op_res_index, .more = op_more, .more_read = op_more_read};
+static const struct sk_custom_ops custom = {
+    .index = op_res_index, .more = op_more, .more_read = op_more_read};
 
-static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
+static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **out,
+                         struct sk_err *err) {
     if (!conf->runner) return SK_ERR(err, SK_EINVAL, "inline engine: no runner");
     struct sk_inline *x = sk_calloc(TAG, sizeof *x);
     if (!x) return SK_ERR(err, SK_ENOMEM, "inline engine");
@@ -177,8 +188,10 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     pthread_cond_init(&x->cv, &ca);
     pthread_condattr_destroy(&ca);
     rc = sk_place_init(&x->place, &conf->total, err);
-    if (rc == SK_OK) rc = sk_res_names_init(&x->names_of_res, conf->custom_names, conf->n_custom, err);
-    if (rc == SK_OK) rc = sk_place_more_init(&x->place, conf->more, sk_res_n_more(&x->names_of_res), err);
+    if (rc == SK_OK)
+        rc = sk_res_names_init(&x->names_of_res, conf->custom_names, conf->n_custom, err);
+    if (rc == SK_OK)
+        rc = sk_place_more_init(&x->place, conf->more, sk_res_n_more(&x->names_of_res), err);
     if (rc == SK_OK) rc = sk_own_create(&x->own, err);
     if (rc == SK_OK) {
         *out = &x->e;
@@ -190,4 +203,5 @@ static sk_rc open_inline(const struct sk_engine_conf *conf, struct sk_engine **o
     return rc;
 }
 
-const struct sk_engine_class sk_engine_by_inline = {.name = "inline", .open = open_inline, .close = op_close};
+const struct sk_engine_class sk_engine_by_inline = {
+    .name = "inline", .open = open_inline, .close = op_close};

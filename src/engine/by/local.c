@@ -1,5 +1,6 @@
-/* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop in the user's process. This file opens and closes it; what
- * its calls do is in engine/local/driver/calls_*.c, and in a worker in engine/local/worker/engine.c. */
+/* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop
+ * in the user's process. This file opens and closes it; what its calls do is in
+ * engine/local/driver/calls_*.c, and in a worker in engine/local/worker/engine.c. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ static void free_all(struct sk_local *l) {
     sk_place_deinit(&l->place);
     if (l->own) sk_own_destroy(l->own);
     struct sk_store_stats st = {0};
-    bool in_graphs = sk_lgraphs_end(l, "the engine is shut down"); /* workers are gone: this process's own messages */
+    /* workers are gone: this process's own messages */
+    bool in_graphs = sk_lgraphs_end(l, "the engine is shut down");
     sk_lgraphs_free(l);
     sk_promises_free(l);
     if (l->store) {
@@ -38,7 +40,9 @@ static void free_all(struct sk_local *l) {
         sk_store_destroy(l->store);
     }
     sk_seg_close(&l->ctl_seg);
-    if (st.n_pins || in_graphs) { /* views are out, of values or of messages: their pages stay mapped (rule 7), only the descriptor goes */
+    if (st.n_pins || in_graphs) {
+        /* views are out, of values or of messages: their pages stay mapped (rule 7), only the
+         * descriptor goes */
         sk_seg_close_fd(&l->data_seg);
     } else {
         sk_seg_close(&l->data_seg);
@@ -91,7 +95,8 @@ static const struct sk_engine_ops ops = {
 
 static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err) {
     if (!conf->spawn_argv || !conf->spawn_argv[0])
-        return SK_ERR(err, SK_EINVAL, "the local engine needs spawn_argv: the command of its fork server");
+        return SK_ERR(err, SK_EINVAL,
+                      "the local engine needs spawn_argv: the command of its fork server");
     struct sk_local *l = sk_calloc(SK_TAG_ENGINE, sizeof *l);
     if (!l) return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
     l->base = (struct sk_engine){.cls = &sk_engine_by_local,
@@ -138,7 +143,8 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     sk_rc rc = sk_place_init(&l->place, &conf->total, err);
     if (rc != SK_OK) goto out;
     SK_GO(sk_pool_open(l, conf, err));
-    sk_place_nested_first(&l->place, SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->pool.n_slots / 2));
+    sk_place_nested_first(&l->place,
+                          SK_MIN(16 + 4 * (uint32_t)SK_MAX(l->n_cpu, 0), l->pool.n_slots / 2));
     SK_GO(sk_res_names_init(&l->names, conf->custom_names, conf->n_custom, err));
     if (sk_res_devices(&l->names)) sk_place_devices(&l->place, sk_res_devices(&l->names));
     SK_GO(sk_place_more_init(&l->place, conf->more, sk_res_n_more(&l->names), err));
@@ -148,15 +154,18 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->hooks.named = conf->named;
     l->hooks.named_ctx = conf->named_ctx;
     SK_GO(sk_recover_open(l, conf->lineage_bytes ? conf->lineage_bytes : LINEAGE_BYTES, err));
-    SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->pool.n_slots * sk_slot_stride(), false, err));
-    SK_GO(sk_seg_create(&l->data_seg, "skate-data", SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));
+    SK_GO(sk_seg_create(&l->ctl_seg, "skate-ctl", 4096 + l->pool.n_slots * sk_slot_stride(), false,
+                        err));
+    SK_GO(sk_seg_create(&l->data_seg, "skate-data",
+                        SK_ALIGN(SK_MAX(conf->store_bytes, 1u << 20), 4096), true, err));
     SK_GO(sk_store_create(&l->store, l->data_seg.size, err));
     SK_GO(sk_space_open(l, conf, err));
     l->ctl = (struct sk_ctl *)(void *)l->ctl_seg.base;
     l->ctl->magic = SK_CTL_MAGIC;
     l->ctl->version = SK_CTL_VERSION;
     l->ctl->n_slots = l->pool.n_slots;
-    atomic_store(&l->ctl->n_used, 0); /* a simulation opens one engine after the other in the same memory */
+    /* a simulation opens one engine after the other in the same memory */
+    atomic_store(&l->ctl->n_used, 0);
     l->ctl->driver_pid = getpid();
     l->ctl->ring_size = SK_RING_SIZE;
     l->ctl->data_size = l->data_seg.size;
@@ -175,4 +184,5 @@ out:
     return rc;
 }
 
-const struct sk_engine_class sk_engine_by_local = {.name = "local", .open = l_open, .close = l_close};
+const struct sk_engine_class sk_engine_by_local = {
+    .name = "local", .open = l_open, .close = l_close};

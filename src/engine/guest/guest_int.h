@@ -1,9 +1,11 @@
-/* guest_int.h - shared inside the host of a guest engine (by/guest.c and guest/): its structures, and one line about every function.
+/* guest_int.h - shared inside the host of a guest engine (by/guest.c and guest/): its structures,
+ * and one line about every function.
  *
  *     callers: ids, counts, orders to the guest --orders--> the host's thread --calls--> guest
  *     sinks <--ev-- the host's thread <--tell-- guest
  *
- * A function is called with the lock held unless it says otherwise. The guest and the sinks are called without it. */
+ * A function is called with the lock held unless it says otherwise. The guest and the sinks are
+ * called without it. */
 #ifndef SK_GUEST_INT_H
 #define SK_GUEST_INT_H
 
@@ -22,7 +24,9 @@
 #define TAG SK_TAG_ENGINE
 #define ME 0u /* the one process of own.c */
 
-struct sk_gval { /* bytes: of this process, or in place where the guest has them. Views, objects and arguments count */
+/* bytes: of this process, or in place where the guest has them. Views, objects and arguments
+ * count */
+struct sk_gval {
     _Atomic uint32_t refs;
     uint32_t kind;
     size_t len;
@@ -66,7 +70,13 @@ struct sk_gtask {
     uint64_t sink_tag;
 };
 
-enum sk_gorder_kind { SK_GORDER_DEFINE = 1, SK_GORDER_SUBMIT, SK_GORDER_CANCEL, SK_GORDER_ACTOR_END, SK_GORDER_DROP };
+enum sk_gorder_kind {
+    SK_GORDER_DEFINE = 1,
+    SK_GORDER_SUBMIT,
+    SK_GORDER_CANCEL,
+    SK_GORDER_ACTOR_END,
+    SK_GORDER_DROP
+};
 struct sk_gorder { /* for the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;    /* CANCEL: force. ACTOR_END: restart */
@@ -108,19 +118,23 @@ struct sk_gval *sk_gval_new(uint32_t kind, struct sk_bytes b); /* a copy; NULL: 
 struct sk_gval *sk_gval_error(sk_rc code, const char *text);
 struct sk_gval *sk_gval_ref(struct sk_gval *v);
 void sk_gval_unref(struct sk_ghost *x, struct sk_gval *v); /* locked or not */
-sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval *val, const sk_oid *in, uint32_t n_in,
+sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval *val,
+                  const sk_oid *in, uint32_t n_in,
                   struct sk_err *err); /* takes val when it succeeds */
 static inline bool sk_gobj_there(const struct sk_gobj *o) { return o->val || o->handle; }
 void sk_gobj_unref(struct sk_ghost *x, uint64_t id);
 void sk_gobj_drain(struct sk_ghost *x);
-void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o); /* aborts without memory: a reference or a task would be lost for ever */
+/* aborts without memory: a reference or a task would be lost for ever */
+void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o);
 
 /* ---- task.c */
-sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first, struct sk_gtask **out,
-                    struct sk_err *err);
+sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
+                    struct sk_gtask **out, struct sk_err *err);
 void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t);
-void sk_gtask_settle(struct sk_ghost *x); /* something exists now, or an actor has begun: orders for those who waited for it */
-void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev); /* of a task that is not over; its values are taken */
+/* something exists now, or an actor has begun: orders for those who waited for it */
+void sk_gtask_settle(struct sk_ghost *x);
+/* of a task that is not over; its values are taken */
+void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev);
 void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text);
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a);
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why); /* takes why */

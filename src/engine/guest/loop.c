@@ -1,6 +1,8 @@
-/* loop.c - the host's thread of a guest engine: it carries out orders, asks what has happened, and tells the sinks. Nothing here holds the lock but for a moment.
+/* loop.c - the host's thread of a guest engine: it carries out orders, asks what has happened, and
+ * tells the sinks. Nothing here holds the lock but for a moment.
  *
- * It sleeps until it is woken or, while tasks are with the guest, for 0.1 ms at first and 5 ms at last. Cost: a call of poll each time. */
+ * It sleeps until it is woken or, while tasks are with the guest, for 0.1 ms at first and 5 ms at
+ * last. Cost: a call of poll each time. */
 #include "engine/guest/guest_int.h"
 
 #include <stdlib.h>
@@ -20,10 +22,12 @@ void sk_ghost_wake(void *host) {
     pthread_mutex_unlock(&x->mu);
 }
 
-/* ---- orders ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
-/* What an argument is for the guest. A large value of this process is put once, and has a handle from then on. Only this thread gives handles to objects that exist. */
-static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_guest_value *out, struct sk_err *err) {
+/* What an argument is for the guest. A large value of this process is put once, and has a handle
+ * from then on. Only this thread gives handles to objects that exist. */
+static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_guest_value *out,
+                      struct sk_err *err) {
     pthread_mutex_lock(&x->mu);
     struct sk_gobj *o = a->ref ? sk_own_get(x->own, a->ref) : NULL;
     pthread_mutex_unlock(&x->mu);
@@ -36,7 +40,8 @@ static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_gue
         o->handle = handle;
         pthread_mutex_unlock(&x->mu);
     }
-    *out = handle ? (struct sk_guest_value){.handle = handle} : (struct sk_guest_value){.kind = v->kind, .bytes = {v->data, v->len}};
+    *out = handle ? (struct sk_guest_value){.handle = handle}
+                  : (struct sk_guest_value){.kind = v->kind, .bytes = {v->data, v->len}};
     return SK_OK;
 }
 
@@ -62,7 +67,8 @@ static void submit(struct sk_ghost *x, uint64_t id) {
                               .args = args,
                               .n_args = t->n_args};
     sk_rc rc = args ? SK_OK : SK_ERR(&err, SK_ENOMEM, "arguments of %s", t->name);
-    for (uint32_t i = 0; rc == SK_OK && i < t->n_args; i++) rc = value_of(x, &t->args[i], &args[i], &err);
+    for (uint32_t i = 0; rc == SK_OK && i < t->n_args; i++)
+        rc = value_of(x, &t->args[i], &args[i], &err);
     if (rc == SK_OK) rc = x->g.ops->submit(x->g.ctx, &g, &err);
     sk_free(args);
     if (rc == SK_OK) return;
@@ -76,7 +82,9 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     struct sk_err err = {0};
     switch (o->kind) {
     case SK_GORDER_DEFINE:
-        (void)!g->define(x->g.ctx, (sk_fid){o->id}, o->name, (struct sk_bytes){o->def, o->def_n}, &err); /* its tasks fail, and say why */
+        /* its tasks fail, and say why */
+        (void)!g->define(x->g.ctx, (sk_fid){o->id}, o->name, (struct sk_bytes){o->def, o->def_n},
+                         &err);
         sk_free(o->name);
         sk_free(o->def);
         break;
@@ -99,7 +107,7 @@ static bool carry_out_all(struct sk_ghost *x) {
     return n > 0;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void tell(void *host, const struct sk_guest_event *ev) {
     struct sk_ghost *x = host;
@@ -140,10 +148,12 @@ sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
         if (p != few) sk_free(p);
         cap = n;
         p = sk_alloc(TAG, cap * sizeof *p);
-        rc = p ? x->g.ops->nodes(x->g.ctx, p, cap, &n, err) : SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
+        rc = p ? x->g.ops->nodes(x->g.ctx, p, cap, &n, err)
+               : SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
     }
     pthread_mutex_lock(&x->mu);
-    if (rc == SK_OK && !sk_vec_reserve(&x->nodes, TAG, n)) rc = SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
+    if (rc == SK_OK && !sk_vec_reserve(&x->nodes, TAG, n))
+        rc = SK_ERR(err, SK_ENOMEM, "rows of %zu nodes", n);
     if (rc == SK_OK) {
         memcpy(x->nodes.p, p, n * sizeof *p);
         x->nodes.n = (uint32_t)n;
@@ -153,7 +163,7 @@ sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
     return rc;
 }
 
-/* ---- the thread ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 /* False: the engine is to be closed. */
 static bool nap(struct sk_ghost *x, int64_t *nap_ns) {
@@ -175,7 +185,8 @@ void *sk_ghost_loop(void *host) {
     struct sk_err err = {0};
     for (int64_t nap_ns = NAP_NS; nap(x, &nap_ns);) {
         bool busy = carry_out_all(x);
-        if (x->broken.code == SK_OK && x->g.ops->poll(x->g.ctx, tell, x, &err) != SK_OK) give_up(x, &err);
+        if (x->broken.code == SK_OK && x->g.ops->poll(x->g.ctx, tell, x, &err) != SK_OK)
+            give_up(x, &err);
         else if (x->broken.code) give_up(x, &x->broken);
         busy = sk_ghost_deliver(x) || busy;
         if (busy) {

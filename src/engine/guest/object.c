@@ -1,4 +1,5 @@
-/* object.c - values and objects of a guest engine: the counts are here, what is large lies with the guest behind a handle. */
+/* object.c - values and objects of a guest engine: the counts are here, what is large lies with the
+ * guest behind a handle. */
 #include "engine/guest/guest_int.h"
 
 #include <stdlib.h>
@@ -56,11 +57,14 @@ void sk_gobj_drain(struct sk_ghost *x) {
     x->draining = true;
     while (sk_own_next_freed(x->own, &id, &data)) {
         struct sk_gobj *o = data;
-        SK_ASSERT(!o->val || !o->val->token); /* what is fetched belongs to views alone: no lock of the guest is taken here */
+        /* what is fetched belongs to views alone: no lock of the guest is taken here */
+        SK_ASSERT(!o->val || !o->val->token);
         sk_gval_unref(x, o->val);
-        if (o->handle) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
+        if (o->handle)
+            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
         sk_free(o);
-        struct sk_gactor *a = sk_map_get(&x->actors, id + 1); /* an actor's id follows that of its `ready` */
+        /* an actor's id follows that of its `ready` */
+        struct sk_gactor *a = sk_map_get(&x->actors, id + 1);
         if (!a) continue;
         a->ready_gone = true;
         sk_gactor_maybe_end(x, a);
@@ -68,8 +72,8 @@ void sk_gobj_drain(struct sk_ghost *x) {
     x->draining = false;
 }
 
-sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval *val, const sk_oid *in, uint32_t n_in,
-                  struct sk_err *err) {
+sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval *val,
+                  const sk_oid *in, uint32_t n_in, struct sk_err *err) {
     struct sk_gobj *o = sk_calloc(TAG, sizeof *o);
     if (!o) return SK_ERR(err, SK_ENOMEM, "object");
     sk_rc rc = sk_own_add(x->own, id, ME, o, err);
@@ -78,7 +82,8 @@ sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval
         return rc;
     }
     o->task = task;
-    if (n_in && (rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err)) != SK_OK) {
+    if (n_in && (rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err)) !=
+                    SK_OK) {
         sk_gobj_unref(x, id);
         return rc;
     }
@@ -88,6 +93,7 @@ sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval
 }
 
 void sk_gobj_unref(struct sk_ghost *x, uint64_t id) {
-    if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL); /* one too many by the caller: nothing to do about it */
+    /* one too many by the caller: nothing to do about it */
+    if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL);
     sk_gobj_drain(x);
 }

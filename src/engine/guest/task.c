@@ -1,12 +1,15 @@
-/* task.c - tasks and actors of a guest engine, from the spec to the last event. The guest hears of a task when its arguments exist and its actor has begun.
+/* task.c - tasks and actors of a guest engine, from the spec to the last event. The guest hears of
+ * a task when its arguments exist and its actor has begun.
  *
- * Invariant: a task is in `waiting` or in `told` until its end, which comes once: its returns exist then, and its sink has heard of it. */
+ * Invariant: a task is in `waiting` or in `told` until its end, which comes once: its returns exist
+ * then, and its sink has heard of it. */
 #include "engine/guest/guest_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_spec *s, struct sk_err *err) {
+static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_spec *s,
+                  struct sk_err *err) {
     t->args = sk_calloc(TAG, (s->n_args + 1) * sizeof *t->args);
     t->held = sk_calloc(TAG, (s->n_contains + 1) * sizeof *t->held);
     const char *name = sk_map_get(&x->fns, s->fn.v);
@@ -16,10 +19,14 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
         if (a->part)
-            return SK_ERR(err, SK_EINVAL, "task %s: argument %u is a part of an object; this engine gives whole ones only", name, i);
+            return SK_ERR(
+                err, SK_EINVAL,
+                "task %s: argument %u is a part of an object; this engine gives whole ones only",
+                name, i);
         if (a->ref.v) SK_TRY(sk_own_hold(x->own, a->ref.v, err));
         else if (a->bytes.n > SK_INLINE_MAX)
-            return SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first", t->name, i, a->bytes.n);
+            return SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first",
+                          t->name, i, a->bytes.n);
         t->args[i].ref = a->ref.v;
         if (!a->ref.v && !(t->args[i].val = sk_gval_new(a->kind, a->bytes)))
             return SK_ERR(err, SK_ENOMEM, "task %s: argument %u", t->name, i);
@@ -32,10 +39,11 @@ static sk_rc fill(struct sk_ghost *x, struct sk_gtask *t, const struct sk_task_s
     return SK_OK;
 }
 
-sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first, struct sk_gtask **out,
-                    struct sk_err *err) {
+sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
+                    struct sk_gtask **out, struct sk_err *err) {
     bool streaming = s->n_returns == SK_STREAMING;
-    if (!streaming && s->n_returns > SK_MAX_RETURNS) return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
+    if (!streaming && s->n_returns > SK_MAX_RETURNS)
+        return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
     if (s->shape > x->shapes.n) return SK_ERR(err, SK_EINVAL, "no such shape");
     if (streaming && !s->sink) return SK_ERR(err, SK_ENOSYS, "this engine has no generators");
     struct sk_gtask *t = sk_calloc(TAG, sizeof *t);
@@ -47,7 +55,8 @@ sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t i
                            .n_returns = s->n_returns,
                            .max_calls = s->actor.v ? 0 : sk_task_opts_of(s)->max_calls,
                            .retry_exceptions = s->retry_exceptions,
-                           .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
+                           .max_retries = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries
+                                                                               : s->max_retries,
                            .sink = s->sink,
                            .sink_tag = s->sink_tag};
     sk_list_init(&t->link);
@@ -79,7 +88,7 @@ void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t) {
     sk_gobj_drain(x);
 }
 
-/* ---- to the guest ------------------------------------------------------------------------------------------------------------------ */
+/* ---- to the guest ---------------------------------------------------------------------------- */
 
 static bool can_begin(struct sk_ghost *x, const struct sk_gtask *t) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
@@ -106,25 +115,30 @@ void sk_gtask_settle(struct sk_ghost *x) {
     }
 }
 
-/* ---- from the guest ---------------------------------------------------------------------------------------------------------------- */
+/* ---- from the guest -------------------------------------------------------------------------- */
 
-static void emit(struct sk_ghost *x, const struct sk_gtask *t, struct sk_event ev, const struct sk_err *err) {
+static void emit(struct sk_ghost *x, const struct sk_gtask *t, struct sk_event ev,
+                 const struct sk_err *err) {
     if (!t->sink) return;
     ev.task.v = t->id;
     ev.tag = t->sink_tag;
-    struct sk_gout o = {.sink = t->sink, .ev = ev, .err = err ? sk_memdup(TAG, err, sizeof *err) : NULL};
+    struct sk_gout o = {
+        .sink = t->sink, .ev = ev, .err = err ? sk_memdup(TAG, err, sizeof *err) : NULL};
     if ((err && !o.err) || !sk_vec_push(&x->out, TAG, o)) abort(); /* its run would wait for ever */
     pthread_cond_signal(&x->todo);
 }
 
-/* A new object of a value that came with an event; taken. 0: there was no memory, and nobody gets it. */
-static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t, const struct sk_guest_value *v, uint64_t size, uint32_t node) {
+/* A new object of a value that came with an event; taken. 0: there was no memory, and nobody gets
+ * it. */
+static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t,
+                          const struct sk_guest_value *v, uint64_t size, uint32_t node) {
     uint64_t id = x->next_id++;
     struct sk_gval *val = v->handle ? NULL : sk_gval_new(v->kind, v->bytes);
     sk_rc rc = v->handle || val ? sk_gobj_new(x, id, t->id, val, NULL, 0, NULL) : SK_ENOMEM;
     if (rc != SK_OK) {
         sk_gval_unref(x, val);
-        if (v->handle) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
+        if (v->handle)
+            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = v->handle});
         return 0;
     }
     struct sk_gobj *o = sk_own_get(x->own, id);
@@ -135,9 +149,11 @@ static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t, const st
 }
 
 /* Return i is there now; what is in *v is taken. */
-static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i, const struct sk_guest_value *v, struct sk_gval *val) {
+static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
+                     const struct sk_guest_value *v, struct sk_gval *val) {
     struct sk_gobj *o = sk_own_get(x->own, t->first + i);
-    if (o && !sk_gobj_there(o)) { /* else nobody wants it any more; or an actor began again, and is ready already */
+    if (o && !sk_gobj_there(o)) {
+        /* else nobody wants it any more; or an actor began again, and is ready already */
         o->handle = v ? v->handle : NULL;
         o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
         if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
@@ -159,7 +175,8 @@ static void finish(struct sk_ghost *x, struct sk_gtask *t) {
 }
 
 /* The task is over, with this error value; taken. */
-static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why, struct sk_event ev) {
+static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
+                   struct sk_event ev) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
     struct sk_err err = {.code = SK_ETASK};
     if (a && a->why && !t->is_init) { /* its calls end with what it failed with */
@@ -169,12 +186,14 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why, 
     int32_t code = SK_ETASK;
     if (why->kind == SK_KIND_ENGINE_ERROR && why->len > 4) {
         memcpy(&code, why->data, 4);
-        snprintf(err.msg, sizeof err.msg, "%.*s", (int)SK_MIN(why->len - 4, sizeof err.msg - 1), (const char *)why->data + 4);
+        snprintf(err.msg, sizeof err.msg, "%.*s", (int)SK_MIN(why->len - 4, sizeof err.msg - 1),
+                 (const char *)why->data + 4);
         err.code = code;
     } else {
         snprintf(err.msg, sizeof err.msg, "%s has failed", t->name);
     }
-    for (uint32_t i = 0; t->n_returns != SK_STREAMING && i < t->n_returns; i++) returned(x, t, i, NULL, why);
+    for (uint32_t i = 0; t->n_returns != SK_STREAMING && i < t->n_returns; i++)
+        returned(x, t, i, NULL, why);
     if (t->sink) {
         struct sk_guest_value v = {.kind = why->kind, .bytes = {why->data, why->len}};
         ev.kind = SK_EV_FAILED;
@@ -182,7 +201,9 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why, 
         emit(x, t, ev, &err);
     }
     if (a && t->is_init) {
-        if (t->told) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id}); /* its process may be there */
+        /* its process may be there */
+        if (t->told)
+            sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id});
         sk_gactor_die(x, a, sk_gval_ref(why));
     }
     sk_gval_unref(x, why);
@@ -193,10 +214,12 @@ void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const cha
     failed(x, t, sk_gval_error(code, text), (struct sk_event){.kind = SK_EV_FAILED});
 }
 
-static void done(struct sk_ghost *x, struct sk_gtask *t, const struct sk_guest_event *ev, struct sk_event out) {
+static void done(struct sk_ghost *x, struct sk_gtask *t, const struct sk_guest_event *ev,
+                 struct sk_event out) {
     if (t->n_returns != SK_STREAMING && ev->n_values != t->n_returns) {
         char text[200];
-        snprintf(text, sizeof text, "%s: the engine gave %u values, and %u are to come", t->name, ev->n_values, t->n_returns);
+        snprintf(text, sizeof text, "%s: the engine gave %u values, and %u are to come", t->name,
+                 ev->n_values, t->n_returns);
         sk_gtask_fail(x, t, SK_ECORRUPT, text);
         return;
     }
@@ -214,10 +237,13 @@ static void done(struct sk_ghost *x, struct sk_gtask *t, const struct sk_guest_e
 
 void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     struct sk_gtask *t = sk_map_get(&x->tasks, ev->task);
-    struct sk_event out = {.kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
+    struct sk_event out = {
+        .kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
     if (!t) { /* over: it was given up here */
         for (uint32_t i = 0; i < ev->n_values; i++)
-            if (ev->values[i].handle) sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = ev->values[i].handle});
+            if (ev->values[i].handle)
+                sk_ghost_order(
+                    x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = ev->values[i].handle});
         return;
     }
     switch (ev->kind) {
@@ -232,8 +258,10 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     case SK_EV_DONE: done(x, t, ev, out); break;
     case SK_EV_FAILED:
         failed(x, t,
-               ev->n_values && !ev->values->handle ? sk_gval_new(ev->values->kind, ev->values->bytes)
-                                                   : sk_gval_error(ev->code ? ev->code : SK_ETASK, ev->text ? ev->text : "the task failed"),
+               ev->n_values && !ev->values->handle
+                   ? sk_gval_new(ev->values->kind, ev->values->bytes)
+                   : sk_gval_error(ev->code ? ev->code : SK_ETASK,
+                                   ev->text ? ev->text : "the task failed"),
                out);
         break;
     case SK_EV_SPILLED:
@@ -241,7 +269,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     }
 }
 
-/* ---- actors -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- actors ---------------------------------------------------------------------------------- */
 
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
     if (a->n_handles || !a->ready_gone || a->n_calls) return;
@@ -251,7 +279,8 @@ void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
     sk_free(a);
 }
 
-/* Calls that wait end with it; those that the guest has it ends. The caller counts as a call, or the last of them would take the actor along. */
+/* Calls that wait end with it; those that the guest has it ends. The caller counts as a call, or
+ * the last of them would take the actor along. */
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why) {
     SK_ASSERT(a->n_calls > 0);
     if (a->why) {

@@ -1,10 +1,12 @@
-/* actor.c - actors of the inline engine: made, found by their names, restarted and ended by their callers. What ends with them says life.c. */
+/* actor.c - actors of the inline engine: made, found by their names, restarted and ended by their
+ * callers. What ends with them says life.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/inline/inline_int.h"
 
-sk_rc sk_inline_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err) {
+sk_rc sk_inline_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out,
+                             sk_oid *ready, struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     struct sk_iactor *a = NULL;
     struct sk_itask *t = NULL;
@@ -64,13 +66,14 @@ out:
     return rc;
 }
 
-static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
-                           struct sk_err *err) {
+static sk_rc op_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out,
+                           sk_oid *ready, struct sk_bytes *meta, struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
     struct sk_name *n =
-        sk_names_find(&x->names, (struct sk_bytes){space, space ? strlen(space) : 0}, (struct sk_bytes){name, strlen(name)});
+        sk_names_find(&x->names, (struct sk_bytes){space, space ? strlen(space) : 0},
+                      (struct sk_bytes){name, strlen(name)});
     struct sk_iactor *a = n ? n->owner : NULL;
     void *copy = a ? sk_memdup(TAG, n->meta.n ? n->meta.p : "", n->meta.n ? n->meta.n : 1) : NULL;
     if (!a) rc = SK_ERR(err, SK_ENOENT, "there is no living actor named '%s'", name);
@@ -117,7 +120,8 @@ sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     } else if (!a->dead) {
         struct sk_blob *why = NULL;
         char msg[200];
-        snprintf(msg, sizeof msg, "actor %s is dead: it was killed by skate.kill", a->init ? a->init->name : "?");
+        snprintf(msg, sizeof msg, "actor %s is dead: it was killed by skate.kill",
+                 a->init ? a->init->name : "?");
         SK_GO(sk_blob_engine_error(x, SK_EACTOR, msg, &why));
         if (a->init && a->init->queued) sk_itask_finish_code(x, a->init, SK_EACTOR, msg);
         a = sk_map_get(&x->actors, aid.v);
@@ -140,4 +144,5 @@ static sk_rc op_actor_leave(struct sk_engine *e, struct sk_err *err) {
     return SK_ERR(err, SK_EINVAL, "this process runs no actor");
 }
 
-const struct sk_actors_ops sk_inline_actors = {.find = op_actor_find, .names = op_actor_names, .leave = op_actor_leave};
+const struct sk_actors_ops sk_inline_actors = {
+    .find = op_actor_find, .names = op_actor_names, .leave = op_actor_leave};

@@ -1,15 +1,19 @@
-/* blob.c - values of the inline engine: bytes that views and objects count. Runs with the lock held.
+/* blob.c - values of the inline engine: bytes that views and objects count. Runs with the lock
+ * held.
  *
- * Invariant: x->bytes is the sum of the values over SK_INLINE_MAX that are alive. Cost: one allocation a value. */
+ * Invariant: x->bytes is the sum of the values over SK_INLINE_MAX that are alive. Cost: one
+ * allocation a value. */
 #include "engine/inline/inline_int.h"
 
-sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out, struct sk_err *err) {
+sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out,
+                  struct sk_err *err) {
     if (x->store_bytes && len > SK_INLINE_MAX && x->bytes + len > x->store_bytes)
-        return SK_ERR(
-            err, SK_EFULL,
-            "object store is full: %zu bytes wanted, %llu of %llu used%s; the inline engine does not spill: raise object_store_memory, or "
-            "release references",
-            len, (unsigned long long)x->bytes, (unsigned long long)x->store_bytes, len > x->store_bytes ? "; larger than the store" : "");
+        return SK_ERR(err, SK_EFULL,
+                      "object store is full: %zu bytes wanted, %llu of %llu used%s; the inline "
+                      "engine does not spill: raise object_store_memory, or "
+                      "release references",
+                      len, (unsigned long long)x->bytes, (unsigned long long)x->store_bytes,
+                      len > x->store_bytes ? "; larger than the store" : "");
     struct sk_blob *b = sk_alloc(TAG, sizeof *b + 63 + len);
     if (!b) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", len);
     atomic_init(&b->refs, 1);
@@ -32,14 +36,16 @@ struct sk_blob *sk_blob_ref(struct sk_blob *b) {
     return b;
 }
 
-sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struct sk_blob **out, struct sk_err *err) {
+sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struct sk_blob **out,
+                    struct sk_err *err) {
     SK_TRY(sk_blob_new(x, kind, v.n, out, err));
     if (v.n) memcpy((*out)->data, v.p, v.n);
     return SK_OK;
 }
 
 /* The payload's value; its buffer is taken on every path. */
-sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out, struct sk_err *err) {
+sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out,
+                      struct sk_err *err) {
     if (!p->buf) return sk_blob_bytes(x, p->kind, p->bytes, out, err);
     struct sk_blob *b = (struct sk_blob *)(uintptr_t)p->buf->token; /* NOLINT: made by buf_alloc */
     b->kind = p->kind;
@@ -57,4 +63,6 @@ sk_rc sk_blob_engine_error(struct sk_inline *x, sk_rc code, const char *msg, str
     return SK_OK;
 }
 
-struct sk_view sk_blob_view(struct sk_blob *b, uint64_t oid) { return (struct sk_view){b->data, b->len, b->kind, {oid}, (uintptr_t)b}; }
+struct sk_view sk_blob_view(struct sk_blob *b, uint64_t oid) {
+    return (struct sk_view){b->data, b->len, b->kind, {oid}, (uintptr_t)b};
+}

@@ -1,4 +1,5 @@
-/* call.c - what a running task of the inline engine may call: its returns, yields, error and note. Runs without the lock, and takes it. */
+/* call.c - what a running task of the inline engine may call: its returns, yields, error and note.
+ * Runs without the lock, and takes it. */
 #include "base/hash.h"
 #include "engine/inline/inline_int.h"
 
@@ -12,10 +13,13 @@ static sk_rc t_ret(struct sk_task *pt, uint32_t i, const struct sk_payload *p, s
     struct sk_ival v = {0};
     sk_inline_lock(x);
     sk_rc rc = sk_blob_payload(x, p, &v.b, err);
-    if (rc == SK_OK && t->ret[i].b) rc = SK_ERR(err, SK_EINVAL, "task %s: return %u is set twice", t->name, i);
-    if (rc == SK_OK && p->n_contains && !(v.in = sk_memdup(TAG, p->contains, p->n_contains * sizeof *v.in)))
+    if (rc == SK_OK && t->ret[i].b)
+        rc = SK_ERR(err, SK_EINVAL, "task %s: return %u is set twice", t->name, i);
+    if (rc == SK_OK && p->n_contains &&
+        !(v.in = sk_memdup(TAG, p->contains, p->n_contains * sizeof *v.in)))
         rc = SK_ERR(err, SK_ENOMEM, "task %s: return %u", t->name, i);
-    for (; rc == SK_OK && v.n_in < p->n_contains; v.n_in += rc == SK_OK) rc = sk_own_hold(x->own, v.in[v.n_in], err);
+    for (; rc == SK_OK && v.n_in < p->n_contains; v.n_in += rc == SK_OK)
+        rc = sk_own_hold(x->own, v.in[v.n_in], err);
     if (rc == SK_OK) t->ret[i] = v;
     else sk_ival_drop(x, &v);
     sk_inline_unlock(x);
@@ -29,18 +33,23 @@ static sk_rc t_yield(struct sk_task *pt, const struct sk_payload *p, struct sk_e
     uint64_t h = sk_hash(p->note.p, p->note.n);
     sk_inline_lock(x);
     sk_rc rc = sk_blob_payload(x, p, &b, err);
-    if (rc == SK_OK && t->cancelled) rc = SK_ERR(err, SK_ECANCEL, "task %s: nobody wants the rest", t->name);
+    if (rc == SK_OK && t->cancelled)
+        rc = SK_ERR(err, SK_ECANCEL, "task %s: nobody wants the rest", t->name);
     uint32_t i = pt->n_yielded;
-    if (rc == SK_OK && i < t->n_reported) { /* a retry, before the point where the last attempt broke off */
+    if (rc == SK_OK && i < t->n_reported) {
+        /* a retry, before the point where the last attempt broke off */
         if (t->notes.p[i] != h)
-            rc = SK_ERR(err, SK_ECORRUPT, "task %s: attempt %u made another value %u than the attempt before", t->name, pt->attempt, i);
+            rc = SK_ERR(err, SK_ECORRUPT,
+                        "task %s: attempt %u made another value %u than the attempt before",
+                        t->name, pt->attempt, i);
         else pt->n_yielded++;
         sk_blob_unref(x, b);
         sk_inline_unlock(x);
         return rc;
     }
     uint64_t id = x->next_id++;
-    if (rc == SK_OK && (!sk_vec_reserve(&t->notes, TAG, t->notes.n + 1) || !sk_vec_reserve(&t->yields, TAG, t->yields.n + 1)))
+    if (rc == SK_OK && (!sk_vec_reserve(&t->notes, TAG, t->notes.n + 1) ||
+                        !sk_vec_reserve(&t->yields, TAG, t->yields.n + 1)))
         rc = SK_ERR(err, SK_ENOMEM, "task %s: yield %u", t->name, i);
     size_t len = b ? b->len : 0;
     if (rc == SK_OK) rc = sk_iobj_new(x, id, b, p->contains, p->n_contains, err);
@@ -60,7 +69,8 @@ static sk_rc t_yield(struct sk_task *pt, const struct sk_payload *p, struct sk_e
 }
 
 static uint32_t t_skip(const struct sk_task *pt) {
-    return sk_container_of(pt, const struct sk_itask, p.t)->n_reported; /* only this thread writes it while the task runs */
+    /* only this thread writes it while the task runs */
+    return sk_container_of(pt, const struct sk_itask, p.t)->n_reported;
 }
 
 static sk_rc t_fail(struct sk_task *pt, const struct sk_payload *p, struct sk_err *err) {
@@ -87,7 +97,9 @@ static struct sk_view t_keep_arg(struct sk_task *pt, uint32_t i) {
     return v;
 }
 
-static bool t_cancelled(const struct sk_task *pt) { return sk_container_of(pt, const struct sk_itask, p.t)->cancelled; }
+static bool t_cancelled(const struct sk_task *pt) {
+    return sk_container_of(pt, const struct sk_itask, p.t)->cancelled;
+}
 
 const struct sk_task_ops sk_inline_task_ops = {.ret = t_ret,
                                                .yield = t_yield,

@@ -1,22 +1,28 @@
-/* group.c - placement groups of the inline engine: made, listed, removed. What runs in a group that is removed cannot be stopped here; it ends as if it
- * were in none. An environment of its own would need a process of its own. */
+/* group.c - placement groups of the inline engine: made, listed, removed. What runs in a group that
+ * is removed cannot be stopped here; it ends as if it were in none. An environment of its own would
+ * need a process of its own. */
 #include <stdlib.h>
 
 #include "engine/inline/inline_int.h"
 
-static struct sk_igroup *group_of(struct sk_list *it) { return sk_container_of(it, struct sk_igroup, link); }
+static struct sk_igroup *group_of(struct sk_list *it) {
+    return sk_container_of(it, struct sk_igroup, link);
+}
 
-sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
+                     struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     if (n->env) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
     if (!n->group) SK_TRY(sk_res_check(&n->res, &x->place.total, &x->names_of_res, err));
     sk_inline_lock(x);
-    sk_rc rc = n->group ? sk_place_need_in(&x->place, n, out, err) : sk_place_need(&x->place, n, out, err);
+    sk_rc rc =
+        n->group ? sk_place_need_in(&x->place, n, out, err) : sk_place_need(&x->place, n, out, err);
     sk_inline_unlock(x);
     return rc;
 }
 
-static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
+static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
+                    sk_oid *ready, struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     struct sk_igroup *g = sk_calloc(TAG, sizeof *g);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
@@ -25,12 +31,17 @@ static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t
     g->ready_oid = x->next_id++;
     g->strategy = s->strategy;
     sk_rc rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down") : SK_OK;
-    if (rc == SK_OK) rc = sk_place_group_add(&x->place, g->id, s->bundles, s->n, s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
     if (rc == SK_OK)
-        rc = sk_names_add(&x->group_names, "placement group", (struct sk_bytes){s->space, s->space ? strlen(s->space) : 0},
-                          (struct sk_bytes){s->name, s->name ? strlen(s->name) : 0}, (struct sk_bytes){NULL, 0}, g, &g->name, err);
+        rc = sk_place_group_add(&x->place, g->id, s->bundles, s->n,
+                                s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
+    if (rc == SK_OK)
+        rc = sk_names_add(&x->group_names, "placement group",
+                          (struct sk_bytes){s->space, s->space ? strlen(s->space) : 0},
+                          (struct sk_bytes){s->name, s->name ? strlen(s->name) : 0},
+                          (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_iobj_new(x, g->ready_oid, NULL, NULL, 0, err);
-    if (rc == SK_OK && (rc = sk_own_hold(x->own, g->ready_oid, err)) != SK_OK) sk_iobj_unref(x, g->ready_oid);
+    if (rc == SK_OK && (rc = sk_own_hold(x->own, g->ready_oid, err)) != SK_OK)
+        sk_iobj_unref(x, g->ready_oid);
     if (rc == SK_OK) {
         sk_list_init(&g->link);
         sk_list_push_back(&x->groups, &g->link);
@@ -46,15 +57,20 @@ static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t
     return rc;
 }
 
-/* Actors in a removed group. Their calls end; a constructor that waits is found by who runs tasks. */
+/* Actors in a removed group. Their calls end; a constructor that waits is found by who runs
+ * tasks. */
 static void end_actors(struct sk_inline *x) {
     uint64_t key;
     void *v;
     for (uint32_t i = 0; sk_map_next(&x->actors, &i, &key, &v);) {
         struct sk_iactor *a = v;
         struct sk_blob *why = NULL;
-        if (a->dead || a->holds.state == SK_W_NONE || !sk_place_shape_dead(&x->place, a->init->shape)) continue;
-        if (sk_blob_engine_error(x, SK_EACTOR, "the actor is dead: its placement group was removed", &why) != SK_OK) abort();
+        if (a->dead || a->holds.state == SK_W_NONE ||
+            !sk_place_shape_dead(&x->place, a->init->shape))
+            continue;
+        if (sk_blob_engine_error(x, SK_EACTOR, "the actor is dead: its placement group was removed",
+                                 &why) != SK_OK)
+            abort();
         a->n_calls++; /* the calls that end with it may be the last that hold it */
         sk_iactor_die(x, a, why);
         a->n_calls--;
@@ -74,7 +90,10 @@ static sk_rc group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err) 
         struct sk_iobj *o = sk_own_get(x->own, g->ready_oid);
         sk_list_del(&g->link);
         sk_place_group_remove(&x->place, g->place);
-        if (!o->val && sk_blob_engine_error(x, SK_EGROUP, "the placement group was removed before it had its bundles", &o->val) != SK_OK)
+        if (!o->val &&
+            sk_blob_engine_error(x, SK_EGROUP,
+                                 "the placement group was removed before it had its bundles",
+                                 &o->val) != SK_OK)
             abort(); /* who waits for it would wait for ever: no memory for 60 bytes */
         sk_own_unhold(x->own, g->ready_oid);
         sk_name_free(&g->name);
@@ -96,7 +115,8 @@ static size_t list(struct sk_engine *e, void *buf, size_t cap) {
     for (int pass = 0; pass < 2; pass++) {
         SK_LIST_EACH (it, &x->groups) {
             const struct sk_igroup *g = group_of(it);
-            struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0}, space = g->name ? g->name->space : name;
+            struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0},
+                            space = g->name ? g->name->space : name;
             struct sk_group_row row = {.id = g->id,
                                        .n = g->place->n,
                                        .strategy = g->strategy,
@@ -113,7 +133,8 @@ static size_t list(struct sk_engine *e, void *buf, size_t cap) {
             if (name.n) memcpy(to, name.p, name.n);
             if (space.n) memcpy(to + name.n + 1, space.p, space.n);
             to += row.text_n;
-            for (uint32_t b = 0; b < row.n; b++, to += sizeof(struct sk_res)) memcpy(to, &g->place->b[b].total, sizeof(struct sk_res));
+            for (uint32_t b = 0; b < row.n; b++, to += sizeof(struct sk_res))
+                memcpy(to, &g->place->b[b].total, sizeof(struct sk_res));
         }
         if (need > cap) break;
     }
@@ -129,4 +150,5 @@ void sk_inline_groups_free(struct sk_inline *x) {
     sk_list_init(&x->groups);
 }
 
-const struct sk_groups_ops sk_inline_group_ops = {.create = create, .remove = group_remove, .list = list};
+const struct sk_groups_ops sk_inline_group_ops = {
+    .create = create, .remove = group_remove, .list = list};

@@ -1,5 +1,7 @@
-/* hold.c - who holds what of the resources, and which placement groups have their bundles now: by engine/place, as in the local engine, so a group has its
- * bundles when what runs and lives leaves them, and tasks in it wait for room in them. All else that runs is counted, but waits for no resources. */
+/* hold.c - who holds what of the resources, and which placement groups have their bundles now: by
+ * engine/place, as in the local engine, so a group has its bundles when what runs and lives leaves
+ * them, and tasks in it wait for room in them. All else that runs is counted, but waits for no
+ * resources. */
 #include <stdlib.h>
 
 #include "engine/inline/inline_int.h"
@@ -26,7 +28,8 @@ void sk_inline_groups_ready(struct sk_inline *x) {
         if (pick.what != SK_PLACE_GROUP) return;
         struct sk_igroup *g = sk_inline_group(x, pick.group->id);
         struct sk_iobj *o = sk_own_get(x->own, g->ready_oid);
-        if (sk_blob_bytes(x, SK_KIND_GROUP_READY, (struct sk_bytes){&g->id, 8}, &o->val, NULL) != SK_OK)
+        if (sk_blob_bytes(x, SK_KIND_GROUP_READY, (struct sk_bytes){&g->id, 8}, &o->val, NULL) !=
+            SK_OK)
             abort(); /* no memory for 8 bytes */
         pthread_cond_broadcast(&x->cv);
     }

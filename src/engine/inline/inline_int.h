@@ -1,6 +1,8 @@
-/* inline_int.h - shared inside the inline engine (by/inline.c and inline/): its structures, and one line about every function.
+/* inline_int.h - shared inside the inline engine (by/inline.c and inline/): its structures, and one
+ * line about every function.
  *
- * Everything here runs with the engine's lock held unless it says otherwise; user code runs without it. */
+ * Everything here runs with the engine's lock held unless it says otherwise; user code runs without
+ * it. */
 #ifndef SK_INLINE_INT_H
 #define SK_INLINE_INT_H
 
@@ -113,54 +115,67 @@ struct sk_inline {
     pthread_t owner;
     uint32_t depth; /* of the recursive lock */
     bool closed;
-    bool draining; /* what comes up meanwhile is done by the loop that drains: no chain costs stack */
+    /* what comes up meanwhile is done by the loop that drains: no chain costs stack */
+    bool draining;
     uint32_t n_running, n_waiting;
     struct sk_runner *runner;
     struct sk_own *own;
-    struct sk_map fns, tasks, actors; /* fid -> fn; tid -> itask (streams and unfinished); aid -> actor */
-    struct sk_list queue;             /* of itask.node */
-    struct sk_list names;             /* of actors */
+    /* fid -> fn; tid -> itask (streams and unfinished); aid -> actor */
+    struct sk_map fns, tasks, actors;
+    struct sk_list queue; /* of itask.node */
+    struct sk_list names; /* of actors */
     struct sk_list groups, group_names;
     struct sk_history past;
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
     int32_t task_retries;
     struct sk_place place; /* who holds what, and placement groups; nothing is queued there */
-    SK_VEC(uint64_t) gone; /* dead actors whose state the runner still keeps; told by the outermost unlock */
+    /* dead actors whose state the runner still keeps; told by the outermost unlock */
+    SK_VEC(uint64_t) gone;
     struct sk_res_names names_of_res;
 };
 
-static inline struct sk_inline *sk_inline_of(struct sk_engine *e) { return sk_container_of(e, struct sk_inline, e); }
+static inline struct sk_inline *sk_inline_of(struct sk_engine *e) {
+    return sk_container_of(e, struct sk_inline, e);
+}
 
-/* Files call those below them in this list: by/inline.c -> group, actor, submit, stream, object, call -> run -> life -> hold, state -> blob, lock. */
+/* Files call those below them in this list: by/inline.c -> group, actor, submit, stream, object,
+ * call -> run -> life -> hold, state -> blob, lock. */
 
 /* ---- lock.c */
 void sk_inline_lock(struct sk_inline *x); /* recursive */
 void sk_inline_unlock(struct sk_inline *x);
-void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns); /* until another thread changed something; lets go of the lock */
-void sk_inline_user_begins(struct sk_inline *x);               /* user code on this thread, from when the lock is let go */
+/* until another thread changed something; lets go of the lock */
+void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns);
+/* user code on this thread, from when the lock is let go */
+void sk_inline_user_begins(struct sk_inline *x);
 void sk_inline_user_ended(struct sk_inline *x);
 bool sk_inline_is_running(void);                      /* user code, on this thread's stack */
 bool sk_inline_others_run(const struct sk_inline *x); /* user code on other threads */
 
 /* ---- blob.c: values, which are counted */
-sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out, struct sk_err *err);
-sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struct sk_blob **out, struct sk_err *err);
+sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out,
+                  struct sk_err *err);
+sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struct sk_blob **out,
+                    struct sk_err *err);
 sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out,
                       struct sk_err *err); /* its buffer is taken on every path */
 sk_rc sk_blob_engine_error(struct sk_inline *x, sk_rc code, const char *msg, struct sk_blob **out);
 struct sk_blob *sk_blob_ref(struct sk_blob *b);
 void sk_blob_unref(struct sk_inline *x, struct sk_blob *b);
 struct sk_view sk_blob_view(struct sk_blob *b, uint64_t oid);
-static inline struct sk_blob *sk_iobj_val(const struct sk_inline *x, uint64_t id) { /* NULL: no such object, or not made yet */
+static inline struct sk_blob *sk_iobj_val(const struct sk_inline *x, uint64_t id) {
+    /* NULL: no such object, or not made yet */
     const struct sk_iobj *o = sk_own_get(x->own, id);
     return o ? o->val : NULL;
 }
 
-/* ---- hold.c: what runs holds what its shape asks for. Only bundles of placement groups are waited for (sk_place_fits_now). */
+/* ---- hold.c: what runs holds what its shape asks for. Only bundles of placement groups are waited
+ * for (sk_place_fits_now). */
 void sk_inline_hold(struct sk_inline *x, struct sk_place_worker *w, sk_shape s);
 void sk_inline_give_back(struct sk_inline *x, struct sk_place_worker *w);
-void sk_inline_groups_ready(struct sk_inline *x);                    /* after something was given back: those that have their bundles now */
+/* after something was given back: those that have their bundles now */
+void sk_inline_groups_ready(struct sk_inline *x);
 struct sk_igroup *sk_inline_group(struct sk_inline *x, uint64_t id); /* NULL: removed */
 
 /* ---- state.c: side contracts state and progress */
@@ -171,51 +186,65 @@ void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_bl
 void sk_istate_actor_gone(struct sk_inline *x, const struct sk_iactor *a);
 
 /* ---- life.c: what ends with what */
-sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in, uint32_t n_in, struct sk_err *err);
+sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in,
+                  uint32_t n_in, struct sk_err *err);
 void sk_iobj_unref(struct sk_inline *x, uint64_t id);
 void sk_iobj_drain(struct sk_inline *x); /* frees what nothing references */
-void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size, struct sk_bytes note, int64_t run_ns);
+void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size,
+                   struct sk_bytes note, int64_t run_ns);
 void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error,
                      int64_t run_ns); /* over for good; `error` (taken) is NULL when it succeeded */
 void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, const char *msg);
-void sk_itask_drop_attempt(struct sk_inline *x, struct sk_itask *t); /* what an attempt left: its returns, its error, its note */
+/* what an attempt left: its returns, its error, its note */
+void sk_itask_drop_attempt(struct sk_inline *x, struct sk_itask *t);
 void sk_ival_drop(struct sk_inline *x, struct sk_ival *v);
 void sk_itask_free(struct sk_inline *x, struct sk_itask *t);
-/* Calls that wait end with `why` (taken). The caller counts as a call, or the last of them would take the actor along. */
+/* Calls that wait end with `why` (taken). The caller counts as a call, or the last of them would
+ * take the actor along. */
 void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why);
 void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a);
 
 /* ---- run.c */
-/* One step of progress for somebody who waits for `what`: a task is run here, or one that runs elsewhere is waited for. */
-sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what, struct sk_err *err);
-sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err);
+/* One step of progress for somebody who waits for `what`: a task is run here, or one that runs
+ * elsewhere is waited for. */
+sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
+                     struct sk_err *err);
+sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns,
+                      struct sk_err *err);
 
 /* ---- call.c: what a running task may call */
 extern const struct sk_task_ops sk_inline_task_ops;
 
-/* ---- object.c, submit.c, actor.c, stream.c, group.c: calls of engine.h, and its side contracts actors, streams, groups */
-sk_rc sk_inline_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err);
-sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *out, struct sk_err *err);
-sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready, struct sk_err *err);
+/* ---- object.c, submit.c, actor.c, stream.c, group.c: calls of engine.h, and its side contracts
+ * actors, streams, groups */
+sk_rc sk_inline_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
+                    struct sk_err *err);
+sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                    struct sk_view *out, struct sk_err *err);
+sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want,
+                      int64_t deadline_ns, bool *ready, struct sk_err *err);
 void sk_inline_retain(struct sk_engine *e, sk_oid o);
 void sk_inline_release(struct sk_engine *e, sk_oid o);
 sk_rc sk_inline_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
 void sk_inline_buf_abort(struct sk_engine *e, struct sk_buf *b);
 void sk_inline_view_release(struct sk_engine *e, struct sk_view *v);
 
-sk_rc sk_inline_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err);
+sk_rc sk_inline_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first,
+                       sk_tid *tid, struct sk_err *err);
 sk_rc sk_inline_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct sk_err *err);
-sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret, uint64_t first, struct sk_itask **out,
-                    struct sk_err *err);
+sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret,
+                    uint64_t first, struct sk_itask **out, struct sk_err *err);
 void sk_itask_enqueue(struct sk_inline *x, struct sk_itask *t);
 
-sk_rc sk_inline_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out, sk_oid *ready, struct sk_err *err);
+sk_rc sk_inline_actor_create(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out,
+                             sk_oid *ready, struct sk_err *err);
 sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, struct sk_err *err);
 extern const struct sk_actors_ops sk_inline_actors;
 
 extern const struct sk_streams_ops sk_inline_streams;
 
-sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
+sk_rc sk_inline_need(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
+                     struct sk_err *err);
 void sk_inline_groups_free(struct sk_inline *x);
 extern const struct sk_groups_ops sk_inline_group_ops;
 

@@ -1,14 +1,17 @@
-/* life.c - what ends with what in the inline engine: an object that nothing references, a task that is over, an actor without handles or calls. Runs
- * with the lock held.
+/* life.c - what ends with what in the inline engine: an object that nothing references, a task that
+ * is over, an actor without handles or calls. Runs with the lock held.
  *
- * These are one file, for each may end the others: the last reference to an actor's `ready` ends the actor, which ends its calls, which hold arguments.
- * Invariant: a task in the table holds its arguments until it is finished; the constructor of an actor holds them as long as the actor may restart. */
+ * These are one file, for each may end the others: the last reference to an actor's `ready` ends
+ * the actor, which ends its calls, which hold arguments.
+ * Invariant: a task in the table holds its arguments until it is finished; the constructor of an
+ * actor holds them as long as the actor may restart. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
-void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size, struct sk_bytes note, int64_t run_ns) {
+void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size,
+                   struct sk_bytes note, int64_t run_ns) {
     if (!t->sink) return;
     struct sk_event ev = {.kind = kind,
                           .task = {t->id},
@@ -24,9 +27,10 @@ void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, ui
     t->sink->on_events(t->sink, &ev, 1);
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
-sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in, uint32_t n_in, struct sk_err *err) {
+sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in,
+                  uint32_t n_in, struct sk_err *err) {
     struct sk_iobj *o = sk_alloc(TAG, sizeof *o);
     if (!o) return SK_ERR(err, SK_ENOMEM, "object");
     o->val = val;
@@ -45,7 +49,8 @@ sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const s
 }
 
 void sk_iobj_unref(struct sk_inline *x, uint64_t id) {
-    if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL); /* one too many by the caller: nothing to do about it */
+    /* one too many by the caller: nothing to do about it */
+    if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL);
     sk_iobj_drain(x);
 }
 
@@ -58,7 +63,8 @@ void sk_iobj_drain(struct sk_inline *x) {
         struct sk_iobj *o = data;
         sk_blob_unref(x, o->val);
         sk_free(o);
-        struct sk_iactor *a = sk_map_get(&x->actors, id + 1); /* an actor's id follows that of its `ready` */
+        /* an actor's id follows that of its `ready` */
+        struct sk_iactor *a = sk_map_get(&x->actors, id + 1);
         if (a) {
             a->ready_gone = true;
             sk_iactor_maybe_end(x, a);
@@ -67,7 +73,7 @@ void sk_iobj_drain(struct sk_inline *x) {
     x->draining = false;
 }
 
-/* ---- tasks --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 void sk_ival_drop(struct sk_inline *x, struct sk_ival *v) {
     for (uint32_t i = 0; i < v->n_in; i++) sk_own_unhold(x->own, v->in[i]);
@@ -120,24 +126,30 @@ static void call_ended(struct sk_inline *x, struct sk_itask *t) {
 }
 
 /* The task is over for good. `error` (taken) is NULL when it succeeded. */
-void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error, int64_t run_ns) {
+void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error,
+                     int64_t run_ns) {
     uint64_t ev_oid = 0;
     t->finished = true;
     sk_istate_ended(x, t, error, t->start_ns ? t->start_ns + run_ns : sk_now_ns());
     x->n_done++;
     for (uint32_t i = 0; i < t->n_ret; i++) {
         struct sk_iobj *o = sk_own_get(x->own, t->first + i);
-        if (!o || o->val) /* nobody wants it any more; or a restarted constructor, whose `ready` is there */
-            continue;
+        /* nobody wants it any more; or a restarted constructor, whose `ready` is there */
+        if (!o || o->val) continue;
         if (error) {
             o->val = sk_blob_ref(error);
-            if (!ev_oid && t->sink && sk_own_ref(x->own, t->first + i, ME, 1, NULL) == SK_OK) ev_oid = t->first + i;
+            if (!ev_oid && t->sink && sk_own_ref(x->own, t->first + i, ME, 1, NULL) == SK_OK)
+                ev_oid = t->first + i;
         } else {
             o->val = t->ret[i].b;
             t->ret[i].b = NULL;
-            if (t->ret[i].n_in && sk_own_contains(x->own, t->first + i, t->ret[i].in, t->ret[i].n_in, NULL) == SK_ENOMEM) {
+            if (t->ret[i].n_in && sk_own_contains(x->own, t->first + i, t->ret[i].in,
+                                                  t->ret[i].n_in, NULL) == SK_ENOMEM) {
                 sk_blob_unref(x, o->val);
-                if (sk_blob_engine_error(x, SK_ENOMEM, "no memory to record the references in a value", &o->val) != SK_OK) abort();
+                if (sk_blob_engine_error(x, SK_ENOMEM,
+                                         "no memory to record the references in a value",
+                                         &o->val) != SK_OK)
+                    abort();
             }
         }
     }
@@ -148,13 +160,17 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
             ev_oid = id;
         }
     }
-    if (t->is_init) { /* its call counts until the end: calls that end with it, and the sink, may be the last that hold the actor, and so t */
+    if (t->is_init) {
+        /* its call counts until the end: calls that end with it, and the sink, may be the last that
+         * hold the actor, and so t */
         struct sk_iactor *a = t->actor;
         sk_itask_drop_attempt(x, t);
         if (error) sk_iactor_die(x, a, sk_blob_ref(error));
         else a->started = true;
-        if (!error && a->dead && !sk_vec_push(&x->gone, TAG, a->id)) abort(); /* killed while its constructor ran */
-        sk_itask_emit(t, error ? SK_EV_FAILED : SK_EV_DONE, ev_oid, 0, (struct sk_bytes){t->note, t->note_n}, run_ns);
+        /* killed while its constructor ran */
+        if (!error && a->dead && !sk_vec_push(&x->gone, TAG, a->id)) abort();
+        sk_itask_emit(t, error ? SK_EV_FAILED : SK_EV_DONE, ev_oid, 0,
+                      (struct sk_bytes){t->note, t->note_n}, run_ns);
         a->n_calls--;
         if (t->running) a->busy = false;
         t->running = false;
@@ -162,7 +178,8 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
     } else {
         drop_args(x, t);
         call_ended(x, t);
-        sk_itask_emit(t, error ? SK_EV_FAILED : SK_EV_DONE, t->sink ? ev_oid : 0, 0, (struct sk_bytes){t->note, t->note_n}, run_ns);
+        sk_itask_emit(t, error ? SK_EV_FAILED : SK_EV_DONE, t->sink ? ev_oid : 0, 0,
+                      (struct sk_bytes){t->note, t->note_n}, run_ns);
         t->running = false;
         if (t->streaming && !t->sink && !t->stream_dropped) {
             t->stream_error = ev_oid;
@@ -177,7 +194,8 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
 
 void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, const char *msg) {
     struct sk_blob *b = NULL;
-    if (sk_blob_engine_error(x, code, msg, &b) != SK_OK) abort(); /* a waiter would wait for ever: no memory for 200 bytes */
+    /* a waiter would wait for ever: no memory for 200 bytes */
+    if (sk_blob_engine_error(x, code, msg, &b) != SK_OK) abort();
     sk_err_set(&t->fail, code, __FILE__, __LINE__, "%s", msg);
     if (t->queued) {
         sk_list_del(&t->node);
@@ -186,7 +204,7 @@ void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, c
     sk_itask_finish(x, t, b, 0);
 }
 
-/* ---- actors -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- actors ---------------------------------------------------------------------------------- */
 
 void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why) {
     if (a->dead) {
@@ -217,15 +235,19 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
         sk_err_set(&t->fail, code, __FILE__, __LINE__, "%s: its actor is dead", t->name);
         sk_itask_finish(x, t, sk_blob_ref(why), 0);
     }
-    SK_ASSERT(sk_list_empty(&calls)); /* NOLINT(clang-analyzer-core.StackAddressEscape): nothing points to it any more */
+    SK_ASSERT(sk_list_empty(&calls)); /* NOLINT(clang-analyzer-core.StackAddressEscape): nothing
+                                         points to it any more */
 }
 
-/* Last handle gone and every call done: the state goes. The record stays while refs to `ready` could name it: never, so it goes too. */
+/* Last handle gone and every call done: the state goes. The record stays while refs to `ready`
+ * could name it: never, so it goes too. */
 void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a) {
     if (a->n_handles || !a->ready_gone || a->n_calls || a->busy) return;
     if (!a->dead) {
         struct sk_blob *why = NULL;
-        if (sk_blob_engine_error(x, SK_EACTOR, "the actor ended: its last handle is gone", &why) != SK_OK) abort();
+        if (sk_blob_engine_error(x, SK_EACTOR, "the actor ended: its last handle is gone", &why) !=
+            SK_OK)
+            abort();
         sk_iactor_die(x, a, why);
     }
     sk_istate_actor_gone(x, a);

@@ -1,12 +1,14 @@
-/* lock.c - the lock of the inline engine: recursive, and let go of whatever its depth, by who waits and by who runs user code.
+/* lock.c - the lock of the inline engine: recursive, and let go of whatever its depth, by who waits
+ * and by who runs user code.
  *
  * Invariant: it is not held while user code runs. */
 #include <time.h>
 
 #include "engine/inline/inline_int.h"
 
-static _Thread_local uint32_t my_running; /* tasks, and destructors of actors, on this thread's stack */
-static _Thread_local bool my_telling;     /* such a destructor */
+/* tasks, and destructors of actors, on this thread's stack */
+static _Thread_local uint32_t my_running;
+static _Thread_local bool my_telling; /* such a destructor */
 
 bool sk_inline_is_running(void) { return my_running > 0; }
 
@@ -44,7 +46,9 @@ void sk_inline_unlock(struct sk_inline *x) {
         x->depth--;
         return;
     }
-    while (x->gone.n && !my_telling) { /* user code (destructors): never under the lock. Actors that it ends are told of by this loop */
+    while (x->gone.n && !my_telling) {
+        /* user code (destructors): never under the lock. Actors that it ends are told of by this
+         * loop */
         sk_aid gone = {x->gone.p[--x->gone.n]};
         my_telling = true;
         sk_inline_user_begins(x);

@@ -1,4 +1,5 @@
-/* object.c - objects of the inline engine from outside: put, got, waited for, counted. Who waits runs tasks meanwhile. */
+/* object.c - objects of the inline engine from outside: put, got, waited for, counted. Who waits
+ * runs tasks meanwhile. */
 #include "engine/inline/inline_int.h"
 
 sk_rc sk_inline_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
@@ -19,7 +20,8 @@ void sk_inline_buf_abort(struct sk_engine *e, struct sk_buf *b) {
     *b = (struct sk_buf){0};
 }
 
-sk_rc sk_inline_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+sk_rc sk_inline_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
+                    struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     struct sk_blob *b = NULL;
     sk_inline_lock(x);
@@ -33,7 +35,8 @@ sk_rc sk_inline_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
     return rc;
 }
 
-sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *out, struct sk_err *err) {
+sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                    struct sk_view *out, struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
@@ -41,13 +44,18 @@ sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
         struct sk_iobj *o = sk_own_get(x->own, ids[i].v);
         if (!o)
             rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down")
-                           : SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)", (unsigned long long)ids[i].v);
+                           : SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)",
+                                    (unsigned long long)ids[i].v);
         else if (o->val) i++;
         else rc = sk_inline_step(x, deadline_ns, "get", err);
     }
-    for (size_t i = 0; rc == SK_OK && i < n; i++) /* an object that was there can be gone only if the caller let go of it meanwhile */
-        if (!sk_iobj_val(x, ids[i].v)) rc = SK_ERR(err, SK_ELOST, "object %llx was released during the get", (unsigned long long)ids[i].v);
-    for (size_t i = 0; rc == SK_OK && i < n; i++) out[i] = sk_blob_view(sk_blob_ref(sk_iobj_val(x, ids[i].v)), ids[i].v);
+    /* an object that was there can be gone only if the caller let go of it meanwhile */
+    for (size_t i = 0; rc == SK_OK && i < n; i++)
+        if (!sk_iobj_val(x, ids[i].v))
+            rc = SK_ERR(err, SK_ELOST, "object %llx was released during the get",
+                        (unsigned long long)ids[i].v);
+    for (size_t i = 0; rc == SK_OK && i < n; i++)
+        out[i] = sk_blob_view(sk_blob_ref(sk_iobj_val(x, ids[i].v)), ids[i].v);
     sk_inline_unlock(x);
     return rc;
 }
@@ -62,7 +70,8 @@ void sk_inline_view_release(struct sk_engine *e, struct sk_view *v) {
     *v = (struct sk_view){0};
 }
 
-sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready, struct sk_err *err) {
+sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want,
+                      int64_t deadline_ns, bool *ready, struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     if (want > n) return SK_ERR(err, SK_EINVAL, "wait for %zu of %zu objects", want, n);
@@ -73,7 +82,8 @@ sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t w
             struct sk_iobj *o = sk_own_get(x->own, ids[i].v);
             if (!o)
                 rc = x->closed ? SK_ERR(err, SK_ECLOSED, "the engine is shut down")
-                               : SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)", (unsigned long long)ids[i].v);
+                               : SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)",
+                                        (unsigned long long)ids[i].v);
             ready[i] = o && o->val;
             have += ready[i];
         }
@@ -90,7 +100,8 @@ void sk_inline_retain(struct sk_engine *e, sk_oid o) {
     sk_inline_lock(x);
     struct sk_iactor *a = sk_map_get(&x->actors, o.v);
     if (a) a->n_handles++;
-    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL); /* of an object that is gone: the next get says so */
+    /* of an object that is gone: the next get says so */
+    else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL);
     sk_inline_unlock(x);
 }
 

@@ -1,4 +1,5 @@
-/* run.c - the running of tasks in the thread that waits: which is next, the run itself, waiting for others. */
+/* run.c - the running of tasks in the thread that waits: which is next, the run itself, waiting for
+ * others. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -7,11 +8,13 @@
 static _Thread_local struct sk_itask *my_top; /* the uppermost task on this thread's stack */
 
 static bool runnable(struct sk_inline *x, const struct sk_itask *t) {
-    if (t->actor && (t->actor->busy || (!t->is_init && !t->actor->started))) return false; /* killed while a call runs: it ends first */
+    /* killed while a call runs: it ends first */
+    if (t->actor && (t->actor->busy || (!t->is_init && !t->actor->started))) return false;
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         if (t->refs[i] && !sk_iobj_val(x, t->refs[i])) return false;
     bool holds = t->actor && (!t->is_init || t->actor->holds.state == SK_W_ACTOR);
-    return holds || !sk_place_shape_at(&x->place, t->shape)->group || sk_place_fits_now(&x->place, t->shape);
+    return holds || !sk_place_shape_at(&x->place, t->shape)->group ||
+           sk_place_fits_now(&x->place, t->shape);
 }
 
 /* Its placement group was removed. */
@@ -42,7 +45,8 @@ static struct sk_itask *pick(struct sk_inline *x) {
     return cand[x->rng % n];
 }
 
-/* Views of parts are cut; an error stays whole. False: one is not within its value (and none is an error, which goes before). */
+/* Views of parts are cut; an error stays whole. False: one is not within its value (and none is an
+ * error, which goes before). */
 static bool see_parts(struct sk_itask *t, struct sk_err *err) {
     char text[200];
     bool within = true;
@@ -69,7 +73,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     t->outer = my_top;
     my_top = t;
     if (!t->actor) sk_inline_hold(x, &t->holds, t->shape);
-    else if (t->is_init && t->actor->holds.state == SK_W_NONE) sk_inline_hold(x, &t->actor->holds, t->shape);
+    else if (t->is_init && t->actor->holds.state == SK_W_NONE)
+        sk_inline_hold(x, &t->actor->holds, t->shape);
     if (t->shape && (!t->actor || t->is_init)) {
         t->need = sk_place_need_of(&x->place, t->shape);
         t->need.bundle = (int32_t)(t->actor ? t->actor->holds : t->holds).bundle;
@@ -78,7 +83,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
         t->p.t.need = t->actor->init->p.t.need;
     }
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
-        t->views[i] = sk_blob_view(sk_blob_ref(t->refs[i] ? sk_iobj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
+        t->views[i] = sk_blob_view(
+            sk_blob_ref(t->refs[i] ? sk_iobj_val(x, t->refs[i]) : t->vals[i]), t->refs[i]);
     bool within = SK_LIKELY(!t->parts) || see_parts(t, &err);
     t->p.t.n_yielded = 0;
     t->p.end_flags = 0;
@@ -99,7 +105,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     t->error = NULL;
     if (error) sk_err_set(&t->fail, SK_ETASK, __FILE__, __LINE__, "task %s failed", t->name);
     for (uint32_t i = 0; rc == SK_OK && !error && i < t->n_ret; i++)
-        if (!t->ret[i].b && !(t->is_init && t->p.t.attempt)) rc = SK_ERR(&err, SK_ETASK, "task %s ended without its return %u", t->name, i);
+        if (!t->ret[i].b && !(t->is_init && t->p.t.attempt))
+            rc = SK_ERR(&err, SK_ETASK, "task %s ended without its return %u", t->name, i);
     if (t->cancelled && (rc != SK_OK || error || t->streaming)) {
         sk_blob_unref(x, error);
         error = NULL;
@@ -115,7 +122,9 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
         static const char msg[] = "the actor is dead: exit_actor() was called in it";
         sk_err_set(&t->fail, SK_EACTOR, __FILE__, __LINE__, "%s", msg);
         sk_blob_unref(x, error);
-        if (sk_blob_engine_error(x, SK_EACTOR, msg, &error) != SK_OK || sk_blob_engine_error(x, SK_EACTOR, msg, &why) != SK_OK) abort();
+        if (sk_blob_engine_error(x, SK_EACTOR, msg, &error) != SK_OK ||
+            sk_blob_engine_error(x, SK_EACTOR, msg, &why) != SK_OK)
+            abort();
         a->n_calls++; /* not freed before it is dead */
         sk_itask_finish(x, t, error, run_ns);
         sk_iactor_die(x, a, why);
@@ -123,8 +132,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
         sk_iactor_maybe_end(x, a);
         return;
     }
-    if (error && !(t->p.end_flags & SK_END_FINAL) && !t->cancelled && !x->closed && t->retry_exceptions && t->retries_left &&
-        t->fail.code != SK_ECORRUPT) {
+    if (error && !(t->p.end_flags & SK_END_FINAL) && !t->cancelled && !x->closed &&
+        t->retry_exceptions && t->retries_left && t->fail.code != SK_ECORRUPT) {
         t->retries_left -= t->retries_left > 0;
         sk_istate_ended(x, t, error, t->start_ns + run_ns);
         sk_blob_unref(x, error);
@@ -139,32 +148,40 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     sk_itask_finish(x, t, error, run_ns);
 }
 
-sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what, struct sk_err *err) {
+sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
+                     struct sk_err *err) {
     if (x->closed) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
     if (x->depth != 1) return SK_ERR(err, SK_EINVAL, "%s: waits with the engine's lock held", what);
     if (deadline_ns <= 0 || (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns))
         return SK_ERR(err, SK_ETIMEOUT, "%s: timed out", what);
     /* As everywhere, who waits lends its CPU. */
-    struct sk_place_worker *mine = !my_top ? NULL : my_top->actor ? &my_top->actor->holds : &my_top->holds;
+    struct sk_place_worker *mine = !my_top         ? NULL
+                                   : my_top->actor ? &my_top->actor->holds
+                                                   : &my_top->holds;
     if (mine) sk_place_worker_block(&x->place, mine, true);
     uint32_t n_pending = x->place.n_groups_waiting;
     sk_inline_groups_ready(x);
     struct sk_itask *t = pick(x);
     sk_rc rc = SK_OK;
-    if (t && is_of_the_dead(x, t)) sk_itask_finish_code(x, t, SK_EGROUP, "the placement group of the task was removed");
+    if (t && is_of_the_dead(x, t))
+        sk_itask_finish_code(x, t, SK_EGROUP, "the placement group of the task was removed");
     else if (t) run_task(x, t);
-    else if (x->place.n_groups_waiting < n_pending) rc = SK_OK; /* one has its bundles now: it may be that */
+    /* one has its bundles now: it may be that */
+    else if (x->place.n_groups_waiting < n_pending) rc = SK_OK;
     else if (sk_inline_others_run(x)) sk_inline_wait(x, deadline_ns);
     else
-        rc = SK_ERR(err, SK_ESTALL, "%s: waits for something that cannot happen (%s)", what,
-                    sk_inline_is_running()      ? "it depends on the task that waits"
-                    : x->place.n_groups_waiting ? "no task makes it, or a placement group that cannot have its bundles holds it up"
-                                                : "no task makes it");
+        rc = SK_ERR(
+            err, SK_ESTALL, "%s: waits for something that cannot happen (%s)", what,
+            sk_inline_is_running() ? "it depends on the task that waits"
+            : x->place.n_groups_waiting
+                ? "no task makes it, or a placement group that cannot have its bundles holds it up"
+                : "no task makes it");
     if (mine) sk_place_worker_block(&x->place, mine, false);
     return rc;
 }
 
-sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns, struct sk_err *err) {
+sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns,
+                      struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);

@@ -1,6 +1,8 @@
-/* state.c - what the inline engine tells about itself (engine.h: state): one process, which is its only worker.
+/* state.c - what the inline engine tells about itself (engine.h: state): one process, which is its
+ * only worker.
  *
- * Invariant: as in engine/local/driver/state.c. Cost: of an ended task 10 ns; of a list a walk over the table it is about. */
+ * Invariant: as in engine/local/driver/state.c. Cost: of an ended task 10 ns; of a list a walk over
+ * the table it is about. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +24,8 @@ static struct sk_bytes own_name(struct sk_inline *x, const struct sk_itask *t) {
     return own.n == fn.n && !memcmp(own.p, fn.p, own.n) ? (struct sk_bytes){"", 0} : own;
 }
 
-void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error, int64_t now_ns) {
+void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error,
+                     int64_t now_ns) {
     struct sk_bytes none = {"", 0};
     struct sk_ended e = {.p = {.id = t->id,
                                .fn = t->p.t.fn.v,
@@ -52,7 +55,8 @@ static struct sk_past_more more(void *ctx, const struct sk_past *p) {
 static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *r) {
     struct sk_bytes own = own_name(x, t), fn = fn_name(x, t->p.t.fn.v);
     bool waits = false; /* for an argument */
-    for (uint32_t i = 0; t->queued && i < t->p.t.n_args; i++) waits |= t->refs[i] && !sk_iobj_val(x, t->refs[i]);
+    for (uint32_t i = 0; t->queued && i < t->p.t.n_args; i++)
+        waits |= t->refs[i] && !sk_iobj_val(x, t->refs[i]);
     struct sk_need need = sk_place_need_of(&x->place, t->shape);
     struct sk_task_row row = {.id = t->id,
                               .parent = t->parent,
@@ -75,8 +79,10 @@ static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *
 }
 
 static void actor(struct sk_inline *x, const struct sk_iactor *a, struct sk_rows *r) {
-    struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none, space = a->name ? a->name->space : none;
-    struct sk_bytes cls = fn_name(x, a->init->p.t.fn.v), why = a->dead && a->why ? (struct sk_bytes){a->why->data, a->why->len} : none;
+    struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none,
+                    space = a->name ? a->name->space : none;
+    struct sk_bytes cls = fn_name(x, a->init->p.t.fn.v),
+                    why = a->dead && a->why ? (struct sk_bytes){a->why->data, a->why->len} : none;
     if (!cls.n) cls = (struct sk_bytes){a->init->name, strlen(a->init->name)};
     struct sk_need need = sk_place_need_of(&x->place, a->init->shape);
     struct sk_actor_row row = {.id = a->id,
@@ -142,10 +148,12 @@ static size_t write_rows(struct sk_inline *x, enum sk_state_what what, void *buf
         break;
     case SK_STATE_OBJECTS: objects(x, &r); break;
     case SK_STATE_WORKERS: {
-        struct sk_worker_row row = {.n_done = x->n_done, .pid = getpid(), .state = x->n_running ? 2 : 1};
+        struct sk_worker_row row = {
+            .n_done = x->n_done, .pid = getpid(), .state = x->n_running ? 2 : 1};
         for (uint32_t i = 0; sk_map_next(&x->tasks, &i, &id, &v);) {
             const struct sk_itask *t = v;
-            if (!t->running || t->start_ns < row.since_ns) continue; /* the innermost: it is the one that moves */
+            /* the innermost: it is the one that moves */
+            if (!t->running || t->start_ns < row.since_ns) continue;
             row.task = t->id;
             row.since_ns = t->start_ns;
             row.text_n = (uint32_t)strlen(t->name);
@@ -159,7 +167,7 @@ static size_t write_rows(struct sk_inline *x, enum sk_state_what what, void *buf
     return sk_rows_end(&r, buf, cap);
 }
 
-/* ---- the side contracts -------------------------------------------------------------------------------------------------------------- */
+/* ---- the side contracts ---------------------------------------------------------------------- */
 
 static size_t op_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
     struct sk_inline *x = sk_inline_of(e);
@@ -175,9 +183,11 @@ static size_t op_status(struct sk_engine *e, char *buf, size_t cap) {
     uint32_t queued = 0;
     SK_LIST_EACH (it, &x->queue) queued++;
     int n =
-        snprintf(buf, cap, "engine inline\ntasks_done %llu\ntasks_queued %u\ntasks_running %u\nobjects %llu\nstore_bytes %llu\nactors %u\n",
-                 (unsigned long long)x->n_done, queued, x->n_running, (unsigned long long)sk_own_n(x->own), (unsigned long long)x->bytes,
-                 x->actors.n);
+        snprintf(buf, cap,
+                 "engine inline\ntasks_done %llu\ntasks_queued %u\ntasks_running %u\nobjects "
+                 "%llu\nstore_bytes %llu\nactors %u\n",
+                 (unsigned long long)x->n_done, queued, x->n_running,
+                 (unsigned long long)sk_own_n(x->own), (unsigned long long)x->bytes, x->actors.n);
     sk_inline_unlock(x);
     return n < 0 ? 0 : (size_t)n;
 }
@@ -200,4 +210,5 @@ static int64_t op_began(struct sk_engine *e, sk_tid tid) {
 }
 
 const struct sk_progress_ops sk_inline_progress = {.began = op_began};
-const struct sk_state_ops sk_inline_state = {.rows = op_state, .workers = op_workers, .status = op_status};
+const struct sk_state_ops sk_inline_state = {
+    .rows = op_state, .workers = op_workers, .status = op_status};

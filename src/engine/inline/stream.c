@@ -1,7 +1,9 @@
-/* stream.c - streams of the inline engine: what a streaming task has yielded is taken in order. The task runs to its end at once, when somebody reads. */
+/* stream.c - streams of the inline engine: what a streaming task has yielded is taken in order. The
+ * task runs to its end at once, when somebody reads. */
 #include "engine/inline/inline_int.h"
 
-static sk_rc op_stream_next(struct sk_engine *e, sk_tid tid, int64_t deadline_ns, sk_oid *out, struct sk_err *err) {
+static sk_rc op_stream_next(struct sk_engine *e, sk_tid tid, int64_t deadline_ns, sk_oid *out,
+                            struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
@@ -33,12 +35,14 @@ static sk_rc op_stream_next(struct sk_engine *e, sk_tid tid, int64_t deadline_ns
     return rc;
 }
 
-static sk_rc op_stream_wait(struct sk_engine *e, sk_tid tid, int64_t deadline_ns, struct sk_err *err) {
+static sk_rc op_stream_wait(struct sk_engine *e, sk_tid tid, int64_t deadline_ns,
+                            struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     struct sk_itask *t;
     sk_inline_lock(x);
-    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && t->n_taken == t->yields.n && !t->finished)
+    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && t->n_taken == t->yields.n &&
+           !t->finished)
         rc = sk_inline_step(x, deadline_ns, t->name, err);
     if (rc == SK_OK && (!t || (t->n_taken == t->yields.n && !t->stream_error))) rc = SK_EDONE;
     sk_inline_unlock(x);
@@ -46,13 +50,15 @@ static sk_rc op_stream_wait(struct sk_engine *e, sk_tid tid, int64_t deadline_ns
 }
 
 /* Runs the task to its end. */
-static sk_rc op_stream_end(struct sk_engine *e, sk_tid tid, uint32_t kind, sk_oid *out, struct sk_err *err) {
+static sk_rc op_stream_end(struct sk_engine *e, sk_tid tid, uint32_t kind, sk_oid *out,
+                           struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     struct sk_itask *t;
     struct sk_blob *b = NULL;
     sk_inline_lock(x);
-    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && !t->finished) rc = sk_inline_step(x, INT64_MAX, t->name, err);
+    while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && !t->finished)
+        rc = sk_inline_step(x, INT64_MAX, t->name, err);
     if (rc == SK_OK && !t) rc = SK_ERR(err, SK_ENOENT, "this stream was dropped");
     struct sk_iobj *o = rc == SK_OK && t->stream_error ? sk_own_get(x->own, t->stream_error) : NULL;
     if (o) b = sk_blob_ref(o->val);

@@ -1,11 +1,12 @@
-/* submit.c - tasks come: made, and put into the queue, or refused; and are cancelled while they wait. */
+/* submit.c - tasks come: made, and put into the queue, or refused; and are cancelled while they
+ * wait. */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
-sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret, uint64_t first, struct sk_itask **out,
-                    struct sk_err *err) {
+sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t n_ret,
+                    uint64_t first, struct sk_itask **out, struct sk_err *err) {
     if (s->n_returns != SK_STREAMING && s->n_returns > SK_MAX_RETURNS)
         return SK_ERR(err, SK_EINVAL, "%u returns (at most %d)", s->n_returns, SK_MAX_RETURNS);
     if (!sk_place_shape_known(&x->place, s->shape)) return SK_ERR(err, SK_EINVAL, "no such shape");
@@ -21,7 +22,8 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
                            .streaming = s->n_returns == SK_STREAMING,
                            .n_ret = n_ret,
                            .retry_exceptions = s->retry_exceptions,
-                           .retries_left = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries : s->max_retries,
+                           .retries_left = s->max_retries == SK_RETRIES_DEFAULT ? x->task_retries
+                                                                                : s->max_retries,
                            .shape = s->shape,
                            .parent = sk_task_opts_of(s)->parent.v,
                            .submit_ns = sk_now_ns(),
@@ -36,9 +38,14 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
     t->refs = sk_calloc(TAG, (n + 1) * sizeof *t->refs);
     t->held = sk_calloc(TAG, (s->n_contains + 1) * sizeof *t->held);
     t->ret = sk_calloc(TAG, (n_ret + 1) * sizeof *t->ret);
-    t->p = (struct sk_task_priv){
-        .t = {.engine = &x->e, .id = {t->id}, .fn = s->fn, .actor = s->actor, .args = t->views, .n_returns = s->n_returns, .name = t->name},
-        .ops = &sk_inline_task_ops};
+    t->p = (struct sk_task_priv){.t = {.engine = &x->e,
+                                       .id = {t->id},
+                                       .fn = s->fn,
+                                       .actor = s->actor,
+                                       .args = t->views,
+                                       .n_returns = s->n_returns,
+                                       .name = t->name},
+                                 .ops = &sk_inline_task_ops};
     if (!t->name || !t->views || !t->vals || !t->refs || !t->held || !t->ret) {
         rc = SK_ERR(err, SK_ENOMEM, "task %s", name);
         goto out;
@@ -55,7 +62,8 @@ sk_rc sk_itask_make(struct sk_inline *x, const struct sk_task_spec *s, uint32_t 
             }
             if (a->part) t->parts[i] = (struct sk_ipart){true, a->offset, a->length};
         } else if (a->bytes.n > SK_INLINE_MAX) {
-            rc = SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first", t->name, i, a->bytes.n);
+            rc = SK_ERR(err, SK_EINVAL, "task %s: argument %u has %zu bytes; put it first", t->name,
+                        i, a->bytes.n);
             goto out;
         } else {
             SK_GO(sk_blob_bytes(x, a->kind, a->bytes, &t->vals[i], err));
@@ -81,7 +89,8 @@ void sk_itask_enqueue(struct sk_inline *x, struct sk_itask *t) {
     pthread_cond_broadcast(&x->cv);
 }
 
-sk_rc sk_inline_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+sk_rc sk_inline_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first,
+                       sk_tid *tid, struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);
     struct sk_itask *t = NULL;
     sk_rc rc = SK_OK;
@@ -94,7 +103,8 @@ sk_rc sk_inline_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
         goto out;
     }
     const struct sk_task_opts *opts = sk_task_opts_of(s);
-    if (s->actor.v) SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
+    if (s->actor.v)
+        SK_GO(sk_call_check(a, a ? a->n_calls - !a->started : 0, opts->max_pending, err));
     x->next_id += n_ret;
     for (; made < n_ret; made++) SK_GO(sk_iobj_new(x, base + made, NULL, NULL, 0, err));
     SK_GO(sk_itask_make(x, s, n_ret, base, &t, err));
@@ -121,7 +131,8 @@ out:
     return rc;
 }
 
-/* Tasks that run here wait for their children, or end before them: there are none to cancel with them. */
+/* Tasks that run here wait for their children, or end before them: there are none to cancel with
+ * them. */
 sk_rc sk_inline_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct sk_err *err) {
     (void)flags;
     (void)err;

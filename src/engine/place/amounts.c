@@ -1,4 +1,5 @@
-/* amounts.c - amounts of custom resources beyond those that struct sk_res has: lists that are interned, of the few shapes that ask for them. */
+/* amounts.c - amounts of custom resources beyond those that struct sk_res has: lists that are
+ * interned, of the few shapes that ask for them. */
 #include "base/mem.h"
 #include "engine/custom.h"
 #include "engine/place/place_int.h"
@@ -7,12 +8,14 @@ sk_rc sk_place_more_init(struct sk_place *p, const int64_t *total, uint32_t n, s
     if (!n) return SK_OK;
     p->more_total = sk_memdup(SK_TAG_ENGINE, total, n * sizeof *total);
     p->more_avail = sk_memdup(SK_TAG_ENGINE, total, n * sizeof *total);
-    if (!p->more_total || !p->more_avail) return SK_ERR(err, SK_ENOMEM, "no memory for %u custom resources", n);
+    if (!p->more_total || !p->more_avail)
+        return SK_ERR(err, SK_ENOMEM, "no memory for %u custom resources", n);
     p->n_more = n;
     return SK_OK;
 }
 
-sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, uint32_t *out,
+                    struct sk_err *err) {
     *out = 0;
     if (!n) return SK_OK;
     for (uint32_t i = 0; i < p->n_mores; i++)
@@ -21,7 +24,9 @@ sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, u
             return SK_OK;
         }
     if (p->n_mores == SK_PLACE_SHAPES_MAX)
-        return SK_ERR(err, SK_EINVAL, "more than %u different resource requests; use fewer distinct amounts", SK_PLACE_SHAPES_MAX);
+        return SK_ERR(err, SK_EINVAL,
+                      "more than %u different resource requests; use fewer distinct amounts",
+                      SK_PLACE_SHAPES_MAX);
     struct sk_place_more **v = sk_realloc(SK_TAG_ENGINE, p->mores, (p->n_mores + 1) * sizeof *v);
     if (v) p->mores = v;
     struct sk_place_more *m = v ? sk_alloc(SK_TAG_ENGINE, sizeof *m + n * sizeof *a) : NULL;
@@ -33,13 +38,16 @@ sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, u
     return SK_OK;
 }
 
-size_t sk_place_more_read(const struct sk_place *p, uint32_t more, struct sk_amount *out, size_t cap) {
+size_t sk_place_more_read(const struct sk_place *p, uint32_t more, struct sk_amount *out,
+                          size_t cap) {
     bool all = more == SK_MORE_TOTAL || more == SK_MORE_FREE;
     if (!all && (!more || more > p->n_mores)) return 0;
     const struct sk_place_more *m = all ? NULL : p->mores[more - 1];
     size_t n = all ? p->n_more : m->n;
     for (size_t i = 0; n <= cap && i < n; i++)
-        out[i] = m ? m->a[i] : (struct sk_amount){SK_RES_MAX + i, (more == SK_MORE_TOTAL ? p->more_total : p->more_avail)[i]};
+        out[i] = m ? m->a[i]
+                   : (struct sk_amount){SK_RES_MAX + i,
+                                        (more == SK_MORE_TOTAL ? p->more_total : p->more_avail)[i]};
     return n;
 }
 

@@ -16,7 +16,8 @@ bool sk_place_check(const struct sk_place *p) {
     SK_LIST_EACH (it, &p->groups) {
         const struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
         for (uint32_t b = 0; g->ready && b < g->n; b++)
-            for (uint32_t r = 0; r < SK_RES_MAX; r++) unreserved.amount[r] -= g->b[b].total.amount[r];
+            for (uint32_t r = 0; r < SK_RES_MAX; r++)
+                unreserved.amount[r] -= g->b[b].total.amount[r];
     }
     if (memcmp(&unreserved, &p->unreserved, sizeof unreserved) != 0) return false;
     SK_LIST_EACH (it, &p->dead) {
@@ -31,7 +32,9 @@ bool sk_place_check(const struct sk_place *p) {
             uint64_t last = 0;
             if (sk_list_empty(&s->ready[l]) == (s->levels >> l & 1)) return false;
             SK_LIST_EACH (it, &s->ready[l]) {
-                if (task_of(it)->order <= last || task_of(it)->shape != s->id || task_of(it)->level != l) return false;
+                if (task_of(it)->order <= last || task_of(it)->shape != s->id ||
+                    task_of(it)->level != l)
+                    return false;
                 last = task_of(it)->order;
                 n++;
             }
@@ -49,7 +52,8 @@ bool sk_place_check(const struct sk_place *p) {
         }
         SK_LIST_EACH (it, &p->actors) workers += worker_of(it)->shape == s->id;
         if (workers != s->n_workers) return false;
-        if (s->id <= UINT32_MAX - (1u << SK_PLACE_SHAPE_BITS) && (sk_list_empty(&s->unused) == (s->group && !s->in && !workers)))
+        if (s->id <= UINT32_MAX - (1u << SK_PLACE_SHAPE_BITS) &&
+            (sk_list_empty(&s->unused) == (s->group && !s->in && !workers)))
             return false;
     }
     SK_LIST_EACH (it, &p->actors) {
@@ -57,7 +61,8 @@ bool sk_place_check(const struct sk_place *p) {
         if (w->state != SK_W_ACTOR) return false;
         blocked += w->blocked;
         for (uint32_t r = 0; r < SK_RES_MAX; r++)
-            if (r != SK_RES_CPU || !w->blocked) held.amount[r] += sk_place_shape_at(p, w->shape)->res.amount[r];
+            if (r != SK_RES_CPU || !w->blocked)
+                held.amount[r] += sk_place_shape_at(p, w->shape)->res.amount[r];
     }
     SK_LIST_EACH (it, &p->idle) {
         if (worker_of(it)->state != SK_W_IDLE || worker_of(it)->depth) return false;
@@ -68,10 +73,11 @@ bool sk_place_check(const struct sk_place *p) {
         for (uint32_t i = 0; i < p->n_shapes; i++) {
             const struct sk_place_shape *s = p->shapes[i];
             for (uint32_t j = 0; s->more && j < s->more->n; j++)
-                if (s->more->a[j].index == SK_RES_MAX + k) sum += s->n_workers * s->more->a[j].amount;
+                if (s->more->a[j].index == SK_RES_MAX + k)
+                    sum += s->n_workers * s->more->a[j].amount;
         }
         if (sum != p->more_total[k]) return false;
     }
-    return ready == p->n_ready && alone == p->n_alone && idle == p->n_idle && blocked == p->n_blocked &&
-           !memcmp(&held, &p->total, sizeof held);
+    return ready == p->n_ready && alone == p->n_alone && idle == p->n_idle &&
+           blocked == p->n_blocked && !memcmp(&held, &p->total, sizeof held);
 }

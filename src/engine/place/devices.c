@@ -1,15 +1,18 @@
-/* devices.c - GPUs, and one other kind of device, told apart by index: a task gets whole ones, or a share of one. */
+/* devices.c - GPUs, and one other kind of device, told apart by index: a task gets whole ones, or a
+ * share of one. */
 #include "engine/place/place_int.h"
 
 void sk_place_devices(struct sk_place *p, uint32_t index) {
     SK_ASSERT(index >= SK_RES_CUSTOM && index < SK_RES_MAX && !p->devices);
     int64_t n = p->total.amount[index] / SK_RES_UNIT;
-    if (n > (int64_t)SK_PLACE_GPUS || p->total.amount[index] % SK_RES_UNIT) return; /* only their number counts */
+    /* only their number counts */
+    if (n > (int64_t)SK_PLACE_GPUS || p->total.amount[index] % SK_RES_UNIT) return;
     p->devices = index;
     for (int64_t i = 0; i < n; i++) p->gpu_left[SK_PLACE_GPUS + i] = SK_RES_UNIT;
 }
 
-/* Chooses among the devices of one kind: whole ones for an amount of 1 and more, else the fullest that has so much left. */
+/* Chooses among the devices of one kind: whole ones for an amount of 1 and more, else the fullest
+ * that has so much left. */
 static bool choose_of(const int64_t *left, int64_t amount, uint64_t *mask) {
     *mask = 0;
     if (amount <= 0) return true;
@@ -26,15 +29,21 @@ static bool choose_of(const int64_t *left, int64_t amount, uint64_t *mask) {
     return n == 0;
 }
 
-bool sk_place_choose_asked(const struct sk_place *p, const int64_t *left, const struct sk_res *need, uint64_t *mask) {
+bool sk_place_choose_asked(const struct sk_place *p, const int64_t *left, const struct sk_res *need,
+                           uint64_t *mask) {
     uint64_t more = 0;
     bool ok = choose_of(left, p->gpus_told_apart ? need->amount[SK_RES_GPU] : 0, mask);
-    if (SK_UNLIKELY(p->devices != 0)) ok = choose_of(left + SK_PLACE_GPUS, devices_of(p, need), &more) && ok;
+    if (SK_UNLIKELY(p->devices != 0))
+        ok = choose_of(left + SK_PLACE_GPUS, devices_of(p, need), &more) && ok;
     *mask |= more << SK_PLACE_GPUS;
     return ok;
 }
 
-void sk_place_move_devices(const struct sk_place *p, int64_t *left, uint64_t mask, const struct sk_res *need, int64_t sign) {
+void sk_place_move_devices(const struct sk_place *p, int64_t *left, uint64_t mask,
+                           const struct sk_res *need, int64_t sign) {
     for (uint32_t i = 0; i < SK_PLACE_DEVICES; i++)
-        if (mask >> i & 1) left[i] += sign * SK_MIN(i < SK_PLACE_GPUS ? need->amount[SK_RES_GPU] : devices_of(p, need), SK_RES_UNIT);
+        if (mask >> i & 1)
+            left[i] +=
+                sign * SK_MIN(i < SK_PLACE_GPUS ? need->amount[SK_RES_GPU] : devices_of(p, need),
+                              SK_RES_UNIT);
 }

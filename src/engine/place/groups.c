@@ -2,12 +2,13 @@
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 
-sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *bundles, uint32_t n, bool apart, struct sk_place_group **out,
-                         struct sk_err *err) {
+sk_rc sk_place_group_add(struct sk_place *p, uint64_t id, const struct sk_res *bundles, uint32_t n,
+                         bool apart, struct sk_place_group **out, struct sk_err *err) {
     if (!n) return SK_ERR(err, SK_EINVAL, "a placement group needs a bundle");
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < SK_RES_MAX; r++)
-            if (bundles[i].amount[r] < 0) return SK_ERR(err, SK_EINVAL, "bundle %u asks for a negative amount", i);
+            if (bundles[i].amount[r] < 0)
+                return SK_ERR(err, SK_EINVAL, "bundle %u asks for a negative amount", i);
     struct sk_place_group *g = sk_calloc(SK_TAG_ENGINE, sizeof *g + n * sizeof g->b[0]);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group of %u bundles", n);
     g->id = id;
@@ -28,7 +29,8 @@ void sk_place_group_remove(struct sk_place *p, struct sk_place_group *g) {
         struct sk_place_shape *s = p->shapes[i];
         if (s->in != g) continue;
         s->in = NULL;
-        for (; s->levels; s->levels &= s->levels - 1) sk_list_splice(&p->dead, &s->ready[__builtin_ctz(s->levels)]);
+        for (; s->levels; s->levels &= s->levels - 1)
+            sk_list_splice(&p->dead, &s->ready[__builtin_ctz(s->levels)]);
         p->n_alone -= s->alone ? s->n_ready : 0;
         s->n_ready = 0;
         if (!s->n_workers) sk_place_shape_unused(p, s);
@@ -62,7 +64,8 @@ bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g) {
         sk_place_move_devices(p, g->b[b].gpu_left, mask, t, 1);
         g->b[b].avail = *t;
     }
-    for (uint32_t r = 0; r < SK_RES_MAX; r++) p->unreserved.amount[r] -= p->avail.amount[r] - avail.amount[r];
+    for (uint32_t r = 0; r < SK_RES_MAX; r++)
+        p->unreserved.amount[r] -= p->avail.amount[r] - avail.amount[r];
     p->avail = avail;
     memcpy(p->gpu_left, left, sizeof left);
     g->ready = true;

@@ -1,8 +1,12 @@
-/* pick.c - ready tasks in order, and the next thing to do with one. Costs: push O(1); pick O(shapes with ready tasks); leases of a shape are few. */
+/* pick.c - ready tasks in order, and the next thing to do with one. Costs: push O(1); pick O(shapes
+ * with ready tasks); leases of a shape are few. */
 #include "engine/place/place_int.h"
 
-#define DEPTH_WORK_NS 2000000 /* a worker's queue should hold about 2 ms of work: many round trips of the loop, little to take back */
-#define SHARE_WORK_NS 100000  /* queued work worth moving to an idle worker (a wake-up costs about 34 us) */
+/* a worker's queue should hold about 2 ms of work: many round trips of the loop, little to take
+ * back */
+#define DEPTH_WORK_NS 2000000
+/* queued work worth moving to an idle worker (a wake-up costs about 34 us) */
+#define SHARE_WORK_NS 100000
 #define SHARE_HEAD_NS 1000000 /* a head that runs this long traps what is behind it */
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
@@ -78,22 +82,28 @@ struct waiting { /* the oldest that only waits for resources; need NULL: nobody 
     const struct sk_place_more *more;
 };
 
-/* May a task of shape s start, although `w` is older and waits for some of the same resources? *passes: it does wait for some of them. */
-static bool may_pass(const struct sk_place *p, const struct sk_place_shape *s, const struct waiting *w, bool *passes) {
+/* May a task of shape s start, although `w` is older and waits for some of the same resources?
+ * *passes: it does wait for some of them. */
+static bool may_pass(const struct sk_place *p, const struct sk_place_shape *s,
+                     const struct waiting *w, bool *passes) {
     const struct sk_res *need = &s->res;
     *passes = s->more && w->more; /* of the same, for all we know */
     if (*passes && p->n_bypassed >= SK_PLACE_BYPASS) return false;
     for (uint32_t i = 0; i < SK_RES_MAX; i++)
         if (need->amount[i] > 0 && w->need->amount[i] > 0) {
             *passes = true;
-            if (need->amount[i] + w->need->amount[i] > p->avail.amount[i] && p->n_bypassed >= SK_PLACE_BYPASS) return false;
+            if (need->amount[i] + w->need->amount[i] > p->avail.amount[i] &&
+                p->n_bypassed >= SK_PLACE_BYPASS)
+                return false;
         }
     return true;
 }
 
-static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_worker *w, int64_t now_ns, struct sk_place_pick *out) {
+static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_worker *w,
+                int64_t now_ns, struct sk_place_pick *out) {
     struct sk_place_task *t = head(p, s);
-    SK_DCHECK((w->state == SK_W_LEASED || w->state == SK_W_ACTOR) && w->shape == t->shape && w->depth < SK_PLACE_DEPTH_MAX);
+    SK_DCHECK((w->state == SK_W_LEASED || w->state == SK_W_ACTOR) && w->shape == t->shape &&
+              w->depth < SK_PLACE_DEPTH_MAX);
     sk_place_unpush(p, t);
     if (w->depth++ == 0) w->since_ns = now_ns;
     *out = (struct sk_place_pick){.what = SK_PLACE_RUN, .task = t, .worker = w};
@@ -125,15 +135,19 @@ static uint32_t could_start(const struct sk_place *p) {
     return n;
 }
 
-/* Queues one more task on a worker that serves its shape already: the least loaded one, up to the depth. Nothing is queued past an older
- * task that waits for the same resources. */
-static bool feed(struct sk_place *p, const struct waiting *w, int64_t now_ns, struct sk_place_pick *out) {
+/* Queues one more task on a worker that serves its shape already: the least loaded one, up to the
+ * depth. Nothing is queued past an older task that waits for the same resources. */
+static bool feed(struct sk_place *p, const struct waiting *w, int64_t now_ns,
+                 struct sk_place_pick *out) {
     for (uint32_t i = 0; i < p->n_shapes && p->launch == SK_LAUNCH_ALL; i++) {
         struct sk_place_shape *s = p->shapes[i];
         bool passes = false;
         if (!s->n_ready || s->alone || sk_list_empty(&s->leased)) continue;
-        if (w->need && !s->group && rank(p, head(p, s)) > w->rank && (!may_pass(p, s, w, &passes) || passes)) continue;
-        uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s), low = UINT32_MAX;
+        if (w->need && !s->group && rank(p, head(p, s)) > w->rank &&
+            (!may_pass(p, s, w, &passes) || passes))
+            continue;
+        uint32_t depth = p->depth_cap ? SK_MIN(sk_place_depth(s), p->depth_cap) : sk_place_depth(s),
+                 low = UINT32_MAX;
         struct sk_place_worker *to = NULL;
         SK_LIST_EACH (it, &s->leased) {
             struct sk_place_worker *x = worker_of(it);
@@ -147,8 +161,8 @@ static bool feed(struct sk_place *p, const struct waiting *w, int64_t now_ns, st
     return false;
 }
 
-/* With no task ready, a worker whose queue holds tasks that could start elsewhere gives one up. A short queue of short tasks is left alone,
- * unless its head turns out to take long. */
+/* With no task ready, a worker whose queue holds tasks that could start elsewhere gives one up. A
+ * short queue of short tasks is left alone, unless its head turns out to take long. */
 static void share(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out) {
     uint32_t bundle;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
@@ -157,15 +171,19 @@ static void share(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out)
         SK_LIST_EACH (it, &s->leased) {
             struct sk_place_worker *w = worker_of(it);
             if (w->depth < 2) continue;
-            if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS && now_ns - w->since_ns < SHARE_HEAD_NS) continue;
-            if (sk_place_idle_for(p, s->id)) *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
+            if (s->avg_ns && s->avg_ns * (w->depth - 1) < SHARE_WORK_NS &&
+                now_ns - w->since_ns < SHARE_HEAD_NS)
+                continue;
+            if (sk_place_idle_for(p, s->id))
+                *out = (struct sk_place_pick){.what = SK_PLACE_STEAL, .worker = w};
             else if (!p->n_starting) out->what = SK_PLACE_SPAWN;
             return;
         }
     }
 }
 
-/* A placement group, an actor or a task: the oldest that could start if enough of the machine was free. *sum: room for what a group asks for. */
+/* A placement group, an actor or a task: the oldest that could start if enough of the machine was
+ * free. *sum: room for what a group asks for. */
 static struct waiting longest_waiting(const struct sk_place *p, struct sk_res *sum) {
     struct waiting w = {.rank = UINT64_MAX};
     uint32_t bundle;
@@ -173,11 +191,14 @@ static struct waiting longest_waiting(const struct sk_place *p, struct sk_res *s
     if (p->launch == SK_LAUNCH_ALONE) g = NULL; /* nobody saves up for those who may not begin */
     if (g) w = (struct waiting){g->order, g->order, sum, NULL};
     const struct sk_place_shape *want = sk_place_shape_at(p, p->want);
-    if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !want->group && fits(&want->res, &p->unreserved))
+    if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !want->group &&
+        fits(&want->res, &p->unreserved))
         w = (struct waiting){p->want_order, p->want_order, &want->res, want->more};
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         struct sk_place_shape *s = p->shapes[i];
-        if (!s->n_ready || launch_forbidden(p, s) || s->group || sk_place_room(p, s, &bundle) || !fits(&s->res, &p->unreserved)) continue;
+        if (!s->n_ready || launch_forbidden(p, s) || s->group || sk_place_room(p, s, &bundle) ||
+            !fits(&s->res, &p->unreserved))
+            continue;
         struct sk_place_task *t = head(p, s);
         uint64_t r = rank(p, t);
         if (r < w.rank) w = (struct waiting){r, t->order, &s->res, s->more};
@@ -214,8 +235,10 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             if (!s->n_ready || launch_forbidden(p, s) || !sk_place_room(p, s, &bundle)) continue;
             uint64_t r = rank(p, head(p, s));
             bool passes = false;
-            if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, s, &w, &passes))) continue;
-            if (!sk_place_idle_for(p, head(p, s)->shape)) { /* others may have one of their environment */
+            if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, s, &w, &passes)))
+                continue;
+            if (!sk_place_idle_for(p, head(p, s)->shape)) {
+                /* others may have one of their environment */
                 want_worker = true;
                 no_worker_rank = SK_MIN(no_worker_rank, r);
                 continue;
@@ -233,7 +256,9 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         if (feed(p, &w, now_ns, out)) return;
         if (want_worker) {
             /* A fork costs a core half a millisecond: not more at once than there are CPUs. */
-            uint32_t most = p->launch == SK_LAUNCH_ALL ? (uint32_t)SK_MAX(p->total.amount[SK_RES_CPU] / SK_RES_UNIT, 2) : 1;
+            uint32_t most = p->launch == SK_LAUNCH_ALL
+                                ? (uint32_t)SK_MAX(p->total.amount[SK_RES_CPU] / SK_RES_UNIT, 2)
+                                : 1;
             if (p->n_starting < most && p->n_starting < could_start(p)) out->what = SK_PLACE_SPAWN;
             return;
         }

@@ -22,7 +22,8 @@ sk_rc sk_place_init(struct sk_place *p, const struct sk_res *total, struct sk_er
 }
 
 void sk_place_deinit(struct sk_place *p) {
-    SK_LIST_EACH_SAFE (it, tmp, &p->groups) sk_free(sk_container_of(it, struct sk_place_group, link));
+    SK_LIST_EACH_SAFE (it, tmp, &p->groups)
+        sk_free(sk_container_of(it, struct sk_place_group, link));
     SK_LIST_EACH_SAFE (it, tmp, &p->gone) sk_free(sk_container_of(it, struct sk_place_group, link));
     sk_list_init(&p->groups);
     sk_list_init(&p->gone);

@@ -1,11 +1,16 @@
-/* place_int.h - what the files of this folder share. Calls go from pick to workers and groups, from these to shapes and room, and from all to amounts and devices. */
+/* place_int.h - what the files of this folder share. Calls go from pick to workers and groups, from
+ * these to shapes and room, and from all to amounts and devices. */
 #ifndef SK_PLACE_INT_H
 #define SK_PLACE_INT_H
 
 #include "engine/place/place.h"
 
-static inline struct sk_place_task *task_of(struct sk_list *l) { return sk_container_of(l, struct sk_place_task, link); }
-static inline struct sk_place_worker *worker_of(struct sk_list *l) { return sk_container_of(l, struct sk_place_worker, link); }
+static inline struct sk_place_task *task_of(struct sk_list *l) {
+    return sk_container_of(l, struct sk_place_task, link);
+}
+static inline struct sk_place_worker *worker_of(struct sk_list *l) {
+    return sk_container_of(l, struct sk_place_worker, link);
+}
 
 /* room.c: can a task of this shape start now? *bundle: in which one of its placement group. */
 bool sk_place_room(const struct sk_place *p, const struct sk_place_shape *s, uint32_t *bundle);
@@ -22,28 +27,37 @@ static inline void move_amounts(struct sk_res *have, const struct sk_res *by, in
 bool sk_place_more_fits(const struct sk_place *p, const struct sk_place_more *m);
 void sk_place_more_move(struct sk_place *p, const struct sk_place_more *m, int64_t sign);
 
-/* devices.c: GPUs, and the other kind that sk_place_devices names. `left` is what each one has left; a mask has a bit for each. */
-static inline int64_t devices_of(const struct sk_place *p, const struct sk_res *need) { return p->devices ? need->amount[p->devices] : 0; }
+/* devices.c: GPUs, and the other kind that sk_place_devices names. `left` is what each one has
+ * left; a mask has a bit for each. */
+static inline int64_t devices_of(const struct sk_place *p, const struct sk_res *need) {
+    return p->devices ? need->amount[p->devices] : 0;
+}
 static inline bool sk_place_asks_devices(const struct sk_place *p, const struct sk_res *need) {
     return need->amount[SK_RES_GPU] > 0 || devices_of(p, need) > 0;
 }
-bool sk_place_choose_asked(const struct sk_place *p, const int64_t *left, const struct sk_res *need, uint64_t *mask);
+bool sk_place_choose_asked(const struct sk_place *p, const int64_t *left, const struct sk_res *need,
+                           uint64_t *mask);
 /* Which devices are given for `need`; false: there are not enough. */
-static inline bool sk_place_choose_devices(const struct sk_place *p, const int64_t *left, const struct sk_res *need, uint64_t *mask) {
+static inline bool sk_place_choose_devices(const struct sk_place *p, const int64_t *left,
+                                           const struct sk_res *need, uint64_t *mask) {
     *mask = 0;
     return SK_LIKELY(!sk_place_asks_devices(p, need)) || sk_place_choose_asked(p, left, need, mask);
 }
-void sk_place_move_devices(const struct sk_place *p, int64_t *left, uint64_t mask, const struct sk_res *need, int64_t sign);
+void sk_place_move_devices(const struct sk_place *p, int64_t *left, uint64_t mask,
+                           const struct sk_res *need, int64_t sign);
 
 /* shapes.c: a dead shape that no worker holds is used again, under another id. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s);
 
 /* groups.c */
-bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g); /* all bundles of g are taken from the machine, or none */
-/* The oldest group that waits for its bundles and could have them once enough is given back, and what it asks for; NULL: none. */
+/* all bundles of g are taken from the machine, or none */
+bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g);
+/* The oldest group that waits for its bundles and could have them once enough is given back, and
+ * what it asks for; NULL: none. */
 struct sk_place_group *sk_place_waiting_group(const struct sk_place *p, struct sk_res *sum);
 
-/* workers.c: IDLE -> LEASED. It takes what the shape asks for; sk_place_room has said that this is there. */
+/* workers.c: IDLE -> LEASED. It takes what the shape asks for; sk_place_room has said that this is
+ * there. */
 void sk_place_worker_lease(struct sk_place *p, struct sk_place_worker *w, struct sk_place_shape *s);
 
 #endif

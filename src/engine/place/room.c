@@ -1,15 +1,20 @@
-/* room.c - is there room for a shape, on the machine or in its placement group: now, or ever? Cost: a look at each amount. */
+/* room.c - is there room for a shape, on the machine or in its placement group: now, or ever? Cost:
+ * a look at each amount. */
 #include "engine/place/place_int.h"
 
-static bool pool_fits(const struct sk_place *p, const struct sk_res *need, const struct sk_res *avail, const int64_t *gpu_left) {
+static bool pool_fits(const struct sk_place *p, const struct sk_res *need,
+                      const struct sk_res *avail, const int64_t *gpu_left) {
     uint64_t mask;
     return fits(need, avail) && sk_place_choose_devices(p, gpu_left, need, &mask);
 }
 
 bool sk_place_room(const struct sk_place *p, const struct sk_place_shape *s, uint32_t *bundle) {
     *bundle = 0;
-    if (!s->group) return pool_fits(p, &s->res, &p->avail, p->gpu_left) && (SK_LIKELY(!s->more) || sk_place_more_fits(p, s->more));
-    for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle; s->in && s->in->ready && i < s->in->n; i++) {
+    if (!s->group)
+        return pool_fits(p, &s->res, &p->avail, p->gpu_left) &&
+               (SK_LIKELY(!s->more) || sk_place_more_fits(p, s->more));
+    for (uint32_t i = s->bundle < 0 ? 0 : (uint32_t)s->bundle;
+         s->in && s->in->ready && i < s->in->n; i++) {
         if (pool_fits(p, &s->res, &s->in->b[i].avail, s->in->b[i].gpu_left)) {
             *bundle = i;
             return true;

@@ -1,8 +1,10 @@
-/* shapes.c - what a task asks for, interned: tasks of one shape are alike to everything here. Cost: a look at each shape. */
+/* shapes.c - what a task asks for, interned: tasks of one shape are alike to everything here. Cost:
+ * a look at each shape. */
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 
-sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out, struct sk_err *err) {
+sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out,
+                     struct sk_err *err) {
     return sk_place_need(p, &(struct sk_need){.res = *r}, out, err);
 }
 
@@ -12,12 +14,14 @@ static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct
     if (unused) {
         sk_list_del(unused);
         *out = sk_container_of(unused, struct sk_place_shape, unused);
-        SK_DCHECK(!(*out)->n_ready && !(*out)->n_workers && !(*out)->levels && sk_list_empty(&(*out)->leased));
+        SK_DCHECK(!(*out)->n_ready && !(*out)->n_workers && !(*out)->levels &&
+                  sk_list_empty(&(*out)->leased));
         return SK_OK;
     }
     if (p->n_shapes == SK_PLACE_SHAPES_MAX)
         return SK_ERR(err, SK_EINVAL,
-                      "more than %u different resource requests; use fewer distinct amounts, or fewer placement groups at once",
+                      "more than %u different resource requests; use fewer distinct amounts, or "
+                      "fewer placement groups at once",
                       SK_PLACE_SHAPES_MAX);
     struct sk_place_shape **v = sk_realloc(SK_TAG_ENGINE, p->shapes, (p->n_shapes + 1) * sizeof *v);
     if (!v) return SK_ERR(err, SK_ENOMEM, "no memory for a resource shape");
@@ -33,10 +37,11 @@ static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct
     return SK_OK;
 }
 
-/* A dead shape that no worker holds. Who still has its id learns from another id in its place that it is dead; after 65,536 uses the place stays
- * empty, so that no id comes twice. */
+/* A dead shape that no worker holds. Who still has its id learns from another id in its place that
+ * it is dead; after 65,536 uses the place stays empty, so that no id comes twice. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s) {
-    SK_ASSERT(!s->n_workers && !s->n_ready && sk_list_empty(&s->unused)); /* or its next user would find them */
+    /* or its next user would find them */
+    SK_ASSERT(!s->n_workers && !s->n_ready && sk_list_empty(&s->unused));
     uint64_t next = (uint64_t)s->id + (1u << SK_PLACE_SHAPE_BITS);
     s->avg_ns = 0;
     if (next > UINT32_MAX) return;
@@ -44,22 +49,28 @@ void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s) {
     sk_list_push_back(&p->unused, &s->unused);
 }
 
-static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, sk_shape *out, struct sk_err *err) {
+static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, sk_shape *out,
+                    struct sk_err *err) {
     const struct sk_res *r = &need->res;
     int32_t bundle = need->group ? need->bundle : 0;
     struct sk_place_group *g = need->group ? sk_place_group_find(p, need->group) : NULL;
     if (need->group && !g) return SK_ERR(err, SK_EGROUP, "the placement group was removed");
     if (g && (bundle < -1 || (bundle >= 0 && (uint32_t)bundle >= g->n)))
-        return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d", g->n - 1, bundle);
-    if (need->more > p->n_mores) return SK_ERR(err, SK_EINVAL, "no further resources have number %u", need->more);
+        return SK_ERR(err, SK_EINVAL, "the placement group has bundles 0 to %u, and no bundle %d",
+                      g->n - 1, bundle);
+    if (need->more > p->n_mores)
+        return SK_ERR(err, SK_EINVAL, "no further resources have number %u", need->more);
     if (g && need->more)
-        return SK_ERR(err, SK_EINFEASIBLE, "bundles of placement groups hold only the first %d custom resources of init(resources={...})",
+        return SK_ERR(err, SK_EINFEASIBLE,
+                      "bundles of placement groups hold only the first %d custom resources of "
+                      "init(resources={...})",
                       SK_RES_MAX - SK_RES_CUSTOM);
     const struct sk_place_more *more = need->more ? p->mores[need->more - 1] : NULL;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
         const struct sk_place_shape *s = p->shapes[i];
-        if (s->more == more && s->alone == alone && s->group == need->group && s->bundle == bundle && s->env == need->env &&
-            s->capture == (need->capture != 0) && s->in == g && !memcmp(&s->res, r, sizeof *r)) {
+        if (s->more == more && s->alone == alone && s->group == need->group &&
+            s->bundle == bundle && s->env == need->env && s->capture == (need->capture != 0) &&
+            s->in == g && !memcmp(&s->res, r, sizeof *r)) {
             *out = s->id;
             return SK_OK;
         }
@@ -80,14 +91,17 @@ static sk_rc intern(struct sk_place *p, const struct sk_need *need, bool alone, 
     return SK_OK;
 }
 
-sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
+sk_rc sk_place_need(struct sk_place *p, const struct sk_need *need, sk_shape *out,
+                    struct sk_err *err) {
     return intern(p, need, false, out, err);
 }
 
-sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+sk_rc sk_place_need_in(struct sk_place *p, const struct sk_need *n, sk_shape *out,
+                       struct sk_err *err) {
     SK_TRY(sk_place_need(p, n, out, err));
     if (sk_place_fits_ever(p, *out)) return SK_OK;
-    return SK_ERR(err, SK_EINFEASIBLE, "a task or actor asks for more than %s of its placement group holds",
+    return SK_ERR(err, SK_EINFEASIBLE,
+                  "a task or actor asks for more than %s of its placement group holds",
                   n->bundle < 0 ? "any bundle" : "the bundle");
 }
 
@@ -96,7 +110,12 @@ struct sk_need sk_place_need_of(const struct sk_place *p, sk_shape x) {
     uint32_t more = 0;
     if (s->id != x) return (struct sk_need){0};
     while (s->more && p->mores[more++] != s->more) {}
-    return (struct sk_need){.res = s->res, .group = s->group, .bundle = s->bundle, .env = s->env, .capture = s->capture, .more = more};
+    return (struct sk_need){.res = s->res,
+                            .group = s->group,
+                            .bundle = s->bundle,
+                            .env = s->env,
+                            .capture = s->capture,
+                            .more = more};
 }
 
 sk_rc sk_place_alone(struct sk_place *p, sk_shape s, sk_shape *out, struct sk_err *err) {

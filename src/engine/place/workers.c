@@ -1,4 +1,5 @@
-/* workers.c - the states of a worker, and what it holds in them: a lease or an actor takes what its shape asks for, and gives it back at its end. */
+/* workers.c - the states of a worker, and what it holds in them: a lease or an actor takes what its
+ * shape asks for, and gives it back at its end. */
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 
@@ -35,7 +36,8 @@ static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_res *avail = avail_of(p, w);
     move_amounts(avail, res, 1);
     if (SK_UNLIKELY(s->more)) sk_place_more_move(p, s->more, 1);
-    sk_place_move_devices(p, w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left, w->gpus, res, 1);
+    sk_place_move_devices(p, w->in && !w->in->removed ? w->in->b[w->bundle].gpu_left : p->gpu_left,
+                          w->gpus, res, 1);
     SK_DCHECK(!w->in || w->in->n_leases > 0);
     if (w->in && --w->in->n_leases == 0 && w->in->removed) {
         sk_list_del(&w->in->link);
@@ -103,7 +105,8 @@ void sk_place_worker_aside(struct sk_place *p, struct sk_place_worker *w, bool a
     w->state = SK_W_NONE;
 }
 
-void sk_place_worker_lease(struct sk_place *p, struct sk_place_worker *w, struct sk_place_shape *s) {
+void sk_place_worker_lease(struct sk_place *p, struct sk_place_worker *w,
+                           struct sk_place_shape *s) {
     SK_ASSERT(w->state == SK_W_IDLE && !w->depth);
     sk_list_del(&w->link);
     p->n_idle--;
@@ -128,7 +131,8 @@ void sk_place_worker_block(struct sk_place *p, struct sk_place_worker *w, bool b
     SK_DCHECK(blocked || p->n_blocked);
     w->blocked = blocked;
     p->n_blocked += blocked ? 1u : -1u;
-    avail_of(p, w)->amount[SK_RES_CPU] += (blocked ? 1 : -1) * sk_place_shape_at(p, w->shape)->res.amount[SK_RES_CPU];
+    avail_of(p, w)->amount[SK_RES_CPU] +=
+        (blocked ? 1 : -1) * sk_place_shape_at(p, w->shape)->res.amount[SK_RES_CPU];
 }
 
 void sk_place_done(struct sk_place *p, struct sk_place_worker *w, int64_t ran_ns, int64_t now_ns) {

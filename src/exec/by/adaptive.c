@@ -1,8 +1,10 @@
 /* adaptive.c - downstream first, and sources as fast as the rest can work off what they will bring.
  *
- * A source task takes memory when it yields, not when it starts. Beside those whose output fits now (as in downstream.c), others start in
- * advance: at the rate at which the operators behind can drain it (Algorithm 2 of arXiv 2501.12407, with the bottleneck in place of the sum of stages,
- * since they run side by side), and while what exists leaves room for one. If times vary more than that, what comes too early is spilled.
+ * A source task takes memory when it yields, not when it starts. Beside those whose output fits now
+ * (as in downstream.c), others start in
+ * advance: at the rate at which the operators behind can drain it (Algorithm 2 of arXiv 2501.12407,
+ * with the bottleneck in place of the sum of stages, since they run side by side), and while what
+ * exists leaves room for one. If times vary more than that, what comes too early is spilled.
  *
  * State: tokens, in bytes of source output. Cost: O(operators). */
 #include "exec/guards.h"
@@ -12,7 +14,8 @@ struct state {
     double tokens;
 };
 
-/* Bytes of source output that the operators behind can take in a second, with the CPUs that sources leave; 0: not known. */
+/* Bytes of source output that the operators behind can take in a second, with the CPUs that sources
+ * leave; 0: not known. */
 static double drain(const struct sk_sched_view *v) {
     double cpu_left = (double)v->cpu_e4, cpu = 0, gpu = 0, alpha = 1;
     for (uint32_t i = 0; i < v->n; i++)
@@ -21,7 +24,8 @@ static double drain(const struct sk_sched_view *v) {
         const struct sk_op_view *op = &v->op[i];
         if (op->source || (op->cpu_e4 <= 0 && op->gpu_e4 <= 0)) continue;
         if (op->est_ns <= 0 || op->in_per_task <= 0) return 0;
-        double s = (double)op->est_ns / 1e9 / op->in_per_task * alpha; /* of one slot, for a byte of the source */
+        /* of one slot, for a byte of the source */
+        double s = (double)op->est_ns / 1e9 / op->in_per_task * alpha;
         cpu += s * (double)op->cpu_e4;
         if (op->gpu_e4 > 0 && v->gpu_e4 > 0) gpu += s * (double)op->gpu_e4 / (double)v->gpu_e4;
         alpha *= op->out_per_in;
@@ -31,22 +35,28 @@ static double drain(const struct sk_sched_view *v) {
     return sec > 0 ? 1 / sec : 0;
 }
 
-/* Nanoseconds that all slots together need for what is left; 0: not known, or it has several sources (the view is no tree). */
+/* Nanoseconds that all slots together need for what is left; 0: not known, or it has several
+ * sources (the view is no tree). */
 static double rest_ns(const struct sk_sched_view *v) {
     double cpu = 0, gpu = 0, bytes = 0;
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];
         if (op->cpu_e4 <= 0 && op->gpu_e4 <= 0) continue;
         if (op->est_ns <= 0 || (op->source ? i > 0 : op->in_per_task <= 0)) return 0;
-        double in = bytes + (double)op->in_bytes, tasks = (op->source ? op->units_left : in / op->in_per_task) + 0.5 * op->running;
+        double in = bytes + (double)op->in_bytes,
+               tasks = (op->source ? op->units_left : in / op->in_per_task) + 0.5 * op->running;
         cpu += tasks * (double)op->est_ns * (double)op->cpu_e4;
         gpu += tasks * (double)op->est_ns * (double)op->gpu_e4;
-        bytes = (op->source ? (double)op->units_left * (double)sk_need(v, i) : in * op->out_per_in) + (double)op->promised;
+        bytes =
+            (op->source ? (double)op->units_left * (double)sk_need(v, i) : in * op->out_per_in) +
+            (double)op->promised;
     }
-    return SK_MAX(v->cpu_e4 > 0 ? cpu / (double)v->cpu_e4 : 0, v->gpu_e4 > 0 ? gpu / (double)v->gpu_e4 : 0);
+    return SK_MAX(v->cpu_e4 > 0 ? cpu / (double)v->cpu_e4 : 0,
+                  v->gpu_e4 > 0 ? gpu / (double)v->gpu_e4 : 0);
 }
 
-/* Near the end the longest way comes first: the most upstream operator whose task, and one of each behind it, take as long as all that is left. -1: none. */
+/* Near the end the longest way comes first: the most upstream operator whose task, and one of each
+ * behind it, take as long as all that is left. -1: none. */
 static int critical_path(const struct sk_sched_view *v, uint64_t headroom) {
     double rest = rest_ns(v), way = 0;
     int found = -1;
@@ -67,12 +77,16 @@ static int pick(const struct sk_sched_view *v, struct state *s) {
         promised += v->op[i].source ? 0 : v->op[i].promised;
         most = SK_MAX(most, v->op[i].source ? need : 0);
     }
-    if (s->last_ns) s->tokens = SK_MIN(s->tokens + drain(v) * (double)(v->now_ns - s->last_ns) / 1e9, (double)most);
+    if (s->last_ns)
+        s->tokens =
+            SK_MIN(s->tokens + drain(v) * (double)(v->now_ns - s->last_ns) / 1e9, (double)most);
     s->last_ns = v->now_ns;
     int first = critical_path(v, headroom);
     if (first >= 0) return first;
     headroom = 0;
-    uint64_t taken = v->memory_used + promised, room = v->memory_limit > taken ? v->memory_limit - taken : 0; /* sources aside */
+    /* sources aside */
+    uint64_t taken = v->memory_used + promised,
+             room = v->memory_limit > taken ? v->memory_limit - taken : 0;
     for (uint32_t i = v->n; i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];
         uint64_t need = sk_need(v, i), out = need;
@@ -99,5 +113,7 @@ static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
 }
 
 extern const struct sk_policy sk_exec_by_adaptive;
-const struct sk_policy sk_exec_by_adaptive = {
-    .name = "adaptive", .choose = choose, .state_bytes = sizeof(struct state), .default_where = SK_DEFAULT_SPILLS};
+const struct sk_policy sk_exec_by_adaptive = {.name = "adaptive",
+                                              .choose = choose,
+                                              .state_bytes = sizeof(struct state),
+                                              .default_where = SK_DEFAULT_SPILLS};

@@ -1,8 +1,11 @@
-/* chain.c - the operator that frees memory fastest goes first: Chain scheduling (Babcock, Babu, Datar, Motwani, SIGMOD 2003), for tasks.
+/* chain.c - the operator that frees memory fastest goes first: Chain scheduling (Babcock, Babu,
+ * Datar, Motwani, SIGMOD 2003), for tasks.
  *
- * A byte of input, followed down the pipeline, takes time and becomes fewer or more bytes. The steepest way down from an operator, over one or more
- * operators, is its priority: bytes freed by second of CPU. It is optimal in peak memory for one CPU and one chain, whatever comes in. Who has not been
- * measured goes before all others. Sources free nothing: they start when nobody else can, beside one output of each operator behind them.
+ * A byte of input, followed down the pipeline, takes time and becomes fewer or more bytes. The
+ * steepest way down from an operator, over one or more
+ * operators, is its priority: bytes freed by second of CPU. It is optimal in peak memory for one
+ * CPU and one chain, whatever comes in. Who has not been measured goes before all others. Sources
+ * free nothing: they start when nobody else can, beside one output of each operator behind them.
  *
  * State: none. Cost: O(operators squared), a few operators. */
 #include <math.h>
@@ -38,8 +41,10 @@ static int pick(const struct sk_sched_view *v) {
         best = (int)i;
     }
     for (uint32_t i = 0; best < 0 && i < v->n; i++) {
-        uint64_t need = sk_need(v, i), most_else = v->memory_limit > need ? v->memory_limit - need : 0;
-        if (v->op[i].source && !v->why[i] && need + SK_MIN(headroom, most_else) <= sk_room(v, i)) best = (int)i;
+        uint64_t need = sk_need(v, i),
+                 most_else = v->memory_limit > need ? v->memory_limit - need : 0;
+        if (v->op[i].source && !v->why[i] && need + SK_MIN(headroom, most_else) <= sk_room(v, i))
+            best = (int)i;
     }
     return best;
 }

@@ -1,11 +1,15 @@
-/* paper.c - Algorithms 1 and 2 of the streaming batch paper (arXiv 2501.12407, 4.2): sources are paid from a budget that grows at the rate at which
- * the pipeline is expected to use up their output; the rest goes to whoever has the least output lying about.
+/* paper.c - Algorithms 1 and 2 of the streaming batch paper (arXiv 2501.12407, 4.2): sources are
+ * paid from a budget that grows at the rate at which the pipeline is expected to use up their
+ * output; the rest goes to whoever has the least output lying about.
  *
- * The rate is one byte in P seconds, P = sum over operators of (time of a task / its input bytes / slots that it can use now) x (its input by byte of
- * the source's output). As long as a number of it is unknown the budget does not grow: one source task probes. Optimal if estimates are exact and nothing varies.
+ * The rate is one byte in P seconds, P = sum over operators of (time of a task / its input bytes /
+ * slots that it can use now) x (its input by byte of the source's output). As long as a number of
+ * it is unknown the budget does not grow: one source task probes. Optimal if estimates are exact
+ * and nothing varies.
  *
- * As published: an operator qualifies if it has input, a free slot and its share of memory left for output, and by none of our guards. The paper's loop
- * wakes up by a clock; ours by events. Where nothing runs no event would come, so what the clock would launch next is launched at once. */
+ * As published: an operator qualifies if it has input, a free slot and its share of memory left for
+ * output, and by none of our guards. The paper's loop wakes up by a clock; ours by events. Where
+ * nothing runs no event would come, so what the clock would launch next is launched at once. */
 #include "exec/guards.h"
 
 struct state {
@@ -14,13 +18,18 @@ struct state {
     double budget;
 };
 
-static double slots(const struct sk_sched_view *v, const struct sk_op_view *op, const struct sk_op_view *source) {
-    double cpu = op->cpu_e4 > 0 ? ((double)v->cpu_e4 - (double)source->running * (double)source->cpu_e4) / (double)op->cpu_e4 : 1e9;
+static double slots(const struct sk_sched_view *v, const struct sk_op_view *op,
+                    const struct sk_op_view *source) {
+    double cpu = op->cpu_e4 > 0
+                     ? ((double)v->cpu_e4 - (double)source->running * (double)source->cpu_e4) /
+                           (double)op->cpu_e4
+                     : 1e9;
     double gpu = op->gpu_e4 > 0 ? (double)v->gpu_e4 / (double)op->gpu_e4 : 1e9;
     return SK_MIN(cpu, gpu);
 }
 
-/* Bytes of source output that the rest can work off in a second; 0: not known yet, or the sources have taken all slots. */
+/* Bytes of source output that the rest can work off in a second; 0: not known yet, or the sources
+ * have taken all slots. */
 static double rate(const struct sk_sched_view *v, const struct sk_op_view *source) {
     double period = 0, alpha = 1;
     for (uint32_t i = 0; i < v->n; i++) {
@@ -41,11 +50,14 @@ static int pick(const struct sk_sched_view *v, void *p) {
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];
         if (!op->source) {
-            bool space = op->out_bytes + op->running * op->est_out <= v->memory_limit / v->n; /* hasOutputBufferSpace: its share */
-            if (!v->why[i] && space && (best < 0 || op->out_bytes < v->op[best].out_bytes)) best = (int)i;
+            /* hasOutputBufferSpace: its share */
+            bool space = op->out_bytes + op->running * op->est_out <= v->memory_limit / v->n;
+            if (!v->why[i] && space && (best < 0 || op->out_bytes < v->op[best].out_bytes))
+                best = (int)i;
             continue;
         }
-        s->budget = SK_MIN(s->budget + rate(v, op) * (double)(v->now_ns - s->last_ns) / 1e9, (double)v->memory_limit);
+        s->budget = SK_MIN(s->budget + rate(v, op) * (double)(v->now_ns - s->last_ns) / 1e9,
+                           (double)v->memory_limit);
         s->last_ns = v->now_ns;
         if (!v->why[i] && (op->est_known || !op->running) && (double)op->est_out <= s->budget) {
             s->budget -= (double)op->est_out;
@@ -62,4 +74,5 @@ static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
 }
 
 extern const struct sk_policy sk_exec_by_paper;
-const struct sk_policy sk_exec_by_paper = {.name = "paper", .choose = choose, .state_bytes = sizeof(struct state)};
+const struct sk_policy sk_exec_by_paper = {
+    .name = "paper", .choose = choose, .state_bytes = sizeof(struct state)};

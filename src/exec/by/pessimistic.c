@@ -1,7 +1,9 @@
-/* pessimistic.c - the paper's baseline (arXiv 2501.12407, 4.1): whoever has the least output lying about, and nobody once memory is full.
+/* pessimistic.c - the paper's baseline (arXiv 2501.12407, 4.1): whoever has the least output lying
+ * about, and nobody once memory is full.
  *
- * What tasks in flight will still make is not counted, so it goes over the limit by what they yield; the engine spills that. None of our guards:
- * a slot must be free. Once memory is full and nothing runs any more, one task is let through, or it would stay full. */
+ * What tasks in flight will still make is not counted, so it goes over the limit by what they
+ * yield; the engine spills that. None of our guards: a slot must be free. Once memory is full and
+ * nothing runs any more, one task is let through, or it would stay full. */
 #include "exec/guards.h"
 
 static int pick(const struct sk_sched_view *v) {

@@ -1,11 +1,15 @@
-/* reservation.c - what Ray Data 2.54 to 2.60 ships: a share of memory for each operator, and among those with room the one that holds the least.
+/* reservation.c - what Ray Data 2.54 to 2.60 ships: a share of memory for each operator, and among
+ * those with room the one that holds the least.
  *
- * Half of memory is split evenly between the operators, half of each share for what waits to be read, the other half for tasks (enough for one at
- * least). The other half of memory is dealt from downstream to upstream, in even parts; who lacks room for one task borrows it. An operator that has
- * used nine tenths of its budget waits while ten blocks for each running task lie before the next one. If nothing runs, anything may. None of our
+ * Half of memory is split evenly between the operators, half of each share for what waits to be
+ * read, the other half for tasks (enough for one at least). The other half of memory is dealt from
+ * downstream to upstream, in even parts; who lacks room for one task borrows it. An operator that
+ * has used nine tenths of its budget waits while ten blocks for each running task lie before the
+ * next one. If nothing runs, anything may. None of our
  * guards: a slot must be free, and nothing is queued behind running tasks.
  *
- * Not here, since a running task of ours cannot be stalled: Ray stops reading the output of an operator that is over its output budget.
+ * Not here, since a running task of ours cannot be stalled: Ray stops reading the output of an
+ * operator that is over its output budget.
  * State: none. Cost: O(operators). */
 #include "exec/guards.h"
 
@@ -27,7 +31,8 @@ static bool next_is_behind(const struct sk_sched_view *v, const struct sk_op_vie
 static int pick(const struct sk_sched_view *v) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->n; i++) n += eligible(&v->op[i]);
-    uint64_t own = v->memory_limit / 4 / SK_MAX(n, 1u), shared = v->memory_limit; /* own: for tasks, and as much for outputs */
+    /* own: for tasks, and as much for outputs */
+    uint64_t own = v->memory_limit / 4 / SK_MAX(n, 1u), shared = v->memory_limit;
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];
         if (!eligible(op)) continue;
@@ -40,10 +45,12 @@ static int pick(const struct sk_sched_view *v) {
         const struct sk_op_view *op = &v->op[i];
         if (!eligible(op)) continue;
         uint64_t used = op->promised + less(outputs(v, op), own), part = shared / n--;
-        uint64_t budget = less(SK_MAX(own, op->est_out), used) + part, borrowed = SK_MIN(less(op->est_out, budget), shared - part);
+        uint64_t budget = less(SK_MAX(own, op->est_out), used) + part,
+                 borrowed = SK_MIN(less(op->est_out, budget), shared - part);
         shared -= part + borrowed;
         budget += borrowed;
-        if (v->why[i] || op->est_out > budget || (used >= 9 * budget && next_is_behind(v, op))) continue;
+        if (v->why[i] || op->est_out > budget || (used >= 9 * budget && next_is_behind(v, op)))
+            continue;
         uint64_t holds = op->promised + outputs(v, op);
         if (holds >= least) continue;
         least = holds;

@@ -1,6 +1,8 @@
-/* upstream.c - the other order, for comparison: sources as long as they fit beside the headroom, then the most upstream operator.
+/* upstream.c - the other order, for comparison: sources as long as they fit beside the headroom,
+ * then the most upstream operator.
  *
- * A little better than `downstream` where memory is just short, worse where it is ample (it piles up blocks and leaves a tail). */
+ * A little better than `downstream` where memory is just short, worse where it is ample (it piles
+ * up blocks and leaves a tail). */
 #include "exec/guards.h"
 
 static int pick(const struct sk_sched_view *v) {
@@ -8,7 +10,8 @@ static int pick(const struct sk_sched_view *v) {
     for (uint32_t i = 0; i < v->n; i++) headroom += v->op[i].source ? 0 : sk_need(v, i);
     for (uint32_t i = 0; i < v->n; i++) {
         uint64_t need = sk_need(v, i);
-        if (v->op[i].source) need += SK_MIN(headroom, v->memory_limit > need ? v->memory_limit - need : 0);
+        if (v->op[i].source)
+            need += SK_MIN(headroom, v->memory_limit > need ? v->memory_limit - need : 0);
         if (!v->why[i] && need <= sk_room(v, i)) return (int)i;
     }
     return -1;

@@ -1,4 +1,5 @@
-/* call.h - what a program calls: f.remote() and actors, put, get and wait, generators, placement groups, and lists of what there is. */
+/* call.h - what a program calls: f.remote() and actors, put, get and wait, generators, placement
+ * groups, and lists of what there is. */
 #ifndef SK_PY_CALL_H
 #define SK_PY_CALL_H
 
@@ -22,18 +23,21 @@ PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
 
 /* ---- gen.c */
 PyObject *py_gen_new(struct py_state *st, sk_tid task);
-bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out); /* false: it was read to its end; or with an exception */
+/* false: it was read to its end; or with an exception */
+bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out);
 int py_gen_types(PyObject *module, struct py_state *st);
 
 /* ---- watch.c */
 int py_watch_types(PyObject *module);
 
 /* ---- garbage.c */
-/* Of a wait that began then (CLOCK_MONOTONIC), with the GIL: handlers of signals run, and from time to time the garbage collector. -1 with an exception. */
+/* Of a wait that began then (CLOCK_MONOTONIC), with the GIL: handlers of signals run, and from time
+ * to time the garbage collector. -1 with an exception. */
 int py_between_slices(struct py_state *st, int64_t began_ns);
 
 /* ---- listing.c */
-uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len); /* as of state.h; sk_free. NULL with an exception */
+/* as of state.h; sk_free. NULL with an exception */
+uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len);
 extern PyMethodDef py_listing_methods[];
 
 #endif

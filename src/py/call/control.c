@@ -7,7 +7,9 @@ static PyObject *m_actor_kill(PyObject *module, PyObject *args) {
     PyObject *token;
     int no_restart;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "O!p", st->token_type, &token, &no_restart) || !py_token_alive(st, token)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!p", st->token_type, &token, &no_restart) ||
+        !py_token_alive(st, token))
+        return NULL;
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->ops->actor_end(st->engine, py_token_actor(token), no_restart, &err);
@@ -79,7 +81,8 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
     if (py_ref_check(st, o)) {
         if (!py_ref_alive(st, o)) return NULL;
         tid = ((struct py_ref *)(void *)o)->task;
-        if (!tid) tid = ((struct py_ref *)(void *)o)->id; /* it came from another process; of what no task makes: nothing happens */
+        /* it came from another process; of what no task makes: nothing happens */
+        if (!tid) tid = ((struct py_ref *)(void *)o)->id;
     } else if (Py_TYPE(o) == st->gen_type) {
         PyObject *n = PyObject_CallMethod(o, "task_id", NULL);
         tid = n ? PyLong_AsUnsignedLongLong(n) : 0;
@@ -87,14 +90,20 @@ static PyObject *m_cancel(PyObject *module, PyObject *args) {
         if (PyErr_Occurred()) return NULL;
         if (!tid) Py_RETURN_NONE; /* read to its end, or closed */
     } else {
-        return PyErr_Format(PyExc_TypeError, "cancel: takes an ObjectRef of a task, not %R; an actor is ended by kill(handle)", Py_TYPE(o));
+        return PyErr_Format(
+            PyExc_TypeError,
+            "cancel: takes an ObjectRef of a task, not %R; an actor is ended by kill(handle)",
+            Py_TYPE(o));
     }
     if ((tid & PY_OF_METHOD) && force)
-        return PyErr_Format(PyExc_ValueError, "force=True is not supported for actor tasks: it would end the actor; use kill() for that");
+        return PyErr_Format(PyExc_ValueError, "force=True is not supported for actor tasks: it "
+                                              "would end the actor; use kill() for that");
     tid &= ~PY_OF_METHOD;
     sk_rc rc;
     PY_DROP(st)
-    rc = st->engine->ops->cancel(st->engine, (sk_tid){tid}, (force ? SK_CANCEL_FORCE : 0u) | (recursive ? SK_CANCEL_CHILDREN : 0u), &err);
+    rc = st->engine->ops->cancel(
+        st->engine, (sk_tid){tid},
+        (force ? SK_CANCEL_FORCE : 0u) | (recursive ? SK_CANCEL_CHILDREN : 0u), &err);
     PY_TAKE(st)
     if (rc != SK_OK && rc != SK_ENOENT) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
@@ -108,11 +117,13 @@ static PyObject *m_weak_token(PyObject *module, PyObject *id) {
 }
 
 PyMethodDef py_control_methods[] = {
-    {"weak_token", m_weak_token, METH_O, "weak_token(actor's number): a handle that is not counted."},
+    {"weak_token", m_weak_token, METH_O,
+     "weak_token(actor's number): a handle that is not counted."},
     {"actor_kill", m_actor_kill, METH_VARARGS, "actor_kill(token, no_restart)"},
     {"actor_find", m_actor_find, METH_VARARGS,
      "actor_find(name, space or None): (token, meta), or None when no living actor has that name."},
-    {"actor_names", m_actor_names, METH_NOARGS, "[(space, name)] of all living actors that have one."},
+    {"actor_names", m_actor_names, METH_NOARGS,
+     "[(space, name)] of all living actors that have one."},
     {"cancel", m_cancel, METH_VARARGS, "cancel(ref, force, recursive)"},
     {NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,8 @@
 /* define.c - definitions of remote functions: pickled at the first call, sent once an engine.
  *
- * A Template made from another one (options) shares its definition. What the program has around itself (skate/surroundings.py) belongs to a definition:
- * when it is another, what was made for the same before is used, else it is made and sent again, with that. */
+ * A Template made from another one (options) shares its definition. What the program has around
+ * itself (skate/surroundings.py) belongs to a definition: when it is another, what was made for the
+ * same before is used, else it is made and sent again, with that. */
 #include "py/call/template.h"
 
 static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) /* never 0 */
@@ -42,14 +43,15 @@ static int make_def(struct py_state *st, struct tmpl *t) {
         }
         if (t->def && c.refs.n && py_ref_strict()) {
             Py_CLEAR(t->def);
-            py_raise_class(
-                st, "OufOfBandObjectRefSerializationException",
-                "a function refers to an ObjectRef in its closure or globals, which RAY_allow_out_of_band_object_ref_serialization=0 "
-                "forbids: pass the ref as an argument");
+            py_raise_class(st, "OufOfBandObjectRefSerializationException",
+                           "a function refers to an ObjectRef in its closure or globals, which "
+                           "RAY_allow_out_of_band_object_ref_serialization=0 "
+                           "forbids: pass the ref as an argument");
         }
         if (t->def && c.refs.n) { /* the definition is used as long as they live */
             t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n);
-            for (uint32_t i = 0; t->def_refs && i < c.refs.n; i++) PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
+            for (uint32_t i = 0; t->def_refs && i < c.refs.n; i++)
+                PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
             if (!t->def_refs) Py_CLEAR(t->def);
         }
         py_collector_free(&c);
@@ -64,7 +66,8 @@ int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, s
     if (!s || py_gone(st, st->gen)) return -1; /* by code in the definition */
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
     out->v = hash_bytes(b.p, b.n,
-                        method ? hash_bytes((const uint8_t *)s, strlen(s), 1) : 0); /* methods of one name are not those of one class */
+                        /* methods of one name are not those of one class */
+                        method ? hash_bytes((const uint8_t *)s, strlen(s), 1) : 0);
     sk_rc rc = st->engine->ops->define(st->engine, *out, s, b, &err);
     if (rc == SK_OK) return 0;
     py_raise(st, rc, &err);
@@ -74,7 +77,8 @@ int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, s
 static PyObject *m_around(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *path, *env;
-    if (!PyArg_ParseTuple(args, "O!O!:around", &PyList_Type, &path, &PyDict_Type, &env)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!O!:around", &PyList_Type, &path, &PyDict_Type, &env))
+        return NULL;
     Py_XSETREF(st->around.path, Py_NewRef(path));
     Py_XSETREF(st->around.environ, Py_NewRef(env));
     st->around.path_n = PyList_GET_SIZE(path);
@@ -116,9 +120,11 @@ void py_template_forget(struct tmpl *t) {
     sk_free(kept);
 }
 
-/* The definition of `d` becomes the one for what the program has around itself now: one that was made for the same before, or none (make_def() makes it). */
+/* The definition of `d` becomes the one for what the program has around itself now: one that was
+ * made for the same before, or none (make_def() makes it). */
 static int turn_def(struct py_state *st, struct tmpl *d) {
-    PyObject *m = PyImport_ImportModule("skate.surroundings"), *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
+    PyObject *m = PyImport_ImportModule("skate.surroundings"),
+             *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(r);
     if (!r || py_gone(st, st->gen)) return -1;
@@ -127,7 +133,8 @@ static int turn_def(struct py_state *st, struct tmpl *d) {
         PyErr_NoMemory();
         return -1;
     }
-    struct made was = {d->def, d->def_refs, d->fid, d->content}, now = {.content = st->around.content}, gone = {0};
+    struct made was = {d->def, d->def_refs, d->fid, d->content},
+                now = {.content = st->around.content}, gone = {0};
     uint32_t i = 0;
     SK_ASSERT(d->n_kept <= KEPT);
     while (i < d->n_kept && d->kept[i].content != now.content) i++;
@@ -161,7 +168,8 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
     bool made = !d->def;
     if (make_def(st, d) < 0) return -1;
     if (made) d->content = st->around.content; /* dump_function looked at them */
-    if ((d->gen != st->gen || d->fid.v == 0) && py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)
+    if ((d->gen != st->gen || d->fid.v == 0) &&
+        py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)
         return -1; /* a name of one call is not the definition's */
     t->fid = d->fid;
     t->shape = 0;
@@ -176,13 +184,17 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
     }
     if (t->has_shape && !t->refused) {
         const char *name = PyUnicode_AsUTF8(t->name);
-        struct sk_need need = {.res = t->res, .group = t->o.pg, .bundle = t->o.bundle, .capture = t->capture == CAPTURES};
+        struct sk_need need = {.res = t->res,
+                               .group = t->o.pg,
+                               .bundle = t->o.bundle,
+                               .capture = t->capture == CAPTURES};
         if (t->env && py_env(st, t->env, &need.env) < 0) return -1;
         t->env_number = need.env;
         PY_ERR(err);
         sk_rc rc;
         if (!name || py_find_shape(st, &need, t->custom, name, &t->shape, &rc, &err) < 0) return -1;
-        if (rc == SK_EINFEASIBLE && !t->o.pg) { /* as in Ray: who gets its value hears of it, not who calls it */
+        if (rc == SK_EINFEASIBLE && !t->o.pg) {
+            /* as in Ray: who gets its value hears of it, not who calls it */
             t->refused = py_text(err.msg);
             if (!t->refused) return -1;
         } else if (rc != SK_OK) {
@@ -197,8 +209,10 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
 
 PyMethodDef py_define_methods[] = {
     {"around", m_around, METH_VARARGS,
-     "around(sys.path, dict of the environment): functions are sent again when their sizes change, or sys.path is another list."},
+     "around(sys.path, dict of the environment): functions are sent again when their sizes change, "
+     "or sys.path is another list."},
     {"surrounded", m_surrounded, METH_VARARGS,
-     "surrounded(number of the surroundings that this process has now, whether a definition came with them)"},
+     "surrounded(number of the surroundings that this process has now, whether a definition came "
+     "with them)"},
     {NULL, NULL, 0, NULL},
 };

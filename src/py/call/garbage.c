@@ -1,8 +1,10 @@
-/* garbage.c - what Python's garbage keeps from others while a caller waits. An actor lives, and has what it asked for, until its last handle goes;
- * one in a cycle (a traceback's frame, a closure that names itself) goes with the next collection, and who waits makes none: it makes no objects.
+/* garbage.c - what Python's garbage keeps from others while a caller waits. An actor lives, and has
+ * what it asked for, until its last handle goes; one in a cycle (a traceback's frame, a closure
+ * that names itself) goes with the next collection, and who waits makes none: it makes no objects.
  *
- * Invariant: called with the GIL, outside of the engine. Cost: nothing in a wait under a second; then a look at the actors, and a collection where one
- * waits for its place, both together at most 2 % of the time. */
+ * Invariant: called with the GIL, outside of the engine. Cost: nothing in a wait under a second;
+ * then a look at the actors, and a collection where one waits for its place, both together at most
+ * 2 % of the time. */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "py/call/call.h"
@@ -10,7 +12,8 @@
 #define WAIT_NS SK_SEC
 #define SHARE 50 /* so many times as long as the last one took it is until the next one */
 
-/* One waits for a place; as often as it is wrong, for a list that is cut short, a collection is in vain. */
+/* One waits for a place; as often as it is wrong, for a list that is cut short, a collection is in
+ * vain. */
 static int actor_waits(struct py_state *st) {
     size_t n;
     uint8_t *buf = py_listing_rows(st, SK_STATE_ACTORS, &n);
@@ -32,7 +35,9 @@ static int actor_waits(struct py_state *st) {
 
 static int collect(void) {
     PyObject *gc =
-        PyImport_ImportModule("gc"); /* not PyGC_Collect(): it does nothing where the program has switched automatic collections off */
+        /* not PyGC_Collect(): it does nothing where the program has switched automatic collections
+         * off */
+        PyImport_ImportModule("gc");
     PyObject *n = gc ? PyObject_CallMethod(gc, "collect", NULL) : NULL;
     Py_XDECREF(gc);
     Py_XDECREF(n);
@@ -42,7 +47,9 @@ static int collect(void) {
 int py_between_slices(struct py_state *st, int64_t began_ns) {
     if (PyErr_CheckSignals() < 0) return -1;
     int64_t now = sk_now_ns();
-    if (now - began_ns < WAIT_NS || now < st->garbage_ns || !st->driver || !st->engine || st->closing || !st->engine->state) return 0;
+    if (now - began_ns < WAIT_NS || now < st->garbage_ns || !st->driver || !st->engine ||
+        st->closing || !st->engine->state)
+        return 0;
     st->garbage_ns = INT64_MAX; /* nobody else meanwhile */
     int waits = actor_waits(st), rc = waits > 0 ? collect() : waits;
     int64_t after = sk_now_ns();

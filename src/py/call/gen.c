@@ -1,4 +1,5 @@
-/* gen.c - ObjectRefGenerator: the objects of a streaming task, one after the other as they are made. */
+/* gen.c - ObjectRefGenerator: the objects of a streaming task, one after the other as they are
+ * made. */
 #include "base/clock.h"
 #include "engine/streams.h"
 #include "py/call/call.h"
@@ -25,7 +26,8 @@ PyObject *py_gen_new(struct py_state *st, sk_tid task) {
 
 static void gen_drop(struct gen *g) {
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
-    if (g->task && st && st->engine && g->gen == st->gen && !st->closing) st->engine->streams->drop(st->engine, (sk_tid){g->task});
+    if (g->task && st && st->engine && g->gen == st->gen && !st->closing)
+        st->engine->streams->drop(st->engine, (sk_tid){g->task});
     g->task = 0;
     g->done = true;
 }
@@ -42,7 +44,8 @@ bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out) {
     const struct gen *g = (struct gen *)(void *)gen;
     if (g->done) return false;
     if (!st->engine || g->gen != st->gen || st->closing) {
-        py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this generator is of an engine that was shut down"});
+        py_raise(st, SK_ECLOSED,
+                 &(struct sk_err){.msg = "this generator is of an engine that was shut down"});
         return false;
     }
     *out = (sk_tid){g->task};
@@ -52,13 +55,15 @@ bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out) {
 static PyObject *late(struct py_state *st, sk_tid t) {
     char what[400] = "";
     struct sk_err e;
-    if (st->engine->state && st->engine->state->about) st->engine->state->about(st->engine, (sk_oid){0}, t, what, sizeof what);
-    snprintf(e.msg, sizeof e.msg, "the next item is not ready%s%s", *what ? ": it is one " : "", what);
+    if (st->engine->state && st->engine->state->about)
+        st->engine->state->about(st->engine, (sk_oid){0}, t, what, sizeof what);
+    snprintf(e.msg, sizeof e.msg, "the next item is not ready%s%s", *what ? ": it is one " : "",
+             what);
     return py_raise(st, SK_ETIMEOUT, &e);
 }
 
-static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an exception: the end */
-{
+/* NULL without an exception: the end */
+static PyObject *gen_take(struct gen *g, int64_t deadline_ns) {
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
     PY_ERR(err);
     sk_oid id = {0};
@@ -75,8 +80,11 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
         if (!began_ns) began_ns = now;
-        if (py_between_slices(st, began_ns) < 0 || py_gone(st, gen)) return NULL; /* a handler may have shut it down, and opened another */
-        if (g->done) return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "the engine was shut down during the wait"});
+        /* a handler may have shut it down, and opened another */
+        if (py_between_slices(st, began_ns) < 0 || py_gone(st, gen)) return NULL;
+        if (g->done)
+            return py_raise(st, SK_ECLOSED,
+                            &(struct sk_err){.msg = "the engine was shut down during the wait"});
     }
     if (rc == SK_OK) return py_ref_new(st, id, t);
     if (rc == SK_EDONE) {
@@ -84,18 +92,23 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) /* NULL without an
         return NULL;
     }
     if (!id.v) return py_raise(st, rc, &err);
-    g->done = true; /* the failure comes as a last ref, and getting it raises; the task is over, its number is kept for task_id() */
+    /* the failure comes as a last ref, and getting it raises; the task is over, its number is kept
+     * for task_id() */
+    g->done = true;
     PyObject *failure = py_ref_new(st, id, t);
     if (failure && !g->end) g->end = Py_NewRef(failure);
     return failure;
 }
 
-static PyObject *gen_next(PyObject *o) { return py_with_prints(py_state_of(Py_TYPE(o)), gen_take((struct gen *)(void *)o, INT64_MAX)); }
+static PyObject *gen_next(PyObject *o) {
+    return py_with_prints(py_state_of(Py_TYPE(o)), gen_take((struct gen *)(void *)o, INT64_MAX));
+}
 
 static PyObject *gen_next_within(PyObject *o, PyObject *arg) {
     double s = PyFloat_AsDouble(arg);
     if (s == -1.0 && PyErr_Occurred()) return NULL;
-    PyObject *r = py_with_prints(py_state_of(Py_TYPE(o)), gen_take((struct gen *)(void *)o, py_deadline(s, sk_now_ns())));
+    PyObject *r = py_with_prints(py_state_of(Py_TYPE(o)),
+                                 gen_take((struct gen *)(void *)o, py_deadline(s, sk_now_ns())));
     if (!r && !PyErr_Occurred()) PyErr_SetNone(PyExc_StopIteration);
     return r;
 }
@@ -118,7 +131,8 @@ static PyObject *gen_peek(PyObject *o, PyObject *arg) {
         if (rc != SK_ETIMEOUT) break;
         if (PyErr_CheckSignals() < 0 || py_gone(st, gen)) return NULL;
         if (((struct gen *)(void *)o)->done)
-            return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "the engine was shut down during the wait"});
+            return py_raise(st, SK_ECLOSED,
+                            &(struct sk_err){.msg = "the engine was shut down during the wait"});
         more = sk_now_ns() < deadline;
     }
     if (rc != SK_OK && rc != SK_EDONE && rc != SK_ETIMEOUT) return py_raise(st, rc, &err);
@@ -138,16 +152,21 @@ static PyObject *gen_completed(PyObject *o, PyObject *unused SK_UNUSED) {
             rc = st->engine->streams->end(st->engine, t, PY_NONE, &id, &err);
             PY_TAKE(st)
             g->end = rc == SK_OK ? py_ref_new(st, id, t) : py_raise(st, rc, &err);
-        } else if (!PyErr_Occurred() && py_ensure(st) == 0) { /* it was read to its end, and went well */
+        } else if (!PyErr_Occurred() && py_ensure(st) == 0) {
+            /* it was read to its end, and went well */
             g->end = py_put(st, Py_None);
         }
     }
     return Py_XNewRef(g->end);
 }
 
-static PyObject *gen_completed_attr(PyObject *o, void *unused SK_UNUSED) { return gen_completed(o, NULL); }
+static PyObject *gen_completed_attr(PyObject *o, void *unused SK_UNUSED) {
+    return gen_completed(o, NULL);
+}
 
-static PyObject *gen_is_finished(PyObject *o, PyObject *unused SK_UNUSED) { return PyBool_FromLong(((struct gen *)(void *)o)->done); }
+static PyObject *gen_is_finished(PyObject *o, PyObject *unused SK_UNUSED) {
+    return PyBool_FromLong(((struct gen *)(void *)o)->done);
+}
 
 static PyObject *gen_close(PyObject *o, PyObject *unused SK_UNUSED) {
     gen_drop((struct gen *)(void *)o);
@@ -159,15 +178,21 @@ static PyObject *gen_task_id(PyObject *o, PyObject *unused SK_UNUSED) {
 }
 
 static PyObject *gen_reduce(PyObject *o SK_UNUSED, PyObject *unused SK_UNUSED) {
-    PyErr_SetString(PyExc_TypeError, "an ObjectRefGenerator cannot be sent to another process; send the refs that it yields");
+    PyErr_SetString(
+        PyExc_TypeError,
+        "an ObjectRefGenerator cannot be sent to another process; send the refs that it yields");
     return NULL;
 }
 
 static PyMethodDef gen_methods[] = {
     {"close", gen_close, METH_NOARGS, "Drops what is left and cancels the task."},
-    {"next_within", gen_next_within, METH_O, "The next ref within so many seconds; GetTimeoutError, StopIteration."},
-    {"peek", gen_peek, METH_O, "peek(seconds): whether next() would not wait: 1 when an item is there, 2 at the end. Takes nothing."},
-    {"completed", gen_completed, METH_NOARGS, "A ref that is ready when the task has ended: None, or its failure."},
+    {"next_within", gen_next_within, METH_O,
+     "The next ref within so many seconds; GetTimeoutError, StopIteration."},
+    {"peek", gen_peek, METH_O,
+     "peek(seconds): whether next() would not wait: 1 when an item is there, 2 at the end. Takes "
+     "nothing."},
+    {"completed", gen_completed, METH_NOARGS,
+     "A ref that is ready when the task has ended: None, or its failure."},
     {"is_finished", gen_is_finished, METH_NOARGS, "Everything was taken, the failure included."},
     {"task_id", gen_task_id, METH_NOARGS, "Number of its task."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
@@ -186,7 +211,8 @@ static PyType_Slot gen_slots[] = {
     {Py_tp_iternext, gen_next},
     {Py_tp_methods, gen_methods},
     {Py_tp_getset, gen_getset},
-    {Py_tp_doc, "Iterator over the yields of a streaming task: ObjectRefs. Dropping it cancels what is left."},
+    {Py_tp_doc,
+     "Iterator over the yields of a streaming task: ObjectRefs. Dropping it cancels what is left."},
     {0, NULL},
 };
 

@@ -1,7 +1,8 @@
 /* get_wait.c - get and wait.
  *
- * A driver first asks with a deadline that has passed and keeps the GIL: an object that is there costs one call. Otherwise the GIL is dropped
- * for slices of 100 ms, and signals (Ctrl-C) are looked for in between. Cost: get of a scalar 0.1 us + engine. */
+ * A driver first asks with a deadline that has passed and keeps the GIL: an object that is there
+ * costs one call. Otherwise the GIL is dropped for slices of 100 ms, and signals (Ctrl-C) are
+ * looked for in between. Cost: get of a scalar 0.1 us + engine. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -19,8 +20,10 @@ static int64_t deadline_of(PyObject *timeout) {
     return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* Ray: -1 is for ever */
 }
 
-/* One of many is an error already: that is raised now, whatever the others do. `known` are those seen ready before. 1: an exception is set. */
-static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known, bool *ready) {
+/* One of many is an error already: that is raised now, whatever the others do. `known` are those
+ * seen ready before. 1: an exception is set. */
+static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known,
+                          bool *ready) {
     PY_ERR(err);
     sk_rc rc = st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err);
     if (rc != SK_OK && rc != SK_ETIMEOUT) return 0; /* get() will say it */
@@ -40,21 +43,25 @@ static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool
 
 #define LATE_MAX 3 /* objects that the error of a timeout names */
 
-/* Raises the error of a get whose time is over: which objects are not there, and what makes them. -1. */
+/* Raises the error of a get whose time is over: which objects are not there, and what makes them.
+ * -1. */
 static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
     PY_ERR(err);
     struct sk_err e = {.msg = "Get timed out: some object(s) not ready"};
     bool one = false, *ready = n == 1 ? &one : sk_calloc(SK_TAG_PY, n);
     size_t at = strlen(e.msg), late = 0;
-    if (ready && n > 1 && st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err) != SK_ETIMEOUT) memset(ready, 0, n);
+    if (ready && n > 1 &&
+        st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err) != SK_ETIMEOUT)
+        memset(ready, 0, n);
     for (size_t i = 0; ready && i < n; i++) late += !ready[i];
     at += (size_t)snprintf(e.msg + at, sizeof e.msg - at, ": %zu of %zu", ready ? late : n, n);
     for (size_t i = 0, told = 0; ready && i < n && told < LATE_MAX; i++) {
         char what[400] = "";
         if (ready[i]) continue;
-        if (st->engine->state && st->engine->state->about) st->engine->state->about(st->engine, ids[i], (sk_tid){0}, what, sizeof what);
-        int k = snprintf(e.msg + at, sizeof e.msg - at, "%s ObjectRef(%056llx)%s%s", told ? "," : ":", (unsigned long long)ids[i].v,
-                         *what ? " " : "", what);
+        if (st->engine->state && st->engine->state->about)
+            st->engine->state->about(st->engine, ids[i], (sk_tid){0}, what, sizeof what);
+        int k = snprintf(e.msg + at, sizeof e.msg - at, "%s ObjectRef(%056llx)%s%s",
+                         told ? "," : ":", (unsigned long long)ids[i].v, *what ? " " : "", what);
         at = SK_MIN(at + (size_t)k, sizeof e.msg - 1);
         told++;
     }
@@ -64,9 +71,11 @@ static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
     return -1;
 }
 
-static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known);
+static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                      struct sk_view *v, bool *known);
 
-static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v) {
+static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                     struct sk_view *v) {
     if (n == 1) return get_slices(st, ids, n, deadline_ns, v, NULL);
     bool *known = sk_calloc(SK_TAG_PY, 2 * n);
     if (!known) {
@@ -78,7 +87,8 @@ static int get_views(struct py_state *st, const sk_oid *ids, size_t n, int64_t d
     return r;
 }
 
-static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns, struct sk_view *v, bool *known) {
+static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t deadline_ns,
+                      struct sk_view *v, bool *known) {
     PY_ERR(err);
     uint32_t gen = st->gen;
     int64_t began_ns = 0;
@@ -106,7 +116,8 @@ static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) 
     if (SK_UNLIKELY(py_gone(st, gen))) return NULL; /* by code in the value before it */
     struct py_keep k = {0};
     if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) {
-        /* A task that was cancelled hears that first, not that what it waits for was cancelled with it. */
+        /* A task that was cancelled hears that first, not that what it waits for was cancelled with
+         * it. */
         if (st->worker && py_interrupted()) PyErr_SetNone(PyExc_KeyboardInterrupt);
         else py_raise_value(st, v);
     } else r = py_decode(st, v, &k);
@@ -115,7 +126,8 @@ static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) 
 }
 
 static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_ns) {
-    PyObject *fast = PySequence_Fast(seq, "get: takes an ObjectRef or a list of them"), *list = NULL;
+    PyObject *fast = PySequence_Fast(seq, "get: takes an ObjectRef or a list of them"),
+             *list = NULL;
     if (!fast) return NULL;
     uint32_t gen = st->gen;
     size_t n = (size_t)PySequence_Fast_GET_SIZE(fast);
@@ -159,9 +171,11 @@ static PyObject *get_other(PyObject *o, PyObject *timeout) {
     PyObject *get = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__skate_get__");
     if (!get) {
         PyErr_Clear();
-        return PyErr_Format(PyExc_ValueError, "get: takes an ObjectRef or a list of them, not %R", Py_TYPE(o));
+        return PyErr_Format(PyExc_ValueError, "get: takes an ObjectRef or a list of them, not %R",
+                            Py_TYPE(o));
     }
-    PyObject *v = timeout ? PyObject_CallFunctionObjArgs(get, o, timeout, NULL) : PyObject_CallOneArg(get, o);
+    PyObject *v =
+        timeout ? PyObject_CallFunctionObjArgs(get, o, timeout, NULL) : PyObject_CallOneArg(get, o);
     Py_DECREF(get);
     return v;
 }
@@ -172,11 +186,15 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
     Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     for (Py_ssize_t i = 0; i < n_kw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
-        if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout) timeout = args[n + i];
-        else if (PyUnicode_CompareWithASCIIString(name, "_use_object_store") != 0) /* Ray's, of transports between GPUs */
-            return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
+        if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout)
+            timeout = args[n + i];
+        /* Ray's, of transports between GPUs */
+        else if (PyUnicode_CompareWithASCIIString(name, "_use_object_store") != 0)
+            return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'",
+                                name);
     }
-    if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "get() takes 1 or 2 arguments (%zd given)", n);
+    if (n < 1 || n > 2)
+        return PyErr_Format(PyExc_TypeError, "get() takes 1 or 2 arguments (%zd given)", n);
     int64_t deadline = deadline_of(timeout);
     if (deadline == -2 || SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
     PyObject *o = args[0];
@@ -184,19 +202,24 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         struct sk_view v;
         sk_oid id = {((struct py_ref *)(void *)o)->id};
         if (!py_ref_alive(st, o)) return NULL;
-        return py_with_prints(st, get_views(st, &id, 1, deadline, &v) < 0 ? NULL : value_of(st, st->gen, &v));
+        return py_with_prints(
+            st, get_views(st, &id, 1, deadline, &v) < 0 ? NULL : value_of(st, st->gen, &v));
     }
     if (PyList_Check(o) || PyTuple_Check(o)) {
         PyObject *first = PySequence_Fast_GET_SIZE(o) ? PySequence_Fast_GET_ITEM(o, 0) : NULL;
-        if (SK_UNLIKELY(first && !py_ref_check(st, first) && PyObject_HasAttrString((PyObject *)Py_TYPE(first), "__skate_get_all__")))
-            return PyObject_CallMethod(first, "__skate_get_all__", "OO", o, timeout ? timeout : Py_None);
+        if (SK_UNLIKELY(first && !py_ref_check(st, first) &&
+                        PyObject_HasAttrString((PyObject *)Py_TYPE(first), "__skate_get_all__")))
+            return PyObject_CallMethod(first, "__skate_get_all__", "OO", o,
+                                       timeout ? timeout : Py_None);
         return py_with_prints(st, get_many(st, o, deadline));
     }
-    if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o); /* as in Ray: a generator stands for itself */
+    /* as in Ray: a generator stands for itself */
+    if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o);
     return py_with_prints(st, get_other(o, timeout));
 }
 
-/* The bytes of a block as they lie in the store, which they stay in as long as somebody has them. */
+/* The bytes of a block as they lie in the store, which they stay in as long as somebody has
+ * them. */
 static PyObject *m_raw(PyObject *module, PyObject *ref) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_view v;
@@ -214,7 +237,8 @@ static PyObject *m_raw(PyObject *module, PyObject *ref) {
     return r;
 }
 
-/* [(True, value) or (False, exception)] of refs that are ready: one engine call for all, and nobody's failure is another one's. */
+/* [(True, value) or (False, exception)] of refs that are ready: one engine call for all, and
+ * nobody's failure is another one's. */
 static PyObject *m_get_each(PyObject *module, PyObject *seq) {
     struct py_state *st = PyModule_GetState(module);
     if (!PyList_Check(seq)) return PyErr_Format(PyExc_TypeError, "get_each(list of refs)");
@@ -264,7 +288,7 @@ out:
     return list;
 }
 
-/* ---- wait ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- wait ------------------------------------------------------------------------------------ */
 
 static int cmp_u64(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -285,11 +309,13 @@ static bool has_duplicate(const sk_oid *ids, size_t n, bool *dup) /* false: no m
     return true;
 }
 
-static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t want, int64_t deadline_ns, bool *ready) {
+static int wait_ready(struct py_state *st, const sk_oid *ids, size_t n, size_t want,
+                      int64_t deadline_ns, bool *ready) {
     PY_ERR(err);
     uint32_t gen = st->gen;
     int64_t began_ns = 0;
-    sk_rc rc = st->driver ? st->engine->ops->wait(st->engine, ids, n, want, 0, ready, &err) : SK_ETIMEOUT;
+    sk_rc rc =
+        st->driver ? st->engine->ops->wait(st->engine, ids, n, want, 0, ready, &err) : SK_ETIMEOUT;
     while (rc == SK_ETIMEOUT) {
         int64_t now = sk_now_ns(), until = SK_MIN(deadline_ns, now + PY_SLICE_NS);
         PY_DROP(st)
@@ -324,7 +350,8 @@ static PyObject *split_lists(PyObject *const *items, size_t n, size_t want, cons
 static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *r = NULL;
-    if (n_args != 3 || !PyList_Check(args[0])) return PyErr_Format(PyExc_TypeError, "wait(list of refs, num_returns, timeout)");
+    if (n_args != 3 || !PyList_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "wait(list of refs, num_returns, timeout)");
     Py_ssize_t want = PyNumber_AsSsize_t(args[1], PyExc_OverflowError);
     int64_t deadline = deadline_of(args[2]);
     if (deadline == -2 || (want == -1 && PyErr_Occurred()) || py_ensure(st) < 0) return NULL;
@@ -340,7 +367,8 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     for (size_t i = 0; i < n; i++) {
         PyObject *o = PyTuple_GET_ITEM(items, (Py_ssize_t)i);
         if (!py_ref_check(st, o)) {
-            PyErr_Format(PyExc_TypeError, "wait: the list holds %R, which is no ObjectRef", Py_TYPE(o));
+            PyErr_Format(PyExc_TypeError, "wait: the list holds %R, which is no ObjectRef",
+                         Py_TYPE(o));
             goto out;
         }
         if (!py_ref_alive(st, o)) goto out;
@@ -351,7 +379,8 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     } else if (dup) {
         PyErr_SetString(PyExc_ValueError, "wait: a ref is in the list more than once");
     } else if (want <= 0 || (size_t)want > n) {
-        PyErr_Format(PyExc_ValueError, "wait: num_returns=%zd: 1 to %zu, the length of the list", want, n);
+        PyErr_Format(PyExc_ValueError, "wait: num_returns=%zd: 1 to %zu, the length of the list",
+                     want, n);
     } else if (wait_ready(st, ids, n, (size_t)want, deadline, ready) == 0) {
         r = split_lists(&PyTuple_GET_ITEM(items, 0), n, (size_t)want, ready);
     }
@@ -362,12 +391,13 @@ out:
     return py_with_prints(st, r);
 }
 
-/* ---- objects that another process holds, by their number -------------------------------------------------------------------------------- */
+/* ---- objects that another process holds, by their number ------------------------------------- */
 
 static int number_of(struct py_state *st, PyObject *number, sk_oid *out) {
     out->v = PyLong_AsUnsignedLongLong(number);
     if (out->v == UINT64_MAX && PyErr_Occurred()) return -1;
-    if (!st->worker) PyErr_SetString(PyExc_RuntimeError, "only in a worker: the driver has the ObjectRef");
+    if (!st->worker)
+        PyErr_SetString(PyExc_RuntimeError, "only in a worker: the driver has the ObjectRef");
     return st->worker && py_ensure(st) == 0 ? 0 : -1;
 }
 
@@ -375,7 +405,8 @@ static PyObject *m_borrowed(PyObject *module, PyObject *number) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_view v;
     sk_oid id;
-    if (number_of(st, number, &id) < 0 || get_slices(st, &id, 1, INT64_MAX, &v, NULL) < 0) return NULL;
+    if (number_of(st, number, &id) < 0 || get_slices(st, &id, 1, INT64_MAX, &v, NULL) < 0)
+        return NULL;
     return value_of(st, st->gen, &v);
 }
 
@@ -399,13 +430,15 @@ static const char get_doc[] =
     "Waits for objects and returns their values.\n\n"
     "Args:\n"
     "    refs: An ObjectRef, or a list of them: then the values come as a list in its order.\n"
-    "    timeout: Seconds to wait at most, for all of them; None: as long as it takes; 0: only what is there.\n\n"
+    "    timeout: Seconds to wait at most, for all of them; None: as long as it takes; 0: only "
+    "what is there.\n\n"
     "Returns:\n"
     "    The value or the values. Arrays are views of the shared memory, and read-only.\n\n"
     "Raises:\n"
     "    The exception of the task that makes it, which is a RayTaskError, too.\n"
     "    GetTimeoutError: Not all are there within the timeout.\n"
-    "    WorkerCrashedError, ActorDiedError, ObjectLostError, TaskCancelledError, OutOfMemoryError: There will be no value.\n"
+    "    WorkerCrashedError, ActorDiedError, ObjectLostError, TaskCancelledError, "
+    "OutOfMemoryError: There will be no value.\n"
     "    TypeError: It is neither a reference nor a list of them.\n\n"
     "Example:\n"
     "    >>> import skate\n"
@@ -413,11 +446,17 @@ static const char get_doc[] =
     "    [1, 'a']\n";
 
 PyMethodDef py_get_wait_methods[] = {
-    {"raw", m_raw, METH_O, "raw(ref): the bytes of a block; in the store they stay where they are as long as somebody has them."},
+    {"raw", m_raw, METH_O,
+     "raw(ref): the bytes of a block; in the store they stay where they are as long as somebody "
+     "has them."},
     {"get", (PyCFunction)(void (*)(void))m_get, METH_FASTCALL | METH_KEYWORDS, get_doc},
-    {"get_each", m_get_each, METH_O, "get_each(list of refs): [(True, value) or (False, exception)]."},
-    {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL, "wait(refs, num_returns, timeout): (ready, not ready)."},
-    {"borrowed", m_borrowed, METH_O, "borrowed(number): the value of an object that another process holds; ObjectLostError: nobody does."},
+    {"get_each", m_get_each, METH_O,
+     "get_each(list of refs): [(True, value) or (False, exception)]."},
+    {"wait", (PyCFunction)(void (*)(void))m_wait, METH_FASTCALL,
+     "wait(refs, num_returns, timeout): (ready, not ready)."},
+    {"borrowed", m_borrowed, METH_O,
+     "borrowed(number): the value of an object that another process holds; ObjectLostError: nobody "
+     "does."},
     {"exists", m_exists, METH_O, "exists(number): whether anybody holds that object."},
     {NULL, NULL, 0, NULL},
 };

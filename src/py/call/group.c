@@ -2,7 +2,8 @@
 #include "engine/groups.h"
 #include "py/call/call.h"
 
-/* pg_create([{resource: amount}], strategy, name or None, space or None): (number, ObjectRef that is ready when it has its bundles) */
+/* pg_create([{resource: amount}], strategy, name or None, space or None): (number, ObjectRef that
+ * is ready when it has its bundles) */
 static PyObject *m_pg_create(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     static const char *const strategy[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
@@ -13,17 +14,22 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
     struct sk_res *b = NULL;
     PY_ERR(err);
     sk_rc rc = SK_OK;
-    if (!PyArg_ParseTuple(args, "O!szz", &PyList_Type, &list, &how, &s.name, &s.space) || py_ensure(st) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "O!szz", &PyList_Type, &list, &how, &s.name, &s.space) ||
+        py_ensure(st) < 0)
+        return NULL;
     if (!py_has(st, st->engine->groups, "placement groups")) return NULL;
     while (s.strategy < SK_COUNT(strategy) && strcmp(strategy[s.strategy], how) != 0) s.strategy++;
-    if (s.strategy == SK_COUNT(strategy)) return PyErr_Format(PyExc_ValueError, "Invalid placement strategy: %s", how);
+    if (s.strategy == SK_COUNT(strategy))
+        return PyErr_Format(PyExc_ValueError, "Invalid placement strategy: %s", how);
     s.n = (uint32_t)PyList_GET_SIZE(list);
     s.bundles = b = sk_calloc(SK_TAG_PY, (s.n + 1) * sizeof *b);
     if (!b) return PyErr_NoMemory();
     for (uint32_t i = 0; rc == SK_OK && i < s.n; i++) {
-        PyObject *d = PyList_GET_ITEM(list, (Py_ssize_t)i), *rest = PyDict_Check(d) ? PyDict_Copy(d) : NULL;
+        PyObject *d = PyList_GET_ITEM(list, (Py_ssize_t)i),
+                 *rest = PyDict_Check(d) ? PyDict_Copy(d) : NULL;
         if (!rest) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a bundle is a dict of resources");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a bundle is a dict of resources");
             goto out;
         }
         bool bad = false;
@@ -74,7 +80,8 @@ static PyObject *m_pg_remove(PyObject *module, PyObject *id) {
 static PyObject *m_pg_table(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     static const char *const strategy[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
-    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "pg_table(list of the names of custom resources)");
+    if (!PyList_Check(names))
+        return PyErr_Format(PyExc_TypeError, "pg_table(list of the names of custom resources)");
     if (py_ensure(st) < 0) return NULL;
     if (!py_has(st, st->engine->groups, "placement groups")) return NULL;
     uint8_t *buf = NULL;
@@ -102,9 +109,11 @@ static PyObject *m_pg_table(PyObject *module, PyObject *names) {
             if (!d || PyList_Append(bundles, d) < 0) Py_CLEAR(bundles);
             Py_XDECREF(d);
         }
-        PyObject *row = bundles ? Py_BuildValue("(KsssONd)", (unsigned long long)g.id, name, space, strategy[g.strategy & 3],
-                                                g.state ? Py_True : Py_False, bundles, (double)g.reserved_ns / 1e9)
-                                : NULL;
+        PyObject *row = bundles
+                            ? Py_BuildValue("(KsssONd)", (unsigned long long)g.id, name, space,
+                                            strategy[g.strategy & 3], g.state ? Py_True : Py_False,
+                                            bundles, (double)g.reserved_ns / 1e9)
+                            : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -114,9 +123,11 @@ static PyObject *m_pg_table(PyObject *module, PyObject *names) {
 
 PyMethodDef py_group_methods[] = {
     {"pg_create", m_pg_create, METH_VARARGS,
-     "pg_create([{resource: amount}], strategy, name, space): (number, ObjectRef that is ready with it)."},
+     "pg_create([{resource: amount}], strategy, name, space): (number, ObjectRef that is ready "
+     "with it)."},
     {"pg_remove", m_pg_remove, METH_O, "pg_remove(number): False when it is gone already."},
     {"pg_table", m_pg_table, METH_O,
-     "pg_table(custom names): [(number, name, space, strategy, ready, [{resource: amount}], seconds until it was)]."},
+     "pg_table(custom names): [(number, name, space, strategy, ready, [{resource: amount}], "
+     "seconds until it was)]."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,5 +1,6 @@
-/* listing.c - the rows of state.h as Python tuples, for skate.util.state and skate.timeline. No policy: names of fields and states, filters
- * and limits are Python's. Invariant: a text in a row is read only within the bytes that the engine gave. Cost: about 1 us a row. */
+/* listing.c - the rows of state.h as Python tuples, for skate.util.state and skate.timeline. No
+ * policy: names of fields and states, filters and limits are Python's. Invariant: a text in a row
+ * is read only within the bytes that the engine gave. Cost: about 1 us a row. */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "py/call/call.h"
@@ -36,10 +37,12 @@ static PyObject *error(struct sk_rd *r, uint32_t kind, uint32_t n) {
     int32_t code = 0;
     if (!kind) Py_RETURN_NONE;
     if (kind == SK_KIND_ENGINE_ERROR && p && n > 4) memcpy(&code, p, 4);
-    return Py_BuildValue("(Izy#)", (unsigned)kind, code ? sk_rc_name(code) : NULL, p ? p : "", (Py_ssize_t)(p ? n : 0));
+    return Py_BuildValue("(Izy#)", (unsigned)kind, code ? sk_rc_name(code) : NULL, p ? p : "",
+                         (Py_ssize_t)(p ? n : 0));
 }
 
-static PyObject *amounts(struct py_state *st, const struct sk_res *res, uint32_t more, PyObject *names) {
+static PyObject *amounts(struct py_state *st, const struct sk_res *res, uint32_t more,
+                         PyObject *names) {
     PyObject *d = py_amounts(res, names);
     if (d && py_add_more(st, d, more, names) < 0) Py_CLEAR(d);
     return d;
@@ -50,13 +53,15 @@ static PyObject *task(struct py_state *st, struct sk_rd *r, PyObject *names) {
     const void *p = sk_rd_raw(r, sizeof t);
     if (!p) return NULL;
     memcpy(&t, p, sizeof t);
-    PyObject *name = text(r, t.name_n), *fn = text(r, t.fn_n), *err = error(r, t.error_kind, t.error_n),
-             *res = amounts(st, &t.res, t.more, names);
+    PyObject *name = text(r, t.name_n), *fn = text(r, t.fn_n),
+             *err = error(r, t.error_kind, t.error_n), *res = amounts(st, &t.res, t.more, names);
     if (name && fn && err && res)
-        return Py_BuildValue("(KKKKLLLiIIIIINNNN)", (unsigned long long)t.id, (unsigned long long)t.parent, (unsigned long long)t.actor,
-                             (unsigned long long)t.group, (long long)t.submit_ns, (long long)t.start_ns, (long long)t.end_ns, (int)t.pid,
-                             (unsigned)t.worker, (unsigned)t.attempt, (unsigned)t.state, (unsigned)t.kind, (unsigned)t.n_returns, name, fn,
-                             err, res);
+        return Py_BuildValue("(KKKKLLLiIIIIINNNN)", (unsigned long long)t.id,
+                             (unsigned long long)t.parent, (unsigned long long)t.actor,
+                             (unsigned long long)t.group, (long long)t.submit_ns,
+                             (long long)t.start_ns, (long long)t.end_ns, (int)t.pid,
+                             (unsigned)t.worker, (unsigned)t.attempt, (unsigned)t.state,
+                             (unsigned)t.kind, (unsigned)t.n_returns, name, fn, err, res);
     Py_XDECREF(name);
     Py_XDECREF(fn);
     Py_XDECREF(err);
@@ -70,11 +75,14 @@ static PyObject *actor(struct py_state *st, struct sk_rd *r, PyObject *names) {
     if (!p) return NULL;
     memcpy(&a, p, sizeof a);
     PyObject *cls = text(r, a.class_n), *name = text(r, a.name_n), *space = text(r, a.space_n);
-    PyObject *why = a.error_kind ? error(r, a.error_kind, a.why_n) : text(r, a.why_n), *res = amounts(st, &a.res, a.more, names);
+    PyObject *why = a.error_kind ? error(r, a.error_kind, a.why_n) : text(r, a.why_n),
+             *res = amounts(st, &a.res, a.more, names);
     if (cls && name && space && why && res)
-        return Py_BuildValue("(KKKiIIIIONNNNN)", (unsigned long long)a.id, (unsigned long long)a.group, (unsigned long long)a.init,
-                             (int)a.pid, (unsigned)a.worker, (unsigned)a.state, (unsigned)a.n_restarts, (unsigned)a.n_calls,
-                             a.detached ? Py_True : Py_False, cls, name, space, why, res);
+        return Py_BuildValue("(KKKiIIIIONNNNN)", (unsigned long long)a.id,
+                             (unsigned long long)a.group, (unsigned long long)a.init, (int)a.pid,
+                             (unsigned)a.worker, (unsigned)a.state, (unsigned)a.n_restarts,
+                             (unsigned)a.n_calls, a.detached ? Py_True : Py_False, cls, name, space,
+                             why, res);
     Py_XDECREF(cls);
     Py_XDECREF(name);
     Py_XDECREF(space);
@@ -88,9 +96,11 @@ static PyObject *object(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject
     const void *p = sk_rd_raw(r, sizeof o);
     if (!p) return NULL;
     memcpy(&o, p, sizeof o);
-    return Py_BuildValue("(KKKKKiIIIII)", (unsigned long long)o.id, (unsigned long long)o.size_bytes, (unsigned long long)o.n_refs,
-                         (unsigned long long)o.n_total, (unsigned long long)o.task, (int)o.pid, (unsigned)o.worker, (unsigned)o.where,
-                         (unsigned)o.attempt, (unsigned)o.task_state, (unsigned)o.kind);
+    return Py_BuildValue("(KKKKKiIIIII)", (unsigned long long)o.id,
+                         (unsigned long long)o.size_bytes, (unsigned long long)o.n_refs,
+                         (unsigned long long)o.n_total, (unsigned long long)o.task, (int)o.pid,
+                         (unsigned)o.worker, (unsigned)o.where, (unsigned)o.attempt,
+                         (unsigned)o.task_state, (unsigned)o.kind);
 }
 
 static PyObject *worker(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject *names SK_UNUSED) {
@@ -100,8 +110,9 @@ static PyObject *worker(struct py_state *st SK_UNUSED, struct sk_rd *r, PyObject
     memcpy(&w, p, sizeof w);
     PyObject *name = text(r, w.text_n);
     if (!name) return NULL;
-    return Py_BuildValue("(KKKLiIINIIL)", (unsigned long long)w.n_done, (unsigned long long)w.actor, (unsigned long long)w.task,
-                         (long long)w.since_ns, (int)w.pid, (unsigned)w.worker, (unsigned)w.state, name, (unsigned)w.end,
+    return Py_BuildValue("(KKKLiIINIIL)", (unsigned long long)w.n_done, (unsigned long long)w.actor,
+                         (unsigned long long)w.task, (long long)w.since_ns, (int)w.pid,
+                         (unsigned)w.worker, (unsigned)w.state, name, (unsigned)w.end,
                          (unsigned)w.signal, (long long)w.end_ns);
 }
 
@@ -118,9 +129,11 @@ static PyObject *m_state(PyObject *module, PyObject *args) {
     PyObject *names;
     unsigned i = 0;
     size_t n;
-    if (!PyArg_ParseTuple(args, "sO!:state", &what, &PyList_Type, &names) || py_ensure(st) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "sO!:state", &what, &PyList_Type, &names) || py_ensure(st) < 0)
+        return NULL;
     while (i < SK_COUNT(lists) && strcmp(lists[i].name, what) != 0) i++;
-    if (i == SK_COUNT(lists)) return PyErr_Format(PyExc_ValueError, "state: there is no list of %s", what);
+    if (i == SK_COUNT(lists))
+        return PyErr_Format(PyExc_ValueError, "state: there is no list of %s", what);
     uint8_t *buf = py_listing_rows(st, (enum sk_state_what)i, &n);
     if (!buf) return NULL;
     struct sk_rd r = sk_rd_init(buf, n);
@@ -131,7 +144,8 @@ static PyObject *m_state(PyObject *module, PyObject *args) {
     for (uint64_t k = 0; list && k < head.n; k++) {
         PyObject *row = lists[i].row(st, &r, names);
         sk_rd_align(&r, 8);
-        if (!row && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "state: the engine's list is damaged");
+        if (!row && !PyErr_Occurred())
+            PyErr_SetString(PyExc_RuntimeError, "state: the engine's list is damaged");
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -158,12 +172,16 @@ static PyObject *m_state_error(PyObject *module, PyObject *args) {
     return value;
 }
 
-static PyObject *m_monotonic_ns(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLongLong(sk_now_ns()); }
+static PyObject *m_monotonic_ns(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    return PyLong_FromLongLong(sk_now_ns());
+}
 
 PyMethodDef py_listing_methods[] = {
     {"state", m_state, METH_VARARGS,
-     "state(\"tasks\" | \"actors\" | \"objects\" | \"workers\", custom names): ([rows], number there are)."},
-    {"state_error", m_state_error, METH_VARARGS, "state_error(kind, bytes): the exception that getting the object would raise."},
+     "state(\"tasks\" | \"actors\" | \"objects\" | \"workers\", custom names): ([rows], number "
+     "there are)."},
+    {"state_error", m_state_error, METH_VARARGS,
+     "state_error(kind, bytes): the exception that getting the object would raise."},
     {"monotonic_ns", m_monotonic_ns, METH_NOARGS, "The engine's clock, of the times in rows."},
     {NULL, NULL, 0, NULL},
 };

@@ -38,7 +38,8 @@ static PyObject *m_promise(PyObject *module, PyObject *unused SK_UNUSED) {
     return rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
 }
 
-static sk_rc keep(struct py_state *st, uint64_t id, const struct sk_payload *p, struct sk_err *err) {
+static sk_rc keep(struct py_state *st, uint64_t id, const struct sk_payload *p,
+                  struct sk_err *err) {
     sk_rc rc;
     PY_DROP(st)
     rc = st->engine->channels->keep(st->engine, (sk_oid){id}, p, err);
@@ -61,7 +62,8 @@ static PyObject *m_keep(PyObject *module, PyObject *args) {
     if (name) {
         PyObject *bytes = PyObject_CallFunction(st->hook_dumps_error, "Osi", value, name, 0);
         if (!bytes) return NULL;
-        p = (struct sk_payload){.kind = PY_ERROR, .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
+        p = (struct sk_payload){
+            .kind = PY_ERROR, .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
         rc = keep(st, id, &p, &err);
         Py_DECREF(bytes);
     } else {
@@ -79,21 +81,25 @@ static PyObject *m_keep(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* `_owner` and `_tensor_transport` are taken for Ray's sake: an object lives as long as its references, whoever put it. */
+/* `_owner` and `_tensor_transport` are taken for Ray's sake: an object lives as long as its
+ * references, whoever put it. */
 static PyObject *m_put(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *value = n ? args[0] : NULL;
     for (Py_ssize_t i = 0; SK_UNLIKELY(kwnames != NULL) && i < PyTuple_GET_SIZE(kwnames); i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "value") == 0 && !value) value = args[n + i];
-        else if (PyUnicode_CompareWithASCIIString(name, "_owner") != 0 && PyUnicode_CompareWithASCIIString(name, "_tensor_transport") != 0)
-            return PyErr_Format(PyExc_TypeError, "put() got an unexpected keyword argument '%U'", name);
+        else if (PyUnicode_CompareWithASCIIString(name, "_owner") != 0 &&
+                 PyUnicode_CompareWithASCIIString(name, "_tensor_transport") != 0)
+            return PyErr_Format(PyExc_TypeError, "put() got an unexpected keyword argument '%U'",
+                                name);
     }
-    if (n > 1 || !value) return PyErr_Format(PyExc_TypeError, "put() takes one value (%zd given)", n);
+    if (n > 1 || !value)
+        return PyErr_Format(PyExc_TypeError, "put() takes one value (%zd given)", n);
     if (SK_UNLIKELY(py_ensure(st) < 0)) return NULL;
     if (py_ref_check(st, value)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "put: an ObjectRef stands for a value that is in the store already; to put the ref itself: put([ref])");
+        PyErr_SetString(PyExc_TypeError, "put: an ObjectRef stands for a value that is in the "
+                                         "store already; to put the ref itself: put([ref])");
         return NULL;
     }
     return py_put(st, value);
@@ -106,31 +112,39 @@ static PyObject *m_put_block(PyObject *module, PyObject *batch) {
     struct sk_block_sizes size;
     sk_oid id = {0};
     PY_ERR(err);
-    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &size) < 0 || py_enc_payload(st, &e, NULL, 0, &p) < 0) return NULL;
+    if (py_ensure(st) < 0 || py_block_encode(st, batch, &e, &size) < 0 ||
+        py_enc_payload(st, &e, NULL, 0, &p) < 0)
+        return NULL;
     py_enc_taken(&e);
     sk_rc rc = st->engine->ops->put(st->engine, &p, &id, &err);
     return rc == SK_OK ? py_ref_new(st, id, (sk_tid){0}) : py_raise(st, rc, &err);
 }
 
-static const char put_doc[] = "put($module, value)\n--\n\n"
-                              "Stores a value, which never changes from then on.\n\n"
-                              "Args:\n"
-                              "    value: Any value that can be pickled (by cloudpickle). Arrays are written once, and every process maps "
-                              "the same memory, read-only.\n\n"
-                              "Returns:\n"
-                              "    An ObjectRef. The object lives as long as there is a reference to it, in any process or object.\n\n"
-                              "Raises:\n"
-                              "    TypeError: It cannot be pickled (the message says which part), or is an ObjectRef.\n"
-                              "    ObjectStoreFullError, OutOfDiskError: There is no room for it, neither in memory nor on disk.\n\n"
-                              "Example:\n"
-                              "    >>> import skate\n"
-                              "    >>> skate.get(skate.put([1, 2]))\n"
-                              "    [1, 2]\n";
+static const char put_doc[] =
+    "put($module, value)\n--\n\n"
+    "Stores a value, which never changes from then on.\n\n"
+    "Args:\n"
+    "    value: Any value that can be pickled (by cloudpickle). Arrays are written once, and every "
+    "process maps "
+    "the same memory, read-only.\n\n"
+    "Returns:\n"
+    "    An ObjectRef. The object lives as long as there is a reference to it, in any process or "
+    "object.\n\n"
+    "Raises:\n"
+    "    TypeError: It cannot be pickled (the message says which part), or is an ObjectRef.\n"
+    "    ObjectStoreFullError, OutOfDiskError: There is no room for it, neither in memory nor on "
+    "disk.\n\n"
+    "Example:\n"
+    "    >>> import skate\n"
+    "    >>> skate.get(skate.put([1, 2]))\n"
+    "    [1, 2]\n";
 
 PyMethodDef py_put_methods[] = {
     {"put", (PyCFunction)(void (*)(void))m_put, METH_FASTCALL | METH_KEYWORDS, put_doc},
-    {"promise", m_promise, METH_NOARGS, "An ObjectRef whose value this process gives later, by keep()."},
-    {"keep", m_keep, METH_VARARGS, "keep(ref, value), keep(ref, exception, name): the value of a promise."},
+    {"promise", m_promise, METH_NOARGS,
+     "An ObjectRef whose value this process gives later, by keep()."},
+    {"keep", m_keep, METH_VARARGS,
+     "keep(ref, value), keep(ref, exception, name): the value of a promise."},
     {"put_block", m_put_block, METH_O, "A record batch as a block object."},
     {NULL, NULL, 0, NULL},
 };

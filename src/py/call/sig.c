@@ -1,5 +1,5 @@
-/* sig.c - the arguments of a remote call, checked against the function where it is called. Cost: 20 ns; what does not fit is told by Python itself
- * (the check_call hook). */
+/* sig.c - the arguments of a remote call, checked against the function where it is called. Cost: 20
+ * ns; what does not fit is told by Python itself (the check_call hook). */
 #include "py/call/template.h"
 
 int py_sig_init(struct sig *s, PyObject *func, uint32_t skip) {
@@ -17,8 +17,11 @@ int py_sig_init(struct sig *s, PyObject *func, uint32_t skip) {
     s->names = PyCode_GetVarnames(co);
     if (!s->names) return -1;
     for (uint32_t i = skip; i < s->n_all; i++) {
-        bool has_default = i < s->n_pos ? i + n_def >= s->n_pos
-                                        : kwdefaults && PyDict_Contains(kwdefaults, PyTuple_GET_ITEM(s->names, (Py_ssize_t)i)) == 1;
+        bool has_default =
+            i < s->n_pos
+                ? i + n_def >= s->n_pos
+                : kwdefaults &&
+                      PyDict_Contains(kwdefaults, PyTuple_GET_ITEM(s->names, (Py_ssize_t)i)) == 1;
         s->required |= has_default ? 0 : UINT64_C(1) << i;
     }
     s->func = Py_NewRef(func);
@@ -42,13 +45,16 @@ bool py_sig_fits(const struct sig *s, size_t n_args, PyObject *kwnames) {
 }
 
 /* The hook raises the TypeError that Python itself would raise. */
-int py_sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n, PyObject *kwnames) {
-    PyObject *a = PyTuple_New((Py_ssize_t)n), *kw = PyDict_New(), *skip = PyLong_FromUnsignedLong(s->skip), *r = NULL;
+int py_sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n,
+                    PyObject *kwnames) {
+    PyObject *a = PyTuple_New((Py_ssize_t)n), *kw = PyDict_New(),
+             *skip = PyLong_FromUnsignedLong(s->skip), *r = NULL;
     bool ok = a && kw && skip && st->hook_check_call;
     for (size_t i = 0; ok && i < n; i++) PyTuple_SET_ITEM(a, (Py_ssize_t)i, Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; ok && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
         ok = PyDict_SetItem(kw, PyTuple_GET_ITEM(kwnames, i), args[n + (size_t)i]) == 0;
-    if (ok && !(r = PyObject_CallFunctionObjArgs(st->hook_check_call, s->func, skip, a, kw, NULL))) py_front_strip(st);
+    if (ok && !(r = PyObject_CallFunctionObjArgs(st->hook_check_call, s->func, skip, a, kw, NULL)))
+        py_front_strip(st);
     Py_XDECREF(a);
     Py_XDECREF(kw);
     Py_XDECREF(skip);

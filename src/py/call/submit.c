@@ -1,6 +1,7 @@
 /* submit.c - Template.submit, which users call as f.remote: no Python frame lies between.
  *
- * It encodes the arguments into borrowed bytes, puts those over SK_INLINE_MAX into the store first, and makes one engine call.
+ * It encodes the arguments into borrowed bytes, puts those over SK_INLINE_MAX into the store first,
+ * and makes one engine call.
  * Cost: 0.3 us and 30 ns a scalar argument, besides the engine. */
 #include "base/wire.h"
 #include "py/call/template.h"
@@ -13,7 +14,9 @@ struct call {
     struct sk_arg *arg;
     struct py_enc *enc;
     struct py_collector c; /* references inside inline arguments */
-    PyObject *kw_bytes;    /* names of the arguments: code in an argument may call from another place, which changes the template's */
+    /* names of the arguments: code in an argument may call from another place, which changes the
+     * template's */
+    PyObject *kw_bytes;
     uint32_t gen;
     SK_VEC(sk_oid) temp; /* large arguments that were put */
     struct sk_arg few_arg[FEW + 1];
@@ -23,7 +26,8 @@ struct call {
 static void call_done(struct py_state *st, struct call *k) {
     for (size_t i = 0; i < k->n_enc; i++)
         if (k->enc[i].x || k->enc[i].has_buf) py_enc_done(st, &k->enc[i]);
-    for (uint32_t i = 0; i < k->temp.n && py_open(st, k->gen); i++) st->engine->ops->release(st->engine, k->temp.p[i]);
+    for (uint32_t i = 0; i < k->temp.n && py_open(st, k->gen); i++)
+        st->engine->ops->release(st->engine, k->temp.p[i]);
     Py_XDECREF(k->kw_bytes);
     if (SK_UNLIKELY(k->temp.cap)) sk_vec_free(&k->temp);
     if (SK_UNLIKELY(k->c.refs.cap)) py_collector_free(&k->c);
@@ -40,7 +44,8 @@ static int add_temp(struct py_state *st, struct call *k, sk_oid id) { /* takes t
     return -1;
 }
 
-static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark, struct sk_arg *a) {
+static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint32_t mark,
+                     struct sk_arg *a) {
     PY_ERR(err);
     sk_oid id = {0};
     struct sk_payload p;
@@ -63,11 +68,13 @@ static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint
 }
 
 static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a) {
-    if (t->kw_names != kwnames) { /* a tuple of constants: the same object at every call from one place */
+    if (t->kw_names != kwnames) {
+        /* a tuple of constants: the same object at every call from one place */
         Py_ssize_t n = PyTuple_GET_SIZE(kwnames), len;
         PyObject *b = NULL;
         for (int pass = 0; pass < 2; pass++) {
-            struct sk_wr w = b ? sk_wr_init(PyBytes_AS_STRING(b), (size_t)PyBytes_GET_SIZE(b)) : sk_wr_init(NULL, 0);
+            struct sk_wr w = b ? sk_wr_init(PyBytes_AS_STRING(b), (size_t)PyBytes_GET_SIZE(b))
+                               : sk_wr_init(NULL, 0);
             sk_wr_u32(&w, (uint32_t)n);
             for (Py_ssize_t i = 0; i < n; i++) {
                 const char *s = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(kwnames, i), &len);
@@ -82,11 +89,14 @@ static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a) {
         Py_XSETREF(t->kw_names, Py_NewRef(kwnames));
         Py_XSETREF(t->kw_bytes, b);
     }
-    *a = (struct sk_arg){.kind = PY_KWNAMES, .bytes = {PyBytes_AS_STRING(t->kw_bytes), (size_t)PyBytes_GET_SIZE(t->kw_bytes)}};
+    *a = (struct sk_arg){
+        .kind = PY_KWNAMES,
+        .bytes = {PyBytes_AS_STRING(t->kw_bytes), (size_t)PyBytes_GET_SIZE(t->kw_bytes)}};
     return 0;
 }
 
-static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyObject *const *args, size_t n_all, PyObject *kwnames) {
+static int call_encode(struct py_state *st, struct tmpl *t, struct call *k, PyObject *const *args,
+                       size_t n_all, PyObject *kwnames) {
     k->n = k->n_enc = 0;
     k->arg = k->few_arg;
     k->enc = k->few_enc;
@@ -158,8 +168,10 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     return list;
 }
 
-/* What is submitted by a task, or a call of an actor: it inherits the environment, and the placement group when that says so. */
-static int shape_inside(struct py_state *st, const struct sk_need *here, const struct tmpl *t, sk_shape *shape) {
+/* What is submitted by a task, or a call of an actor: it inherits the environment, and the
+ * placement group when that says so. */
+static int shape_inside(struct py_state *st, const struct sk_need *here, const struct tmpl *t,
+                        sk_shape *shape) {
     bool captured = here->capture && !t->o.pg && t->capture != STAYS_OUT;
     if (!captured && (t->env_number || !here->env)) return 0;
     struct sk_need need = {.res = t->res,
@@ -170,7 +182,8 @@ static int shape_inside(struct py_state *st, const struct sk_need *here, const s
     return py_shape(st, &need, t->custom, PyUnicode_AsUTF8(t->name), shape);
 }
 
-PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                             PyObject *kwnames) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
     struct call k;
@@ -181,13 +194,16 @@ PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         (SK_UNLIKELY(!py_template_is_prepared(st, t)) && py_template_prepare(st, t) < 0) ||
         (t->n_returns == SK_STREAMING && !py_has(st, st->engine->streams, "generators")))
         return NULL;
-    if (t->sig.func && SK_UNLIKELY(!py_sig_fits(&t->sig, (size_t)n, kwnames)) && py_sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
+    if (t->sig.func && SK_UNLIKELY(!py_sig_fits(&t->sig, (size_t)n, kwnames)) &&
+        py_sig_complain(st, &t->sig, args, (size_t)n, kwnames) < 0)
         return NULL;
     sk_shape shape = t->shape;
     uint32_t gen = t->gen;
     const struct sk_task *here = py_current_task();
     const struct sk_need *need = here ? here->need : py_home.env ? &py_home : NULL;
-    if (SK_UNLIKELY(need != NULL) && t->kind != METHOD && !t->refused && shape_inside(st, need, t, &shape) < 0) return NULL;
+    if (SK_UNLIKELY(need != NULL) && t->kind != METHOD && !t->refused &&
+        shape_inside(st, need, t, &shape) < 0)
+        return NULL;
     if (call_encode(st, t, &k, args, n_all, kwnames) < 0 || SK_UNLIKELY(py_gone(st, gen))) goto out;
     const sk_oid *in = NULL;
     if (SK_UNLIKELY(k.c.refs.n) && !(in = py_collector_ids(&k.c, 0))) goto out;
@@ -223,7 +239,9 @@ PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
         spec.max_restarts = t->o.max_restarts;
         spec.max_task_retries = t->o.max_task_retries;
         spec.opts = &ao;
-        if (t->meta) ao.meta = (struct sk_bytes){PyBytes_AS_STRING(t->meta), (size_t)PyBytes_GET_SIZE(t->meta)};
+        if (t->meta)
+            ao.meta =
+                (struct sk_bytes){PyBytes_AS_STRING(t->meta), (size_t)PyBytes_GET_SIZE(t->meta)};
         rc = st->engine->ops->actor_create(st->engine, &spec, &aid, &first, &err);
         if (rc == SK_OK) {
             PyObject *ready = py_ref_new(st, first, (sk_tid){0});

@@ -1,4 +1,5 @@
-/* template.c - Template: everything about a remote function, an actor class or a method that stays the same between calls.
+/* template.c - Template: everything about a remote function, an actor class or a method that stays
+ * the same between calls.
  *
  * Its definition is define.c's, a call submit.c's. */
 #include "py/call/template.h"
@@ -6,7 +7,8 @@
 struct given { /* the arguments of Template(); borrowed */
     struct opts o;
     const char *kind;
-    PyObject *target, *name, *returns, *resources, *func, *groups, *actor_name, *space, *meta, *env, *unfit;
+    PyObject *target, *name, *returns, *resources, *func, *groups, *actor_name, *space, *meta, *env,
+        *unfit;
     int64_t cpus, gpus, memory; /* -1: not given */
     int32_t capture;
 };
@@ -50,9 +52,11 @@ static int tmpl_resources(struct tmpl *t, const struct given *g) {
     if (g->cpus >= 0) t->res.amount[SK_RES_CPU] = g->cpus;
     if (g->gpus >= 0) t->res.amount[SK_RES_GPU] = g->gpus;
     if (g->memory >= 0) t->res.amount[SK_RES_MEMORY] = g->memory;
-    if (g->resources && PyDict_GET_SIZE(g->resources) && !(t->custom = PyDict_Copy(g->resources))) return -1;
-    t->has_shape = t->kind == ACTOR || /* one that asks for nothing takes nothing; shape 0 would be one CPU */
-                   g->cpus >= 0 || g->gpus >= 0 || g->memory >= 0 || t->custom || t->o.pg || t->env;
+    if (g->resources && PyDict_GET_SIZE(g->resources) && !(t->custom = PyDict_Copy(g->resources)))
+        return -1;
+    /* one that asks for nothing takes nothing; shape 0 would be one CPU */
+    t->has_shape = t->kind == ACTOR || g->cpus >= 0 || g->gpus >= 0 || g->memory >= 0 ||
+                   t->custom || t->o.pg || t->env;
     return 0;
 }
 
@@ -66,7 +70,8 @@ static int tmpl_returns(struct tmpl *t, PyObject *o) {
     long n = PyLong_AsLong(o);
     if (n == -1 && PyErr_Occurred()) return -1;
     if (n < 0 || n > SK_MAX_RETURNS) {
-        PyErr_Format(PyExc_ValueError, "num_returns must be 0 to %d or \"streaming\", not %R", SK_MAX_RETURNS, o);
+        PyErr_Format(PyExc_ValueError, "num_returns must be 0 to %d or \"streaming\", not %R",
+                     SK_MAX_RETURNS, o);
         return -1;
     }
     t->n_returns = (uint32_t)n;
@@ -81,7 +86,8 @@ static int tmpl_groups(struct tmpl *t, PyObject *o) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(seq);
     int r = 0;
     if (n > SK_GROUPS_MAX) {
-        PyErr_Format(PyExc_ValueError, "an actor has at most %d concurrency groups, not %zd", SK_GROUPS_MAX - 1, n - 1);
+        PyErr_Format(PyExc_ValueError, "an actor has at most %d concurrency groups, not %zd",
+                     SK_GROUPS_MAX - 1, n - 1);
         r = -1;
     }
     for (Py_ssize_t i = 0; r == 0 && i < n; i++) {
@@ -99,18 +105,22 @@ static int tmpl_groups(struct tmpl *t, PyObject *o) {
     return r;
 }
 
-/* Whose function it is: its own, that of the Template that it is an option of, or a method of a handle. */
+/* Whose function it is: its own, that of the Template that it is an option of, or a method of a
+ * handle. */
 static int tmpl_target(struct py_state *st, struct tmpl *t, PyObject *target) {
     if (t->kind == METHOD) {
         PyObject *token, *method, *retry_on = NULL;
-        if (!PyTuple_Check(target) || !PyArg_ParseTuple(target, "O!U|S", st->token_type, &token, &method, &retry_on)) {
-            PyErr_SetString(PyExc_TypeError, "Template: 'target' of a method must be (ActorToken, name[, classes])");
+        if (!PyTuple_Check(target) ||
+            !PyArg_ParseTuple(target, "O!U|S", st->token_type, &token, &method, &retry_on)) {
+            PyErr_SetString(PyExc_TypeError,
+                            "Template: 'target' of a method must be (ActorToken, name[, classes])");
             return -1;
         }
         t->token = Py_NewRef(token);
         t->target = Py_NewRef(method);
         t->retry_on = Py_XNewRef(retry_on);
-        t->named = PyUnicode_Tailmatch(t->name, t->target, 0, PyUnicode_GET_LENGTH(t->name), 1) != 1;
+        t->named =
+            PyUnicode_Tailmatch(t->name, t->target, 0, PyUnicode_GET_LENGTH(t->name), 1) != 1;
         return 0;
     }
     if (Py_TYPE(target) == st->template_type) { /* options(): shares the definition */
@@ -144,16 +154,22 @@ static int tmpl_init(PyObject *self, PyObject *args, PyObject *kw) {
     if (py_fields_read(&fields, args, kw, &g) < 0 || tmpl_kind(g.kind, &t->kind) < 0) return -1;
     t->o = g.o;
     if (t->kind != TASK && t->o.max_retries == SK_RETRIES_DEFAULT) t->o.max_retries = 0;
-    t->capture = g.capture == CAPTURES || g.capture == STAYS_OUT ? (typeof(t->capture))g.capture : AS_IT_COMES;
+    t->capture = g.capture == CAPTURES || g.capture == STAYS_OUT ? (typeof(t->capture))g.capture
+                                                                 : AS_IT_COMES;
     t->name = Py_NewRef(g.name);
     t->actor_name = Py_XNewRef(g.actor_name);
     t->space = Py_XNewRef(g.space);
     t->meta = Py_XNewRef(g.meta);
     t->env = Py_XNewRef(g.env);
     t->unfit = Py_XNewRef(g.unfit);
-    if (tmpl_groups(t, g.groups) < 0 || tmpl_returns(t, g.returns) < 0 || tmpl_resources(t, &g) < 0 || tmpl_target(st, t, g.target) < 0)
+    if (tmpl_groups(t, g.groups) < 0 || tmpl_returns(t, g.returns) < 0 ||
+        tmpl_resources(t, &g) < 0 || tmpl_target(st, t, g.target) < 0)
         return -1;
-    return py_sig_init(&t->sig, g.func ? g.func : t->kind == TASK ? t->target : NULL, t->kind == TASK ? 0 : 1);
+    return py_sig_init(&t->sig,
+                       g.func            ? g.func
+                       : t->kind == TASK ? t->target
+                                         : NULL,
+                       t->kind == TASK ? 0 : 1);
 }
 
 static int tmpl_traverse(PyObject *self, visitproc visit, void *arg) {
@@ -202,11 +218,12 @@ static void tmpl_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-static PyObject *tmpl_fid(PyObject *self, void *unused SK_UNUSED) /* defines it in the open engine */
-{
+/* defines it in the open engine */
+static PyObject *tmpl_fid(PyObject *self, void *unused SK_UNUSED) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));
-    if (py_ensure(st) < 0 || (!py_template_is_prepared(st, t) && py_template_prepare(st, t) < 0)) return NULL;
+    if (py_ensure(st) < 0 || (!py_template_is_prepared(st, t) && py_template_prepare(st, t) < 0))
+        return NULL;
     return PyLong_FromUnsignedLongLong(t->fid.v);
 }
 
@@ -220,10 +237,13 @@ static PyGetSetDef tmpl_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot tmpl_slots[] = {
-    {Py_tp_new, PyType_GenericNew}, {Py_tp_init, tmpl_init},       {Py_tp_dealloc, tmpl_dealloc}, {Py_tp_traverse, tmpl_traverse},
-    {Py_tp_clear, tmpl_clear},      {Py_tp_methods, tmpl_methods}, {Py_tp_getset, tmpl_getset},   {0, NULL},
+    {Py_tp_new, PyType_GenericNew}, {Py_tp_init, tmpl_init},
+    {Py_tp_dealloc, tmpl_dealloc},  {Py_tp_traverse, tmpl_traverse},
+    {Py_tp_clear, tmpl_clear},      {Py_tp_methods, tmpl_methods},
+    {Py_tp_getset, tmpl_getset},    {0, NULL},
 };
-static PyType_Spec tmpl_spec = {"skate._skate.Template", sizeof(struct tmpl), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, tmpl_slots};
+static PyType_Spec tmpl_spec = {"skate._skate.Template", sizeof(struct tmpl), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, tmpl_slots};
 
 int py_template_types(PyObject *module, struct py_state *st) {
     st->template_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tmpl_spec, NULL);

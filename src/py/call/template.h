@@ -1,4 +1,5 @@
-/* template.h - a Template, for the files of this room: the type (template.c), its definition (define.c), its signature (sig.c), a call (submit.c). */
+/* template.h - a Template, for the files of this room: the type (template.c), its definition
+ * (define.c), its signature (sig.c), a call (submit.c). */
 #ifndef SK_PY_TEMPLATE_H
 #define SK_PY_TEMPLATE_H
 
@@ -14,7 +15,8 @@ struct sig {                                /* for checking calls where they are
     bool varargs, varkw;
 };
 
-#define KEPT 8 /* definitions of a template for other surroundings, the one that was used longest ago goes */
+/* definitions of a template for other surroundings, the one that was used longest ago goes */
+#define KEPT 8
 
 struct made {         /* a definition for one kind of surroundings */
     PyObject *def;    /* bytes */
@@ -45,13 +47,16 @@ struct tmpl {
     bool has_shape;
     bool named; /* METHOD: another name than that of the method */
     struct opts o;
-    uint32_t groups[SK_GROUPS_MAX], n_groups;          /* ACTOR */
-    enum { AS_IT_COMES, CAPTURES, STAYS_OUT } capture; /* what it submits goes to its group; it does not go to that of who submits it */
-    uint32_t env_number;                               /* of `env`; 0: that of who submits it */
-    PyObject *env;                                     /* bytes for the apply_env hook, or NULL */
-    PyObject *unfit;                                   /* says why its options let it run nowhere (a str, or None), or NULL */
-    PyObject *refused;                                 /* str: why it can never run in this engine; or NULL */
-    PyObject *actor_name, *space, *meta;               /* str, str, bytes or NULL */
+    uint32_t groups[SK_GROUPS_MAX], n_groups; /* ACTOR */
+    /* what it submits goes to its group; it does not go to that of who submits it */
+    enum { AS_IT_COMES, CAPTURES, STAYS_OUT } capture;
+    uint32_t env_number; /* of `env`; 0: that of who submits it */
+    PyObject *env;       /* bytes for the apply_env hook, or NULL */
+    /* says why its options let it run nowhere (a str, or None), or NULL */
+    PyObject *unfit;
+    /* str: why it can never run in this engine; or NULL */
+    PyObject *refused;
+    PyObject *actor_name, *space, *meta; /* str, str, bytes or NULL */
     struct sk_res res;
     PyObject *custom;              /* dict of custom resources or NULL */
     PyObject *target;              /* function, class, or the method's name */
@@ -69,8 +74,9 @@ struct tmpl {
 int py_template_prepare(struct py_state *st, struct tmpl *t);
 void py_template_forget(struct tmpl *t); /* its definitions for other surroundings */
 
-/* What the program has around itself (skate/surroundings.py) is another since a function was sent, as far as sizes tell, or it has another list for sys.path:
- * what was sent with the same before is used, else it is sent again, with that. 10 ns. */
+/* What the program has around itself (skate/surroundings.py) is another since a function was sent,
+ * as far as sizes tell, or it has another list for sys.path: what was sent with the same before is
+ * used, else it is sent again, with that. 10 ns. */
 static inline bool py_template_is_prepared(struct py_state *st, const struct tmpl *t) {
     if (st->around.path) {
         PyObject *path = PyDict_GetItemWithError(st->around.sys, st->around.s_path);
@@ -90,9 +96,11 @@ static inline bool py_template_is_prepared(struct py_state *st, const struct tmp
 int py_sig_init(struct sig *s, PyObject *func, uint32_t skip);
 bool py_sig_fits(const struct sig *s, size_t n_args, PyObject *kwnames);
 /* The hook raises the TypeError that Python itself would raise. */
-int py_sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n, PyObject *kwnames);
+int py_sig_complain(struct py_state *st, const struct sig *s, PyObject *const *args, size_t n,
+                    PyObject *kwnames);
 
 /* ---- submit.c */
-PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
+PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                             PyObject *kwnames);
 
 #endif

@@ -1,8 +1,11 @@
-/* watch.c - Watcher: being told that objects exist, or that streams have an item, by a file descriptor. One serves any number of them: an event loop
- * adds it to its selector, a thread sleeps on it. No thread waits for each.
+/* watch.c - Watcher: being told that objects exist, or that streams have an item, by a file
+ * descriptor. One serves any number of them: an event loop adds it to its selector, a thread sleeps
+ * on it. No thread waits for each.
  *
- * Not here: futures (skate/ref.py). Invariant: an entry is in `pending` while the engine has its watch, then in `ready` until it is taken; each holds the
- * watcher. The engine calls `fired` without the GIL: it touches the lists only, under mu. Cost: one allocation and one message an object. */
+ * Not here: futures (skate/ref.py). Invariant: an entry is in `pending` while the engine has its
+ * watch, then in `ready` until it is taken; each holds the watcher. The engine calls `fired`
+ * without the GIL: it touches the lists only, under mu. Cost: one allocation and one message an
+ * object. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -36,7 +39,8 @@ static void fired(struct sk_watch *w) {
     bool first = sk_list_empty(&e->of->ready);
     sk_list_del(&e->link);
     sk_list_push_back(&e->of->ready, &e->link);
-    if (first && write(e->of->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+    /* it is readable then */
+    if (first && write(e->of->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_unlock(&e->of->mu);
 }
 
@@ -113,7 +117,8 @@ static PyObject *watcher_add(PyObject *self, PyObject *args) {
     }
     struct entry *e = sk_calloc(SK_TAG_PY, sizeof *e);
     if (!e) return PyErr_NoMemory();
-    *e = (struct entry){.watch = {.fn = fired}, .of = w, .what = Py_NewRef(what), .tag = Py_NewRef(tag)};
+    *e = (struct entry){
+        .watch = {.fn = fired}, .of = w, .what = Py_NewRef(what), .tag = Py_NewRef(tag)};
     Py_INCREF(self);
     w->gen = st->gen;
     pthread_mutex_lock(&w->mu);
@@ -159,7 +164,8 @@ static PyObject *watcher_wait(PyObject *self, PyObject *timeout) {
     if (s == -1.0 && PyErr_Occurred()) return NULL;
     int64_t deadline = py_deadline(timeout == Py_None ? -1 : s < 0 ? 0 : s, sk_now_ns());
     for (;;) { /* in slices: a signal may have gone to another thread */
-        int64_t left = deadline == INT64_MAX ? PY_SLICE_NS : SK_MIN(deadline - sk_now_ns(), (int64_t)PY_SLICE_NS);
+        int64_t left = deadline == INT64_MAX ? PY_SLICE_NS
+                                             : SK_MIN(deadline - sk_now_ns(), (int64_t)PY_SLICE_NS);
         struct pollfd p = {.fd = w->fd, .events = POLLIN};
         int n = 0;
         Py_BEGIN_ALLOW_THREADS struct timespec ts = {0, (long)SK_MAX(left, 0)};
@@ -180,8 +186,10 @@ static PyObject *watcher_close(PyObject *self, PyObject *unused SK_UNUSED) {
         struct sk_list *first = sk_list_first(&w->pending);
         struct entry *e = first ? sk_container_of(first, struct entry, link) : NULL;
         pthread_mutex_unlock(&w->mu);
-        if (!e || !st->engine || w->gen != st->gen) break;               /* a closed engine has called them all */
-        if (!st->engine->watch->remove(st->engine, &e->watch)) continue; /* just called: it is in `ready` now */
+        /* a closed engine has called them all */
+        if (!e || !st->engine || w->gen != st->gen) break;
+        /* just called: it is in `ready` now */
+        if (!st->engine->watch->remove(st->engine, &e->watch)) continue;
         pthread_mutex_lock(&w->mu);
         sk_list_del(&e->link);
         pthread_mutex_unlock(&w->mu);
@@ -194,10 +202,14 @@ static PyObject *watcher_close(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-static PyObject *watcher_fd(PyObject *o, void *unused SK_UNUSED) { return PyLong_FromLong(((struct watcher *)(void *)o)->fd); }
+static PyObject *watcher_fd(PyObject *o, void *unused SK_UNUSED) {
+    return PyLong_FromLong(((struct watcher *)(void *)o)->fd);
+}
 
 static PyMethodDef watcher_methods[] = {
-    {"add", watcher_add, METH_VARARGS, "add(ref or generator, tag): True when it is there already; else take() will give (ref, tag)."},
+    {"add", watcher_add, METH_VARARGS,
+     "add(ref or generator, tag): True when it is there already; else take() will give (ref, "
+     "tag)."},
     {"take", watcher_take, METH_NOARGS, "[(ref or generator, tag)] of those that are there."},
     {"wait", watcher_wait, METH_O, "wait(seconds or None): whether take() has something."},
     {"close", watcher_close, METH_NOARGS, "Forgets all that was added."},
@@ -215,7 +227,8 @@ static PyType_Slot watcher_slots[] = {
     {Py_tp_doc, "Tells by a file descriptor that objects exist or that generators have an item."},
     {0, NULL},
 };
-static PyType_Spec watcher_spec = {"skate._skate.Watcher", sizeof(struct watcher), 0, Py_TPFLAGS_DEFAULT, watcher_slots};
+static PyType_Spec watcher_spec = {"skate._skate.Watcher", sizeof(struct watcher), 0,
+                                   Py_TPFLAGS_DEFAULT, watcher_slots};
 
 int py_watch_types(PyObject *module) {
     PyObject *type = PyType_FromModuleAndSpec(module, &watcher_spec, NULL);

@@ -1,7 +1,9 @@
-/* core.h - what every room of src/py uses: the state of the module, whether its engine is open, errors, arguments by tables, and what a task needs.
+/* core.h - what every room of src/py uses: the state of the module, whether its engine is open,
+ * errors, arguments by tables, and what a task needs.
  *
- * Everything in src/py runs with the GIL held unless it says otherwise. The engine's lock is never held while the GIL is waited for, so engine
- * calls may be made with the GIL held; it is dropped (PY_DROP .. PY_TAKE) around those that can block and around copies over 64 KiB. */
+ * Everything in src/py runs with the GIL held unless it says otherwise. The engine's lock is never
+ * held while the GIL is waited for, so engine calls may be made with the GIL held; it is dropped
+ * (PY_DROP .. PY_TAKE) around those that can block and around copies over 64 KiB. */
 #ifndef SK_PY_CORE_H
 #define SK_PY_CORE_H
 
@@ -17,20 +19,23 @@
 #include "engine/engine.h"
 #include "engine/worker.h"
 
-#define PY_HOOKS(X)  \
-    X(dumps)         \
-    X(dumps_error)   \
-    X(load_error)    \
-    X(load_block)    \
-    X(merge)         \
-    X(dump_function) \
-    X(load_function) \
-    X(note)          \
-    X(after_fork)    \
-    X(auto_init)     \
-    X(run_coroutine) \
-    X(serve_async)   \
-    X(start_async) X(leave) X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named) X(prints) X(task_over)
+#define PY_HOOKS(X)                                                                              \
+    X(dumps)                                                                                     \
+    X(dumps_error)                                                                               \
+    X(load_error)                                                                                \
+    X(load_block)                                                                                \
+    X(merge)                                                                                     \
+    X(dump_function)                                                                             \
+    X(load_function)                                                                             \
+    X(note)                                                                                      \
+    X(after_fork)                                                                                \
+    X(auto_init)                                                                                 \
+    X(run_coroutine)                                                                             \
+    X(serve_async)                                                                               \
+    X(start_async)                                                                               \
+    X(leave)                                                                                     \
+    X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named) X(prints) \
+        X(task_over)
 
 struct py_ref;
 struct py_exec;
@@ -44,17 +49,24 @@ struct py_state {
     uint32_t n_inside;        /* threads that are in the engine without the GIL */
     bool closing, driver, worker;
     struct sk_prints *prints; /* in a driver: what its workers print; NULL: they do it themselves */
-    bool stray;               /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
-    pid_t forked_from;        /* the worker or driver from which user code forked this process, or one that it comes from; 0: none */
-    sem_t all_out;            /* posted by the last thread that leaves while closing */
+    /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
+    bool stray;
+    /* the worker or driver from which user code forked this process, or one that it comes from; 0:
+     * none */
+    pid_t forked_from;
+    sem_t all_out; /* posted by the last thread that leaves while closing */
     PyObject *module;
     PyTypeObject *store_array_type, *cow_pages_type, *partial_aggregates_type;
     uint32_t n_store_arrays; /* living: while there is none no array is looked at */
     PyTypeObject *message_type, *graph_type;
-    PyTypeObject *result_type; /* skate.dag's class of results, whose subclasses can be arguments; NULL: nobody has compiled a graph */
-    PyThread_type_lock turn;   /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
-    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type, *work_type, *join_type, *plan_type,
-        *exec_type, *front_iter_type, *rows_type, *memory_type, *planned_type;
+    /* skate.dag's class of results, whose subclasses can be arguments; NULL: nobody has compiled a
+     * graph */
+    PyTypeObject *result_type;
+    /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
+    PyThread_type_lock turn;
+    PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type,
+        *work_type, *join_type, *plan_type, *exec_type, *front_iter_type, *rows_type, *memory_type,
+        *planned_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;
 #define X(n) PyObject *hook_##n;
@@ -65,16 +77,23 @@ struct py_state {
     PyObject *pinned;     /* set of refs that were pickled by hand; NULL: none */
     PyObject *pickle_dumps, *pickle_loads;
     PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
-    PyObject *ctx_task;                                 /* context variable: the running task of a coroutine */
-    PyObject *restore_ref, *restore_token, *weak_token; /* functions of this module, named in pickles */
-    PyTypeObject *ndarray;                              /* NULL until numpy is imported by somebody */
+    /* context variable: the running task of a coroutine */
+    PyObject *ctx_task;
+    /* functions of this module, named in pickles */
+    PyObject *restore_ref, *restore_token, *weak_token;
+    /* NULL until numpy is imported by somebody */
+    PyTypeObject *ndarray;
     struct {
         PyObject *path, *environ; /* of the driver; NULL: not asked for */
-        PyObject *sys, *s_path;   /* where sys.path is looked up: a program may put another list there */
+        /* where sys.path is looked up: a program may put another list there */
+        PyObject *sys, *s_path;
         Py_ssize_t path_n, environ_n;
-        uint32_t tick;     /* how often they were seen to be others */
-        uint32_t content;  /* number of what there is, the same for the same (surroundings.py); in a worker: of what it has put on */
-        uint32_t arrived;  /* in a worker: that of the definition that was loaded last; 0: it came without */
+        uint32_t tick; /* how often they were seen to be others */
+        /* number of what there is, the same for the same (surroundings.py); in a worker: of what it
+         * has put on */
+        uint32_t content;
+        /* in a worker: that of the definition that was loaded last; 0: it came without */
+        uint32_t arrived;
     } around;              /* see py_template_is_prepared() */
     PyObject *dtype[128];  /* by struct character */
     struct py_exec *execs; /* runs that are not stopped */
@@ -91,7 +110,8 @@ struct py_state {
 extern struct PyModuleDef py_module_def;
 static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetModuleState(t); }
 
-/* Around engine calls that can block. The state stays open meanwhile: shutdown waits for n_inside. */
+/* Around engine calls that can block. The state stays open meanwhile: shutdown waits for
+ * n_inside. */
 #define PY_DROP(st)       \
     {                     \
         (st)->n_inside++; \
@@ -116,34 +136,47 @@ static inline int64_t py_deadline(double timeout_s, int64_t now_ns) /* CLOCK_MON
 #define PY_SLICE_NS 100000000 /* waits come back this often to look for signals */
 
 /* ---- open.c */
-int py_ensure(struct py_state *st); /* an engine is open (opens the default one in a driver): 0, or -1 with an exception */
+/* an engine is open (opens the default one in a driver): 0, or -1 with an exception */
+int py_ensure(struct py_state *st);
 
-/* Code of the user's (a __reduce__, another thread while the GIL was free) may have shut the engine down: to be asked again after it ran. */
-static inline bool py_open(const struct py_state *st, uint32_t gen) { return st->engine && st->gen == gen && !st->closing; }
-bool py_gone(struct py_state *st, uint32_t gen);                                         /* it is not open any more; with an exception */
-static inline void py_view_release(struct py_state *st, uint32_t gen, struct sk_view *v) /* a closed engine has no views */
-{
+/* Code of the user's (a __reduce__, another thread while the GIL was free) may have shut the engine
+ * down: to be asked again after it ran. */
+static inline bool py_open(const struct py_state *st, uint32_t gen) {
+    return st->engine && st->gen == gen && !st->closing;
+}
+/* it is not open any more; with an exception */
+bool py_gone(struct py_state *st, uint32_t gen);
+/* a closed engine has no views */
+static inline void py_view_release(struct py_state *st, uint32_t gen, struct sk_view *v) {
     if (SK_LIKELY(py_open(st, gen))) st->engine->ops->view_release(st->engine, v);
 }
-bool py_has(struct py_state *st, const void *table, const char *what); /* a side contract is there; false: NotImplementedError */
+/* a side contract is there; false: NotImplementedError */
+bool py_has(struct py_state *st, const void *table, const char *what);
 
 /* ---- err.c */
-PyObject *py_text(const char *s); /* UTF-8 that may have been cut inside a character, as messages and names of a fixed size are */
+/* UTF-8 that may have been cut inside a character, as messages and names of a fixed size are */
+PyObject *py_text(const char *s);
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
-PyObject *py_class(struct py_state *st, const char *name);                   /* of skate.exceptions; a new reference, or NULL */
+/* of skate.exceptions; a new reference, or NULL */
+PyObject *py_class(struct py_state *st, const char *name);
 void py_raise_class(struct py_state *st, const char *name, const char *msg);
-void py_raise_value(struct py_state *st, const struct sk_view *v); /* raises what an error value says */
+/* raises what an error value says */
+void py_raise_value(struct py_state *st, const struct sk_view *v);
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
 
 /* ---- front.c */
 int py_front_types(PyObject *module, struct py_state *st);
-void py_front_strip(struct py_state *st); /* takes skate's frames from the current exception, if it is one that is told to users */
-PyObject *py_folder(struct py_state *st); /* the package's folder, with its slash: borrowed, NULL with an exception */
+/* takes skate's frames from the current exception, if it is one that is told to users */
+void py_front_strip(struct py_state *st);
+/* the package's folder, with its slash: borrowed, NULL with an exception */
+PyObject *py_folder(struct py_state *st);
 
-/* ---- fields.c: arguments by a table: the name of each, where it lies in a struct of C, its type, and its value when it is not given.
+/* ---- fields.c: arguments by a table: the name of each, where it lies in a struct of C, its type,
+ * and its value when it is not given.
  *
- * One converter for calls (f(a, b, *, c=1)) and for dicts (a configuration). None is as not given. Every error names the field. */
+ * One converter for calls (f(a, b, *, c=1)) and for dicts (a configuration). None is as not given.
+ * Every error names the field. */
 enum py_field_type {
     PY_FIELD_BOOL,   /* bool */
     PY_FIELD_I32,    /* int32_t: an int */
@@ -167,7 +200,8 @@ struct py_field {
 };
 
 /* A row of a table: PY_FIELD(struct given, "name", TYPE, member[, .otherwise = ...]). */
-#define PY_FIELD(in, key, kind, member, ...) {.name = key, .type = PY_FIELD_##kind, .at = offsetof(in, member), __VA_ARGS__}
+#define PY_FIELD(in, key, kind, member, ...) \
+    {.name = key, .type = PY_FIELD_##kind, .at = offsetof(in, member), __VA_ARGS__}
 
 struct py_fields {
     const char *what; /* for messages: the function, or the dict */
@@ -176,20 +210,24 @@ struct py_fields {
     const struct py_field *field;
 };
 
-/* Fills the fields of *out from positional arguments (a tuple or NULL) and named ones (a dict or NULL). -1: TypeError or ValueError; *out is half filled. */
+/* Fills the fields of *out from positional arguments (a tuple or NULL) and named ones (a dict or
+ * NULL). -1: TypeError or ValueError; *out is half filled. */
 int py_fields_read(const struct py_fields *f, PyObject *args, PyObject *named, void *out);
 /* The same from a dict that may have keys of others, too. */
 int py_fields_pick(const struct py_fields *f, PyObject *dict, void *out);
 
 /* ---- shape.c: what a task or an actor needs */
 /* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
-int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out);
+int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what,
+             sk_shape *out);
 /* The same; -1: exception, else what the engine says is in *rc. */
-int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out, sk_rc *rc,
-                  struct sk_err *err);
+int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
+                  const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err);
 int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* of a runtime_env, pickled */
-int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more, struct sk_err *err, sk_rc *rc);
-PyObject *py_amounts(const struct sk_res *r, PyObject *names); /* dict; names: list of the custom ones */
+int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more,
+                  struct sk_err *err, sk_rc *rc);
+/* dict; names: list of the custom ones */
+PyObject *py_amounts(const struct sk_res *r, PyObject *names);
 int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more,
                 PyObject *names); /* what is behind that number (custom.h), to such a dict */
 

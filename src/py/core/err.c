@@ -1,6 +1,7 @@
 /* err.c - the one place where a result code becomes a Python exception class.
  *
- * Not here: the classes (skate/exceptions.py, looked up at the first error) and the texts (born where the error was). Cost: errors only. */
+ * Not here: the classes (skate/exceptions.py, looked up at the first error) and the texts (born
+ * where the error was). Cost: errors only. */
 #include "py/core/core.h"
 
 static const struct {
@@ -30,7 +31,8 @@ static const struct {
 };
 
 PyObject *py_class(struct py_state *st, const char *name) {
-    if (!st->exceptions && !(st->exceptions = PyImport_ImportModule("skate.exceptions"))) return NULL;
+    if (!st->exceptions && !(st->exceptions = PyImport_ImportModule("skate.exceptions")))
+        return NULL;
     return PyObject_GetAttrString(st->exceptions, name);
 }
 
@@ -42,8 +44,8 @@ void py_raise_class(struct py_state *st, const char *name, const char *msg) {
     Py_XDECREF(cls);
 }
 
-static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or NULL with an exception */
-{
+/* a new reference, or NULL with an exception */
+static PyObject *class_of(struct py_state *st, sk_rc rc) {
     PyObject *builtin = rc == SK_ENOMEM                      ? PyExc_MemoryError
                         : rc == SK_EINVAL || rc == SK_ENOENT ? PyExc_ValueError
                         : rc == SK_ENOSYS                    ? PyExc_NotImplementedError
@@ -58,7 +60,8 @@ static PyObject *class_of(struct py_state *st, sk_rc rc) /* a new reference, or 
 
 enum { STORY_LINES = 11 };
 
-/* What Python's fault handler wrote as a process died, for people: the user's frames, few of them. msg: shortened in place. */
+/* What Python's fault handler wrote as a process died, for people: the user's frames, few of them.
+ * msg: shortened in place. */
 static void short_story(struct py_state *st, char *msg) {
     PyObject *home = py_folder(st);
     const char *ours = home ? PyUnicode_AsUTF8(home) : NULL;
@@ -70,8 +73,10 @@ static void short_story(struct py_state *st, char *msg) {
         char *end = strchr(line, '\n');
         size_t n = end ? (size_t)(end - line) : strlen(line);
         next = line + n + (end != NULL);
-        const char *file = strncmp(line, frame, sizeof frame - 1) == 0 ? line + sizeof frame - 1 : NULL;
-        if (n == 0 || strncmp(line, "Extension modules:", 18) == 0 || (file && n_ours && strncmp(file, ours, n_ours) == 0) ||
+        const char *file =
+            strncmp(line, frame, sizeof frame - 1) == 0 ? line + sizeof frame - 1 : NULL;
+        if (n == 0 || strncmp(line, "Extension modules:", 18) == 0 ||
+            (file && n_ours && strncmp(file, ours, n_ours) == 0) ||
             (file && strncmp(file, "<string>\", line 1 in <module>", 28) == 0) ||
             (file && !end && !memmem(line, n, " in ", 4))) /* cut off */
             continue;
@@ -87,7 +92,9 @@ static void short_story(struct py_state *st, char *msg) {
     if (left_out) snprintf(out, 8, "\n  ..."); /* the lines left out are longer */
 }
 
-PyObject *py_text(const char *s) { return PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "replace"); }
+PyObject *py_text(const char *s) {
+    return PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "replace");
+}
 
 /* The exception object, or NULL with another one set. */
 static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
@@ -109,14 +116,16 @@ static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
 /* In a child of a fork all that was the parent's looks closed: it is told what it is. */
 static const char *of_parent(const struct py_state *st, char *buf, size_t n) {
     if (st->stray)
-        snprintf(
-            buf, n,
-            "process %d was forked by a task (of worker process %d), and only the task itself can use skate: get the child's inputs before "
-            "the fork and put its results in the task, or start it by multiprocessing.get_context(\"spawn\")",
-            (int)getpid(), (int)st->forked_from);
+        snprintf(buf, n,
+                 "process %d was forked by a task (of worker process %d), and only the task itself "
+                 "can use skate: get the child's inputs before "
+                 "the fork and put its results in the task, or start it by "
+                 "multiprocessing.get_context(\"spawn\")",
+                 (int)getpid(), (int)st->forked_from);
     else
         snprintf(buf, n,
-                 "process %d was forked from the driver, process %d: what that one's engine holds can be had there only, before the fork",
+                 "process %d was forked from the driver, process %d: what that one's engine holds "
+                 "can be had there only, before the fork",
                  (int)getpid(), (int)st->forked_from);
     return buf;
 }
@@ -124,7 +133,8 @@ static const char *of_parent(const struct py_state *st, char *buf, size_t n) {
 PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err) {
     char buf[400];
     const char *msg = err && err->msg[0] ? err->msg : sk_rc_name(rc);
-    if (rc == SK_ECLOSED && (st->stray || (st->forked_from && !st->engine))) msg = of_parent(st, buf, sizeof buf);
+    if (rc == SK_ECLOSED && (st->stray || (st->forked_from && !st->engine)))
+        msg = of_parent(st, buf, sizeof buf);
     PyObject *e = error_new(st, rc, msg);
     if (e) {
         PyErr_SetObject((PyObject *)Py_TYPE(e), e);
@@ -164,8 +174,9 @@ sk_rc py_to_err(struct sk_err *err, const char *what) {
     PyErr_NormalizeException(&type, &value, &tb);
     PyObject *text = value ? PyObject_Str(value) : NULL;
     const char *s = text ? PyUnicode_AsUTF8(text) : NULL;
-    sk_rc rc = SK_ERR(err, type && PyErr_GivenExceptionMatches(type, PyExc_MemoryError) ? SK_ENOMEM : SK_ETASK, "%s: %s: %s", what,
-                      type ? ((PyTypeObject *)type)->tp_name : "?", s ? s : "?");
+    sk_rc rc = SK_ERR(
+        err, type && PyErr_GivenExceptionMatches(type, PyExc_MemoryError) ? SK_ENOMEM : SK_ETASK,
+        "%s: %s: %s", what, type ? ((PyTypeObject *)type)->tp_name : "?", s ? s : "?");
     PyErr_Clear();
     Py_XDECREF(text);
     Py_XDECREF(type);

@@ -3,18 +3,22 @@
 
 #include <math.h>
 
-static int wrong_type(const struct py_fields *f, const struct py_field *d, const char *wanted, PyObject *v) {
-    PyErr_Format(PyExc_TypeError, "%s: '%s' must be %s, not %s", f->what, d->name, wanted, Py_TYPE(v)->tp_name);
+static int wrong_type(const struct py_fields *f, const struct py_field *d, const char *wanted,
+                      PyObject *v) {
+    PyErr_Format(PyExc_TypeError, "%s: '%s' must be %s, not %s", f->what, d->name, wanted,
+                 Py_TYPE(v)->tp_name);
     return -1;
 }
 
-static int whole(const struct py_fields *f, const struct py_field *d, PyObject *v, long long least, long long most, long long *out) {
+static int whole(const struct py_fields *f, const struct py_field *d, PyObject *v, long long least,
+                 long long most, long long *out) {
     int overflow = 0;
     if (!PyIndex_Check(v)) return wrong_type(f, d, "an int", v);
     long long n = PyLong_AsLongLongAndOverflow(v, &overflow);
     if (n == -1 && PyErr_Occurred()) return -1; /* its __index__ raised */
     if (overflow || n < least || n > most) {
-        PyErr_Format(PyExc_ValueError, "%s: '%s' must be %lld to %lld, not %R", f->what, d->name, least, most, v);
+        PyErr_Format(PyExc_ValueError, "%s: '%s' must be %lld to %lld, not %R", f->what, d->name,
+                     least, most, v);
         return -1;
     }
     *out = n;
@@ -27,7 +31,8 @@ static int u64(const struct py_fields *f, const struct py_field *d, PyObject *v,
     unsigned long long n = PyLong_AsUnsignedLongLong(i);
     Py_DECREF(i);
     if (n == (unsigned long long)-1 && PyErr_Occurred()) {
-        PyErr_Format(PyExc_ValueError, "%s: '%s' must be 0 to %llu, not %R", f->what, d->name, (unsigned long long)UINT64_MAX, v);
+        PyErr_Format(PyExc_ValueError, "%s: '%s' must be 0 to %llu, not %R", f->what, d->name,
+                     (unsigned long long)UINT64_MAX, v);
         return -1;
     }
     *out = n;
@@ -41,7 +46,9 @@ static int scaled(const struct py_fields *f, const struct py_field *d, PyObject 
         return 0;
     }
     if (x == -1.0 && PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_OverflowError)) return -1;
+        if (!PyErr_ExceptionMatches(PyExc_TypeError) &&
+            !PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
         bool large = PyErr_ExceptionMatches(PyExc_OverflowError);
         PyErr_Clear();
         if (!large) return wrong_type(f, d, "a number", v);
@@ -51,23 +58,28 @@ static int scaled(const struct py_fields *f, const struct py_field *d, PyObject 
     if (!(x >= 0) || !(r < 9.2e18)) {
         char most[40] = "";
         if (x >= 0) snprintf(most, sizeof most, " of at most %.2g", 9.2e18 / d->unit);
-        PyErr_Format(PyExc_ValueError, "%s: '%s' must be a number >= 0%s, not %R", f->what, d->name, most, v);
+        PyErr_Format(PyExc_ValueError, "%s: '%s' must be a number >= 0%s, not %R", f->what, d->name,
+                     most, v);
         return -1;
     }
     *out = (int64_t)r;
     return 0;
 }
 
-static int text(const struct py_fields *f, const struct py_field *d, PyObject *v, const char **out) {
+static int text(const struct py_fields *f, const struct py_field *d, PyObject *v,
+                const char **out) {
     Py_ssize_t n;
     if (!PyUnicode_Check(v)) return wrong_type(f, d, "a str", v);
     const char *s = PyUnicode_AsUTF8AndSize(v, &n);
     if (!s) {
-        PyErr_Format(PyExc_ValueError, "%s: '%s' has characters that are no text (lone surrogates): %R", f->what, d->name, v);
+        PyErr_Format(PyExc_ValueError,
+                     "%s: '%s' has characters that are no text (lone surrogates): %R", f->what,
+                     d->name, v);
         return -1;
     }
     if (strlen(s) != (size_t)n) {
-        PyErr_Format(PyExc_ValueError, "%s: '%s' must have no NUL character: %R", f->what, d->name, v);
+        PyErr_Format(PyExc_ValueError, "%s: '%s' must have no NUL character: %R", f->what, d->name,
+                     v);
         return -1;
     }
     *out = s;
@@ -101,7 +113,8 @@ static int convert(const struct py_fields *f, const struct py_field *d, PyObject
     case PY_FIELD_TEXT: return text(f, d, v, to);
     case PY_FIELD_BYTES:
         if (!PyBytes_Check(v)) return wrong_type(f, d, "bytes", v);
-        *(struct sk_bytes *)to = (struct sk_bytes){PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v)};
+        *(struct sk_bytes *)to =
+            (struct sk_bytes){PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v)};
         return 0;
     case PY_FIELD_OBJECT: break;
     }
@@ -131,7 +144,8 @@ static void not_given(const struct py_field *d, void *out) {
 static int by_position(const struct py_fields *f, PyObject *args, void *out, uint64_t *given) {
     Py_ssize_t n = args ? PyTuple_GET_SIZE(args) : 0;
     if (n > (Py_ssize_t)f->n_needed) {
-        PyErr_Format(PyExc_TypeError, "%s takes %u arguments by position, not %zd", f->what, f->n_needed, n);
+        PyErr_Format(PyExc_TypeError, "%s takes %u arguments by position, not %zd", f->what,
+                     f->n_needed, n);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -141,7 +155,8 @@ static int by_position(const struct py_fields *f, PyObject *args, void *out, uin
     return 0;
 }
 
-static int by_name(const struct py_fields *f, PyObject *named, bool others, void *out, uint64_t *given) {
+static int by_name(const struct py_fields *f, PyObject *named, bool others, void *out,
+                   uint64_t *given) {
     PyObject *key, *v;
     Py_ssize_t pos = 0;
     while (named && PyDict_Next(named, &pos, &key, &v)) {
@@ -155,7 +170,8 @@ static int by_name(const struct py_fields *f, PyObject *named, bool others, void
             return -1;
         }
         if (*given >> i & 1) {
-            PyErr_Format(PyExc_TypeError, "%s: '%s' is given by position and by name", f->what, name);
+            PyErr_Format(PyExc_TypeError, "%s: '%s' is given by position and by name", f->what,
+                         name);
             return -1;
         }
         if (v == Py_None && i >= f->n_needed) continue;
@@ -165,10 +181,12 @@ static int by_name(const struct py_fields *f, PyObject *named, bool others, void
     return 0;
 }
 
-static int read_all(const struct py_fields *f, PyObject *args, PyObject *named, bool others, void *out) {
+static int read_all(const struct py_fields *f, PyObject *args, PyObject *named, bool others,
+                    void *out) {
     uint64_t given = 0;
     SK_ASSERT(f->n <= 64 && f->n_needed <= f->n);
-    if (by_position(f, args, out, &given) < 0 || by_name(f, named, others, out, &given) < 0) return -1;
+    if (by_position(f, args, out, &given) < 0 || by_name(f, named, others, out, &given) < 0)
+        return -1;
     for (uint32_t i = 0; i < f->n; i++) {
         if (given >> i & 1) continue;
         if (i < f->n_needed) {
@@ -180,6 +198,10 @@ static int read_all(const struct py_fields *f, PyObject *args, PyObject *named, 
     return 0;
 }
 
-int py_fields_read(const struct py_fields *f, PyObject *args, PyObject *named, void *out) { return read_all(f, args, named, false, out); }
+int py_fields_read(const struct py_fields *f, PyObject *args, PyObject *named, void *out) {
+    return read_all(f, args, named, false, out);
+}
 
-int py_fields_pick(const struct py_fields *f, PyObject *dict, void *out) { return read_all(f, NULL, dict, true, out); }
+int py_fields_pick(const struct py_fields *f, PyObject *dict, void *out) {
+    return read_all(f, NULL, dict, true, out);
+}

@@ -1,12 +1,15 @@
-/* front.c - the front: functions and generators that users call and that Python code of skate implements. What they raise shows the user's frames only.
+/* front.c - the front: functions and generators that users call and that Python code of skate
+ * implements. What they raise shows the user's frames only.
  *
- * An error of the user's function has a traceback of its own, made where it ran; the frames between the user's call and the engine (dataset.py, run/execute.py, ...) say nothing
- * about it. A Python function cannot leave its own frame out of a traceback; a C function has none. So front(function) is a method that calls it, and what comes
- * back as a generator goes on in a FrontIter.
+ * An error of the user's function has a traceback of its own, made where it ran; the frames between
+ * the user's call and the engine (dataset.py, run/execute.py, ...) say nothing about it. A Python
+ * function cannot leave its own frame out of a traceback; a C function has none. So front(function)
+ * is a method that calls it, and what comes back as a generator goes on in a FrontIter.
  *
- * Not here: which errors these are (told() in skate/exceptions.py): a bug of skate itself keeps its whole traceback; what is said of a call whose arguments do not
- * fit (misused() there).
- * Invariant: only frames of files below the package's folder go, wherever in the traceback they are. Cost: 20 ns a call or item. */
+ * Not here: which errors these are (told() in skate/exceptions.py): a bug of skate itself keeps its
+ * whole traceback; what is said of a call whose arguments do not fit (misused() there).
+ * Invariant: only frames of files below the package's folder go, wherever in the traceback they
+ * are. Cost: 20 ns a call or item. */
 #include "py/core/core.h"
 
 #include <structmember.h>
@@ -25,13 +28,16 @@ PyObject *py_folder(struct py_state *st) {
 
 static bool is_ours(PyTracebackObject *tb, PyObject *home) {
     PyCodeObject *code = PyFrame_GetCode(tb->tb_frame);
-    Py_ssize_t ours = PyUnicode_GET_LENGTH(home) ? PyUnicode_Tailmatch(code->co_filename, home, 0, PY_SSIZE_T_MAX, -1) : 0;
+    Py_ssize_t ours = PyUnicode_GET_LENGTH(home)
+                          ? PyUnicode_Tailmatch(code->co_filename, home, 0, PY_SSIZE_T_MAX, -1)
+                          : 0;
     Py_DECREF(code);
     if (ours < 0) PyErr_Clear(); /* no str: a frame of a stranger's */
     return ours > 0;
 }
 
-/* A new reference to the traceback without our frames, or NULL when there are no others. Takes the reference to tb. */
+/* A new reference to the traceback without our frames, or NULL when there are no others. Takes the
+ * reference to tb. */
 static PyTracebackObject *without_ours(PyTracebackObject *tb, PyObject *home) {
     while (tb && is_ours(tb, home)) {
         PyTracebackObject *next = tb->tb_next;
@@ -65,25 +71,28 @@ void py_front_strip(struct py_state *st) {
     PyObject *type, *value, *tb, *home;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
-    if (value && tb && PyTraceBack_Check(tb) && PyException_SetTraceback(value, tb) == 0 && told(st, value) && (home = py_folder(st))) {
+    if (value && tb && PyTraceBack_Check(tb) && PyException_SetTraceback(value, tb) == 0 &&
+        told(st, value) && (home = py_folder(st))) {
         tb = (PyObject *)without_ours((PyTracebackObject *)tb, home);
         if (PyException_SetTraceback(value, tb ? tb : Py_None) < 0) PyErr_Clear();
     }
     PyErr_Restore(type, value, tb); /* also drops what went wrong here */
 }
 
-/* The error of a call that never began, as its arguments did not fit: there is no frame of it yet. It is mended in place. */
+/* The error of a call that never began, as its arguments did not fit: there is no frame of it yet.
+ * It is mended in place. */
 static void misused(struct py_state *st, PyObject *fn, PyObject *of) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
-    PyObject *f = !tb && value ? py_class(st, "misused") : NULL, *same = f ? PyObject_CallFunctionObjArgs(f, value, fn, of, NULL) : NULL;
+    PyObject *f = !tb && value ? py_class(st, "misused") : NULL,
+             *same = f ? PyObject_CallFunctionObjArgs(f, value, fn, of, NULL) : NULL;
     Py_XDECREF(f);
     Py_XDECREF(same);
     PyErr_Restore(type, value, tb); /* as above */
 }
 
-/* ---- generators --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- generators ------------------------------------------------------------------------------ */
 
 struct front_iter {
     PyObject_HEAD PyObject *it;
@@ -95,8 +104,8 @@ static PyObject *iter_next(PyObject *self) {
     return v;
 }
 
-static PyObject *iter_getattro(PyObject *self, PyObject *name) /* close(), send(), throw() are the generator's */
-{
+/* close(), send(), throw() are the generator's */
+static PyObject *iter_getattro(PyObject *self, PyObject *name) {
     PyObject *v = PyObject_GenericGetAttr(self, name);
     if (v || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
     PyErr_Clear();
@@ -132,10 +141,11 @@ static PyType_Slot iter_slots[] = {
     {Py_tp_dealloc, iter_dealloc},
     {0, NULL},
 };
-static PyType_Spec iter_spec = {"skate._skate.FrontIter", sizeof(struct front_iter), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, iter_slots};
+static PyType_Spec iter_spec = {
+    "skate._skate.FrontIter", sizeof(struct front_iter), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, iter_slots};
 
-/* ---- functions ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 struct front {
     PyObject_HEAD PyObject *fn, *dict, *weak;
@@ -146,12 +156,14 @@ static PyObject *front_call(PyObject *self, PyObject *const *args, size_t n, PyO
     struct py_state *st = py_state_of(Py_TYPE(self));
     PyObject *v = PyObject_Vectorcall(((struct front *)self)->fn, args, n, names);
     if (!v) {
-        if (PyErr_ExceptionMatches(PyExc_TypeError)) misused(st, ((struct front *)self)->fn, PyVectorcall_NARGS(n) ? args[0] : Py_None);
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            misused(st, ((struct front *)self)->fn, PyVectorcall_NARGS(n) ? args[0] : Py_None);
         py_front_strip(st);
         return NULL;
     }
     if (!PyGen_CheckExact(v)) return v;
-    struct front_iter *it = (struct front_iter *)st->front_iter_type->tp_alloc(st->front_iter_type, 0);
+    struct front_iter *it =
+        (struct front_iter *)st->front_iter_type->tp_alloc(st->front_iter_type, 0);
     if (it) it->it = v;
     else Py_DECREF(v);
     return (PyObject *)it;
@@ -204,23 +216,34 @@ static PyMemberDef front_members[] = {
 };
 
 /* By its name, as functions are: "Dataset.map" of its module. */
-static PyObject *front_reduce(PyObject *self, PyObject *unused SK_UNUSED) { return PyObject_GetAttrString(self, "__qualname__"); }
+static PyObject *front_reduce(PyObject *self, PyObject *unused SK_UNUSED) {
+    return PyObject_GetAttrString(self, "__qualname__");
+}
 
-static PyMethodDef front_methods[] = {{"__reduce__", front_reduce, METH_NOARGS, "Pickled by name."}, {NULL, NULL, 0, NULL}};
+static PyMethodDef front_methods[] = {{"__reduce__", front_reduce, METH_NOARGS, "Pickled by name."},
+                                      {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef front_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
-                                     {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef front_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot front_slots[] = {
-    {Py_tp_methods, front_methods},   {Py_tp_doc, "front(function): the same as a method whose errors show the user's frames only."},
-    {Py_tp_new, front_new},           {Py_tp_call, PyVectorcall_Call},
-    {Py_tp_descr_get, front_get},     {Py_tp_repr, front_repr},
-    {Py_tp_members, front_members},   {Py_tp_getset, front_getset},
-    {Py_tp_traverse, front_traverse}, {Py_tp_clear, front_clear},
-    {Py_tp_dealloc, front_dealloc},   {0, NULL},
+    {Py_tp_methods, front_methods},
+    {Py_tp_doc, "front(function): the same as a method whose errors show the user's frames only."},
+    {Py_tp_new, front_new},
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_descr_get, front_get},
+    {Py_tp_repr, front_repr},
+    {Py_tp_members, front_members},
+    {Py_tp_getset, front_getset},
+    {Py_tp_traverse, front_traverse},
+    {Py_tp_clear, front_clear},
+    {Py_tp_dealloc, front_dealloc},
+    {0, NULL},
 };
 static PyType_Spec front_spec = {"skate._skate.front", sizeof(struct front), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                     Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
                                  front_slots};
 
 int py_front_types(PyObject *module, struct py_state *st) {

@@ -1,4 +1,5 @@
-/* shape.c - what a task or an actor needs, from Python's numbers to a shape of the engine: amounts, custom resources, environment. */
+/* shape.c - what a task or an actor needs, from Python's numbers to a shape of the engine: amounts,
+ * custom resources, environment. */
 #include "engine/custom.h"
 #include "engine/envs.h"
 #include "py/core/core.h"
@@ -8,9 +9,10 @@ static int by_index(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Custom resources by name; those that have no place in *r as one number. `more` NULL: such are refused. -1: exception; else *rc says whether the
- * engine knows them. */
-int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more, struct sk_err *err, sk_rc *rc) {
+/* Custom resources by name; those that have no place in *r as one number. `more` NULL: such are
+ * refused. -1: exception; else *rc says whether the engine knows them. */
+int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more,
+                  struct sk_err *err, sk_rc *rc) {
     const struct sk_custom_ops *table = st->engine->custom;
     PyObject *key, *value;
     Py_ssize_t pos = 0;
@@ -28,14 +30,18 @@ int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint3
         }
         if (amount == 0) continue;
         if (!table)
-            *rc = SK_ERR(err, SK_EINFEASIBLE, "resource '%s': the engine \"%s\" has no custom resources", name, st->engine->cls->name);
+            *rc = SK_ERR(err, SK_EINFEASIBLE,
+                         "resource '%s': the engine \"%s\" has no custom resources", name,
+                         st->engine->cls->name);
         else *rc = table->index(st->engine, name, &i, err);
         if (*rc != SK_OK) break;
         int64_t a = (int64_t)(amount * SK_RES_UNIT + 0.5);
         if (i < SK_RES_MAX) {
             r->amount[i] = a;
         } else if (!more) {
-            *rc = SK_ERR(err, SK_EINFEASIBLE, "resource '%s': bundles of placement groups hold only the first %d of init(resources={...})",
+            *rc = SK_ERR(err, SK_EINFEASIBLE,
+                         "resource '%s': bundles of placement groups hold only the first %d of "
+                         "init(resources={...})",
                          name, SK_RES_MAX - SK_RES_CUSTOM);
         } else {
             if (!v && !(v = sk_calloc(SK_TAG_PY, (size_t)PyDict_GET_SIZE(custom) * sizeof *v))) {
@@ -55,17 +61,19 @@ int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint3
 }
 
 /* -1: exception. Else *rc. */
-int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out, sk_rc *rc,
-                  struct sk_err *err) {
+int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
+                  const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err) {
     struct sk_need n = *base;
     if (py_gone(st, st->gen) || py_add_custom(st, custom, &n.res, &n.more, err, rc) < 0) return -1;
     if (*rc == SK_OK)
-        *rc = n.group || n.env || n.more ? st->engine->ops->shape(st->engine, &n, out, err) : sk_shape_of(st->engine, &n.res, out, err);
+        *rc = n.group || n.env || n.more ? st->engine->ops->shape(st->engine, &n, out, err)
+                                         : sk_shape_of(st->engine, &n.res, out, err);
     if (*rc != SK_OK) sk_err_prefix(err, "%s can never run here", what);
     return 0;
 }
 
-int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what, sk_shape *out) {
+int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what,
+             sk_shape *out) {
     PY_ERR(err);
     sk_rc rc;
     if (py_find_shape(st, base, custom, what, out, &rc, &err) < 0) return -1;
@@ -77,9 +85,14 @@ int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, 
 /* Its environment, inside that of this process. */
 int py_env(struct py_state *st, PyObject *env, uint32_t *out) {
     PY_ERR(err);
-    if (!py_has(st, st->engine->envs, "processes of its own, which a runtime_env of one task or actor needs; use the local one")) return -1;
+    if (!py_has(st, st->engine->envs,
+                "processes of its own, which a runtime_env of one task or actor needs; use the "
+                "local one"))
+        return -1;
     PyObject *m = st->worker ? PyImport_ImportModule("skate.runtime_env") : NULL;
-    PyObject *whole = m ? PyObject_CallMethod(m, "inside", "O", env) : st->worker ? NULL : Py_NewRef(env);
+    PyObject *whole = m            ? PyObject_CallMethod(m, "inside", "O", env)
+                      : st->worker ? NULL
+                                   : Py_NewRef(env);
     Py_XDECREF(m);
     char *p;
     Py_ssize_t n;
@@ -106,7 +119,8 @@ PyObject *py_amounts(const struct sk_res *r, PyObject *names) {
             if (i - SK_RES_CUSTOM >= (uint32_t)PyList_GET_SIZE(names)) break;
             name = Py_NewRef(PyList_GET_ITEM(names, (Py_ssize_t)(i - SK_RES_CUSTOM)));
         }
-        PyObject *v = PyFloat_FromDouble((double)r->amount[i] / (i == SK_RES_MEMORY ? 1 : SK_RES_UNIT));
+        PyObject *v =
+            PyFloat_FromDouble((double)r->amount[i] / (i == SK_RES_MEMORY ? 1 : SK_RES_UNIT));
         if (!name || !v || PyDict_SetItem(d, name, v) < 0) Py_CLEAR(d);
         Py_XDECREF(name);
         Py_XDECREF(v);
@@ -130,7 +144,9 @@ int py_add_more(struct py_state *st, PyObject *d, uint32_t more, PyObject *names
     for (size_t i = 0; r == 0 && n <= cap && i < n; i++) {
         PyObject *a = PyFloat_FromDouble((double)v[i].amount / SK_RES_UNIT);
         uint64_t at = v[i].index - SK_RES_CUSTOM;
-        r = a && at < n_names ? PyDict_SetItem(d, PyList_GET_ITEM(names, (Py_ssize_t)at), a) : a ? 0 : -1;
+        r = a && at < n_names ? PyDict_SetItem(d, PyList_GET_ITEM(names, (Py_ssize_t)at), a)
+            : a               ? 0
+                              : -1;
         Py_XDECREF(a);
     }
     sk_free(v);

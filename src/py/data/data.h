@@ -1,4 +1,5 @@
-/* data.h - pipelines: plans and their runs, the tasks of exchanges and joins, batches of other sizes, columns, pictures, and the log of a job. */
+/* data.h - pipelines: plans and their runs, the tasks of exchanges and joins, batches of other
+ * sizes, columns, pictures, and the log of a job. */
 #ifndef SK_PY_DATA_H
 #define SK_PY_DATA_H
 
@@ -15,17 +16,21 @@ int py_exec_types(PyObject *module, struct py_state *st);
 int py_exchange_types(PyObject *module, struct py_state *st);
 int py_join_types(PyObject *module, struct py_state *st);
 int py_partial_aggregates_types(PyObject *module, struct py_state *st);
-extern PyMethodDef py_exchange_methods[], py_join_methods[], py_partial_aggregates_methods[], py_online_methods[];
+extern PyMethodDef py_exchange_methods[], py_join_methods[], py_partial_aggregates_methods[],
+    py_online_methods[];
 
 /* ---- rows.c: batches of other sizes, in order or shuffled */
 int py_rows_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_rows_methods[];
 
 /* ---- pages.c: memory for batches. With the GIL. */
-void py_pages_open(void);  /* someone makes batches from now on: their memory is kept when they are gone */
+/* someone makes batches from now on: their memory is kept when they are gone */
+void py_pages_open(void);
 void py_pages_close(void); /* as often as open; behind the last one a little is kept */
 PyObject *py_pages_new(struct py_state *st,
-                       size_t n); /* an object with n bytes that may be written (buffer protocol); NULL with a MemoryError */
+                       /* an object with n bytes that may be written (buffer protocol); NULL with a
+                        * MemoryError */
+                       size_t n);
 int py_pages_types(PyObject *module, struct py_state *st); /* -1 with an exception */
 extern PyMethodDef py_pages_methods[];
 

@@ -1,7 +1,8 @@
-/* exchange.c - the tasks of an exchange: _skate.exchange_map, _merge, _cut, _reduce (see shuffle/work.h).
+/* exchange.c - the tasks of an exchange: _skate.exchange_map, _merge, _cut, _reduce (see
+ * shuffle/work.h).
  *
- * Each opens its batches and gives a Work: an iterator of BlockOuts, which are measured without the GIL and written when they are sent. Rows are never touched
- * in Python. */
+ * Each opens its batches and gives a Work: an iterator of BlockOuts, which are measured without the
+ * GIL and written when they are sent. Rows are never touched in Python. */
 #include "py/data/data.h"
 
 struct opened { /* a batch: of Python, whose capsules are kept, or in a block */
@@ -40,7 +41,8 @@ static struct opened *push(struct work *w) {
 static int open_batch(struct py_state *st, struct work *w, PyObject *batch) {
     PyObject *two = PyObject_CallMethodNoArgs(batch, st->s_arrow_c_array);
     struct opened *b = two ? push(w) : NULL;
-    int r = b && PyTuple_CheckExact(two) && PyTuple_GET_SIZE(two) == 2 ? PyList_Append(w->keep, two) : -1;
+    int r = b && PyTuple_CheckExact(two) && PyTuple_GET_SIZE(two) == 2 ? PyList_Append(w->keep, two)
+                                                                       : -1;
     if (r == 0) {
         b->schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 0), "arrow_schema");
         b->array = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 1), "arrow_array");
@@ -62,7 +64,8 @@ static int open_blocks(struct py_state *st, struct work *w, const Py_buffer *b, 
         if (!one) return -1;
         sk_rc rc = sk_block_info(p, left, &info, &err);
         if (rc == SK_OK)
-            rc = sk_block_export(p, left, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL}, &one->own_schema, &one->own_array, &err);
+            rc = sk_block_export(p, left, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
+                                 &one->own_schema, &one->own_array, &err);
         if (rc != SK_OK) {
             py_raise(st, rc, &err);
             return -1;
@@ -181,7 +184,8 @@ static const struct py_field what_field[] = {
 #undef F
 static const struct py_fields what_fields = {"exchange_what", SK_COUNT(what_field), 1, what_field};
 
-/* An aggregate from (kind, column, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of doubles, name, name of values); column -1: it counts rows. -1: exception. */
+/* An aggregate from (kind, column, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of
+ * doubles, name, name of values); column -1: it counts rows. -1: exception. */
 static int agg_of(PyObject *row, struct sk_agg *a) {
     const char *kind, *quantiles;
     int column, ignore_nulls, nan_is_null;
@@ -190,13 +194,14 @@ static int agg_of(PyObject *row, struct sk_agg *a) {
         PyErr_SetString(PyExc_TypeError, "an aggregate is a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(row, "sippidIy#ss:aggregate", &kind, &column, &ignore_nulls, &nan_is_null, &a->ddof, &a->q, &a->k, &quantiles, &n,
-                          &a->name, &a->value_name))
+    if (!PyArg_ParseTuple(row, "sippidIy#ss:aggregate", &kind, &column, &ignore_nulls, &nan_is_null,
+                          &a->ddof, &a->q, &a->k, &quantiles, &n, &a->name, &a->value_name))
         return -1;
     a->column = column < 0 ? SK_AGG_ROWS : (uint32_t)column;
     a->ignore_nulls = ignore_nulls;
     a->nan_is_null = nan_is_null;
-    if (!sk_agg_kind_find(kind, &a->kind)) PyErr_Format(PyExc_ValueError, "there is no aggregate %s", kind);
+    if (!sk_agg_kind_find(kind, &a->kind))
+        PyErr_Format(PyExc_ValueError, "there is no aggregate %s", kind);
     else if (a->kind == SK_AGG_APPROX_QUANTILES && n != (Py_ssize_t)(a->k * sizeof *a->qs))
         PyErr_Format(PyExc_ValueError, "%zd bytes of %u quantiles", n, a->k);
     a->qs = (const double *)(const void *)quantiles;
@@ -208,7 +213,8 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
     struct given_what g;
     PY_ERR(err);
     if (py_fields_read(&what_fields, args, kw, &g) < 0) return NULL;
-    uint32_t n = g.keys ? (uint32_t)PyList_GET_SIZE(g.keys) : 0, n_aggs = g.aggs ? (uint32_t)PyList_GET_SIZE(g.aggs) : 0;
+    uint32_t n = g.keys ? (uint32_t)PyList_GET_SIZE(g.keys) : 0,
+             n_aggs = g.aggs ? (uint32_t)PyList_GET_SIZE(g.aggs) : 0;
     struct sk_what_key *keys = sk_calloc(SK_TAG_PY, n * sizeof *keys);
     struct sk_agg *aggs = sk_calloc(SK_TAG_PY, n_aggs * sizeof *aggs);
     struct sk_what w = {.n_partitions = g.partitions,
@@ -228,7 +234,8 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
         const char *name;
         int descending, nulls_first;
         PyObject *row = PyList_GET_ITEM(g.keys, i);
-        if (!PyTuple_Check(row)) PyErr_SetString(PyExc_TypeError, "a key is (name, descending, nulls first)");
+        if (!PyTuple_Check(row))
+            PyErr_SetString(PyExc_TypeError, "a key is (name, descending, nulls first)");
         else if (PyArg_ParseTuple(row, "spp:key", &name, &descending, &nulls_first))
             keys[i] = (struct sk_what_key){(char *)(uintptr_t)name, descending, nulls_first};
     }
@@ -236,7 +243,9 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
         sk_rc rc = sk_what_kind_find(g.kind, &w.kind, &err);
         if (rc != SK_OK) py_raise(st, rc, &err);
     }
-    PyObject *r = PyErr_Occurred() ? NULL : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sk_what_write(&w, NULL, 0));
+    PyObject *r = PyErr_Occurred()
+                      ? NULL
+                      : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)sk_what_write(&w, NULL, 0));
     if (r) sk_what_write(&w, PyBytes_AS_STRING(r), (size_t)PyBytes_GET_SIZE(r));
     sk_free(keys);
     sk_free(aggs);
@@ -253,7 +262,9 @@ static PyObject *m_map(PyObject *module, PyObject *args) {
     unsigned long long seq, row0;
     unsigned values = 1;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#OKKO|I:exchange_map", &p, &n, &batch, &seq, &row0, &bounds, &values)) return NULL;
+    if (!PyArg_ParseTuple(args, "y#OKKO|I:exchange_map", &p, &n, &batch, &seq, &row0, &bounds,
+                          &values))
+        return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, 0);
     if (!o) return NULL;
     struct work *w = work_of(o);
@@ -261,8 +272,11 @@ static PyObject *m_map(PyObject *module, PyObject *args) {
         Py_DECREF(o);
         return NULL;
     }
-    struct sk_map_input in = {
-        .schema = w->batches.p[0]->schema, .array = w->batches.p[0]->array, .seq = seq, .row0 = row0, .values = values};
+    struct sk_map_input in = {.schema = w->batches.p[0]->schema,
+                              .array = w->batches.p[0]->array,
+                              .seq = seq,
+                              .row0 = row0,
+                              .values = values};
     if (bounds != Py_None) {
         in.bounds_schema = w->batches.p[1]->schema;
         in.bounds = w->batches.p[1]->array;
@@ -277,7 +291,8 @@ static PyObject *m_map(PyObject *module, PyObject *args) {
 /* Batches from `from` on as a list for C. */
 static const struct ArrowArray **list_of(struct work *w, uint32_t from) {
     w->list = sk_alloc(SK_TAG_PY, (w->batches.n + 1) * sizeof *w->list);
-    for (uint32_t i = from; w->list && i < w->batches.n; i++) w->list[i - from] = w->batches.p[i]->array;
+    for (uint32_t i = from; w->list && i < w->batches.n; i++)
+        w->list[i - from] = w->batches.p[i]->array;
     if (!w->list) PyErr_NoMemory();
     return w->list;
 }
@@ -290,14 +305,17 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     unsigned n_partitions;
     bool same = true;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O!I:exchange_cut", &p, &n, &PyList_Type, &samples, &n_partitions)) return NULL;
+    if (!PyArg_ParseTuple(args, "y#O!I:exchange_cut", &p, &n, &PyList_Type, &samples,
+                          &n_partitions))
+        return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(samples));
     if (!o) return NULL;
     struct work *w = work_of(o);
     int r = 0;
     for (Py_ssize_t i = 0; r == 0 && i < PyList_GET_SIZE(samples); i++) {
         r = open_slice(st, w, PyList_GET_ITEM(samples, i), &same);
-        if (r == 0 && w->batches.n != (uint32_t)i + 1) r = PyErr_Format(PyExc_ValueError, "a sample is one block") ? 0 : -1;
+        if (r == 0 && w->batches.n != (uint32_t)i + 1)
+            r = PyErr_Format(PyExc_ValueError, "a sample is one block") ? 0 : -1;
     }
     if (r < 0 || !same || !list_of(w, 0)) {
         Py_DECREF(o);
@@ -311,11 +329,13 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     return begun(st, o, rc, &err);
 }
 
-/* The schemas of all batches as a list for C, where it matters; false: no memory, or batches (given as blocks) that do not go together. */
+/* The schemas of all batches as a list for C, where it matters; false: no memory, or batches (given
+ * as blocks) that do not go together. */
 static bool schemas_of(struct work *w, bool given, bool *same) {
     if (w->what->kind != SK_WHAT_AGGREGATE) return true;
     w->schemas = sk_alloc(SK_TAG_PY, (w->batches.n + 1) * sizeof *w->schemas);
-    for (uint32_t i = 0; w->schemas && i < w->batches.n; i++) w->schemas[i] = w->batches.p[i]->schema;
+    for (uint32_t i = 0; w->schemas && i < w->batches.n; i++)
+        w->schemas[i] = w->batches.p[i]->schema;
     if (!w->schemas) PyErr_NoMemory();
     else *same = given || sk_work_aggregates(w->what, w->schemas, w->batches.n);
     return w->schemas && *same;
@@ -335,14 +355,20 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *slices) {
         unsigned partition, run;
         int wanted;
         uint32_t before = w->batches.n;
-        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OIpI:slice", &from, &run, &wanted, &partition)) {
+        if (!PyTuple_Check(row) ||
+            !PyArg_ParseTuple(row, "OIpI:slice", &from, &run, &wanted, &partition)) {
             if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "a slice is (blocks, run, whether its rows are wanted, its first partition)");
+                PyErr_SetString(
+                    PyExc_TypeError,
+                    "a slice is (blocks, run, whether its rows are wanted, its first partition)");
             return -1;
         }
         given |= PyList_Check(from);
         if (open_slice(st, w, from, &same) < 0) return -1;
-        w->slices[i] = (struct sk_slice){.n = w->batches.n - before, .run = run, .columns_only = !wanted, .partition = partition};
+        w->slices[i] = (struct sk_slice){.n = w->batches.n - before,
+                                         .run = run,
+                                         .columns_only = !wanted,
+                                         .partition = partition};
     }
     if (!schemas_of(w, given, &same) && PyErr_Occurred()) return -1;
     return same;
@@ -365,10 +391,13 @@ static PyObject *packs_of(struct work *w, PyObject *rows, uint32_t n_parts) {
     for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++) {
         PyObject *row = PyList_GET_ITEM(rows, i), *pack, *parts, *slice = NULL;
         if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OS:pack", &pack, &parts)) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a pack is (blocks, lengths of its parts)");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a pack is (blocks, lengths of its parts)");
         } else if (PyBytes_GET_SIZE(parts) != (Py_ssize_t)(n_parts * sizeof **w->parts)) {
-            PyErr_Format(PyExc_ValueError, "lengths of %zd bytes, of %u parts", PyBytes_GET_SIZE(parts), n_parts);
-        } else if (PyList_Append(w->keep, parts) == 0 && (slice = Py_BuildValue("(OIiI)", pack, i, 1, 0u))) {
+            PyErr_Format(PyExc_ValueError, "lengths of %zd bytes, of %u parts",
+                         PyBytes_GET_SIZE(parts), n_parts);
+        } else if (PyList_Append(w->keep, parts) == 0 &&
+                   (slice = Py_BuildValue("(OIiI)", pack, i, 1, 0u))) {
             w->parts[i] = (const uint32_t *)(const void *)PyBytes_AS_STRING(parts);
         }
         if (slice) PyList_SET_ITEM(slices, (Py_ssize_t)i, slice);
@@ -384,7 +413,9 @@ static PyObject *m_merge(PyObject *module, PyObject *args) {
     Py_ssize_t n;
     struct sk_merge_input in = {0};
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O!III:exchange_merge", &p, &n, &PyList_Type, &rows, &in.first, &in.n, &in.values)) return NULL;
+    if (!PyArg_ParseTuple(args, "y#O!III:exchange_merge", &p, &n, &PyList_Type, &rows, &in.first,
+                          &in.n, &in.values))
+        return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(rows));
     if (!o) return NULL;
     struct work *w = work_of(o);
@@ -417,7 +448,8 @@ static PyObject *m_reduce(PyObject *module, PyObject *args) {
     struct sk_reduce_input in = {0};
     unsigned long long target;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O!IIIKO:exchange_reduce", &p, &n, &PyList_Type, &slices, &in.first, &in.end, &in.n, &target, &bounds))
+    if (!PyArg_ParseTuple(args, "y#O!IIIKO:exchange_reduce", &p, &n, &PyList_Type, &slices,
+                          &in.first, &in.end, &in.n, &target, &bounds))
         return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(slices) + 1);
     if (!o) return NULL;
@@ -459,7 +491,8 @@ static PyObject *m_blocks(PyObject *module, PyObject *from) {
         struct sk_block_info info;
         const uint8_t *p = (const uint8_t *)b.buf + at;
         sk_rc rc = sk_block_info(p, (size_t)b.len - at, &info, &err);
-        PyObject *batch = rc == SK_OK ? py_block_of(st, from, p, (size_t)info.total_bytes) : py_raise(st, rc, &err);
+        PyObject *batch = rc == SK_OK ? py_block_of(st, from, p, (size_t)info.total_bytes)
+                                      : py_raise(st, rc, &err);
         if (!batch || PyList_Append(list, batch) < 0) Py_CLEAR(list);
         Py_XDECREF(batch);
         at += (size_t)SK_ALIGN(info.total_bytes, SK_BLOCK_ALIGN);
@@ -470,16 +503,22 @@ static PyObject *m_blocks(PyObject *module, PyObject *from) {
 
 PyMethodDef py_exchange_methods[] = {
     {"exchange_what", (PyCFunction)(void (*)(void))m_what, METH_VARARGS | METH_KEYWORDS,
-     "exchange_what(kind, keys=[(name, descending, nulls first)], ...): what an exchange does, as bytes for its tasks."},
-    {"exchange_map", m_map, METH_VARARGS, "exchange_map(what, batch, number of the map, rows before, bounds or None, values=1): a Work."},
+     "exchange_what(kind, keys=[(name, descending, nulls first)], ...): what an exchange does, as "
+     "bytes for its tasks."},
+    {"exchange_map", m_map, METH_VARARGS,
+     "exchange_map(what, batch, number of the map, rows before, bounds or None, values=1): a "
+     "Work."},
     {"exchange_merge", m_merge, METH_VARARGS,
-     "exchange_merge(what, [(pack, lengths of its parts)], first partition, partitions (0: runs), values): a Work; None: they are of "
+     "exchange_merge(what, [(pack, lengths of its parts)], first partition, partitions (0: runs), "
+     "values): a Work; None: they are of "
      "different schemas. A pack: bytes of "
      "blocks, or a list of batches; lengths: of uint32, 0: it has no batch of that partition."},
     {"exchange_cut", m_cut, METH_VARARGS,
-     "exchange_cut(what, samples, n): a Work; None: they are of different schemas. A sample: bytes of a block, or a list of one batch."},
+     "exchange_cut(what, samples, n): a Work; None: they are of different schemas. A sample: bytes "
+     "of a block, or a list of one batch."},
     {"exchange_reduce", m_reduce, METH_VARARGS,
-     "exchange_reduce(what, [(slice, run, whether its rows are wanted)], first, end, n, target, bounds or None): a Work; None: they are of "
+     "exchange_reduce(what, [(slice, run, whether its rows are wanted)], first, end, n, target, "
+     "bounds or None): a Work; None: they are of "
      "different schemas. A slice: bytes of blocks, or a list of batches."},
     {"blocks", m_blocks, METH_O, "The batches of a slice, over its bytes."},
     {NULL, NULL, 0, NULL},
@@ -492,8 +531,8 @@ static PyType_Slot work_slots[] = {
     {Py_tp_doc, "What a task of an exchange gives, as BlockOuts."},
     {0, NULL},
 };
-static PyType_Spec work_spec = {"skate._skate.Work", sizeof(struct work), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                work_slots};
+static PyType_Spec work_spec = {"skate._skate.Work", sizeof(struct work), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, work_slots};
 
 int py_exchange_types(PyObject *module, struct py_state *st) {
     st->work_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &work_spec, NULL);
@@ -506,6 +545,7 @@ int py_exchange_types(PyObject *module, struct py_state *st) {
         PyModule_AddIntConstant(module, "PHASE_SHARE", SK_PHASE_SHARE) < 0 ||
         PyModule_AddIntConstant(module, "PHASE_REST", SK_PHASE_REST) < 0)
         return -1;
-    return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT) < 0 ? -1
-                                                                          : PyModule_AddIntConstant(module, "PHASE_MERGE", SK_PHASE_MERGE);
+    return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT) < 0
+               ? -1
+               : PyModule_AddIntConstant(module, "PHASE_MERGE", SK_PHASE_MERGE);
 }

@@ -1,7 +1,8 @@
 /* exec.c - Exec: Python's hand on a running pipeline (see exec.h).
  *
- * The pipeline moves whether or not anybody is in next(): its sink runs inside the engine. A stop from another thread waits for nobody: the last
- * user frees. Shutdown stops every run before it closes the engine. */
+ * The pipeline moves whether or not anybody is in next(): its sink runs inside the engine. A stop
+ * from another thread waits for nobody: the last user frees. Shutdown stops every run before it
+ * closes the engine. */
 #include "base/clock.h"
 #include "exec/exec.h"
 #include "py/data/data.h"
@@ -27,7 +28,8 @@ static PyObject *sides_list(struct py_state *st, struct sk_exec *x);
 
 /* What can still be asked when the run is gone. */
 static void keep_last(struct py_exec *e) {
-    if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear(); /* no memory for numbers: stats() says so */
+    /* no memory for numbers: stats() says so */
+    if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear();
     if (!e->last_sides && !(e->last_sides = sides_list(e->st, e->x))) PyErr_Clear();
 }
 
@@ -74,7 +76,7 @@ void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
     }
 }
 
-/* ---- start ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 struct given { /* Exec's conf; borrowed */
     const char *policy, *shuffle;
@@ -106,11 +108,15 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"Exec", SK_COUNT(field), 0, field};
 
-/* Without a name: to people a task or an actor of a stage is what its operators are called, not the function of skate that runs them. */
+/* Without a name: to people a task or an actor of a stage is what its operators are called, not the
+ * function of skate that runs them. */
 static int define(struct py_state *st, PyObject *fn, bool method, sk_fid *out) {
     if (!fn) return 0;
-    PyObject *name = PyObject_GetAttrString(fn, "__name__"), *none = PyUnicode_FromString(""), *def = NULL;
-    if (name && none) def = method ? PyUnicode_AsUTF8String(name) : PyObject_CallOneArg(st->hook_dump_function, fn);
+    PyObject *name = PyObject_GetAttrString(fn, "__name__"), *none = PyUnicode_FromString(""),
+             *def = NULL;
+    if (name && none)
+        def =
+            method ? PyUnicode_AsUTF8String(name) : PyObject_CallOneArg(st->hook_dump_function, fn);
     int r = def ? py_define(st, def, none, method, out) : -1;
     Py_XDECREF(def);
     Py_XDECREF(name);
@@ -135,7 +141,8 @@ static int conf_read(struct py_state *st, PyObject *conf, struct given *g, struc
         c->skip_units = (const uint8_t *)PyBytes_AS_STRING(g->skip_units);
         c->n_skip = (uint32_t)PyBytes_GET_SIZE(g->skip_units);
     }
-    return define(st, g->run_stage, false, &c->run_stage) < 0 || define(st, g->stage_init, false, &c->stage_init) < 0 ||
+    return define(st, g->run_stage, false, &c->run_stage) < 0 ||
+                   define(st, g->stage_init, false, &c->stage_init) < 0 ||
                    define(st, g->stage_call, true, &c->stage_call) < 0
                ? -1
                : 0;
@@ -150,11 +157,13 @@ static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     struct sk_exec_conf c;
     const struct sk_plan *p;
     PY_ERR(err);
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!IO!:Exec", names, st->plan_type, &plan, &root, &PyDict_Type, &conf) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O!IO!:Exec", names, st->plan_type, &plan, &root,
+                                     &PyDict_Type, &conf) ||
         py_ensure(st) < 0 || !(p = py_plan_get(st, plan)))
         return NULL;
     const struct sk_shuffle_ops *by;
-    if (root >= sk_plan_n_nodes(p)) return PyErr_Format(PyExc_ValueError, "there is no node %u", root);
+    if (root >= sk_plan_n_nodes(p))
+        return PyErr_Format(PyExc_ValueError, "there is no node %u", root);
     if (conf_read(st, conf, &g, &c) < 0) return NULL;
     by = sk_shuffle_find(g.shuffle ? g.shuffle : "auto");
     if (!by) return PyErr_Format(PyExc_ValueError, "no shuffle strategy is called '%s'", g.shuffle);
@@ -197,7 +206,7 @@ static void exec_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* ---- next -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- next ------------------------------------------------------------------------------------ */
 
 static PyObject *raise_bad(struct py_state *st, sk_oid bad, sk_rc rc, const struct sk_err *err) {
     struct sk_view v;
@@ -231,9 +240,12 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     }
     sk_rc rc = SK_ETIMEOUT;
     for (bool first = true; rc == SK_ETIMEOUT; first = false) {
-        if (!e->x || e->stop_wanted || st->closing) return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this run was stopped"});
+        if (!e->x || e->stop_wanted || st->closing)
+            return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this run was stopped"});
         int64_t now = first ? 0 : sk_now_ns();
-        if (!first && now >= deadline) return py_raise(st, SK_ETIMEOUT, &(struct sk_err){.msg = "no block within the timeout"});
+        if (!first && now >= deadline)
+            return py_raise(st, SK_ETIMEOUT,
+                            &(struct sk_err){.msg = "no block within the timeout"});
         if (first) { /* a block that is there costs no switch of threads */
             rc = sk_exec_next(e->x, 0, &b, &bad, &err);
             continue;
@@ -251,7 +263,8 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
         PyObject *ref = py_ref_new(st, (sk_oid){b.oid}, (sk_tid){0});
         e->origin = b.origin;
         e->schema = b.schema;
-        r = ref ? Py_BuildValue("(NKKK)", ref, (unsigned long long)b.row0, (unsigned long long)b.n_rows, (unsigned long long)b.bytes)
+        r = ref ? Py_BuildValue("(NKKK)", ref, (unsigned long long)b.row0,
+                                (unsigned long long)b.n_rows, (unsigned long long)b.bytes)
                 : NULL;
     } else if (rc == SK_EDONE) {
         r = Py_NewRef(Py_None);
@@ -276,7 +289,8 @@ static PyObject *exec_await_actors(PyObject *self, PyObject *seconds) {
     int64_t deadline = py_deadline(s, sk_now_ns());
     PY_ERR(err);
     for (;;) {
-        if (!e->x || e->stop_wanted || st->closing) return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this run was stopped"});
+        if (!e->x || e->stop_wanted || st->closing)
+            return py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this run was stopped"});
         int64_t now = sk_now_ns();
         e->users++;
         sk_rc rc;
@@ -298,7 +312,7 @@ static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* ---- stats ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- stats ----------------------------------------------------------------------------------- */
 
 static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v */
 {
@@ -313,14 +327,17 @@ static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v */
 /* What an exchange did: "exchange" of the operator that it is in front of. */
 static bool add_exchange(PyObject *op, const struct sk_exec_op_stats *o) {
     static const char *const names[] = {
-        [SK_XSTAT_VALUES] = "values",         [SK_XSTAT_MERGE] = "merge",       [SK_XSTAT_PACKS] = "packs",
-        [SK_XSTAT_BYTES] = "pack_bytes",      [SK_XSTAT_DISK] = "disk_bytes",   [SK_XSTAT_PARTITIONS] = "partitions",
-        [SK_XSTAT_LARGEST] = "largest_bytes", [SK_XSTAT_TAKEN] = "taken_bytes", [SK_XSTAT_READ] = "read_bytes"};
+        [SK_XSTAT_VALUES] = "values",         [SK_XSTAT_MERGE] = "merge",
+        [SK_XSTAT_PACKS] = "packs",           [SK_XSTAT_BYTES] = "pack_bytes",
+        [SK_XSTAT_DISK] = "disk_bytes",       [SK_XSTAT_PARTITIONS] = "partitions",
+        [SK_XSTAT_LARGEST] = "largest_bytes", [SK_XSTAT_TAKEN] = "taken_bytes",
+        [SK_XSTAT_READ] = "read_bytes"};
     if (!o->gather.by) return true;
     if (o->gather.by == sk_merges_name) return PyDict_SetItemString(op, "merges", Py_True) == 0;
     PyObject *d = PyDict_New();
     bool ok = d && put_item(d, "strategy", PyUnicode_FromString(o->gather.by)) == 0;
-    for (uint32_t i = 0; ok && i < SK_COUNT(names); i++) ok = put_item(d, names[i], PyLong_FromUnsignedLongLong(o->gather.n[i])) == 0;
+    for (uint32_t i = 0; ok && i < SK_COUNT(names); i++)
+        ok = put_item(d, names[i], PyLong_FromUnsignedLongLong(o->gather.n[i])) == 0;
     ok = ok && PyDict_SetItemString(op, "exchange", d) == 0;
     Py_XDECREF(d);
     return ok;
@@ -329,20 +346,26 @@ static bool add_exchange(PyObject *op, const struct sk_exec_op_stats *o) {
 static PyObject *op_dict(const struct sk_exec_op_stats *o) {
     static const char *const kinds[] = {"blocks", "tasks", "actors", "limit", "union"};
     PyObject *d = PyDict_New(), *fused = PyList_New(0);
-    bool ok = d && fused && put_item(d, "label", PyUnicode_FromString(o->label ? o->label : "?")) == 0 &&
-              put_item(d, "kind", PyUnicode_FromString(o->kind < SK_COUNT(kinds) ? kinds[o->kind] : "?")) == 0 &&
-              U(*o, d, tasks_queued) == 0 && U(*o, d, tasks_running) == 0 && U(*o, d, tasks_done) == 0 && U(*o, d, retries) == 0 &&
-              U(*o, d, rows_in) == 0 && U(*o, d, bytes_in) == 0 && U(*o, d, rows_out) == 0 && U(*o, d, bytes_out) == 0 &&
-              U(*o, d, blocks_out) == 0 && U(*o, d, queued_blocks) == 0 && U(*o, d, queued_bytes) == 0 &&
-              U(*o, d, peak_queued_bytes) == 0 && I(*o, d, task_ns_total) == 0 && I(*o, d, task_ns_max) == 0 &&
-              I(*o, d, wait_input_ns) == 0 && I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
-              I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 && I(*o, d, total_units) == 0;
+    bool ok =
+        d && fused && put_item(d, "label", PyUnicode_FromString(o->label ? o->label : "?")) == 0 &&
+        put_item(d, "kind",
+                 PyUnicode_FromString(o->kind < SK_COUNT(kinds) ? kinds[o->kind] : "?")) == 0 &&
+        U(*o, d, tasks_queued) == 0 && U(*o, d, tasks_running) == 0 && U(*o, d, tasks_done) == 0 &&
+        U(*o, d, retries) == 0 && U(*o, d, rows_in) == 0 && U(*o, d, bytes_in) == 0 &&
+        U(*o, d, rows_out) == 0 && U(*o, d, bytes_out) == 0 && U(*o, d, blocks_out) == 0 &&
+        U(*o, d, queued_blocks) == 0 && U(*o, d, queued_bytes) == 0 &&
+        U(*o, d, peak_queued_bytes) == 0 && I(*o, d, task_ns_total) == 0 &&
+        I(*o, d, task_ns_max) == 0 && I(*o, d, wait_input_ns) == 0 &&
+        I(*o, d, wait_memory_ns) == 0 && I(*o, d, wait_resource_ns) == 0 &&
+        I(*o, d, wait_consumer_ns) == 0 && I(*o, d, first_out_ns) == 0 && U(*o, d, n_actors) == 0 &&
+        I(*o, d, total_units) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(o->n_fused, SK_COUNT(o->fused)); i++) {
         const struct sk_task_note_op *f = &o->fused[i];
-        PyObject *row =
-            Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "rows_out", (unsigned long long)f->rows_out, "ns", (unsigned long long)f->ns,
-                          "io_retries", (unsigned long long)f->io_retries, "aside", (unsigned long long)f->aside, "in_place",
-                          (unsigned long long)f->in_place, "no_room", (unsigned long long)f->no_room);
+        PyObject *row = Py_BuildValue(
+            "{s:K,s:K,s:K,s:K,s:K,s:K}", "rows_out", (unsigned long long)f->rows_out, "ns",
+            (unsigned long long)f->ns, "io_retries", (unsigned long long)f->io_retries, "aside",
+            (unsigned long long)f->aside, "in_place", (unsigned long long)f->in_place, "no_room",
+            (unsigned long long)f->no_room);
         ok = row && PyList_Append(fused, row) == 0;
         Py_XDECREF(row);
     }
@@ -360,11 +383,16 @@ static PyObject *stats_dict(struct sk_exec *x) {
     uint32_t n = s.n_ops;
     sk_exec_get_stats(x, &s, ops, n);
     PyObject *d = PyDict_New(), *list = PyList_New(0);
-    bool ok = d && list && I(s, d, wall_ns) == 0 && U(s, d, memory_limit) == 0 && U(s, d, memory_now) == 0 && U(s, d, memory_peak) == 0 &&
-              U(s, d, memory_disk) == 0 && U(s, d, forced) == 0 &&
-              put_item(d, "bottleneck", s.bottleneck == UINT32_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(s.bottleneck)) == 0 &&
-              put_item(d, "bottleneck_why", PyUnicode_FromString(s.bottleneck_why ? s.bottleneck_why : "")) == 0 &&
-              U(s, d, bad_rows) == 0 && U(s, d, errored_blocks) == 0 && put_item(d, "done", PyBool_FromLong(s.done)) == 0;
+    bool ok = d && list && I(s, d, wall_ns) == 0 && U(s, d, memory_limit) == 0 &&
+              U(s, d, memory_now) == 0 && U(s, d, memory_peak) == 0 && U(s, d, memory_disk) == 0 &&
+              U(s, d, forced) == 0 &&
+              put_item(d, "bottleneck",
+                       s.bottleneck == UINT32_MAX ? Py_NewRef(Py_None)
+                                                  : PyLong_FromUnsignedLong(s.bottleneck)) == 0 &&
+              put_item(d, "bottleneck_why",
+                       PyUnicode_FromString(s.bottleneck_why ? s.bottleneck_why : "")) == 0 &&
+              U(s, d, bad_rows) == 0 && U(s, d, errored_blocks) == 0 &&
+              put_item(d, "done", PyBool_FromLong(s.done)) == 0;
     for (uint32_t i = 0; ok && i < SK_MIN(n, s.n_ops); i++) {
         PyObject *o = op_dict(&ops[i]);
         ok = o && PyList_Append(list, o) == 0;
@@ -383,13 +411,15 @@ static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED) {
     return e->last_stats ? PyDict_Copy(e->last_stats) : PyDict_New();
 }
 
-/* All that has come beside the output since the last call: (stage, bad rows, ObjectRef or None, message). */
+/* All that has come beside the output since the last call: (stage, bad rows, ObjectRef or None,
+ * message). */
 static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
     PyObject *list = PyList_New(0);
     struct sk_aside s;
     while (list && sk_exec_aside(x, &s) == SK_OK) {
         PyObject *ref = s.oid.v ? py_ref_new(st, s.oid, (sk_tid){0}) : Py_NewRef(Py_None);
-        PyObject *row = ref ? Py_BuildValue("(IINN)", s.stage, s.bad, ref, py_text(s.err.msg)) : NULL;
+        PyObject *row =
+            ref ? Py_BuildValue("(IINN)", s.stage, s.bad, ref, py_text(s.err.msg)) : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -439,18 +469,27 @@ static PyObject *exec_schema(PyObject *self, PyObject *unused SK_UNUSED) {
 }
 
 static PyMethodDef exec_methods[] = {
-    {"next", (PyCFunction)(void (*)(void))exec_next, METH_FASTCALL, "(block, first row, rows, bytes), None at the end."},
+    {"next", (PyCFunction)(void (*)(void))exec_next, METH_FASTCALL,
+     "(block, first row, rows, bytes), None at the end."},
     {"await_actors", exec_await_actors, METH_O,
-     "Waits so many seconds for the actors that began with the run; whether all have ended their start."},
-    {"sides", exec_sides, METH_NOARGS, "What came beside the output since the last call: (stage, bad rows, ObjectRef or None, message)."},
+     "Waits so many seconds for the actors that began with the run; whether all have ended their "
+     "start."},
+    {"sides", exec_sides, METH_NOARGS,
+     "What came beside the output since the last call: (stage, bad rows, ObjectRef or None, "
+     "message)."},
     {"flows", exec_flows, METH_NOARGS,
-     "(blocks made, blocks taken), each rows of three 64-bit numbers: block, task, ns; None after the end."},
-    {"quiet", exec_quiet, METH_NOARGS, "(seconds since anything moved, who waits for what): for a user who waits."},
-    {"origin", exec_origin, METH_NOARGS, "Unit of the source that the last block of next() stems from; of runs with skip_units."},
+     "(blocks made, blocks taken), each rows of three 64-bit numbers: block, task, ns; None after "
+     "the end."},
+    {"quiet", exec_quiet, METH_NOARGS,
+     "(seconds since anything moved, who waits for what): for a user who waits."},
+    {"origin", exec_origin, METH_NOARGS,
+     "Unit of the source that the last block of next() stems from; of runs with skip_units."},
     {"schema", exec_schema, METH_NOARGS,
-     "Checksum of the schema of the last block of next(); 0: not known, the block existed before the run."},
+     "Checksum of the schema of the last block of next(); 0: not known, the block existed before "
+     "the run."},
     {"stop", exec_stop, METH_NOARGS, "Cancels what runs and frees the run; idempotent."},
-    {"stats", exec_stats, METH_NOARGS, "Numbers of the run and of each stage; after stop(), the last ones."},
+    {"stats", exec_stats, METH_NOARGS,
+     "Numbers of the run and of each stage; after stop(), the last ones."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot exec_slots[] = {
@@ -460,7 +499,8 @@ static PyType_Slot exec_slots[] = {
     {Py_tp_doc, "Exec(plan, root, conf): a running pipeline."},
     {0, NULL},
 };
-static PyType_Spec exec_spec = {"skate._skate.Exec", sizeof(struct py_exec), 0, Py_TPFLAGS_DEFAULT, exec_slots};
+static PyType_Spec exec_spec = {"skate._skate.Exec", sizeof(struct py_exec), 0, Py_TPFLAGS_DEFAULT,
+                                exec_slots};
 
 /* _skate.POLICIES: names of scheduling policies. */
 static int add_names(PyObject *module, const char *as, const char *(*name_of)(unsigned i)) {
@@ -482,7 +522,8 @@ static int add_shuffles(PyObject *module) {
     PyObject *all = PyDict_New();
     int rc = all ? 0 : -1;
     for (unsigned i = 0; rc == 0 && sk_shuffle_name(i); i++)
-        rc = PyDict_SetItemString(all, sk_shuffle_name(i), sk_shuffle_find(sk_shuffle_name(i))->merges ? Py_True : Py_False);
+        rc = PyDict_SetItemString(all, sk_shuffle_name(i),
+                                  sk_shuffle_find(sk_shuffle_name(i))->merges ? Py_True : Py_False);
     if (rc == 0) rc = PyModule_AddObjectRef(module, "SHUFFLES", all);
     Py_XDECREF(all);
     return rc;

@@ -1,4 +1,5 @@
-/* joblog.c - JobLog: Python's hand on the log of a resumable job (base/joblog.h). Parse, call, convert; what a job does with it: data/write/resume.py.
+/* joblog.c - JobLog: Python's hand on the log of a resumable job (base/joblog.h). Parse, call,
+ * convert; what a job does with it: data/write/resume.py.
  *
  * Cost: a record as a tuple of Python values. Appending and syncing drop the GIL. */
 #include "base/fault.h"
@@ -43,9 +44,11 @@ static struct py_joblog *open_log(PyObject *self) {
     return NULL;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-static PyObject *text(struct sk_bytes b) { return PyUnicode_DecodeUTF8(b.p, (Py_ssize_t)b.n, "surrogateescape"); }
+static PyObject *text(struct sk_bytes b) {
+    return PyUnicode_DecodeUTF8(b.p, (Py_ssize_t)b.n, "surrogateescape");
+}
 
 static PyObject *record(struct sk_job_rec *r) {
     PyObject *list = PyList_New(0);
@@ -54,17 +57,21 @@ static PyObject *record(struct sk_job_rec *r) {
         if (r->kind == SK_JOB_HEAD) {
             struct sk_job_part p;
             sk_job_part(r, &p);
-            row = Py_BuildValue("(Ny#)", text(p.label), (const char *)p.digest.p, (Py_ssize_t)p.digest.n);
+            row = Py_BuildValue("(Ny#)", text(p.label), (const char *)p.digest.p,
+                                (Py_ssize_t)p.digest.n);
         } else {
             struct sk_job_file f;
             sk_job_file(r, &f);
-            row = Py_BuildValue("(NNKK)", text(f.staged), text(f.final), (unsigned long long)f.rows, (unsigned long long)f.bytes);
+            row = Py_BuildValue("(NNKK)", text(f.staged), text(f.final), (unsigned long long)f.rows,
+                                (unsigned long long)f.bytes);
         }
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
     if (!list) return NULL;
-    if (r->kind == SK_JOB_HEAD) return Py_BuildValue("(IKNNN)", r->kind, (unsigned long long)r->unit, text(r->mode), text(r->prefix), list);
+    if (r->kind == SK_JOB_HEAD)
+        return Py_BuildValue("(IKNNN)", r->kind, (unsigned long long)r->unit, text(r->mode),
+                             text(r->prefix), list);
     return Py_BuildValue("(IKN)", r->kind, (unsigned long long)r->unit, list);
 }
 
@@ -89,9 +96,10 @@ static PyObject *joblog_cut(PyObject *self, PyObject *unused SK_UNUSED) {
     return l ? PyLong_FromUnsignedLongLong(sk_joblog_cut(l->log)) : NULL;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-static PyObject *append(struct py_joblog *l, const struct sk_job_rec *r, const struct sk_job_part *parts, const struct sk_job_file *files) {
+static PyObject *append(struct py_joblog *l, const struct sk_job_rec *r,
+                        const struct sk_job_part *parts, const struct sk_job_file *files) {
     PY_ERR(err);
     sk_rc rc;
     PY_DROP(l->st)
@@ -105,7 +113,8 @@ static PyObject *joblog_head(PyObject *self, PyObject *args) {
     const char *mode, *prefix;
     unsigned long long units;
     PyObject *list, *r = NULL;
-    if (!l || !PyArg_ParseTuple(args, "KssO!:head", &units, &mode, &prefix, &PyList_Type, &list)) return NULL;
+    if (!l || !PyArg_ParseTuple(args, "KssO!:head", &units, &mode, &prefix, &PyList_Type, &list))
+        return NULL;
     Py_ssize_t n = PyList_GET_SIZE(list);
     struct sk_job_part *parts = sk_calloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *parts);
     if (!parts) return PyErr_NoMemory();
@@ -113,11 +122,16 @@ static PyObject *joblog_head(PyObject *self, PyObject *args) {
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         const char *label, *digest;
         Py_ssize_t n_label, n_digest;
-        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "s#y#", &label, &n_label, &digest, &n_digest) != 0;
-        if (ok) parts[i] = (struct sk_job_part){{label, (size_t)n_label}, {digest, (size_t)n_digest}};
+        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "s#y#", &label, &n_label, &digest,
+                              &n_digest) != 0;
+        if (ok)
+            parts[i] = (struct sk_job_part){{label, (size_t)n_label}, {digest, (size_t)n_digest}};
     }
-    struct sk_job_rec rec = {
-        .kind = SK_JOB_HEAD, .n = (uint32_t)n, .unit = units, .mode = {mode, strlen(mode)}, .prefix = {prefix, strlen(prefix)}};
+    struct sk_job_rec rec = {.kind = SK_JOB_HEAD,
+                             .n = (uint32_t)n,
+                             .unit = units,
+                             .mode = {mode, strlen(mode)},
+                             .prefix = {prefix, strlen(prefix)}};
     if (ok) r = append(l, &rec, parts, NULL);
     sk_free(parts);
     return r;
@@ -136,8 +150,11 @@ static PyObject *joblog_unit(PyObject *self, PyObject *args) {
         const char *staged, *final;
         Py_ssize_t n_staged, n_final;
         unsigned long long rows, bytes;
-        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "y#y#KK", &staged, &n_staged, &final, &n_final, &rows, &bytes) != 0;
-        if (ok) files[i] = (struct sk_job_file){{staged, (size_t)n_staged}, {final, (size_t)n_final}, rows, bytes};
+        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "y#y#KK", &staged, &n_staged, &final,
+                              &n_final, &rows, &bytes) != 0;
+        if (ok)
+            files[i] = (struct sk_job_file){
+                {staged, (size_t)n_staged}, {final, (size_t)n_final}, rows, bytes};
     }
     struct sk_job_rec rec = {.kind = SK_JOB_UNIT, .n = (uint32_t)n, .unit = unit};
     if (ok) r = append(l, &rec, NULL, files);
@@ -149,8 +166,12 @@ static PyObject *mark(PyObject *self, uint32_t kind) {
     struct py_joblog *l = open_log(self);
     return l ? append(l, &(struct sk_job_rec){.kind = kind}, NULL, NULL) : NULL;
 }
-static PyObject *joblog_commit(PyObject *self, PyObject *unused SK_UNUSED) { return mark(self, SK_JOB_COMMIT); }
-static PyObject *joblog_done(PyObject *self, PyObject *unused SK_UNUSED) { return mark(self, SK_JOB_DONE); }
+static PyObject *joblog_commit(PyObject *self, PyObject *unused SK_UNUSED) {
+    return mark(self, SK_JOB_COMMIT);
+}
+static PyObject *joblog_done(PyObject *self, PyObject *unused SK_UNUSED) {
+    return mark(self, SK_JOB_DONE);
+}
 
 static PyObject *call(PyObject *self, sk_rc (*fn)(struct sk_joblog *, struct sk_err *)) {
     struct py_joblog *l = open_log(self);
@@ -162,8 +183,12 @@ static PyObject *call(PyObject *self, sk_rc (*fn)(struct sk_joblog *, struct sk_
     PY_TAKE(l->st)
     return rc == SK_OK ? Py_NewRef(Py_None) : py_raise(l->st, rc, &err);
 }
-static PyObject *joblog_sync(PyObject *self, PyObject *unused SK_UNUSED) { return call(self, sk_joblog_sync); }
-static PyObject *joblog_clear(PyObject *self, PyObject *unused SK_UNUSED) { return call(self, sk_joblog_clear); }
+static PyObject *joblog_sync(PyObject *self, PyObject *unused SK_UNUSED) {
+    return call(self, sk_joblog_sync);
+}
+static PyObject *joblog_clear(PyObject *self, PyObject *unused SK_UNUSED) {
+    return call(self, sk_joblog_clear);
+}
 
 static PyObject *joblog_close(PyObject *self, PyObject *unused SK_UNUSED) {
     sk_joblog_close(&((struct py_joblog *)(void *)self)->log);
@@ -172,11 +197,14 @@ static PyObject *joblog_close(PyObject *self, PyObject *unused SK_UNUSED) {
 
 static PyMethodDef joblog_methods[] = {
     {"records", joblog_records, METH_NOARGS,
-     "As it was when opened: (1, units, mode, prefix, [(label, digest)]), (2, unit, [(staged, final, rows, bytes)]), (3, 0, []) commit, "
+     "As it was when opened: (1, units, mode, prefix, [(label, digest)]), (2, unit, [(staged, "
+     "final, rows, bytes)]), (3, 0, []) commit, "
      "(4, 0, []) done."},
-    {"cut", joblog_cut, METH_NOARGS, "Bytes of a torn or damaged end that were cut off when it was opened."},
+    {"cut", joblog_cut, METH_NOARGS,
+     "Bytes of a torn or damaged end that were cut off when it was opened."},
     {"head", joblog_head, METH_VARARGS, "head(units, mode, prefix, [(label, digest)])"},
-    {"unit", joblog_unit, METH_VARARGS, "unit(number, [(staged, final, rows, bytes)]): names as bytes"},
+    {"unit", joblog_unit, METH_VARARGS,
+     "unit(number, [(staged, final, rows, bytes)]): names as bytes"},
     {"commit", joblog_commit, METH_NOARGS, "All units are written."},
     {"done", joblog_done, METH_NOARGS, "All files are in their places."},
     {"sync", joblog_sync, METH_NOARGS, "What was appended is durable."},
@@ -191,7 +219,8 @@ static PyType_Slot joblog_slots[] = {
     {Py_tp_doc, "JobLog(path): the log of a resumable job, taken for this process."},
     {0, NULL},
 };
-static PyType_Spec joblog_spec = {"skate._skate.JobLog", sizeof(struct py_joblog), 0, Py_TPFLAGS_DEFAULT, joblog_slots};
+static PyType_Spec joblog_spec = {"skate._skate.JobLog", sizeof(struct py_joblog), 0,
+                                  Py_TPFLAGS_DEFAULT, joblog_slots};
 
 int py_joblog_types(PyObject *module, struct py_state *st) {
     (void)st;
@@ -206,15 +235,19 @@ static PyObject *m_job_move(PyObject *module, PyObject *args) {
     PyObject *from = NULL, *to = NULL, *out = NULL;
     int replace = 1;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "O&O&|p:job_move", PyUnicode_FSConverter, &from, PyUnicode_FSConverter, &to, &replace)) return NULL;
+    if (!PyArg_ParseTuple(args, "O&O&|p:job_move", PyUnicode_FSConverter, &from,
+                          PyUnicode_FSConverter, &to, &replace))
+        return NULL;
     sk_rc rc;
-    Py_BEGIN_ALLOW_THREADS rc = sk_job_move(PyBytes_AS_STRING(from), PyBytes_AS_STRING(to), replace, &err);
+    Py_BEGIN_ALLOW_THREADS rc =
+        sk_job_move(PyBytes_AS_STRING(from), PyBytes_AS_STRING(to), replace, &err);
     Py_END_ALLOW_THREADS int why = errno;
     if (rc == SK_OK || rc == SK_ENOENT) out = PyBool_FromLong(rc == SK_OK);
     else if (rc == SK_ENOMEM) py_raise(st, rc, &err);
     else {
         errno = rc == SK_EEXIST ? EEXIST : why;
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(to)); /* FileExistsError, PermissionError, ... */
+        /* FileExistsError, PermissionError, ... */
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(to));
     }
     Py_DECREF(from);
     Py_DECREF(to);
@@ -242,9 +275,11 @@ static PyObject *m_fault(PyObject *module, PyObject *args) {
 
 PyMethodDef py_joblog_methods[] = {
     {"fault", m_fault, METH_VARARGS,
-     "Sets fault points of this process (base/fault.h), for tests; those of workers come from SKATE_FAULT."},
+     "Sets fault points of this process (base/fault.h), for tests; those of workers come from "
+     "SKATE_FAULT."},
     {"job_move", m_job_move, METH_VARARGS,
-     "job_move(from, to, replace=True): a rename; False when there is no `from`. FileExistsError: something is there, and replace is "
+     "job_move(from, to, replace=True): a rename; False when there is no `from`. FileExistsError: "
+     "something is there, and replace is "
      "False."},
     {"job_sync_dir", m_job_sync_dir, METH_O, "The names in a folder become durable."},
     {NULL, NULL, 0, NULL},

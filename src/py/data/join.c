@@ -1,7 +1,10 @@
-/* join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches (kernel.h: sk_join).
+/* join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches
+ * (kernel.h: sk_join).
  *
- * Four lists of batches are the sides of the result: left, right, and the keys of both, in one type each. A column of the result is picked from one of them; where
- * a left row is missing, from another one, if the caller wants so (the key of a full join). And _skate.bloom_...: filters of a side's keys; _skate.join_...: how a join is done (shuffle/sides.h). */
+ * Four lists of batches are the sides of the result: left, right, and the keys of both, in one type
+ * each. A column of the result is picked from one of them; where a left row is missing, from
+ * another one, if the caller wants so (the key of a full join). And _skate.bloom_...: filters of a
+ * side's keys; _skate.join_...: how a join is done (shuffle/sides.h). */
 #include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/data/data.h"
@@ -29,7 +32,8 @@ static void join_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     sk_join_destroy(j->join);
     for (uint32_t s = 0; s < 2; s++) {
-        for (uint32_t i = 0; j->keys[s] && i < j->side[LEFT_KEYS + s].n; i++) sk_keys_destroy(j->keys[s][i]);
+        for (uint32_t i = 0; j->keys[s] && i < j->side[LEFT_KEYS + s].n; i++)
+            sk_keys_destroy(j->keys[s][i]);
         sk_free(j->keys[s]);
         sk_free(j->picks[s]);
     }
@@ -42,7 +46,8 @@ static void join_dealloc(PyObject *o) {
 }
 
 /* The structs of a batch, which `keep` holds from now on. */
-static int kept(struct py_state *st, struct join *j, PyObject *batch, const struct ArrowSchema **schema, const struct ArrowArray **array) {
+static int kept(struct py_state *st, struct join *j, PyObject *batch,
+                const struct ArrowSchema **schema, const struct ArrowArray **array) {
     struct ArrowSchema *s;
     struct ArrowArray *a;
     PyObject *two = py_batch_structs(st, batch, &s, &a);
@@ -56,7 +61,8 @@ static int kept(struct py_state *st, struct join *j, PyObject *batch, const stru
 }
 
 /* All columns of a batch as keys, ascending; NULL: an exception is set. */
-static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *schema, const struct ArrowArray *array) {
+static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *schema,
+                               const struct ArrowArray *array) {
     PY_ERR(err);
     struct sk_keys *keys = NULL;
     struct sk_key *key = sk_calloc(SK_TAG_PY, (size_t)(schema->n_children + 1) * sizeof *key);
@@ -97,7 +103,8 @@ static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
     struct sk_block_pick *p = sk_calloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *p);
     if (!p) return (struct sk_block_pick *)PyErr_NoMemory();
     if (PyList_GET_SIZE(given) != n)
-        PyErr_Format(PyExc_ValueError, "join: %zd picks for %lld columns", PyList_GET_SIZE(given), (long long)n);
+        PyErr_Format(PyExc_ValueError, "join: %zd picks for %lld columns", PyList_GET_SIZE(given),
+                     (long long)n);
     for (int64_t i = 0; !PyErr_Occurred() && i < n; i++) {
         PyObject *row = PyList_GET_ITEM(given, i);
         if (!PyTuple_Check(row)) PyErr_SetString(PyExc_TypeError, "join: a pick is (side, column)");
@@ -109,8 +116,9 @@ static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
     return NULL;
 }
 
-static const char *const kinds[] = {"inner",     "left_outer", "right_outer", "full_outer",
-                                    "left_semi", "left_anti",  "right_semi",  "right_anti"}; /* of enum sk_join_kind */
+static const char *const kinds[] = {"inner", "left_outer", "right_outer", "full_outer",
+                                    /* of enum sk_join_kind */
+                                    "left_semi", "left_anti", "right_semi", "right_anti"};
 
 static bool kind_of(const char *name, enum sk_join_kind *out) {
     for (unsigned k = 0; k < SK_COUNT(kinds); k++)
@@ -137,14 +145,16 @@ static PyObject *m_join(PyObject *module, PyObject *args) {
     const struct ArrowArray *unused;
     Py_buffer met = {0};
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "s(O!O!O!O!)OO!O!K|y*:join", &name, &PyList_Type, &side[LEFT], &PyList_Type, &side[RIGHT], &PyList_Type,
-                          &side[LEFT_KEYS], &PyList_Type, &side[RIGHT_KEYS], &shape, &PyList_Type, &picks, &PyList_Type, &alone, &rows,
-                          &met))
+    if (!PyArg_ParseTuple(args, "s(O!O!O!O!)OO!O!K|y*:join", &name, &PyList_Type, &side[LEFT],
+                          &PyList_Type, &side[RIGHT], &PyList_Type, &side[LEFT_KEYS], &PyList_Type,
+                          &side[RIGHT_KEYS], &shape, &PyList_Type, &picks, &PyList_Type, &alone,
+                          &rows, &met))
         return NULL;
     enum sk_join_kind kind;
     struct join *j = NULL;
     if (!rows) PyErr_SetString(PyExc_ValueError, "join: batches of 0 rows");
-    else if (kind_of(name, &kind) && py_ensure(st) == 0) j = join_of(st->join_type->tp_alloc(st->join_type, 0));
+    else if (kind_of(name, &kind) && py_ensure(st) == 0)
+        j = join_of(st->join_type->tp_alloc(st->join_type, 0));
     if (!j) {
         PyBuffer_Release(&met);
         return NULL;
@@ -157,17 +167,20 @@ static PyObject *m_join(PyObject *module, PyObject *args) {
     for (uint32_t s = 0; s < SIDES; s++) fine = fine && open_side(st, j, s, side[s]) == 0;
     fine = fine && (j->picks[0] = picks_of(j, picks)) && (j->picks[1] = picks_of(j, alone));
     if (fine && met.obj && bits_of_right(j) != (uint64_t)met.len) {
-        PyErr_Format(PyExc_ValueError, "join: %zd bytes say which right rows were met, and not %llu", met.len,
+        PyErr_Format(PyExc_ValueError,
+                     "join: %zd bytes say which right rows were met, and not %llu", met.len,
                      (unsigned long long)bits_of_right(j));
         fine = false;
     }
     if (fine) {
         sk_rc rc;
-        const struct sk_keys *const *left = (const struct sk_keys *const *)j->keys[0], *const *right =
-                                                                                           (const struct sk_keys *const *)j->keys[1];
+        const struct sk_keys *const *left = (const struct sk_keys *const *)j->keys[0],
+                                    *const *right = (const struct sk_keys *const *)j->keys[1];
         PY_DROP(st)
         if (met.obj) rc = sk_join_rest(right, j->side[RIGHT_KEYS].n, kind, met.buf, &j->join, &err);
-        else rc = sk_join_create(left, j->side[LEFT_KEYS].n, right, j->side[RIGHT_KEYS].n, kind, &j->join, &err);
+        else
+            rc = sk_join_create(left, j->side[LEFT_KEYS].n, right, j->side[RIGHT_KEYS].n, kind,
+                                &j->join, &err);
         PY_TAKE(st)
         if (rc != SK_OK) py_raise(st, rc, &err);
         fine = rc == SK_OK;
@@ -180,7 +193,8 @@ static PyObject *m_join(PyObject *module, PyObject *args) {
 static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
     struct join *j = join_of(o);
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
-    if (j->busy || j->begun) return PyErr_Format(PyExc_ValueError, "this join has begun to give rows");
+    if (j->busy || j->begun)
+        return PyErr_Format(PyExc_ValueError, "this join has begun to give rows");
     PyObject *bits = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bits_of_right(j));
     if (!bits) return NULL;
     j->busy = true;
@@ -192,7 +206,8 @@ static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
 }
 
 /* The plan of the next rows that are picked alike; NULL without an error: there are none. */
-static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) {
+static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size,
+                       struct sk_err *err) {
     if (j->at == j->n) {
         j->n = sk_join_next(j->join, j->left, j->right, j->cap);
         j->at = 0;
@@ -202,8 +217,10 @@ static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *si
     bool alone = j->left[j->at].run == SK_ROW_NONE;
     uint64_t to = j->at;
     while (to < j->n && (j->left[to].run == SK_ROW_NONE) == alone) to++;
-    for (uint32_t s = 0; s < SIDES; s++) j->side[s].places = (s == LEFT || s == LEFT_KEYS ? j->left : j->right) + j->at;
-    sk_rc rc = sk_block_measure_places(j->schema, j->side, SIDES, j->picks[alone], to - j->at, plan, size, err);
+    for (uint32_t s = 0; s < SIDES; s++)
+        j->side[s].places = (s == LEFT || s == LEFT_KEYS ? j->left : j->right) + j->at;
+    sk_rc rc = sk_block_measure_places(j->schema, j->side, SIDES, j->picks[alone], to - j->at, plan,
+                                       size, err);
     j->at = to;
     return rc;
 }
@@ -228,10 +245,12 @@ static PyObject *join_next(PyObject *o) {
     return batch;
 }
 
-/* ---- Bloom filters of keys -------------------------------------------------------------------------------------------------------------- */
+/* ---- Bloom filters of keys ------------------------------------------------------------------- */
 
-/* The hashes of a batch's rows for a filter, all columns as the key, in memory that sk_free takes; NULL: an exception is set. */
-static uint64_t *hashes_of(struct py_state *st, PyObject *batch, const Py_buffer *filter, uint64_t *rows) {
+/* The hashes of a batch's rows for a filter, all columns as the key, in memory that sk_free takes;
+ * NULL: an exception is set. */
+static uint64_t *hashes_of(struct py_state *st, PyObject *batch, const Py_buffer *filter,
+                           uint64_t *rows) {
     struct ArrowSchema *schema;
     struct ArrowArray *array;
     *rows = 0;
@@ -298,24 +317,26 @@ static PyObject *m_bloom_select(PyObject *module, PyObject *args) {
     return index;
 }
 
-/* ---- how a join is done ------------------------------------------------------------------------------------------------------------------ */
+/* ---- how a join is done ---------------------------------------------------------------------- */
 
 static PyObject *m_join_rules(PyObject *module SK_UNUSED, PyObject *args) {
     const char *name;
     enum sk_join_kind kind;
     if (!PyArg_ParseTuple(args, "s:join_rules", &name) || !kind_of(name, &kind)) return NULL;
-    return Py_BuildValue("(NN)(NN)I", PyBool_FromLong(sk_side_by_block(kind, LEFT)), PyBool_FromLong(sk_side_by_block(kind, RIGHT)),
-                         PyBool_FromLong(sk_side_may_lack(kind, LEFT)), PyBool_FromLong(sk_side_may_lack(kind, RIGHT)),
-                         sk_side_tells(kind));
+    return Py_BuildValue("(NN)(NN)I", PyBool_FromLong(sk_side_by_block(kind, LEFT)),
+                         PyBool_FromLong(sk_side_by_block(kind, RIGHT)),
+                         PyBool_FromLong(sk_side_may_lack(kind, LEFT)),
+                         PyBool_FromLong(sk_side_may_lack(kind, RIGHT)), sk_side_tells(kind));
 }
 
-/* (kind, a number of partitions is asked for, limit, ((bytes or -1, alone) of the left side, of the right one)). */
+/* (kind, a number of partitions is asked for, limit, ((bytes or -1, alone) of the left side, of the
+ * right one)). */
 static bool sides_of(PyObject *facts, struct sk_sides *out) {
     const char *name;
     long long limit, bytes[2];
     int parted, alone[2];
-    if (!PyArg_ParseTuple(facts, "spL((Lp)(Lp)):sides of a join", &name, &parted, &limit, &bytes[LEFT], &alone[LEFT], &bytes[RIGHT],
-                          &alone[RIGHT]))
+    if (!PyArg_ParseTuple(facts, "spL((Lp)(Lp)):sides of a join", &name, &parted, &limit,
+                          &bytes[LEFT], &alone[LEFT], &bytes[RIGHT], &alone[RIGHT]))
         return false;
     *out = (struct sk_sides){.parted = parted, .limit_bytes = (uint64_t)SK_MAX(limit, 0)};
     for (int s = 0; s < 2; s++) {
@@ -331,38 +352,54 @@ static PyObject *m_join_first(PyObject *module SK_UNUSED, PyObject *facts) {
 }
 
 static PyObject *m_join_use(PyObject *module SK_UNUSED, PyObject *args) {
-    static const char *const uses[] = {[SK_SIDE_MOVED] = "moved", [SK_SIDE_BROADCAST] = "broadcast", [SK_SIDE_FILTERS] = "filters"};
+    static const char *const uses[] = {[SK_SIDE_MOVED] = "moved",
+                                       [SK_SIDE_BROADCAST] = "broadcast",
+                                       [SK_SIDE_FILTERS] = "filters"};
     PyObject *facts;
     unsigned long long rows, bytes;
     int side, columns;
     struct sk_sides z;
-    if (!PyArg_ParseTuple(args, "O!i(KKp):join_use", &PyTuple_Type, &facts, &side, &rows, &bytes, &columns) || !sides_of(facts, &z))
+    if (!PyArg_ParseTuple(args, "O!i(KKp):join_use", &PyTuple_Type, &facts, &side, &rows, &bytes,
+                          &columns) ||
+        !sides_of(facts, &z))
         return NULL;
-    if (side != LEFT && side != RIGHT) return PyErr_Format(PyExc_ValueError, "join_use: side %d", side);
-    return PyUnicode_FromString(uses[sk_side_use(&z, side, &(struct sk_side_size){.rows = rows, .bytes = bytes, .columns = columns})]);
+    if (side != LEFT && side != RIGHT)
+        return PyErr_Format(PyExc_ValueError, "join_use: side %d", side);
+    return PyUnicode_FromString(uses[sk_side_use(
+        &z, side, &(struct sk_side_size){.rows = rows, .bytes = bytes, .columns = columns})]);
 }
 
 PyMethodDef py_join_methods[] = {
     {"join", m_join, METH_VARARGS,
-     "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, rows[, met]): batches of at most so many "
-     "rows. met: what shares of the left side said (Joined.share), or-ed: the rows that these leave."},
-    {"bloom_bytes", m_bloom_bytes, METH_VARARGS, "bloom_bytes(keys): how large a filter of so many keys is."},
+     "join(kind, (left, right, left keys, right keys), shape, picks, picks without a left row, "
+     "rows[, met]): batches of at most so many "
+     "rows. met: what shares of the left side said (Joined.share), or-ed: the rows that these "
+     "leave."},
+    {"bloom_bytes", m_bloom_bytes, METH_VARARGS,
+     "bloom_bytes(keys): how large a filter of so many keys is."},
     {"join_rules", m_join_rules, METH_VARARGS,
-     "join_rules(kind): (whether blocks of a side may be joined one by one with the whole other one, of both; whether its rows that meet "
-     "nothing may be left out, of both; 1: tasks that share its left side have to tell what they met, 2: its right side)."},
-    {"join_first", m_join_first, METH_VARARGS, "join_first(kind, parted, limit, sides): the side that is to be measured first; -1: none."},
+     "join_rules(kind): (whether blocks of a side may be joined one by one with the whole other "
+     "one, of both; whether its rows that meet "
+     "nothing may be left out, of both; 1: tasks that share its left side have to tell what they "
+     "met, 2: its right side)."},
+    {"join_first", m_join_first, METH_VARARGS,
+     "join_first(kind, parted, limit, sides): the side that is to be measured first; -1: none."},
     {"join_use", m_join_use, METH_VARARGS,
-     "join_use(facts, side, (rows, bytes, has columns)): what becomes of the side that was measured: moved, broadcast, filters. facts: "
+     "join_use(facts, side, (rows, bytes, has columns)): what becomes of the side that was "
+     "measured: moved, broadcast, filters. facts: "
      "what join_first takes."},
     {"bloom_add", m_bloom_add, METH_VARARGS,
-     "bloom_add(filter, batch): the keys of a batch, which are all of its columns, into a bytearray."},
-    {"bloom_select", m_bloom_select, METH_VARARGS, "bloom_select(filter, batch): the numbers of the rows that may be in it, 4 bytes each."},
+     "bloom_add(filter, batch): the keys of a batch, which are all of its columns, into a "
+     "bytearray."},
+    {"bloom_select", m_bloom_select, METH_VARARGS,
+     "bloom_select(filter, batch): the numbers of the rows that may be in it, 4 bytes each."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMethodDef join_methods[] = {
     {"share", join_share, METH_NOARGS,
-     "share(): it is the join of a share of the left rows, and leaves right rows alone; a bit for each right row: whether it met one."},
+     "share(): it is the join of a share of the left rows, and leaves right rows alone; a bit for "
+     "each right row: whether it met one."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot join_slots[] = {
@@ -373,8 +410,8 @@ static PyType_Slot join_slots[] = {
     {Py_tp_doc, "The rows of a join, as batches."},
     {0, NULL},
 };
-static PyType_Spec join_spec = {"skate._skate.Joined", sizeof(struct join), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                join_slots};
+static PyType_Spec join_spec = {"skate._skate.Joined", sizeof(struct join), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, join_slots};
 
 int py_join_types(PyObject *module, struct py_state *st) {
     st->join_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &join_spec, NULL);

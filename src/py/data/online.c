@@ -1,4 +1,5 @@
-/* online.c - _skate.online_...: rounds and bounds of an online aggregation (shuffle/online.h), over buffers of doubles. */
+/* online.c - _skate.online_...: rounds and bounds of an online aggregation (shuffle/online.h), over
+ * buffers of doubles. */
 #include "py/data/data.h"
 #include "shuffle/online.h"
 
@@ -19,15 +20,19 @@ static const double *column(const struct columns *c, int i) { return c->view[i].
 /* Those of a tuple; false: an exception is set. */
 static bool columns_of(PyObject *given, int n, struct columns *out) {
     *out = (struct columns){.n = 0};
-    if (PyTuple_GET_SIZE(given) != n) PyErr_Format(PyExc_TypeError, "%d columns of doubles, not %zd", n, PyTuple_GET_SIZE(given));
+    if (PyTuple_GET_SIZE(given) != n)
+        PyErr_Format(PyExc_TypeError, "%d columns of doubles, not %zd", n, PyTuple_GET_SIZE(given));
     while (!PyErr_Occurred() && out->n < n) {
         Py_buffer *b = &out->view[out->n];
-        if (PyObject_GetBuffer(PyTuple_GET_ITEM(given, out->n), b, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0) break;
+        if (PyObject_GetBuffer(PyTuple_GET_ITEM(given, out->n), b,
+                               PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) < 0)
+            break;
         out->n++;
         out->rows = (uint64_t)b->len / sizeof(double);
         if (b->itemsize != sizeof(double) || !b->format || strcmp(b->format, "d") != 0)
             PyErr_SetString(PyExc_TypeError, "columns of doubles");
-        else if (b->len != out->view[0].len) PyErr_SetString(PyExc_ValueError, "columns of other lengths");
+        else if (b->len != out->view[0].len)
+            PyErr_SetString(PyExc_ValueError, "columns of other lengths");
     }
     if (PyErr_Occurred()) columns_free(out);
     return !PyErr_Occurred();
@@ -64,7 +69,9 @@ static PyObject *m_online_products(PyObject *module SK_UNUSED, PyObject *args) {
     bool two = PyTuple_GET_SIZE(given) == 2;
     if (!columns_of(given, two ? 2 : 1, &c)) return NULL;
     made = room_for(&c, two ? 3 : 1, out);
-    if (made) sk_online_products(c.rows, column(&c, 0), two ? column(&c, 1) : NULL, pieces, out[0], out[1], out[2]);
+    if (made)
+        sk_online_products(c.rows, column(&c, 0), two ? column(&c, 1) : NULL, pieces, out[0],
+                           out[1], out[2]);
     columns_free(&c);
     return made;
 }
@@ -75,27 +82,41 @@ static PyObject *bounds(PyObject *args, int n, int results) {
     PyObject *given, *made = NULL;
     struct columns c;
     double *out[2] = {NULL};
-    if (!PyArg_ParseTuple(args, "(IIId)O!:bounds", &z.pieces, &z.seen, &z.units, &z.confidence, &PyTuple_Type, &given)) return NULL;
+    if (!PyArg_ParseTuple(args, "(IIId)O!:bounds", &z.pieces, &z.seen, &z.units, &z.confidence,
+                          &PyTuple_Type, &given))
+        return NULL;
     if (!(z.confidence > 0 && z.confidence < 1) || !z.seen || z.seen > z.pieces)
-        return PyErr_Format(PyExc_ValueError, "%u of %u pieces seen, or a confidence that is none", z.seen, z.pieces);
+        return PyErr_Format(PyExc_ValueError, "%u of %u pieces seen, or a confidence that is none",
+                            z.seen, z.pieces);
     if (columns_of(given, n, &c)) {
         made = room_for(&c, results, out);
-        if (made && results == 2) sk_online_totals(&z, c.rows, column(&c, 0), column(&c, 1), out[0], out[1]);
-        else if (made) sk_online_ratios(&z, c.rows, column(&c, 0), column(&c, 1), column(&c, 2), column(&c, 3), column(&c, 4), out[0]);
+        if (made && results == 2)
+            sk_online_totals(&z, c.rows, column(&c, 0), column(&c, 1), out[0], out[1]);
+        else if (made)
+            sk_online_ratios(&z, c.rows, column(&c, 0), column(&c, 1), column(&c, 2), column(&c, 3),
+                             column(&c, 4), out[0]);
         columns_free(&c);
     }
     return made;
 }
 
-static PyObject *m_online_totals(PyObject *module SK_UNUSED, PyObject *args) { return bounds(args, 2, 2); }
-static PyObject *m_online_ratios(PyObject *module SK_UNUSED, PyObject *args) { return bounds(args, 5, 1); }
+static PyObject *m_online_totals(PyObject *module SK_UNUSED, PyObject *args) {
+    return bounds(args, 2, 2);
+}
+static PyObject *m_online_ratios(PyObject *module SK_UNUSED, PyObject *args) {
+    return bounds(args, 5, 1);
+}
 
 PyMethodDef py_online_methods[] = {
     {"online_unit", m_online_unit, METH_VARARGS,
-     "online_unit(pieces, slots, at): (pieces of the unit that begins there, whether a result comes behind it, whether it counts for "
+     "online_unit(pieces, slots, at): (pieces of the unit that begins there, whether a result "
+     "comes behind it, whether it counts for "
      "bounds)."},
-    {"online_products", m_online_products, METH_VARARGS, "online_products(pieces, (a,) or (a, b)): (aa,), or (aa, ab, bb)."},
-    {"online_totals", m_online_totals, METH_VARARGS, "online_totals(seen, (a, aa)): (estimates of the whole, bounds)."},
-    {"online_ratios", m_online_ratios, METH_VARARGS, "online_ratios(seen, (a, b, aa, ab, bb)): (bounds,)."},
+    {"online_products", m_online_products, METH_VARARGS,
+     "online_products(pieces, (a,) or (a, b)): (aa,), or (aa, ab, bb)."},
+    {"online_totals", m_online_totals, METH_VARARGS,
+     "online_totals(seen, (a, aa)): (estimates of the whole, bounds)."},
+    {"online_ratios", m_online_ratios, METH_VARARGS,
+     "online_ratios(seen, (a, b, aa, ab, bb)): (bounds,)."},
     {NULL, NULL, 0, NULL},
 };

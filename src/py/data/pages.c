@@ -1,7 +1,10 @@
-/* pages.c - memory for batches (_skate.pages): bytes of this process that one may write, used again when the last array over them is gone.
+/* pages.c - memory for batches (_skate.pages): bytes of this process that one may write, used again
+ * when the last array over them is gone.
  *
- * A first touch costs ten times the copy: 1.7 ms for a batch of 4.8 MB, which is gathered in 0.25. So pieces that nobody uses are kept for the next batch while there is a Rows; of those that are left
- * behind the last one, up to IDLE_BYTES are kept for the next epoch, and the system may take their pages when it needs memory (MADV_FREE). Large pieces begin at a huge page. */
+ * A first touch costs ten times the copy: 1.7 ms for a batch of 4.8 MB, which is gathered in 0.25.
+ * So pieces that nobody uses are kept for the next batch while there is a Rows; of those that are
+ * left behind the last one, up to IDLE_BYTES are kept for the next epoch, and the system may take
+ * their pages when it needs memory (MADV_FREE). Large pieces begin at a huge page. */
 #include "py/data/data.h"
 
 #include <sys/mman.h>
@@ -43,10 +46,12 @@ static struct piece remove_kept(uint32_t i) {
 }
 
 static struct piece take(size_t n) {
-    /* The smallest that is large enough: a last batch that is not full takes one, too, but nothing small holds a large piece. */
+    /* The smallest that is large enough: a last batch that is not full takes one, too, but nothing
+     * small holds a large piece. */
     uint32_t best = UINT32_MAX;
     for (uint32_t i = kept.n; i-- > 0;)
-        if (kept.piece[i].cap >= n && kept.piece[i].cap / 4 <= n && (best == UINT32_MAX || kept.piece[i].cap < kept.piece[best].cap))
+        if (kept.piece[i].cap >= n && kept.piece[i].cap / 4 <= n &&
+            (best == UINT32_MAX || kept.piece[i].cap < kept.piece[best].cap))
             best = i;
     if (best != UINT32_MAX) return remove_kept(best);
     struct piece m = {.cap = (size_t)SK_ALIGN(n, PAGE)};
@@ -74,8 +79,8 @@ void py_pages_close(void) {
     SK_ASSERT(kept.users);
     if (--kept.users) return;
     while (kept.bytes > IDLE_BYTES) sk_free(remove_kept(0).raw);
-    for (uint32_t i = 0; i < kept.n; i++)
-        (void)madvise(kept.piece[i].p, kept.piece[i].cap, MADV_FREE); /* not asked for by anybody now: errors do not matter */
+    for (uint32_t i = 0; i < kept.n; i++) /* not asked for by anybody now: errors do not matter */
+        (void)madvise(kept.piece[i].p, kept.piece[i].cap, MADV_FREE);
 }
 
 PyObject *py_pages_new(struct py_state *st, size_t n) {
@@ -122,7 +127,8 @@ static PyType_Slot memory_slots[] = {
     {Py_tp_doc, "Bytes of this process that may be written; they begin at a page."},
     {0, NULL},
 };
-static PyType_Spec memory_spec = {"skate._skate._Memory", sizeof(struct memory), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+static PyType_Spec memory_spec = {"skate._skate._Memory", sizeof(struct memory), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                   memory_slots};
 
 int py_pages_types(PyObject *module, struct py_state *st) {
@@ -132,8 +138,10 @@ int py_pages_types(PyObject *module, struct py_state *st) {
 
 PyMethodDef py_pages_methods[] = {
     {"pages", m_pages, METH_O,
-     "pages(n_bytes): bytes of this process that may be written, at a page; used again when the last array over them is gone."},
+     "pages(n_bytes): bytes of this process that may be written, at a page; used again when the "
+     "last array over them is gone."},
     {"pages_counts", m_pages_counts, METH_NOARGS,
-     "pages_counts(): (pieces of pages() that somebody has, those that are kept for the next one)."},
+     "pages_counts(): (pieces of pages() that somebody has, those that are kept for the next "
+     "one)."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,5 @@
-/* partial_aggregates.c - _skate.group_states: states of aggregates that a map makes of its rows (shuffle/work.h: sk_states). */
+/* partial_aggregates.c - _skate.group_states: states of aggregates that a map makes of its rows
+ * (shuffle/work.h: sk_states). */
 #include "py/data/data.h"
 
 struct partial_aggregates {
@@ -8,7 +9,9 @@ struct partial_aggregates {
     bool busy;
 };
 
-static struct partial_aggregates *partials_of(PyObject *o) { return (struct partial_aggregates *)(void *)o; }
+static struct partial_aggregates *partials_of(PyObject *o) {
+    return (struct partial_aggregates *)(void *)o;
+}
 
 static void partials_dealloc(PyObject *o) {
     struct partial_aggregates *s = partials_of(o);
@@ -29,7 +32,8 @@ static PyObject *m_group_states(PyObject *module, PyObject *args) {
     struct ArrowSchema *schema;
     struct ArrowArray *array;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O|p:group_states", &p, &n, &batch, &all) || py_ensure(st) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "y#O|p:group_states", &p, &n, &batch, &all) || py_ensure(st) < 0)
+        return NULL;
     PyObject *o = st->partial_aggregates_type->tp_alloc(st->partial_aggregates_type, 0);
     if (!o) return NULL;
     struct partial_aggregates *s = partials_of(o);
@@ -84,7 +88,9 @@ static PyObject *measured(PyObject *o, enum sk_result which) {
 }
 
 /* batch(): all states. */
-static PyObject *partials_batch(PyObject *o, PyObject *none SK_UNUSED) { return measured(o, SK_RESULT_PARTIAL); }
+static PyObject *partials_batch(PyObject *o, PyObject *none SK_UNUSED) {
+    return measured(o, SK_RESULT_PARTIAL);
+}
 
 /* results(as_seen=False) */
 static PyObject *partials_results(PyObject *o, PyObject *args) {
@@ -122,7 +128,8 @@ static PyObject *m_arrow_schema(PyObject *module SK_UNUSED, PyObject *format) {
     char *copy = PyMem_RawMalloc((size_t)n + 1);
     if (s && copy) {
         memcpy(copy, text, (size_t)n + 1);
-        *s = (struct ArrowSchema){.format = copy, .name = "", .flags = ARROW_FLAG_NULLABLE, .release = release_schema};
+        *s = (struct ArrowSchema){
+            .format = copy, .name = "", .flags = ARROW_FLAG_NULLABLE, .release = release_schema};
         PyObject *capsule = PyCapsule_New(s, "arrow_schema", free_capsule);
         if (capsule) return capsule;
     } else PyErr_NoMemory();
@@ -133,22 +140,28 @@ static PyObject *m_arrow_schema(PyObject *module SK_UNUSED, PyObject *format) {
 
 PyMethodDef py_partial_aggregates_methods[] = {
     {"group_states", m_group_states, METH_VARARGS,
-     "group_states(what, batch, all=False): a States, for rows or states of batches of this schema."},
+     "group_states(what, batch, all=False): a States, for rows or states of batches of this "
+     "schema."},
     {"arrow_schema", m_arrow_schema, METH_O,
-     "arrow_schema(format): a capsule of the type with this format of the C Data Interface, which has no children."},
+     "arrow_schema(format): a capsule of the type with this format of the C Data Interface, which "
+     "has no children."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMethodDef methods[] = {
-    {"add", partials_add, METH_O, "add(batch): takes its first rows and says how many. The others, and all that come, are not worth it."},
+    {"add", partials_add, METH_O,
+     "add(batch): takes its first rows and says how many. The others, and all that come, are not "
+     "worth it."},
     {"batch", partials_batch, METH_NOARGS, "batch(): all states, a row a group."},
     {"results", partials_results, METH_VARARGS,
-     "results(as_seen=False): what they come to, a row a group, in the order of the keys or that of the states."},
+     "results(as_seen=False): what they come to, a row a group, in the order of the keys or that "
+     "of the states."},
     {NULL, NULL, 0, NULL},
 };
-static PyGetSetDef members[] = {{"rows", partials_rows, NULL, "Rows that were taken.", NULL},
-                                {"nbytes", partials_nbytes, NULL, "Bytes of memory that they need.", NULL},
-                                {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef members[] = {
+    {"rows", partials_rows, NULL, "Rows that were taken.", NULL},
+    {"nbytes", partials_nbytes, NULL, "Bytes of memory that they need.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, partials_dealloc},
     {Py_tp_methods, methods},

@@ -1,6 +1,8 @@
-/* plan.c - Plan: Python's hand on a sk_plan (see plan.h). Parses the arguments of add(), nothing else.
+/* plan.c - Plan: Python's hand on a sk_plan (see plan.h). Parses the arguments of add(), nothing
+ * else.
  *
- * The plan counts its own references to the blocks that it names; they are given back when the Plan dies, unless the engine went first. */
+ * The plan counts its own references to the blocks that it names; they are given back when the Plan
+ * dies, unless the engine went first. */
 #include "plan/plan.h"
 #include "py/data/data.h"
 
@@ -40,7 +42,8 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
 
 static void release_block(void *ctx, uint64_t oid) {
     struct plan *p = ctx;
-    if (p->st->engine && p->gen == p->st->gen && !p->st->closing) p->st->engine->ops->release(p->st->engine, (sk_oid){oid});
+    if (p->st->engine && p->gen == p->st->gen && !p->st->closing)
+        p->st->engine->ops->release(p->st->engine, (sk_oid){oid});
 }
 
 static void plan_dealloc(PyObject *o) {
@@ -51,11 +54,12 @@ static void plan_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) /* NULL with an exception: of an engine that is gone */
-{
+/* NULL with an exception: of an engine that is gone */
+const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
     struct plan *p = (struct plan *)(void *)o;
     if (st->engine && p->gen == st->gen && !st->closing) return p->p;
-    py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this plan is of an engine that was shut down"});
+    py_raise(st, SK_ECLOSED,
+             &(struct sk_err){.msg = "this plan is of an engine that was shut down"});
     return NULL;
 }
 
@@ -70,7 +74,8 @@ static int parse_inputs(PyObject *o, struct add *a, struct sk_node_desc *d) {
     if (!fast) return -1;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
     a->inputs = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *a->inputs);
-    for (Py_ssize_t i = 0; a->inputs && i < n; i++) a->inputs[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
+    for (Py_ssize_t i = 0; a->inputs && i < n; i++)
+        a->inputs[i] = (uint32_t)PyLong_AsUnsignedLong(PySequence_Fast_GET_ITEM(fast, i));
     Py_DECREF(fast);
     if (!a->inputs) PyErr_NoMemory();
     d->inputs = a->inputs;
@@ -92,7 +97,8 @@ static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d) {
         long long rows, bytes;
         PyObject *row = PyList_GET_ITEM(list, (Py_ssize_t)i);
         if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "y#LL:unit", &p, &len, &rows, &bytes)) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a unit is (params, rows, bytes)");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a unit is (params, rows, bytes)");
             return -1;
         }
         a->units[i] = (struct sk_unit){{p, (size_t)len}, rows, bytes}; /* borrowed from the list */
@@ -102,7 +108,8 @@ static int parse_units(PyObject *list, struct add *a, struct sk_node_desc *d) {
     return 0;
 }
 
-static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, struct sk_node_desc *d) {
+static int parse_blocks(struct py_state *st, PyObject *list, struct add *a,
+                        struct sk_node_desc *d) {
     if (!list) return 0;
     size_t n = (size_t)PyList_GET_SIZE(list);
     a->blocks = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *a->blocks);
@@ -114,12 +121,15 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a, stru
     for (size_t i = 0; i < n; i++) {
         PyObject *row = PyList_GET_ITEM(list, (Py_ssize_t)i), *ref;
         unsigned long long row0, rows, bytes;
-        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "O!KKK:block", st->ref_type, &ref, &row0, &rows, &bytes)) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a block is (ref, first row, rows, bytes)");
+        if (!PyTuple_Check(row) ||
+            !PyArg_ParseTuple(row, "O!KKK:block", st->ref_type, &ref, &row0, &rows, &bytes)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a block is (ref, first row, rows, bytes)");
             return -1;
         }
         if (!py_ref_alive(st, ref)) return -1;
-        a->blocks[i] = (struct sk_bref){((struct py_ref *)(void *)ref)->id, row0, rows, bytes, 0, 0};
+        a->blocks[i] =
+            (struct sk_bref){((struct py_ref *)(void *)ref)->id, row0, rows, bytes, 0, 0};
         st->engine->ops->retain(st->engine, (sk_oid){a->blocks[i].oid});
         d->n_blocks = (uint32_t)i + 1;
     }
@@ -135,7 +145,8 @@ struct given { /* the arguments of add(); borrowed */
     uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, tells;
     int32_t bundle;
     uint64_t group;
-    bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates, joins, packs, exchange, merge, cut, tables;
+    bool source, one_to_one, no_more, by_row, first_rows, writes, alone, numbered, concatenates,
+        joins, packs, exchange, merge, cut, tables;
 };
 
 #define F(...) PY_FIELD(struct given, __VA_ARGS__)
@@ -185,23 +196,29 @@ static const struct py_field field[] = {
 static const struct py_fields fields = {"add", SK_COUNT(field), 4, field};
 
 static uint32_t props_of(const struct given *g) {
-    return (g->source ? SK_OP_SOURCE : 0) | (g->one_to_one ? SK_OP_ONE_TO_ONE : 0) | (g->no_more ? SK_OP_NO_MORE : 0) |
-           (g->by_row ? SK_OP_BY_ROW : 0) | (g->first_rows ? SK_OP_LIMIT : 0) | (g->writes ? SK_OP_WRITES : 0) |
-           (g->alone ? SK_OP_NO_FUSE : 0) | (g->numbered ? SK_OP_NUMBERED : 0) | (g->concatenates ? SK_OP_UNION : 0) |
-           (g->joins ? SK_OP_ZIP : 0) | (g->packs ? SK_OP_PACKS : 0) | (g->exchange ? SK_OP_EXCHANGE : 0) | (g->merge ? SK_OP_MERGE : 0);
+    return (g->source ? SK_OP_SOURCE : 0) | (g->one_to_one ? SK_OP_ONE_TO_ONE : 0) |
+           (g->no_more ? SK_OP_NO_MORE : 0) | (g->by_row ? SK_OP_BY_ROW : 0) |
+           (g->first_rows ? SK_OP_LIMIT : 0) | (g->writes ? SK_OP_WRITES : 0) |
+           (g->alone ? SK_OP_NO_FUSE : 0) | (g->numbered ? SK_OP_NUMBERED : 0) |
+           (g->concatenates ? SK_OP_UNION : 0) | (g->joins ? SK_OP_ZIP : 0) |
+           (g->packs ? SK_OP_PACKS : 0) | (g->exchange ? SK_OP_EXCHANGE : 0) |
+           (g->merge ? SK_OP_MERGE : 0);
 }
 
 /* Its shape, if it is not that of most: one CPU. */
 static int add_shape(struct py_state *st, const struct given *g, struct sk_node_desc *d) {
-    struct sk_need need = {.res.amount = {[SK_RES_CPU] = g->cpus, [SK_RES_GPU] = g->gpus, [SK_RES_MEMORY] = g->memory},
-                           .group = g->group,
-                           .bundle = g->bundle};
+    struct sk_need need = {
+        .res.amount = {[SK_RES_CPU] = g->cpus, [SK_RES_GPU] = g->gpus, [SK_RES_MEMORY] = g->memory},
+        .group = g->group,
+        .bundle = g->bundle};
     if (g->env && py_env(st, g->env, &need.env) < 0) return -1;
-    bool plain = g->cpus == SK_RES_UNIT && !g->gpus && !g->memory && !d->pool_max && !g->group && !g->env && !g->resources;
+    bool plain = g->cpus == SK_RES_UNIT && !g->gpus && !g->memory && !d->pool_max && !g->group &&
+                 !g->env && !g->resources;
     if (plain) return 0;
     if (py_shape(st, &need, g->resources, d->label, &d->shape) < 0) return -1;
     if (!d->pool_max) return 0;
-    need.res.amount[SK_RES_CPU] = 0; /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
+    /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
+    need.res.amount[SK_RES_CPU] = 0;
     return py_shape(st, &need, g->resources, d->label, &d->shape);
 }
 
@@ -216,20 +233,25 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     PY_ERR(err);
     if (py_fields_read(&fields, args, kw, &g) < 0 || !py_plan_get(st, self)) return NULL;
     struct sk_op op = {g.op, props_of(&g)};
-    struct sk_node_desc d = {
-        .op = &op,
-        .label = g.label,
-        .params = g.params,
-        .cpu_e4 = g.cpus,
-        .gpu_e4 = g.gpus,
-        .limit = g.limit,
-        .batch_rows = g.batch_rows,
-        .max_in_flight = g.max_in_flight,
-        .max_tasks = g.max_tasks,
-        .max_calls = g.max_calls,
-        .exchange = {.cut = g.cut, .n_partitions = g.n_partitions, .spread = g.spread, .tells = g.tells, .tables = g.tables}};
-    if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most)) return NULL;
-    if (least < 0 || most < 0) return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);
+    struct sk_node_desc d = {.op = &op,
+                             .label = g.label,
+                             .params = g.params,
+                             .cpu_e4 = g.cpus,
+                             .gpu_e4 = g.gpus,
+                             .limit = g.limit,
+                             .batch_rows = g.batch_rows,
+                             .max_in_flight = g.max_in_flight,
+                             .max_tasks = g.max_tasks,
+                             .max_calls = g.max_calls,
+                             .exchange = {.cut = g.cut,
+                                          .n_partitions = g.n_partitions,
+                                          .spread = g.spread,
+                                          .tells = g.tells,
+                                          .tables = g.tables}};
+    if (g.pool && !PyArg_ParseTuple(g.pool, "ii;add: 'pool' must be (least, most)", &least, &most))
+        return NULL;
+    if (least < 0 || most < 0)
+        return PyErr_Format(PyExc_ValueError, "add: 'pool' must be (least, most), not %R", g.pool);
     d.pool_min = (uint32_t)least;
     d.pool_max = (uint32_t)most;
     int32_t retries = d.pool_max ? g.max_task_retries : g.max_retries;
@@ -237,12 +259,14 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     d.retries = (struct sk_times){retries != INT32_MIN, retries};
     if (add_shape(st, &g, &d) < 0) return NULL;
     sk_rc rc = SK_EINVAL;
-    if (parse_inputs(g.inputs, &a, &d) == 0 && parse_units(g.units, &a, &d) == 0 && parse_blocks(st, g.blocks, &a, &d) == 0) {
+    if (parse_inputs(g.inputs, &a, &d) == 0 && parse_units(g.units, &a, &d) == 0 &&
+        parse_blocks(st, g.blocks, &a, &d) == 0) {
         rc = sk_plan_add(p->p, &d, &id, &err);
         r = rc == SK_OK ? PyLong_FromUnsignedLong(id) : py_raise(st, rc, &err);
     }
     SK_ASSERT(a.blocks || !d.n_blocks);
-    for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++) st->engine->ops->release(st->engine, (sk_oid){a.blocks[i].oid});
+    for (uint32_t i = 0; rc != SK_OK && i < d.n_blocks; i++)
+        st->engine->ops->release(st->engine, (sk_oid){a.blocks[i].oid});
     sk_free(a.inputs);
     sk_free(a.units);
     sk_free(a.blocks);
@@ -281,7 +305,8 @@ static PyObject *plan_stages(PyObject *self, PyObject *root) {
     struct sk_stages s = {0};
     unsigned long id = PyLong_AsUnsignedLong(root);
     if (id == (unsigned long)-1 && PyErr_Occurred()) return NULL;
-    if (id >= sk_plan_n_nodes(p->p)) return PyErr_Format(PyExc_ValueError, "there is no node %lu", id);
+    if (id >= sk_plan_n_nodes(p->p))
+        return PyErr_Format(PyExc_ValueError, "there is no node %lu", id);
     sk_rc rc = sk_plan_stages(p->p, (uint32_t)id, &s, &err);
     if (rc != SK_OK) return py_raise(p->st, rc, &err);
     PyObject *r = PyList_New(s.n);
@@ -295,7 +320,8 @@ static PyObject *plan_stages(PyObject *self, PyObject *root) {
 }
 
 static PyMethodDef plan_methods[] = {
-    {"add", (PyCFunction)(void (*)(void))plan_add, METH_VARARGS | METH_KEYWORDS, "Adds a node; returns its id."},
+    {"add", (PyCFunction)(void (*)(void))plan_add, METH_VARARGS | METH_KEYWORDS,
+     "Adds a node; returns its id."},
     {"stages", plan_stages, METH_O, "The nodes of each stage that a node needs, the output last."},
     {"explain", plan_explain, METH_O, "The plan of a node and its stages, for people."},
     {NULL, NULL, 0, NULL},
@@ -307,7 +333,8 @@ static PyType_Slot plan_slots[] = {
     {Py_tp_doc, "A growing DAG of operators."},
     {0, NULL},
 };
-static PyType_Spec plan_spec = {"skate._skate.Plan", sizeof(struct plan), 0, Py_TPFLAGS_DEFAULT, plan_slots};
+static PyType_Spec plan_spec = {"skate._skate.Plan", sizeof(struct plan), 0, Py_TPFLAGS_DEFAULT,
+                                plan_slots};
 
 int py_plan_types(PyObject *module, struct py_state *st) {
     st->plan_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &plan_spec, NULL);

@@ -1,7 +1,10 @@
-/* rows.c - _skate.Rows: batches go in, batches of any size come out: their rows in order or shuffled (block/sampler.h), gathered once, without the GIL.
+/* rows.c - _skate.Rows: batches go in, batches of any size come out: their rows in order or
+ * shuffled (block/sampler.h), gathered once, without the GIL.
  *
- * What comes out lies in memory that is used again (pages.c), or in memory of the caller's: pages that are locked for a GPU. A batch that went in is held until the last of its rows
- * came out. Whoever makes arrays over a block is told where the values of its columns lie (_Planned.write), and needs no Arrow. */
+ * What comes out lies in memory that is used again (pages.c), or in memory of the caller's: pages
+ * that are locked for a GPU. A batch that went in is held until the last of its rows came out.
+ * Whoever makes arrays over a block is told where the values of its columns lie (_Planned.write),
+ * and needs no Arrow. */
 #include "block/sampler.h"
 #include "py/data/data.h"
 
@@ -21,7 +24,9 @@ struct rows {
     bool busy;
 };
 
-struct planned {                  /* a batch that is to be gathered: all that it takes, so that it can be done whenever, by any thread */
+/* a batch that is to be gathered: all that it takes, so that it can be done whenever, by any
+ * thread */
+struct planned {
     PyObject_HEAD PyObject *keep; /* the structs of what it is gathered from */
     struct sk_block_plan *plan;
     uint64_t size, n, n_columns;
@@ -42,11 +47,13 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     static char *names[] = {"window", "seed", "epoch", "start", NULL};
     unsigned long long window = 0, seed = 0, epoch = 0, start = 0;
     PY_ERR(err);
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|KKKK:Rows", names, &window, &seed, &epoch, &start)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|KKKK:Rows", names, &window, &seed, &epoch, &start))
+        return NULL;
     struct rows *r = rows_of(type->tp_alloc(type, 0));
     if (!r) return NULL;
     py_pages_open();
-    sk_rc rc = sk_sampler_create(&(struct sk_sampler_conf){window, seed, epoch, start}, &r->rows, &err);
+    sk_rc rc =
+        sk_sampler_create(&(struct sk_sampler_conf){window, seed, epoch, start}, &r->rows, &err);
     if (rc == SK_OK) return (PyObject *)r;
     Py_DECREF(r);
     return py_raise(py_state_of(type), rc, &err);
@@ -87,12 +94,14 @@ static PyObject *rows_add(PyObject *o, PyObject *batch) {
     PY_ERR(err);
     if (is_busy(r) || hold(st, &h, batch, &schema) < 0) return NULL;
     if (r->schema && !sk_block_same_schema(r->schema, schema)) {
-        PyErr_SetString(PyExc_ValueError, "Rows.add: a batch of another schema; cast() those that are held first");
+        PyErr_SetString(PyExc_ValueError,
+                        "Rows.add: a batch of another schema; cast() those that are held first");
     } else if (!sk_vec_reserve(&r->slot, SK_TAG_PY, (uint64_t)r->slot.n + 1)) {
         PyErr_NoMemory();
     } else {
-        sk_rc rc = h.array->length < 0 ? SK_ERR(&err, SK_EINVAL, "a batch of %lld rows", (long long)h.array->length)
-                                       : sk_sampler_add(r->rows, (uint64_t)h.array->length, &slot, &err);
+        sk_rc rc = h.array->length < 0
+                       ? SK_ERR(&err, SK_EINVAL, "a batch of %lld rows", (long long)h.array->length)
+                       : sk_sampler_add(r->rows, (uint64_t)h.array->length, &slot, &err);
         if (rc != SK_OK) py_raise(st, rc, &err);
     }
     if (PyErr_Occurred()) {
@@ -131,7 +140,8 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
             clear_held(&was);
             continue;
         }
-        PyErr_SetString(PyExc_ValueError, "Rows.cast: a batch came back with another number of rows");
+        PyErr_SetString(PyExc_ValueError,
+                        "Rows.cast: a batch came back with another number of rows");
         clear_held(h);
         *h = was;
         ok = false;
@@ -150,7 +160,8 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
 
 static struct planned *planned_of(PyObject *o) { return (struct planned *)(void *)o; }
 
-/* The batches of p->places get numbers from 0 on, in the order in which they turn up, and are kept. */
+/* The batches of p->places get numbers from 0 on, in the order in which they turn up, and are
+ * kept. */
 static int number_batches(struct rows *r, struct planned *p) {
     uint32_t n = 0;
     for (uint64_t i = 0; i < p->n; i++) {
@@ -181,14 +192,17 @@ static struct planned *plan_next(struct py_state *st, struct rows *r, uint64_t n
     PY_ERR(err);
     struct planned *p = planned_of(st->planned_type->tp_alloc(st->planned_type, 0));
     if (!p) return NULL;
-    if (n >= UINT32_MAX) PyErr_Format(PyExc_ValueError, "a batch of %llu rows", (unsigned long long)n);
+    if (n >= UINT32_MAX)
+        PyErr_Format(PyExc_ValueError, "a batch of %llu rows", (unsigned long long)n);
     else if (!(p->places = sk_alloc(SK_TAG_PY, n * sizeof *p->places)) ||
-             !(p->used = sk_alloc(SK_TAG_PY, (SK_MIN((uint64_t)r->slot.n, n) + 1) * sizeof *p->used)))
+             !(p->used =
+                   sk_alloc(SK_TAG_PY, (SK_MIN((uint64_t)r->slot.n, n) + 1) * sizeof *p->used)))
         PyErr_NoMemory();
     else if ((p->keep = PyList_New(0)) != NULL) {
         sk_rc rc = sk_sampler_next(r->rows, p->places, &n, &err);
         p->n = n;
-        if (rc == SK_OK && r->two && PyList_Append(p->keep, r->two) == 0 && number_batches(r, p) == 0) {
+        if (rc == SK_OK && r->two && PyList_Append(p->keep, r->two) == 0 &&
+            number_batches(r, p) == 0) {
             const struct ArrowSchema *schema = r->schema;
             p->n_columns = (uint64_t)schema->n_children;
             r->busy = true;
@@ -217,16 +231,19 @@ static void planned_dealloc(PyObject *o) {
 }
 
 /* The rows of a plan, written into memory that `alloc` gives (None: into _Memory). */
-static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, uint64_t size, PyObject *alloc) {
-    PyObject *room = alloc == Py_None ? py_pages_new(st, (size_t)size) : PyObject_CallFunction(alloc, "K", (unsigned long long)size);
+static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, uint64_t size,
+                         PyObject *alloc) {
+    PyObject *room = alloc == Py_None ? py_pages_new(st, (size_t)size)
+                                      : PyObject_CallFunction(alloc, "K", (unsigned long long)size);
     Py_buffer b;
     if (!room || PyObject_GetBuffer(room, &b, PyBUF_WRITABLE) < 0) {
         Py_XDECREF(room);
         return NULL;
     }
     if ((uint64_t)b.len < size || ((uintptr_t)b.buf & (SK_BLOCK_ALIGN - 1))) {
-        PyErr_Format(PyExc_ValueError, "Rows: %zd bytes at %p for a batch of %llu, which begins at a multiple of %u", b.len, b.buf,
-                     (unsigned long long)size, SK_BLOCK_ALIGN);
+        PyErr_Format(PyExc_ValueError,
+                     "Rows: %zd bytes at %p for a batch of %llu, which begins at a multiple of %u",
+                     b.len, b.buf, (unsigned long long)size, SK_BLOCK_ALIGN);
         Py_CLEAR(room);
     } else {
         PY_DROP(st)
@@ -237,7 +254,8 @@ static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, 
     return room;
 }
 
-/* A tuple, by column: (where its values lie in the block, their bytes), or None (block.h: sk_block_plan_values). */
+/* A tuple, by column: (where its values lie in the block, their bytes), or None (block.h:
+ * sk_block_plan_values). */
 static PyObject *values_of(const struct planned *p) {
     Py_ssize_t n = (Py_ssize_t)p->n_columns;
     struct sk_block_values *v = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *v);
@@ -245,7 +263,9 @@ static PyObject *values_of(const struct planned *p) {
     PyObject *out = PyTuple_New(n);
     sk_block_plan_values(p->plan, v);
     for (Py_ssize_t i = 0; out && i < n; i++) {
-        PyObject *at = v[i].off ? Py_BuildValue("(KK)", (unsigned long long)v[i].off, (unsigned long long)v[i].len) : Py_NewRef(Py_None);
+        PyObject *at = v[i].off ? Py_BuildValue("(KK)", (unsigned long long)v[i].off,
+                                                (unsigned long long)v[i].len)
+                                : Py_NewRef(Py_None);
         if (at) PyTuple_SET_ITEM(out, i, at);
         else Py_CLEAR(out);
     }
@@ -257,13 +277,16 @@ static PyObject *planned_write(PyObject *o, PyObject *args) {
     PyObject *alloc = Py_None;
     struct planned *p = planned_of(o);
     if (!PyArg_ParseTuple(args, "|O:write", &alloc)) return NULL;
-    PyObject *room = written(py_state_of(Py_TYPE(o)), p->plan, p->size, alloc), *values = room ? values_of(p) : NULL;
+    PyObject *room = written(py_state_of(Py_TYPE(o)), p->plan, p->size, alloc),
+             *values = room ? values_of(p) : NULL;
     if (values) return Py_BuildValue("(NN)", room, values);
     Py_XDECREF(room);
     return NULL;
 }
 
-static PyObject *planned_rows(PyObject *o, void *closure SK_UNUSED) { return PyLong_FromUnsignedLongLong(planned_of(o)->n); }
+static PyObject *planned_rows(PyObject *o, void *closure SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(planned_of(o)->n);
+}
 
 static PyObject *rows_plan(PyObject *o, PyObject *arg) {
     struct rows *r = rows_of(o);
@@ -290,15 +313,19 @@ static PyObject *rows_ready(PyObject *o, void *closure SK_UNUSED) {
 static PyObject *m_rows_begin(PyObject *module SK_UNUSED, PyObject *args) {
     unsigned long long window, seed, epoch, start;
     if (!PyArg_ParseTuple(args, "KKKK:rows_begin", &window, &seed, &epoch, &start)) return NULL;
-    return PyLong_FromUnsignedLongLong(sk_sampler_begin(&(struct sk_sampler_conf){window, seed, epoch, start}));
+    return PyLong_FromUnsignedLongLong(
+        sk_sampler_begin(&(struct sk_sampler_conf){window, seed, epoch, start}));
 }
 
 static PyMethodDef rows_methods[] = {
     {"add", rows_add, METH_O, "add(batch): the next of the stream."},
     {"end", rows_end, METH_NOARGS, "end(): there are no more."},
-    {"plan", rows_plan, METH_O, "plan(n): the next n rows that are ready at most, to be gathered by its write(); None: none is ready."},
+    {"plan", rows_plan, METH_O,
+     "plan(n): the next n rows that are ready at most, to be gathered by its write(); None: none "
+     "is ready."},
     {"wants", rows_wants, METH_O, "wants(n): whether to add more before n rows are taken."},
-    {"cast", rows_cast, METH_O, "cast(function): each batch that is held becomes function(batch), of as many rows."},
+    {"cast", rows_cast, METH_O,
+     "cast(function): each batch that is held becomes function(batch), of as many rows."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef rows_getset[] = {
@@ -310,14 +337,17 @@ static PyType_Slot rows_slots[] = {
     {Py_tp_dealloc, rows_dealloc},
     {Py_tp_methods, rows_methods},
     {Py_tp_getset, rows_getset},
-    {Py_tp_doc, "Rows(window=0, seed=0, epoch=0, start=0): rows of a stream of batches, in order or shuffled by windows."},
+    {Py_tp_doc, "Rows(window=0, seed=0, epoch=0, start=0): rows of a stream of batches, in order "
+                "or shuffled by windows."},
     {0, NULL},
 };
-static PyType_Spec rows_spec = {"skate._skate.Rows", sizeof(struct rows), 0, Py_TPFLAGS_DEFAULT, rows_slots};
+static PyType_Spec rows_spec = {"skate._skate.Rows", sizeof(struct rows), 0, Py_TPFLAGS_DEFAULT,
+                                rows_slots};
 
 static PyMethodDef planned_methods[] = {
     {"write", planned_write, METH_VARARGS,
-     "write(alloc=None): (memory of alloc(bytes), or of pages(), with the block in it; by column (where its values lie, their bytes) or "
+     "write(alloc=None): (memory of alloc(bytes), or of pages(), with the block in it; by column "
+     "(where its values lie, their bytes) or "
      "None)."},
     {NULL, NULL, 0, NULL},
 };
@@ -333,7 +363,8 @@ static PyType_Slot planned_slots[] = {
     {0, NULL},
 };
 static PyType_Spec planned_spec = {"skate._skate._Planned", sizeof(struct planned), 0,
-                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, planned_slots};
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   planned_slots};
 
 int py_rows_types(PyObject *module, struct py_state *st) {
     st->planned_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &planned_spec, NULL);
@@ -342,8 +373,10 @@ int py_rows_types(PyObject *module, struct py_state *st) {
     return st->rows_type ? PyModule_AddType(module, st->rows_type) : -1;
 }
 
-/* The structs of a list of batches, which `keep` holds: *arrays is the caller's to free. NULL with an exception. */
-static const struct ArrowArray **structs_of(struct py_state *st, PyObject *batches, PyObject *keep, const struct ArrowSchema **schema) {
+/* The structs of a list of batches, which `keep` holds: *arrays is the caller's to free. NULL with
+ * an exception. */
+static const struct ArrowArray **structs_of(struct py_state *st, PyObject *batches, PyObject *keep,
+                                            const struct ArrowSchema **schema) {
     Py_ssize_t n = PyList_GET_SIZE(batches);
     const struct ArrowArray **arrays = sk_alloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *arrays);
     if (!arrays) PyErr_NoMemory();
@@ -380,12 +413,14 @@ static PyObject *m_gather(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "gather([batch, ...], pairs of uint32: batch, row)");
     else if (keep) arrays = structs_of(st, batches, keep, &schema);
     if (arrays) {
-        struct sk_block_side side = {.arrays = arrays, .n = (uint32_t)PyList_GET_SIZE(batches), .places = places.buf};
+        struct sk_block_side side = {
+            .arrays = arrays, .n = (uint32_t)PyList_GET_SIZE(batches), .places = places.buf};
         struct sk_block_plan *plan = NULL;
         uint64_t size;
         sk_rc rc;
         PY_DROP(st)
-        rc = sk_block_measure_places(schema, &side, 1, NULL, (size_t)places.len / sizeof *side.places, &plan, &size, &err);
+        rc = sk_block_measure_places(schema, &side, 1, NULL,
+                                     (size_t)places.len / sizeof *side.places, &plan, &size, &err);
         PY_TAKE(st)
         if (rc != SK_OK) py_raise(st, rc, &err);
         else out = py_batch_in(st, written(st, plan, size, Py_None));
@@ -398,8 +433,10 @@ static PyObject *m_gather(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef py_rows_methods[] = {
-    {"gather", m_gather, METH_VARARGS, "gather(batches, places): the batch of the rows at these pairs of uint32: batch, row."},
+    {"gather", m_gather, METH_VARARGS,
+     "gather(batches, places): the batch of the rows at these pairs of uint32: batch, row."},
     {"rows_begin", m_rows_begin, METH_VARARGS,
-     "rows_begin(window, seed, epoch, start): the first row of the stream that Rows of these needs."},
+     "rows_begin(window, seed, epoch, start): the first row of the stream that Rows of these "
+     "needs."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,18 +1,23 @@
 /* text.c - columns of strings and bytes as Python objects.
  *
- * Not here: other types, and the way back. Values that repeat share one object: what was made last for a value is looked up by its bytes, in
- * a table that is given up where values do not repeat. The input is checked as it is read: offsets that leave the data are a ValueError.
+ * Not here: other types, and the way back. Values that repeat share one object: what was made last
+ * for a value is looked up by its bytes, in a table that is given up where values do not repeat.
+ * The input is checked as it is read: offsets that leave the data are a ValueError.
  * Cost: about 8 ns a value that was there before, 30 ns a new one; all of it with the GIL. */
 #include "py/data/data.h"
 
 #define SLOTS 2048     /* of the table; a power of two */
 #define TABLE_MIN 1024 /* columns of fewer rows go without */
-#define TRIAL 4096     /* looks after which it has to have found one in eight: more than slots, so that it has been filled */
+/* looks after which it has to have found one in eight: more than slots, so that it has been
+ * filled */
+#define TRIAL 4096
 
 struct slot {
     const uint8_t *p;
     size_t n;
-    PyObject *o; /* borrowed: it is in the output, which the caller holds and no code of the user's sees before the end */
+    /* borrowed: it is in the output, which the caller holds and no code of the user's sees before
+     * the end */
+    PyObject *o;
 };
 
 struct text {
@@ -61,17 +66,21 @@ static int fill(const struct text *t) {
     for (Py_ssize_t i = 0; i < t->n; i++) {
         size_t row = (size_t)(t->at + i);
         PyObject *o;
-        if (t->dst[i] != Py_None) { /* dropping another object could run code that changes the list */
+        if (t->dst[i] != Py_None) {
+            /* dropping another object could run code that changes the list */
             PyErr_SetString(PyExc_ValueError, "text_objects fills lists and arrays of None");
             goto out;
         }
         if (valid && !(valid[row >> 3] >> (row & 7) & 1)) {
             o = Py_NewRef(Py_None);
         } else {
-            int64_t from = t->wide ? o64[row] : o32[row], to = t->wide ? o64[row + 1] : o32[row + 1];
+            int64_t from = t->wide ? o64[row] : o32[row],
+                    to = t->wide ? o64[row + 1] : o32[row + 1];
             if (from < 0 || to < from || to > t->data.len) {
-                PyErr_Format(PyExc_ValueError, "row %zd of the column has offsets %lld..%lld, beyond its %zd bytes of data", i,
-                             (long long)from, (long long)to, t->data.len);
+                PyErr_Format(
+                    PyExc_ValueError,
+                    "row %zd of the column has offsets %lld..%lld, beyond its %zd bytes of data", i,
+                    (long long)from, (long long)to, t->data.len);
                 goto out;
             }
             const uint8_t *p = data + from;
@@ -104,7 +113,8 @@ out:
 /* The buffer of what numpy calls an object array. */
 static int object_array(PyObject *a, Py_buffer *b, int flags) {
     if (PyObject_GetBuffer(a, b, flags | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) return -1;
-    if (b->format && strcmp(b->format, "O") == 0 && b->itemsize == (Py_ssize_t)sizeof(PyObject *)) return 0;
+    if (b->format && strcmp(b->format, "O") == 0 && b->itemsize == (Py_ssize_t)sizeof(PyObject *))
+        return 0;
     PyBuffer_Release(b);
     PyErr_SetString(PyExc_TypeError, "not an array of dtype object");
     return -1;
@@ -122,7 +132,9 @@ static PyObject *m_text_objects(PyObject *module, PyObject *args) {
     (void)module;
     struct text t = {0};
     PyObject *out, *valid, *offsets, *data, *r = NULL;
-    if (!PyArg_ParseTuple(args, "OppnOOO:text_objects", &out, &t.binary, &t.wide, &t.at, &valid, &offsets, &data)) return NULL;
+    if (!PyArg_ParseTuple(args, "OppnOOO:text_objects", &out, &t.binary, &t.wide, &t.at, &valid,
+                          &offsets, &data))
+        return NULL;
     if (PyList_CheckExact(out)) {
         t.n = PyList_GET_SIZE(out);
         t.dst = ((PyListObject *)(void *)out)->ob_item;
@@ -153,7 +165,8 @@ static PyObject *m_same_objects(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *a, *b;
     Py_buffer x, y;
-    if (!PyArg_ParseTuple(args, "OO:same_objects", &a, &b) || object_array(a, &x, PyBUF_SIMPLE) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "OO:same_objects", &a, &b) || object_array(a, &x, PyBUF_SIMPLE) < 0)
+        return NULL;
     if (object_array(b, &y, PyBUF_SIMPLE) < 0) {
         PyBuffer_Release(&x);
         return NULL;
@@ -179,8 +192,10 @@ static void coded_free(struct coded *c) {
 
 static int coded_of(PyObject *args, int flags, struct coded *c) {
     PyObject *out, *values, *codes;
-    if (!PyArg_ParseTuple(args, "OOO", &out, &values, &codes) || object_array(out, &c->out, flags) < 0 ||
-        object_array(values, &c->values, PyBUF_SIMPLE) < 0 || PyObject_GetBuffer(codes, &c->codes, PyBUF_C_CONTIGUOUS) < 0)
+    if (!PyArg_ParseTuple(args, "OOO", &out, &values, &codes) ||
+        object_array(out, &c->out, flags) < 0 ||
+        object_array(values, &c->values, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(codes, &c->codes, PyBUF_C_CONTIGUOUS) < 0)
         return -1;
     c->n = c->out.len / (Py_ssize_t)sizeof(PyObject *);
     c->n_values = c->values.len / (Py_ssize_t)sizeof(PyObject *);
@@ -198,7 +213,8 @@ static PyObject *m_coded_objects(PyObject *module, PyObject *args) {
     const int32_t *codes = c.codes.buf;
     for (Py_ssize_t i = 0; i < c.n; i++) {
         if (dst[i] != Py_None || codes[i] < 0 || codes[i] >= c.n_values) {
-            PyErr_Format(PyExc_ValueError, "row %zd is not None, or has the code %d of %zd values", i, (int)codes[i], c.n_values);
+            PyErr_Format(PyExc_ValueError, "row %zd is not None, or has the code %d of %zd values",
+                         i, (int)codes[i], c.n_values);
             goto out;
         }
         dst[i] = Py_NewRef(values[codes[i]]);
@@ -227,15 +243,19 @@ static PyObject *m_same_coded(PyObject *module, PyObject *args) {
 
 PyMethodDef py_text_methods[] = {
     {"coded_objects", m_coded_objects, METH_VARARGS,
-     "coded_objects(out, values, codes): fills an object array of None with the objects of another one, by codes of 4 bytes; ValueError "
+     "coded_objects(out, values, codes): fills an object array of None with the objects of another "
+     "one, by codes of 4 bytes; ValueError "
      "for a code\n"
      "beyond them; what was filled until then stays."},
     {"same_coded", m_same_coded, METH_VARARGS,
-     "same_coded(a, values, codes): whether `a` holds the very objects that coded_objects() would put there."},
+     "same_coded(a, values, codes): whether `a` holds the very objects that coded_objects() would "
+     "put there."},
     {"text_objects", m_text_objects, METH_VARARGS,
-     "text_objects(out, binary, wide, at, valid, offsets, data): fills a list or object array with the str (or bytes) of an Arrow column "
+     "text_objects(out, binary, wide, at, valid, offsets, data): fills a list or object array with "
+     "the str (or bytes) of an Arrow column "
      "that\n"
-     "begins at row `at` of its buffers; wide: offsets of 8 bytes. None where there is no value. ValueError for offsets beyond the data,\n"
+     "begins at row `at` of its buffers; wide: offsets of 8 bytes. None where there is no value. "
+     "ValueError for offsets beyond the data,\n"
      "UnicodeDecodeError for what is no UTF-8; what was filled until then stays."},
     {"same_objects", m_same_objects, METH_VARARGS,
      "same_objects(a, b): whether two object arrays hold the very same objects in the same order."},

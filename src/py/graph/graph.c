@@ -1,15 +1,20 @@
-/* graph.c - Graph: a compiled graph where it was compiled, in the driver or in an actor. Its memory, the plans of its actors, what goes in and comes out, its end.
+/* graph.c - Graph: a compiled graph where it was compiled, in the driver or in an actor. Its
+ * memory, the plans of its actors, what goes in and comes out, its end.
  *
- * What others share of it is in dag/graph.h. The engine frees its memory when it is closed and nobody looks at it any more, and buries actors in it.
- * Not thread-safe: one thread at a time executes, and one gets. Cost: see bench/py/graphs.py. */
+ * What others share of it is in dag/graph.h. The engine frees its memory when it is closed and
+ * nobody looks at it any more, and buries actors in it. Not thread-safe: one thread at a time
+ * executes, and one gets. Cost: see bench/py/graphs.py. */
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "dag/graph.h"
 #include "ipc/ipc.h"
 #include "py/graph/graph.h"
 
-#define OTHERS_NS 10000000 /* while one output is waited for, the others are looked at this often */
-#define FIRST_BUFFER 64u   /* in each channel from the beginning, so that there is room for a word about an error */
+#define OTHERS_NS                                                                   \
+    10000000 /* while one output is waited for, the others are looked at this often \
+              */
+/* in each channel from the beginning, so that there is room for a word about an error */
+#define FIRST_BUFFER 64u
 
 struct port {
     struct sk_chan_end end;
@@ -32,7 +37,9 @@ struct graph { /* the object of Python */
     bool reading;
 };
 static struct graph *graph_of(PyObject *o) { return (struct graph *)(void *)o; }
-static struct py_state *state_of(const struct graph *o) { return py_state_of(Py_TYPE((PyObject *)(uintptr_t)o)); }
+static struct py_state *state_of(const struct graph *o) {
+    return py_state_of(Py_TYPE((PyObject *)(uintptr_t)o));
+}
 static bool is_open(const struct graph *o) { return o->head && py_open(state_of(o), o->gen); }
 
 static sk_rc pool_alloc(void *ctx, uint64_t len, sk_off *off, uint64_t *cap, struct sk_err *err) {
@@ -46,7 +53,7 @@ static void pool_free(void *ctx, sk_off off, uint64_t cap SK_UNUSED) {
     e->channels->free(e, o->id, off);
 }
 
-/* ---- making one -------------------------------------------------------------------------------------------------------------------- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
 struct given {
     PyObject *actors, *nodes, *edges, *outputs;
@@ -68,7 +75,8 @@ static const struct py_fields given_fields = {"Graph", SK_COUNT(given_field), 6,
 
 static uint32_t *numbers_of(PyObject *list) {
     uint32_t n = (uint32_t)PyList_GET_SIZE(list), *out = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *out);
-    for (uint32_t i = 0; out && i < n; i++) out[i] = (uint32_t)PyLong_AsUnsignedLong(PyList_GET_ITEM(list, (Py_ssize_t)i));
+    for (uint32_t i = 0; out && i < n; i++)
+        out[i] = (uint32_t)PyLong_AsUnsignedLong(PyList_GET_ITEM(list, (Py_ssize_t)i));
     if (!out) PyErr_NoMemory();
     if (!PyErr_Occurred()) return out;
     sk_free(out);
@@ -87,7 +95,9 @@ static sk_rc first_buffers(struct graph *o, uint8_t *base, uint64_t size, struct
     return SK_OK;
 }
 
-static sk_rc make(struct graph *o, struct sk_engine *e, struct sk_dag_shape *shape, struct sk_err *err) { /* without the GIL */
+static sk_rc make(struct graph *o, struct sk_engine *e, struct sk_dag_shape *shape,
+                  struct sk_err *err) {
+    /* without the GIL */
     uint64_t size, cap, bytes = sk_dag_bytes(shape, err);
     uint8_t *base = e->channels->memory(e, &size);
     sk_off off;
@@ -101,7 +111,8 @@ static sk_rc make(struct graph *o, struct sk_engine *e, struct sk_dag_shape *sha
     return first_buffers(o, base, size, err);
 }
 
-static sk_rc attach_mine(struct graph *o, const uint32_t *actor, PyObject *outputs, struct sk_err *err) {
+static sk_rc attach_mine(struct graph *o, const uint32_t *actor, PyObject *outputs,
+                         struct sk_err *err) {
     struct sk_engine *e = state_of(o)->engine;
     uint64_t size;
     uint8_t *base = e->channels->memory(e, &size);
@@ -114,25 +125,34 @@ static sk_rc attach_mine(struct graph *o, const uint32_t *actor, PyObject *outpu
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(outputs); i++) {
         uint32_t n = (uint32_t)PyLong_AsUnsignedLong(PyList_GET_ITEM(outputs, i));
         uint32_t r = n < o->n_nodes ? sk_dag_reader(o->head, n, o->n_actors + 1) : SK_DAG_NONE;
-        if (r == SK_DAG_NONE) return SK_ERR(err, SK_EINVAL, "node %u of a compiled graph is no output", n);
+        if (r == SK_DAG_NONE)
+            return SK_ERR(err, SK_EINVAL, "node %u of a compiled graph is no output", n);
         o->out[o->n_out].node = n;
-        SK_TRY(sk_chan_attach(&o->out[o->n_out].end, sk_dag_channel(o->head, n), r, base, size, NULL, err));
+        SK_TRY(sk_chan_attach(&o->out[o->n_out].end, sk_dag_channel(o->head, n), r, base, size,
+                              NULL, err));
         o->out[o->n_out++].end.drains = true; /* results that were there before an actor died */
     }
     return SK_OK;
 }
 
-static sk_rc build(struct py_state *st, struct graph *o, const struct given *k, struct sk_err *err) {
+static sk_rc build(struct py_state *st, struct graph *o, const struct given *k,
+                   struct sk_err *err) {
     uint32_t n_edges = (uint32_t)PyList_GET_SIZE(k->edges), *actor = numbers_of(k->nodes);
     struct sk_dag_edge *edges = sk_calloc(SK_TAG_PY, (n_edges + 1) * sizeof *edges);
-    sk_rc rc = edges && actor ? SK_OK : SK_ERR(err, SK_ENOMEM, "compile a graph of %u nodes", o->n_nodes);
+    sk_rc rc =
+        edges && actor ? SK_OK : SK_ERR(err, SK_ENOMEM, "compile a graph of %u nodes", o->n_nodes);
     for (uint32_t i = 0; rc == SK_OK && i < n_edges; i++) {
         unsigned from, to;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(k->edges, (Py_ssize_t)i), "II", &from, &to)) rc = py_to_err(err, "an edge of a graph");
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(k->edges, (Py_ssize_t)i), "II", &from, &to))
+            rc = py_to_err(err, "an edge of a graph");
         else edges[i] = (struct sk_dag_edge){.from = from, .to = to};
     }
-    struct sk_dag_graph d = {
-        .n_nodes = o->n_nodes, .n_actors = o->n_actors + 2, .n_edges = n_edges, .actor = actor, .edges = edges, .overlap = k->overlap};
+    struct sk_dag_graph d = {.n_nodes = o->n_nodes,
+                             .n_actors = o->n_actors + 2,
+                             .n_edges = n_edges,
+                             .actor = actor,
+                             .edges = edges,
+                             .overlap = k->overlap};
     struct sk_dag_shape shape = {.n_actors = o->n_actors,
                                  .n_nodes = o->n_nodes,
                                  .n_edges = n_edges,
@@ -196,7 +216,8 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     if (!o->aids || !o->n_lost || !o->in || !o->out || !o->held || !o->written) PyErr_NoMemory();
     for (uint32_t i = 0; !PyErr_Occurred() && i < o->n_actors; i++) {
         PyObject *t = PyList_GET_ITEM(k.actors, (Py_ssize_t)i);
-        if (Py_TYPE(t) != st->token_type) PyErr_SetString(PyExc_TypeError, "Graph: actors are tokens");
+        if (Py_TYPE(t) != st->token_type)
+            PyErr_SetString(PyExc_TypeError, "Graph: actors are tokens");
         else if (py_token_alive(st, t)) o->aids[i] = py_token_actor(t).v;
     }
     if (!PyErr_Occurred()) {
@@ -211,13 +232,15 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     return NULL;
 }
 
-/* (graph, seat, actor, nodes, cells, states, [(kind, node)], [(node, channel, end)]) of an actor. */
+/* (graph, seat, actor, nodes, cells, states, [(kind, node)], [(node, channel, end)]) of an
+ * actor. */
 static PyObject *graph_plan(PyObject *self, PyObject *index) {
     struct graph *o = graph_of(self);
     unsigned long a = PyLong_AsUnsignedLong(index);
     if (PyErr_Occurred()) return NULL;
     if (a >= o->n_actors || !is_open(o))
-        return PyErr_Format(PyExc_IndexError, "a graph of %u actors has no actor %lu", (unsigned)o->n_actors, a);
+        return PyErr_Format(PyExc_IndexError, "a graph of %u actors has no actor %lu",
+                            (unsigned)o->n_actors, a);
     const uint8_t *base = (const uint8_t *)o->head - o->head_off;
     PyObject *ops = PyList_New(0), *ports = PyList_New(0), *row = NULL;
     bool fine = ops && ports;
@@ -227,23 +250,28 @@ static PyObject *graph_plan(PyObject *self, PyObject *index) {
         fine = row && PyList_Append(ops, row) == 0;
         Py_XDECREF(row);
         if (!fine || op->kind == SK_DAG_COMPUTE) continue;
-        uint32_t end = op->kind == SK_DAG_WRITE ? SK_CHAN_WRITER : sk_dag_reader(o->head, op->node, (uint32_t)a);
-        row = Py_BuildValue("(IKI)", (unsigned)op->node, (unsigned long long)((uint8_t *)sk_dag_channel(o->head, op->node) - base),
-                            (unsigned)end);
+        uint32_t end = op->kind == SK_DAG_WRITE ? SK_CHAN_WRITER
+                                                : sk_dag_reader(o->head, op->node, (uint32_t)a);
+        row =
+            Py_BuildValue("(IKI)", (unsigned)op->node,
+                          (unsigned long long)((uint8_t *)sk_dag_channel(o->head, op->node) - base),
+                          (unsigned)end);
         fine = row && PyList_Append(ports, row) == 0;
         Py_XDECREF(row);
     }
     if (fine)
-        return Py_BuildValue("(KKKIIKNN)", (unsigned long long)o->id,
-                             (unsigned long long)((uint8_t *)sk_dag_seat(o->head, (uint32_t)a) - base), (unsigned long long)o->aids[a],
-                             (unsigned)o->n_nodes, (unsigned)o->n_cells,
-                             (unsigned long long)((uint8_t *)sk_dag_states(o->head, (uint32_t)a) - base), ops, ports);
+        return Py_BuildValue(
+            "(KKKIIKNN)", (unsigned long long)o->id,
+            (unsigned long long)((uint8_t *)sk_dag_seat(o->head, (uint32_t)a) - base),
+            (unsigned long long)o->aids[a], (unsigned)o->n_nodes, (unsigned)o->n_cells,
+            (unsigned long long)((uint8_t *)sk_dag_states(o->head, (uint32_t)a) - base), ops,
+            ports);
     Py_XDECREF(ops);
     Py_XDECREF(ports);
     return NULL;
 }
 
-/* ---- in and out --------------------------------------------------------------------------------------------------------------------- */
+/* ---- in and out ------------------------------------------------------------------------------ */
 
 static bool stop_waiting(struct py_state *st) { /* without the GIL */
     PyGILState_STATE s = PyGILState_Ensure();
@@ -256,7 +284,8 @@ static PyObject *not_done(struct py_state *st, sk_rc rc, const struct sk_err *er
     if (PyErr_Occurred() && rc == SK_ECANCEL) return NULL;
     PyErr_Clear();
     if (rc == SK_ETIMEOUT) py_raise_class(st, "RayChannelTimeoutError", err->msg);
-    else if (rc == SK_ECLOSED || rc == SK_EDEAD) py_raise_class(st, "RayChannelError", "Channel closed.");
+    else if (rc == SK_ECLOSED || rc == SK_EDEAD)
+        py_raise_class(st, "RayChannelError", "Channel closed.");
     else py_raise(st, rc, err);
     return NULL;
 }
@@ -280,24 +309,33 @@ static PyObject *graph_write(PyObject *self, PyObject *const *args, Py_ssize_t n
     int64_t deadline;
     sk_rc rc = SK_OK;
     if (n != 2 || !PyTuple_Check(args[0]) || (uint32_t)PyTuple_GET_SIZE(args[0]) != o->n_in)
-        return PyErr_Format(PyExc_TypeError, "write(a tuple of %u values, seconds)", (unsigned)o->n_in);
+        return PyErr_Format(PyExc_TypeError, "write(a tuple of %u values, seconds)",
+                            (unsigned)o->n_in);
     if (!deadline_from(args[1], &deadline) || !alive(st, o)) return NULL;
-    for (uint32_t i = 0; i < o->n_in; i++) { /* all are written before one is published: an execution begins whole, or not at all */
-        if (py_message_write(st, &o->in[i].end, PyTuple_GET_ITEM(args[0], (Py_ssize_t)i), deadline, stop_waiting, &o->written[i], &rc) == 0)
+    for (uint32_t i = 0; i < o->n_in; i++) {
+        /* all are written before one is published: an execution begins whole, or not at all */
+        if (py_message_write(st, &o->in[i].end, PyTuple_GET_ITEM(args[0], (Py_ssize_t)i), deadline,
+                             stop_waiting, &o->written[i], &rc) == 0)
             continue;
         while (i-- > 0) Py_CLEAR(o->written[i].refs);
         if (rc == SK_ETIMEOUT || rc == SK_ECLOSED || rc == SK_EDEAD) {
             PyErr_Clear();
-            return not_done(st, rc, &(struct sk_err){.msg = "no room for another execution in time: an actor of the graph is behind"});
+            return not_done(
+                st, rc,
+                &(struct sk_err){
+                    .msg =
+                        "no room for another execution in time: an actor of the graph is behind"});
         }
         return NULL;
     }
-    for (uint32_t i = 0; i < o->n_in; i++) py_message_publish(&o->in[i].end, &o->written[i], &o->held[i], o->n_cells);
+    for (uint32_t i = 0; i < o->n_in; i++)
+        py_message_publish(&o->in[i].end, &o->written[i], &o->held[i], o->n_cells);
     Py_RETURN_NONE;
 }
 
 /* (output, its value or exception, whether it failed) of a message that was read. */
-static PyObject *noted(struct py_state *st, struct port *p, uint32_t output, const struct sk_chan_msg *m) {
+static PyObject *noted(struct py_state *st, struct port *p, uint32_t output,
+                       const struct sk_chan_msg *m) {
     struct py_read r = {.m = *m};
     PyObject *v = py_message_value(st, &p->end, &r);
     bool failed = !v;
@@ -321,9 +359,11 @@ static uint64_t first_unread(const struct graph *o) {
     return least;
 }
 
-/* Looks at each output of that execution, then waits for one: `wanted`, where it is among those that are not there, else the first of them. *at: which was read. *slice: how
- * long it may wait before it looks at the others again. */
-static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_chan_msg *m, int64_t *slice) {
+/* Looks at each output of that execution, then waits for one: `wanted`, where it is among those
+ * that are not there, else the first of them. *at: which was read. *slice: how long it may wait
+ * before it looks at the others again. */
+static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_chan_msg *m,
+                      int64_t *slice) {
     uint64_t execution = first_unread(o);
     uint32_t missing = 0;
     *at = o->n_out;
@@ -342,7 +382,8 @@ static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_
     return SK_ETIMEOUT;
 }
 
-/* The next message of the execution that is read, of whatever output it is: a failed one is heard while others are under way. */
+/* The next message of the execution that is read, of whatever output it is: a failed one is heard
+ * while others are under way. */
 static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct graph *o = graph_of(self);
     struct py_state *st = py_state_of(Py_TYPE(self));
@@ -351,7 +392,8 @@ static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n)
     if (n != 2) return PyErr_Format(PyExc_TypeError, "read(seconds, output)");
     unsigned long wanted = PyLong_AsUnsignedLong(args[1]);
     if (PyErr_Occurred() || !deadline_from(args[0], &deadline) || !alive(st, o)) return NULL;
-    if (o->reading) return PyErr_Format(PyExc_RuntimeError, "another thread waits for a result of this graph");
+    if (o->reading)
+        return PyErr_Format(PyExc_RuntimeError, "another thread waits for a result of this graph");
     for (;;) {
         struct sk_chan_msg m;
         uint32_t at;
@@ -377,11 +419,12 @@ static PyObject *graph_ready(PyObject *self, PyObject *unused SK_UNUSED) {
     const struct graph *o = graph_of(self);
     uint64_t execution = first_unread(o);
     for (uint32_t i = 0; i < o->n_out && is_open(o); i++)
-        if (o->out[i].end.next == execution && sk_chan_written(o->out[i].end.shm) > execution) Py_RETURN_TRUE;
+        if (o->out[i].end.next == execution && sk_chan_written(o->out[i].end.shm) > execution)
+            Py_RETURN_TRUE;
     Py_RETURN_FALSE;
 }
 
-/* ---- its end ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 static PyObject *graph_close(PyObject *self, PyObject *unused SK_UNUSED) {
     struct graph *o = graph_of(self);
@@ -429,7 +472,8 @@ static PyObject *graph_lost(PyObject *self, PyObject *seconds) {
         if (!lost || PyList_GET_SIZE(lost) || (now = sk_now_ns()) >= deadline) return lost;
         Py_DECREF(lost);
         PY_DROP(st)
-        SK_IGNORE(sk_futex_wait(changes, seen, SK_MIN(deadline, now + PY_SLICE_NS))); /* whatever it says: the next look decides */
+        /* whatever it says: the next look decides */
+        SK_IGNORE(sk_futex_wait(changes, seen, SK_MIN(deadline, now + PY_SLICE_NS)));
         PY_TAKE(st)
     }
     Py_RETURN_NONE;
@@ -466,7 +510,8 @@ static PyObject *graph_broke(PyObject *self, void *unused SK_UNUSED) {
     const struct graph *o = graph_of(self);
     for (uint32_t i = 0; i < o->n_actors && is_open(o); i++) {
         const struct sk_dag_seat *s = sk_dag_seat(o->head, i);
-        if (sk_dag_seat_state(s) == SK_SEAT_LEFT && s->rc && s->rc != SK_ECLOSED && s->rc != SK_EDEAD)
+        if (sk_dag_seat_state(s) == SK_SEAT_LEFT && s->rc && s->rc != SK_ECLOSED &&
+            s->rc != SK_EDEAD)
             return Py_BuildValue("(IiN)", (unsigned)i, (int)s->rc, py_text(s->why));
     }
     Py_RETURN_NONE;
@@ -474,10 +519,12 @@ static PyObject *graph_broke(PyObject *self, void *unused SK_UNUSED) {
 
 static PyObject *graph_living(PyObject *type, PyObject *unused SK_UNUSED) {
     const struct py_state *st = py_state_of((PyTypeObject *)type);
-    return PyLong_FromUnsignedLong(st->engine && st->engine->channels ? st->engine->channels->living(st->engine) : 0);
+    return PyLong_FromUnsignedLong(
+        st->engine && st->engine->channels ? st->engine->channels->living(st->engine) : 0);
 }
 
-/* Results of graphs are of this class, and become objects where they are arguments: see py_result_object. */
+/* Results of graphs are of this class, and become objects where they are arguments: see
+ * py_result_object. */
 static PyObject *graph_results(PyObject *type, PyObject *of) {
     struct py_state *st = py_state_of((PyTypeObject *)type);
     if (!PyType_Check(of)) return PyErr_Format(PyExc_TypeError, "results(class)");
@@ -493,23 +540,32 @@ static PyObject *graph_possible(PyObject *type, PyObject *unused SK_UNUSED) {
 
 static PyMethodDef graph_methods[] = {
     {"plan", graph_plan, METH_O, "plan(index): what an actor has to do, for graph_run."},
-    {"write", (PyCFunction)(void (*)(void))graph_write, METH_FASTCALL, "write(values, seconds): begins an execution."},
+    {"write", (PyCFunction)(void (*)(void))graph_write, METH_FASTCALL,
+     "write(values, seconds): begins an execution."},
     {"read", (PyCFunction)(void (*)(void))graph_read, METH_FASTCALL,
-     "read(seconds, output): (output, its value or exception, whether it failed), the next of the execution that is read; waits for that "
+     "read(seconds, output): (output, its value or exception, whether it failed), the next of the "
+     "execution that is read; waits for that "
      "output first."},
     {"ready", graph_ready, METH_NOARGS, "read() need not wait."},
     {"close", graph_close, METH_NOARGS, "Every wait in it ends."},
-    {"fail", graph_fail, METH_VARARGS, "fail(index, why): that actor cannot go on: every wait ends, and is told so."},
-    {"lost", graph_lost, METH_O, "lost(seconds): actors whose process died and whose next one may begin; None: the graph is closed."},
+    {"fail", graph_fail, METH_VARARGS,
+     "fail(index, why): that actor cannot go on: every wait ends, and is told so."},
+    {"lost", graph_lost, METH_O,
+     "lost(seconds): actors whose process died and whose next one may begin; None: the graph is "
+     "closed."},
     {"join", graph_join, METH_O, "join(seconds): whether no loop runs in it any more."},
-    {"results", graph_results, METH_O | METH_CLASS, "results(class): what executions give, which can be passed on."},
-    {"possible", graph_possible, METH_NOARGS | METH_CLASS, "The engine of this process has channels."},
-    {"living", graph_living, METH_NOARGS | METH_CLASS, "How many graphs of this engine have memory: for tests, in the driver."},
+    {"results", graph_results, METH_O | METH_CLASS,
+     "results(class): what executions give, which can be passed on."},
+    {"possible", graph_possible, METH_NOARGS | METH_CLASS,
+     "The engine of this process has channels."},
+    {"living", graph_living, METH_NOARGS | METH_CLASS,
+     "How many graphs of this engine have memory: for tests, in the driver."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef graph_getset[] = {
     {"dead", graph_dead, NULL, "(index of the actor that died, how), or None.", NULL},
-    {"broke", graph_broke, NULL, "(index of the actor whose loop failed, code, why), or None.", NULL},
+    {"broke", graph_broke, NULL, "(index of the actor whose loop failed, code, why), or None.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot graph_slots[] = {
@@ -520,7 +576,8 @@ static PyType_Slot graph_slots[] = {
     {Py_tp_doc, "A compiled graph: its channels, in the driver."},
     {0, NULL},
 };
-static PyType_Spec graph_spec = {"skate._skate.Graph", sizeof(struct graph), 0, Py_TPFLAGS_DEFAULT, graph_slots};
+static PyType_Spec graph_spec = {"skate._skate.Graph", sizeof(struct graph), 0, Py_TPFLAGS_DEFAULT,
+                                 graph_slots};
 
 int py_graph_types(PyObject *module, struct py_state *st) {
     if (py_message_types(module, st) < 0) return -1;

@@ -1,7 +1,10 @@
-/* loop.c - an actor's part of a compiled graph in Python: what dag/loop.c calls, over values that are Python objects, and the actor's turn.
+/* loop.c - an actor's part of a compiled graph in Python: what dag/loop.c calls, over values that
+ * are Python objects, and the actor's turn.
  *
- * The loop is a thread of the actor's process beside the one that runs its calls. Around each method of the graph it holds the turn, so that an actor runs one
- * method at a time, whoever calls it. Invariant: no action leaves an exception set; what user code raises is a value of its node, that of an error.
+ * The loop is a thread of the actor's process beside the one that runs its calls. Around each
+ * method of the graph it holds the turn, so that an actor runs one method at a time, whoever calls
+ * it. Invariant: no action leaves an exception set; what user code raises is a value of its node,
+ * that of an error.
  * Cost: one round without waiting 1 us around the user's method. */
 #include <unistd.h>
 
@@ -15,7 +18,8 @@ struct slot { /* the value of a node in this execution; v NULL: none yet */
 };
 
 struct call { /* what a node computes */
-    /* str: a method of the actor; else a function of (instance, ...), or, alone, of its arguments; NULL: the node computes nothing here. */
+    /* str: a method of the actor; else a function of (instance, ...), or, alone, of its arguments;
+     * NULL: the node computes nothing here. */
     PyObject *target;
     bool alone;
     PyObject *consts;  /* tuple */
@@ -43,12 +47,13 @@ struct loop {
     uint32_t *port_of;
     struct sk_dag_seat *seat;
     struct sk_dag_states states;
-    PyObject *saves, *restores; /* (instance) -> bytes; (instance, bytes). NULL: it keeps no state */
+    /* (instance) -> bytes; (instance, bytes). NULL: it keeps no state */
+    PyObject *saves, *restores;
     struct sk_chan_pool pool;
     PyThreadState *parked;
 };
 
-/* ---- memory of channels ---------------------------------------------------------------------------------------------------------- */
+/* ---- memory of channels ---------------------------------------------------------------------- */
 
 static sk_rc pool_alloc(void *ctx, uint64_t len, sk_off *off, uint64_t *cap, struct sk_err *err) {
     struct loop *l = ctx;
@@ -60,7 +65,7 @@ static void pool_free(void *ctx, sk_off off, uint64_t cap SK_UNUSED) {
     l->st->engine->channels->free(l->st->engine, l->graph, off);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void slot_set(struct slot *s, PyObject *v, uint32_t error) { /* takes v */
     Py_XSETREF(s->v, v);
@@ -87,8 +92,10 @@ static void raised(struct loop *l, struct slot *s, const struct py_at *at) {
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
     if (PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) py_leave_by_exit(value);
-    if (l->st->hook_dumps_error) bytes = PyObject_CallFunction(l->st->hook_dumps_error, "ONi", value, py_text(at->name), 0);
-    if (bytes && PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX) {
+    if (l->st->hook_dumps_error)
+        bytes = PyObject_CallFunction(l->st->hook_dumps_error, "ONi", value, py_text(at->name), 0);
+    if (bytes && PyBytes_CheckExact(bytes) &&
+        PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX) {
         slot_set(s, bytes, PY_ERROR);
         bytes = NULL;
     } else {
@@ -105,9 +112,10 @@ static void raised(struct loop *l, struct slot *s, const struct py_at *at) {
     Py_XDECREF(tb);
 }
 
-/* ---- actions ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- actions --------------------------------------------------------------------------------- */
 
-static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m, struct sk_err *err SK_UNUSED) {
+static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m,
+                  struct sk_err *err SK_UNUSED) {
     struct loop *l = ctx;
     struct sk_dag_port *p = &l->dag.ports[port];
     struct slot *s = &l->slots[p->node];
@@ -118,7 +126,8 @@ static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m, struct 
     if (SK_UNLIKELY(SK_KIND_IS_ERROR(kind))) {
         PyObject *b = PyBytes_FromStringAndSize((const char *)m->p, (Py_ssize_t)m->len);
         if (b) slot_set(s, b, kind);
-        else PyErr_Clear(), engine_error(s, SK_ENOMEM, "no memory for an error of a compiled graph");
+        else
+            PyErr_Clear(), engine_error(s, SK_ENOMEM, "no memory for an error of a compiled graph");
         return SK_OK;
     }
     PyObject *v = py_message_value(l->st, &p->end, r);
@@ -128,7 +137,8 @@ static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m, struct 
 }
 
 static PyObject *run_coroutine(PyObject *coro) { /* takes it */
-    PyObject *m = PyImport_ImportModule("asyncio"), *r = m ? PyObject_CallMethod(m, "run", "O", coro) : NULL;
+    PyObject *m = PyImport_ImportModule("asyncio"),
+             *r = m ? PyObject_CallMethod(m, "run", "O", coro) : NULL;
     Py_XDECREF(m);
     Py_DECREF(coro);
     return r;
@@ -140,21 +150,28 @@ static PyObject *call(struct loop *l, const struct call *c) {
     if (n > FEW && !(args = sk_alloc(SK_TAG_PY, (n + 2) * sizeof *args))) return PyErr_NoMemory();
     args[0] = l->self;
     for (uint32_t i = 0; i < c->n_args; i++)
-        args[i + 1] = c->args[i] < 0 ? PyTuple_GET_ITEM(c->consts, -1 - c->args[i]) : l->slots[c->args[i]].v;
+        args[i + 1] =
+            c->args[i] < 0 ? PyTuple_GET_ITEM(c->consts, -1 - c->args[i]) : l->slots[c->args[i]].v;
     for (uint32_t i = 0; i < c->n_kw; i++)
-        args[1 + c->n_args + i] = PyTuple_GET_ITEM(c->consts, PyTuple_GET_SIZE(c->consts) - (Py_ssize_t)(c->n_kw - i));
-    PyObject *r = PyUnicode_CheckExact(c->target) ? py_call_method(l->self, c->target, args, c->n_args, c->kwnames)
-                  : c->alone                      ? PyObject_Vectorcall(c->target, args + 1, c->n_args, c->kwnames)
-                                                  : PyObject_Vectorcall(c->target, args, c->n_args + 1, c->kwnames);
+        args[1 + c->n_args + i] =
+            PyTuple_GET_ITEM(c->consts, PyTuple_GET_SIZE(c->consts) - (Py_ssize_t)(c->n_kw - i));
+    PyObject *r = PyUnicode_CheckExact(c->target)
+                      ? py_call_method(l->self, c->target, args, c->n_args, c->kwnames)
+                  : c->alone ? PyObject_Vectorcall(c->target, args + 1, c->n_args, c->kwnames)
+                             : PyObject_Vectorcall(c->target, args, c->n_args + 1, c->kwnames);
     if (args != few) sk_free(args);
     if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) r = run_coroutine(r);
     if (SK_UNLIKELY(r && c->n_returns > 1)) { /* parts are taken from it by nodes of their own */
-        PyObject *t = PySequence_Check(r) && !PyUnicode_Check(r) && !PyBytes_Check(r) ? PySequence_Tuple(r) : NULL;
+        PyObject *t = PySequence_Check(r) && !PyUnicode_Check(r) && !PyBytes_Check(r)
+                          ? PySequence_Tuple(r)
+                          : NULL;
         if (!t && !PyErr_Occurred())
-            PyErr_Format(PyExc_ValueError, "Expected %u return values, but the method %s returned one of type %s", c->n_returns, c->at.name,
-                         Py_TYPE(r)->tp_name);
+            PyErr_Format(PyExc_ValueError,
+                         "Expected %u return values, but the method %s returned one of type %s",
+                         c->n_returns, c->at.name, Py_TYPE(r)->tp_name);
         if (t && PyTuple_GET_SIZE(t) != (Py_ssize_t)c->n_returns) {
-            PyErr_Format(PyExc_ValueError, "Expected %u return values, got %zd instead", c->n_returns, PyTuple_GET_SIZE(t));
+            PyErr_Format(PyExc_ValueError, "Expected %u return values, got %zd instead",
+                         c->n_returns, PyTuple_GET_SIZE(t));
             Py_CLEAR(t);
         }
         Py_SETREF(r, t);
@@ -168,12 +185,14 @@ static sk_rc compute(void *ctx, uint32_t node, struct sk_err *err SK_UNUSED) {
     struct slot *s = &l->slots[node];
     if (c->part_of != NONE) {
         const struct slot *of = &l->slots[c->part_of];
-        slot_set(s, Py_NewRef(of->error ? of->v : PyTuple_GET_ITEM(of->v, (Py_ssize_t)c->part)), of->error);
+        slot_set(s, Py_NewRef(of->error ? of->v : PyTuple_GET_ITEM(of->v, (Py_ssize_t)c->part)),
+                 of->error);
         return SK_OK;
     }
     for (uint32_t i = 0; i < c->n_args; i++) {
         const struct slot *a = c->args[i] < 0 ? NULL : &l->slots[c->args[i]];
-        if (SK_UNLIKELY(a && a->error)) { /* what it depends on failed: so does it, in the same words */
+        if (SK_UNLIKELY(a && a->error)) {
+            /* what it depends on failed: so does it, in the same words */
             slot_set(s, Py_NewRef(a->v), a->error);
             return SK_OK;
         }
@@ -203,13 +222,16 @@ static sk_rc give(void *ctx, uint32_t port, struct sk_err *err) {
             PyErr_Clear();
             return SK_ERR(err, rc, "write the value of node %u: %s", p->node, sk_rc_name(rc));
         }
-        raised(l, s, l->calls[p->node].part_of == NONE ? &l->calls[p->node].at : &l->calls[l->calls[p->node].part_of].at);
+        raised(l, s,
+               l->calls[p->node].part_of == NONE ? &l->calls[p->node].at
+                                                 : &l->calls[l->calls[p->node].part_of].at);
     }
     void *room = NULL;
     size_t n = (size_t)PyBytes_GET_SIZE(s->v);
     PY_DROP(l->st)
     rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
-    if (rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ENOMEM) { /* in what there is: a graph begins with a buffer in each channel */
+    if (rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ENOMEM) {
+        /* in what there is: a graph begins with a buffer in each channel */
         n = SK_MIN(n, (size_t)64);
         rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
         if (rc == SK_OK && s->error != SK_KIND_ENGINE_ERROR) s->error = SK_KIND_ENGINE_ERROR;
@@ -237,9 +259,10 @@ static sk_rc turn(void *ctx, struct sk_err *err) {
     return py_open(l->st, l->gen) ? SK_OK : SK_ERR(err, SK_ECLOSED, "the engine is shut down");
 }
 
-/* ---- the actor's state ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the actor's state ----------------------------------------------------------------------- */
 
-static sk_rc put_state(struct py_state *st, struct sk_chan_end *into, PyObject *state, struct sk_err *err) {
+static sk_rc put_state(struct py_state *st, struct sk_chan_end *into, PyObject *state,
+                       struct sk_err *err) {
     size_t n = (size_t)PyBytes_GET_SIZE(state);
     void *room = NULL;
     sk_rc rc;
@@ -257,7 +280,8 @@ static sk_rc save(void *ctx, struct sk_chan_end *into, struct sk_err *err) {
     PyObject *b = PyObject_CallOneArg(l->saves, l->self);
     if (turn) py_turn_let_go(l->st);
     if (b && !PyBytes_CheckExact(b)) {
-        PyErr_Format(PyExc_TypeError, "the state of an actor as bytes, not %s", Py_TYPE(b)->tp_name);
+        PyErr_Format(PyExc_TypeError, "the state of an actor as bytes, not %s",
+                     Py_TYPE(b)->tp_name);
         Py_CLEAR(b);
     }
     if (!b) return py_to_err(err, "__skate_checkpoint__()");
@@ -281,10 +305,11 @@ static sk_rc restore(void *ctx, const struct sk_chan_msg *m, struct sk_err *err)
 static void wait_begin(void *ctx) { ((struct loop *)ctx)->parked = PyEval_SaveThread(); }
 static void wait_end(void *ctx) { PyEval_RestoreThread(((struct loop *)ctx)->parked); }
 
-/* ---- a loop is read from what the driver sent --------------------------------------------------------------------------------------- */
+/* ---- a loop is read from what the driver sent ------------------------------------------------ */
 
 static int bad(const char *what) {
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "the plan of a compiled graph is damaged: %s", what);
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "the plan of a compiled graph is damaged: %s", what);
     return -1;
 }
 
@@ -292,8 +317,8 @@ static int read_call(struct loop *l, PyObject *row) {
     unsigned node, n_returns, part_of, part;
     PyObject *target, *args, *consts, *kwnames;
     const char *name;
-    if (!PyArg_ParseTuple(row, "IOsO!O!OIII", &node, &target, &name, &PyTuple_Type, &args, &PyTuple_Type, &consts, &kwnames, &n_returns,
-                          &part_of, &part))
+    if (!PyArg_ParseTuple(row, "IOsO!O!OIII", &node, &target, &name, &PyTuple_Type, &args,
+                          &PyTuple_Type, &consts, &kwnames, &n_returns, &part_of, &part))
         return -1;
     if (node >= l->n_nodes || l->calls[node].target) return bad("a call");
     struct call *c = &l->calls[node];
@@ -317,7 +342,10 @@ static int read_call(struct loop *l, PyObject *row) {
         if (a >= (long)l->n_nodes || a < -(long)PyTuple_GET_SIZE(consts)) return bad("an argument");
         c->args[i] = (int32_t)a;
     }
-    return PyErr_Occurred() || (part_of != NONE && part_of >= l->n_nodes) || c->n_kw > PyTuple_GET_SIZE(consts) ? bad("a call") : 0;
+    return PyErr_Occurred() || (part_of != NONE && part_of >= l->n_nodes) ||
+                   c->n_kw > PyTuple_GET_SIZE(consts)
+               ? bad("a call")
+               : 0;
 }
 
 static int read_op(struct loop *l, uint32_t i, PyObject *row) {
@@ -338,16 +366,20 @@ static int read_port(struct loop *l, uint32_t i, PyObject *row) {
     if (node >= l->n_nodes || off >= size) return bad("a channel");
     l->port_of[node] = i;
     l->dag.ports[i].node = node;
-    sk_rc rc = sk_chan_attach(&l->dag.ports[i].end, base + off, end, base, size, end == SK_CHAN_WRITER ? &l->pool : NULL, &err);
+    sk_rc rc = sk_chan_attach(&l->dag.ports[i].end, base + off, end, base, size,
+                              end == SK_CHAN_WRITER ? &l->pool : NULL, &err);
     return rc == SK_OK ? 0 : (py_raise(l->st, rc, &err), -1);
 }
 
-static int each(struct loop *l, PyObject *list, int (*f)(struct loop *l, uint32_t i, PyObject *row)) {
+static int each(struct loop *l, PyObject *list,
+                int (*f)(struct loop *l, uint32_t i, PyObject *row)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
         if (f(l, (uint32_t)i, PyList_GET_ITEM(list, i)) < 0) return -1;
     return 0;
 }
-static int each_call(struct loop *l, uint32_t i SK_UNUSED, PyObject *row) { return read_call(l, row); }
+static int each_call(struct loop *l, uint32_t i SK_UNUSED, PyObject *row) {
+    return read_call(l, row);
+}
 
 static void loop_free(struct loop *l) {
     for (uint32_t i = 0; l->calls && i < l->n_nodes; i++) {
@@ -379,7 +411,8 @@ static int attach_states(struct loop *l, void *mem, uint8_t *base, uint64_t size
 }
 
 /* The state with which the actor begins, if it is the first process that does. */
-static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state, uint8_t *base, uint64_t size) {
+static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state, uint8_t *base,
+                           uint64_t size) {
     struct loop l = {.st = st, .gen = st->gen};
     PY_ERR(err);
     unsigned long long graph = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 0)),
@@ -392,7 +425,8 @@ static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state,
     return rc == SK_OK ? 0 : (py_raise(st, rc, &err), -1);
 }
 
-/* Takes the seat of the plan, before its thread is there. An actor whose calls run one at a time, on the main thread, has a turn from now on. */
+/* Takes the seat of the plan, before its thread is there. An actor whose calls run one at a time,
+ * on the main thread, has a turn from now on. */
 static PyObject *m_begin(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
@@ -400,22 +434,30 @@ static PyObject *m_begin(PyObject *module, PyObject *args) {
     PyObject *plan, *state;
     int retries;
     if (!PyArg_ParseTuple(args, "OiO", &plan, &retries, &state)) return NULL;
-    if (!t || !t->actor.v || !st->engine->channels) return PyErr_Format(PyExc_RuntimeError, "graph_begin works only in a call of an actor");
-    if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) < 6 || (state != Py_None && !PyBytes_CheckExact(state)))
+    if (!t || !t->actor.v || !st->engine->channels)
+        return PyErr_Format(PyExc_RuntimeError, "graph_begin works only in a call of an actor");
+    if (!PyTuple_Check(plan) || PyTuple_GET_SIZE(plan) < 6 ||
+        (state != Py_None && !PyBytes_CheckExact(state)))
         return PyErr_Format(PyExc_TypeError, "graph_begin(plan, retries, state as bytes or None)");
     unsigned long long graph = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 0));
-    unsigned long long seat = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 1));
+    unsigned long long seat =
+        PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(plan, 1));
     uint8_t *base = st->engine->channels->memory(st->engine, &size);
     if (PyErr_Occurred()) return NULL;
     PY_ERR(err);
     sk_rc rc = st->engine->channels->attend(st->engine, &err);
     if (rc != SK_OK) return py_raise(st, rc, &err);
-    if (seat >= size || !sk_dag_seat_take((struct sk_dag_seat *)(void *)(base + seat), graph, retries)) Py_RETURN_FALSE;
+    if (seat >= size ||
+        !sk_dag_seat_take((struct sk_dag_seat *)(void *)(base + seat), graph, retries))
+        Py_RETURN_FALSE;
     if (state != Py_None && put_first_state(st, plan, state, base, size) < 0) {
-        sk_dag_seat_leave((struct sk_dag_seat *)(void *)(base + seat), SK_EACTOR, "its state could not be kept");
+        sk_dag_seat_leave((struct sk_dag_seat *)(void *)(base + seat), SK_EACTOR,
+                          "its state could not be kept");
         return NULL;
     }
-    if (!st->turn && st->worker && !t->is_async && gettid() == getpid() && !(st->turn = PyThread_allocate_lock())) return PyErr_NoMemory();
+    if (!st->turn && st->worker && !t->is_async && gettid() == getpid() &&
+        !(st->turn = PyThread_allocate_lock()))
+        return PyErr_NoMemory();
     Py_RETURN_TRUE;
 }
 
@@ -424,8 +466,8 @@ static int loop_read(struct loop *l, PyObject *plan) {
     PyObject *ops, *ports, *calls;
     uint64_t size;
     uint8_t *base = l->st->engine->channels->memory(l->st->engine, &size);
-    if (!PyArg_ParseTuple(plan, "KKKIIKO!O!O!", &graph, &seat, &actor, &l->n_nodes, &l->n_cells, &states, &PyList_Type, &ops, &PyList_Type,
-                          &ports, &PyList_Type, &calls))
+    if (!PyArg_ParseTuple(plan, "KKKIIKO!O!O!", &graph, &seat, &actor, &l->n_nodes, &l->n_cells,
+                          &states, &PyList_Type, &ops, &PyList_Type, &ports, &PyList_Type, &calls))
         return -1;
     if (seat >= size || states >= size) return bad("a seat");
     l->seat = (struct sk_dag_seat *)(void *)(base + seat);
@@ -441,7 +483,8 @@ static int loop_read(struct loop *l, PyObject *plan) {
     l->held = sk_calloc(SK_TAG_PY, (n_ports + 1) * sizeof *l->held);
     l->ops = sk_calloc(SK_TAG_PY, (n_ops + 1) * sizeof *l->ops);
     l->dag.ports = sk_calloc(SK_TAG_PY, (n_ports + 1) * sizeof *l->dag.ports);
-    if (!l->slots || !l->calls || !l->port_of || !l->read || !l->has_read || !l->held || !l->ops || !l->dag.ports)
+    if (!l->slots || !l->calls || !l->port_of || !l->read || !l->has_read || !l->held || !l->ops ||
+        !l->dag.ports)
         return PyErr_NoMemory() ? 0 : -1;
     l->dag.n_ports = n_ports;
     l->dag.n_ops = n_ops;
@@ -449,16 +492,22 @@ static int loop_read(struct loop *l, PyObject *plan) {
     l->dag.port_of = l->port_of;
     memset(l->port_of, 0xff, l->n_nodes * sizeof *l->port_of);
     if (l->saves && attach_states(l, base + states, base, size) < 0) return -1;
-    return each(l, ops, read_op) < 0 || each(l, ports, read_port) < 0 || each(l, calls, each_call) < 0 ? -1 : 0;
+    return each(l, ops, read_op) < 0 || each(l, ports, read_port) < 0 ||
+                   each(l, calls, each_call) < 0
+               ? -1
+               : 0;
 }
 
-/* graph_run(instance, plan, saves, restores): returns when the graph has ended. On a thread of its own. */
+/* graph_run(instance, plan, saves, restores): returns when the graph has ended. On a thread of its
+ * own. */
 static PyObject *m_run(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *self, *plan, *saves, *restores;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "OO!OO", &self, &PyTuple_Type, &plan, &saves, &restores)) return NULL;
-    if (!py_open(st, st->gen) || !st->engine->channels) return PyErr_Format(PyExc_RuntimeError, "this process has no channels");
+    if (!PyArg_ParseTuple(args, "OO!OO", &self, &PyTuple_Type, &plan, &saves, &restores))
+        return NULL;
+    if (!py_open(st, st->gen) || !st->engine->channels)
+        return PyErr_Format(PyExc_RuntimeError, "this process has no channels");
     struct loop l = {.st = st, .gen = st->gen, .self = Py_NewRef(self)};
     if (saves != Py_None) l.saves = saves, l.restores = restores; /* the caller holds them */
     static const struct sk_dag_actions actions = {.take = take,
@@ -473,7 +522,8 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
     a.ctx = &l;
     sk_rc rc = loop_read(&l, plan) < 0 ? py_to_err(&err, "the loop of a compiled graph") : SK_OK;
     if (rc == SK_OK) rc = sk_dag_run(&l.dag, &a, &err);
-    for (uint32_t i = 0; l.has_read && i < l.dag.n_ports; i++) /* what is not looked at any more is the graph's: see sk_chan_shown */
+    /* what is not looked at any more is the graph's: see sk_chan_shown */
+    for (uint32_t i = 0; l.has_read && i < l.dag.n_ports; i++)
         if (l.has_read[i]) sk_chan_pass(&l.dag.ports[i].end);
     for (uint32_t i = 0; i < l.dag.n_ports; i++) /* so the others end, too, if the end began here */
         if (l.dag.ports[i].end.shm) sk_chan_close(l.dag.ports[i].end.shm);
@@ -485,8 +535,11 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
 
 PyMethodDef py_loop_methods[] = {
     {"graph_begin", m_begin, METH_VARARGS,
-     "graph_begin(plan, retries, state), in a call of an actor: takes its seat; state: what it begins with, bytes or None. False: the "
+     "graph_begin(plan, retries, state), in a call of an actor: takes its seat; state: what it "
+     "begins with, bytes or None. False: the "
      "graph has ended, or somebody sits there."},
-    {"graph_run", m_run, METH_VARARGS, "graph_run(instance, plan, saves, restores): an actor's part of a compiled graph, until it ends."},
+    {"graph_run", m_run, METH_VARARGS,
+     "graph_run(instance, plan, saves, restores): an actor's part of a compiled graph, until it "
+     "ends."},
     {NULL, NULL, 0, NULL},
 };

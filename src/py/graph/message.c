@@ -1,11 +1,13 @@
 /* message.c - a Python value as a message of a channel, and back.
  *
- * A large value is not copied when it is read: the arrays in it show the message's bytes, and keep a Message, whose end releases the buffer. References inside a
- * message are held by the writer until all readers have passed it; a reader in a worker passes after the driver has counted its own. */
+ * A large value is not copied when it is read: the arrays in it show the message's bytes, and keep
+ * a Message, whose end releases the buffer. References inside a message are held by the writer
+ * until all readers have passed it; a reader in a worker passes after the driver has counted its
+ * own. */
 #include "base/clock.h"
 #include "py/graph/graph.h"
 
-/* ---- held references ------------------------------------------------------------------------------------------------------------ */
+/* ---- held references ------------------------------------------------------------------------- */
 
 void py_held_drop(struct py_held *h, uint64_t below) {
     uint32_t n = 0;
@@ -20,7 +22,7 @@ void py_held_free(struct py_held *h) {
     sk_vec_free(&h->list);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct into {
     struct py_into in; /* first */
@@ -35,14 +37,17 @@ static sk_rc room(struct py_into *in, size_t n, uint8_t **out, struct sk_err *er
     for (;;) {
         void *p = NULL;
         int64_t now = i->stop ? sk_now_ns() : 0;
-        sk_rc rc = sk_chan_reserve(i->w, n, i->stop ? SK_MIN(i->deadline, now + PY_SLICE_NS) : i->deadline, &p, err);
+        sk_rc rc = sk_chan_reserve(
+            i->w, n, i->stop ? SK_MIN(i->deadline, now + PY_SLICE_NS) : i->deadline, &p, err);
         if (rc == SK_OK) *out = p;
         if (rc != SK_ETIMEOUT || !i->stop || sk_now_ns() >= i->deadline) return rc;
-        if (i->stop(i->st)) return SK_ERR(err, SK_ECANCEL, "interrupted while waiting for room in a channel");
+        if (i->stop(i->st))
+            return SK_ERR(err, SK_ECANCEL, "interrupted while waiting for room in a channel");
     }
 }
 
-/* The driver has handled what this process said before: it knows of our references before another process does, and the other way round. */
+/* The driver has handled what this process said before: it knows of our references before another
+ * process does, and the other way round. */
 static int be_heard(struct py_state *st) {
     struct sk_node node;
     size_t n;
@@ -55,8 +60,8 @@ static int be_heard(struct py_state *st) {
     return rc == SK_OK ? 0 : (py_raise(st, rc, &err), -1);
 }
 
-int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, int64_t deadline, bool (*stop)(struct py_state *st),
-                     struct py_written *out, sk_rc *rc) {
+int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, int64_t deadline,
+                     bool (*stop)(struct py_state *st), struct py_written *out, sk_rc *rc) {
     struct py_enc e;
     struct py_collector c = {0};
     struct into in = {.in = {.room = room}, .st = st, .w = w, .deadline = deadline, .stop = stop};
@@ -66,7 +71,8 @@ int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, in
     if (r < 0) *rc = in.in.rc;
     else if (SK_UNLIKELY(c.refs.n)) {
         out->refs = PyList_New((Py_ssize_t)c.refs.n);
-        for (uint32_t i = 0; out->refs && i < c.refs.n; i++) PyList_SET_ITEM(out->refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
+        for (uint32_t i = 0; out->refs && i < c.refs.n; i++)
+            PyList_SET_ITEM(out->refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
         if (!out->refs || be_heard(st) < 0) r = -1;
     }
     if (r == 0) {
@@ -78,16 +84,19 @@ int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, in
     return r;
 }
 
-void py_message_publish(struct sk_chan_end *w, struct py_written *m, struct py_held *h, uint32_t n_cells) {
-    if (SK_UNLIKELY(h->list.n) && w->next > n_cells) py_held_drop(h, w->next - n_cells); /* there was a cell: these are passed */
-    if (SK_UNLIKELY(m->refs != NULL) && !sk_vec_push(&h->list, SK_TAG_PY, ((struct py_held_refs){w->next, m->refs}))) {
+void py_message_publish(struct sk_chan_end *w, struct py_written *m, struct py_held *h,
+                        uint32_t n_cells) {
+    /* there was a cell: these are passed */
+    if (SK_UNLIKELY(h->list.n) && w->next > n_cells) py_held_drop(h, w->next - n_cells);
+    if (SK_UNLIKELY(m->refs != NULL) &&
+        !sk_vec_push(&h->list, SK_TAG_PY, ((struct py_held_refs){w->next, m->refs}))) {
         /* No memory to note them: they are held for ever rather than lost. */
     }
     m->refs = NULL;
     sk_chan_publish(w, m->len, m->kind);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct message { /* bytes of a channel's buffer */
     PyObject_HEAD struct sk_chan_end end;
@@ -99,12 +108,14 @@ static void message_dealloc(PyObject *o) {
     struct message *m = (struct message *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    if (st && py_open(st, m->gen)) sk_chan_release(&m->end, &m->m); /* else: the engine left the bytes mapped */
+    /* else: the engine left the bytes mapped */
+    if (st && py_open(st, m->gen)) sk_chan_release(&m->end, &m->m);
     PyObject_Free(o);
     Py_DECREF(type);
 }
 
-static PyObject *message_new(struct py_state *st, const struct sk_chan_end *e, const struct sk_chan_msg *m) {
+static PyObject *message_new(struct py_state *st, const struct sk_chan_end *e,
+                             const struct sk_chan_msg *m) {
     struct message *o = PyObject_New(struct message, st->message_type);
     if (!o) return NULL;
     o->end = *e;
@@ -123,7 +134,8 @@ PyObject *py_message_value(struct py_state *st, struct sk_chan_end *e, struct py
     struct py_keep k = {0};
     if (v.len > SK_INLINE_MAX && !(r->owner = k.owner = message_new(st, e, &r->m))) return NULL;
     PyObject *o = py_decode(st, &v, &k);
-    if (SK_UNLIKELY(o && (r->m.kind & PY_HAS_REFS)) && be_heard(st) < 0) Py_CLEAR(o); /* before the writer lets go of its own */
+    /* before the writer lets go of its own */
+    if (SK_UNLIKELY(o && (r->m.kind & PY_HAS_REFS)) && be_heard(st) < 0) Py_CLEAR(o);
     return o;
 }
 
@@ -138,7 +150,8 @@ static PyType_Slot message_slots[] = {
     {0, NULL},
 };
 static PyType_Spec message_spec = {"skate._skate._Message", sizeof(struct message), 0,
-                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, message_slots};
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   message_slots};
 
 int py_message_types(PyObject *module, struct py_state *st) {
     st->message_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &message_spec, NULL);

@@ -1,7 +1,9 @@
-/* guest.c - an engine that is written in Python, as the guest of engine/by/guest.c: each call of guest.h is a call of a method of one object
- * (skate/engine/__init__.py says which). What runs its tasks is guest_task.c.
+/* guest.c - an engine that is written in Python, as the guest of engine/by/guest.c: each call of
+ * guest.h is a call of a method of one object (skate/engine/__init__.py says which). What runs its
+ * tasks is guest_task.c.
  *
- * Not here: any state but the object. All but get() is called by one thread. Invariant: none of these is called with a lock of the engine held.
+ * Not here: any state but the object. All but get() is called by one thread. Invariant: none of
+ * these is called with a lock of the engine held.
  * Cost: a method call of Python, and a tuple a value. */
 #include "base/clock.h"
 #include "engine/guest.h"
@@ -34,19 +36,24 @@ static sk_rc ended(PyObject *r, const char *what, struct sk_err *err) {
     return r ? SK_OK : raised(err, what);
 }
 
-/* ---- values: (handle, kind, bytes), the handle None or the rest ----------------------------------------------------------------------------- */
+/* ---- values: (handle, kind, bytes), the handle None or the rest ------------------------------ */
 
 static PyObject *value_tuple(const struct sk_guest_value *v) {
     if (v->handle) return Py_BuildValue("(OIO)", (PyObject *)v->handle, 0u, Py_None);
-    return Py_BuildValue("(OIy#)", Py_None, (unsigned)v->kind, v->bytes.p ? (const char *)v->bytes.p : "", (Py_ssize_t)v->bytes.n);
+    return Py_BuildValue("(OIy#)", Py_None, (unsigned)v->kind,
+                         v->bytes.p ? (const char *)v->bytes.p : "", (Py_ssize_t)v->bytes.n);
 }
 
 /* Of (handle, size) or (None, kind, bytes); bytes are borrowed, a handle is a new reference. */
 static int value_read(PyObject *t, struct sk_guest_value *v, uint64_t *size) {
     PyObject *handle, *x;
     unsigned kind;
-    if (!PyTuple_Check(t) || !PyArg_ParseTuple(t, "OIO;a value is (handle, 0, size) or (None, kind, bytes)", &handle, &kind, &x)) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a value is a tuple: (handle, 0, size) or (None, kind, bytes)");
+    if (!PyTuple_Check(t) ||
+        !PyArg_ParseTuple(t, "OIO;a value is (handle, 0, size) or (None, kind, bytes)", &handle,
+                          &kind, &x)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError,
+                            "a value is a tuple: (handle, 0, size) or (None, kind, bytes)");
         return -1;
     }
     *v = (struct sk_guest_value){.kind = kind};
@@ -64,7 +71,7 @@ static int value_read(PyObject *t, struct sk_guest_value *v, uint64_t *size) {
     return 0;
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static PyObject *m_wake(PyObject *self, PyObject *unused SK_UNUSED) {
     struct guest *g = PyCapsule_GetPointer(self, "guest");
@@ -72,7 +79,8 @@ static PyObject *m_wake(PyObject *self, PyObject *unused SK_UNUSED) {
     if (g->wake) g->wake(g->host); /* takes a lock that nobody holds while he waits for the GIL */
     Py_RETURN_NONE;
 }
-static PyMethodDef wake_def = {"wake", m_wake, METH_NOARGS, "There is something for poll(). From any thread."};
+static PyMethodDef wake_def = {"wake", m_wake, METH_NOARGS,
+                               "There is something for poll(). From any thread."};
 
 static void capsule_free(PyObject *capsule) {
     struct guest *g = PyCapsule_GetPointer(capsule, "guest");
@@ -81,7 +89,9 @@ static void capsule_free(PyObject *capsule) {
 }
 
 /* A reference to the capsule is the host's, until end. */
-static PyObject *capsule_of(const struct guest *g) { return PyObject_GetAttrString(g->engine, "_guest"); }
+static PyObject *capsule_of(const struct guest *g) {
+    return PyObject_GetAttrString(g->engine, "_guest");
+}
 
 static void g_begin(void *ctx, void (*wake)(void *host), void *host) {
     struct guest *g = ctx;
@@ -105,7 +115,8 @@ static void g_end(void *ctx) {
     Py_XDECREF(r);
     g->wake = NULL;
     g->engine = NULL;
-    if (PyObject_DelAttrString(engine, "_guest") < 0) PyErr_Clear(); /* frees g, unless somebody keeps wake */
+    /* frees g, unless somebody keeps wake */
+    if (PyObject_DelAttrString(engine, "_guest") < 0) PyErr_Clear();
     Py_DECREF(engine);
     PyGILState_Release(s);
 }
@@ -157,7 +168,8 @@ static sk_rc g_nodes(void *ctx, struct sk_node *out, size_t cap, size_t *n, stru
     sk_rc rc = rows ? SK_OK : raised(err, "nodes");
     size_t have = rows ? (size_t)PySequence_Fast_GET_SIZE(rows) : 0;
     for (size_t i = 0; rc == SK_OK && i < SK_MIN(have, cap); i++)
-        if (node_read(PySequence_Fast_GET_ITEM(rows, (Py_ssize_t)i), &out[i]) < 0) rc = raised(err, "nodes");
+        if (node_read(PySequence_Fast_GET_ITEM(rows, (Py_ssize_t)i), &out[i]) < 0)
+            rc = raised(err, "nodes");
     if (rc == SK_OK) *n = have;
     Py_XDECREF(rows);
     Py_XDECREF(r);
@@ -165,10 +177,12 @@ static sk_rc g_nodes(void *ctx, struct sk_node *out, size_t cap, size_t *n, stru
     return rc;
 }
 
-static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
+                      struct sk_err *err) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
-    PyObject *r = PyObject_CallMethod(g->engine, "define", "Ksy#", (unsigned long long)fn.v, name, (const char *)def.p, (Py_ssize_t)def.n);
+    PyObject *r = PyObject_CallMethod(g->engine, "define", "Ksy#", (unsigned long long)fn.v, name,
+                                      (const char *)def.p, (Py_ssize_t)def.n);
     sk_rc rc = ended(r, name, err);
     PyGILState_Release(s);
     return rc;
@@ -195,13 +209,20 @@ static PyObject *task_dict(const struct sk_guest_task *t) {
         if (v) PyList_SET_ITEM(args, (Py_ssize_t)i, v);
         else Py_CLEAR(args);
     }
-    bool ok = d && args && set(d, "args", Py_NewRef(args)) == 0 && set(d, "task", PyLong_FromUnsignedLongLong(t->task)) == 0 &&
-              set(d, "actor", PyLong_FromUnsignedLongLong(t->actor)) == 0 && set(d, "fn", PyLong_FromUnsignedLongLong(t->fn.v)) == 0 &&
-              set(d, "name", py_text(t->name)) == 0 && set(d, "is_init", PyBool_FromLong(t->is_init)) == 0 &&
-              set(d, "n_returns", t->n_returns == SK_STREAMING ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(t->n_returns)) == 0 &&
+    bool ok = d && args && set(d, "args", Py_NewRef(args)) == 0 &&
+              set(d, "task", PyLong_FromUnsignedLongLong(t->task)) == 0 &&
+              set(d, "actor", PyLong_FromUnsignedLongLong(t->actor)) == 0 &&
+              set(d, "fn", PyLong_FromUnsignedLongLong(t->fn.v)) == 0 &&
+              set(d, "name", py_text(t->name)) == 0 &&
+              set(d, "is_init", PyBool_FromLong(t->is_init)) == 0 &&
+              set(d, "n_returns",
+                  t->n_returns == SK_STREAMING ? Py_NewRef(Py_None)
+                                               : PyLong_FromUnsignedLong(t->n_returns)) == 0 &&
               set(d, "max_retries", PyLong_FromLong(t->max_retries)) == 0 &&
-              set(d, "retry_exceptions", PyBool_FromLong(t->retry_exceptions)) == 0 && set(d, "need", amounts_of(t->need)) == 0 &&
-              set(d, "max_calls", PyLong_FromUnsignedLong(t->max_calls)) == 0 && set(d, "node", PyLong_FromUnsignedLong(t->node)) == 0 &&
+              set(d, "retry_exceptions", PyBool_FromLong(t->retry_exceptions)) == 0 &&
+              set(d, "need", amounts_of(t->need)) == 0 &&
+              set(d, "max_calls", PyLong_FromUnsignedLong(t->max_calls)) == 0 &&
+              set(d, "node", PyLong_FromUnsignedLong(t->node)) == 0 &&
               set(d, "node_only", PyBool_FromLong(t->node_only)) == 0;
     Py_XDECREF(args);
     if (!ok) Py_CLEAR(d);
@@ -221,7 +242,8 @@ static sk_rc g_submit(void *ctx, const struct sk_guest_task *t, struct sk_err *e
 static void g_cancel(void *ctx, uint64_t task, bool force) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
-    PyObject *r = PyObject_CallMethod(g->engine, "cancel", "KO", (unsigned long long)task, force ? Py_True : Py_False);
+    PyObject *r = PyObject_CallMethod(g->engine, "cancel", "KO", (unsigned long long)task,
+                                      force ? Py_True : Py_False);
     if (!r) PyErr_WriteUnraisable(g->engine); /* it ends by itself, then */
     Py_XDECREF(r);
     PyGILState_Release(s);
@@ -230,34 +252,42 @@ static void g_cancel(void *ctx, uint64_t task, bool force) {
 static void g_actor_end(void *ctx, uint64_t actor, bool restart) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
-    PyObject *r = PyObject_CallMethod(g->engine, "actor_end", "KO", (unsigned long long)actor, restart ? Py_True : Py_False);
+    PyObject *r = PyObject_CallMethod(g->engine, "actor_end", "KO", (unsigned long long)actor,
+                                      restart ? Py_True : Py_False);
     if (!r) PyErr_WriteUnraisable(g->engine);
     Py_XDECREF(r);
     PyGILState_Release(s);
 }
 
-static sk_rc g_put(void *ctx, uint32_t kind, struct sk_bytes bytes, void **handle, struct sk_err *err) {
+static sk_rc g_put(void *ctx, uint32_t kind, struct sk_bytes bytes, void **handle,
+                   struct sk_err *err) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
-    PyObject *r = PyObject_CallMethod(g->engine, "put", "Iy#", (unsigned)kind, (const char *)bytes.p, (Py_ssize_t)bytes.n);
+    PyObject *r = PyObject_CallMethod(g->engine, "put", "Iy#", (unsigned)kind,
+                                      (const char *)bytes.p, (Py_ssize_t)bytes.n);
     sk_rc rc = r ? SK_OK : raised(err, "put");
     if (r) *handle = r;
     PyGILState_Release(s);
     return rc;
 }
 
-static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_guest_value *out, struct sk_err *err) {
+static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_guest_value *out,
+                     struct sk_err *err) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
     Py_buffer *b = PyMem_Calloc(1, sizeof *b);
-    PyObject *wait = deadline_ns == INT64_MAX ? Py_NewRef(Py_None) : PyFloat_FromDouble((double)SK_MAX(deadline_ns - sk_now_ns(), 0) / 1e9);
-    PyObject *r = b && wait ? PyObject_CallMethod(g->engine, "get", "OO", (PyObject *)handle, wait) : PyErr_NoMemory();
+    PyObject *wait = deadline_ns == INT64_MAX
+                         ? Py_NewRef(Py_None)
+                         : PyFloat_FromDouble((double)SK_MAX(deadline_ns - sk_now_ns(), 0) / 1e9);
+    PyObject *r = b && wait ? PyObject_CallMethod(g->engine, "get", "OO", (PyObject *)handle, wait)
+                            : PyErr_NoMemory();
     PyObject *value;
     unsigned kind = 0;
-    bool ok =
-        b && r && PyArg_ParseTuple(r, "IO;get() gives (kind, bytes)", &kind, &value) && PyObject_GetBuffer(value, b, PyBUF_SIMPLE) == 0;
+    bool ok = b && r && PyArg_ParseTuple(r, "IO;get() gives (kind, bytes)", &kind, &value) &&
+              PyObject_GetBuffer(value, b, PyBUF_SIMPLE) == 0;
     sk_rc rc = ok ? SK_OK : raised(err, "get");
-    if (ok) *out = (struct sk_guest_value){.kind = kind, .bytes = {b->buf, (size_t)b->len}, .token = b};
+    if (ok)
+        *out = (struct sk_guest_value){.kind = kind, .bytes = {b->buf, (size_t)b->len}, .token = b};
     else PyMem_Free(b);
     Py_XDECREF(wait);
     Py_XDECREF(r);
@@ -280,7 +310,7 @@ static void g_drop(void *ctx SK_UNUSED, void *handle) {
     PyGILState_Release(s);
 }
 
-/* ---- events ----------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 struct given_event {
     const char *kind, *code, *text;
@@ -291,9 +321,14 @@ struct given_event {
 };
 #define E(...) PY_FIELD(struct given_event, __VA_ARGS__)
 static const struct py_field event_field[] = {
-    E("kind", TEXT, kind),      E("task", U64, task),  E("values", OBJECT, values, .of = &PyList_Type),
-    E("attempt", U32, attempt), E("node", U32, node),  E("run_s", SCALED, run_ns, .unit = 1e9),
-    E("code", TEXT, code),      E("text", TEXT, text),
+    E("kind", TEXT, kind),
+    E("task", U64, task),
+    E("values", OBJECT, values, .of = &PyList_Type),
+    E("attempt", U32, attempt),
+    E("node", U32, node),
+    E("run_s", SCALED, run_ns, .unit = 1e9),
+    E("code", TEXT, code),
+    E("text", TEXT, text),
 };
 static const struct py_fields event_fields = {"poll", SK_COUNT(event_field), 2, event_field};
 
@@ -303,9 +338,12 @@ static sk_rc code_named(const char *name) {
     return SK_EIO;
 }
 
-static int event_tell(PyObject *d, void (*tell)(void *host, const struct sk_guest_event *ev), void *host) {
-    static const char *const kinds[] = {
-        [SK_EV_STARTED] = "started", [SK_EV_YIELDED] = "yielded", [SK_EV_DONE] = "done", [SK_EV_FAILED] = "failed"};
+static int event_tell(PyObject *d, void (*tell)(void *host, const struct sk_guest_event *ev),
+                      void *host) {
+    static const char *const kinds[] = {[SK_EV_STARTED] = "started",
+                                        [SK_EV_YIELDED] = "yielded",
+                                        [SK_EV_DONE] = "done",
+                                        [SK_EV_FAILED] = "failed"};
     struct given_event g;
     uint32_t kind = SK_EV_STARTED;
     if (!PyDict_Check(d)) {
@@ -322,7 +360,9 @@ static int event_tell(PyObject *d, void (*tell)(void *host, const struct sk_gues
     struct sk_guest_value *v = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *v);
     uint64_t *sizes = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *sizes);
     if (!v || !sizes) PyErr_NoMemory();
-    while (v && sizes && have < n && value_read(PyList_GET_ITEM(g.values, (Py_ssize_t)have), &v[have], &sizes[have]) == 0) have++;
+    while (v && sizes && have < n &&
+           value_read(PyList_GET_ITEM(g.values, (Py_ssize_t)have), &v[have], &sizes[have]) == 0)
+        have++;
     bool ok = v && sizes && have == n;
     if (ok)
         tell(host, &(struct sk_guest_event){.kind = (enum sk_event_kind)kind,
@@ -341,10 +381,12 @@ static int event_tell(PyObject *d, void (*tell)(void *host, const struct sk_gues
     return ok ? 0 : -1;
 }
 
-static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev), void *host, struct sk_err *err) {
+static sk_rc g_poll(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev),
+                    void *host, struct sk_err *err) {
     struct guest *g = ctx;
     PyGILState_STATE s = PyGILState_Ensure();
-    PyObject *r = PyObject_CallMethod(g->engine, "poll", NULL), *list = r ? PySequence_Fast(r, "poll() gives a list of events") : NULL;
+    PyObject *r = PyObject_CallMethod(g->engine, "poll", NULL),
+             *list = r ? PySequence_Fast(r, "poll() gives a list of events") : NULL;
     sk_rc rc = list ? SK_OK : raised(err, "poll");
     for (Py_ssize_t i = 0; list && rc == SK_OK && i < PySequence_Fast_GET_SIZE(list); i++)
         if (event_tell(PySequence_Fast_GET_ITEM(list, i), tell, host) < 0) rc = raised(err, "poll");

@@ -1,4 +1,5 @@
-/* guest.h - an engine that is written in Python (guest.c), and what runs its tasks (guest_task.c). */
+/* guest.h - an engine that is written in Python (guest.c), and what runs its tasks
+ * (guest_task.c). */
 #ifndef SK_PY_GUEST_H
 #define SK_PY_GUEST_H
 

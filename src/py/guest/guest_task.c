@@ -1,9 +1,13 @@
-/* guest_task.c - runs one task in a process of a guest engine (guest.c): the runner of every worker (run.c), with values that come and go as bytes.
+/* guest_task.c - runs one task in a process of a guest engine (guest.c): the runner of every worker
+ * (run.c), with values that come and go as bytes.
  *
- *     for values in _skate.GuestTask(...):      [(kind, bytes), ...]: what the task gave out since the last look; a stream goes on from look to look
+ *     for values in _skate.GuestTask(...):      [(kind, bytes), ...]: what the task gave out since
+ *                                               the last look; a stream goes on from look to look
  *
- * Here an engine is only what a running task needs of one: buffers and views. What a task asks of it besides (get, put, remote) is NotImplementedError.
- * Invariant: values of streams come in pairs of a note and a value (sk_engine.no_notes). Cost: one copy of what is yielded, none of the arguments. */
+ * Here an engine is only what a running task needs of one: buffers and views. What a task asks of
+ * it besides (get, put, remote) is NotImplementedError.
+ * Invariant: values of streams come in pairs of a note and a value (sk_engine.no_notes). Cost: one
+ * copy of what is yielded, none of the arguments. */
 #include "engine/engine_int.h"
 #include "py/guest/guest.h"
 
@@ -22,46 +26,59 @@ struct pull {
     bool begun;
 };
 
-/* ---- the engine of such a process ------------------------------------------------------------------------------------------------------------ */
+/* ---- the engine of such a process ------------------------------------------------------------ */
 
-#define NOT_HERE(err) SK_ERR(err, SK_ENOSYS, "a task of this engine cannot use skate itself: pass it values and references as arguments")
+#define NOT_HERE(err)                                                                         \
+    SK_ERR(err, SK_ENOSYS,                                                                    \
+           "a task of this engine cannot use skate itself: pass it values and references as " \
+           "arguments")
 
-static sk_rc w_define(struct sk_engine *e SK_UNUSED, sk_fid f SK_UNUSED, const char *n SK_UNUSED, struct sk_bytes d SK_UNUSED,
+static sk_rc w_define(struct sk_engine *e SK_UNUSED, sk_fid f SK_UNUSED, const char *n SK_UNUSED,
+                      struct sk_bytes d SK_UNUSED, struct sk_err *err) {
+    return NOT_HERE(err);
+}
+static sk_rc w_shape(struct sk_engine *e SK_UNUSED, const struct sk_need *n SK_UNUSED,
+                     sk_shape *o SK_UNUSED, struct sk_err *err) {
+    return NOT_HERE(err);
+}
+static sk_rc w_submit(struct sk_engine *e SK_UNUSED, const struct sk_task_spec *s SK_UNUSED,
+                      sk_oid *f SK_UNUSED, sk_tid *t SK_UNUSED, struct sk_err *err) {
+    return NOT_HERE(err);
+}
+static sk_rc w_cancel(struct sk_engine *e SK_UNUSED, sk_tid t SK_UNUSED, uint32_t f SK_UNUSED,
                       struct sk_err *err) {
     return NOT_HERE(err);
 }
-static sk_rc w_shape(struct sk_engine *e SK_UNUSED, const struct sk_need *n SK_UNUSED, sk_shape *o SK_UNUSED, struct sk_err *err) {
+static sk_rc w_actor_create(struct sk_engine *e SK_UNUSED, const struct sk_actor_spec *s SK_UNUSED,
+                            sk_aid *o SK_UNUSED, sk_oid *r SK_UNUSED, struct sk_err *err) {
     return NOT_HERE(err);
 }
-static sk_rc w_submit(struct sk_engine *e SK_UNUSED, const struct sk_task_spec *s SK_UNUSED, sk_oid *f SK_UNUSED, sk_tid *t SK_UNUSED,
-                      struct sk_err *err) {
+static sk_rc w_actor_end(struct sk_engine *e SK_UNUSED, sk_aid a SK_UNUSED, bool n SK_UNUSED,
+                         struct sk_err *err) {
     return NOT_HERE(err);
 }
-static sk_rc w_cancel(struct sk_engine *e SK_UNUSED, sk_tid t SK_UNUSED, uint32_t f SK_UNUSED, struct sk_err *err) { return NOT_HERE(err); }
-static sk_rc w_actor_create(struct sk_engine *e SK_UNUSED, const struct sk_actor_spec *s SK_UNUSED, sk_aid *o SK_UNUSED,
-                            sk_oid *r SK_UNUSED, struct sk_err *err) {
+static sk_rc w_get(struct sk_engine *e SK_UNUSED, const sk_oid *i SK_UNUSED, size_t n SK_UNUSED,
+                   int64_t d SK_UNUSED, struct sk_view *o SK_UNUSED, struct sk_err *err) {
     return NOT_HERE(err);
 }
-static sk_rc w_actor_end(struct sk_engine *e SK_UNUSED, sk_aid a SK_UNUSED, bool n SK_UNUSED, struct sk_err *err) { return NOT_HERE(err); }
-static sk_rc w_get(struct sk_engine *e SK_UNUSED, const sk_oid *i SK_UNUSED, size_t n SK_UNUSED, int64_t d SK_UNUSED,
-                   struct sk_view *o SK_UNUSED, struct sk_err *err) {
+static sk_rc w_wait(struct sk_engine *e SK_UNUSED, const sk_oid *i SK_UNUSED, size_t n SK_UNUSED,
+                    size_t w SK_UNUSED, int64_t d SK_UNUSED, bool *r SK_UNUSED,
+                    struct sk_err *err) {
     return NOT_HERE(err);
 }
-static sk_rc w_wait(struct sk_engine *e SK_UNUSED, const sk_oid *i SK_UNUSED, size_t n SK_UNUSED, size_t w SK_UNUSED, int64_t d SK_UNUSED,
-                    bool *r SK_UNUSED, struct sk_err *err) {
+/* no object is known here */
+static void w_count(struct sk_engine *e SK_UNUSED, sk_oid o SK_UNUSED) {}
+static sk_rc w_drive(struct sk_engine *e SK_UNUSED, bool (*done)(void *) SK_UNUSED,
+                     void *a SK_UNUSED, int64_t d SK_UNUSED, struct sk_err *err) {
     return NOT_HERE(err);
 }
-static void w_count(struct sk_engine *e SK_UNUSED, sk_oid o SK_UNUSED) {} /* no object is known here */
-static sk_rc w_drive(struct sk_engine *e SK_UNUSED, bool (*done)(void *) SK_UNUSED, void *a SK_UNUSED, int64_t d SK_UNUSED,
-                     struct sk_err *err) {
-    return NOT_HERE(err);
-}
-static sk_rc w_nodes(struct sk_engine *e SK_UNUSED, struct sk_node *o SK_UNUSED, size_t c SK_UNUSED, size_t *n SK_UNUSED,
-                     struct sk_err *err) {
+static sk_rc w_nodes(struct sk_engine *e SK_UNUSED, struct sk_node *o SK_UNUSED, size_t c SK_UNUSED,
+                     size_t *n SK_UNUSED, struct sk_err *err) {
     return NOT_HERE(err);
 }
 
-static sk_rc w_buf_alloc(struct sk_engine *e SK_UNUSED, size_t len, struct sk_buf *out, struct sk_err *err) {
+static sk_rc w_buf_alloc(struct sk_engine *e SK_UNUSED, size_t len, struct sk_buf *out,
+                         struct sk_err *err) {
     uint8_t *p = sk_alloc_aligned(SK_TAG_PY, 64, len);
     if (!p) return SK_ERR(err, SK_ENOMEM, "value of %zu bytes", len);
     *out = (struct sk_buf){p, len, 1};
@@ -71,7 +88,8 @@ static void w_buf_abort(struct sk_engine *e SK_UNUSED, struct sk_buf *b) {
     sk_free(b->data);
     *b = (struct sk_buf){0};
 }
-static sk_rc w_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *o SK_UNUSED, struct sk_err *err) {
+static sk_rc w_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *o SK_UNUSED,
+                   struct sk_err *err) {
     if (p->buf) w_buf_abort(e, p->buf);
     return NOT_HERE(err);
 }
@@ -102,13 +120,16 @@ static const struct sk_engine_ops WORKER_OPS = {.define = w_define,
                                                 .view_release = w_view_release,
                                                 .drive = w_drive,
                                                 .nodes = w_nodes};
-static const struct sk_engine_class WORKER_CLASS = {.name = "guest"}; /* nobody opens or closes it */
+/* nobody opens or closes it */
+static const struct sk_engine_class WORKER_CLASS = {.name = "guest"};
 static struct sk_engine worker = {.cls = &WORKER_CLASS, .ops = &WORKER_OPS, .no_notes = true};
 
 static PyObject *m_guest_worker(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     if (st->engine == &worker) Py_RETURN_NONE;
-    if (st->engine || st->worker) return PyErr_Format(PyExc_RuntimeError, "guest_worker: this process has an engine of its own");
+    if (st->engine || st->worker)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "guest_worker: this process has an engine of its own");
     st->engine = &worker;
     st->gen++;
     st->driver = false;
@@ -116,13 +137,15 @@ static PyObject *m_guest_worker(PyObject *module, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* ---- what the task calls ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- what the task calls --------------------------------------------------------------------- */
 
 static void free_bytes(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsule, "bytes")); }
 
 /* (kind, bytes or a buffer over the payload's memory, which is taken). NULL with an exception. */
 static PyObject *given_out(struct py_state *st, const struct sk_payload *p) {
-    if (!p->buf) return Py_BuildValue("(Iy#)", (unsigned)p->kind, p->bytes.n ? (const char *)p->bytes.p : "", (Py_ssize_t)p->bytes.n);
+    if (!p->buf)
+        return Py_BuildValue("(Iy#)", (unsigned)p->kind, p->bytes.n ? (const char *)p->bytes.p : "",
+                             (Py_ssize_t)p->bytes.n);
     PyObject *owner = PyCapsule_New(p->buf->data, "bytes", free_bytes);
     if (!owner) {
         sk_free(p->buf->data);
@@ -143,7 +166,8 @@ static sk_rc out_of_memory(struct sk_err *err) {
     return SK_ERR(err, SK_ENOMEM, "no memory for what a task gives out");
 }
 
-static sk_rc t_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) { /* with the GIL: the runner holds it */
+static sk_rc t_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) {
+    /* with the GIL: the runner holds it */
     struct pull *x = pull_of(t);
     SK_ASSERT(PyGILState_Check());
     if (p->n_contains) {
@@ -158,7 +182,8 @@ static sk_rc t_yield(struct sk_task *t, const struct sk_payload *p, struct sk_er
     return SK_OK;
 }
 static sk_rc t_ret(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err) {
-    SK_ASSERT((Py_ssize_t)i == PyList_GET_SIZE(pull_of(t)->t.out)); /* the runner sets them in order */
+    /* the runner sets them in order */
+    SK_ASSERT((Py_ssize_t)i == PyList_GET_SIZE(pull_of(t)->t.out));
     return t_yield(t, p, err);
 }
 static uint32_t t_skip(const struct sk_task *t SK_UNUSED) { return 0; }
@@ -170,17 +195,24 @@ static sk_rc t_fail(struct sk_task *t, const struct sk_payload *p, struct sk_err
     else x->t.failed = v;
     return SK_OK;
 }
-static void t_note(struct sk_task *t SK_UNUSED, struct sk_bytes note SK_UNUSED) {} /* of what is no stream: for nobody */
+/* of what is no stream: for nobody */
+static void t_note(struct sk_task *t SK_UNUSED, struct sk_bytes note SK_UNUSED) {}
 static struct sk_view t_keep_arg(struct sk_task *t, uint32_t i) {
     struct sk_view v = pull_of(t)->views[i];
     pull_of(t)->views[i].token = 0;
     return v;
 }
-static bool t_cancelled(const struct sk_task *t SK_UNUSED) { return false; } /* who cancels it ends it from outside */
-static const struct sk_task_ops TASK_OPS = {
-    .ret = t_ret, .yield = t_yield, .skip = t_skip, .fail = t_fail, .note = t_note, .keep_arg = t_keep_arg, .cancelled = t_cancelled};
+/* who cancels it ends it from outside */
+static bool t_cancelled(const struct sk_task *t SK_UNUSED) { return false; }
+static const struct sk_task_ops TASK_OPS = {.ret = t_ret,
+                                            .yield = t_yield,
+                                            .skip = t_skip,
+                                            .fail = t_fail,
+                                            .note = t_note,
+                                            .keep_arg = t_keep_arg,
+                                            .cancelled = t_cancelled};
 
-/* ---- the iterator ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the iterator ---------------------------------------------------------------------------- */
 
 struct given {
     uint64_t fn, task, actor;
@@ -216,7 +248,8 @@ static int pull_args(struct pull *x, PyObject *args) {
         unsigned kind;
         PyObject *o;
         if (!PyTuple_Check(PyList_GET_ITEM(args, i)) ||
-            !PyArg_ParseTuple(PyList_GET_ITEM(args, i), "IO;an argument is (kind, bytes)", &kind, &o)) {
+            !PyArg_ParseTuple(PyList_GET_ITEM(args, i), "IO;an argument is (kind, bytes)", &kind,
+                              &o)) {
             if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "an argument is (kind, bytes)");
             return -1;
         }
@@ -226,7 +259,8 @@ static int pull_args(struct pull *x, PyObject *args) {
             if (!PyErr_Occurred()) PyErr_NoMemory();
             return -1;
         }
-        x->views[i] = (struct sk_view){.data = b->buf, .len = (size_t)b->len, .kind = kind, .token = (uintptr_t)b};
+        x->views[i] = (struct sk_view){
+            .data = b->buf, .len = (size_t)b->len, .kind = kind, .token = (uintptr_t)b};
         x->t.p.t.n_args++;
     }
     return 0;
@@ -237,9 +271,11 @@ static PyObject *pull_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     struct given g;
     PY_ERR(err);
     if (py_fields_read(&fields, args, kw, &g) < 0) return NULL;
-    if (st->engine != &worker) return PyErr_Format(PyExc_RuntimeError, "GuestTask: guest_worker() first");
+    if (st->engine != &worker)
+        return PyErr_Format(PyExc_RuntimeError, "GuestTask: guest_worker() first");
     long n_returns = g.n_returns ? PyLong_AsLong(g.n_returns) : 0;
-    if (n_returns < 0 || n_returns > SK_MAX_RETURNS) return PyErr_Format(PyExc_ValueError, "GuestTask: n_returns=%ld", n_returns);
+    if (n_returns < 0 || n_returns > SK_MAX_RETURNS)
+        return PyErr_Format(PyExc_ValueError, "GuestTask: n_returns=%ld", n_returns);
     struct pull *x = (struct pull *)(void *)type->tp_alloc(type, 0);
     if (!x) return NULL;
     x->st = st;
@@ -249,15 +285,16 @@ static PyObject *pull_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
         Py_DECREF(x);
         return PyErr_NoMemory();
     }
-    x->t.p = (struct sk_task_priv){.t = {.engine = &worker,
-                                         .id = {g.task},
-                                         .fn = {g.fn},
-                                         .actor = {g.actor},
-                                         .is_actor_init = g.is_init,
-                                         .attempt = g.attempt,
-                                         .n_returns = g.n_returns ? (uint32_t)n_returns : SK_STREAMING,
-                                         .name = x->name},
-                                   .ops = &TASK_OPS};
+    x->t.p =
+        (struct sk_task_priv){.t = {.engine = &worker,
+                                    .id = {g.task},
+                                    .fn = {g.fn},
+                                    .actor = {g.actor},
+                                    .is_actor_init = g.is_init,
+                                    .attempt = g.attempt,
+                                    .n_returns = g.n_returns ? (uint32_t)n_returns : SK_STREAMING,
+                                    .name = x->name},
+                              .ops = &TASK_OPS};
     sk_rc rc = py_fn_define(st, (sk_fid){g.fn}, g.name, g.definition, &err);
     if (rc != SK_OK || pull_args(x, g.args) < 0) {
         if (rc != SK_OK) py_raise(st, rc, &err);
@@ -342,7 +379,8 @@ static PyObject *pull_failed(PyObject *o, void *unused SK_UNUSED) {
 }
 
 static PyGetSetDef pull_getset[] = {
-    {"failed", pull_failed, NULL, "After the last values: the error that the task ended with, as (kind, bytes), or None.", NULL},
+    {"failed", pull_failed, NULL,
+     "After the last values: the error that the task ended with, as (kind, bytes), or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot pull_slots[] = {
@@ -351,11 +389,13 @@ static PyType_Slot pull_slots[] = {
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, pull_next},
     {Py_tp_getset, pull_getset},
-    {Py_tp_doc, "GuestTask(fn, name, definition, args, *, task, actor, n_returns, attempt, is_init): runs a task of a guest engine as its "
+    {Py_tp_doc, "GuestTask(fn, name, definition, args, *, task, actor, n_returns, attempt, "
+                "is_init): runs a task of a guest engine as its "
                 "values are asked for."},
     {0, NULL},
 };
-static PyType_Spec pull_spec = {"skate._skate.GuestTask", sizeof(struct pull), 0, Py_TPFLAGS_DEFAULT, pull_slots};
+static PyType_Spec pull_spec = {"skate._skate.GuestTask", sizeof(struct pull), 0,
+                                Py_TPFLAGS_DEFAULT, pull_slots};
 
 int py_guest_types(PyObject *module, struct py_state *st) {
     (void)st;
@@ -366,6 +406,7 @@ int py_guest_types(PyObject *module, struct py_state *st) {
 }
 
 PyMethodDef py_guest_methods[] = {
-    {"guest_worker", m_guest_worker, METH_NOARGS, "This process runs tasks of a guest engine from now on. Idempotent."},
+    {"guest_worker", m_guest_worker, METH_NOARGS,
+     "This process runs tasks of a guest engine from now on. Idempotent."},
     {NULL, NULL, 0, NULL},
 };

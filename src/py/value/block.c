@@ -1,9 +1,13 @@
-/* block.c - Arrow record batches in and out through the C Data Interface's PyCapsules; no pyarrow in here.
+/* block.c - Arrow record batches in and out through the C Data Interface's PyCapsules; no pyarrow
+ * in here.
  *
- * BlockOut is what a streaming task of a pipeline yields: a batch, or a value that a piece of work has planned (exchange.c), with its note.
+ * BlockOut is what a streaming task of a pipeline yields: a batch, or a value that a piece of work
+ * has planned (exchange.c), with its note.
  *
- * Not here: the layout (block.h) and what rows mean. A batch goes in with one copy (written into a buffer of the engine, without the GIL)
- * and comes out with none: the arrays keep a _Buf alive, which owns the view. Cost: about 2 us a column in, 1 us out. */
+ * Not here: the layout (block.h) and what rows mean. A batch goes in with one copy (written into a
+ * buffer of the engine, without the GIL)
+ * and comes out with none: the arrays keep a _Buf alive, which owns the view. Cost: about 2 us a
+ * column in, 1 us out. */
 #include "base/crc32c.h"
 #include "block/block.h"
 #include "exec/exec.h"
@@ -22,7 +26,8 @@ struct blockout {
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
 
-/* As exec.h says. Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by their number alone. */
+/* As exec.h says. Dead letters hold texts of errors, which may differ from run to run: a repeat is
+ * compared by their number alone. */
 size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note) {
     const struct blockout *o = out_of(out);
     const struct sk_value *v = o->value;
@@ -33,17 +38,22 @@ size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_bloc
                                          [SK_VALUE_CUTS] = SK_PACK_CUTS,
                                          [SK_VALUE_BOUNDS] = SK_PACK_BOUNDS};
         bool cuts = v->kind == SK_VALUE_CUTS;
-        note->pack.head = (struct sk_pack_note){SK_PACK_NOTE, kinds[v->kind], v->rows, v->size, v->schema, v->first, v->run, v->n, 0};
+        note->pack.head = (struct sk_pack_note){
+            SK_PACK_NOTE, kinds[v->kind], v->rows, v->size, v->schema, v->first, v->run, v->n, 0};
         for (uint32_t i = 0; i < v->n; i++) {
             struct sk_value_part p = v->parts[i];
             uint32_t len = (uint32_t)(p.len / 64), rows = (uint32_t)p.rows;
-            if (cuts) note->pack.cut[i] = (struct sk_pack_cut){(uint32_t)(p.off / 64), len, (uint32_t)p.row, rows};
+            if (cuts)
+                note->pack.cut[i] =
+                    (struct sk_pack_cut){(uint32_t)(p.off / 64), len, (uint32_t)p.row, rows};
             else note->pack.part[i] = (struct sk_pack_part){len, rows};
         }
-        return sizeof note->pack.head + v->n * (cuts ? sizeof note->pack.cut[0] : sizeof note->pack.part[0]);
+        return sizeof note->pack.head +
+               v->n * (cuts ? sizeof note->pack.cut[0] : sizeof note->pack.part[0]);
     }
     if (o->told) {
-        note->pack.head = (struct sk_pack_note){SK_PACK_NOTE, SK_PACK_TOLD, size.n_rows, size.total_bytes, size.schema_crc, 0, 0, 0, 0};
+        note->pack.head = (struct sk_pack_note){
+            SK_PACK_NOTE, SK_PACK_TOLD, size.n_rows, size.total_bytes, size.schema_crc, 0, 0, 0, 0};
         return sizeof note->pack.head;
     }
     note->block = (struct sk_block_note){.magic = SK_BLOCK_NOTE, .bad = o->bad};
@@ -54,13 +64,15 @@ size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_bloc
     return sizeof note->block;
 }
 
-PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array) {
+PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema,
+                           struct ArrowArray **array) {
     PyObject *two = PyObject_CallMethodNoArgs(batch, st->s_arrow_c_array);
     if (!two) return NULL;
     if (!PyTuple_CheckExact(two) || PyTuple_GET_SIZE(two) != 2 ||
         !(*schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 0), "arrow_schema")) ||
         !(*array = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 1), "arrow_array"))) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "__arrow_c_array__ must return two capsules");
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "__arrow_c_array__ must return two capsules");
         Py_DECREF(two);
         return NULL;
     }
@@ -85,7 +97,8 @@ static int plan_batch(struct py_state *st, struct blockout *o) {
 
 /* What cannot be joined here becomes one batch by the merge hook. */
 static int concatenate(struct py_state *st, struct blockout *o) {
-    PyObject *list = st->hook_merge ? PyList_New(0) : PyErr_Format(PyExc_RuntimeError, "the merge hook is not set");
+    PyObject *list = st->hook_merge ? PyList_New(0)
+                                    : PyErr_Format(PyExc_RuntimeError, "the merge hook is not set");
     bool ok = list != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(o->parts); i++)
         ok = PyList_Append(list, out_of(PyList_GET_ITEM(o->parts, i))->batch) == 0;
@@ -123,7 +136,8 @@ static int planned(struct py_state *st, PyObject *out) {
 
 static struct sk_block_sizes sizes_of(const struct blockout *o) {
     const struct sk_value *v = o->value;
-    return v ? (struct sk_block_sizes){v->rows, v->bytes, v->size, v->schema} : sk_block_plan_sizes(o->plan);
+    return v ? (struct sk_block_sizes){v->rows, v->bytes, v->size, v->schema}
+             : sk_block_plan_sizes(o->plan);
 }
 
 static void write_out(const struct blockout *o, uint8_t *dst) {
@@ -133,10 +147,13 @@ static void write_out(const struct blockout *o, uint8_t *dst) {
 
 static PyObject *blockout_of(struct py_state *st, PyObject *batch) /* a new reference */
 {
-    return Py_TYPE(batch) == st->blockout_type ? Py_NewRef(batch) : PyObject_CallOneArg((PyObject *)st->blockout_type, batch);
+    return Py_TYPE(batch) == st->blockout_type
+               ? Py_NewRef(batch)
+               : PyObject_CallOneArg((PyObject *)st->blockout_type, batch);
 }
 
-int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, struct sk_block_sizes *sizes) {
+int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
+                    struct sk_block_sizes *sizes) {
     PY_ERR(err);
     e->x = NULL;
     e->has_buf = false;
@@ -162,7 +179,8 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, stru
     e->keep = NULL;
     PY_DROP(st)
     if (o->plan && !o->value && py_npmem_place(st, o->plan, &e->buf, &e->keep)) rc = SK_OK;
-    else rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err); /* small ones too: a block wants its alignment */
+    /* small ones too: a block wants its alignment */
+    else rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err);
     if (rc == SK_OK && !e->keep) {
         py_warm(st->engine, e->buf.data, (size_t)size.total_bytes);
         write_out(o, e->buf.data);
@@ -185,7 +203,7 @@ int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes
     return r;
 }
 
-/* ---- out ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 static void release_obj(void *ctx) /* any thread, GIL or not */
 {
@@ -208,7 +226,8 @@ static void array_capsule_free(PyObject *capsule) {
 }
 
 /* A RecordBatch over a block; owner is taken. */
-static PyObject *load(struct py_state *st, const uint8_t *data, size_t n, struct sk_block_owner owner) {
+static PyObject *load(struct py_state *st, const uint8_t *data, size_t n,
+                      struct sk_block_owner owner) {
     PY_ERR(err);
     struct ArrowSchema *schema = sk_calloc(SK_TAG_PY, sizeof *schema);
     struct ArrowArray *array = sk_calloc(SK_TAG_PY, sizeof *array);
@@ -246,7 +265,8 @@ static void free_capsule(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsu
 static PyObject *own_buf(struct py_state *st, size_t n, uint8_t **p) {
     *p = sk_alloc_aligned(SK_TAG_PY, SK_BLOCK_ALIGN, n);
     if (!*p) return PyErr_NoMemory();
-    PyObject *base = PyCapsule_New(*p, NULL, free_capsule), *buf = base ? py_buf_new(st, *p, n, base) : NULL;
+    PyObject *base = PyCapsule_New(*p, NULL, free_capsule),
+             *buf = base ? py_buf_new(st, *p, n, base) : NULL;
     if (!base) sk_free(*p);
     Py_XDECREF(base);
     return buf;
@@ -285,7 +305,7 @@ PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct p
     return py_batch_in(st, py_pack_decode(st, v, k));
 }
 
-/* ---- BlockOut, block_nbytes --------------------------------------------------------------------------------------------- */
+/* ---- BlockOut, block_nbytes ------------------------------------------------------------------ */
 
 static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
     static char *names[] = {"batch", "bad", "told", NULL};
@@ -295,7 +315,8 @@ static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
         PyErr_SetString(PyExc_TypeError, "a BlockOut is made once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|Ip:BlockOut", names, &batch, &b->bad, &b->told)) return -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|Ip:BlockOut", names, &batch, &b->bad, &b->told))
+        return -1;
     b->batch = Py_NewRef(batch);
     return 0;
 }
@@ -303,7 +324,8 @@ static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
 static void blockout_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     struct blockout *b = out_of(o);
-    sk_block_plan_free(b->plan); /* points into the capsules, a joined one into those of the parts */
+    /* points into the capsules, a joined one into those of the parts */
+    sk_block_plan_free(b->plan);
     sk_value_destroy(b->value);
     Py_XDECREF(b->owner);
     Py_XDECREF(b->two);
@@ -317,8 +339,12 @@ static PyObject *blockout_join(PyObject *type, PyObject *parts) {
     struct py_state *st = PyType_GetModuleState((PyTypeObject *)type);
     Py_ssize_t n = PyList_Check(parts) ? PyList_GET_SIZE(parts) : 0;
     for (Py_ssize_t i = 0; i < n; i++)
-        if (Py_TYPE(PyList_GET_ITEM(parts, i)) != st->blockout_type || !out_of(PyList_GET_ITEM(parts, i))->batch) n = 0;
-    if (!n) return PyErr_Format(PyExc_TypeError, "BlockOut.join takes a list of BlockOuts of one batch each");
+        if (Py_TYPE(PyList_GET_ITEM(parts, i)) != st->blockout_type ||
+            !out_of(PyList_GET_ITEM(parts, i))->batch)
+            n = 0;
+    if (!n)
+        return PyErr_Format(PyExc_TypeError,
+                            "BlockOut.join takes a list of BlockOuts of one batch each");
     if (n == 1) return Py_NewRef(PyList_GET_ITEM(parts, 0));
     PyObject *o = st->blockout_type->tp_alloc(st->blockout_type, 0);
     if (o) out_of(o)->parts = PyList_GetSlice(parts, 0, n);
@@ -336,8 +362,10 @@ static PyObject *blockout_num_rows(PyObject *o, void *closure) {
     (void)closure;
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     const struct sk_value *v = out_of(o)->value;
-    bool about = out_of(o)->told || (v && (v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS || v->kind == SK_VALUE_BOUNDS));
-    return planned(st, o) < 0 ? NULL : PyLong_FromUnsignedLongLong(about ? 0 : sizes_of(out_of(o)).n_rows);
+    bool about = out_of(o)->told || (v && (v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS ||
+                                           v->kind == SK_VALUE_BOUNDS));
+    return planned(st, o) < 0 ? NULL
+                              : PyLong_FromUnsignedLongLong(about ? 0 : sizes_of(out_of(o)).n_rows);
 }
 
 static PyObject *blockout_note(PyObject *o, void *closure) {
@@ -383,9 +411,11 @@ PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject 
 
 static PyMethodDef blockout_methods[] = {
     {"join", blockout_join, METH_O | METH_CLASS,
-     "All rows of a list of BlockOuts whose batches have one schema, as one block; they are written one behind the other."},
+     "All rows of a list of BlockOuts whose batches have one schema, as one block; they are "
+     "written one behind the other."},
     {"batch", blockout_batch, METH_NOARGS, "The rows as a RecordBatch, in memory of this process."},
-    {"written", blockout_written, METH_NOARGS, "The bytes of the value, in memory of this process."},
+    {"written", blockout_written, METH_NOARGS,
+     "The bytes of the value, in memory of this process."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef blockout_getset[] = {
@@ -400,11 +430,13 @@ static PyType_Slot blockout_slots[] = {
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_methods, blockout_methods},
     {Py_tp_getset, blockout_getset},
-    {Py_tp_doc, "BlockOut(batch, bad=0): a record batch that a streaming task yields as a block, with its rows and bytes as a note. bad: "
+    {Py_tp_doc, "BlockOut(batch, bad=0): a record batch that a streaming task yields as a block, "
+                "with its rows and bytes as a note. bad: "
                 "it is no output but dead letters, and stands for so many rows."},
     {0, NULL},
 };
-static PyType_Spec blockout_spec = {"skate._skate.BlockOut", sizeof(struct blockout), 0, Py_TPFLAGS_DEFAULT, blockout_slots};
+static PyType_Spec blockout_spec = {"skate._skate.BlockOut", sizeof(struct blockout), 0,
+                                    Py_TPFLAGS_DEFAULT, blockout_slots};
 
 int py_block_types(PyObject *module, struct py_state *st) {
     st->blockout_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &blockout_spec, NULL);
@@ -423,7 +455,8 @@ static PyObject *m_crc32c(PyObject *module, PyObject *bytes) {
 static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_block_sizes size = {0};
-    return py_block_measure(st, batch, &size) < 0 ? NULL : PyLong_FromUnsignedLongLong(size.data_bytes);
+    return py_block_measure(st, batch, &size) < 0 ? NULL
+                                                  : PyLong_FromUnsignedLongLong(size.data_bytes);
 }
 
 /* A block in memory of this process: a batch over it, which keeps `owner`. */
@@ -437,8 +470,10 @@ static PyObject *m_block(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef py_block_methods[] = {
-    {"block", m_block, METH_VARARGS, "block(bytes, owner): the batch that these bytes, which owner keeps in place, are."},
+    {"block", m_block, METH_VARARGS,
+     "block(bytes, owner): the batch that these bytes, which owner keeps in place, are."},
     {"crc32c", m_crc32c, METH_O, "CRC-32C (Castagnoli) of bytes."},
-    {"block_nbytes", m_block_nbytes, METH_O, "Data bytes of a record batch, as a block would hold them."},
+    {"block_nbytes", m_block_nbytes, METH_O,
+     "Data bytes of a record batch, as a block would hold them."},
     {NULL, NULL, 0, NULL},
 };

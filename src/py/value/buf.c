@@ -1,4 +1,5 @@
-/* buf.c - _Buf: read-only bytes of an object, which own the engine's view until the last array over them dies. */
+/* buf.c - _Buf: read-only bytes of an object, which own the engine's view until the last array over
+ * them dies. */
 #include "py/value/value.h"
 
 struct buf { /* read-only bytes: of a view that it owns, or of another object */
@@ -39,7 +40,8 @@ static void buf_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
     if (b->base) Py_DECREF(b->base);
-    else if (st && st->engine && b->gen == st->gen && !st->closing) /* else: the engine left the bytes mapped (engine.h, rule 7) */
+    /* else: the engine left the bytes mapped (engine.h, rule 7) */
+    else if (st && st->engine && b->gen == st->gen && !st->closing)
         st->engine->ops->view_release(st->engine, &b->view);
     PyObject_Free(o);
     Py_DECREF(type);
@@ -56,8 +58,8 @@ static PyType_Slot buf_slots[] = {
     {Py_tp_doc, "Read-only bytes of an object."},
     {0, NULL},
 };
-static PyType_Spec buf_spec = {"skate._skate._Buf", sizeof(struct buf), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               buf_slots};
+static PyType_Spec buf_spec = {"skate._skate._Buf", sizeof(struct buf), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, buf_slots};
 
 int py_buf_types(PyObject *module, struct py_state *st) {
     st->buf_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &buf_spec, NULL);

@@ -1,4 +1,5 @@
-/* collector.c - references found while something is pickled on this thread: what the value will hold. */
+/* collector.c - references found while something is pickled on this thread: what the value will
+ * hold. */
 #include <stdlib.h>
 
 #include "py/value/value.h"
@@ -15,14 +16,16 @@ void py_collector_pop(struct py_collector *c) {
     collector_now = c->outer;
 }
 
-/* Pickled by the user's own hand: nobody will know when those bytes are gone. As in Ray the object then lives as long as the engine, unless
- * the environment forbids it. */
+/* Pickled by the user's own hand: nobody will know when those bytes are gone. As in Ray the object
+ * then lives as long as the engine, unless the environment forbids it. */
 static int out_of_band(struct py_state *st, PyObject *ref) {
     if (py_ref_strict()) {
         py_raise_class(
             st, "OufOfBandObjectRefSerializationException",
-            "an ObjectRef is pickled outside of arguments, results and put(): nothing would keep its object alive. Pass the ref (or a "
-            "list of refs) itself, or unset RAY_allow_out_of_band_object_ref_serialization=0 to keep such objects for ever.");
+            "an ObjectRef is pickled outside of arguments, results and put(): nothing would keep "
+            "its object alive. Pass the ref (or a "
+            "list of refs) itself, or unset RAY_allow_out_of_band_object_ref_serialization=0 to "
+            "keep such objects for ever.");
         return -1;
     }
     if (!st->pinned && !(st->pinned = PySet_New(NULL))) return -1;
@@ -60,6 +63,7 @@ const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from) {
         PyErr_NoMemory();
         return NULL;
     }
-    for (uint32_t i = from; i < c->refs.n; i++) c->ids.p[i].v = ((struct py_ref *)(void *)c->refs.p[i])->id;
+    for (uint32_t i = from; i < c->refs.n; i++)
+        c->ids.p[i].v = ((struct py_ref *)(void *)c->refs.p[i])->id;
     return c->ids.p + from;
 }

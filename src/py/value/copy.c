@@ -1,4 +1,5 @@
-/* copy.c - copies between Python's memory and the store. No Python object is touched: the GIL may be held or dropped. */
+/* copy.c - copies between Python's memory and the store. No Python object is touched: the GIL may
+ * be held or dropped. */
 #include "base/copy.h"
 #include "engine/windows.h"
 #include "py/value/value.h"

@@ -1,7 +1,10 @@
-/* cow_pages.c - large parts of an object as memory that one may write: copy-on-write pages over the store.
+/* cow_pages.c - large parts of an object as memory that one may write: copy-on-write pages over the
+ * store.
  *
- * What functions capture (data/values/captured.py) is the worker's own in every way but one: a page costs memory only when it is written. The object stays pinned as
- * long as the memory lives. An engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for each page that is read first. */
+ * What functions capture (data/values/captured.py) is the worker's own in every way but one: a page
+ * costs memory only when it is written. The object stays pinned as long as the memory lives. An
+ * engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for each page that is
+ * read first. */
 #include "engine/windows.h"
 #include "py/value/value.h"
 
@@ -24,7 +27,8 @@ static PyObject *own_of(struct py_state *st, PyObject *bytes, bool else_none) {
         bool no_window = !st->engine || !st->engine->windows || !o->of.len;
         if (no_window && else_none) copy = Py_NewRef(Py_None);
         else if (no_window) copy = PyByteArray_FromStringAndSize(o->of.buf, o->of.len);
-        else if ((rc = st->engine->windows->open(st->engine, o->of.buf, (size_t)o->of.len, true, &at, &err)) != SK_OK) {
+        else if ((rc = st->engine->windows->open(st->engine, o->of.buf, (size_t)o->of.len, true,
+                                                 &at, &err)) != SK_OK) {
             if (rc == SK_EINVAL && else_none) copy = Py_NewRef(Py_None);
             else py_raise(st, rc, &err);
         }
@@ -47,13 +51,15 @@ static PyObject *m_file_of(PyObject *module, PyObject *bytes) {
     uint64_t at;
     PY_ERR(err);
     if (PyObject_GetBuffer(bytes, &b, PyBUF_SIMPLE) < 0) return NULL;
-    bool in =
-        st->engine && st->engine->windows && b.len && st->engine->windows->file(st->engine, b.buf, (size_t)b.len, &fd, &at, &err) == SK_OK;
+    bool in = st->engine && st->engine->windows && b.len &&
+              st->engine->windows->file(st->engine, b.buf, (size_t)b.len, &fd, &at, &err) == SK_OK;
     PyBuffer_Release(&b);
     return in ? Py_BuildValue("(iK)", fd, (unsigned long long)at) : Py_NewRef(Py_None);
 }
 
-static PyObject *m_own_pages(PyObject *module, PyObject *bytes) { return own_of(PyModule_GetState(module), bytes, true); }
+static PyObject *m_own_pages(PyObject *module, PyObject *bytes) {
+    return own_of(PyModule_GetState(module), bytes, true);
+}
 
 static void cow_pages_dealloc(PyObject *self) {
     struct cow_pages *o = (struct cow_pages *)(void *)self;
@@ -76,7 +82,8 @@ static PyType_Slot cow_pages_slots[] = {
     {0, NULL},
 };
 static PyType_Spec cow_pages_spec = {"skate._skate._CowPages", sizeof(struct cow_pages), 0,
-                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, cow_pages_slots};
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                     cow_pages_slots};
 
 int py_cow_pages_types(PyObject *module, struct py_state *st) {
     st->cow_pages_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &cow_pages_spec, NULL);
@@ -85,10 +92,13 @@ int py_cow_pages_types(PyObject *module, struct py_state *st) {
 
 PyMethodDef py_cow_pages_methods[] = {
     {"own", m_own, METH_O,
-     "own(bytes of an object): the same as memory to be written by this process alone; pages are copied as they are written."},
+     "own(bytes of an object): the same as memory to be written by this process alone; pages are "
+     "copied as they are written."},
     {"own_pages", m_own_pages, METH_O,
-     "own_pages(bytes): the same of bytes that lie in the store; None: they do not, or this engine has no store to map once more."},
+     "own_pages(bytes): the same of bytes that lie in the store; None: they do not, or this engine "
+     "has no store to map once more."},
     {"file_of", m_file_of, METH_O,
-     "file_of(bytes): (descriptor of the file of the store that they lie in, where); None: they lie in none."},
+     "file_of(bytes): (descriptor of the file of the store that they lie in, where); None: they "
+     "lie in none."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,9 @@
 /* decode.c - bytes to Python values, the other half of encode.c.
  *
- * Large values are not copied: buffers are read-only views over an exporter (buf.c) that owns the engine's view until the last array dies.
- * Invariant: what a reader gets can never be written to through us. Cost: 20-60 ns for a scalar, 0.5 us an array, else pickle's. */
+ * Large values are not copied: buffers are read-only views over an exporter (buf.c) that owns the
+ * engine's view until the last array dies.
+ * Invariant: what a reader gets can never be written to through us. Cost: 20-60 ns for a scalar,
+ * 0.5 us an array, else pickle's. */
 #include "base/wire.h"
 #include "exec/exec.h"
 #include "shuffle/pack.h"
@@ -10,12 +12,17 @@
 
 static PyObject *corrupt(struct py_state *st, const struct sk_view *v) {
     struct sk_err err;
-    py_raise(st, SK_ERR(&err, SK_ECORRUPT, "a value of kind %#x and %zu bytes is damaged", v->kind, v->len), &err);
+    py_raise(
+        st,
+        SK_ERR(&err, SK_ECORRUPT, "a value of kind %#x and %zu bytes is damaged", v->kind, v->len),
+        &err);
     return NULL;
 }
 
-/* bytes-like over the value from which zero-copy pieces are cut: the view itself when it is large, else a copy. */
-static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py_keep *k, const uint8_t **data) {
+/* bytes-like over the value from which zero-copy pieces are cut: the view itself when it is large,
+ * else a copy. */
+static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py_keep *k,
+                         const uint8_t **data) {
     PyObject *root;
     if (v->len > SK_INLINE_MAX) {
         root = py_buf_of_view(st, v, k);
@@ -47,7 +54,8 @@ static PyObject *dec_ndarray(struct py_state *st, const struct sk_view *v, struc
     memcpy(head, v->data, 8);
     size_t head_n = 8 + 8 * (size_t)head[1], at = (size_t)SK_ALIGN(head_n, 64);
     if (head[0] >= SK_COUNT(st->dtype) || head[1] > 32 || v->len < at) return corrupt(st, v);
-    PyObject *dtype = dtype_of(st, head[0]), *shape = dtype ? PyTuple_New((Py_ssize_t)head[1]) : NULL, *base = NULL, *a = NULL;
+    PyObject *dtype = dtype_of(st, head[0]),
+             *shape = dtype ? PyTuple_New((Py_ssize_t)head[1]) : NULL, *base = NULL, *a = NULL;
     if (!shape) return NULL;
     for (uint32_t i = 0; i < head[1]; i++) {
         int64_t d;
@@ -82,7 +90,8 @@ static PyObject *dec_oob(struct py_state *st, const struct sk_view *v, struct py
     size_t head_n = 16 + 16 * (size_t)n;
     if (v->len < head_n || v->len - head_n < pickle_n) return corrupt(st, v);
     const uint8_t *data;
-    PyObject *root = root_of(st, v, k, &data), *bufs = root ? PyTuple_New((Py_ssize_t)n) : NULL, *pickle = NULL, *r = NULL;
+    PyObject *root = root_of(st, v, k, &data), *bufs = root ? PyTuple_New((Py_ssize_t)n) : NULL,
+             *pickle = NULL, *r = NULL;
     for (uint32_t i = 0; bufs && i < n; i++) {
         uint64_t row[2];
         memcpy(row, data + 16 + 16 * i, 16);
@@ -90,12 +99,14 @@ static PyObject *dec_oob(struct py_state *st, const struct sk_view *v, struct py
             corrupt(st, v);
             goto out;
         }
-        PyObject *b = py_buf_new(st, data + row[0], row[1], root), *m = b ? PyMemoryView_FromObject(b) : NULL;
+        PyObject *b = py_buf_new(st, data + row[0], row[1], root),
+                 *m = b ? PyMemoryView_FromObject(b) : NULL;
         Py_XDECREF(b);
         if (!m) goto out;
         PyTuple_SET_ITEM(bufs, (Py_ssize_t)i, m);
     }
-    if (bufs && (pickle = py_buf_new(st, data + head_n, pickle_n, root))) r = py_loads(st, pickle, bufs);
+    if (bufs && (pickle = py_buf_new(st, data + head_n, pickle_n, root)))
+        r = py_loads(st, pickle, bufs);
 out:
     Py_XDECREF(pickle);
     Py_XDECREF(bufs);
@@ -103,9 +114,13 @@ out:
     return r;
 }
 
-static PyObject *bytes_of(struct sk_bytes b) { return PyBytes_FromStringAndSize(b.p, (Py_ssize_t)b.n); }
+static PyObject *bytes_of(struct sk_bytes b) {
+    return PyBytes_FromStringAndSize(b.p, (Py_ssize_t)b.n);
+}
 
-static PyObject *str_of(struct sk_bytes b) { return PyUnicode_DecodeUTF8(b.p, (Py_ssize_t)b.n, "replace"); }
+static PyObject *str_of(struct sk_bytes b) {
+    return PyUnicode_DecodeUTF8(b.p, (Py_ssize_t)b.n, "replace");
+}
 
 /* [(op, label, params)] */
 static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
@@ -113,7 +128,8 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     uint32_t n = sk_rd_u32(&r);
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
-        PyObject *op = str_of(sk_rd_bytes(&r)), *label = str_of(sk_rd_bytes(&r)), *params = bytes_of(sk_rd_bytes(&r));
+        PyObject *op = str_of(sk_rd_bytes(&r)), *label = str_of(sk_rd_bytes(&r)),
+                 *params = bytes_of(sk_rd_bytes(&r));
         PyObject *row = op && label && params ? PyTuple_Pack(3, op, label, params) : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(op);
@@ -140,13 +156,15 @@ static PyObject *dec_ranges(struct sk_rd *r, uint32_t n) {
     return list;
 }
 
-/* Each of `ranges`, which is taken, with (length, run, row), and of a merge the lengths of its parts. */
+/* Each of `ranges`, which is taken, with (length, run, row), and of a merge the lengths of its
+ * parts. */
 static PyObject *dec_packs(struct sk_rd *r, uint32_t phase, PyObject *ranges) {
     for (Py_ssize_t i = 0; ranges && i < PyList_GET_SIZE(ranges) && sk_rd_ok(r); i++) {
         struct sk_pack_block b = sk_pack_block_read(r, phase);
-        PyObject *more = phase == SK_PHASE_MERGE ? Py_BuildValue("(KIIy#)", (unsigned long long)b.length, b.run, b.row,
-                                                                 (const char *)b.parts.p, (Py_ssize_t)b.parts.n)
-                                                 : Py_BuildValue("(KII)", (unsigned long long)b.length, b.run, b.row);
+        PyObject *more = phase == SK_PHASE_MERGE
+                             ? Py_BuildValue("(KIIy#)", (unsigned long long)b.length, b.run, b.row,
+                                             (const char *)b.parts.p, (Py_ssize_t)b.parts.n)
+                             : Py_BuildValue("(KII)", (unsigned long long)b.length, b.run, b.row);
         PyObject *all = more ? PySequence_Concat(PyList_GET_ITEM(ranges, i), more) : NULL;
         Py_XDECREF(more);
         if (!all || PyList_SetItem(ranges, i, all) < 0) Py_CLEAR(ranges);
@@ -154,8 +172,9 @@ static PyObject *dec_packs(struct sk_rd *r, uint32_t phase, PyObject *ranges) {
     return ranges;
 }
 
-/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)], values, None); of an exchange the ranges are longer, and the last is (phase, first
- * partition, the one behind the last, all, 1 + the input that reduces share). */
+/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)], values,
+ * None); of an exchange the ranges are longer, and the last is (phase, first partition, the one
+ * behind the last, all, 1 + the input that reduces share). */
 static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint64_t seq = sk_rd_u64(&r);
@@ -174,10 +193,11 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
         return corrupt(st, v);
     }
     PyObject *number = seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
-    PyObject *part = t.phase ? Py_BuildValue("(IIIII)", t.phase, t.first, t.end, t.n, t.shared) : Py_NewRef(Py_None);
+    PyObject *part = t.phase ? Py_BuildValue("(IIIII)", t.phase, t.first, t.end, t.n, t.shared)
+                             : Py_NewRef(Py_None);
     if (list && number && part)
-        return Py_BuildValue("(NLKy#NIN)", number, (long long)cap, (unsigned long long)target, (const char *)unit.p, (Py_ssize_t)unit.n,
-                             list, values, part);
+        return Py_BuildValue("(NLKy#NIN)", number, (long long)cap, (unsigned long long)target,
+                             (const char *)unit.p, (Py_ssize_t)unit.n, list, values, part);
     Py_XDECREF(list);
     Py_XDECREF(number);
     Py_XDECREF(part);
@@ -185,7 +205,8 @@ static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
 }
 
 static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v) {
-    if (v->len <= PY_BIG_COPY) return PyBytes_FromStringAndSize((const char *)v->data, (Py_ssize_t)v->len);
+    if (v->len <= PY_BIG_COPY)
+        return PyBytes_FromStringAndSize((const char *)v->data, (Py_ssize_t)v->len);
     PyObject *b = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)v->len);
     if (b) {
         char *dst = PyBytes_AS_STRING(b);
@@ -217,7 +238,8 @@ PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep
     case PY_STR: return PyUnicode_DecodeUTF8((const char *)v->data, (Py_ssize_t)v->len, NULL);
     case PY_BYTES: return dec_bytes(st, v);
     case PY_PICKLE: {
-        PyObject *m = py_buf_new(st, v->data, v->len, Py_None), *r = m ? py_loads(st, m, NULL) : NULL;
+        PyObject *m = py_buf_new(st, v->data, v->len, Py_None),
+                 *r = m ? py_loads(st, m, NULL) : NULL;
         Py_XDECREF(m); /* the unpickler keeps nothing of its input */
         return r;
     }

@@ -1,10 +1,14 @@
 /* encode.c - Python values to bytes.
  *
- *     by exact type: None bool int float str bytes | C-contiguous numpy arrays of plain numbers | everything else: pickle protocol 5 with
- *     its buffers out of band (C pickler first, the dumps hook = cloudpickle when that fails or when the value comes from __main__)
+ *     by exact type: None bool int float str bytes | C-contiguous numpy arrays of plain numbers |
+ *                                                    everything else: pickle protocol 5 with
+ *     its buffers out of band (C pickler first, the dumps hook = cloudpickle when that fails or
+ *     when the value comes from __main__)
  *
- * Values up to SK_INLINE_MAX end in one piece of private memory; larger ones are written straight into a buffer of the engine: one copy,
- * without the GIL over 64 KiB. Way back: decode.c. Cost: 20-60 ns for a scalar, 0.5 us an array, else pickle's. */
+ * Values up to SK_INLINE_MAX end in one piece of private memory; larger ones are written straight
+ * into a buffer of the engine: one copy,
+ * without the GIL over 64 KiB. Way back: decode.c. Cost: 20-60 ns for a scalar, 0.5 us an array,
+ * else pickle's. */
 #include "block/block.h"
 #include "py/value/value.h"
 
@@ -61,23 +65,28 @@ void py_enc_done(struct py_state *st, struct py_enc *e) {
     e->x = NULL;
 }
 
-static int to_buf(struct py_state *st, struct py_enc *e, const struct part *parts, uint32_t n_parts) {
+static int to_buf(struct py_state *st, struct py_enc *e, const struct part *parts,
+                  uint32_t n_parts) {
     PY_ERR(err);
     sk_rc rc;
     if (py_gone(st, st->gen)) return -1; /* by code in the value */
     e->gen = st->gen;
     PY_DROP(st)
-    if (SK_UNLIKELY(e->into != NULL)) rc = e->into->rc = e->into->room(e->into, e->n, &e->buf.data, &err);
+    if (SK_UNLIKELY(e->into != NULL))
+        rc = e->into->rc = e->into->room(e->into, e->n, &e->buf.data, &err);
     else rc = st->engine->ops->buf_alloc(st->engine, e->n, &e->buf, &err);
     if (rc == SK_OK && e->n > PY_BIG_COPY)
-        for (uint32_t i = 0; i < n_parts; i++) py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
+        for (uint32_t i = 0; i < n_parts; i++)
+            py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     PY_TAKE(st)
     if (rc != SK_OK) {
-        if (!PyErr_Occurred()) py_raise(st, rc, &err); /* a signal handler raised while it waited for room */
+        /* a signal handler raised while it waited for room */
+        if (!PyErr_Occurred()) py_raise(st, rc, &err);
         return -1;
     }
     if (e->n <= PY_BIG_COPY)
-        for (uint32_t i = 0; i < n_parts; i++) memcpy(e->buf.data + parts[i].at, parts[i].p, parts[i].n);
+        for (uint32_t i = 0; i < n_parts; i++)
+            memcpy(e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     for (uint32_t i = 1; i < n_parts; i++) { /* no byte of an older value between the parts */
         size_t end = parts[i - 1].at + parts[i - 1].n;
         memset(e->buf.data + end, 0, parts[i].at - end);
@@ -88,7 +97,8 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
 }
 
 /* One piece p[0..n) that lives as long as the value (or e->x). */
-static int finish_one(struct py_state *st, struct py_enc *e, uint32_t kind, const void *p, size_t n) {
+static int finish_one(struct py_state *st, struct py_enc *e, uint32_t kind, const void *p,
+                      size_t n) {
     e->kind = kind;
     e->p = p;
     e->n = n;
@@ -143,7 +153,8 @@ static int oob_parts(struct py_state *st, struct py_enc *e) {
     uint8_t *head = x->head;
     if (n > 1 && !(x->views = sk_alloc(SK_TAG_PY, (size_t)n * sizeof *x->views))) goto nomem;
     if (n == 1) x->views = &x->one;
-    if (n + 2 > (Py_ssize_t)SK_COUNT(x->few) && !(x->parts = sk_alloc(SK_TAG_PY, ((size_t)n + 2) * sizeof *x->parts))) {
+    if (n + 2 > (Py_ssize_t)SK_COUNT(x->few) &&
+        !(x->parts = sk_alloc(SK_TAG_PY, ((size_t)n + 2) * sizeof *x->parts))) {
         x->parts = x->few;
         goto nomem;
     }
@@ -157,7 +168,8 @@ static int oob_parts(struct py_state *st, struct py_enc *e) {
     at = head_n + pickle_n;
     for (Py_ssize_t i = 0; i < n; i++) {
         Py_buffer *b = &x->views[i];
-        if (PyObject_GetBuffer(PyList_GET_ITEM(x->own_bufs, i), b, PyBUF_ANY_CONTIGUOUS) < 0) return -1;
+        if (PyObject_GetBuffer(PyList_GET_ITEM(x->own_bufs, i), b, PyBUF_ANY_CONTIGUOUS) < 0)
+            return -1;
         x->n_views++;
         at = (size_t)SK_ALIGN(at, 64);
         uint64_t row[2] = {at, (uint64_t)b->len};
@@ -176,7 +188,9 @@ nomem:
 static int enc_pickle(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c) {
     struct py_encx *x = encx(e);
     if (!x || py_dump(st, v, &x->own, &x->own_bufs, c) < 0) return -1;
-    if (!PyList_GET_SIZE(x->own_bufs)) return finish_one(st, e, PY_PICKLE, PyBytes_AS_STRING(x->own), (size_t)PyBytes_GET_SIZE(x->own));
+    if (!PyList_GET_SIZE(x->own_bufs))
+        return finish_one(st, e, PY_PICKLE, PyBytes_AS_STRING(x->own),
+                          (size_t)PyBytes_GET_SIZE(x->own));
     return oob_parts(st, e);
 }
 
@@ -231,7 +245,8 @@ int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_coll
     return r;
 }
 
-int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c, struct py_into *in) {
+int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c,
+                   struct py_into *in) {
     e->into = in;
     in->rc = SK_OK;
     int r = encode(st, v, e, c);
@@ -240,7 +255,8 @@ int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py
     return r;
 }
 
-int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from, struct sk_payload *out) {
+int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from,
+                   struct sk_payload *out) {
     *out = (struct sk_payload){.kind = e->kind};
     if (e->has_buf) {
         out->buf = &e->buf;

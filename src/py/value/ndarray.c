@@ -1,4 +1,5 @@
-/* ndarray.c - which numpy arrays are plain numbers, and what is said of one in front of its data. */
+/* ndarray.c - which numpy arrays are plain numbers, and what is said of one in front of its
+ * data. */
 #include "py/value/value.h"
 
 /* numpy is never imported here: when nobody has, no value is an array. */
@@ -14,7 +15,8 @@ bool py_ndarray_type(struct py_state *st) {
 
 char py_number_char(const char *f) {
     if (!f || !f[0]) return 0;
-    if (f[0] == 'Z' && f[1] && !f[2]) return f[1] == 'd' ? 'D' : f[1] == 'f' ? 'F' : f[1] == 'g' ? 'G' : 0;
+    if (f[0] == 'Z' && f[1] && !f[2])
+        return f[1] == 'd' ? 'D' : f[1] == 'f' ? 'F' : f[1] == 'g' ? 'G' : 0;
     return !f[1] && strchr("?bBhHiIlLqQefdg", f[0]) ? f[0] : 0;
 }
 

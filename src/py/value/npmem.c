@@ -1,16 +1,23 @@
-/* npmem.c - arrays that NumPy makes inside a pipeline's function, in the store: a handler of NumPy's data memory (NEP 49). A block that is one such array and little else is
- * then sealed where it lies, and its copy, and the second place that it took, are saved.
+/* npmem.c - arrays that NumPy makes inside a pipeline's function, in the store: a handler of
+ * NumPy's data memory (NEP 49). A block that is one such array and little else is then sealed where
+ * it lies, and its copy, and the second place that it took, are saved.
  *
- *     open:   an extent leased by this worker, PRE bytes, the array, POST bytes; NumPy gets a mapping of its own of the array's part (a window)
- *     sealed: when a block is written whose largest buffer is all of the array: head and other columns go around it, within PRE and POST. The window becomes one of copy-on-write
- *             pages, as in store_array.c: what the function writes later is its own, and no reader sees it. A second block with it is copied.
+ *     open:   an extent leased by this worker, PRE bytes, the array, POST bytes; NumPy gets a
+ *             mapping of its own of the array's part (a window)
+ *     sealed: when a block is written whose largest buffer is all of the array: head and other
+ *         columns go around it, within PRE and POST. The window becomes one of copy-on-write
+ *             pages, as in store_array.c: what the function writes later is its own, and no reader
+ *             sees it. A second block with it is copied.
  *
- * The lease is given up when NumPy frees the array, what was sealed lives on by itself. A killed process loses it with its other leases. Taken is only what a worker can
- * have at once (windows.h: lease): a store with little room is never waited for, spilled for or filled by temporaries. Where there is none, where arrays that outlive their task hold KEPT_MAX, and
- * below the size that begin was told it is malloc. The child of a fork gets copies of its own: the store's pages are shared.
+ * The lease is given up when NumPy frees the array, what was sealed lives on by itself. A killed
+ * process loses it with its other leases. Taken is only what a worker can have at once (windows.h:
+ * lease): a store with little room is never waited for, spilled for or filled by temporaries. Where
+ * there is none, where arrays that outlive their task hold KEPT_MAX, and below the size that begin
+ * was told it is malloc. The child of a fork gets copies of its own: the store's pages are shared.
  *
- * The handler holds for the thread (its context) between begin and end. NumPy calls it with the GIL, and frees whenever. NumPy's headers are not needed: the two
- * functions and the struct are of its stable ABI. Cost: a round trip and two mmaps for an array, 0.1 ms. */
+ * The handler holds for the thread (its context) between begin and end. NumPy calls it with the
+ * GIL, and frees whenever. NumPy's headers are not needed: the two functions and the struct are of
+ * its stable ABI. Cost: a round trip and two mmaps for an array, 0.1 ms. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -19,8 +26,9 @@
 #include "engine/windows.h"
 #include "py/value/value.h"
 
-enum { SET_HANDLER = 304 };     /* place in NumPy's table of functions, since 1.22 */
-#define LEAST ((size_t)1 << 20) /* of the least size that may be asked for: np_free looks at larger ones only */
+enum { SET_HANDLER = 304 }; /* place in NumPy's table of functions, since 1.22 */
+/* of the least size that may be asked for: np_free looks at larger ones only */
+#define LEAST ((size_t)1 << 20)
 #define PRE ((size_t)32 << 10)
 #define POST ((size_t)32 << 10)
 #define KEPT_MAX ((size_t)64 << 20)
@@ -53,14 +61,17 @@ static struct py_state *state;  /* set once, by the first begin */
 static size_t least = SIZE_MAX; /* of arrays that are taken; as the last begin said */
 static uint64_t turn;           /* the task at hand; likewise */
 
-static bool alive(const struct lease *a) { return state && state->engine && a->gen == state->gen && !state->closing; }
+static bool alive(const struct lease *a) {
+    return state && state->engine && a->gen == state->gen && !state->closing;
+}
 
 /* Memory of the store for n bytes; NULL: there is none to be had. */
 static struct lease *open_lease(struct sk_engine *e, size_t n) {
     struct lease *a = sk_calloc(SK_TAG_PY, sizeof *a);
     void *at = NULL;
     if (!a) return NULL;
-    if (e->windows->lease(e, PRE + (size_t)SK_ALIGN(n, SK_BLOCK_ALIGN) + POST, &a->buf, NULL) == SK_OK) {
+    if (e->windows->lease(e, PRE + (size_t)SK_ALIGN(n, SK_BLOCK_ALIGN) + POST, &a->buf, NULL) ==
+        SK_OK) {
         e->windows->warm(e, a->buf.data + PRE, n);
         if (e->windows->open(e, a->buf.data + PRE, n, false, &at, NULL) == SK_OK) {
             a->p = at;
@@ -83,7 +94,8 @@ static size_t kept_by_others(uint64_t task) { /* bytes of arrays that other task
 
 static void *in_store(size_t n) {
     struct py_state *st = state;
-    if (!st || !PyGILState_Check() || st->stray || st->closing || !st->engine || n > SIZE_MAX / 2) return NULL;
+    if (!st || !PyGILState_Check() || st->stray || st->closing || !st->engine || n > SIZE_MAX / 2)
+        return NULL;
     uint64_t task = turn;
     uint32_t gen = st->gen;
     struct lease *a = NULL;
@@ -162,10 +174,12 @@ static void np_free(void *ctx SK_UNUSED, void *p, size_t n) {
 
 static struct handler handler = {"skate", 1, NULL, np_malloc, np_calloc, np_realloc, np_free};
 
-/* ---- blocks ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Whether the plan's largest buffer is all of one of our arrays, and its block fits around it. *at: where it begins, *room: bytes from there to the end of the extent. */
-static struct lease *fits(const struct sk_block_plan *plan, struct sk_block_largest *big, uint8_t **at, size_t *room) {
+/* Whether the plan's largest buffer is all of one of our arrays, and its block fits around it. *at:
+ * where it begins, *room: bytes from there to the end of the extent. */
+static struct lease *fits(const struct sk_block_plan *plan, struct sk_block_largest *big,
+                          uint8_t **at, size_t *room) {
     size_t total = (size_t)SK_ALIGN(sk_block_plan_sizes(plan).total_bytes, SK_BLOCK_ALIGN);
     struct lease *a = leases;
     if (!sk_block_plan_largest(plan, big)) return NULL;
@@ -176,7 +190,8 @@ static struct lease *fits(const struct sk_block_plan *plan, struct sk_block_larg
     return total <= *room ? a : NULL;
 }
 
-bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struct sk_buf *out, struct sk_view **keep) {
+bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struct sk_buf *out,
+                    struct sk_view **keep) {
     struct sk_block_largest big;
     uint8_t *at;
     size_t room;
@@ -184,7 +199,8 @@ bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struc
     pthread_mutex_lock(&mu);
     struct lease *a = fits(plan, &big, &at, &room);
     void *window = a ? a->p : NULL;
-    if (a && st->engine->windows->open(st->engine, a->buf.data + PRE, a->n, true, &window, NULL) != SK_OK)
+    if (a && st->engine->windows->open(st->engine, a->buf.data + PRE, a->n, true, &window, NULL) !=
+                 SK_OK)
         a = NULL; /* it stays shared, and is copied */
     if (a) {
         a->sealed = true;
@@ -206,15 +222,17 @@ void py_npmem_forget(void) {
     for (struct lease *a = leases; a; a = a->next) {
         size_t in_page = (uintptr_t)a->p & 4095, n = (size_t)SK_ALIGN(in_page + a->n, 4096);
         uint8_t *own = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (own == MAP_FAILED) continue; /* a child without memory: it sees what the parent writes */
+        /* a child without memory: it sees what the parent writes */
+        if (own == MAP_FAILED) continue;
         memcpy(own + in_page, a->p, a->n);
-        if (mremap(own, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, a->p - in_page) == MAP_FAILED) (void)munmap(own, n);
+        if (mremap(own, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, a->p - in_page) == MAP_FAILED)
+            (void)munmap(own, n);
     }
 }
 
 void py_npmem_end(void) { state = NULL; }
 
-/* ---- Python ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Python ---------------------------------------------------------------------------------- */
 
 static PyObject *(*set_handler(void))(PyObject *) { /* NumPy's; NULL: it is not there, or too old */
     static PyObject *(*set)(PyObject *);
@@ -237,11 +255,14 @@ static PyObject *m_arrays_begin(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     unsigned long long n, task;
     if (!PyArg_ParseTuple(args, "KK:arrays_begin", &n, &task)) return NULL;
-    if (!st->worker || st->stray || !st->engine || !st->engine->windows || !st->engine->windows->lease || !set_handler()) Py_RETURN_NONE;
+    if (!st->worker || st->stray || !st->engine || !st->engine->windows ||
+        !st->engine->windows->lease || !set_handler())
+        Py_RETURN_NONE;
     state = st;
     least = SK_MAX((size_t)n, LEAST);
     turn = task;
-    PyObject *ours = PyCapsule_New(&handler, "mem_handler", NULL), *before = ours ? set_handler()(ours) : NULL;
+    PyObject *ours = PyCapsule_New(&handler, "mem_handler", NULL),
+             *before = ours ? set_handler()(ours) : NULL;
     Py_XDECREF(ours);
     return before;
 }
@@ -260,17 +281,20 @@ static PyObject *m_arrays_counts(PyObject *module SK_UNUSED, PyObject *unused SK
     size_t held = 0;
     for (const struct lease *a = leases; a; a = a->next) held += a->n;
     pthread_mutex_unlock(&mu);
-    return Py_BuildValue("KKKn", (unsigned long long)c.leased, (unsigned long long)c.placed, (unsigned long long)c.refused,
-                         (Py_ssize_t)held);
+    return Py_BuildValue("KKKn", (unsigned long long)c.leased, (unsigned long long)c.placed,
+                         (unsigned long long)c.refused, (Py_ssize_t)held);
 }
 
 PyMethodDef py_npmem_methods[] = {
     {"arrays_begin", m_arrays_begin, METH_VARARGS,
-     "arrays_begin(least, number of the task): arrays of at least so many bytes that NumPy makes on this thread are in the store from now "
+     "arrays_begin(least, number of the task): arrays of at least so many bytes that NumPy makes "
+     "on this thread are in the store from now "
      "on. For "
      "arrays_end()."},
-    {"arrays_end", m_arrays_end, METH_O, "arrays_end(what arrays_begin() gave): they are where they were before."},
+    {"arrays_end", m_arrays_end, METH_O,
+     "arrays_end(what arrays_begin() gave): they are where they were before."},
     {"arrays_counts", m_arrays_counts, METH_NOARGS,
-     "(arrays made in the store, blocks sealed around one, arrays for which there was no room; bytes of those that live) of this process."},
+     "(arrays made in the store, blocks sealed around one, arrays for which there was no room; "
+     "bytes of those that live) of this process."},
     {NULL, NULL, 0, NULL},
 };

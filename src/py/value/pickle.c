@@ -1,6 +1,8 @@
-/* pickle.c - calls of the pickler: Python's own in C first, the dumps hook (cloudpickle) where that cannot do.
+/* pickle.c - calls of the pickler: Python's own in C first, the dumps hook (cloudpickle) where that
+ * cannot do.
  *
- * Invariant: of a value that is pickled twice only the references met the second time stay in the collector. Cost: the pickler's. */
+ * Invariant: of a value that is pickled twice only the references met the second time stay in the
+ * collector. Cost: the pickler's. */
 #include "py/value/value.h"
 
 static int pickle_ready(struct py_state *st) {
@@ -13,8 +15,10 @@ static int pickle_ready(struct py_state *st) {
     return st->pickle_loads && st->pickle_dumps ? 0 : -1;
 }
 
-/* C pickler with the buffers out of band; the cloudpickle hook when it fails or names __main__, which is another module in a worker. */
-int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs, struct py_collector *c) {
+/* C pickler with the buffers out of band; the cloudpickle hook when it fails or names __main__,
+ * which is another module in a worker. */
+int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs,
+            struct py_collector *c) {
     uint32_t mark = c->refs.n;
     if (pickle_ready(st) < 0 || !(*bufs = PyList_New(0))) return -1;
     PyObject *append = PyObject_GetAttr(*bufs, st->s_append);
@@ -24,8 +28,11 @@ int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs, s
     *own = PyObject_Vectorcall(st->pickle_dumps, args, 2, st->kw_buffer_callback);
     py_collector_pop(c);
     Py_DECREF(append);
-    if (*own && !memmem(PyBytes_AS_STRING(*own), (size_t)PyBytes_GET_SIZE(*own), "__main__", 8)) return 0;
-    if (!*own && (PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))) return -1;
+    if (*own && !memmem(PyBytes_AS_STRING(*own), (size_t)PyBytes_GET_SIZE(*own), "__main__", 8))
+        return 0;
+    if (!*own && (PyErr_ExceptionMatches(PyExc_MemoryError) ||
+                  PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)))
+        return -1;
     PyErr_Clear();
     Py_CLEAR(*own);
     Py_CLEAR(*bufs);
@@ -41,8 +48,8 @@ int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs, s
         py_front_strip(st);
         return -1;
     }
-    if (!PyTuple_CheckExact(r) || PyTuple_GET_SIZE(r) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(r, 0)) ||
-        !PyList_CheckExact(PyTuple_GET_ITEM(r, 1))) {
+    if (!PyTuple_CheckExact(r) || PyTuple_GET_SIZE(r) != 2 ||
+        !PyBytes_CheckExact(PyTuple_GET_ITEM(r, 0)) || !PyList_CheckExact(PyTuple_GET_ITEM(r, 1))) {
         Py_DECREF(r);
         PyErr_SetString(PyExc_TypeError, "the dumps hook must return (bytes, list)");
         return -1;

@@ -1,8 +1,10 @@
 /* ref.c - ObjectRef: one reference of this process to an object.
  *
- * One ObjectRef object stands for one reference of this process; its death gives it back. Refs of an engine that was shut down carry its
- * generation number and are dead weight: using them raises, freeing them does nothing. So are those made of bytes (generation 0, `foreign`
- * holds the 28 bytes): they can be compared, printed and pickled, nothing else. Cost: new 25 ns (free list), free 40 ns + release. */
+ * One ObjectRef object stands for one reference of this process; its death gives it back. Refs of
+ * an engine that was shut down carry its
+ * generation number and are dead weight: using them raises, freeing them does nothing. So are those
+ * made of bytes (generation 0, `foreign` holds the 28 bytes): they can be compared, printed and
+ * pickled, nothing else. Cost: new 25 ns (free list), free 40 ns + release. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -34,7 +36,8 @@ static void ref_dealloc(PyObject *o) {
     struct py_ref *r = (struct py_ref *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    if (st && st->engine && r->gen == st->gen && !st->closing) st->engine->ops->release(st->engine, (sk_oid){r->id});
+    if (st && st->engine && r->gen == st->gen && !st->closing)
+        st->engine->ops->release(st->engine, (sk_oid){r->id});
     if (SK_UNLIKELY(r->gen == 0)) sk_free(r->foreign);
     if (st && st->ref_type == type && st->n_free_refs < FREE_REFS) {
         r->next = st->free_refs;
@@ -50,17 +53,22 @@ bool py_ref_alive(struct py_state *st, PyObject *o) {
     const struct py_ref *r = (struct py_ref *)(void *)o;
     if (SK_LIKELY(st->engine && r->gen == st->gen && !st->closing)) return true;
     if (!st->engine || st->closing) {
-        py_raise(st, SK_ECLOSED, &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
+        py_raise(st, SK_ECLOSED,
+                 &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
     } else { /* in Ray's words, which programs look for */
-        py_raise_class(
-            st, "UnknownOwnerError",
-            r->gen && st->forked_from ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this "
-                                        "ObjectRef is of the process "
-                                        "from which this one was forked, and each has an engine of its own; get the value before the fork"
-            : r->gen ? "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef is of an "
-                       "engine that was shut down; make the object again"
-                     : "a Ray object whose owner is unknown (Ray objects whose owner is unknown cannot be had): this ObjectRef was made "
-                       "from bytes; pass the ref itself");
+        py_raise_class(st, "UnknownOwnerError",
+                       r->gen && st->forked_from
+                           ? "a Ray object whose owner is unknown (Ray objects whose owner is "
+                             "unknown cannot be had): this "
+                             "ObjectRef is of the process "
+                             "from which this one was forked, and each has an engine of its own; "
+                             "get the value before the fork"
+                       : r->gen ? "a Ray object whose owner is unknown (Ray objects whose owner is "
+                                  "unknown cannot be had): this ObjectRef is of an "
+                                  "engine that was shut down; make the object again"
+                                : "a Ray object whose owner is unknown (Ray objects whose owner is "
+                                  "unknown cannot be had): this ObjectRef was made "
+                                  "from bytes; pass the ref itself");
     }
     return false;
 }
@@ -123,7 +131,9 @@ static PyObject *ref_from_bytes(PyTypeObject *type, PyObject *args, PyObject *kw
     const char *p;
     Py_ssize_t n;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "y#:ObjectRef", names, &p, &n)) return NULL;
-    if (n != ID_BYTES) return PyErr_Format(PyExc_ValueError, "ID string needs to have length %d, got %zd", ID_BYTES, n);
+    if (n != ID_BYTES)
+        return PyErr_Format(PyExc_ValueError, "ID string needs to have length %d, got %zd",
+                            ID_BYTES, n);
     struct py_ref *r = PyObject_New(struct py_ref, type);
     if (!r) return NULL;
     r->gen = 0;
@@ -137,20 +147,25 @@ static PyObject *ref_from_bytes(PyTypeObject *type, PyObject *args, PyObject *kw
     return (PyObject *)r;
 }
 
-static Py_hash_t ref_hash(PyObject *o) { return (Py_hash_t)(((struct py_ref *)(void *)o)->id * 0x9E3779B97F4A7C15u >> 1); }
+static Py_hash_t ref_hash(PyObject *o) {
+    return (Py_hash_t)(((struct py_ref *)(void *)o)->id * 0x9E3779B97F4A7C15u >> 1);
+}
 
 static PyObject *ref_richcompare(PyObject *a, PyObject *b, int op) {
     if (Py_TYPE(a) != Py_TYPE(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     const struct py_ref *x = (struct py_ref *)(void *)a, *y = (struct py_ref *)(void *)b;
-    bool same = x->id == y->id && x->gen == y->gen && (x->gen || memcmp(x->foreign, y->foreign, ID_BYTES) == 0);
+    bool same = x->id == y->id && x->gen == y->gen &&
+                (x->gen || memcmp(x->foreign, y->foreign, ID_BYTES) == 0);
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 
 static PyObject *ref_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = py_state_of(Py_TYPE(o));
-    if (((struct py_ref *)(void *)o)->gen == 0) return Py_BuildValue("O(N)", Py_TYPE(o), ref_binary(o, NULL));
+    if (((struct py_ref *)(void *)o)->gen == 0)
+        return Py_BuildValue("O(N)", Py_TYPE(o), ref_binary(o, NULL));
     if (!py_ref_alive(st, o) || py_collector_add(st, o) < 0) return NULL;
-    return Py_BuildValue("O(K)", st->restore_ref, (unsigned long long)((struct py_ref *)(void *)o)->id);
+    return Py_BuildValue("O(K)", st->restore_ref,
+                         (unsigned long long)((struct py_ref *)(void *)o)->id);
 }
 
 /* A copy is counted by itself. */
@@ -166,14 +181,18 @@ static PyObject *ref_future(PyObject *o, PyObject *unused SK_UNUSED) {
     return PyObject_CallOneArg(py_state_of(Py_TYPE(o))->hook_ref_future, o);
 }
 
-static PyObject *ref_await(PyObject *o) { return PyObject_CallOneArg(py_state_of(Py_TYPE(o))->hook_ref_await, o); }
+static PyObject *ref_await(PyObject *o) {
+    return PyObject_CallOneArg(py_state_of(Py_TYPE(o))->hook_ref_await, o);
+}
 
 static PyMethodDef ref_methods[] = {
     {"hex", ref_hex, METH_NOARGS, "56 hexadecimal digits, as in Ray."},
     {"binary", ref_binary, METH_NOARGS, "28 bytes."},
     {"is_nil", ref_is_nil, METH_NOARGS, "Whether it is the reference to nothing."},
-    {"_number", ref_number, METH_NOARGS, "Number of the object in its engine; 0 of a reference that was made from bytes."},
-    {"_task_number", ref_task_number, METH_NOARGS, "Number of the task that makes it; 0 when not known here."},
+    {"_number", ref_number, METH_NOARGS,
+     "Number of the object in its engine; 0 of a reference that was made from bytes."},
+    {"_task_number", ref_task_number, METH_NOARGS,
+     "Number of the task that makes it; 0 when not known here."},
     {"future", ref_future, METH_NOARGS, "A concurrent.futures.Future of the value."},
     {"__reduce__", ref_reduce, METH_NOARGS, NULL},
     {"__copy__", ref_copy, METH_NOARGS, NULL},
@@ -194,7 +213,8 @@ static PyType_Slot ref_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 0, Py_TPFLAGS_DEFAULT, ref_slots};
+static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 0,
+                               Py_TPFLAGS_DEFAULT, ref_slots};
 
 PyObject *py_result_object(PyObject *result) {
     PyObject *o = PyObject_CallMethod(result, "_as_object", NULL);

@@ -1,20 +1,26 @@
-/* store_array.c - arrays that are made in the store, so that handing them over copies nothing: the memory behind skate.empty().
+/* store_array.c - arrays that are made in the store, so that handing them over copies nothing: the
+ * memory behind skate.empty().
  *
  *     open:   a buffer of the engine, written through a mapping of its own (a window)
- *     sealed: by put, as an argument, or as a result of a task, of the whole array: the object is the buffer. The window becomes one of copy-on-write pages, so
- *             that no reader ever sees what older views of the array still write, and the array itself is read-only. It holds a view of the
- *             object (else its memory would be another's one day), and the reference, if it has one: putting the array again is the same object.
+ *     sealed: by put, as an argument, or as a result of a task, of the whole array: the object is
+ *             the buffer. The window becomes one of copy-on-write pages, so that no reader ever
+ *             sees what older views of the array still write, and the array itself is read-only. It
+ *             holds a view of the object (else its memory would be another's one day), and the
+ *             reference, if it has one: putting the array again is the same object.
  *
- * Small ones, and those of an engine without windows, are plain memory that is copied. Recognised is an exact ndarray whose chain of bases ends in
- * one of these and which covers all of it. A buffer that is dropped open goes back; that of a killed process with its leases. When sealing fails in the engine (it says so) the
- * bytes of the array are not defined any more. Cost: the page faults of the window; handing over 80 MB
- * 0.27 ms, all of it for the page tables (a put that copies: 4.3 ms). */
+ * Small ones, and those of an engine without windows, are plain memory that is copied. Recognised
+ * is an exact ndarray whose chain of bases ends in one of these and which covers all of it. A
+ * buffer that is dropped open goes back; that of a killed process with its leases. When sealing
+ * fails in the engine (it says so) the bytes of the array are not defined any more. Cost: the page
+ * faults of the window; handing over 80 MB 0.27 ms, all of it for the page tables (a put that
+ * copies: 4.3 ms). */
 #include "engine/windows.h"
 #include "py/value/value.h"
 
 struct store_array {
     PyObject_HEAD uint8_t *p; /* of the data; n bytes */
-    size_t n, head;           /* the buffer is `head` bytes (py_ndarray_head, padded), and the data */
+    /* the buffer is `head` bytes (py_ndarray_head, padded), and the data */
+    size_t n, head;
     struct sk_buf buf;
     struct sk_view view; /* sealed: token 0, nothing is held */
     sk_oid oid;          /* sealed by put */
@@ -24,7 +30,9 @@ struct store_array {
 
 static size_t head_of(size_t ndim) { return (size_t)SK_ALIGN(8 + 8 * ndim, 64); }
 
-static bool alive(const struct py_state *st, const struct store_array *r) { return st->engine && r->gen == st->gen && !st->closing; }
+static bool alive(const struct py_state *st, const struct store_array *r) {
+    return st->engine && r->gen == st->gen && !st->closing;
+}
 
 static sk_rc map(struct py_state *st, struct store_array *r, struct sk_err *err) {
     struct sk_engine *e = st->engine;
@@ -43,7 +51,8 @@ static PyObject *m_room(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     size_t n = PyLong_AsSize_t(args[0]), ndim = PyErr_Occurred() ? 0 : PyLong_AsSize_t(args[1]);
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_OverflowError)) return NULL;
     if (PyErr_Occurred() || n > PY_SSIZE_T_MAX / 2 || ndim > 32)
-        return PyErr_Format(PyExc_ValueError, "an array of %S bytes and %S axes is too large", args[0], args[1]);
+        return PyErr_Format(PyExc_ValueError, "an array of %S bytes and %S axes is too large",
+                            args[0], args[1]);
     if (py_ensure(st) < 0) return NULL;
     struct store_array *r = PyObject_New(struct store_array, st->store_array_type);
     if (!r) return NULL;
@@ -62,7 +71,8 @@ static PyObject *m_room(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
         rc = map(st, r, &err);
         PY_TAKE(st)
         if (rc == SK_OK) return (PyObject *)r;
-        if (!PyErr_Occurred()) py_raise(st, rc, &err); /* else: a signal handler raised while it waited for room */
+        /* else: a signal handler raised while it waited for room */
+        if (!PyErr_Occurred()) py_raise(st, rc, &err);
     } else if ((r->p = sk_alloc(SK_TAG_PY, n + 1)) != NULL) {
         return (PyObject *)r;
     } else {
@@ -96,9 +106,11 @@ static int store_array_getbuffer(PyObject *o, Py_buffer *view, int flags) {
     return PyBuffer_FillInfo(view, o, r->p, (Py_ssize_t)r->n, r->sealed, flags);
 }
 
-/* The memory that v is the whole of, NULL: none, or an exception is set. *root: the array that was made over it; both borrowed (v keeps them). */
+/* The memory that v is the whole of, NULL: none, or an exception is set. *root: the array that was
+ * made over it; both borrowed (v keeps them). */
 static struct store_array *find(struct py_state *st, PyObject *v, PyObject **root, Py_buffer *b) {
-    if (SK_LIKELY(!st->n_store_arrays) || !py_ndarray_type(st) || Py_TYPE(v) != st->ndarray) return NULL;
+    if (SK_LIKELY(!st->n_store_arrays) || !py_ndarray_type(st) || Py_TYPE(v) != st->ndarray)
+        return NULL;
     struct store_array *r = NULL;
     for (PyObject *o = v; !r;) {
         PyObject *base = PyObject_GetAttrString(o, "base");
@@ -113,14 +125,17 @@ static struct store_array *find(struct py_state *st, PyObject *v, PyObject **roo
         PyErr_Clear(); /* not contiguous, or without a format: a part of it, or another type */
         return NULL;
     }
-    if (b->buf == r->p && (size_t)b->len == r->n && b->ndim <= 32 && head_of((size_t)b->ndim) == r->head && py_number_char(b->format))
+    if (b->buf == r->p && (size_t)b->len == r->n && b->ndim <= 32 &&
+        head_of((size_t)b->ndim) == r->head && py_number_char(b->format))
         return r;
     PyBuffer_Release(b);
     return NULL;
 }
 
-/* From here on the array is not written any more. 1: its buffer is ready to be taken; 0: to be encoded like any other; -1: exception. */
-static int seal(struct py_state *st, struct store_array *r, PyObject *v, PyObject *root, const Py_buffer *b) {
+/* From here on the array is not written any more. 1: its buffer is ready to be taken; 0: to be
+ * encoded like any other; -1: exception. */
+static int seal(struct py_state *st, struct store_array *r, PyObject *v, PyObject *root,
+                const Py_buffer *b) {
     PyObject *arrays[2] = {v, root};
     bool first = !r->sealed && r->in_store && alive(st, r);
     if (first) {
@@ -130,7 +145,8 @@ static int seal(struct py_state *st, struct store_array *r, PyObject *v, PyObjec
         size_t n = py_ndarray_head(b, py_number_char(b->format), head);
         memcpy(r->buf.data, head, n);
         memset(r->buf.data + n, 0, r->head - n);
-        sk_rc rc = st->engine->windows->open(st->engine, r->buf.data + r->head, r->n, true, &at, &err);
+        sk_rc rc =
+            st->engine->windows->open(st->engine, r->buf.data + r->head, r->n, true, &at, &err);
         if (rc != SK_OK) {
             py_raise(st, rc, &err);
             return -1;
@@ -154,7 +170,8 @@ int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out) {
     PyBuffer_Release(&b);
     if (ready > 0) {
         PY_ERR(err);
-        struct sk_payload p = {.kind = PY_NDARRAY, .buf = &r->buf, .buf_len = r->head + r->n, .keep = &r->view};
+        struct sk_payload p = {
+            .kind = PY_NDARRAY, .buf = &r->buf, .buf_len = r->head + r->n, .keep = &r->view};
         sk_rc rc = st->engine->ops->put(st->engine, &p, &r->oid, &err);
         if (rc != SK_OK) {
             py_raise(st, rc, &err);
@@ -167,7 +184,8 @@ int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out) {
     return 1;
 }
 
-int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
+int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i,
+                        bool yields, sk_rc *rc, struct sk_err *err) {
     Py_buffer b;
     PyObject *root;
     struct store_array *r = find(st, v, &root, &b);
@@ -175,7 +193,8 @@ int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uin
     int ready = seal(st, r, v, root, &b);
     PyBuffer_Release(&b);
     if (ready <= 0) return ready;
-    struct sk_payload p = {.kind = PY_NDARRAY, .buf = &r->buf, .buf_len = r->head + r->n, .keep = &r->view};
+    struct sk_payload p = {
+        .kind = PY_NDARRAY, .buf = &r->buf, .buf_len = r->head + r->n, .keep = &r->view};
     *rc = yields ? sk_task_yield(t, &p, err) : sk_task_return(t, i, &p, err);
     return 1;
 }
@@ -187,14 +206,17 @@ static PyType_Slot store_array_slots[] = {
     {0, NULL},
 };
 static PyType_Spec store_array_spec = {"skate._skate._StoreArray", sizeof(struct store_array), 0,
-                                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, store_array_slots};
+                                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                       store_array_slots};
 
 int py_store_array_types(PyObject *module, struct py_state *st) {
-    st->store_array_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &store_array_spec, NULL);
+    st->store_array_type =
+        (PyTypeObject *)PyType_FromModuleAndSpec(module, &store_array_spec, NULL);
     return st->store_array_type ? 0 : -1;
 }
 
 PyMethodDef py_store_array_methods[] = {
-    {"room", (PyCFunction)(void (*)(void))m_room, METH_FASTCALL, "room(n_bytes, n_axes): memory for an array, see skate.empty()."},
+    {"room", (PyCFunction)(void (*)(void))m_room, METH_FASTCALL,
+     "room(n_bytes, n_axes): memory for an array, see skate.empty()."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,6 +1,7 @@
 /* token.c - ActorToken: a counted handle on an actor in this process.
  *
- * The engine counts handles by process; a weak one (ready is NULL) is not counted, and its actor may be gone. */
+ * The engine counts handles by process; a weak one (ready is NULL) is not counted, and its actor
+ * may be gone. */
 #include "py/value/value.h"
 
 struct token {
@@ -9,8 +10,8 @@ struct token {
     PyObject *ready; /* NULL: not counted, the actor may be gone */
 };
 
-PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready) /* takes a counted handle */
-{
+/* takes a counted handle */
+PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready) {
     struct token *t = PyObject_New(struct token, st->token_type);
     if (!t) {
         sk_actor_release(st->engine, (sk_aid){aid});
@@ -40,13 +41,16 @@ static void token_dealloc(PyObject *o) {
     struct token *t = (struct token *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    if (t->ready && st && st->engine && t->gen == st->gen && !st->closing) sk_actor_release(st->engine, (sk_aid){t->id});
+    if (t->ready && st && st->engine && t->gen == st->gen && !st->closing)
+        sk_actor_release(st->engine, (sk_aid){t->id});
     Py_XDECREF(t->ready);
     PyObject_Free(o);
     Py_DECREF(type);
 }
 
-static PyObject *token_id(PyObject *o, void *unused SK_UNUSED) { return PyLong_FromUnsignedLongLong(((struct token *)(void *)o)->id); }
+static PyObject *token_id(PyObject *o, void *unused SK_UNUSED) {
+    return PyLong_FromUnsignedLongLong(((struct token *)(void *)o)->id);
+}
 
 static PyObject *token_ready(PyObject *o, void *unused SK_UNUSED) {
     const struct token *t = (struct token *)(void *)o;
@@ -62,7 +66,8 @@ static PyObject *token_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     const struct token *t = (struct token *)(void *)o;
     struct py_state *st = py_state_of(Py_TYPE(o));
     if (!t->ready) return Py_BuildValue("O(K)", st->weak_token, (unsigned long long)t->id);
-    return Py_BuildValue("O(KO)", st->restore_token, (unsigned long long)t->id, t->ready); /* `ready` is collected, and holds the actor */
+    /* `ready` is collected, and holds the actor */
+    return Py_BuildValue("O(KO)", st->restore_token, (unsigned long long)t->id, t->ready);
 }
 
 static PyMethodDef token_methods[] = {
@@ -71,7 +76,8 @@ static PyMethodDef token_methods[] = {
 };
 static PyGetSetDef token_getset[] = {
     {"id", token_id, NULL, NULL, NULL},
-    {"ready", token_ready, NULL, "ObjectRef that is ready when the constructor has run; None in a weak one.", NULL},
+    {"ready", token_ready, NULL,
+     "ObjectRef that is ready when the constructor has run; None in a weak one.", NULL},
     {"alive", token_is_alive, NULL, "It is of the engine that is open.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -82,13 +88,15 @@ static PyType_Slot token_slots[] = {
     {Py_tp_doc, "A counted handle on an actor in this process."},
     {0, NULL},
 };
-static PyType_Spec token_spec = {"skate._skate.ActorToken", sizeof(struct token), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+static PyType_Spec token_spec = {"skate._skate.ActorToken", sizeof(struct token), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  token_slots};
 
 bool py_token_alive(struct py_state *st, PyObject *o) {
     if (st->engine && ((struct token *)(void *)o)->gen == st->gen && !st->closing) return true;
     py_raise(st, SK_ECLOSED,
-             &(struct sk_err){.msg = "this actor is of an engine that was shut down. It might be dead or it's from a different cluster"});
+             &(struct sk_err){.msg = "this actor is of an engine that was shut down. It might be "
+                                     "dead or it's from a different cluster"});
     return false;
 }
 

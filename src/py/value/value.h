@@ -1,6 +1,8 @@
-/* value.h - values: their kinds, Python objects as bytes and back, arrays and record batches in the store; and references, which are values, too.
+/* value.h - values: their kinds, Python objects as bytes and back, arrays and record batches in the
+ * store; and references, which are values, too.
  *
- * Whoever reads a value can never write to it through us. Copies over 64 KiB are made without the GIL. */
+ * Whoever reads a value can never write to it through us. Copies over 64 KiB are made without the
+ * GIL. */
 #ifndef SK_PY_VALUE_H
 #define SK_PY_VALUE_H
 
@@ -18,12 +20,17 @@ enum {
     PY_FLOAT, /* double */
     PY_STR,   /* UTF-8 */
     PY_BYTES,
-    PY_PICKLE,         /* a pickle, nothing else */
-    PY_PICKLE_OOB,     /* u32 n_buffers, u32 0, u64 pickle_len, n x (u64 offset, u64 len), pickle, 64-aligned buffers */
-    PY_NDARRAY,        /* u32 struct character of the item, u32 ndim, i64 shape[ndim]; data at the next multiple of 64; C order */
-    PY_KWNAMES = 0x10, /* first argument of a call: u32 n, n strings; the last n arguments go by these names */
-    PY_BLOCK = 0x20,   /* block.h */
-    PY_PACK = 0x21,    /* several, one behind the other: shuffle/pack.h */
+    PY_PICKLE, /* a pickle, nothing else */
+    /* u32 n_buffers, u32 0, u64 pickle_len, n x (u64 offset, u64 len), pickle, 64-aligned
+     * buffers */
+    PY_PICKLE_OOB,
+    /* u32 struct character of the item, u32 ndim, i64 shape[ndim]; data at the next multiple of 64;
+     * C order */
+    PY_NDARRAY,
+    /* first argument of a call: u32 n, n strings; the last n arguments go by these names */
+    PY_KWNAMES = 0x10,
+    PY_BLOCK = 0x20,                   /* block.h */
+    PY_PACK = 0x21,                    /* several, one behind the other: shuffle/pack.h */
     PY_ERROR = SK_KIND_ERROR + 1,      /* user code raised: pickled by the dumps_error hook */
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
@@ -38,27 +45,35 @@ struct py_ref {
         void *foreign;       /* gen 0: its 28 bytes */
     };
 };
-PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task); /* takes the reference, also when it fails */
-static inline bool py_ref_check(struct py_state *st, PyObject *o) { return Py_TYPE(o) == st->ref_type; }
+/* takes the reference, also when it fails */
+PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task);
+static inline bool py_ref_check(struct py_state *st, PyObject *o) {
+    return Py_TYPE(o) == st->ref_type;
+}
 int py_ref_types(PyObject *module, struct py_state *st);
-bool py_ref_alive(struct py_state *st, PyObject *ref); /* of the engine that is open; else false with RaySystemError */
+/* of the engine that is open; else false with RaySystemError */
+bool py_ref_alive(struct py_state *st, PyObject *ref);
 
-/* A result of a compiled graph; and the ObjectRef that it becomes, borrowed from it. NULL with an exception. */
+/* A result of a compiled graph; and the ObjectRef that it becomes, borrowed from it. NULL with an
+ * exception. */
 static inline bool py_result_check(const struct py_state *st, PyObject *o) {
     return st->result_type && Py_TYPE(o)->tp_base == st->result_type;
 }
 PyObject *py_result_object(PyObject *result);
 
 /* ---- token.c */
-PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready); /* takes a counted handle, also when it fails */
+/* takes a counted handle, also when it fails */
+PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready);
 PyObject *py_token_weak(struct py_state *st, uint64_t aid);
 PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
-bool py_token_alive(struct py_state *st, PyObject *token); /* of the engine that is open; else false with RaySystemError */
+/* of the engine that is open; else false with RaySystemError */
+bool py_token_alive(struct py_state *st, PyObject *token);
 sk_aid py_token_actor(PyObject *token);
 int py_token_types(PyObject *module, struct py_state *st);
 
 /* ---- collector.c */
-/* References found while something is pickled on this thread. Strong: a __getstate__ may make one and drop it. */
+/* References found while something is pickled on this thread. Strong: a __getstate__ may make one
+ * and drop it. */
 struct py_collector {
     SK_VEC(PyObject *) refs;
     SK_VEC(sk_oid) ids; /* py_collector_ids */
@@ -66,17 +81,23 @@ struct py_collector {
 };
 void py_collector_push(struct py_collector *c);
 void py_collector_pop(struct py_collector *c);
-int py_collector_add(struct py_state *st, PyObject *ref);  /* -1 with an exception */
-bool py_ref_strict(void);                                  /* references may be pickled only where they are counted */
+int py_collector_add(struct py_state *st, PyObject *ref); /* -1 with an exception */
+/* references may be pickled only where they are counted */
+bool py_ref_strict(void);
 void py_collector_cut(struct py_collector *c, uint32_t n); /* keeps the first n */
 void py_collector_free(struct py_collector *c);
-const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from); /* the collector's until its next change; NULL with MemoryError */
+/* the collector's until its next change; NULL with MemoryError */
+const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from);
 
 /* ---- encode.c: values in */
-struct py_encx;                                                                     /* what a value with several parts needs */
-struct py_into {                                                                    /* other memory for values than that of the engine */
-    sk_rc (*room)(struct py_into *in, size_t n, uint8_t **out, struct sk_err *err); /* without the GIL */
-    sk_rc rc;                                                                       /* what it said, when encoding fails */
+/* what a value with several parts needs */
+struct py_encx;
+/* other memory for values than that of the engine */
+struct py_into {
+    /* without the GIL */
+    sk_rc (*room)(struct py_into *in, size_t n, uint8_t **out, struct sk_err *err);
+    /* what it said, when encoding fails */
+    sk_rc rc;
 };
 struct py_enc {
     uint32_t kind;
@@ -90,13 +111,16 @@ struct py_enc {
     struct py_into *into;   /* or NULL */
     struct sk_view *keep;   /* of a block with has_buf: see sk_payload */
 };
-/* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into a buffer of the engine. */
+/* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into
+ * a buffer of the engine. */
 int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c);
 /* The same into memory of `in`, small ones too. */
-int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c, struct py_into *in);
-/* The value as a payload (buf is taken by the call that gets it: then call py_enc_taken) that contains what c collected from `from` on (c: NULL,
- * nothing). -1 with MemoryError: e is done. */
-int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from, struct sk_payload *out);
+int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c,
+                   struct py_into *in);
+/* The value as a payload (buf is taken by the call that gets it: then call py_enc_taken) that
+ * contains what c collected from `from` on (c: NULL, nothing). -1 with MemoryError: e is done. */
+int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from,
+                   struct sk_payload *out);
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
 
@@ -110,21 +134,27 @@ struct py_keep {          /* how to keep a view for longer than the call */
 PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 
 /* ---- pickle.c */
-/* *own: the pickle, *bufs: a list of its PickleBuffers; both NULL before, and the caller's then, whatever comes back. */
-int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs, struct py_collector *c);
-PyObject *py_loads(struct py_state *st, PyObject *data, PyObject *buffers); /* buffers: NULL, none */
+/* *own: the pickle, *bufs: a list of its PickleBuffers; both NULL before, and the caller's then,
+ * whatever comes back. */
+int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs,
+            struct py_collector *c);
+/* buffers: NULL, none */
+PyObject *py_loads(struct py_state *st, PyObject *data, PyObject *buffers);
 
 /* ---- buf.c */
-PyObject *py_buf_new(struct py_state *st, const uint8_t *p, size_t n, PyObject *base); /* of another object */
+/* of another object */
+PyObject *py_buf_new(struct py_state *st, const uint8_t *p, size_t n, PyObject *base);
 PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v,
                          struct py_keep *k); /* read-only buffer object over the whole value */
 int py_buf_types(PyObject *module, struct py_state *st);
 
 /* ---- copy.c */
 #define PY_BIG_COPY (64u << 10) /* copies over this are made without the GIL */
-/* e: the engine whose store dst is in, NULL elsewhere. GIL held or dropped; large ones by two threads in a driver. */
+/* e: the engine whose store dst is in, NULL elsewhere. GIL held or dropped; large ones by two
+ * threads in a driver. */
 void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n);
-/* [dst, dst+n) of the store is about to be written: what is cold of it is fetched by huge pages. GIL held or dropped. */
+/* [dst, dst+n) of the store is about to be written: what is cold of it is fetched by huge pages.
+ * GIL held or dropped. */
 void py_warm(struct sk_engine *e, void *dst, size_t n);
 
 /* ---- ndarray.c */
@@ -132,12 +162,16 @@ bool py_ndarray_type(struct py_state *st); /* st->ndarray is set: somebody impor
 
 /* The struct character of a plain number, complex as D, F, G; 0: another format. */
 char py_number_char(const char *format);
-/* Head of a PY_NDARRAY for `b`, of at most 32 axes: its length; the data begins at the next multiple of 64. */
+/* Head of a PY_NDARRAY for `b`, of at most 32 axes: its length; the data begins at the next
+ * multiple of 64. */
 size_t py_ndarray_head(const Py_buffer *b, char c, uint8_t *out);
 
-/* ---- store_array.c: arrays made in the store. 1: v is one, whole; 0: it is not, encode it; -1: exception */
-int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out); /* *out: a reference to its object */
-int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err);
+/* ---- store_array.c: arrays made in the store. 1: v is one, whole; 0: it is not, encode it; -1:
+ * exception */
+/* *out: a reference to its object */
+int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out);
+int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i,
+                        bool yields, sk_rc *rc, struct sk_err *err);
 int py_store_array_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_store_array_methods[];
 
@@ -145,9 +179,11 @@ extern PyMethodDef py_store_array_methods[];
 struct py_npmem_counts {
     uint64_t leased, placed, refused;
 };
-/* Whether the block of the plan was written around an array that is in the store: *out is the buffer that holds it, *keep where the writer's view of it goes (sk_payload). GIL
- * held or dropped; the caller holds the array. */
-bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struct sk_buf *out, struct sk_view **keep);
+/* Whether the block of the plan was written around an array that is in the store: *out is the
+ * buffer that holds it, *keep where the writer's view of it goes (sk_payload). GIL held or dropped;
+ * the caller holds the array. */
+bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struct sk_buf *out,
+                    struct sk_view **keep);
 void py_npmem_forget(void); /* in the child of a fork */
 void py_npmem_end(void);    /* the module goes; arrays may live on */
 extern PyMethodDef py_npmem_methods[];
@@ -157,11 +193,13 @@ int py_cow_pages_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_cow_pages_methods[];
 
 /* ---- block.c: Arrow record batches, and what a streaming task of a pipeline yields */
-int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e, struct sk_block_sizes *size);
+int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
+                    struct sk_block_sizes *size);
 int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes *size);
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_block_types(PyObject *module, struct py_state *st);
-PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k); /* its bytes, or those of a part of it */
+/* its bytes, or those of a part of it */
+PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 extern PyMethodDef py_block_methods[];
 
 union py_block_note {
@@ -175,15 +213,21 @@ union py_block_note {
     } pack;
 };
 _Static_assert(sizeof(union py_block_note) <= SK_NOTE_MAX, "a note");
-_Static_assert(SK_PACK_PARTS_MAX >= SK_VALUE_PARTS_MAX && SK_PACK_CUTS_MAX >= SK_VALUE_CUTS_MAX, "as many as a value has");
+_Static_assert(SK_PACK_PARTS_MAX >= SK_VALUE_PARTS_MAX && SK_PACK_CUTS_MAX >= SK_VALUE_CUTS_MAX,
+               "as many as a value has");
 
-size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note); /* its length */
-PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner);       /* takes the value, also when it fails */
+/* its length */
+size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note);
+/* takes the value, also when it fails */
+PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner);
 /* Tuple of two capsules, a reference that keeps both structs, and what is in them. */
-PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema, struct ArrowArray **array);
-PyObject *py_batch_in(struct py_state *st, PyObject *buf); /* the RecordBatch that buf, which is taken and may be NULL, holds */
+PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema,
+                           struct ArrowArray **array);
+/* the RecordBatch that buf, which is taken and may be NULL, holds */
+PyObject *py_batch_in(struct py_state *st, PyObject *buf);
 /* The batch of a plan, in memory of this process. */
 PyObject *py_batch_of_plan(struct py_state *st, const struct sk_block_plan *plan, uint64_t size);
-PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, size_t n); /* a RecordBatch over a block in owner's bytes */
+/* a RecordBatch over a block in owner's bytes */
+PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, size_t n);
 
 #endif

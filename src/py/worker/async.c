@@ -1,14 +1,18 @@
-/* async.c - calls of async actors: coroutines on the event loop of the process, whose results come back by async_done() and async_yield(). */
+/* async.c - calls of async actors: coroutines on the event loop of the process, whose results come
+ * back by async_done() and async_yield(). */
 #include "py/worker/worker.h"
 
 static struct py_state *async_state; /* this is the process of an async actor */
 
-struct py_async {      /* a call whose coroutine is under way; in a capsule, which the coroutine's context holds */
+/* a call whose coroutine is under way; in a capsule, which the coroutine's context holds */
+struct py_async {
     struct sk_task *t; /* NULL: over */
     PyObject *task;    /* of asyncio; until it is over */
 };
 
-static struct py_async *async_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, "skate.call"); }
+static struct py_async *async_of(PyObject *capsule) {
+    return PyCapsule_GetPointer(capsule, "skate.call");
+}
 
 bool py_async_serves(void) { return async_state != NULL; }
 
@@ -27,10 +31,12 @@ static void async_free(PyObject *capsule) {
     sk_free(a);
 }
 
-/* Hands a coroutine or an async generator to the event loop. SK_EAGAIN: on its way; SK_OK with *failed: an exception is set. */
+/* Hands a coroutine or an async generator to the event loop. SK_EAGAIN: on its way; SK_OK with
+ * *failed: an exception is set. */
 sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, bool *failed) {
     struct py_async *a = sk_calloc(SK_TAG_PY, sizeof *a);
-    PyObject *capsule = a ? PyCapsule_New(a, "skate.call", async_free) : NULL, *token = NULL, *task = NULL;
+    PyObject *capsule = a ? PyCapsule_New(a, "skate.call", async_free) : NULL, *token = NULL,
+             *task = NULL;
     *failed = true;
     if (!a) PyErr_NoMemory();
     if (!a || !capsule) {
@@ -39,8 +45,10 @@ sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, boo
     }
     a->t = t;
     t->user = a;
-    if ((token = PyContextVar_Set(st->ctx_task, capsule)) != NULL) /* the new task copies the context */
-        task = PyObject_CallFunction(st->hook_start_async, "OOI", capsule, coro, (unsigned)t->stream_window);
+    /* the new task copies the context */
+    if ((token = PyContextVar_Set(st->ctx_task, capsule)) != NULL)
+        task = PyObject_CallFunction(st->hook_start_async, "OOI", capsule, coro,
+                                     (unsigned)t->stream_window);
     if (task) {
         a->task = task;
         *failed = false;
@@ -61,16 +69,21 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *capsule, *result, *error;
     struct py_async *a;
-    if (!PyArg_ParseTuple(args, "OOO", &capsule, &result, &error) || !(a = async_of(capsule))) return NULL;
+    if (!PyArg_ParseTuple(args, "OOO", &capsule, &result, &error) || !(a = async_of(capsule)))
+        return NULL;
     struct sk_task *t = a->t, *outer = py_task_now;
     if (!t) return PyErr_Format(PyExc_RuntimeError, "this call is over");
     PY_ERR(err);
     sk_rc rc = SK_OK;
     int r = -1;
     py_task_now = t;
-    if (error == Py_None && t->is_actor_init) result = py_keep_actor(st, t, Py_NewRef(result)); /* an `async def __init__` */
+    /* an `async def __init__` */
+    if (error == Py_None && t->is_actor_init) result = py_keep_actor(st, t, Py_NewRef(result));
     if (error != Py_None) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    else if (result) r = t->n_returns == SK_STREAMING && result == Py_None ? 0 : py_send_results(st, t, result, &rc, &err);
+    else if (result)
+        r = t->n_returns == SK_STREAMING && result == Py_None
+                ? 0
+                : py_send_results(st, t, result, &rc, &err);
     if (r < 0) rc = py_fail_with_exception(st, t, &err);
     if (SK_UNLIKELY(st->stray)) py_end_stray(st, t);
     SK_ASSERT(t->user == a && a->t == t);
@@ -92,10 +105,13 @@ static PyObject *m_async_yield(PyObject *module, PyObject *args) {
     struct sk_task *t = a->t;
     if (!t) return PyErr_Format(PyExc_RuntimeError, "this call is over");
     if (t->n_returns != SK_STREAMING)
-        return PyErr_Format(PyExc_TypeError, "%s is an async generator: call it with num_returns=\"streaming\"", t->name);
+        return PyErr_Format(PyExc_TypeError,
+                            "%s is an async generator: call it with num_returns=\"streaming\"",
+                            t->name);
     PY_ERR(err);
     sk_rc rc = SK_OK;
-    int r = t->n_yielded < sk_task_skip(t) ? py_skip_value(st, t, v, &rc, &err) : py_send_value(st, t, v, 0, true, &rc, &err);
+    int r = t->n_yielded < sk_task_skip(t) ? py_skip_value(st, t, v, &rc, &err)
+                                           : py_send_value(st, t, v, 0, true, &rc, &err);
     if (r < 0) return NULL;
     if (rc == SK_ECANCEL) Py_RETURN_FALSE;
     if (rc != SK_OK) return py_raise(st, rc, &err);
@@ -109,12 +125,14 @@ static PyObject *m_async_step(PyObject *module, PyObject *group) {
     return PyBool_FromLong(sk_worker_step(st->engine, (uint32_t)g));
 }
 
-sk_rc py_async_serve(void *ctx, struct sk_engine *client SK_UNUSED, int fd, uint32_t group, struct sk_err *err) {
+sk_rc py_async_serve(void *ctx, struct sk_engine *client SK_UNUSED, int fd, uint32_t group,
+                     struct sk_err *err) {
     struct py_state *st = ctx;
     PyGILState_STATE g = PyGILState_Ensure();
     async_state = st;
-    PyObject *r = st->hook_serve_async ? PyObject_CallFunction(st->hook_serve_async, "iI", fd, (unsigned)group)
-                                       : PyErr_Format(PyExc_RuntimeError, "the serve_async hook is not set");
+    PyObject *r = st->hook_serve_async
+                      ? PyObject_CallFunction(st->hook_serve_async, "iI", fd, (unsigned)group)
+                      : PyErr_Format(PyExc_RuntimeError, "the serve_async hook is not set");
     sk_rc rc = r ? SK_OK : py_to_err(err, "the event loop of an actor");
     Py_XDECREF(r);
     PyGILState_Release(g);
@@ -132,7 +150,9 @@ void py_async_cancel(void *ctx, struct sk_task *t) {
 
 PyMethodDef py_async_methods[] = {
     {"async_done", m_async_done, METH_VARARGS, "async_done(call, result, exception or None)"},
-    {"async_yield", m_async_yield, METH_VARARGS, "async_yield(call, value): False when nobody wants more"},
-    {"async_step", m_async_step, METH_O, "async_step(group): starts what may start; False: the process is to leave."},
+    {"async_yield", m_async_yield, METH_VARARGS,
+     "async_yield(call, value): False when nobody wants more"},
+    {"async_step", m_async_step, METH_O,
+     "async_step(group): starts what may start; False: the process is to leave."},
     {NULL, NULL, 0, NULL},
 };

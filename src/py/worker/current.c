@@ -1,4 +1,5 @@
-/* current.c - the running task, as code inside it sees it: its name and needs, its cancel, its end, its notes. */
+/* current.c - the running task, as code inside it sees it: its name and needs, its cancel, its end,
+ * its notes. */
 #include "engine/actors.h"
 #include "exec/exec.h"
 #include "py/worker/worker.h"
@@ -17,17 +18,21 @@ static struct sk_task *inside(const char *what) {
 
 static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
     const struct sk_task *t = py_current_task();
-    if (!t && py_at_now) return Py_BuildValue("(iKNi)", 0, (unsigned long long)py_at_now->actor, py_text(py_at_now->name), 0);
+    if (!t && py_at_now)
+        return Py_BuildValue("(iKNi)", 0, (unsigned long long)py_at_now->actor,
+                             py_text(py_at_now->name), 0);
     if (!t) Py_RETURN_NONE;
-    return Py_BuildValue("(KKNI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v, py_text(t->name), (unsigned)t->attempt);
+    return Py_BuildValue("(KKNI)", (unsigned long long)t->id.v, (unsigned long long)t->actor.v,
+                         py_text(t->name), (unsigned)t->attempt);
 }
 
-/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether its children go to the group, too) of the running task;
- * an actor's call: of its actor. */
+/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether its
+ * children go to the group, too) of the running task; an actor's call: of its actor. */
 static PyObject *m_current_need(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
-    if (!PyList_Check(names)) return PyErr_Format(PyExc_TypeError, "current_need(list of the names of custom resources)");
+    if (!PyList_Check(names))
+        return PyErr_Format(PyExc_TypeError, "current_need(list of the names of custom resources)");
     if (!t) Py_RETURN_NONE;
     struct sk_need need = {.res = {.amount = {[SK_RES_CPU] = t->actor.v ? 0 : SK_RES_UNIT}}};
     if (t->need) need = *t->need;
@@ -39,8 +44,8 @@ static PyObject *m_current_need(PyObject *module, PyObject *names) {
         Py_XDECREF(v);
     }
     if (gpus && d && py_add_more(st, d, need.more, names) == 0)
-        r = Py_BuildValue("(OKiIOO)", d, (unsigned long long)need.group, (int)need.bundle, (unsigned)need.env, gpus,
-                          need.capture ? Py_True : Py_False);
+        r = Py_BuildValue("(OKiIOO)", d, (unsigned long long)need.group, (int)need.bundle,
+                          (unsigned)need.env, gpus, need.capture ? Py_True : Py_False);
     Py_XDECREF(gpus);
     Py_XDECREF(d);
     return r;
@@ -51,7 +56,9 @@ static PyObject *m_task_cancelled(PyObject *module SK_UNUSED, PyObject *unused S
     return PyBool_FromLong(t && sk_task_cancelled(t));
 }
 
-bool py_interrupted(void) { return py_task_now && !py_task_now->actor.v && sk_task_interrupt(py_task_now) && !py_closing; }
+bool py_interrupted(void) {
+    return py_task_now && !py_task_now->actor.v && sk_task_interrupt(py_task_now) && !py_closing;
+}
 
 /* Whether this frame, or one that called it, is in the middle of an import. */
 static bool importing(PyObject *frame) {
@@ -71,13 +78,17 @@ static bool importing(PyObject *frame) {
     return found;
 }
 
-/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means nobody. An import that is broken off leaves modules that are half
- * there (parts of C cannot be imported again): the process then runs nothing more. In a generator that is closed with the last reference to it Python prints an exception
- * and goes on, so a task that is closing its generators is left alone. */
+/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means
+ * nobody. An import that is broken off leaves modules that are half there (parts of C cannot be
+ * imported again): the process then runs nothing more. In a generator that is closed with the last
+ * reference to it Python prints an exception and goes on, so a task that is closing its generators
+ * is left alone. */
 static PyObject *m_on_interrupt(PyObject *module, PyObject *args) {
-    if (!py_task_now || ((struct py_state *)PyModule_GetState(module))->stray || !sk_task_interrupt(py_task_now) || py_closing)
+    if (!py_task_now || ((struct py_state *)PyModule_GetState(module))->stray ||
+        !sk_task_interrupt(py_task_now) || py_closing)
         Py_RETURN_NONE;
-    if (!py_task_now->actor.v && PyTuple_GET_SIZE(args) == 2 && importing(PyTuple_GET_ITEM(args, 1)))
+    if (!py_task_now->actor.v && PyTuple_GET_SIZE(args) == 2 &&
+        importing(PyTuple_GET_ITEM(args, 1)))
         sk_task_end_flags(py_task_now, SK_END_PROCESS);
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     return NULL;
@@ -103,7 +114,8 @@ static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
     }
     if (t || (!py_async_serves() && !py_at_now) || !st->engine->actors)
         return PyErr_Format(PyExc_TypeError, "exit_actor: this process runs no actor");
-    sk_rc rc = st->engine->actors->leave(st->engine, &err); /* in a coroutine that outlived the call that started it */
+    /* in a coroutine that outlived the call that started it */
+    sk_rc rc = st->engine->actors->leave(st->engine, &err);
     if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;
 }
@@ -120,11 +132,15 @@ static PyObject *m_current_function(PyObject *module, PyObject *unused SK_UNUSED
 
 static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     struct sk_task *t = inside("task_note");
-    PyObject *fast = t ? PySequence_Fast(ops, "task_note takes a list of (rows, ns, io_retries, aside, in_place, no_room)") : NULL;
+    PyObject *fast =
+        t ? PySequence_Fast(
+                ops, "task_note takes a list of (rows, ns, io_retries, aside, in_place, no_room)")
+          : NULL;
     if (!fast) return NULL;
     struct {
         struct sk_task_note h;
-        struct sk_task_note_op op[(SK_NOTE_MAX - sizeof(struct sk_task_note)) / sizeof(struct sk_task_note_op)];
+        struct sk_task_note_op
+            op[(SK_NOTE_MAX - sizeof(struct sk_task_note)) / sizeof(struct sk_task_note_op)];
     } note;
     Py_ssize_t n = SK_MIN(PySequence_Fast_GET_SIZE(fast), (Py_ssize_t)SK_COUNT(note.op));
     note.h.magic = SK_TASK_NOTE;
@@ -132,9 +148,12 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
     for (Py_ssize_t i = 0; i < n; i++) {
         unsigned long long rows, ns, again, aside, in_place, no_room;
         PyObject *row = PySequence_Fast_GET_ITEM(fast, i);
-        if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "KKKKKK", &rows, &ns, &again, &aside, &in_place, &no_room)) {
+        if (!PyTuple_Check(row) ||
+            !PyArg_ParseTuple(row, "KKKKKK", &rows, &ns, &again, &aside, &in_place, &no_room)) {
             if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "task_note takes a list of (rows, ns, io_retries, aside, in_place, no_room)");
+                PyErr_SetString(
+                    PyExc_TypeError,
+                    "task_note takes a list of (rows, ns, io_retries, aside, in_place, no_room)");
             Py_DECREF(fast);
             return NULL;
         }
@@ -156,16 +175,23 @@ static PyObject *m_task_skip(PyObject *module SK_UNUSED, PyObject *unused SK_UNU
 }
 
 PyMethodDef py_current_methods[] = {
-    {"current_task", m_current_task, METH_NOARGS, "(task, actor or 0, name, attempt), or None outside of tasks."},
-    {"current_function", m_current_function, METH_NOARGS, "The function that the current task runs; for a method (class, name)."},
+    {"current_task", m_current_task, METH_NOARGS,
+     "(task, actor or 0, name, attempt), or None outside of tasks."},
+    {"current_function", m_current_function, METH_NOARGS,
+     "The function that the current task runs; for a method (class, name)."},
     {"current_need", m_current_need, METH_O,
-     "current_need(custom names): (resources, placement group, bundle, environment, GPUs, captures children) or None."},
+     "current_need(custom names): (resources, placement group, bundle, environment, GPUs, captures "
+     "children) or None."},
     {"task_cancelled", m_task_cancelled, METH_NOARGS, "Somebody has cancelled the running task."},
-    {"on_interrupt", m_on_interrupt, METH_VARARGS, "Handler of SIGINT in workers: KeyboardInterrupt when the running task was cancelled."},
+    {"on_interrupt", m_on_interrupt, METH_VARARGS,
+     "Handler of SIGINT in workers: KeyboardInterrupt when the running task was cancelled."},
     {"task_end_flags", m_end_flags, METH_VARARGS,
      "1: the failure of the running task is final (no retry). 4: its process runs nothing more."},
-    {"actor_exit", m_actor_exit, METH_NOARGS, "The actor ends with the running call, which must raise. TypeError outside of actors."},
-    {"task_note", m_task_note, METH_O, "(rows_out, ns, io_retries, aside, in_place, no_room) per fused operator, for the DONE event."},
+    {"actor_exit", m_actor_exit, METH_NOARGS,
+     "The actor ends with the running call, which must raise. TypeError outside of actors."},
+    {"task_note", m_task_note, METH_O,
+     "(rows_out, ns, io_retries, aside, in_place, no_room) per fused operator, for the DONE "
+     "event."},
     {"task_closing", m_task_closing, METH_NOARGS,
      "The running task has given all it will; until it has ended a cancel does not interrupt it."},
     {"task_skip", m_task_skip, METH_NOARGS, "How many first yields exist from an earlier attempt."},

@@ -1,4 +1,5 @@
-/* fn.c - what a worker keeps: definitions of functions, classes and methods, which are bytes until their first use; and actors. */
+/* fn.c - what a worker keeps: definitions of functions, classes and methods, which are bytes until
+ * their first use; and actors. */
 #include "py/worker/worker.h"
 
 static void fn_free(struct py_fn *f) {
@@ -9,7 +10,8 @@ static void fn_free(struct py_fn *f) {
     sk_free(f);
 }
 
-static sk_rc define(struct py_state *st, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc define(struct py_state *st, sk_fid id, const char *name, struct sk_bytes def,
+                    struct sk_err *err) {
     if (sk_map_get(&st->fns, id.v)) return SK_OK;
     struct py_fn *f = sk_calloc(SK_TAG_PY, sizeof *f);
     if (!f) return SK_ERR(err, SK_ENOMEM, "function %s", name);
@@ -24,27 +26,32 @@ static sk_rc define(struct py_state *st, sk_fid id, const char *name, struct sk_
     return SK_OK;
 }
 
-sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err) {
-    PyGILState_STATE g = PyGILState_Ensure(); /* guards st->fns: calls of an actor may run on several threads */
+sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def,
+                   struct sk_err *err) {
+    /* guards st->fns: calls of an actor may run on several threads */
+    PyGILState_STATE g = PyGILState_Ensure();
     sk_rc rc = define(ctx, id, name, def, err);
     PyGILState_Release(g);
     return rc;
 }
 
-static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table) /* skate.actor.<what>[arg] or (arg) */
-{
-    PyObject *m = PyImport_ImportModule("skate.actor"), *o = m ? PyObject_GetAttrString(m, what) : NULL;
+/* skate.actor.<what>[arg] or (arg) */
+static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table) {
+    PyObject *m = PyImport_ImportModule("skate.actor"),
+             *o = m ? PyObject_GetAttrString(m, what) : NULL;
     PyObject *r = !o ? NULL : is_table ? PyObject_GetItem(o, arg) : PyObject_CallOneArg(o, arg);
     Py_XDECREF(m);
     Py_XDECREF(o);
     return r;
 }
 
-/* A method: its name, or name, NUL and a pickled (classes of retry_exceptions or None, whether it is dynamic). */
+/* A method: its name, or name, NUL and a pickled (classes of retry_exceptions or None, whether it
+ * is dynamic). */
 static PyObject *method_of(struct py_state *st, struct py_fn *f) {
     const char *nul = memchr(f->def, 0, f->def_n);
     size_t n = nul ? (size_t)(nul - (const char *)f->def) : f->def_n;
-    PyObject *name = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)n, NULL), *fn = NULL, *retry_on = NULL;
+    PyObject *name = PyUnicode_DecodeUTF8(f->def, (Py_ssize_t)n, NULL), *fn = NULL,
+             *retry_on = NULL;
     int dynamic = 0;
     if (!name) return NULL;
     if (nul) {
@@ -90,9 +97,11 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) /* b
     return f->callable;
 }
 
-/* This worker has the surroundings that a function or class was sent with; others ran here since. A method runs in those of its actor. */
+/* This worker has the surroundings that a function or class was sent with; others ran here since. A
+ * method runs in those of its actor. */
 int py_fn_be_around(const struct py_fn *f) {
-    PyObject *m = PyImport_ImportModule("skate.surroundings"), *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
+    PyObject *m = PyImport_ImportModule("skate.surroundings"),
+             *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(r);
     return r ? 0 : -1;
@@ -107,7 +116,8 @@ void py_fn_clear(struct py_state *st) {
     sk_map_deinit(&fns);
 }
 
-/* What a constructor has made is the actor from now on; takes r. None, or NULL with an exception. */
+/* What a constructor has made is the actor from now on; takes r. None, or NULL with an
+ * exception. */
 PyObject *py_keep_actor(struct py_state *st, const struct sk_task *t, PyObject *r) {
     PyObject *old = sk_map_del(&st->actors, t->actor.v);
     Py_XDECREF(old);

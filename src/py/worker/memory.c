@@ -1,16 +1,19 @@
-/* memory.c - memory for people: what the machine lets us have, what the engine's budget is used for.
+/* memory.c - memory for people: what the machine lets us have, what the engine's budget is used
+ * for.
  *
- * And large values of Python: bytes of 100 MB are 24,400 page faults of 4 KiB, 0.06 s, where the read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7).
- * NumPy asks for huge pages for its arrays by itself.
+ * And large values of Python: bytes of 100 MB are 24,400 page faults of 4 KiB, 0.06 s, where the
+ * read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7). NumPy asks for huge pages for its
+ * arrays by itself.
  *
- * Not here: the table that is made of it (skate/memory.py), any rule (engine/memory.c). Cost: 0.1 ms and 10 us a worker. */
+ * Not here: the table that is made of it (skate/memory.py), any rule (engine/memory.c). Cost: 0.1
+ * ms and 10 us a worker. */
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/usage.h"
 #include "ipc/ipc.h"
 #include "py/worker/worker.h"
 
-/* ---- large values of Python --------------------------------------------------------------------------------------------- */
+/* ---- large values of Python ------------------------------------------------------------------ */
 
 static PyMemAllocatorEx raw; /* what was there before: all memory comes of it and goes back to it */
 
@@ -34,10 +37,11 @@ static void raw_free(void *ctx SK_UNUSED, void *p) { raw.free(raw.ctx, p); }
 void py_memory_advise(void) {
     if (raw.malloc) return;
     PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &raw);
-    PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &(PyMemAllocatorEx){NULL, raw_malloc, raw_calloc, raw_realloc, raw_free});
+    PyMem_SetAllocator(PYMEM_DOMAIN_RAW,
+                       &(PyMemAllocatorEx){NULL, raw_malloc, raw_calloc, raw_realloc, raw_free});
 }
 
-/* ---- for people --------------------------------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static PyObject *m_machine(PyObject *module, PyObject *unused SK_UNUSED) {
     struct sk_sysmem *m;
@@ -48,16 +52,18 @@ static PyObject *m_machine(PyObject *module, PyObject *unused SK_UNUSED) {
     if (rc != SK_OK) return py_raise(PyModule_GetState(module), rc, &err);
     uint64_t milli = sk_sysmem_cpu_milli(m);
     sk_sysmem_destroy(m);
-    return Py_BuildValue("{sKsKsKsssd}", "memory_bytes", (unsigned long long)now.total_bytes, "limit_bytes",
-                         (unsigned long long)now.limit_bytes, "used_bytes", (unsigned long long)now.used_bytes, "where", now.where, "cpus",
+    return Py_BuildValue("{sKsKsKsssd}", "memory_bytes", (unsigned long long)now.total_bytes,
+                         "limit_bytes", (unsigned long long)now.limit_bytes, "used_bytes",
+                         (unsigned long long)now.used_bytes, "where", now.where, "cpus",
                          (double)milli / 1000.0);
 }
 
 static PyObject *row_of(const struct sk_memory_worker *w) {
-    return Py_BuildValue("{sisIsKsKsKsOsOsN}", "pid", (int)w->pid, "number", (unsigned)w->number, "heap_bytes",
-                         (unsigned long long)w->heap_bytes, "peak_bytes", (unsigned long long)w->peak_bytes, "asked_bytes",
-                         (unsigned long long)w->asked_bytes, "busy", w->busy ? Py_True : Py_False, "actor",
-                         w->is_actor ? Py_True : Py_False, "name", py_text(w->name));
+    return Py_BuildValue("{sisIsKsKsKsOsOsN}", "pid", (int)w->pid, "number", (unsigned)w->number,
+                         "heap_bytes", (unsigned long long)w->heap_bytes, "peak_bytes",
+                         (unsigned long long)w->peak_bytes, "asked_bytes",
+                         (unsigned long long)w->asked_bytes, "busy", w->busy ? Py_True : Py_False,
+                         "actor", w->is_actor ? Py_True : Py_False, "name", py_text(w->name));
 }
 
 static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {
@@ -68,7 +74,8 @@ static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {
     PyObject *list = NULL, *out = NULL;
     PY_ERR(err);
     if (py_ensure(st) < 0) return NULL;
-    if (!py_has(st, st->engine->usage, "memory to tell of: the driver of the local one has")) return NULL;
+    if (!py_has(st, st->engine->usage, "memory to tell of: the driver of the local one has"))
+        return NULL;
     for (;;) { /* until there is room for all */
         sk_rc rc;
         PY_DROP(st)
@@ -91,14 +98,17 @@ static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {
         Py_XDECREF(row);
     }
     if (list)
-        out =
-            Py_BuildValue("{sKsKsssKsKsKsKsKsKsKsKsKsKsO}", "limit_bytes", (unsigned long long)m.limit_bytes, "used_bytes",
-                          (unsigned long long)m.used_bytes, "where", m.where, "store_limit_bytes", (unsigned long long)m.store_limit_bytes,
-                          "store_may_bytes", (unsigned long long)m.store_may_bytes, "store_used_bytes",
-                          (unsigned long long)m.store_used_bytes, "store_present_bytes", (unsigned long long)m.store_present_bytes,
-                          "spilled_bytes", (unsigned long long)m.spilled_bytes, "heap_bytes", (unsigned long long)m.heap_bytes,
-                          "driver_heap_bytes", (unsigned long long)m.driver_heap_bytes, "stopped", (unsigned long long)m.n_stopped,
-                          "kernel_killed", (unsigned long long)m.n_kernel_killed, "alone", (unsigned long long)m.n_alone, "workers", list);
+        out = Py_BuildValue(
+            "{sKsKsssKsKsKsKsKsKsKsKsKsKsO}", "limit_bytes", (unsigned long long)m.limit_bytes,
+            "used_bytes", (unsigned long long)m.used_bytes, "where", m.where, "store_limit_bytes",
+            (unsigned long long)m.store_limit_bytes, "store_may_bytes",
+            (unsigned long long)m.store_may_bytes, "store_used_bytes",
+            (unsigned long long)m.store_used_bytes, "store_present_bytes",
+            (unsigned long long)m.store_present_bytes, "spilled_bytes",
+            (unsigned long long)m.spilled_bytes, "heap_bytes", (unsigned long long)m.heap_bytes,
+            "driver_heap_bytes", (unsigned long long)m.driver_heap_bytes, "stopped",
+            (unsigned long long)m.n_stopped, "kernel_killed", (unsigned long long)m.n_kernel_killed,
+            "alone", (unsigned long long)m.n_alone, "workers", list);
     Py_XDECREF(list);
     sk_vec_free(&w);
     return out;

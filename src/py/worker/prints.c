@@ -1,9 +1,13 @@
-/* prints.c - what tasks print: in a worker as lines with the name of the task in front, in the driver given to Python, which shows them.
+/* prints.c - what tasks print: in a worker as lines with the name of the task in front, in the
+ * driver given to Python, which shows them.
  *
- * A worker's sys.stdout and sys.stderr write through say(): whole lines at once, one write of at most PIPE_BUF bytes, which the kernel keeps in one piece; a line without
- * an end waits here until it has one, is flushed, or its task ends. Cost: 0.5 us a piece of text and a system call a print; nothing for a task that prints nothing.
+ * A worker's sys.stdout and sys.stderr write through say(): whole lines at once, one write of at
+ * most PIPE_BUF bytes, which the kernel keeps in one piece; a line without an end waits here until
+ * it has one, is flushed, or its task ends. Cost: 0.5 us a piece of text and a system call a print;
+ * nothing for a task that prints nothing.
  *
- * Not here: the pipes and the lines in the driver (engine/local/wire/prints.c), where they are shown (python/skate/_prints.py). */
+ * Not here: the pipes and the lines in the driver (engine/local/wire/prints.c), where they are
+ * shown (python/skate/_prints.py). */
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>
@@ -13,7 +17,7 @@
 #define PIECE 4096 /* PIPE_BUF */
 #define LABEL_MOST 200
 
-/* ---- in the driver ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- in the driver --------------------------------------------------------------------------- */
 
 struct sk_prints *py_prints_open(bool none) {
     struct sk_prints *p = NULL;
@@ -22,7 +26,8 @@ struct sk_prints *py_prints_open(bool none) {
     return p;
 }
 
-/* What a handler raises while lines are shown (KeyboardInterrupt) is for the caller of skate, and goes before what was set. */
+/* What a handler raises while lines are shown (KeyboardInterrupt) is for the caller of skate, and
+ * goes before what was set. */
 bool py_prints_show(struct py_state *st) {
     PyObject *t, *v, *tb;
     PyErr_Fetch(&t, &v, &tb);
@@ -58,7 +63,9 @@ struct taken {
 };
 
 static void end_text(struct taken *k) {
-    PyObject *item = k->list && k->text.n ? Py_BuildValue("(iy#)", k->to, k->text.p, (Py_ssize_t)k->text.n) : NULL;
+    PyObject *item = k->list && k->text.n
+                         ? Py_BuildValue("(iy#)", k->to, k->text.p, (Py_ssize_t)k->text.n)
+                         : NULL;
     if (k->text.n && (!item || PyList_Append(k->list, item) < 0)) Py_CLEAR(k->list);
     Py_XDECREF(item);
     k->text.n = 0;
@@ -102,7 +109,7 @@ static PyObject *m_prints_close(PyObject *module, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* ---- in a worker -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- in a worker ----------------------------------------------------------------------------- */
 
 bool py_to_tidy;
 static bool debugged; /* the task had the terminal */
@@ -120,17 +127,22 @@ static struct {
 } label = {.text = "(pid=?) "};
 
 static void set_label(const char *name) {
-    int n = snprintf(label.text, sizeof label.text, "(%.*s%spid=%d) ", (int)SK_MIN(strlen(name), (size_t)LABEL_MOST - 40), name,
-                     *name ? " " : "", (int)getpid());
+    int n = snprintf(label.text, sizeof label.text, "(%.*s%spid=%d) ",
+                     (int)SK_MIN(strlen(name), (size_t)LABEL_MOST - 40), name, *name ? " " : "",
+                     (int)getpid());
     for (int i = 0; i < n && i < LABEL_MOST; i++)
         if ((unsigned char)label.text[i] < ' ') label.text[i] = ' ';
 }
 
-/* An actor's, as in Ray: its repr() where its class has one of its own, else the name of the class. */
+/* An actor's, as in Ray: its repr() where its class has one of its own, else the name of the
+ * class. */
 static void label_actor(struct py_state *st, const struct sk_task *t) {
     PyObject *self = t->is_actor_init ? NULL : sk_map_get(&st->actors, t->actor.v), *text = NULL;
     const struct py_fn *f = self ? NULL : sk_map_get(&st->fns, t->fn.v);
-    PyTypeObject *type = self ? Py_TYPE(self) : f && f->callable && PyType_Check(f->callable) ? (PyTypeObject *)f->callable : NULL;
+    PyTypeObject *type = self ? Py_TYPE(self)
+                         : f && f->callable && PyType_Check(f->callable)
+                             ? (PyTypeObject *)f->callable
+                             : NULL;
     if (self && type->tp_repr != PyBaseObject_Type.tp_repr && !label.busy) {
         label.busy = true; /* it may print */
         text = PyObject_Repr(self);
@@ -150,7 +162,9 @@ static const char *label_now(struct py_state *st) {
         struct sk_look all;
         struct sk_look_worker row;
         size_t n;
-        if (label.actor || !sk_look_self(&all, &row, 1, &n) || !n || !row.task || row.task == label.task) return label.text;
+        if (label.actor || !sk_look_self(&all, &row, 1, &n) || !n || !row.task ||
+            row.task == label.task)
+            return label.text;
         label.task = row.task;
         set_label(row.name);
         return label.text;
@@ -217,7 +231,8 @@ static int say(struct py_state *st, int to, const char *p, size_t n) {
         }
         const char *end = memchr(p, '\n', n);
         size_t k = end ? (size_t)(end - p) + 1 : n;
-        if (end && o->n + k > PIECE && k <= PIECE && write_out(o) < 0) return -1; /* a line in one piece, if it can be */
+        /* a line in one piece, if it can be */
+        if (end && o->n + k > PIECE && k <= PIECE && write_out(o) < 0) return -1;
         if (add(o, p, k) < 0) return -1;
         o->open = !end;
         p += k;
@@ -302,15 +317,21 @@ static PyObject *m_terminal(PyObject *module, PyObject *args) {
 }
 
 PyMethodDef py_prints_methods[] = {
-    {"prints_wait", m_prints_wait, METH_O, "prints_wait(pause in ms): until workers have printed something; False: it is over."},
-    {"prints_take", m_prints_take, METH_VARARGS, "prints_take(last, labels): [(1 or 2, whole lines)]."},
+    {"prints_wait", m_prints_wait, METH_O,
+     "prints_wait(pause in ms): until workers have printed something; False: it is over."},
+    {"prints_take", m_prints_take, METH_VARARGS,
+     "prints_take(last, labels): [(1 or 2, whole lines)]."},
     {"prints_end", m_prints_end, METH_NOARGS, "Ends a prints_wait()."},
     {"prints_close", m_prints_close, METH_NOARGS, "After the engine is closed, and all is taken."},
     {"prints_begin", m_prints_begin, METH_O, "prints_begin(labels): in a fresh worker."},
-    {"say", (PyCFunction)(void (*)(void))m_say, METH_FASTCALL, "say(1 or 2, bytes): prints them, line by line."},
+    {"say", (PyCFunction)(void (*)(void))m_say, METH_FASTCALL,
+     "say(1 or 2, bytes): prints them, line by line."},
     {"say_now", m_say_now, METH_O, "say_now(1 or 2): also what has no end yet."},
     {"tidy_later", m_tidy_later, METH_NOARGS, "The task_over hook is called when this task ends."},
-    {"plain", m_plain, METH_O, "plain(1 or 2): in a worker, a descriptor of what the driver has there; -1: the process's own."},
-    {"terminal", m_terminal, METH_VARARGS, "terminal(take, wait): 0, or the pid of the process that has it; wait: workers only."},
+    {"plain", m_plain, METH_O,
+     "plain(1 or 2): in a worker, a descriptor of what the driver has there; -1: the process's "
+     "own."},
+    {"terminal", m_terminal, METH_VARARGS,
+     "terminal(take, wait): 0, or the pid of the process that has it; wait: workers only."},
     {NULL, NULL, 0, NULL},
 };

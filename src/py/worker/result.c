@@ -1,6 +1,7 @@
 /* result.c - what goes out of a task: values (one, several, a stream), or its exception.
  *
- * A value is encoded straight into the engine's memory. An exception of user code ends the task through the dumps_error hook; a failure of ours through *err. */
+ * A value is encoded straight into the engine's memory. An exception of user code ends the task
+ * through the dumps_error hook; a failure of ours through *err. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -8,22 +9,26 @@
 
 _Thread_local PyObject **py_pulled;
 
-/* This process was forked by the task that runs in it, and what the task called came back in it, or raised: it ends as the child of any fork would, after a word
- * to whoever wrote the task. */
+/* This process was forked by the task that runs in it, and what the task called came back in it, or
+ * raised: it ends as the child of any fork would, after a word to whoever wrote the task. */
 void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
     PyObject *m = PyImport_ImportModule("skate._hooks"),
-             *r = m ? PyObject_CallMethod(m, "end_stray", "NiO", py_text(t->name), (int)st->forked_from, value ? value : Py_None) : NULL;
+             *r = m ? PyObject_CallMethod(m, "end_stray", "NiO", py_text(t->name),
+                                          (int)st->forked_from, value ? value : Py_None)
+                    : NULL;
     if (!r) PyErr_Print();
     Py_XDECREF(r);
     _exit(1);
 }
 
-/* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception (the value cannot be encoded). */
-int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields, sk_rc *rc, struct sk_err *err) {
+/* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception
+ * (the value cannot be encoded). */
+int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields,
+                  sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
     struct py_collector c = {0};
     union py_block_note note;
@@ -50,7 +55,8 @@ out:
 }
 
 /* A yield that an earlier attempt has delivered: only its note is compared. */
-int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc, struct sk_err *err) {
+int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc,
+                  struct sk_err *err) {
     union py_block_note note;
     struct sk_payload p = {.kind = PY_NONE};
     if (SK_UNLIKELY(st->stray)) py_end_stray(st, t);
@@ -70,11 +76,14 @@ static int close_generator(PyObject *it) {
     return closed ? 0 : -1;
 }
 
-static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
+static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc,
+                      struct sk_err *err) {
     PyObject *it = PyObject_GetIter(result), *v;
     if (!it) {
-        PyErr_Format(PyExc_TypeError, "%s has num_returns=\"streaming\" and must be a generator or return an iterable, not %s", t->name,
-                     Py_TYPE(result)->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "%s has num_returns=\"streaming\" and must be a generator or return an "
+                     "iterable, not %s",
+                     t->name, Py_TYPE(result)->tp_name);
         return -1;
     }
     if (SK_UNLIKELY(py_pulled != NULL)) { /* its values are asked for one by one */
@@ -83,16 +92,19 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
     }
     int r = 0;
     const char *most_given = getenv("RAY_max_num_generator_returns");
-    uint64_t most = most_given ? strtoull(most_given, NULL, 10) : 100000000u; /* as in Ray: a generator without end ends with an error */
+    /* as in Ray: a generator without end ends with an error */
+    uint64_t most = most_given ? strtoull(most_given, NULL, 10) : 100000000u;
     while (r == 0 && *rc == SK_OK && (v = PyIter_Next(it))) {
         if (SK_UNLIKELY(t->n_yielded >= most)) {
             Py_DECREF(v);
-            PyErr_Format(PyExc_ValueError, "%s yielded more than %llu values (RAY_max_num_generator_returns)", t->name,
-                         (unsigned long long)most);
+            PyErr_Format(PyExc_ValueError,
+                         "%s yielded more than %llu values (RAY_max_num_generator_returns)",
+                         t->name, (unsigned long long)most);
             r = -1;
             break;
         }
-        r = t->n_yielded < sk_task_skip(t) ? py_skip_value(st, t, v, rc, err) : py_send_value(st, t, v, 0, true, rc, err);
+        r = t->n_yielded < sk_task_skip(t) ? py_skip_value(st, t, v, rc, err)
+                                           : py_send_value(st, t, v, 0, true, rc, err);
         Py_DECREF(v);
     }
     if (r == 0 && *rc == SK_OK && PyErr_Occurred()) r = -1;
@@ -110,15 +122,21 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
 static PyObject *error_bytes(struct py_state *st, const struct sk_task *t, PyObject *value) {
     PyObject *attempt = PyLong_FromUnsignedLong(t->attempt), *name = py_text(t->name);
     PyObject *bytes =
-        attempt && name && st->hook_dumps_error ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL) : NULL;
-    if (bytes && !(PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX)) Py_CLEAR(bytes);
+        attempt && name && st->hook_dumps_error
+            ? PyObject_CallFunctionObjArgs(st->hook_dumps_error, value, name, attempt, NULL)
+            : NULL;
+    if (bytes &&
+        !(PyBytes_CheckExact(bytes) && PyBytes_GET_SIZE(bytes) <= (Py_ssize_t)SK_ERROR_VALUE_MAX))
+        Py_CLEAR(bytes);
     Py_XDECREF(attempt);
     Py_XDECREF(name);
     return bytes;
 }
 
-/* A generator that fills num_returns = n: what it yielded before it raised stays, the rest is the error. */
-static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc *rc, struct sk_err *err) {
+/* A generator that fills num_returns = n: what it yielded before it raised stays, the rest is the
+ * error. */
+static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc *rc,
+                    struct sk_err *err) {
     PyObject *v;
     uint32_t n = 0;
     int r = 0;
@@ -128,19 +146,26 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
     }
     if (r < 0 || *rc != SK_OK) return r;
     if (!PyErr_Occurred() && n < t->n_returns)
-        PyErr_Format(PyExc_ValueError, "Task %s yielded %u objects, but num_returns=%u.", t->name, n, t->n_returns);
+        PyErr_Format(PyExc_ValueError, "Task %s yielded %u objects, but num_returns=%u.", t->name,
+                     n, t->n_returns);
     if (!PyErr_Occurred()) {
         v = PyIter_Next(it);
         Py_XDECREF(v);
         if (v) { /* as in Ray: said, and the others stand */
-            PySys_FormatStderr("Task %s yielded more than num_returns=%u objects; the others are dropped\n", t->name, t->n_returns);
+            PySys_FormatStderr(
+                "Task %s yielded more than num_returns=%u objects; the others are dropped\n",
+                t->name, t->n_returns);
             return close_generator(it);
         }
         if (!PyErr_Occurred()) return 0;
     }
-    if (n == 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return -1; /* a cancel, or sys.exit(), is meant for the whole task */
-    if (n == t->n_returns) {                                           /* as in Ray: there is no value left to hold it */
-        PySys_FormatStderr("Task %s raised when all its num_returns=%u values were made, which stand:\n", t->name, n);
+    /* a cancel, or sys.exit(), is meant for the whole task */
+    if (n == 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    if (n == t->n_returns) {
+        /* as in Ray: there is no value left to hold it */
+        PySys_FormatStderr(
+            "Task %s raised when all its num_returns=%u values were made, which stand:\n", t->name,
+            n);
         PyErr_Print();
         return 0;
     }
@@ -150,7 +175,8 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
     if (tb) PyException_SetTraceback(value, tb);
     PyObject *bytes = error_bytes(st, t, value);
     for (; bytes && n < t->n_returns && *rc == SK_OK; n++) {
-        struct sk_payload p = {.kind = PY_ERROR, .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
+        struct sk_payload p = {
+            .kind = PY_ERROR, .bytes = {PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes)}};
         *rc = sk_task_return(t, n, &p, err);
     }
     PyErr_Clear();
@@ -163,24 +189,29 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
     return r;
 }
 
-int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc, struct sk_err *err) {
-    if (SK_LIKELY(t->n_returns == 1 && !PyGen_CheckExact(result))) return py_send_value(st, t, result, 0, false, rc, err);
+int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc,
+                    struct sk_err *err) {
+    if (SK_LIKELY(t->n_returns == 1 && !PyGen_CheckExact(result)))
+        return py_send_value(st, t, result, 0, false, rc, err);
     if (t->n_returns == SK_STREAMING) return run_stream(st, t, result, rc, err);
     if (t->n_returns == 0) return 0;
     if (PyGen_CheckExact(result)) return run_fill(st, t, result, rc, err);
-    PyObject *seq = PyUnicode_Check(result) || PyBytes_Check(result) || PyDict_Check(result) || PySet_Check(result)
+    PyObject *seq = PyUnicode_Check(result) || PyBytes_Check(result) || PyDict_Check(result) ||
+                            PySet_Check(result)
                         ? NULL
                         : PySequence_Fast(result, "");
     if (!seq) {
         if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError))
-            PyErr_Format(PyExc_TypeError, "%s has num_returns=%u and must return a sequence of that many values, not %s", t->name,
-                         t->n_returns, Py_TYPE(result)->tp_name);
+            PyErr_Format(
+                PyExc_TypeError,
+                "%s has num_returns=%u and must return a sequence of that many values, not %s",
+                t->name, t->n_returns, Py_TYPE(result)->tp_name);
         return -1;
     }
     int r = 0;
     if (PySequence_Fast_GET_SIZE(seq) != (Py_ssize_t)t->n_returns) {
-        PyErr_Format(PyExc_ValueError, "Task %s returned %zd objects, but num_returns=%u.", t->name, PySequence_Fast_GET_SIZE(seq),
-                     t->n_returns);
+        PyErr_Format(PyExc_ValueError, "Task %s returned %zd objects, but num_returns=%u.", t->name,
+                     PySequence_Fast_GET_SIZE(seq), t->n_returns);
         r = -1;
     }
     for (uint32_t i = 0; r == 0 && *rc == SK_OK && i < t->n_returns; i++)
@@ -189,8 +220,10 @@ int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk
     return r;
 }
 
-/* Ends the task with an error value. That of a constructor is kept: calls that were sent behind it end with it too. */
-sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n, struct sk_err *err) {
+/* Ends the task with an error value. That of a constructor is kept: calls that were sent behind it
+ * end with it too. */
+sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n,
+              struct sk_err *err) {
     struct sk_payload error = {.kind = kind, .bytes = {p, n}};
     if (t->is_actor_init) {
         sk_free(st->failed_error);
@@ -202,9 +235,11 @@ sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void 
     return sk_task_fail(t, &error, err);
 }
 
-/* sys.exit() in user code is meant for the process: what it ran ends as after any other death of a worker, with the exit code in the message. */
+/* sys.exit() in user code is meant for the process: what it ran ends as after any other death of a
+ * worker, with the exit code in the message. */
 void py_leave_by_exit(PyObject *e) {
-    PyObject *m = PyImport_ImportModule("skate._hooks"), *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
+    PyObject *m = PyImport_ImportModule("skate._hooks"),
+             *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
     if (!r) PyErr_Print();
     Py_XDECREF(r);
     Py_XDECREF(m);
@@ -219,20 +254,25 @@ sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_e
     PyErr_NormalizeException(&type, &value, &tb);
     if (tb) PyException_SetTraceback(value, tb);
     bool whole_program = !st->worker && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt);
-    if (st->worker && !t->is_async && py_exiting != t->id.v && PyErr_GivenExceptionMatches(type, PyExc_SystemExit)) py_leave_by_exit(value);
+    if (st->worker && !t->is_async && py_exiting != t->id.v &&
+        PyErr_GivenExceptionMatches(type, PyExc_SystemExit))
+        py_leave_by_exit(value);
     const struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
-    if (f && f->retry_on && !PyErr_GivenExceptionMatches(type, f->retry_on)) sk_task_end_flags(t, SK_END_FINAL);
+    if (f && f->retry_on && !PyErr_GivenExceptionMatches(type, f->retry_on))
+        sk_task_end_flags(t, SK_END_FINAL);
     PyObject *bytes = error_bytes(st, t, value);
     sk_rc rc;
     if (bytes) {
-        rc = py_fail(st, t, t->is_actor_init ? PY_INIT_ERROR : PY_ERROR, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), err);
+        rc = py_fail(st, t, t->is_actor_init ? PY_INIT_ERROR : PY_ERROR, PyBytes_AS_STRING(bytes),
+                     (size_t)PyBytes_GET_SIZE(bytes), err);
     } else {
         PyErr_Clear();
         PyErr_Restore(type, value, tb);
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
-    if (whole_program) PyErr_SetInterrupt(); /* inline: Ctrl-C was meant for the program, not only for this task */
+    /* inline: Ctrl-C was meant for the program, not only for this task */
+    if (whole_program) PyErr_SetInterrupt();
     Py_XDECREF(bytes);
     Py_XDECREF(type);
     Py_XDECREF(value);

@@ -1,7 +1,10 @@
-/* run.c - runs one task: the sk_runner of a worker process (and of the inline engine), in C around the user's function.
+/* run.c - runs one task: the sk_runner of a worker process (and of the inline engine), in C around
+ * the user's function.
  *
- * A run decodes the arguments onto the C stack, calls by vectorcall, and sends the result (result.c).
- * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless a value kept them.
+ * A run decodes the arguments onto the C stack, calls by vectorcall, and sends the result
+ * (result.c).
+ * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless
+ * a value kept them.
  * Cost: 0.25 us around a function of no arguments. */
 #include "base/wire.h"
 #include "py/worker/worker.h"
@@ -33,7 +36,8 @@ static PyObject *kwnames_of(const struct sk_view *v) {
 }
 
 /* args[1..] from the task's arguments. -1: exception. */
-static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, PyObject **args, size_t *n) {
+static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, PyObject **args,
+                       size_t *n) {
     for (uint32_t i = from; i < t->n_args; i++) {
         struct py_keep k = {.task = t, .arg = i};
         PyObject *o = py_decode(st, &t->args[i], &k);
@@ -52,23 +56,28 @@ bool py_turn_take(struct py_state *st) {
 void py_turn_let_go(struct py_state *st) { PyThread_release_lock(st->turn); }
 
 /* The method of the class, whatever the instance has under that name. args[0] is self. */
-PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos, PyObject *kwnames) {
+PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos,
+                         PyObject *kwnames) {
     PyObject *d = _PyType_Lookup(Py_TYPE(self), name), *r;
-    if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames); /* of __getattr__, or none */
+    /* of __getattr__, or none */
+    if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames);
     Py_INCREF(d);
     if (SK_LIKELY(PyType_HasFeature(Py_TYPE(d), Py_TPFLAGS_METHOD_DESCRIPTOR))) {
         r = PyObject_Vectorcall(d, args, n_pos + 1, kwnames);
     } else {
         descrgetfunc get = Py_TYPE(d)->tp_descr_get;
         PyObject *bound = get ? get(d, self, (PyObject *)Py_TYPE(self)) : Py_NewRef(d);
-        r = bound ? PyObject_Vectorcall(bound, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames) : NULL;
+        r = bound ? PyObject_Vectorcall(bound, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                        kwnames)
+                  : NULL;
         Py_XDECREF(bound);
     }
     Py_DECREF(d);
     return r;
 }
 
-static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, PyObject **args, size_t n, PyObject *kwnames) {
+static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, PyObject **args,
+                      size_t n, PyObject *kwnames) {
     size_t n_pos = n - (kwnames ? (size_t)PyTuple_GET_SIZE(kwnames) : 0);
     PyObject *r;
     if (t->actor.v && !t->is_actor_init) {
@@ -103,20 +112,26 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
     if (!f) return SK_ERR(err, SK_EINVAL, "function of task %s is not defined", t->name);
     for (uint32_t i = 0; i < t->n_args; i++)
-        if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind))) /* what it depends on failed: so does it, in the same words */
+        /* what it depends on failed: so does it, in the same words */
+        if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind)))
             return py_fail(st, t, t->args[i].kind, t->args[i].data, t->args[i].len, err);
     bool method = t->actor.v && !t->is_actor_init;
-    if (method && st->failed_n && st->failed_actor == t->actor.v && !sk_map_get(&st->actors, t->actor.v))
+    if (method && st->failed_n && st->failed_actor == t->actor.v &&
+        !sk_map_get(&st->actors, t->actor.v))
         return py_fail(st, t, st->failed_kind, st->failed_error, st->failed_n, err);
     if (t->n_args > FEW && !(args = sk_alloc(SK_TAG_PY, (t->n_args + 1) * sizeof *args)))
         return SK_ERR(err, SK_ENOMEM, "%u arguments", t->n_args);
     PyObject *target = py_fn_callable(st, f, method);
     uint32_t from = t->n_args && t->args[0].kind == PY_KWNAMES;
-    if (SK_UNLIKELY(target && !method && st->worker && f->around != st->around.content) && py_fn_be_around(f) < 0) target = NULL;
-    if (target && (!from || (kwnames = kwnames_of(&t->args[0]))) && decode_args(st, t, from, args, &n) == 0 &&
+    if (SK_UNLIKELY(target && !method && st->worker && f->around != st->around.content) &&
+        py_fn_be_around(f) < 0)
+        target = NULL;
+    if (target && (!from || (kwnames = kwnames_of(&t->args[0]))) &&
+        decode_args(st, t, from, args, &n) == 0 &&
         (!kwnames || (size_t)PyTuple_GET_SIZE(kwnames) < n))
         result = call(st, t, target, args, n - 1, kwnames);
-    if (SK_UNLIKELY(result && t->is_async && (PyCoro_CheckExact(result) || PyAsyncGen_CheckExact(result)))) {
+    if (SK_UNLIKELY(result && t->is_async &&
+                    (PyCoro_CheckExact(result) || PyAsyncGen_CheckExact(result)))) {
         bool failed;
         rc = py_async_start(st, t, result, &failed);
         r = failed ? -1 : 0;
@@ -156,7 +171,8 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     if (SK_UNLIKELY(t->need && t->need->env)) py_home.env = t->need->env;
     if (SK_UNLIKELY(t->gpus != gpus_now)) show_gpus(state_of(ctx), t);
     py_title_set(t->name, t->is_actor_init ? ".__init__" : "");
-    bool turn = SK_UNLIKELY(state_of(ctx)->turn != NULL) && t->actor.v && py_turn_take(state_of(ctx));
+    bool turn =
+        SK_UNLIKELY(state_of(ctx)->turn != NULL) && t->actor.v && py_turn_take(state_of(ctx));
     sk_rc rc = run(state_of(ctx), t, err);
     if (turn) py_turn_let_go(state_of(ctx));
     if (SK_UNLIKELY(state_of(ctx)->stray)) py_end_stray(state_of(ctx), t);
@@ -169,8 +185,11 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
-/* The engine waits inside a worker: the GIL is free meanwhile, unless the caller has dropped it already. */
-static void r_block_begin(void *ctx SK_UNUSED) { parked = PyGILState_Check() ? PyEval_SaveThread() : NULL; }
+/* The engine waits inside a worker: the GIL is free meanwhile, unless the caller has dropped it
+ * already. */
+static void r_block_begin(void *ctx SK_UNUSED) {
+    parked = PyGILState_Check() ? PyEval_SaveThread() : NULL;
+}
 
 static void r_block_end(void *ctx SK_UNUSED) {
     if (parked) PyEval_RestoreThread(parked);
@@ -197,15 +216,18 @@ static void r_actor_gone(void *ctx, sk_aid aid) {
 static sk_rc r_env(void *ctx, struct sk_bytes env, struct sk_err *err) {
     struct py_state *st = state_of(ctx);
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *r = st->hook_apply_env ? PyObject_CallFunction(st->hook_apply_env, "y#", (const char *)env.p, (Py_ssize_t)env.n)
-                                     : PyErr_Format(PyExc_RuntimeError, "the apply_env hook is not set");
+    PyObject *r = st->hook_apply_env
+                      ? PyObject_CallFunction(st->hook_apply_env, "y#", (const char *)env.p,
+                                              (Py_ssize_t)env.n)
+                      : PyErr_Format(PyExc_RuntimeError, "the apply_env hook is not set");
     sk_rc rc = r ? SK_OK : py_to_err(err, "runtime_env");
     Py_XDECREF(r);
     PyGILState_Release(g);
     return rc;
 }
 
-static void r_thread_begin(void *ctx SK_UNUSED) { /* its thread state lasts: threading.local keeps its values between calls */
+static void r_thread_begin(void *ctx SK_UNUSED) {
+    /* its thread state lasts: threading.local keeps its values between calls */
     (void)PyGILState_Ensure();
     (void)PyEval_SaveThread();
 }
@@ -233,7 +255,8 @@ void py_runner_clear(struct py_state *st) {
     sk_free(st->failed_error);
     st->failed_error = NULL;
     st->failed_n = 0;
-    sk_map_init(&st->actors, SK_TAG_PY); /* destructors below are user code and may come back here */
+    /* destructors below are user code and may come back here */
+    sk_map_init(&st->actors, SK_TAG_PY);
     for (uint32_t i = 0; sk_map_next(&actors, &i, &key, &val);) Py_DECREF((PyObject *)val);
     sk_map_deinit(&actors);
     py_fn_clear(st);

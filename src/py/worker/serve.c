@@ -1,4 +1,5 @@
-/* serve.c - the fork server and the workers that come from it: what Python has to do around a fork, and at the end. */
+/* serve.c - the fork server and the workers that come from it: what Python has to do around a fork,
+ * and at the end. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,13 +12,16 @@ static void on_note(void *ctx, const void *p, size_t n) {
     PyObject *bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t)n),
              *r = bytes && st->hook_note ? PyObject_CallOneArg(st->hook_note, bytes) : NULL;
     if (!r)
-        PyErr_WriteUnraisable(st->module); /* a module that cannot be imported here is imported again, and complained about, by the task */
+        /* a module that cannot be imported here is imported again, and complained about, by the
+         * task */
+        PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
     Py_XDECREF(bytes);
 }
 
-/* What os.fork does around fork(): locks of the interpreter are taken before it and let go on both sides, which 3.13 insists on, and what modules have
- * registered by os.register_at_fork is called. The server holds the GIL. */
+/* What os.fork does around fork(): locks of the interpreter are taken before it and let go on both
+ * sides, which 3.13 insists on, and what modules have registered by os.register_at_fork is called.
+ * The server holds the GIL. */
 static void before_fork(void *ctx SK_UNUSED) { PyOS_BeforeFork(); }
 
 static void after_fork(void *ctx SK_UNUSED) { PyOS_AfterFork_Parent(); }
@@ -28,12 +32,14 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *why) {
     struct py_state *st = ctx;
     const char *faults = getenv("SKATE_FAULT"); /* "worker.after_yield:kill:3": see base/fault.h */
     struct sk_err err = {0};
-    if (faults && sk_fault_parse(faults, &err) != SK_OK) fprintf(stderr, "SKATE_FAULT: %s\n", err.msg);
+    if (faults && sk_fault_parse(faults, &err) != SK_OK)
+        fprintf(stderr, "SKATE_FAULT: %s\n", err.msg);
     st->engine = client;
     st->gen++;
     st->driver = false;
     st->worker = true;
-    PyObject *r = st->hook_after_fork ? PyObject_CallNoArgs(st->hook_after_fork) : Py_NewRef(Py_None);
+    PyObject *r =
+        st->hook_after_fork ? PyObject_CallNoArgs(st->hook_after_fork) : Py_NewRef(Py_None);
     sk_rc rc = r ? SK_OK : py_to_err(why, "the worker cannot begin");
     Py_XDECREF(r);
     return rc;
@@ -46,7 +52,9 @@ static void leave(struct py_state *st) {
     void *val;
     for (uint32_t i = 0; list && sk_map_next(&st->actors, &i, &key, &val);)
         if (PyList_Append(list, val) < 0) Py_CLEAR(list);
-    PyObject *r = list && st->hook_leave && PyList_GET_SIZE(list) ? PyObject_CallOneArg(st->hook_leave, list) : NULL;
+    PyObject *r = list && st->hook_leave && PyList_GET_SIZE(list)
+                      ? PyObject_CallOneArg(st->hook_leave, list)
+                      : NULL;
     if (PyErr_Occurred()) PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
     Py_XDECREF(list);
@@ -89,36 +97,55 @@ static const char *told(PyObject *text) {
     return s;
 }
 
-enum { DOING_LABEL, DOING_WHAT, DOING_FIRST, DOING_LAST, DOING_SOURCE, DOING_ROW, DOING_TASK, DOING_ARGS };
+enum {
+    DOING_LABEL,
+    DOING_WHAT,
+    DOING_FIRST,
+    DOING_LAST,
+    DOING_SOURCE,
+    DOING_ROW,
+    DOING_TASK,
+    DOING_ARGS
+};
 
 /* Said before each batch: one line of parts, which are put together here. */
 static PyObject *m_doing(PyObject *module SK_UNUSED, PyObject *const *a, Py_ssize_t n_args) {
     char text[512];
     int n;
     if (n_args != DOING_LABEL + 1 && n_args != DOING_WHAT + 1 && n_args != DOING_ARGS)
-        return PyErr_Format(PyExc_TypeError, "doing takes a label, what, and the five parts of a place, not %zd arguments", n_args);
-    const char *label = told(a[DOING_LABEL]), *what = n_args > DOING_WHAT ? told(a[DOING_WHAT]) : "";
+        return PyErr_Format(
+            PyExc_TypeError,
+            "doing takes a label, what, and the five parts of a place, not %zd arguments", n_args);
+    const char *label = told(a[DOING_LABEL]),
+               *what = n_args > DOING_WHAT ? told(a[DOING_WHAT]) : "";
     if (!label || !what) return NULL;
     n = snprintf(text, sizeof text, "%s%s%s", label, *what ? ": " : "", what);
     if (n_args == DOING_ARGS) {
         const char *source = told(a[DOING_SOURCE]);
-        long long first = PyLong_AsLongLong(a[DOING_FIRST]), last = PyLong_AsLongLong(a[DOING_LAST]);
+        long long first = PyLong_AsLongLong(a[DOING_FIRST]),
+                  last = PyLong_AsLongLong(a[DOING_LAST]);
         char row[40] = "", task[40] = "";
-        if (a[DOING_ROW] != Py_None) snprintf(row, sizeof row, ", row %lld", PyLong_AsLongLong(a[DOING_ROW]));
-        if (a[DOING_TASK] != Py_None) snprintf(task, sizeof task, " (task %lld)", PyLong_AsLongLong(a[DOING_TASK]));
+        if (a[DOING_ROW] != Py_None)
+            snprintf(row, sizeof row, ", row %lld", PyLong_AsLongLong(a[DOING_ROW]));
+        if (a[DOING_TASK] != Py_None)
+            snprintf(task, sizeof task, " (task %lld)", PyLong_AsLongLong(a[DOING_TASK]));
         if (PyErr_Occurred()) return NULL;
         if ((size_t)n < sizeof text)
-            n += snprintf(text + n, sizeof text - (size_t)n, " %lld..%lld%s%s%s%s", first, last, row, *source ? " of " : "", source, task);
+            n += snprintf(text + n, sizeof text - (size_t)n, " %lld..%lld%s%s%s%s", first, last,
+                          row, *source ? " of " : "", source, task);
     }
     sk_worker_doing(text, SK_MIN((size_t)n, sizeof text - 1));
     Py_RETURN_NONE;
 }
 
 PyMethodDef py_serve_methods[] = {
-    {"serve", m_serve, METH_NOARGS, "Fork server and workers: first call of skate._worker_main. False when this process is none."},
-    {"crash_fd", m_crash_fd, METH_NOARGS, "Where a crash handler may write in a worker; -1 elsewhere."},
+    {"serve", m_serve, METH_NOARGS,
+     "Fork server and workers: first call of skate._worker_main. False when this process is none."},
+    {"crash_fd", m_crash_fd, METH_NOARGS,
+     "Where a crash handler may write in a worker; -1 elsewhere."},
     {"doing", (PyCFunction)(void (*)(void))m_doing, METH_FASTCALL,
-     "doing(label[, what[, first, last, source, row or None, task or None]]): what this worker has in hand, for the message about its "
+     "doing(label[, what[, first, last, source, row or None, task or None]]): what this worker has "
+     "in hand, for the message about its "
      "death. Elsewhere nothing."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,11 +1,15 @@
-/* stack.c - the stacks of all threads of a process, on a signal: Python's fault handler does the writing, so it works while user code is stuck in C.
+/* stack.c - the stacks of all threads of a process, on a signal: Python's fault handler does the
+ * writing, so it works while user code is stuck in C.
  *
- * PY_STACK_SIGNAL with a value (sigqueue): this process writes its stack to that descriptor, a pipe, of the sender, then a zero byte. Without one, or
- * with -1: to its own stderr. SIGQUIT (Ctrl-\), in a driver whose program does not use it: the stacks of driver and workers to stderr; once more within
- * two seconds, and it ends the program as it would without skate. Not here: finding processes and printing (python/skate/_private/stack.py).
+ * PY_STACK_SIGNAL with a value (sigqueue): this process writes its stack to that descriptor, a
+ * pipe, of the sender, then a zero byte. Without one, or with -1: to its own stderr. SIGQUIT
+ * (Ctrl-\), in a driver whose program does not use it: the stacks of driver and workers to stderr;
+ * once more within two seconds, and it ends the program as it would without skate. Not here:
+ * finding processes and printing (python/skate/_private/stack.py).
  *
- * Invariant: the handler calls nothing that is not async-signal-safe, and waits for nothing but the same handler on another thread or, for stderr, in another
- * process (a second at most each): a pipe that is full loses text. Cost: nothing until the signal comes; one descriptor. */
+ * Invariant: the handler calls nothing that is not async-signal-safe, and waits for nothing but the
+ * same handler on another thread or, for stderr, in another process (a second at most each): a pipe
+ * that is full loses text. Cost: nothing until the signal comes; one descriptor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -109,7 +113,8 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
     int saved = errno;
     struct line l = {.n = 0};
     size_t n = 0;
-    if (!me.ready || (sig == SIGQUIT && !me.driver)) return; /* of a terminal, for all its processes: the driver tells us */
+    /* of a terminal, for all its processes: the driver tells us */
+    if (!me.ready || (sig == SIGQUIT && !me.driver)) return;
     for (int64_t until = 0; __atomic_exchange_n(&me.busy, 1, __ATOMIC_ACQUIRE);
          sched_yield()) { /* another thread writes: not this one (sa_mask) */
         int64_t now = sk_now_ns();
@@ -127,7 +132,9 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
         (void)raise(SIGQUIT); /* when this handler returns */
         goto out;
     }
-    int plain = sk_prints_plain(STDERR_FILENO), fd = asked ? pipe_of(si) : plain >= 0 ? plain : STDERR_FILENO;
+    int plain = sk_prints_plain(STDERR_FILENO), fd = asked        ? pipe_of(si)
+                                                     : plain >= 0 ? plain
+                                                                  : STDERR_FILENO;
     if (fd < 0) goto out;
     if (!asked) {
         sk_look_speak(true);
@@ -146,7 +153,8 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
         close(fd);
     }
     if (sig == SIGQUIT) {
-        for (size_t i = 0; i < n; i++) (void)sigqueue(me.workers[i].pid, stack_signal(), (union sigval){.sival_int = -1});
+        for (size_t i = 0; i < n; i++)
+            (void)sigqueue(me.workers[i].pid, stack_signal(), (union sigval){.sival_int = -1});
         me.last_quit_ns = sk_now_ns();
     }
 out:
@@ -154,15 +162,18 @@ out:
     errno = saved;
 }
 
-/* Registers with the fault handler, then puts our handler in front of its. Once a process; a forked worker does it anew, for its own descriptor. */
+/* Registers with the fault handler, then puts our handler in front of its. Once a process; a forked
+ * worker does it anew, for its own descriptor. */
 static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
     int is_driver = PyObject_IsTrue(driver);
     if (is_driver < 0) return NULL;
     me.driver = is_driver;
     if (me.ready) Py_RETURN_NONE;
-    if (me.fd < 0 && (me.fd = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0) return PyErr_SetFromErrno(PyExc_OSError);
+    if (me.fd < 0 && (me.fd = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
     PyObject *fh = PyImport_ImportModule("faulthandler");
-    PyObject *r = fh ? PyObject_CallMethod(fh, "register", "iiii", stack_signal(), me.fd, 1, 0) : NULL;
+    PyObject *r =
+        fh ? PyObject_CallMethod(fh, "register", "iiii", stack_signal(), me.fd, 1, 0) : NULL;
     Py_XDECREF(fh);
     if (!r) return NULL;
     Py_DECREF(r);
@@ -176,7 +187,8 @@ static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
     sigaddset(&sa.sa_mask, SIGQUIT);
     if (sigaction(stack_signal(), &sa, NULL) != 0) return PyErr_SetFromErrno(PyExc_OSError);
     me.ready = true;
-    if (sigaction(SIGQUIT, NULL, &old) == 0 && (old.sa_handler == SIG_DFL || !is_driver)) /* the program's own stays */
+    /* the program's own stays */
+    if (sigaction(SIGQUIT, NULL, &old) == 0 && (old.sa_handler == SIG_DFL || !is_driver))
         if (sigaction(SIGQUIT, &sa, NULL) != 0) return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
@@ -188,15 +200,18 @@ static PyObject *m_stack_ask(PyObject *module SK_UNUSED, PyObject *args) {
     si.si_pid = getpid();
     si.si_uid = getuid();
     si.si_value.sival_int = fd;
-    if (syscall(SYS_pidfd_send_signal, pidfd, stack_signal(), &si, 0) != 0) return PyErr_SetFromErrno(PyExc_OSError);
+    if (syscall(SYS_pidfd_send_signal, pidfd, stack_signal(), &si, 0) != 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
 
-/* For good. A process that was another user's hides its descriptors, and the pipe for the answers is one. */
+/* For good. A process that was another user's hides its descriptors, and the pipe for the answers
+ * is one. */
 static PyObject *m_stack_become(PyObject *module SK_UNUSED, PyObject *args) {
     unsigned uid, gid;
     if (!PyArg_ParseTuple(args, "II:stack_become", &uid, &gid)) return NULL;
-    if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
+    if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 ||
+        prctl(PR_SET_DUMPABLE, 1) != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
@@ -214,7 +229,9 @@ static PyObject *m_stack_look(PyObject *module, PyObject *path) {
     PyObject *list = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *name = py_text(w[i].name);
-        PyObject *row = name ? Py_BuildValue("(iKLN)", (int)w[i].pid, (unsigned long long)w[i].task, (long long)w[i].for_ns, name) : NULL;
+        PyObject *row = name ? Py_BuildValue("(iKLN)", (int)w[i].pid, (unsigned long long)w[i].task,
+                                             (long long)w[i].for_ns, name)
+                             : NULL;
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
@@ -225,15 +242,21 @@ static PyObject *m_stack_look(PyObject *module, PyObject *path) {
     return NULL;
 }
 
-static PyObject *m_stack_number(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) { return PyLong_FromLong(stack_signal()); }
+static PyObject *m_stack_number(PyObject *module SK_UNUSED, PyObject *unused SK_UNUSED) {
+    return PyLong_FromLong(stack_signal());
+}
 
 PyMethodDef py_stack_methods[] = {
-    {"stack_install", m_stack_install, METH_O, "stack_install(driver): this process tells its stacks when it is asked."},
+    {"stack_install", m_stack_install, METH_O,
+     "stack_install(driver): this process tells its stacks when it is asked."},
     {"stack_signal", m_stack_number, METH_NOARGS, "The signal by which it is asked."},
     {"stack_ask", m_stack_ask, METH_VARARGS,
-     "stack_ask(pidfd, descriptor of a pipe): asks another process, which writes its stacks there."},
-    {"stack_become", m_stack_become, METH_VARARGS, "stack_become(uid, gid): this process of root is from now on one of that user."},
+     "stack_ask(pidfd, descriptor of a pipe): asks another process, which writes its stacks "
+     "there."},
+    {"stack_become", m_stack_become, METH_VARARGS,
+     "stack_become(uid, gid): this process of root is from now on one of that user."},
     {"stack_look", m_stack_look, METH_O,
-     "stack_look(path of a control segment): (driver pid, what it waits for, [(pid, task, ns, name)])."},
+     "stack_look(path of a control segment): (driver pid, what it waits for, [(pid, task, ns, "
+     "name)])."},
     {NULL, NULL, 0, NULL},
 };

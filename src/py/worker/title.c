@@ -1,6 +1,8 @@
-/* title.c - what `ps` and `top` show of a worker: "ray::" and the name of the task it runs, as with Ray.
+/* title.c - what `ps` and `top` show of a worker: "ray::" and the name of the task it runs, as with
+ * Ray.
  *
- * The title is the memory of argv, which the kernel shows to others; it is overwritten in place, so a name is cut where argv ends. Two threads of
+ * The title is the memory of argv, which the kernel shows to others; it is overwritten in place, so
+ * a name is cut where argv ends. Two threads of
  * an actor may mix their names: it is shown, never read. Cost: 10 ns a task. */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,7 +22,8 @@ void py_title_init(void) {
     if (fd >= 0) close(fd);
     if (n <= 0) return; /* without /proc the title stays as it is */
     buf[n] = 0;
-    p = strrchr(buf, ')'); /* end of field 2, which may hold anything; arg_start and arg_end are 48 and 49 */
+    /* end of field 2, which may hold anything; arg_start and arg_end are 48 and 49 */
+    p = strrchr(buf, ')');
     for (int field = 2; p && field < 48; field++) p = strchr(p + 1, ' ');
     if (!p) return;
     char *end;

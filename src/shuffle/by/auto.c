@@ -1,5 +1,6 @@
-/* auto.c - the cheapest of the others for the sizes that are known by now (sk_shuffle_cost). It looks again when sizes have changed, so it may change its mind while they become
- * known. The default. Results do not depend on it. */
+/* auto.c - the cheapest of the others for the sizes that are known by now (sk_shuffle_cost). It
+ * looks again when sizes have changed, so it may change its mind while they become known. The
+ * default. Results do not depend on it. */
 #include "shuffle/shuffle.h"
 
 extern const struct sk_shuffle_ops sk_shuffle_by_auto, sk_shuffle_by_index;
@@ -25,7 +26,9 @@ static const struct sk_shuffle_ops *chosen(struct sk_shuffle *s) {
     struct state *mine = sk_shuffle_state(s);
     const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s), *was = &mine->z;
     bool same =
-        z->bytes == was->bytes && z->map_bytes == was->map_bytes && z->reduce_bytes == was->reduce_bytes; /* the rest is the run's */
+        /* the rest is the run's */
+        z->bytes == was->bytes && z->map_bytes == was->map_bytes &&
+        z->reduce_bytes == was->reduce_bytes;
     if (!mine->chosen || !same) *mine = (struct state){cheapest(z), *z};
     return mine->chosen;
 }
@@ -39,5 +42,9 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     if (o->came) o->came(s, p);
 }
 
-const struct sk_shuffle_ops sk_shuffle_by_auto = {
-    .name = "auto", .merges = true, .state_bytes = sizeof(struct state), .way = way, .values = values, .came = came};
+const struct sk_shuffle_ops sk_shuffle_by_auto = {.name = "auto",
+                                                  .merges = true,
+                                                  .state_bytes = sizeof(struct state),
+                                                  .way = way,
+                                                  .values = values,
+                                                  .came = came};

@@ -1,5 +1,5 @@
-/* grouped.c - eight values a map, each of neighbouring partitions: what reduces at work hold of a full memory is a quarter, as a value is given back with its last
- * partition. */
+/* grouped.c - eight values a map, each of neighbouring partitions: what reduces at work hold of a
+ * full memory is a quarter, as a value is given back with its last partition. */
 #include "shuffle/shuffle.h"
 
 #define GROUPS 8u
@@ -15,4 +15,5 @@ static uint32_t values(struct sk_shuffle *s) {
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_grouped;
-const struct sk_shuffle_ops sk_shuffle_by_grouped = {.name = "grouped", .way = way, .values = values};
+const struct sk_shuffle_ops sk_shuffle_by_grouped = {
+    .name = "grouped", .way = way, .values = values};

@@ -1,4 +1,5 @@
-/* index.c - one value a map, of which each reduce has a part: M + R objects (Duhu's FlexShuffle). The cheapest while the data fits memory. */
+/* index.c - one value a map, of which each reduce has a part: M + R objects (Duhu's FlexShuffle).
+ * The cheapest while the data fits memory. */
 #include "shuffle/shuffle.h"
 
 static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {

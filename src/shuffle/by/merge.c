@@ -1,5 +1,7 @@
-/* merge.c - whole outputs of maps are merged, as many as a quarter of memory has and forty at most, before reduces take them (Riffle, EuroSys 2018: N-way merges on a
- * node). A map is one value; what is merged is eight, so that it is let go early. Reduces read a part of M / N packs, each N times as long. */
+/* merge.c - whole outputs of maps are merged, as many as a quarter of memory has and forty at most,
+ * before reduces take them (Riffle, EuroSys 2018: N-way merges on a node). A map is one value; what
+ * is merged is eight, so that it is let go early. Reduces read a part of M / N packs, each N times
+ * as long. */
 #include "shuffle/shuffle.h"
 
 #define MOST 40u
@@ -26,4 +28,5 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_merge;
-const struct sk_shuffle_ops sk_shuffle_by_merge = {.name = "merge", .merges = true, .way = way, .values = values, .came = came};
+const struct sk_shuffle_ops sk_shuffle_by_merge = {
+    .name = "merge", .merges = true, .way = way, .values = values, .came = came};

@@ -1,11 +1,15 @@
-/* push.c - maps are cut by destination, and what comes for one is merged as it comes, while later maps run, at its node (Magnet, VLDB 2020). On one machine a destination is a
- * place where a reduce runs. Magnet keeps the maps' own blocks for when a merge is lost; here lineage makes them again, so they are let go. */
+/* push.c - maps are cut by destination, and what comes for one is merged as it comes, while later
+ * maps run, at its node (Magnet, VLDB 2020). On one machine a destination is a place where a reduce
+ * runs. Magnet keeps the maps' own blocks for when a merge is lost; here lineage makes them again,
+ * so they are let go. */
 #include "shuffle/shuffle.h"
 
 #define LEAST 2u
 #define MOST 16u /* packs in a merge */
 
-static uint32_t destinations(const struct sk_shuffle_sizes *z) { return SK_MIN(SK_MAX(z->slots, 1u), 64u); }
+static uint32_t destinations(const struct sk_shuffle_sizes *z) {
+    return SK_MIN(SK_MAX(z->slots, 1u), 64u);
+}
 
 static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
     uint32_t to = destinations(z), n = sk_shuffle_fan_in(z, to, z->map_bytes / to);
@@ -15,10 +19,12 @@ static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
 static uint32_t merged(const struct sk_shuffle_sizes *z) { return z->runs ? destinations(z) : 1; }
 
 static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    return (struct sk_shuffle_way){.values = destinations(z), .merge = fan_in(z), .merged = merged(z)};
+    return (struct sk_shuffle_way){
+        .values = destinations(z), .merge = fan_in(z), .merged = merged(z)};
 }
 
-static uint32_t values(struct sk_shuffle *s) { /* runs are merged whole: a range of keys of one map is not that of another */
+static uint32_t values(struct sk_shuffle *s) {
+    /* runs are merged whole: a range of keys of one map is not that of another */
     const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
     return z->runs && z->merges ? 1 : destinations(z);
 }
@@ -29,4 +35,5 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_push;
-const struct sk_shuffle_ops sk_shuffle_by_push = {.name = "push", .merges = true, .way = way, .values = values, .came = came};
+const struct sk_shuffle_ops sk_shuffle_by_push = {
+    .name = "push", .merges = true, .way = way, .values = values, .came = came};

@@ -1,5 +1,7 @@
-/* push_star.c - a few values a map, each of a range of partitions that does not depend on how many reduces there will be; those of one range are merged as they come, and
- * let go (Cosco, Facebook's external shuffle; Exoshuffle's ES-push*). As push, but for the ranges: eight, so that memory comes back in eighths. */
+/* push_star.c - a few values a map, each of a range of partitions that does not depend on how many
+ * reduces there will be; those of one range are merged as they come, and let go (Cosco, Facebook's
+ * external shuffle; Exoshuffle's ES-push*). As push, but for the ranges: eight, so that memory
+ * comes back in eighths. */
 #include "shuffle/shuffle.h"
 
 #define RANGES 8u
@@ -28,4 +30,5 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_push_star;
-const struct sk_shuffle_ops sk_shuffle_by_push_star = {.name = "push_star", .merges = true, .way = way, .values = values, .came = came};
+const struct sk_shuffle_ops sk_shuffle_by_push_star = {
+    .name = "push_star", .merges = true, .way = way, .values = values, .came = came};

@@ -1,5 +1,7 @@
-/* rounds.c - maps run in rounds: what they gave waits until a quarter of memory is full of it, and then all of it is merged, range by range (the rounds of Exoshuffle's own
- * programs, SIGCOMM 2023, section 4.3). A reduce reads one part a round, however many maps there are; between rounds nothing is merged. */
+/* rounds.c - maps run in rounds: what they gave waits until a quarter of memory is full of it, and
+ * then all of it is merged, range by range (the rounds of Exoshuffle's own programs, SIGCOMM 2023,
+ * section 4.3). A reduce reads one part a round, however many maps there are; between rounds
+ * nothing is merged. */
 #include "shuffle/shuffle.h"
 
 #define RANGES 8u
@@ -19,4 +21,5 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_rounds;
-const struct sk_shuffle_ops sk_shuffle_by_rounds = {.name = "rounds", .merges = true, .values = values, .came = came};
+const struct sk_shuffle_ops sk_shuffle_by_rounds = {
+    .name = "rounds", .merges = true, .values = values, .came = came};

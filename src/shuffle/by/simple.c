@@ -1,4 +1,5 @@
-/* simple.c - a value for each reduce (Hadoop, Spark): M x R objects. Where tasks get whole values only, nobody gets what is not his. */
+/* simple.c - a value for each reduce (Hadoop, Spark): M x R objects. Where tasks get whole values
+ * only, nobody gets what is not his. */
 #include "shuffle/shuffle.h"
 
 #define LEAST 96u /* as many as there are partitions where nobody asks for a number */
@@ -9,7 +10,9 @@ static uint32_t reduces(const struct sk_shuffle_sizes *z) {
     return (uint32_t)SK_MIN(SK_MAX(n, LEAST), MOST);
 }
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) { return (struct sk_shuffle_way){.values = reduces(z)}; }
+static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
+    return (struct sk_shuffle_way){.values = reduces(z)};
+}
 
 static uint32_t values(struct sk_shuffle *s) { return reduces(sk_shuffle_sizes(s)); }
 

@@ -1,6 +1,8 @@
-/* two_level.c - maps are cut into few ranges, each small enough for memory to hold several; a range is merged as soon as as much of it has come as memory has room for,
- * round after round, and maps wait while merges are behind (Exoshuffle-CloudSort, 2022: 40 ranges, merges of 40 blocks). Then each range is reduced by itself.
- * The waiting is the scheduler's: a stage whose reader is behind stops at half of memory (sk_guard_reader). */
+/* two_level.c - maps are cut into few ranges, each small enough for memory to hold several; a range
+ * is merged as soon as as much of it has come as memory has room for, round after round, and maps
+ * wait while merges are behind (Exoshuffle-CloudSort, 2022: 40 ranges, merges of 40 blocks). Then
+ * each range is reduced by itself. The waiting is the scheduler's: a stage whose reader is behind
+ * stops at half of memory (sk_guard_reader). */
 #include "shuffle/shuffle.h"
 
 static uint32_t ranges(const struct sk_shuffle_sizes *z) {
@@ -29,4 +31,5 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_two_level;
-const struct sk_shuffle_ops sk_shuffle_by_two_level = {.name = "two_level", .merges = true, .way = way, .values = values, .came = came};
+const struct sk_shuffle_ops sk_shuffle_by_two_level = {
+    .name = "two_level", .merges = true, .way = way, .values = values, .came = came};

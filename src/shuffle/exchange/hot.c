@@ -1,8 +1,11 @@
-/* hot.c - partitions that are too large for one reduce, where the plan allows several to share them. Pure.
+/* hot.c - partitions that are too large for one reduce, where the plan allows several to share
+ * them. Pure.
  *
- * A hot partition (of a key of a join) is shared: each reduce has some packs of one input, and all of the others. What no share can know alone (which rows of the others meet nothing in
- * any of them) each tells first; when all have, one more reduce has the rows of the others and what was told. Its number is behind theirs, so the order is that of one reduce; until it
- * is ready no other input is made, which costs a wave of half-empty slots a hot partition. */
+ * A hot partition (of a key of a join) is shared: each reduce has some packs of one input, and all
+ * of the others. What no share can know alone (which rows of the others meet nothing in any of
+ * them) each tells first; when all have, one more reduce has the rows of the others and what was
+ * told. Its number is behind theirs, so the order is that of one reduce; until it is ready no other
+ * input is made, which costs a wave of half-empty slots a hot partition. */
 #include "exchange_int.h"
 
 /* It follows from rows alone. */
@@ -21,13 +24,15 @@ uint32_t sk_hot_shared(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     return best + 1;
 }
 
-/* Where the packs of the shared input end that the reduce at hand takes; e->packs.n: it takes all that are left. A hot partition is spread over reduces of `most` bytes, in which what
- * all of them have is not larger than what they have for themselves, if the shared input can help it. */
+/* Where the packs of the shared input end that the reduce at hand takes; e->packs.n: it takes all
+ * that are left. A hot partition is spread over reduces of `most` bytes, in which what all of them
+ * have is not larger than what they have for themselves, if the shared input can help it. */
 uint32_t sk_hot_piece_end(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     uint64_t most = sk_exchange_most(e), all = 0, shared = 0, sum = 0;
     for (uint32_t i = 0; e->shared && i < e->found.n; i++) {
         const struct sk_pack *p = e->packs.p[e->found.p[i]];
-        if (p->side + 1 == e->shared) shared += e->found.p[i] >= e->piece ? sk_pack_part_of(p, a, b).bytes : 0;
+        if (p->side + 1 == e->shared)
+            shared += e->found.p[i] >= e->piece ? sk_pack_part_of(p, a, b).bytes : 0;
         else all += sk_pack_part_of(p, a, b).bytes;
     }
     if (!e->shared || all + shared <= most) return e->packs.n;
@@ -69,7 +74,8 @@ sk_rc sk_hot_add_told(struct sk_exchange *e, struct sk_err *err) {
     SK_ASSERT(!e->untold);
     for (uint32_t i = e->first_told; i < e->packs.n; i++) {
         struct sk_pack *p = e->packs.p[i];
-        struct sk_bref all = {.n_rows = sk_pack_blk(p)->ref.n_rows, .bytes = sk_pack_blk(p)->ref.bytes};
+        struct sk_bref all = {.n_rows = sk_pack_blk(p)->ref.n_rows,
+                              .bytes = sk_pack_blk(p)->ref.bytes};
         SK_TRY(sk_gather_add_part(&e->g, &p->kept, all, SK_SIDE_TOLD, err));
         SK_TRY(sk_gather_more(&e->g, &p->kept, false, err));
     }

@@ -1,13 +1,19 @@
-/* merges.c - the stage between the maps and an exchange: packs are told to the strategy, and what it says is done (contracts: exec/gather.h, shuffle.h). Pure.
+/* merges.c - the stage between the maps and an exchange: packs are told to the strategy, and what
+ * it says is done (contracts: exec/gather.h, shuffle.h). Pure.
  *
- * A merge takes packs of the same partitions that come one behind the other, or runs; how many, and whether at all, may depend on time. What reduces see does not: a partition's packs
- * are in the order of the maps, as only neighbours are merged, and a merged pack has the place of its first one. A run brings its sample along to the exchange; one that is merged leaves
- * it behind, for the merged one has its own.
+ * A merge takes packs of the same partitions that come one behind the other, or runs; how many, and
+ * whether at all, may depend on time. What reduces see does not: a partition's packs are in the
+ * order of the maps, as only neighbours are merged, and a merged pack has the place of its first
+ * one. A run brings its sample along to the exchange; one that is merged leaves it behind, for the
+ * merged one has its own.
  *
- * Invariant: each group is of neighbours, and no two groups have a partition in common. Cost: a few ns a pack, and a look at as many as one map gives. */
+ * Invariant: each group is of neighbours, and no two groups have a partition in common. Cost: a few
+ * ns a pack, and a look at as many as one map gives. */
 #include "exchange_int.h"
 
-static struct sk_merges *merges_of(const struct sk_gather *g) { return sk_container_of(g, struct sk_merges, g); }
+static struct sk_merges *merges_of(const struct sk_gather *g) {
+    return sk_container_of(g, struct sk_merges, g);
+}
 
 static struct sk_shuffle *shuffle_of(struct sk_merges *m) {
     uint32_t side;
@@ -17,7 +23,7 @@ static struct sk_shuffle *shuffle_of(struct sk_merges *m) {
     return s;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* To 1/32: sizes that have changed by less are the same to a strategy. */
 static uint64_t about(uint64_t bytes) {
@@ -70,7 +76,7 @@ const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint
     return s->m && i < s->m->open.n ? &s->m->open.p[i]->g : NULL;
 }
 
-/* ---- groups ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static sk_rc drop_sample(struct sk_merges *m, struct sk_blk **b, struct sk_err *err) {
     struct sk_blk *sample = *b;
@@ -88,7 +94,10 @@ static sk_rc make_task(struct sk_merges *m, const struct sk_open_group *k, struc
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_MERGE, one->first, one->first + one->n, 0);
     if (!say) return SK_ERR(err, SK_ENOMEM, "%s: no memory for a task", sk_gather_label(&m->g));
     sk_rc rc = sk_gather_task(
-        &m->g, &(struct sk_gather_task){.say = say, .node = k->node, .origin = sk_pack_blk(one)->ref.origin, .hint = k->values}, err);
+        &m->g,
+        &(struct sk_gather_task){
+            .say = say, .node = k->node, .origin = sk_pack_blk(one)->ref.origin, .hint = k->values},
+        err);
     if (rc != SK_OK) {
         sk_xtask_forget(say);
         return rc;
@@ -102,7 +111,8 @@ static sk_rc make_task(struct sk_merges *m, const struct sk_open_group *k, struc
     return SK_OK;
 }
 
-/* Group i is no more: it has become a task, or was passed where it is one pack, and that is no reason for a task. */
+/* Group i is no more: it has become a task, or was passed where it is one pack, and that is no
+ * reason for a task. */
 static void end_group(struct sk_shuffle *s, uint32_t i, bool also_one) {
     struct sk_merges *m = s->m;
     struct sk_open_group *k = m->open.p[i];
@@ -113,12 +123,16 @@ static void end_group(struct sk_shuffle *s, uint32_t i, bool also_one) {
     sk_gather_waits(&m->g, -(int64_t)k->g.bytes, -(int64_t)rows);
     bool merge = k->packs.n > 1 || also_one;
     if (merge) s->merge = SK_MAX(s->merge, k->packs.n);
-    if (s->rc == SK_OK) s->rc = merge ? make_task(m, k, s->err) : sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[0]), s->err);
+    if (s->rc == SK_OK)
+        s->rc = merge ? make_task(m, k, s->err)
+                      : sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[0]), s->err);
     free_group(k);
 }
 
-/* The group of these partitions, or NULL; others that have some of them end: so the order of a partition's rows is that of maps. */
-static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, uint32_t end, bool wanted) {
+/* The group of these partitions, or NULL; others that have some of them end: so the order of a
+ * partition's rows is that of maps. */
+static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, uint32_t end,
+                                        bool wanted) {
     struct sk_merges *m = s->m;
     struct sk_open_group *found = NULL;
     for (uint32_t i = m->open.n; i-- > 0;) {
@@ -130,7 +144,8 @@ static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, ui
 }
 
 /* With one pack more a partition would be too much for reduces that share it by packs. */
-static bool too_hot(const struct sk_exchange *e, const struct sk_open_group *k, const struct sk_pack *p) {
+static bool too_hot(const struct sk_exchange *e, const struct sk_open_group *k,
+                    const struct sk_pack *p) {
     uint64_t most = e->spread ? sk_exchange_most(e) / 2 : 0;
     for (uint32_t i = 0; e->spread && i < p->n; i++) {
         uint64_t sum = p->part[i].len64;
@@ -157,7 +172,7 @@ static struct sk_open_group *new_group(struct sk_shuffle *s, uint32_t first, uin
     return NULL;
 }
 
-/* ---- what a strategy may say --------------------------------------------------------------------------------------------------------------- */
+/* ---- what a strategy may say ----------------------------------------------------------------- */
 
 static uint32_t end_of(const struct sk_pack *p) { return p->first + SK_MAX(p->n, 1u); }
 
@@ -168,7 +183,8 @@ void sk_shuffle_pass(struct sk_shuffle *s) {
     if (s->rc == SK_OK) s->rc = sk_gather_pass(&s->m->g, sk_pack_blk(s->now), s->err);
 }
 
-const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values, uint32_t node) {
+const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values,
+                                               uint32_t node) {
     struct sk_pack *p = s->now;
     SK_ASSERT(p && !s->said && values);
     s->said = true;
@@ -179,7 +195,8 @@ const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t va
     }
     if (s->rc == SK_OK && !k) k = new_group(s, p->first, end_of(p));
     if (s->rc == SK_OK && !(k && sk_vec_push(&k->packs, TAG, p)))
-        s->rc = SK_ERR(s->err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_label(&s->m->g));
+        s->rc = SK_ERR(s->err, SK_ENOMEM, "%s: no memory for its input queue",
+                       sk_gather_label(&s->m->g));
     if (s->rc != SK_OK) return NULL;
     const struct sk_bref *ref = &sk_pack_blk(p)->ref;
     k->values = values;
@@ -197,10 +214,11 @@ void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g) {
 
 void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32_t node) {
     const struct sk_shuffle_group *g = sk_shuffle_hold(s, values, node);
-    if (g && (g->n >= n || sk_shuffle_held(s) > s->z.memory_bytes / 4)) end_group(s, index_of(s->m, g), false);
+    if (g && (g->n >= n || sk_shuffle_held(s) > s->z.memory_bytes / 4))
+        end_group(s, index_of(s->m, g), false);
 }
 
-/* ---- the stage ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the stage ------------------------------------------------------------------------------- */
 
 static bool fits(const struct sk_gather *g, const struct sk_value_note *note) {
     (void)g;
@@ -214,21 +232,25 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     (void)side;
     sk_gather_hold(g, b);
     if (p->kind == SK_PACK_SAMPLE) {
-        SK_TRY(drop_sample(m, &m->sample, err)); /* its task has failed before its run, and was left out */
+        /* its task has failed before its run, and was left out */
+        SK_TRY(drop_sample(m, &m->sample, err));
         m->sample = b;
         return SK_OK;
     }
     p->sample = m->sample;
     m->sample = NULL;
     b->ref.origin = m->came++;
-    if (p->kind == SK_PACK_RUN && !p->sample) return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_label(g));
+    if (p->kind == SK_PACK_RUN && !p->sample)
+        return SK_ERR(err, SK_ECORRUPT, "%s: a run came without its sample", sk_gather_label(g));
     s->now = p;
     s->said = false;
     s->rc = SK_OK;
     s->err = err;
     if (s->by && s->by->came) {
         look_at_sizes(s);
-        s->by->came(s, &(struct sk_shuffle_pack){.first = p->first, .end = end_of(p), .node = b->node, .bytes = b->ref.bytes});
+        s->by->came(
+            s, &(struct sk_shuffle_pack){
+                   .first = p->first, .end = end_of(p), .node = b->node, .bytes = b->ref.bytes});
     }
     if (!s->said) sk_shuffle_pass(s);
     s->now = NULL;
@@ -286,7 +308,9 @@ static void stats(const struct sk_gather *g, struct sk_gather_stats *s) {
 
 static size_t text(const struct sk_gather *g, char *buf, size_t cap) {
     const struct sk_merges *m = merges_of(g);
-    return m->open.n ? (size_t)snprintf(buf, cap, "%.1f MiB wait to be merged", (double)m->open_bytes / 1048576.0) : 0;
+    return m->open.n ? (size_t)snprintf(buf, cap, "%.1f MiB wait to be merged",
+                                        (double)m->open_bytes / 1048576.0)
+                     : 0;
 }
 
 static bool check(const struct sk_gather *g) {

@@ -1,4 +1,5 @@
-/* packs.c - notes of packs are checked, and what a task of an exchange is told is written and read (formats: pack.h). Pure. */
+/* packs.c - notes of packs are checked, and what a task of an exchange is told is written and read
+ * (formats: pack.h). Pure. */
 #include "exchange_int.h"
 
 /* Do the parts make up the value? */
@@ -20,10 +21,15 @@ bool sk_pack_note_ok(struct sk_bytes note) {
     memcpy(&h, note.p, sizeof h);
     const uint8_t *at = (const uint8_t *)note.p + sizeof h;
     uint64_t room = note.n - sizeof h;
-    if (h.magic != SK_PACK_NOTE || h.zero || h.first > SK_PARTITIONS_MAX || h.n > SK_PARTITIONS_MAX - h.first) return false;
+    if (h.magic != SK_PACK_NOTE || h.zero || h.first > SK_PARTITIONS_MAX ||
+        h.n > SK_PARTITIONS_MAX - h.first)
+        return false;
     switch (h.kind) {
-    case SK_PACK_PARTS: return h.n && h.n <= SK_PACK_PARTS_MAX && h.n * sizeof(struct sk_pack_part) <= room && parts_ok(&h, at);
-    case SK_PACK_CUTS: return h.n && h.n <= SK_PACK_CUTS_MAX && h.n * sizeof(struct sk_pack_cut) <= room;
+    case SK_PACK_PARTS:
+        return h.n && h.n <= SK_PACK_PARTS_MAX && h.n * sizeof(struct sk_pack_part) <= room &&
+               parts_ok(&h, at);
+    case SK_PACK_CUTS:
+        return h.n && h.n <= SK_PACK_CUTS_MAX && h.n * sizeof(struct sk_pack_cut) <= room;
     case SK_PACK_RUN:
     case SK_PACK_SAMPLE:
     case SK_PACK_BOUNDS:
@@ -43,7 +49,8 @@ struct sk_kept *sk_pack_new(const struct sk_value_note *head) {
     p->n = n;
     const struct sk_pack_part *part = (const void *)(note + 1);
     for (uint32_t i = 0, off = 0; i < n; off += part[i++].len64) {
-        p->part[i] = (struct sk_pack_cut){.off64 = off, .len64 = part[i].len64, .rows = part[i].rows};
+        p->part[i] =
+            (struct sk_pack_cut){.off64 = off, .len64 = part[i].len64, .rows = part[i].rows};
         if (part[i].len64) p->last = p->first + i + 1;
     }
     return &p->kept;
@@ -55,9 +62,11 @@ void sk_pack_gone(struct sk_kept *k) {
     sk_free(p);
 }
 
-uint32_t sk_exchange_run(const struct sk_kept *k) { return sk_container_of(k, struct sk_pack, kept)->run; }
+uint32_t sk_exchange_run(const struct sk_kept *k) {
+    return sk_container_of(k, struct sk_pack, kept)->run;
+}
 
-/* ---- what a task is told ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a task is told --------------------------------------------------------------------- */
 
 struct sk_xtask *sk_xtask_new(uint32_t phase, uint32_t first, uint32_t end, uint32_t n) {
     struct sk_xtask *say = sk_calloc(TAG, sizeof *say);
@@ -67,7 +76,9 @@ struct sk_xtask *sk_xtask_new(uint32_t phase, uint32_t first, uint32_t end, uint
 
 void sk_xtask_forget(void *say) { sk_free(say); }
 
-const struct sk_pack_task *sk_exchange_task(const void *say) { return say ? &((const struct sk_xtask *)say)->t : NULL; }
+const struct sk_pack_task *sk_exchange_task(const void *say) {
+    return say ? &((const struct sk_xtask *)say)->t : NULL;
+}
 
 void sk_pack_task_write(struct sk_wr *w, const struct sk_pack_task *t) {
     sk_wr_u32(w, t->phase);
@@ -103,15 +114,18 @@ struct sk_pack_block sk_pack_block_read(struct sk_rd *r, uint32_t phase) {
     return b;
 }
 
-void sk_xtask_write(const struct sk_gather *g, const void *say, const struct sk_blk *in, struct sk_wr *w) {
+void sk_xtask_write(const struct sk_gather *g, const void *say, const struct sk_blk *in,
+                    struct sk_wr *w) {
     const struct sk_pack_task *t = sk_exchange_task(say);
     (void)g;
     sk_pack_task_write(w, t);
     for (; in; in = in->next) {
         const struct sk_pack *p = sk_pack_of(in);
-        struct sk_pack_block b = {.length = in->ref.bytes, .run = p->run, .row = in->part ? (uint32_t)in->ref.origin : 0};
+        struct sk_pack_block b = {
+            .length = in->ref.bytes, .run = p->run, .row = in->part ? (uint32_t)in->ref.origin : 0};
         uint32_t len64[SK_PACK_PARTS_MAX];
-        for (uint32_t i = 0; t->phase == SK_PHASE_MERGE && i < p->n; i++) len64[i] = p->part[i].len64;
+        for (uint32_t i = 0; t->phase == SK_PHASE_MERGE && i < p->n; i++)
+            len64[i] = p->part[i].len64;
         if (t->phase == SK_PHASE_MERGE) b.parts = (struct sk_bytes){len64, p->n * sizeof *len64};
         sk_pack_block_write(w, t->phase, &b);
     }

@@ -1,12 +1,14 @@
 /* reduces.c - the inputs of reduces, made of all packs of an exchange, one at a time. Pure.
  *
- * A reduce takes a range of partitions: a part of each pack that has rows of them. A part is a reference, which costs nothing; the pack keeps the value, and is given back when its last
+ * A reduce takes a range of partitions: a part of each pack that has rows of them. A part is a
+ * reference, which costs nothing; the pack keeps the value, and is given back when its last
  * part was used. Cost: about 30 ns a part. */
 #include <stdlib.h>
 
 #include "exchange_int.h"
 
-#define TABLE 8u /* bytes of tables for a byte of the input, about: a group of a few numbers has 100 to 200 bytes */
+/* bytes of tables for a byte of the input, about: a group of a few numbers has 100 to 200 bytes */
+#define TABLE 8u
 
 /* Packs by their first partition. */
 static bool index_packs(struct sk_exchange *e) {
@@ -20,7 +22,9 @@ static bool index_packs(struct sk_exchange *e) {
 }
 
 sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
-    if (!index_packs(e)) return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u packs", sk_gather_label(&e->g), e->packs.n);
+    if (!index_packs(e))
+        return SK_ERR(err, SK_ENOMEM, "%s: no memory for %u packs", sk_gather_label(&e->g),
+                      e->packs.n);
     e->longest = e->cut ? e->n : e->longest;
     e->g.rest = 0;
     for (uint32_t i = 0; i < e->packs.n; i++) {
@@ -39,7 +43,7 @@ sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
     return sk_reduces_refill(e, err);
 }
 
-/* ---- which partitions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- which partitions ------------------------------------------------------------------------ */
 
 /* The partitions of the reduce that begins with a, as the strategy of the first input says. */
 static uint32_t range_end(struct sk_exchange *e, uint32_t a, uint32_t *node) {
@@ -51,7 +55,7 @@ static uint32_t range_end(struct sk_exchange *e, uint32_t a, uint32_t *node) {
     return b > a && b <= e->n ? b : sk_shuffle_range(&r, a);
 }
 
-/* ---- the parts ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the parts ------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -66,7 +70,9 @@ static bool find(struct sk_exchange *e, uint32_t a, uint32_t b) {
         uint32_t before = e->found.n;
         for (uint32_t k = e->at[f]; k < e->at[f + 1]; k++) {
             const struct sk_pack *p = e->packs.p[e->order[k]];
-            if (p && p->last > a && sk_pack_part_of(p, a, b).bytes && !sk_vec_push(&e->found, TAG, e->order[k])) return false;
+            if (p && p->last > a && sk_pack_part_of(p, a, b).bytes &&
+                !sk_vec_push(&e->found, TAG, e->order[k]))
+                return false;
         }
         lists += e->found.n > before;
     }
@@ -92,9 +98,12 @@ static sk_rc no_memory(const struct sk_exchange *e, struct sk_err *err) {
     return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_label(&e->g));
 }
 
-/* The next reduce of partitions a to b - 1; e->piece and e->first_told say whether there is one more of them. */
-static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t node, struct sk_err *err) {
-    uint32_t side = 0, from = e->piece, to = 0; /* of packs of the shared input; the last one behind those that tell has none */
+/* The next reduce of partitions a to b - 1; e->piece and e->first_told say whether there is one
+ * more of them. */
+static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t node,
+                        struct sk_err *err) {
+    /* of packs of the shared input; the last one behind those that tell has none */
+    uint32_t side = 0, from = e->piece, to = 0;
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_REDUCE, a, b, e->n);
     if (!say) return no_memory(e, err);
     struct sk_gather_task task = {.say = say, .node = node, .work = e->tables ? TABLE : 0};
@@ -118,7 +127,8 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
     }
     say->t.shared = e->shared;
     if (e->bounds) {
-        struct sk_bref all = {.n_rows = sk_pack_blk(e->bounds)->ref.n_rows, .bytes = sk_pack_blk(e->bounds)->ref.bytes};
+        struct sk_bref all = {.n_rows = sk_pack_blk(e->bounds)->ref.n_rows,
+                              .bytes = sk_pack_blk(e->bounds)->ref.bytes};
         SK_TRY(sk_gather_add_part(&e->g, &e->bounds->kept, all, SK_SIDE_BOUNDS, err));
     }
     for (uint32_t i = 0; i < e->found.n; i++) {
@@ -128,13 +138,15 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
         SK_TRY(add_columns(e, &side, p->side, err));
         side = p->side + 1;
         SK_TRY(sk_gather_add_part(&e->g, &p->kept, sk_pack_part_of(p, a, b), p->side, err));
-        bool more = p->last > b || e->columns[p->side] == p || ((e->piece || e->first_told) && !spread);
+        bool more =
+            p->last > b || e->columns[p->side] == p || ((e->piece || e->first_told) && !spread);
         SK_TRY(sk_gather_more(&e->g, &p->kept, more, err));
     }
     return add_columns(e, &side, e->n_inputs, err);
 }
 
-/* No more inputs will be made: what was kept for them all goes when the last task that has it is over. */
+/* No more inputs will be made: what was kept for them all goes when the last task that has it is
+ * over. */
 static sk_rc let_go(struct sk_exchange *e, struct sk_err *err) {
     e->g.spent = true;
     for (uint32_t k = 0; k < e->n_inputs; k++) {
@@ -146,7 +158,8 @@ static sk_rc let_go(struct sk_exchange *e, struct sk_err *err) {
 }
 
 sk_rc sk_reduces_refill(struct sk_exchange *e, struct sk_err *err) {
-    if (!e->running || sk_gather_ready(&e->g) || e->next == e->n || (e->untold && !e->piece)) return SK_OK;
+    if (!e->running || sk_gather_ready(&e->g) || e->next == e->n || (e->untold && !e->piece))
+        return SK_OK;
     uint32_t node, a = e->next, b = range_end(e, a, &node);
     SK_TRY(make_input(e, a, b, node, err));
     if (e->piece || e->first_told) return SK_OK;

@@ -8,7 +8,8 @@ uint64_t sk_exchange_most(const struct sk_exchange *e) {
     return SK_MAX(SK_MIN(f.target_max_bytes, f.memory_bytes / 8), 1);
 }
 
-/* All slots are busy, if there is enough for that; none is larger than a block should be, or an eighth of memory. */
+/* All slots are busy, if there is enough for that; none is larger than a block should be, or an
+ * eighth of memory. */
 uint64_t sk_exchange_target(const struct sk_exchange *e, uint64_t total) {
     struct sk_gather_facts f = sk_gather_facts(&e->g);
     uint64_t even = total / (WAVES * (uint64_t)f.tasks) + 1;
@@ -18,7 +19,8 @@ uint64_t sk_exchange_target(const struct sk_exchange *e, uint64_t total) {
 uint32_t sk_shuffle_range(const struct sk_shuffle_ranges *r, uint32_t first) {
     uint64_t sum = r->bytes[first];
     uint32_t b = first + 1;
-    while (b < r->n && sum + r->bytes[b] <= r->most && sum + r->bytes[b] / 2 <= r->target) sum += r->bytes[b++];
+    while (b < r->n && sum + r->bytes[b] <= r->most && sum + r->bytes[b] / 2 <= r->target)
+        sum += r->bytes[b++];
     while (b < r->n && !r->bytes[b]) b++;
     return b;
 }

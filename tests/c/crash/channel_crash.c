@@ -1,5 +1,6 @@
-/* channel_crash.c - an end of a channel is SIGKILLed, at each fault point and at random moments: sk_chan_check holds, the others see exactly what was published,
- * a successor goes on where the dead one stopped, and who waits for one that nobody follows is told so. */
+/* channel_crash.c - an end of a channel is SIGKILLed, at each fault point and at random moments:
+ * sk_chan_check holds, the others see exactly what was published, a successor goes on where the
+ * dead one stopped, and who waits for one that nobody follows is told so. */
 #include "../dag_help.h"
 
 #define MOST 3000u /* bytes of a message */
@@ -33,7 +34,8 @@ static sk_rc write_on(void) { /* from what was published, until it is told to en
     }
 }
 
-/* Reads up to version `to`, or until it is told to end; passes each, and keeps the last one, whose bytes must stay. */
+/* Reads up to version `to`, or until it is told to end; passes each, and keeps the last one, whose
+ * bytes must stay. */
 static sk_rc read_on(uint32_t me, uint64_t to) {
     struct sk_chan_end e = end_of(r, me);
     struct sk_chan_msg m, kept;
@@ -69,7 +71,8 @@ static void is_killed(pid_t pid) {
 
 static void has_ended(pid_t pid, sk_rc rc) {
     int st = wait_exit(pid);
-    CHECK_MSG(WIFEXITED(st) && WEXITSTATUS(st) == -rc, "status %x, not by %s", (unsigned)st, sk_rc_name(rc));
+    CHECK_MSG(WIFEXITED(st) && WEXITSTATUS(st) == -rc, "status %x, not by %s", (unsigned)st,
+              sk_rc_name(rc));
 }
 
 /* Until told says so. */
@@ -81,7 +84,7 @@ static void wait_told(_Atomic uint64_t *what, uint64_t n) {
     }
 }
 
-/* ---- at each fault point ------------------------------------------------------------------------------------------------------------ */
+/* ---- at each fault point --------------------------------------------------------------------- */
 
 /* passes: the point is passed so often, or more, however the writer goes on. */
 static void writer_dies_at(const char *fault, int lives, uint64_t passes) {
@@ -102,7 +105,8 @@ static void writer_dies_at(const char *fault, int lives, uint64_t passes) {
         for (uint32_t i = 0; i < N_READERS; i++) wait_told(&told->passed[i], goal);
         kill(writer, SIGKILL), is_killed(writer);
         for (uint32_t i = 0; i < N_READERS; i++) kill(readers[i], SIGKILL), is_killed(readers[i]);
-        struct sk_chan_end e = end_of(r, 0); /* a reader that comes later finds what is left, and then that nobody writes */
+        /* a reader that comes later finds what is left, and then that nobody writes */
+        struct sk_chan_end e = end_of(r, 0);
         struct sk_chan_msg m;
         sk_rc rc;
         sk_chan_bury(r->mem, SK_CHAN_WRITER);
@@ -127,7 +131,8 @@ static void reader_dies_at(const char *fault) {
             uint64_t before = atomic_load(&told->passed[0]);
             is_killed(child(0, UINT64_MAX, fault, 1 + (int64_t)test_below(40)));
             uint64_t read = atomic_load(&told->read[0]), passed = atomic_load(&told->passed[0]);
-            struct sk_chan_end e = end_of(r, 0); /* begins with the first that was not passed: that which it told, or one more */
+            /* begins with the first that was not passed: that which it told, or one more */
+            struct sk_chan_end e = end_of(r, 0);
             CHECK(e.next == passed || (e.next == passed + 1 && read == passed + 1));
             CHECK_GE(passed, before);
             atomic_store(&told->passed[0], e.next);
@@ -147,7 +152,7 @@ TEST_SLOW(reader_killed_after_pass, 300) { reader_dies_at("channel.after_pass");
 TEST_SLOW(reader_killed_before_release, 300) { reader_dies_at("channel.before_release"); }
 TEST_SLOW(reader_killed_after_release, 300) { reader_dies_at("channel.after_release"); }
 
-/* ---- at random moments ---------------------------------------------------------------------------------------------------------------- */
+/* ---- at random moments ----------------------------------------------------------------------- */
 
 TEST_SLOW(ends_killed_at_random, 300) {
     start(3, 6);
@@ -157,7 +162,8 @@ TEST_SLOW(ends_killed_at_random, 300) {
     uint64_t goal = 0;
     for (int life = 0, lives = test_rounds(200); life < lives; life++) {
         goal = sk_chan_written(r->mem) + test_below(100);
-        for (uint32_t k = 0; k < N_READERS; k++) wait_told(&told->passed[k], goal); /* all three have gone on since the last kill */
+        /* all three have gone on since the last kill */
+        for (uint32_t k = 0; k < N_READERS; k++) wait_told(&told->passed[k], goal);
         int i = (int)test_below(3);
         kill(pid[i], SIGKILL);
         is_killed(pid[i]);
@@ -170,7 +176,7 @@ TEST_SLOW(ends_killed_at_random, 300) {
     stop();
 }
 
-/* ---- how soon it is told --------------------------------------------------------------------------------------------------------------------- */
+/* ---- how soon it is told --------------------------------------------------------------------- */
 
 TEST(a_death_is_told_soon) {
     int64_t worst = 0;

@@ -1,5 +1,6 @@
-/* engine_crash.c - the local engine under SIGKILL and refusal: workers at every fault point, workers and fork server at random, the driver at
- * random, the nth allocation, the system calls of a start. Results must be those of an undisturbed run, and nothing may be left. */
+/* engine_crash.c - the local engine under SIGKILL and refusal: workers at every fault point,
+ * workers and fork server at random, the driver at random, the nth allocation, the system calls of
+ * a start. Results must be those of an undisturbed run, and nothing may be left. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,15 +14,22 @@
 
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})
 
-/* ---- what runs ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what runs ------------------------------------------------------------------------------- */
 
-static int64_t fold(int64_t x, int64_t by, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)by + (uint64_t)y); }
+static int64_t fold(int64_t x, int64_t by, int64_t y) {
+    return (int64_t)((uint64_t)x * (uint64_t)by + (uint64_t)y);
+}
 
 TASK(mix) { return ret_i64(t, 0, fold(arg_i64(t, 0), 31, arg_i64(t, 1)), err); }
 TASK(bytes) { return ret_blob(t, 0, (size_t)arg_i64(t, 0), (uint8_t)arg_i64(t, 1), err); }
-TASK(check_bytes) { return ret_i64(t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)) ? 1 : -1000000, err); }
+TASK(check_bytes) {
+    return ret_i64(
+        t, 0, view_is(&t->args[0], (size_t)arg_i64(t, 1), (uint8_t)arg_i64(t, 2)) ? 1 : -1000000,
+        err);
+}
 TASK(numbers) {
-    for (int64_t i = 0; i < arg_i64(t, 0); i++) SK_TRY(i % 3 ? yield_i64(t, i, err) : yield_blob(t, 20000, (uint8_t)i, err));
+    for (int64_t i = 0; i < arg_i64(t, 0); i++)
+        SK_TRY(i % 3 ? yield_i64(t, i, err) : yield_blob(t, 20000, (uint8_t)i, err));
     return SK_OK;
 }
 TASK(make) { return ret_i64(t, 0, arg_i64(t, 0), err); }
@@ -37,13 +45,25 @@ TASK(sum_below) { /* nested submits, puts, waits and a stream */
     SK_TRY(e->ops->buf_alloc(e, 50000, &b, err));
     memset(b.data, 7, 50000);
     sk_oid big;
-    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 50000}, &big, err));
-    SK_TRY(job_on(e, &(struct job){.fn = "mix", .a = {REF(in), VAL(1)}, .n_a = 2, .retries = -1}, &o[0], NULL, err));
-    SK_TRY(job_on(e, &(struct job){.fn = "check_bytes", .a = {REF(big), VAL(50000), VAL(7)}, .n_a = 3, .retries = -1}, &o[1], NULL, err));
-    SK_TRY(job_on(e, &(struct job){.fn = "sum_below", .a = {VAL(n - 1)}, .n_a = 1, .retries = -1}, &o[2], NULL, err));
+    SK_TRY(e->ops->put(e, &(struct sk_payload){.kind = KIND_BLOB, .buf = &b, .buf_len = 50000},
+                       &big, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "mix", .a = {REF(in), VAL(1)}, .n_a = 2, .retries = -1},
+                  &o[0], NULL, err));
     SK_TRY(job_on(
-        e, &(struct job){.fn = "numbers", .a = {VAL(5)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .opts.stream_window = 2}, &s,
-        &st, err));
+        e,
+        &(struct job){
+            .fn = "check_bytes", .a = {REF(big), VAL(50000), VAL(7)}, .n_a = 3, .retries = -1},
+        &o[1], NULL, err));
+    SK_TRY(job_on(e, &(struct job){.fn = "sum_below", .a = {VAL(n - 1)}, .n_a = 1, .retries = -1},
+                  &o[2], NULL, err));
+    SK_TRY(job_on(e,
+                  &(struct job){.fn = "numbers",
+                                .a = {VAL(5)},
+                                .n_a = 1,
+                                .retries = -1,
+                                .n_returns = SK_STREAMING,
+                                .opts.stream_window = 2},
+                  &s, &st, err));
     e->ops->release(e, in), e->ops->release(e, big);
     SK_TRY(e->ops->wait(e, o, 3, 3, INT64_MAX, r, err));
     for (int i = 0; i < 3; i++) {
@@ -76,7 +96,8 @@ static int64_t work_tasks(void) {
     for (int i = 0; i < 20; i++) {
         o[i] = JOB(.fn = "mix", .a = {VAL(i), VAL(i)}, .n_a = 2, .retries = -1);
         sk_oid b = JOB(.fn = "bytes", .a = {VAL(i * 5000), VAL(i)}, .n_a = 2, .retries = -1);
-        o[20 + i] = JOB(.fn = "check_bytes", .a = {REF(b), VAL(i * 5000), VAL(i)}, .n_a = 3, .retries = -1);
+        o[20 + i] =
+            JOB(.fn = "check_bytes", .a = {REF(b), VAL(i * 5000), VAL(i)}, .n_a = 3, .retries = -1);
         eng_release(b);
         sk_oid next = JOB(.fn = "mix", .a = {REF(chain), VAL(i)}, .n_a = 2, .retries = -1);
         eng_release(chain);
@@ -94,10 +115,13 @@ static int64_t work_streams(void) {
         struct sk_view v;
         sk_rc rc;
         int n = 0;
-        (void)eng_job_tid(
-            &(struct job){
-                .fn = "numbers", .a = {VAL(12)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING, .opts.stream_window = window},
-            &t);
+        (void)eng_job_tid(&(struct job){.fn = "numbers",
+                                        .a = {VAL(12)},
+                                        .n_a = 1,
+                                        .retries = -1,
+                                        .n_returns = SK_STREAMING,
+                                        .opts.stream_window = window},
+                          &t);
         while ((rc = eng->streams->next(eng, t, INT64_MAX, &o, NULL)) == SK_OK) {
             CHECK_OK(eng->ops->get(eng, &o, 1, INT64_MAX, &v, NULL));
             CHECK(n % 3 ? v.len == 8 && v.data[0] == n : view_is(&v, 20000, (uint8_t)n));
@@ -118,16 +142,25 @@ static int64_t work_actors(void) { /* stateless: a restarted actor has no past *
     sk_oid ready, arg = JOB(.fn = "make", .a = {VAL(5)}, .n_a = 1, .retries = -1), o[20];
     sk_aid a;
     sk_tid st;
-    struct sk_actor_spec s = {
-        .init = spec_of(&(struct job){.fn = "make", .a = {REF(arg)}, .n_a = 1}), .max_restarts = -1, .max_task_retries = -1};
+    struct sk_actor_spec s = {.init =
+                                  spec_of(&(struct job){.fn = "make", .a = {REF(arg)}, .n_a = 1}),
+                              .max_restarts = -1,
+                              .max_task_retries = -1};
     CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
     eng_release(arg);
-    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "mix", .a = {VAL(i), VAL(2)}, .n_a = 2, .actor = a);
-    (void)eng_job_tid(
-        &(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .n_returns = SK_STREAMING, .opts.stream_window = 2, .actor = a}, &st);
+    for (int i = 0; i < 20; i++)
+        o[i] = JOB(.fn = "mix", .a = {VAL(i), VAL(2)}, .n_a = 2, .actor = a);
+    (void)eng_job_tid(&(struct job){.fn = "numbers",
+                                    .a = {VAL(6)},
+                                    .n_a = 1,
+                                    .n_returns = SK_STREAMING,
+                                    .opts.stream_window = 2,
+                                    .actor = a},
+                      &st);
     sk_oid last = JOB(.fn = "sum_below", .a = {VAL(1)}, .n_a = 1, .actor = a);
     for (int i = 0; i < 20; i++) sum = fold(sum, 3, eng_take(o[i]));
-    for (sk_oid y; eng->streams->next(eng, st, INT64_MAX, &y, NULL) == SK_OK; sum = fold(sum, 3, 1)) eng_release(y);
+    for (sk_oid y; eng->streams->next(eng, st, INT64_MAX, &y, NULL) == SK_OK; sum = fold(sum, 3, 1))
+        eng_release(y);
     eng->streams->drop(eng, st);
     sum = fold(sum, 5, eng_take(last)) ^ eng_take(ready);
     sk_actor_release(eng, a);
@@ -142,7 +175,7 @@ static int64_t work_nested(void) {
 
 static int64_t (*const works[])(void) = {work_tasks, work_streams, work_actors, work_nested};
 
-/* ---- at every fault point ------------------------------------------------------------------------------------------------------------ */
+/* ---- at every fault point -------------------------------------------------------------------- */
 
 /* One run; true when the armed worker died of it. */
 static bool one(int64_t (*work)(void), int64_t want, const char *point, int64_t nth, int skip) {
@@ -150,10 +183,12 @@ static bool one(int64_t (*work)(void), int64_t want, const char *point, int64_t 
     snprintf(fault, sizeof fault, "%s:kill:%lld", point, (long long)nth);
     eng_open(&(struct eng_opt){.fault = fault, .fault_workers = 1, .fault_skip = skip});
     int64_t got = work();
-    CHECK_MSG(got == want, "%s: result %lld, undisturbed %lld", fault, (long long)got, (long long)want);
+    CHECK_MSG(got == want, "%s: result %lld, undisturbed %lld", fault, (long long)got,
+              (long long)want);
     eng_check();
     eng_settle_fast();
-    /* A worker that died after its last word counts no death that cost a task; its retries or its absence tell. */
+    /* A worker that died after its last word counts no death that cost a task; its retries or its
+     * absence tell. */
     bool fired = eng_stat(eng, "worker_deaths") > 0;
     eng_close_now();
     return fired;
@@ -209,7 +244,9 @@ TEST_SLOW(crash_fork_server_points, 300) {
                 eng_settle_fast();
                 int64_t until = test_patience();
                 bool gone = false;
-                do { /* a third fork is not always needed; the first one is, and the watch hears of it some time */
+                do {
+                    /* a third fork is not always needed; the first one is, and the watch hears of
+                     * it some time */
                     sk_driver_lock(eng);
                     gone = l->pool.server_dead || l->forksrv.pid != first;
                     sk_driver_unlock(eng);
@@ -229,16 +266,20 @@ static uint64_t status_of(const char *key) {
     return strtoull(at + strlen(key), NULL, 10);
 }
 
-/* It was given up after eight: what waited failed, and what came next, too, while it started again. */
+/* It was given up after eight: what waited failed, and what came next, too, while it started
+ * again. */
 TEST(crash_fork_server_again_and_again) {
     enum { DEATHS = SK_STARTS_OWN + 1 };
     int64_t since = sk_now_ns();
-    eng_open(&(struct eng_opt){.server_fault = "forksrv.before_fork:kill:1", .server_faults = DEATHS});
+    eng_open(
+        &(struct eng_opt){.server_fault = "forksrv.before_fork:kill:1", .server_faults = DEATHS});
     sk_oid o[20], ready;
     sk_aid a;
-    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "make", .a = {VAL(7)}, .n_a = 1})};
+    struct sk_actor_spec s = {.init =
+                                  spec_of(&(struct job){.fn = "make", .a = {VAL(7)}, .n_a = 1})};
     CHECK_OK(eng->ops->actor_create(eng, &s, &a, &ready, NULL));
-    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "make", .a = {VAL(i)}, .n_a = 1, .retries = 0); /* none of them ever began */
+    /* none of them ever began */
+    for (int i = 0; i < 20; i++) o[i] = JOB(.fn = "make", .a = {VAL(i)}, .n_a = 1, .retries = 0);
     for (int i = 0; i < 20; i++) CHECK_EQ(eng_take(o[i]), i);
     eng_release(ready);
     sk_actor_release(eng, a);
@@ -247,9 +288,12 @@ TEST(crash_fork_server_again_and_again) {
     eng_close_now();
 }
 
-/* ---- at random ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- at random ------------------------------------------------------------------------------- */
 
-TASK(held) { return gate_wait(0, 1) ? ret_i64(t, 0, 1, err) : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut"); }
+TASK(held) {
+    return gate_wait(0, 1) ? ret_i64(t, 0, 1, err)
+                           : SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+}
 
 enum { KILLS = 300, KILLS_MIN = 6 };
 struct kills {
@@ -257,8 +301,9 @@ struct kills {
     int n;
 };
 
-/* One of those that were not killed before. Processes that are killed again and again before they are ready are given up, and rightly: so
- * only a tenth of the kills is for these, and the server's turn comes only when somebody is up. */
+/* One of those that were not killed before. Processes that are killed again and again before they
+ * are ready are given up, and rightly: so only a tenth of the kills is for these, and the server's
+ * turn comes only when somebody is up. */
 static pid_t choose(const struct kills *k, bool with_server) {
     struct sk_worker_info w[64];
     size_t n = SK_MIN(eng->state->workers(eng, w, SK_COUNT(w)), SK_COUNT(w)), up = 0;
@@ -281,14 +326,20 @@ TEST_SLOW(crash_random_kills, 300) {
     static bool ready[N + 1];
     for (int with_server = 0; with_server < 2; with_server++) {
         eng_open(&(struct eng_opt){.cpus = 4});
-        o[N] = JOB(.fn = "held", .retries = -1); /* there is something to kill for as long as it takes */
+        /* there is something to kill for as long as it takes */
+        o[N] = JOB(.fn = "held", .retries = -1);
         for (int i = 0; i < N; i++)
-            o[i] = i % 50 == 7   ? JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1)
-                   : i % 10 == 3 ? JOB(.fn = "check_bytes", .a = {REF(o[i - 1]), VAL(100000), VAL(i - 1)}, .n_a = 3, .retries = -1)
-                   : i % 10 == 2 ? JOB(.fn = "bytes", .a = {VAL(100000), VAL(i)}, .n_a = 2, .retries = -1)
-                                 : JOB(.fn = "mix", .a = {VAL(i), VAL(3)}, .n_a = 2, .retries = -1);
+            o[i] = i % 50 == 7 ? JOB(.fn = "sum_below", .a = {VAL(2)}, .n_a = 1, .retries = -1)
+                   : i % 10 == 3
+                       ? JOB(.fn = "check_bytes", .a = {REF(o[i - 1]), VAL(100000), VAL(i - 1)},
+                             .n_a = 3, .retries = -1)
+                   : i % 10 == 2
+                       ? JOB(.fn = "bytes", .a = {VAL(100000), VAL(i)}, .n_a = 2, .retries = -1)
+                       : JOB(.fn = "mix", .a = {VAL(i), VAL(3)}, .n_a = 2, .retries = -1);
         struct kills k = {.n = 0};
-        while (k.n < KILLS && eng->ops->wait(eng, o, N + 1, N + 1, sk_now_ns() + (int64_t)test_below(400000), ready, NULL) == SK_ETIMEOUT) {
+        while (k.n < KILLS &&
+               eng->ops->wait(eng, o, N + 1, N + 1, sk_now_ns() + (int64_t)test_below(400000),
+                              ready, NULL) == SK_ETIMEOUT) {
             pid_t victim = choose(&k, with_server);
             if (victim > 0 && kill(victim, SIGKILL) == 0) k.pid[k.n++] = victim;
             if (k.n == KILLS_MIN) gate_add(0, 1);
@@ -341,20 +392,24 @@ TEST_SLOW(crash_driver, 300) {
         for (int64_t until = sk_now_ns() + delay; sk_now_ns() < until;) (void)sched_yield();
         CHECK(kill(pid, SIGKILL) == 0);
         int status;
-        CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+              WTERMSIG(status) == SIGKILL);
         int64_t dead = sk_now_ns();
-        CHECK_MSG(all_gone(), "%d processes outlived the driver (killed after %lld us)", n_descendants(), (long long)delay / 1000);
+        CHECK_MSG(all_gone(), "%d processes outlived the driver (killed after %lld us)",
+                  n_descendants(), (long long)delay / 1000);
         late += sk_now_ns() - dead > 500 * SK_MS;
     }
-    CHECK_LE(late, rounds / 2); /* half a second is what is promised; a loaded machine may be late now and then */
+    /* half a second is what is promised; a loaded machine may be late now and then */
+    CHECK_LE(late, rounds / 2);
     CHECK_EQ(n_fds(), fds);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static bool is_failure(sk_rc rc) {
-    CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM || rc == SK_EFULL || rc == SK_EDONE || rc == SK_ETASK || rc == SK_ELOST || rc == SK_ENOENT ||
-                  rc == SK_EACTOR || rc == SK_EDEAD,
+    CHECK_MSG(rc == SK_OK || rc == SK_ENOMEM || rc == SK_EFULL || rc == SK_EDONE ||
+                  rc == SK_ETASK || rc == SK_ELOST || rc == SK_ENOENT || rc == SK_EACTOR ||
+                  rc == SK_EDEAD,
               "a strange answer: %s", sk_rc_name(rc));
     return rc != SK_OK;
 }
@@ -381,48 +436,71 @@ static void careful_work(void) {
     sk_tid t;
     bool r[6];
     for (int i = 0; i < 6; i++)
-        SK_IGNORE(job_on(eng, &(struct job){.fn = "mix", .a = {VAL(i), VAL(1)}, .n_a = 2, .retries = -1}, &o[i], NULL, NULL));
+        SK_IGNORE(job_on(eng,
+                         &(struct job){.fn = "mix", .a = {VAL(i), VAL(1)}, .n_a = 2, .retries = -1},
+                         &o[i], NULL, NULL));
     for (int i = 0; i < 6; i++)
         if (o[i].v) {
             sk_oid d = {0};
-            if (!is_failure(job_on(eng, &(struct job){.fn = "mix", .a = {REF(o[i]), REF(o[i])}, .n_a = 2, .retries = -1}, &d, NULL, NULL)))
+            if (!is_failure(
+                    job_on(eng,
+                           &(struct job){
+                               .fn = "mix", .a = {REF(o[i]), REF(o[i])}, .n_a = 2, .retries = -1},
+                           &d, NULL, NULL)))
                 take_or_error(d, (i * 31 + 1) * 32);
         }
-    if (!is_failure(eng->ops->put(eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, sizeof big}}, &p, NULL))) {
+    if (!is_failure(eng->ops->put(
+            eng, &(struct sk_payload){.kind = KIND_BLOB, .bytes = {big, sizeof big}}, &p, NULL))) {
         sk_oid d = {0};
-        if (!is_failure(job_on(eng, &(struct job){.fn = "check_bytes", .a = {REF(p), VAL(sizeof big), VAL(0)}, .n_a = 3, .retries = -1}, &d,
-                               NULL, NULL)))
+        if (!is_failure(job_on(eng,
+                               &(struct job){.fn = "check_bytes",
+                                             .a = {REF(p), VAL(sizeof big), VAL(0)},
+                                             .n_a = 3,
+                                             .retries = -1},
+                               &d, NULL, NULL)))
             take_or_error(d, 1);
         struct sk_view v[2];
         if (!is_failure(eng->ops->get(eng, (sk_oid[]){p, p}, 2, INT64_MAX, v, NULL)))
             eng->ops->view_release(eng, &v[0]), eng->ops->view_release(eng, &v[1]);
         sk_oid in = {0};
-        if (!is_failure(
-                eng->ops->put(eng, &(struct sk_payload){.kind = KIND_I64, .bytes = {&p, 8}, .contains = &p, .n_contains = 1}, &in, NULL)))
+        if (!is_failure(eng->ops->put(
+                eng,
+                &(struct sk_payload){
+                    .kind = KIND_I64, .bytes = {&p, 8}, .contains = &p, .n_contains = 1},
+                &in, NULL)))
             eng_release(in);
         eng_release(p);
     }
-    if (!is_failure(
-            job_on(eng, &(struct job){.fn = "numbers", .a = {VAL(6)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING}, &p, &t, NULL))) {
+    if (!is_failure(job_on(
+            eng,
+            &(struct job){
+                .fn = "numbers", .a = {VAL(6)}, .n_a = 1, .retries = -1, .n_returns = SK_STREAMING},
+            &p, &t, NULL))) {
         sk_rc rc;
         int n = 0;
-        while ((rc = eng->streams->next(eng, t, test_patience(), &y, NULL)) == SK_OK) n++, eng_release(y);
+        while ((rc = eng->streams->next(eng, t, test_patience(), &y, NULL)) == SK_OK)
+            n++, eng_release(y);
         if (rc == SK_ETASK) eng_release(y);
         (void)is_failure(rc);
         if (rc == SK_EDONE) CHECK_EQ(n, 6); /* an end means that all were there */
         eng->streams->drop(eng, t);
     }
-    struct sk_actor_spec s = {
-        .init = spec_of(&(struct job){.fn = "make", .a = {VAL(1)}, .n_a = 1}), .max_restarts = -1, .max_task_retries = -1};
+    struct sk_actor_spec s = {.init = spec_of(&(struct job){.fn = "make", .a = {VAL(1)}, .n_a = 1}),
+                              .max_restarts = -1,
+                              .max_task_retries = -1};
     if (!is_failure(eng->ops->actor_create(eng, &s, &a, &ready, NULL))) {
         sk_oid d = {0};
-        if (!is_failure(job_on(eng, &(struct job){.fn = "mix", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a}, &d, NULL, NULL)))
+        if (!is_failure(
+                job_on(eng, &(struct job){.fn = "mix", .a = {VAL(1), VAL(2)}, .n_a = 2, .actor = a},
+                       &d, NULL, NULL)))
             take_or_error(d, 33);
         sk_actor_release(eng, a);
         take_or_error(ready, 1);
     }
     sk_oid nest = {0};
-    if (!is_failure(job_on(eng, &(struct job){.fn = "sum_below_or_die", .a = {VAL(1)}, .n_a = 1, .retries = 2}, &nest, NULL, NULL))) {
+    if (!is_failure(job_on(
+            eng, &(struct job){.fn = "sum_below_or_die", .a = {VAL(1)}, .n_a = 1, .retries = 2},
+            &nest, NULL, NULL))) {
         SK_IGNORE(eng->ops->wait(eng, &nest, 1, 1, test_patience(), r, NULL));
         CHECK(r[0]);
         eng_release(nest);
@@ -435,7 +513,8 @@ TEST_SLOW(crash_nth_allocation_of_open, 300) {
     for (int64_t n = 1;; n++) {
         sk_mem_fail_at(n);
         struct sk_err err;
-        sk_rc rc = eng_try_open(&(struct eng_opt){.names = (const char *const[]){"a", "b"}, .n_names = 2}, &eng, &err);
+        sk_rc rc = eng_try_open(
+            &(struct eng_opt){.names = (const char *const[]){"a", "b"}, .n_names = 2}, &eng, &err);
         bool hit = sk_mem_failed();
         sk_mem_fail_at(0);
         if (rc == SK_OK) eng_close_now();
@@ -462,7 +541,8 @@ TEST_SLOW(crash_nth_allocation, 300) {
 }
 
 TEST(crash_refused_system_calls) {
-    static const char *const points[] = {"seg.memfd", "seg.truncate", "seg.mode", "seg.mmap", "forksrv.start", "pool.thread"};
+    static const char *const points[] = {"seg.memfd", "seg.truncate",  "seg.mode",
+                                         "seg.mmap",  "forksrv.start", "pool.thread"};
     eng_open(&(struct eng_opt){0}); /* TSan has a thread of its own from the first one on */
     eng_close_now();
     int fds = n_fds(), threads = n_threads();
@@ -487,7 +567,8 @@ TEST(crash_refused_system_calls) {
     eng_open(&(struct eng_opt){0});
     CHECK_OK(sk_fault_set("forksrv.start", SK_FAULT_FAIL, 0));
     kill(sk_container_of(eng, struct sk_local, base)->forksrv.pid, SIGKILL);
-    CHECK_EQ(eng_error(JOB(.fn = "make", .a = {VAL(4)}, .n_a = 1, .retries = 5), text, sizeof text), SK_EDEAD);
+    CHECK_EQ(eng_error(JOB(.fn = "make", .a = {VAL(4)}, .n_a = 1, .retries = 5), text, sizeof text),
+             SK_EDEAD);
     CHECK_STR_HAS(text, "fault injected");
     sk_fault_clear();
     CHECK_EQ(eng_take(JOB(.fn = "make", .a = {VAL(4)}, .n_a = 1)), 4);

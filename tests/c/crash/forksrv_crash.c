@@ -1,8 +1,11 @@
-/* forksrv_crash.c - driver or fork server SIGKILLed, at fault points and at random moments: nothing of them is left, as a rule within half a second.
+/* forksrv_crash.c - driver or fork server SIGKILLed, at fault points and at random moments: nothing
+ * of them is left, as a rule within half a second.
  *
- * How "nothing is left" is known: a pipe ("leash") whose write end is handed down to driver, server and workers; its end of file means
- * that all have gone. The test is a subreaper, so at last waitpid says that it has no descendant at all.
- * How long it took: each test tries several times, and most of them must be in time: one may fall into a slice of somebody else's work. */
+ * How "nothing is left" is known: a pipe ("leash") whose write end is handed down to driver, server
+ * and workers; its end of file means that all have gone. The test is a subreaper, so at last
+ * waitpid says that it has no descendant at all.
+ * How long it took: each test tries several times, and most of them must be in time: one may fall
+ * into a slice of somebody else's work. */
 #include "../ipc_forksrv.h"
 
 #define GONE_NS (500 * SK_MS)
@@ -21,7 +24,8 @@ static void gone_after(int64_t ns) {
 }
 
 static void mostly_in_time(void) {
-    CHECK_MSG(2 * n_late < n_gone, "%d of %d times processes were left after %lld ms", n_late, n_gone, (long long)(GONE_NS / SK_MS));
+    CHECK_MSG(2 * n_late < n_gone, "%d of %d times processes were left after %lld ms", n_late,
+              n_gone, (long long)(GONE_NS / SK_MS));
 }
 
 /* The test's own write end must go for the end of file to come. */
@@ -34,7 +38,8 @@ static void expect_all_gone(int64_t since_ns, const char *what) {
     CHECK_EQ(errno, ECHILD);
 }
 
-/* A driver in a process of its own. It spawns n pausing workers, then keeps spawning and reaping ones that exit at once when `busy`. */
+/* A driver in a process of its own. It spawns n pausing workers, then keeps spawning and reaping
+ * ones that exit at once when `busy`. */
 static pid_t play_driver(struct driver *v, uint32_t n, const char *note, bool busy) {
     pid_t pid = fork();
     if (pid) return pid;
@@ -134,7 +139,8 @@ DRIVER_KILLED(while_the_server_imports, importing())
 DRIVER_KILLED(while_the_server_starts_up, starting_up())
 DRIVER_KILLED(while_the_server_is_stopped, stopped())
 
-/* User code that forks the driver (multiprocessing does) keeps its socket and pipe ends open: then the server's own watch must do. */
+/* User code that forks the driver (multiprocessing does) keeps its socket and pipe ends open: then
+ * the server's own watch must do. */
 static void with_a_forked_copy(const char *note, uint32_t notes) {
     leash_make();
     struct driver v = desk_for(ACT_PAUSE);
@@ -160,7 +166,8 @@ static void with_a_forked_copy(const char *note, uint32_t notes) {
     wait_word(&v.d->in_note, notes);
     int64_t t = kill_driver(pid);
     close(leash[1]);
-    CHECK_MSG(ready_by(leash[0], test_patience()), "processes are left though the driver is dead (a copy of it lives)");
+    CHECK_MSG(ready_by(leash[0], test_patience()),
+              "processes are left though the driver is dead (a copy of it lives)");
     gone_after(sk_now_ns() - t);
     close(leash[0]);
     CHECK_EQ(kill(copy, SIGKILL), 0);
@@ -178,7 +185,8 @@ TEST(driver_killed_at_random_moments) {
         struct driver v = desk_for(ACT_PAUSE);
         uint32_t n = (uint32_t)test_below(6);
         pid_t pid = play_driver(&v, n, NULL, true);
-        if (test_below(4)) wait_word(&v.d->running, n + (uint32_t)test_below(30)); /* else: in the middle of the start */
+        /* else: in the middle of the start */
+        if (test_below(4)) wait_word(&v.d->running, n + (uint32_t)test_below(30));
         int64_t until = sk_now_ns() + (int64_t)test_below(3 * (uint64_t)SK_MS);
         while (sk_now_ns() < until) continue;
         expect_all_gone(kill_driver(pid), "random");
@@ -187,7 +195,7 @@ TEST(driver_killed_at_random_moments) {
     mostly_in_time();
 }
 
-/* ---- the server dies ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the server dies ------------------------------------------------------------------------- */
 
 static void expect_dead(struct driver *v) {
     struct sk_fork_report r;
@@ -232,8 +240,8 @@ TEST(server_killed_at_each_point) {
             struct sk_err err;
             sk_rc rc = SK_OK;
             while (sent < 4 && (rc = sk_forksrv_spawn(&v.f, sent + 1, &err)) == SK_OK) sent++;
-            CHECK_MSG(rc == SK_OK || (rc == SK_EDEAD && sent >= nth), "spawn %u: %s: %s", sent, sk_rc_name(rc),
-                      err.msg); /* it may die before the last is sent */
+            CHECK_MSG(rc == SK_OK || (rc == SK_EDEAD && sent >= nth), "spawn %u: %s: %s", sent,
+                      sk_rc_name(rc), err.msg); /* it may die before the last is sent */
             struct sk_fork_report r;
             while ((rc = next_report(&v, &r)) == SK_OK) started += r.kind == SK_FORK_STARTED;
             CHECK_RC(rc, SK_EDEAD);

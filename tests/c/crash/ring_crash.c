@@ -1,5 +1,6 @@
-/* ring_crash.c - one side of a ring is SIGKILLed, at each fault point and at random moments: sk_ring_check holds, the survivor sees exactly
- * the committed prefix, and a successor goes on where the dead one stopped. */
+/* ring_crash.c - one side of a ring is SIGKILLed, at each fault point and at random moments:
+ * sk_ring_check holds, the survivor sees exactly the committed prefix, and a successor goes on
+ * where the dead one stopped. */
 #include "ipc_help.h"
 
 #define RING 4096u
@@ -51,7 +52,8 @@ static uint64_t drain(struct table *t, struct sk_ring *r, uint64_t next, uint64_
     size_t max = sk_ring_max_msg(r), len;
     for (const void *m; at_most-- && (m = sk_ring_peek(r, &len)); next++) {
         CHECK_EQ(len, msg_len(t->seed, next, max));
-        CHECK_MSG(msg_true(m, len, next), "message %llu of %zu bytes is wrong", (unsigned long long)next, len);
+        CHECK_MSG(msg_true(m, len, next), "message %llu of %zu bytes is wrong",
+                  (unsigned long long)next, len);
         atomic_store(&t->peeked, next + 1);
         sk_ring_pop(r);
         atomic_store(&t->popped, next + 1);
@@ -80,7 +82,8 @@ static pid_t child_producer(struct table *t, uint64_t from, const char *fault, i
     return pid;
 }
 
-/* And does what the watcher of deaths does: the dead one may have published or popped without ringing. */
+/* And does what the watcher of deaths does: the dead one may have published or popped without
+ * ringing. */
 static void expect_killed(struct table *t, pid_t pid) {
     int st = wait_exit(pid);
     CHECK_MSG(WIFSIGNALED(st) && WTERMSIG(st) == SIGKILL, "status %x", (unsigned)st);
@@ -88,7 +91,7 @@ static void expect_killed(struct table *t, pid_t pid) {
     sk_bell_ring(&t->to_producer);
 }
 
-/* ---- at each fault point ------------------------------------------------------------------------------------------------------------ */
+/* ---- at each fault point --------------------------------------------------------------------- */
 
 static void producer_dies_at(const char *fault, uint64_t also) {
     for (int round = 0, rounds = test_rounds(40); round < rounds; round++) {
@@ -102,7 +105,8 @@ static void producer_dies_at(const char *fault, uint64_t also) {
             while (from < end) {
                 uint32_t seen = sk_bell_seq(&t->to_consumer);
                 uint64_t n = drain(t, &c, from, 1 + test_below(10));
-                if (n == from && sk_ring_empty(&c)) /* "after_publish" dies before it rings: the death is the event then */
+                /* "after_publish" dies before it rings: the death is the event then */
+                if (n == from && sk_ring_empty(&c))
                     (void)sk_bell_wait(&t->to_consumer, seen, 2000, sk_now_ns() + 2 * SK_MS);
                 from = n;
             }
@@ -136,9 +140,11 @@ static void consumer_dies_at(const char *fault, uint64_t also) {
             }
             expect_killed(t, pid);
             next += nth - 1 + also;
-            CHECK_EQ(atomic_load(&t->peeked), next + 1 - also); /* killed around the pop of this one */
+            /* killed around the pop of this one */
+            CHECK_EQ(atomic_load(&t->peeked), next + 1 - also);
         }
-        consume_until(t, next, next + 100); /* and the successor sees the first one that was not popped */
+        /* and the successor sees the first one that was not popped */
+        consume_until(t, next, next + 100);
         kill(producer, SIGKILL);
         expect_killed(t, producer);
         struct sk_ring c = side(t);
@@ -151,7 +157,7 @@ static void consumer_dies_at(const char *fault, uint64_t also) {
 TEST_SLOW(consumer_killed_before_pop, 300) { consumer_dies_at("ring.before_pop", 0); }
 TEST_SLOW(consumer_killed_after_pop, 300) { consumer_dies_at("ring.after_pop", 1); }
 
-/* ---- at random moments ---------------------------------------------------------------------------------------------------------------- */
+/* ---- at random moments ----------------------------------------------------------------------- */
 
 TEST_SLOW(producer_killed_at_random, 300) {
     struct table *t = table();
@@ -164,7 +170,8 @@ TEST_SLOW(producer_killed_at_random, 300) {
         while (next < goal || sk_now_ns() < until) {
             uint32_t seen = sk_bell_seq(&t->to_consumer);
             uint64_t n = drain(t, &c, next, 1 + test_below(20));
-            if (n == next && next < goal) CHECK_OK(sk_bell_wait(&t->to_consumer, seen, 2000, test_patience()));
+            if (n == next && next < goal)
+                CHECK_OK(sk_bell_wait(&t->to_consumer, seen, 2000, test_patience()));
             next = n;
         }
         kill(pid, SIGKILL);
@@ -172,7 +179,8 @@ TEST_SLOW(producer_killed_at_random, 300) {
         CHECK(sk_ring_check(&c));
         next = drain(t, &c, next, UINT64_MAX);
         CHECK(sk_ring_empty(&c));
-        uint64_t told = atomic_load(&t->committed); /* it may have died between publishing and telling */
+        /* it may have died between publishing and telling */
+        uint64_t told = atomic_load(&t->committed);
         CHECK(next == told || next == told + 1);
         atomic_store(&t->committed, next);
     }
@@ -195,7 +203,8 @@ TEST_SLOW(consumer_killed_at_random, 300) {
         kill(pid, SIGKILL);
         expect_killed(t, pid);
         uint64_t told = atomic_load(&t->popped), seen_last = atomic_load(&t->peeked);
-        /* Where the shared head stands: what the dead one told, or one more when it died between popping and telling. */
+        /* Where the shared head stands: what the dead one told, or one more when it died between
+         * popping and telling. */
         struct sk_ring c = side(t);
         size_t len, max = sk_ring_max_msg(&c);
         const void *m = NULL;

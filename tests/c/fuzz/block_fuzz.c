@@ -1,9 +1,10 @@
-/* block_fuzz.c - damages blocks and reads them; built with ASan+UBSan by tests/py/unit/test_block_ctypes.py, which makes the corpus.
+/* block_fuzz.c - damages blocks and reads them; built with ASan+UBSan by
+ * tests/py/unit/test_block_ctypes.py, which makes the corpus.
  *
  *     block_fuzz ROUNDS FILE...       prints "tried N refused N read N"; seed in SK_TEST_SEED
  *
- * Each damaged copy lies in an allocation of its exact size. What validate lets pass is read to the last value, rows cut at random; what
- * only the tables let pass is exported and released. */
+ * Each damaged copy lies in an allocation of its exact size. What validate lets pass is read to the
+ * last value, rows cut at random; what only the tables let pass is exported and released. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,7 +32,8 @@ static void damage(uint8_t *p, size_t *n) {
     uint64_t data_off;
     memcpy(&data_off, p + 72, 8);
     for (uint64_t times = 1 + next() % 3; times; times--) {
-        size_t from = next() % 4 ? 0 : (size_t)data_off, upto = next() % 2 ? (size_t)data_off : *n; /* tables more often than data */
+        /* tables more often than data */
+        size_t from = next() % 4 ? 0 : (size_t)data_off, upto = next() % 2 ? (size_t)data_off : *n;
         if (from >= upto) from = 0;
         size_t at = from + next() % (upto - from);
         uint64_t w = word();
@@ -70,7 +72,8 @@ static sk_rc read_it(const uint8_t *p, size_t n, bool all, const char *file) {
         at = next() % (info.n_rows + 1);
         rows = next() % (info.n_rows - at + 1);
     }
-    if (sk_block_export(p, n, at, rows, (struct sk_block_owner){owner_release, NULL}, &s, &a, &err)) die(err.msg, file);
+    if (sk_block_export(p, n, at, rows, (struct sk_block_owner){owner_release, NULL}, &s, &a, &err))
+        die(err.msg, file);
     if (all) (void)block_read(&s, &a);
     s.release(&s);
     if (released != before) die("released early", file);

@@ -1,9 +1,13 @@
-/* image_fuzz.c - damages pictures and decodes them: what a disk, or somebody, may have made of one. Build it with ASan+UBSan.
+/* image_fuzz.c - damages pictures and decodes them: what a disk, or somebody, may have made of one.
+ * Build it with ASan+UBSan.
  *
- *     image_fuzz [ROUNDS]           own driver: files of image_bytes.h, damaged; seed in SK_TEST_SEED. Prints "tried N refused N read N".
- *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to hunt
+ *     image_fuzz [ROUNDS]           own driver: files of image_bytes.h, damaged; seed in
+ *                                   SK_TEST_SEED. Prints "tried N refused N read N".
+ *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to
+ *     hunt
  *
- * Each file and each picture lies in an allocation of its exact size. Half of the damaged PNG files get good checksums, so that what is behind them is reached. */
+ * Each file and each picture lies in an allocation of its exact size. Half of the damaged PNG files
+ * get good checksums, so that what is behind them is reached. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,7 +46,9 @@ static uint32_t crc_of(const uint8_t *p, size_t n) { /* of PNG (ISO 3309) */
     return ~c;
 }
 
-static uint32_t big(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+static uint32_t big(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
 
 static void make_checksums_good(uint8_t *p, size_t n) {
     for (size_t at = 8; at + 12 <= n;) {
@@ -55,7 +61,11 @@ static void make_checksums_good(uint8_t *p, size_t n) {
 }
 
 static void choose_want(void) {
-    want = (struct sk_image_want){.channels = (uint8_t)(next() % 2 ? 0 : next() % 2 ? 3 : 1), .scaled = next() % 2, .order = next() % 2};
+    want = (struct sk_image_want){.channels = (uint8_t)(next() % 2   ? 0
+                                                        : next() % 2 ? 3
+                                                                     : 1),
+                                  .scaled = next() % 2,
+                                  .order = next() % 2};
     if (next() % 2) {
         want.h = (uint32_t)(1 + next() % 50);
         want.w = (uint32_t)(1 + next() % 50);
@@ -71,7 +81,8 @@ static void choose_want(void) {
 
 int main(int argc, char **argv) {
     uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, refused = 0;
-    if (!image_have_both()) return puts("there is no libjpeg or no libpng here: nothing was tried") < 0;
+    if (!image_have_both())
+        return puts("there is no libjpeg or no libpng here: nothing was tried") < 0;
     seed_from_env();
     for (uint64_t i = 0; i < rounds; i++) {
         static uint8_t buf[1024];
@@ -97,8 +108,9 @@ int main(int argc, char **argv) {
         refused += (uint64_t)LLVMFuzzerTestOneInput(exact, n);
         free(exact);
     }
-    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds, (unsigned long long)refused,
-           (unsigned long long)(rounds - refused));
-    return refused == 0 || refused == rounds; /* a generator that reaches one side only tests nothing */
+    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,
+           (unsigned long long)refused, (unsigned long long)(rounds - refused));
+    /* a generator that reaches one side only tests nothing */
+    return refused == 0 || refused == rounds;
 }
 #endif

@@ -1,10 +1,14 @@
-/* joblog_fuzz.c - damages logs of jobs and reads them: what a disk, or somebody, may have made of one. Build it with ASan+UBSan.
+/* joblog_fuzz.c - damages logs of jobs and reads them: what a disk, or somebody, may have made of
+ * one. Build it with ASan+UBSan.
  *
- *     joblog_fuzz [ROUNDS]          own driver: random logs, damaged; seed in SK_TEST_SEED. Prints "tried N whole N cut N".
- *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to hunt
+ *     joblog_fuzz [ROUNDS]          own driver: random logs, damaged; seed in SK_TEST_SEED. Prints
+ *                                   "tried N whole N cut N".
+ *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to
+ *     hunt
  *
- * Each copy lies in an allocation of its exact size. Every record that is read is walked to its last name. A record that was damaged, or stands behind one
- * that was, must not be read; half of the rounds give the damaged bytes a good checksum, so that the codec behind it is reached. */
+ * Each copy lies in an allocation of its exact size. Every record that is read is walked to its
+ * last name. A record that was damaged, or stands behind one that was, must not be read; half of
+ * the rounds give the damaged bytes a good checksum, so that the codec behind it is reached. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +36,8 @@ static void walk(struct sk_job_rec r) {
             sk_job_file(&r, &f);
             eaten += eat(f.staged) + eat(f.final) + f.rows;
             const char *s = f.final.p;
-            if (s[0] == '/' || (f.final.n >= 2 && !memcmp(s, "..", 2) && (f.final.n == 2 || s[2] == '/')))
+            if (s[0] == '/' ||
+                (f.final.n >= 2 && !memcmp(s, "..", 2) && (f.final.n == 2 || s[2] == '/')))
                 abort(); /* leads out of the folder */
         }
         if (r.at.bad) abort(); /* the reader promised */
@@ -80,7 +85,8 @@ static size_t make(void) {
         r.n = r.kind <= SK_JOB_UNIT ? (uint32_t)(next() % 4) : 0;
         for (uint32_t i = 0; i < 4; i++) {
             parts[i] = (struct sk_job_part){name(text[i]), name(text[4 + i])};
-            files[i] = (struct sk_job_file){name(text[8 + i]), name(text[12 + i]), next() % 100, next()};
+            files[i] =
+                (struct sk_job_file){name(text[8 + i]), name(text[12 + i]), next() % 100, next()};
         }
         struct sk_wr w = sk_wr_init(buf + at + 8, sizeof buf - at - 8);
         sk_job_write(&w, &r, parts, files);
@@ -92,7 +98,8 @@ static size_t make(void) {
         at += 8 + n;
         ends[n_ends++] = at;
         struct sk_job_rec back;
-        if (!sk_job_read((struct sk_bytes){buf + at - n, n}, &back)) break; /* a name that leads out: the reader stops here */
+        /* a name that leads out: the reader stops here */
+        if (!sk_job_read((struct sk_bytes){buf + at - n, n}, &back)) break;
         if (back.n != r.n || back.kind != r.kind || back.unit != r.unit) abort();
     }
     return at;
@@ -142,7 +149,8 @@ int main(int argc, char **argv) {
         free(before);
         free(exact);
     }
-    printf("tried %llu whole %llu cut %llu\n", (unsigned long long)rounds, (unsigned long long)whole, (unsigned long long)cut);
+    printf("tried %llu whole %llu cut %llu\n", (unsigned long long)rounds,
+           (unsigned long long)whole, (unsigned long long)cut);
     return whole == 0 || cut == 0; /* a generator that reaches one side only tests nothing */
 }
 #endif

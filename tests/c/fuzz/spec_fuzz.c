@@ -1,9 +1,13 @@
-/* spec_fuzz.c - damages task specifications and decodes them: what a worker gone mad may send. Build it with ASan+UBSan.
+/* spec_fuzz.c - damages task specifications and decodes them: what a worker gone mad may send.
+ * Build it with ASan+UBSan.
  *
- *     spec_fuzz [ROUNDS]            own driver: random specs, damaged; seed in SK_TEST_SEED. Prints "tried N refused N read N".
- *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to hunt
+ *     spec_fuzz [ROUNDS]            own driver: random specs, damaged; seed in SK_TEST_SEED. Prints
+ *                                   "tried N refused N read N".
+ *     clang -DSK_LIBFUZZER -fsanitize=fuzzer,address ...                                      to
+ *     hunt
  *
- * Each copy lies in an allocation of its exact size, so that a read past its end is seen. What decodes is read to the last argument. */
+ * Each copy lies in an allocation of its exact size, so that a read past its end is seen. What
+ * decodes is read to the last argument. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,15 +48,19 @@ static size_t make(uint8_t *p, size_t cap) {
     static uint8_t bytes[300];
     struct sk_arg a[8];
     sk_oid c[8];
-    struct sk_task_spec s = {
-        .fn = {next()}, .name = next() % 2 ? "name of a task" : NULL, .args = a, .contains = c, .n_returns = (uint32_t)(next() % 5)};
+    struct sk_task_spec s = {.fn = {next()},
+                             .name = next() % 2 ? "name of a task" : NULL,
+                             .args = a,
+                             .contains = c,
+                             .n_returns = (uint32_t)(next() % 5)};
     struct sk_task_opts o = {.refused = next() % 4 ? NULL : "it asks for too much"};
     s.opts = &o;
     s.n_args = (uint32_t)(next() % 8);
     s.n_contains = (uint32_t)(next() % 8);
     for (uint32_t i = 0; i < 8; i++) {
         c[i].v = next();
-        a[i] = next() % 2 ? (struct sk_arg){.ref = {next() | 1}} : (struct sk_arg){.kind = 4, .bytes = {bytes, next() % sizeof bytes}};
+        a[i] = next() % 2 ? (struct sk_arg){.ref = {next() | 1}}
+                          : (struct sk_arg){.kind = 4, .bytes = {bytes, next() % sizeof bytes}};
     }
     if (next() % 4 == 0) s.n_returns = SK_STREAMING;
     struct sk_wr w = sk_wr_init(p, cap);
@@ -83,8 +91,9 @@ int main(int argc, char **argv) {
         refused += (uint64_t)LLVMFuzzerTestOneInput(exact, n);
         free(exact);
     }
-    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds, (unsigned long long)refused,
-           (unsigned long long)(rounds - refused));
-    return refused == 0 || refused == rounds; /* a generator that reaches one side only tests nothing */
+    printf("tried %llu refused %llu read %llu\n", (unsigned long long)rounds,
+           (unsigned long long)refused, (unsigned long long)(rounds - refused));
+    /* a generator that reaches one side only tests nothing */
+    return refused == 0 || refused == rounds;
 }
 #endif

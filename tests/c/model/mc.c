@@ -1,10 +1,12 @@
 /* mc.c - the search of mc.h.
  *
- * Seen states: a table of hashes by open addressing, and for each state its number's parent and step. The queue is one buffer of squeezed
- * states in the order of their numbers. Invariant: states are numbered in the order of discovery, so a parent's number is smaller and the
- * depth never falls along the queue.
+ * Seen states: a table of hashes by open addressing, and for each state its number's parent and
+ * step. The queue is one buffer of squeezed states in the order of their numbers. Invariant: states
+ * are numbered in the order of discovery, so a parent's number is smaller and the depth never falls
+ * along the queue.
  *
- * Cost: about 0.3 us a step for a state of 900 bytes (hash, squeeze, look-up); the rest is the model's. */
+ * Cost: about 0.3 us a step for a state of 900 bytes (hash, squeeze, look-up); the rest is the
+ * model's. */
 #include "mc.h"
 
 #include <stdarg.h>
@@ -45,13 +47,15 @@ struct mc {
 };
 
 static uint64_t mix(uint64_t a, uint64_t b) {
-    __uint128_t p = (__uint128_t)(a ^ UINT64_C(0x9e3779b97f4a7c15)) * (b ^ UINT64_C(0xe7037ed1a0b428db));
+    __uint128_t p =
+        (__uint128_t)(a ^ UINT64_C(0x9e3779b97f4a7c15)) * (b ^ UINT64_C(0xe7037ed1a0b428db));
     return (uint64_t)p ^ (uint64_t)(p >> 64);
 }
 
 enum { WORDS_MAX = MC_STATE_MAX / 8 };
 
-static uint64_t hash_of(const uint64_t *w, uint32_t n) { /* never 0; four chains, so that multiplications overlap */
+static uint64_t hash_of(const uint64_t *w, uint32_t n) {
+    /* never 0; four chains, so that multiplications overlap */
     uint64_t h[4] = {n, 1, 2, 3};
     for (uint32_t i = 0; i < n; i++) h[i % 4] = mix(h[i % 4] ^ w[i], UINT64_C(0xd6e8feb86659fd93));
     uint64_t x = mix(mix(h[0], h[1]), mix(h[2], h[3]));
@@ -77,7 +81,8 @@ static uint32_t unsqueeze(const uint64_t *p, uint32_t n, uint64_t *w) { /* how m
 }
 
 static void grow_table(struct mc *m) {
-    uint64_t n = m->mask ? (m->mask + 1) * 2 : 1u << 16, *hash = sk_calloc(SK_TAG_TEST, n * sizeof *hash);
+    uint64_t n = m->mask ? (m->mask + 1) * 2 : 1u << 16,
+             *hash = sk_calloc(SK_TAG_TEST, n * sizeof *hash);
     uint32_t *number = sk_alloc(SK_TAG_TEST, n * sizeof *number);
     CHECK(hash && number);
     for (uint64_t i = 0; m->mask && i <= m->mask; i++) {
@@ -117,7 +122,8 @@ static void push(struct mc *m, const void *s) {
     w[m->n_words - 1] = 0;
     memcpy(w, s, m->model->size);
     if (m->q_tail + WORDS_MAX * 2 > m->q_cap) {
-        size_t live = m->q_tail - m->q_head, cap = SK_MAX((size_t)1 << 17, 2 * (live + WORDS_MAX * 2));
+        size_t live = m->q_tail - m->q_head,
+               cap = SK_MAX((size_t)1 << 17, 2 * (live + WORDS_MAX * 2));
         uint64_t *q = sk_alloc(SK_TAG_TEST, cap * sizeof *q);
         CHECK(q);
         if (live) memcpy(q, m->q + m->q_head, live * sizeof *q);
@@ -172,9 +178,11 @@ void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt,
     }
     bool fresh;
     uint32_t no = number_of(m, succ, &fresh);
-    CHECK(sk_vec_push(&m->edge_from, SK_TAG_TEST, m->cur) && sk_vec_push(&m->edge_to, SK_TAG_TEST, no));
+    CHECK(sk_vec_push(&m->edge_from, SK_TAG_TEST, m->cur) &&
+          sk_vec_push(&m->edge_to, SK_TAG_TEST, no));
     if (!fresh) return;
-    struct seen x = {.parent = m->cur, .step = (uint16_t)step, .depth = (uint16_t)(m->seen.p[m->cur].depth + 1)};
+    struct seen x = {
+        .parent = m->cur, .step = (uint16_t)step, .depth = (uint16_t)(m->seen.p[m->cur].depth + 1)};
     CHECK(step < UINT16_MAX && sk_vec_push(&m->seen, SK_TAG_TEST, x));
     m->r->depth = SK_MAX(m->r->depth, x.depth);
     push(m, succ);
@@ -184,7 +192,8 @@ void mc_step(struct mc *m, const void *succ, const char *wrong, const char *fmt,
 static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const char *wrong) {
     uint64_t s[WORDS_MAX] = {0};
     size_t at = 0;
-    snprintf(m->r->wrong, sizeof m->r->wrong, "%s", wrong); /* which may lie in a buffer that the model writes again below */
+    /* which may lie in a buffer that the model writes again below */
+    snprintf(m->r->wrong, sizeof m->r->wrong, "%s", wrong);
     m->replay = true;
     m->model->init(m->model->arg, s);
     for (uint32_t i = 0; i < n; i++) {
@@ -194,7 +203,9 @@ static void print_steps(struct mc *m, const uint16_t *steps, uint32_t n, const c
         m->model->next(m->model->arg, s, m);
         CHECK(m->got); /* a model whose successors depend on anything but the state */
         memcpy(s, m->kept, m->model->size);
-        if (at < sizeof m->r->way) at += (size_t)snprintf(m->r->way + at, sizeof m->r->way - at, "%3u. %s\n", i + 1, m->text);
+        if (at < sizeof m->r->way)
+            at += (size_t)snprintf(m->r->way + at, sizeof m->r->way - at, "%3u. %s\n", i + 1,
+                                   m->text);
     }
     m->replay = false;
     m->r->way_len = n;
@@ -220,7 +231,8 @@ static void check_that_all_can_end(struct mc *m) {
     CHECK(first && from && met && todo);
     for (uint32_t i = 0; i < m->edge_to.n; i++) first[m->edge_to.p[i] + 2]++;
     for (uint32_t i = 1; i < n + 2; i++) first[i] += first[i - 1];
-    for (uint32_t i = 0; i < m->edge_to.n; i++) from[first[m->edge_to.p[i] + 1]++] = m->edge_from.p[i];
+    for (uint32_t i = 0; i < m->edge_to.n; i++)
+        from[first[m->edge_to.p[i] + 1]++] = m->edge_from.p[i];
     for (uint32_t i = 0; i < m->ends.n; i++) {
         met[m->ends.p[i]] = 1;
         todo[n_todo++] = m->ends.p[i];
@@ -251,7 +263,10 @@ void mc_run(const struct mc_model *model, uint64_t states, struct mc_result *out
     int64_t t0 = sk_thread_cpu_ns();
     CHECK(m && model->size <= MC_STATE_MAX);
     memset(out, 0, sizeof *out);
-    *m = (struct mc){.model = model, .states_max = states, .r = out, .n_words = (uint32_t)((model->size + 7) / 8)};
+    *m = (struct mc){.model = model,
+                     .states_max = states,
+                     .r = out,
+                     .n_words = (uint32_t)((model->size + 7) / 8)};
     grow_table(m);
     model->init(model->arg, s);
     (void)number_of(m, s, &fresh);

@@ -1,11 +1,15 @@
-/* own_check.c - what must hold after each step of the model of ownership, and when nothing can happen any more.
+/* own_check.c - what must hold after each step of the model of ownership, and when nothing can
+ * happen any more.
  *
- *   - whatever a living process, a message under way, a task that is not over or an alive value refers to is in the table of objects;
- *   - counts are exact: of a process, what it has = what the table says + what its messages will change; of holds likewise;
+ *   - whatever a living process, a message under way, a task that is not over or an alive value
+ *     refers to is in the table of objects;
+ *   - counts are exact: of a process, what it has = what the table says + what its messages will
+ *     change; of holds likewise;
  *   - nothing is in the table that nobody refers to, once no message is under way;
  *   - an object that does not exist yet is being made by a task that is not over;
- * and at an end no object, no kept task, no hold and no process that waits is left. Other things are found where they happen (own_engine.c:
- * results come from the attempt that counts, once; yields have no hole; nothing is given up that could be made again). */
+ * and at an end no object, no kept task, no hold and no process that waits is left. Other things
+ * are found where they happen (own_engine.c: results come from the attempt that counts, once;
+ * yields have no hole; nothing is given up that could be made again). */
 #include "own_proto_int.h"
 
 struct marks {
@@ -27,10 +31,12 @@ static void mark_message(struct marks *k, const struct message *m, uint8_t proc)
         mark(k, s->task[m->task].arg, "a call under way has it as an argument, from process", proc);
         mark(k, s->task[m->task].con, "a call under way has it as an argument, from process", proc);
     }
-    for (uint32_t i = 0; i < n_in(m->in); i++) mark(k, m->in[i], "a value under way contains it, from process", proc);
+    for (uint32_t i = 0; i < n_in(m->in); i++)
+        mark(k, m->in[i], "a value under way contains it, from process", proc);
 }
 
-/* Everything that somebody can still come to use; made: bits of objects whose making is under way. */
+/* Everything that somebody can still come to use; made: bits of objects whose making is under
+ * way. */
 static uint32_t mark_all(struct marks *k) {
     const struct st *s = G.s;
     uint32_t made = 0;
@@ -44,14 +50,16 @@ static uint32_t mark_all(struct marks *k) {
         mark(k, w->rep_obj, "it was handed over to process", p);
         for (uint8_t i = 0; i < MI; i++)
             mark(k, w->rep_in[i],
-                 w->phase == W_RETURNING ? "a result that is about to be reported contains it, of process"
-                                         : "a value on its way contains it, to process",
+                 w->phase == W_RETURNING
+                     ? "a result that is about to be reported contains it, of process"
+                     : "a value on its way contains it, to process",
                  p);
         for (uint8_t i = 0; i < w->n_q; i++) {
             const struct message *m = &w->q[i];
             mark_message(k, m, p);
             if (m->type == M_PUT) made |= 1u << m->obj;
-            for (uint8_t j = 0; m->type == M_SUBMIT && j < s->task[m->task].n_ret; j++) made |= 1u << (s->task[m->task].first + j);
+            for (uint8_t j = 0; m->type == M_SUBMIT && j < s->task[m->task].n_ret; j++)
+                made |= 1u << (s->task[m->task].first + j);
         }
     }
     for (uint8_t t = 1; t <= s->n_tasks; t++) {
@@ -60,7 +68,8 @@ static uint32_t mark_all(struct marks *k) {
             mark(k, x->arg, "it is an argument of task", t);
             mark(k, x->con, "it is an argument of task", t);
             if (x->state == T_SENT)
-                for (uint8_t i = 0; i < NV; i++) mark(k, x->vis[i], "it is in the message with task", t);
+                for (uint8_t i = 0; i < NV; i++)
+                    mark(k, x->vis[i], "it is in the message with task", t);
         }
         for (uint8_t i = x->n_taken; x->kind == K_STREAM && i < x->n_yielded; i++)
             mark(k, x->yields[i], "it can be taken from stream task", t);
@@ -70,7 +79,8 @@ static uint32_t mark_all(struct marks *k) {
     while (k->n) {
         uint8_t id = k->todo[--k->n];
         const struct obj *o = &s->obj[id];
-        for (uint8_t i = 0; o->state == O_READY && i < MI; i++) mark(k, o->in[i], "it is inside object", id);
+        for (uint8_t i = 0; o->state == O_READY && i < MI; i++)
+            mark(k, o->in[i], "it is inside object", id);
     }
     return made;
 }
@@ -81,40 +91,49 @@ static void check_counts(void) {
     for (uint8_t i = 0; i < MO; i++) want[0][i] = s->driver[i];
     for (uint8_t t = 1; t <= s->n_tasks; t++) {
         const struct task *x = &s->task[t];
-        for (uint8_t i = x->n_taken; x->kind == K_STREAM && i < x->n_yielded; i++) want[0][x->yields[i] - 1]++;
+        for (uint8_t i = x->n_taken; x->kind == K_STREAM && i < x->n_yielded; i++)
+            want[0][x->yields[i] - 1]++;
         if (x->holds && x->arg) holds[x->arg - 1]++;
         if (x->holds && x->con) holds[x->con - 1]++;
-        if (under_way(x) != (bool)x->holds) own_wrong("task %u %s its arguments", t, x->holds ? "is over and holds" : "does not hold");
+        if (under_way(x) != (bool)x->holds)
+            own_wrong("task %u %s its arguments", t,
+                      x->holds ? "is over and holds" : "does not hold");
     }
     for (uint8_t i = 0; i < MO; i++) holds[i] += s->obj[i + 1].awaited;
     for (uint8_t p = 1; p <= G.cfg->n_workers; p++) {
         const struct worker *w = &s->w[p];
         if (w->held) holds[w->ask_obj - 1]++;
         if (w->phase == W_DEAD) {
-            memcpy(want[p], (int[MO]){-1, -1, -1, -1, -1, -1, -1, -1}, sizeof want[p]); /* goes as a whole */
+            /* goes as a whole */
+            memcpy(want[p], (int[MO]){-1, -1, -1, -1, -1, -1, -1, -1}, sizeof want[p]);
             continue;
         }
         for (uint8_t i = 0; i < MO; i++) want[p][i] = w->refs[i];
         if (w->rep_obj) want[p][w->rep_obj - 1]++;
-        for (uint8_t i = 0; w->phase == W_RETURNING && i < n_in(w->rep_in); i++) want[p][w->rep_in[i] - 1]++;
+        for (uint8_t i = 0; w->phase == W_RETURNING && i < n_in(w->rep_in); i++)
+            want[p][w->rep_in[i] - 1]++;
         for (uint8_t i = 0; i < w->n_q; i++) {
             const struct message *m = &w->q[i];
             if (m->type == M_ADD || m->type == M_PUT) want[p][m->obj - 1]--;
             if (m->type == M_DEL) want[p][m->obj - 1]++;
-            for (uint8_t k = 0; m->type == M_SUBMIT && k < s->task[m->task].n_ret; k++) want[p][s->task[m->task].first + k - 1]--;
+            for (uint8_t k = 0; m->type == M_SUBMIT && k < s->task[m->task].n_ret; k++)
+                want[p][s->task[m->task].first + k - 1]--;
         }
     }
     for (uint8_t i = 0; i < MO; i++) {
         for (uint8_t p = 0; p <= G.cfg->n_workers; p++)
             if (!(p && s->w[p].phase == W_DEAD) && want[p][i] != s->own.refs[p][i])
-                own_wrong("object %u: process %u has %d counted references, the table says %u", i + 1, p, want[p][i], s->own.refs[p][i]);
-        if (holds[i] != s->own.holds[i]) own_wrong("object %u: %d holds, the table says %u", i + 1, holds[i], s->own.holds[i]);
+                own_wrong("object %u: process %u has %d counted references, the table says %u",
+                          i + 1, p, want[p][i], s->own.refs[p][i]);
+        if (holds[i] != s->own.holds[i])
+            own_wrong("object %u: %d holds, the table says %u", i + 1, holds[i], s->own.holds[i]);
     }
 }
 
 static bool quiet(void) { /* no message is under way */
     bool q = !G.s->n_zombie;
-    for (uint8_t p = 1; p <= G.cfg->n_workers; p++) q &= !G.s->w[p].n_q && G.s->w[p].phase != W_DEAD;
+    for (uint8_t p = 1; p <= G.cfg->n_workers; p++)
+        q &= !G.s->w[p].n_q && G.s->w[p].phase != W_DEAD;
     return q;
 }
 
@@ -124,12 +143,15 @@ void own_check_all(void) {
     uint32_t made = mark_all(&k);
     for (uint8_t id = 1; id <= MO; id++) {
         bool there = s->own.alive[id - 1], known = s->obj[id].state != O_NONE;
-        if (k.why[id] && !there && !(made & 1u << id)) own_wrong("object %u was freed, and %s %u", id, k.why[id], k.who[id]);
+        if (k.why[id] && !there && !(made & 1u << id))
+            own_wrong("object %u was freed, and %s %u", id, k.why[id], k.who[id]);
         if (there != known) own_wrong("object %u: in one table only", id);
-        if (there && !k.why[id] && quiet()) own_wrong("object %u is kept, and nothing refers to it", id);
+        if (there && !k.why[id] && quiet())
+            own_wrong("object %u is kept, and nothing refers to it", id);
         if (s->obj[id].state == O_PENDING && BUG(OWN_RIGHT)) {
             const struct task *t = &s->task[s->obj[id].maker];
-            if (!s->obj[id].maker || !under_way(t)) own_wrong("object %u will never be made: task %u is over", id, s->obj[id].maker);
+            if (!s->obj[id].maker || !under_way(t))
+                own_wrong("object %u will never be made: task %u is over", id, s->obj[id].maker);
         }
     }
     if (BUG(OWN_RIGHT)) check_counts();
@@ -140,9 +162,11 @@ const char *own_end(const void *arg, const void *state) {
     (void)arg;
     own_begin(&s);
     for (uint8_t t = 1; t <= s.n_tasks; t++)
-        if (s.task[t].state != T_FINISHED && s.task[t].state != T_NEVER) own_wrong("nothing can happen, and task %u is not over", t);
+        if (s.task[t].state != T_FINISHED && s.task[t].state != T_NEVER)
+            own_wrong("nothing can happen, and task %u is not over", t);
     for (uint8_t p = 1; p <= G.cfg->n_workers; p++)
-        if (s.w[p].phase != W_IDLE && s.w[p].phase != W_GONE) own_wrong("nothing can happen, and process %u waits", p);
+        if (s.w[p].phase != W_IDLE && s.w[p].phase != W_GONE)
+            own_wrong("nothing can happen, and process %u waits", p);
     for (uint8_t id = 1; id <= MO; id++) {
         if (s.own.alive[id - 1]) own_wrong("all is over, and object %u is kept", id);
         if (s.lin.obj[id - 1].there) own_wrong("all is over, and lineage knows object %u", id);

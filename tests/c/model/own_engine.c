@@ -1,8 +1,10 @@
-/* own_engine.c - the engine in the model of ownership: what object.c, task.c, stream.c, request.c, death.c and recover.c do to references.
+/* own_engine.c - the engine in the model of ownership: what object.c, task.c, stream.c, request.c,
+ * death.c and recover.c do to references.
  *
- * Not here: places, bytes, replies that do not fit, want of memory. Counts and lineage are the engine's own code (real.h). The functions have
- * the names and the order of calls of those they stand for; a change there is to be made here. Invariant: objects that own.c has freed and
- * nobody drained yet have an entry, which obj_get does not find, as in the engine. */
+ * Not here: places, bytes, replies that do not fit, want of memory. Counts and lineage are the
+ * engine's own code (real.h). The functions have the names and the order of calls of those they
+ * stand for; a change there is to be made here. Invariant: objects that own.c has freed and nobody
+ * drained yet have an entry, which obj_get does not find, as in the engine. */
 #include "own_proto_int.h"
 
 /* What is freed and not drained yet has an entry that nobody finds. */
@@ -47,7 +49,8 @@ void own_value_set(uint8_t id, const uint8_t in[MI], bool store) {
     o->store = store;
     memcpy(o->in, in, MI);
     uint64_t ids[MI] = {in[0], in[1]};
-    if (n_in(in)) own_fine(sk_own_contains(own_table(), id, ids, n_in(in), NULL), "count what is inside", id);
+    if (n_in(in))
+        own_fine(sk_own_contains(own_table(), id, ids, n_in(in), NULL), "count what is inside", id);
 }
 
 static void set_error(struct obj *o) {
@@ -113,16 +116,18 @@ static void left_worker(struct task *t) {
     memset(t->vis, 0, sizeof t->vis);
 }
 
-/* ---- recover.c ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- recover.c ------------------------------------------------------------------------------- */
 
 static bool keep_arg(struct task *t, uint32_t k, uint8_t oid, uint64_t *args, uint32_t *n) {
     struct obj *o = obj_get(oid);
     if (!o) return true;
-    if (o->state == O_ERROR || (o->state == O_READY && !o->store && sk_own_n_inner(own_table(), oid) == 0)) {
+    if (o->state == O_ERROR ||
+        (o->state == O_READY && !o->store && sk_own_n_inner(own_table(), oid) == 0)) {
         t->aside[k] = oid;
         return true;
     }
-    if (o->state == O_PENDING && o->maker && !G.s->task[o->maker].kept && !BUG(OWN_PENDING_NOT_AWAITED)) {
+    if (o->state == O_PENDING && o->maker && !G.s->task[o->maker].kept &&
+        !BUG(OWN_PENDING_NOT_AWAITED)) {
         G.s->task[o->maker].bulky = 1;
         o->awaited = o->awaited || sk_own_hold(own_table(), oid, NULL) == SK_OK;
     }
@@ -173,7 +178,8 @@ static void recover_yielded(struct task *t, uint8_t id) {
     struct obj *o = &G.s->obj[id];
     if (t->retries == 0) o->why = SK_LOST_RETRIES;
     if (!t->tried) keep(t, id);
-    else if (t->kept && sk_lineage_return(own_lineage(), tid_of(t), id, 0, NULL) == SK_OK) o->known = 1;
+    else if (t->kept && sk_lineage_return(own_lineage(), tid_of(t), id, 0, NULL) == SK_OK)
+        o->known = 1;
 }
 
 static void let_awaited_go(const struct task *t) {
@@ -233,7 +239,8 @@ static void begin_again(struct task *t, int32_t retries, uint8_t *back, uint32_t
         struct obj *o = bring_back(id, back, n_back);
         if (!there) o->state = O_READY;
     }
-    if (take_args(t) != SK_OK) own_wrong("task %u cannot run again: an argument is gone", tid_of(t));
+    if (take_args(t) != SK_OK)
+        own_wrong("task %u cannot run again: an argument is gone", tid_of(t));
 }
 
 static void restart(struct task *t) {
@@ -253,7 +260,9 @@ static void restart(struct task *t) {
 /* By what the tasks are, whatever lineage knows. */
 static bool can_be_remade(uint8_t id) {
     const struct task *t = &G.s->task[G.s->made_by[id]];
-    if (t == G.s->task || t->kind == K_CALL || t->state == T_NEVER || G.cfg->budget < G.cfg->n_tasks) return false;
+    if (t == G.s->task || t->kind == K_CALL || t->state == T_NEVER ||
+        G.cfg->budget < G.cfg->n_tasks)
+        return false;
     if (under_way(t) && t->kind != K_STREAM) return true;
     if (t->retries == 0) return false;
     for (uint32_t k = 0; k < MA; k++) {
@@ -287,17 +296,20 @@ static void recover(uint8_t id) {
         struct obj *b = bring_back((uint8_t)x, back, &n_back);
         b->known = 1;
         b->why = SK_LOST_EVICTED;
-        if (b->state == O_PENDING) b->maker = (uint8_t)(uintptr_t)sk_lineage_maker(own_lineage(), x);
+        if (b->state == O_PENDING)
+            b->maker = (uint8_t)(uintptr_t)sk_lineage_maker(own_lineage(), x);
     }
     for (uint32_t i = 0; i < n_back; i++) {
         struct task *t = &G.s->task[(uintptr_t)sk_lineage_maker(own_lineage(), back[i])];
         if (t != G.s->task && !t->remake && !t->ended && t->kind == K_STREAM) restart(t);
     }
-    while (sk_lineage_next_task(own_lineage(), &x, &data, &retries)) begin_again(&G.s->task[x], retries, back, &n_back);
-    for (uint32_t i = 0; i < n_back; i++) own_fine(sk_own_unref(own_table(), back[i], 0, 1, NULL), "let go", back[i]);
+    while (sk_lineage_next_task(own_lineage(), &x, &data, &retries))
+        begin_again(&G.s->task[x], retries, back, &n_back);
+    for (uint32_t i = 0; i < n_back; i++)
+        own_fine(sk_own_unref(own_table(), back[i], 0, 1, NULL), "let go", back[i]);
 }
 
-/* ---- loop.c again ------------------------------------------------------------------------------------------------------------------- */
+/* ---- loop.c again ---------------------------------------------------------------------------- */
 
 static void task_end(struct task *t) {
     if (G.cfg->budget && (t->bulky || t->kept || t->remake)) recover_ended(t);
@@ -325,7 +337,8 @@ void own_cancel(struct task *t) {
 void own_stream_drop(struct task *t) {
     t->dropped = 1;
     for (uint8_t i = t->n_taken; i < t->n_yielded; i++)
-        own_fine(sk_own_unref(own_table(), t->yields[i], 0, 1, NULL), "drop a yield,", t->yields[i]);
+        own_fine(sk_own_unref(own_table(), t->yields[i], 0, 1, NULL), "drop a yield,",
+                 t->yields[i]);
     t->n_taken = t->n_yielded;
     t->end_error = 0;
     t->done = 1;
@@ -346,7 +359,9 @@ sk_rc own_submit(uint8_t proc, struct task *t) { /* task_make, sk_loop_submit */
         uint8_t id = (uint8_t)(t->first + i);
         SK_TRY(own_obj_new(id, proc));
         G.s->obj[id].maker = G.s->made_by[id] = tid_of(t);
-        G.s->obj[id].why = t->kind == K_CALL ? SK_LOST_ACTOR : !G.cfg->retries ? SK_LOST_RETRIES : SK_LOST_EVICTED;
+        G.s->obj[id].why = t->kind == K_CALL ? SK_LOST_ACTOR
+                           : !G.cfg->retries ? SK_LOST_RETRIES
+                                             : SK_LOST_EVICTED;
     }
     sk_rc rc = take_args(t);
     t->state = T_WAITING;
@@ -383,7 +398,8 @@ void own_wake(void) {
         }
         for (struct task *t = G.s->task + 1; t <= G.s->task + MT; t++) {
             const struct obj *o = t->arg ? obj_get(t->arg) : NULL;
-            if (t->state == T_READY && o && o->state == O_PENDING) t->state = T_WAITING; /* sk_ltask_look */
+            /* sk_ltask_look */
+            if (t->state == T_READY && o && o->state == O_PENDING) t->state = T_WAITING;
             if (t->state != T_WAITING || (o && o->state == O_PENDING)) continue;
             more = true;
             if (o && o->state == O_ERROR) own_fail_task(t);
@@ -409,7 +425,8 @@ void own_wake(void) {
     }
 }
 
-static struct task *reported(uint8_t proc, const struct message *m) { /* the task that a report counts for, or NULL */
+static struct task *reported(uint8_t proc, const struct message *m) {
+    /* the task that a report counts for, or NULL */
     struct task *t = &G.s->task[m->task];
     if (t->state != T_SENT && t->state != T_RUNNING) return NULL;
     if (!BUG(OWN_NO_FENCE) && t->attempt != m->attempt) return NULL;
@@ -419,8 +436,10 @@ static struct task *reported(uint8_t proc, const struct message *m) { /* the tas
 
 static void taken(struct task *t, const struct message *m) {
     if (m->attempt != t->attempt)
-        own_wrong("task %u is in attempt %u and takes a report of attempt %u", m->task, t->attempt + 1, m->attempt + 1);
-    if (t->from_attempt == m->attempt + 1 && m->type == M_DONE) own_wrong("task %u ends twice in attempt %u", m->task, m->attempt + 1);
+        own_wrong("task %u is in attempt %u and takes a report of attempt %u", m->task,
+                  t->attempt + 1, m->attempt + 1);
+    if (t->from_attempt == m->attempt + 1 && m->type == M_DONE)
+        own_wrong("task %u ends twice in attempt %u", m->task, m->attempt + 1);
     if (m->type == M_DONE) t->from_attempt = (uint8_t)(m->attempt + 1);
 }
 
@@ -486,7 +505,8 @@ static void handle_yield(uint8_t proc, const struct message *m) {
         return;
     }
     if (t->remake) return;
-    if (m->index != t->n_yielded) own_wrong("task %u gives yield %u after %u", m->task, m->index, t->n_yielded);
+    if (m->index != t->n_yielded)
+        own_wrong("task %u gives yield %u after %u", m->task, m->index, t->n_yielded);
     uint8_t id = G.s->next_id++;
     own_fine(own_obj_new(id, 0), "yield", id);
     G.s->made_by[id] = m->task;
@@ -506,7 +526,9 @@ void own_handle(uint8_t proc, const struct message *m) {
         if (BUG(OWN_BORROW_IS_A_FLAG) && sk_own_borrowed(own_table(), m->obj, proc)) break;
         own_fine(sk_own_ref(own_table(), m->obj, proc, 1, NULL), "count a reference to", m->obj);
         break;
-    case M_DEL: own_fine(sk_own_unref(own_table(), m->obj, proc, 1, NULL), "give back", m->obj); break;
+    case M_DEL:
+        own_fine(sk_own_unref(own_table(), m->obj, proc, 1, NULL), "give back", m->obj);
+        break;
     case M_PUT:
         own_fine(own_obj_new(m->obj, proc), "put", m->obj);
         if (BUG(OWN_PUT_LOSES_INNER)) { /* the value has them, the table does not know */
@@ -516,7 +538,9 @@ void own_handle(uint8_t proc, const struct message *m) {
             own_value_set(m->obj, m->in, m->index);
         }
         break;
-    case M_SUBMIT: own_fine(own_submit(proc, &G.s->task[m->task]), "submit with", G.s->task[m->task].arg); break;
+    case M_SUBMIT:
+        own_fine(own_submit(proc, &G.s->task[m->task]), "submit with", G.s->task[m->task].arg);
+        break;
     case M_GET:
         if (sk_own_hold(own_table(), m->obj, NULL) != SK_OK) {
             own_wrong("a process gets object %u, which is gone", m->obj);
@@ -550,7 +574,8 @@ void own_worker_died(uint8_t proc) { /* sk_loop_worker_died, behind its last mes
         if (t->owner != proc || t->orphan) continue;
         if (t->state == T_SAID) t->state = T_NEVER;
         t->orphan = 1; /* the next process with this number is another */
-        if (t->kind == K_STREAM && !t->dropped && t->state != T_NEVER && !BUG(OWN_STREAM_OUTLIVES_READER)) {
+        if (t->kind == K_STREAM && !t->dropped && t->state != T_NEVER &&
+            !BUG(OWN_STREAM_OUTLIVES_READER)) {
             own_stream_drop(t);
             own_cancel(t);
         }

@@ -1,7 +1,9 @@
-/* own_proto.c - the model of own_proto.h: how a state begins, where it goes, which states are alike.
+/* own_proto.c - the model of own_proto.h: how a state begins, where it goes, which states are
+ * alike.
  *
- * One step is one call of a user, one message handled, one task sent or begun, one death or its notice. The real structures are loaded from the
- * state only for steps that touch them, and checked (sk_own_check, sk_lineage_check) before they are saved. */
+ * One step is one call of a user, one message handled, one task sent or begun, one death or its
+ * notice. The real structures are loaded from the state only for steps that touch them, and checked
+ * (sk_own_check, sk_lineage_check) before they are saved. */
 #include "own_proto_int.h"
 
 #include <signal.h>
@@ -75,14 +77,16 @@ static void proto_next(const void *arg, const void *state, struct mc *m) {
     const struct st *from = state;
     (void)arg;
     G.mc = m;
-    if (sigsetjmp(G.jump, 0)) { /* an assertion of the engine: what it was at work on is left as it is */
+    if (sigsetjmp(G.jump, 0)) {
+        /* an assertion of the engine: what it was at work on is left as it is */
         sigset_t set;
         sigemptyset(&set);
         sigaddset(&set, SIGABRT);
         sigprocmask(SIG_UNBLOCK, &set, NULL);
         test_may_leak();
         make_tables();
-        mc_step(m, from, "an assertion of the engine fails (above)", "the step that fails an assertion");
+        mc_step(m, from, "an assertion of the engine fails (above)",
+                "the step that fails an assertion");
         return;
     }
     own_calls_of_user(from, 0);
@@ -94,7 +98,9 @@ static void proto_next(const void *arg, const void *state, struct mc *m) {
 static void proto_canon(const void *arg, void *state) {
     struct st *s = state, was = *s;
     const struct own_cfg *cfg = arg;
-    uint8_t n = (uint8_t)(cfg->n_workers - cfg->actor), to[MP] = {0, 1, 2, 3}, at[MP] = {0, 1, 2, 3}; /* at[new] = old */
+    /* at[new] = old */
+    uint8_t n = (uint8_t)(cfg->n_workers - cfg->actor), to[MP] = {0, 1, 2, 3},
+            at[MP] = {0, 1, 2, 3};
     for (uint8_t i = 2; i <= n; i++)
         for (uint8_t k = i; k > 1; k--) {
             int c = memcmp(&was.w[at[k - 1]], &was.w[at[k]], sizeof was.w[0]);
@@ -121,7 +127,8 @@ static void proto_canon(const void *arg, void *state) {
 }
 
 void own_proto_init(const struct own_cfg *cfg) {
-    CHECK(cfg->n_workers < MP && cfg->n_objs <= MO && cfg->n_tasks <= MT && cfg->yields <= NY && cfg->inner <= MI);
+    CHECK(cfg->n_workers < MP && cfg->n_objs <= MO && cfg->n_tasks <= MT && cfg->yields <= NY &&
+          cfg->inner <= MI);
     memset(&G, 0, sizeof G);
     G.cfg = cfg;
     make_tables();
@@ -134,4 +141,8 @@ void own_proto_exit(void) {
     sk_lineage_destroy(G.lin);
 }
 
-const struct mc_model own_proto = {.size = sizeof(struct st), .init = proto_init, .next = proto_next, .canon = proto_canon, .end = own_end};
+const struct mc_model own_proto = {.size = sizeof(struct st),
+                                   .init = proto_init,
+                                   .next = proto_next,
+                                   .canon = proto_canon,
+                                   .end = own_end};

@@ -1,7 +1,10 @@
-/* own_proto_int.h - inside the model of ownership: the state, what is at work on it, and what its four files give one another.
+/* own_proto_int.h - inside the model of ownership: the state, what is at work on it, and what its
+ * four files give one another.
  *
- *     own_proto.c   the model for mc.h: begin, successors, symmetry      own_user.c    what processes and the driver may do next
- *     own_engine.c  the engine: one message, one death, one loss         own_check.c   what must hold after each step, and at the end
+ *     own_proto.c   the model for mc.h: begin, successors, symmetry      own_user.c    what
+ *                   processes and the driver may do next
+ *     own_engine.c  the engine: one message, one death, one loss         own_check.c   what must
+ *                   hold after each step, and at the end
  *
  * A step copies the state, calls own_begin on the copy, changes it, and emits it by EMIT. */
 #ifndef SK_TEST_OWN_PROTO_INT_H
@@ -21,15 +24,30 @@ struct obj {
 enum { T_NONE, T_SAID, T_WAITING, T_READY, T_SENT, T_RUNNING, T_FINISHED, T_NEVER };
 enum { K_TASK, K_STREAM, K_CALL };
 struct task {
-    uint8_t state, kind, owner, first, n_ret, arg, con, worker, attempt, retries; /* arg: by value; con: a reference */
-    uint8_t vis[NV];                                                              /* references in the message that was sent */
+    /* arg: by value; con: a reference */
+    uint8_t state, kind, owner, first, n_ret, arg, con, worker, attempt, retries;
+    /* references in the message that was sent */
+    uint8_t vis[NV];
     uint8_t n_yielded, n_taken, yields[NY];
-    uint8_t dropped, done, end_error, cancelled, stop, restart, remake, kept, tried, bulky, ended, holds, orphan;
+    uint8_t dropped, done, end_error, cancelled, stop, restart, remake, kept, tried, bulky, ended,
+        holds, orphan;
     uint8_t wanted, aside[MA]; /* wanted: bits of yields */
     uint8_t from_attempt;      /* 1 + the attempt whose result was taken */
 };
 
-enum { M_ADD = 1, M_DEL, M_PUT, M_SUBMIT, M_GET, M_NEXT, M_DROP, M_YIELD, M_DONE, M_UNPIN, M_CANCEL };
+enum {
+    M_ADD = 1,
+    M_DEL,
+    M_PUT,
+    M_SUBMIT,
+    M_GET,
+    M_NEXT,
+    M_DROP,
+    M_YIELD,
+    M_DONE,
+    M_UNPIN,
+    M_CANCEL
+};
 struct message {
     uint8_t type, obj, task, attempt, index, failed, in[MI];
 };
@@ -38,10 +56,12 @@ struct message {
 enum { W_IDLE, W_RUNNING, W_RETURNING, W_ASKED, W_WAITS, W_ANSWERED, W_DEAD, W_GONE };
 struct worker {
     uint8_t phase, task, attempt, index, from, wanted; /* index: of the next yield */
-    uint8_t ask_obj, ask_task, rep_obj, rep_in[MI];    /* rep_in: of the value that was got, or is to be reported */
-    uint8_t held;                                      /* the request for ask_obj holds it */
-    uint8_t in_window;                                 /* it has yielded: it waits while the window is full */
-    uint8_t args[NV];                                  /* references that came as arguments */
+    /* rep_in: of the value that was got, or is to be reported */
+    uint8_t ask_obj, ask_task, rep_obj, rep_in[MI];
+    uint8_t held; /* the request for ask_obj holds it */
+    /* it has yielded: it waits while the window is full */
+    uint8_t in_window;
+    uint8_t args[NV]; /* references that came as arguments */
     uint8_t refs[MO], n_q;
     struct message q[NQ];
 };
@@ -84,9 +104,11 @@ extern struct own_run G;
     } while (0)
 
 /* own_proto.c */
-void own_wrong(const char *fmt, ...) SK_PRINTF(1, 2);  /* the first counts */
-void own_fine(sk_rc rc, const char *what, uint8_t id); /* a call that the engine cannot mind failing; here it is minded */
-struct sk_own *own_table(void);                        /* loaded from the state when first asked for */
+void own_wrong(const char *fmt, ...) SK_PRINTF(1, 2); /* the first counts */
+/* a call that the engine cannot mind failing; here it is minded */
+void own_fine(sk_rc rc, const char *what, uint8_t id);
+/* loaded from the state when first asked for */
+struct sk_own *own_table(void);
 struct sk_lineage *own_lineage(void);
 void own_begin(struct st *s);
 void own_finish(void); /* G.s is what the step made of the state: woken, checked, saved */
@@ -115,6 +137,8 @@ void own_check_all(void);
 const char *own_end(const void *arg, const void *state);
 
 static inline uint8_t n_in(const uint8_t in[MI]) { return (uint8_t)(!in[0] ? 0 : !in[1] ? 1 : 2); }
-static inline bool under_way(const struct task *t) { return t->state >= T_WAITING && t->state <= T_RUNNING; }
+static inline bool under_way(const struct task *t) {
+    return t->state >= T_WAITING && t->state <= T_RUNNING;
+}
 
 #endif

@@ -1,7 +1,9 @@
-/* own_user.c - what can happen next in the model of ownership: calls of users, steps of workers, steps of the driver.
+/* own_user.c - what can happen next in the model of ownership: calls of users, steps of workers,
+ * steps of the driver.
  *
- * Programs are not given. Left out are two kinds that no protocol can help: those that wait for what they make themselves, and (unless asked
- * for) values that contain one another. Each step is one atomic act of one process; what it tells the driver goes to the end of its queue. */
+ * Programs are not given. Left out are two kinds that no protocol can help: those that wait for
+ * what they make themselves, and (unless asked for) values that contain one another. Each step is
+ * one atomic act of one process; what it tells the driver goes to the end of its queue. */
 #include "own_proto_int.h"
 
 static bool room(const struct worker *w, uint32_t n) { return w->n_q + n <= NQ; }
@@ -33,7 +35,8 @@ static const char *who(uint8_t proc) {
     return G.cfg->actor && proc == G.cfg->n_workers ? "actor" : name[proc];
 }
 
-/* Would a value of object `at` that contains `id` close a circle? Circles are kept for ever (own.h says so): left out unless asked for. */
+/* Would a value of object `at` that contains `id` close a circle? Circles are kept for ever (own.h
+ * says so): left out unless asked for. */
 static bool reaches(const struct st *s, uint8_t id, uint8_t at, uint32_t *seen) {
     if (id == at) return true;
     if (!id || *seen & 1u << id) return false;
@@ -47,7 +50,8 @@ static bool reaches(const struct st *s, uint8_t id, uint8_t at, uint32_t *seen) 
         for (uint8_t k = 0; k < w->n_q; k++)
             for (uint8_t i = 0; i < MI; i++) {
                 const struct message *m = &w->q[k];
-                bool to = (m->type == M_PUT && m->obj == id) || (m->type == M_DONE && s->task[m->task].first == id);
+                bool to = (m->type == M_PUT && m->obj == id) ||
+                          (m->type == M_DONE && s->task[m->task].first == id);
                 if (to && m->in[i] && reaches(s, m->in[i], at, seen)) return true;
             }
     }
@@ -88,7 +92,8 @@ static void do_put(const struct st *from, uint8_t proc, const uint8_t in[MI]) {
     s.n_puts++;
     bool store = G.cfg->budget && n_in(in); /* small ones stay in the driver's heap */
     if (proc) {
-        say(&s.w[proc], (struct message){.type = M_PUT, .obj = id, .index = store, .in = {in[0], in[1]}});
+        say(&s.w[proc],
+            (struct message){.type = M_PUT, .obj = id, .index = store, .in = {in[0], in[1]}});
     } else {
         own_fine(own_obj_new(id, 0), "put", id);
         s.obj[id].why = SK_LOST_PUT;
@@ -100,7 +105,8 @@ static void do_put(const struct st *from, uint8_t proc, const uint8_t in[MI]) {
     EMIT("%s: put() makes object %u with %s inside", who(proc), id, what);
 }
 
-/* The references in the result are the process's own until the report is sent (wtask.held): what else it has may be dropped meanwhile. */
+/* The references in the result are the process's own until the report is sent (wtask.held): what
+ * else it has may be dropped meanwhile. */
 static bool held_in_result(const struct worker *w, uint8_t id) {
     bool was_arg = false;
     for (uint32_t k = 0; k < NV; k++) was_arg |= w->args[k] == id;
@@ -126,8 +132,11 @@ static void do_report(const struct st *from, uint8_t proc, const uint8_t in[MI])
     char what[60];
     set_text(what, sizeof what, in);
     task_left(w);
-    if (t->kind == K_STREAM) EMIT("%s: stream task %u (attempt %u) ends", who(proc), tid, attempt + 1);
-    else EMIT("%s: reports task %u (attempt %u): object %u with %s inside", who(proc), tid, attempt + 1, t->first, what);
+    if (t->kind == K_STREAM)
+        EMIT("%s: stream task %u (attempt %u) ends", who(proc), tid, attempt + 1);
+    else
+        EMIT("%s: reports task %u (attempt %u): object %u with %s inside", who(proc), tid,
+             attempt + 1, t->first, what);
 }
 
 static void do_return(const struct st *from, uint8_t proc, const uint8_t in[MI]) {
@@ -165,10 +174,15 @@ static void do_yield(const struct st *from, uint8_t proc, const uint8_t in[MI]) 
     uint8_t index = w->index++;
     w->wanted &= (uint8_t)~(1u << index);
     w->in_window = G.cfg->window != 0;
-    say(w, (struct message){.type = M_YIELD, .task = w->task, .attempt = w->attempt, .index = index, .in = {in[0], in[1]}});
+    say(w, (struct message){.type = M_YIELD,
+                            .task = w->task,
+                            .attempt = w->attempt,
+                            .index = index,
+                            .in = {in[0], in[1]}});
     char what[60];
     set_text(what, sizeof what, in);
-    EMIT("%s: stream task %u (attempt %u) yields number %u with %s inside", who(proc), w->task, w->attempt + 1, index, what);
+    EMIT("%s: stream task %u (attempt %u) yields number %u with %s inside", who(proc), w->task,
+         w->attempt + 1, index, what);
 }
 
 static void do_submit(const struct st *from, uint8_t proc, uint8_t kind, uint8_t arg, uint8_t con) {
@@ -176,7 +190,12 @@ static void do_submit(const struct st *from, uint8_t proc, uint8_t kind, uint8_t
     own_begin(&s);
     uint8_t tid = ++s.n_tasks;
     struct task *t = &s.task[tid];
-    *t = (struct task){.state = T_SAID, .kind = kind, .owner = proc, .arg = arg, .con = con, .retries = G.cfg->retries};
+    *t = (struct task){.state = T_SAID,
+                       .kind = kind,
+                       .owner = proc,
+                       .arg = arg,
+                       .con = con,
+                       .retries = G.cfg->retries};
     if (kind != K_STREAM) {
         t->first = s.next_id;
         t->n_ret = kind == K_TASK && G.cfg->pairs ? 2 : 1;
@@ -189,8 +208,8 @@ static void do_submit(const struct st *from, uint8_t proc, uint8_t kind, uint8_t
     if (con) snprintf(c, sizeof c, " with a reference to %u", con);
     if (kind == K_STREAM) EMIT("%s: submits stream task %u%s%s", who(proc), tid, a, c);
     else
-        EMIT("%s: %s %u%s%s, which will make object %u", who(proc), kind == K_CALL ? "calls the actor, task" : "submits task", tid, a, c,
-             t->first);
+        EMIT("%s: %s %u%s%s, which will make object %u", who(proc),
+             kind == K_CALL ? "calls the actor, task" : "submits task", tid, a, c, t->first);
 }
 
 static void submits(const struct st *from, uint8_t proc) {
@@ -200,15 +219,18 @@ static void submits(const struct st *from, uint8_t proc) {
         for (uint8_t arg = 0; arg <= (G.cfg->by_value ? MO : 0); arg++) {
             if (arg && (!r[arg - 1] || arg == from->actor_obj || (con && arg == con))) continue;
             bool id_left = from->next_id <= G.cfg->n_objs;
-            if (from->next_id + G.cfg->pairs <= G.cfg->n_objs) do_submit(from, proc, K_TASK, arg, con);
+            if (from->next_id + G.cfg->pairs <= G.cfg->n_objs)
+                do_submit(from, proc, K_TASK, arg, con);
             if (G.cfg->yields) do_submit(from, proc, K_STREAM, arg, con);
-            if (id_left && from->actor_obj && r[from->actor_obj - 1]) do_submit(from, proc, K_CALL, arg, con);
+            if (id_left && from->actor_obj && r[from->actor_obj - 1])
+                do_submit(from, proc, K_CALL, arg, con);
         }
     }
 }
 
-/* True if a process that waits for object `id` (or for stream task `tid`) would wait for what task `me` makes. A program that waits for itself
- * hangs under any protocol; such calls are left out. A task that runs has its argument, but needs it again if its result is lost later. */
+/* True if a process that waits for object `id` (or for stream task `tid`) would wait for what task
+ * `me` makes. A program that waits for itself hangs under any protocol; such calls are left out. A
+ * task that runs has its argument, but needs it again if its result is lost later. */
 static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, uint32_t *seen) {
     for (uint8_t t = 1; id && !tid && t <= s->n_tasks; t++) {
         const struct task *x = &s->task[t];
@@ -220,21 +242,27 @@ static bool waits_for(const struct st *s, uint8_t id, uint8_t tid, uint8_t me, u
     *seen |= 1u << tid;
     if (tid == me) return true;
     const struct task *t = &s->task[tid];
-    if (t->arg && (t->state != T_RUNNING || G.cfg->losses) && waits_for(s, t->arg, 0, me, seen)) return true;
+    if (t->arg && (t->state != T_RUNNING || G.cfg->losses) && waits_for(s, t->arg, 0, me, seen))
+        return true;
     for (uint8_t p = 1; p <= G.cfg->n_workers; p++) {
         const struct worker *w = &s->w[p];
-        bool on = w->task == tid || (t->kind == K_CALL && p == G.cfg->n_workers && w->task); /* calls wait for the one before */
+        /* calls wait for the one before */
+        bool on = w->task == tid || (t->kind == K_CALL && p == G.cfg->n_workers && w->task);
         if (on && w->task == me) return true;
-        if (on && (w->phase == W_ASKED || w->phase == W_WAITS) && waits_for(s, w->ask_obj, w->ask_task, me, seen)) return true;
+        if (on && (w->phase == W_ASKED || w->phase == W_WAITS) &&
+            waits_for(s, w->ask_obj, w->ask_task, me, seen))
+            return true;
     }
     return false;
 }
 
-/* In yield, for want of credit (w_yield). It leaves when the reader takes one, or when it is told to stop. Other threads of
- * its process may drop what they have, among it the generator of this very stream. */
+/* In yield, for want of credit (w_yield). It leaves when the reader takes one, or when it is told
+ * to stop. Other threads of its process may drop what they have, among it the generator of this
+ * very stream. */
 static bool window_is_full(const struct st *s, const struct worker *w) {
     const struct task *t = &s->task[w->task];
-    if (!G.cfg->window || w->phase != W_RUNNING || !w->in_window || t->kind != K_STREAM || t->remake || t->attempt != w->attempt)
+    if (!G.cfg->window || w->phase != W_RUNNING || !w->in_window || t->kind != K_STREAM ||
+        t->remake || t->attempt != w->attempt)
         return false;
     return !t->stop && !t->dropped && w->index >= t->n_taken + G.cfg->window;
 }
@@ -243,7 +271,8 @@ void own_calls_of_user(const struct st *from, uint8_t proc) {
     struct st s;
     const struct worker *fw = &from->w[proc];
     const uint8_t *r = proc ? fw->refs : from->driver;
-    bool is_actor = G.cfg->actor && proc == G.cfg->n_workers, runs = !proc || (fw->phase == W_RUNNING && !window_is_full(from, fw));
+    bool is_actor = G.cfg->actor && proc == G.cfg->n_workers,
+         runs = !proc || (fw->phase == W_RUNNING && !window_is_full(from, fw));
     for (uint8_t k = 0; k < MO; k++) {
         if (!r[k] || (proc && !room(fw, 1))) continue;
         if (is_actor && G.cfg->actor_keeps && fw->phase == W_IDLE) continue;
@@ -263,7 +292,8 @@ void own_calls_of_user(const struct st *from, uint8_t proc) {
         const struct task *t = &from->task[tid];
         if (t->kind != K_STREAM || t->owner != proc || t->orphan || t->dropped) continue;
         bool dropping = false; /* said already */
-        for (uint8_t i = 0; proc && i < fw->n_q; i++) dropping |= fw->q[i].type == M_DROP && fw->q[i].task == tid;
+        for (uint8_t i = 0; proc && i < fw->n_q; i++)
+            dropping |= fw->q[i].type == M_DROP && fw->q[i].task == tid;
         if (dropping || (proc && !room(fw, 1))) continue;
         s = *from;
         own_begin(&s);
@@ -290,8 +320,8 @@ void own_calls_of_user(const struct st *from, uint8_t proc) {
     }
     for (uint8_t tid = 1; tid <= from->n_tasks && from->n_cancels < G.cfg->cancels; tid++) {
         const struct task *t = &from->task[tid];
-        bool names_it =
-            t->kind == K_STREAM ? t->owner == proc && !t->orphan && !t->dropped : r[t->first - 1] != 0 || (t->n_ret > 1 && r[t->first]);
+        bool names_it = t->kind == K_STREAM ? t->owner == proc && !t->orphan && !t->dropped
+                                            : r[t->first - 1] != 0 || (t->n_ret > 1 && r[t->first]);
         if (!names_it || t->state >= T_FINISHED || !runs || (proc && !room(fw, 1))) continue;
         s = *from;
         own_begin(&s);
@@ -302,15 +332,19 @@ void own_calls_of_user(const struct st *from, uint8_t proc) {
         EMIT("%s: cancels task %u", who(proc), tid);
     }
     if (!runs) return;
-    if (from->n_puts < G.cfg->puts && from->next_id <= G.cfg->n_objs && (!proc || room(fw, 1))) each_choice(from, proc, do_put);
-    if (from->n_tasks < G.cfg->n_tasks && (!proc || (G.cfg->nested_submit && room(fw, 1)))) submits(from, proc);
+    if (from->n_puts < G.cfg->puts && from->next_id <= G.cfg->n_objs && (!proc || room(fw, 1)))
+        each_choice(from, proc, do_put);
+    if (from->n_tasks < G.cfg->n_tasks && (!proc || (G.cfg->nested_submit && room(fw, 1))))
+        submits(from, proc);
     if (from->n_gets < G.cfg->gets) {
         for (uint8_t k = 0; k < MO; k++) {
             const struct obj *o = &from->obj[k + 1];
             if (!r[k] || from->actor_obj == k + 1) continue;
-            if (!proc && o->state != O_READY) continue; /* an error or nothing yet: nothing comes of it */
+            /* an error or nothing yet: nothing comes of it */
+            if (!proc && o->state != O_READY) continue;
             uint32_t seen = 0;
-            if (proc && (!room(fw, 1) || waits_for(from, (uint8_t)(k + 1), 0, fw->task, &seen))) continue;
+            if (proc && (!room(fw, 1) || waits_for(from, (uint8_t)(k + 1), 0, fw->task, &seen)))
+                continue;
             s = *from;
             own_begin(&s);
             s.n_gets++;
@@ -378,7 +412,8 @@ void own_worker_steps(const struct st *from, uint8_t proc) {
         struct worker *w = &s.w[proc];
         for (uint32_t i = 0; i < n_in(w->rep_in); i++) get_ref(w, w->rep_in[i], false);
         if (w->rep_obj) w->refs[w->rep_obj - 1]++; /* counted for it already */
-        if (G.cfg->budget && w->ask_obj) say(w, (struct message){.type = M_UNPIN, .obj = w->ask_obj});
+        if (G.cfg->budget && w->ask_obj)
+            say(w, (struct message){.type = M_UNPIN, .obj = w->ask_obj});
         char what[60];
         set_text(what, sizeof what, w->rep_in);
         uint8_t got = w->rep_obj, asked = w->ask_obj, task = w->ask_task;
@@ -389,11 +424,13 @@ void own_worker_steps(const struct st *from, uint8_t proc) {
         else if (got) EMIT("%s: has object %u of stream task %u", who(proc), got, task);
         else EMIT("%s: hears that stream task %u is over", who(proc), task);
     }
-    if (fw->phase == W_IDLE || fw->phase == W_RUNNING || fw->phase == W_RETURNING) own_calls_of_user(from, proc);
+    if (fw->phase == W_IDLE || fw->phase == W_RUNNING || fw->phase == W_RETURNING)
+        own_calls_of_user(from, proc);
     if (fw->phase == W_RETURNING && room(fw, 1 + MI)) do_report(from, proc, fw->rep_in);
     if (fw->phase != W_RUNNING || window_is_full(from, fw)) return;
     const struct task *t = &from->task[fw->task];
-    bool stopped = t->kind == K_STREAM && ((t->stop && t->attempt == fw->attempt) || (t->remake && !fw->wanted));
+    bool stopped = t->kind == K_STREAM &&
+                   ((t->stop && t->attempt == fw->attempt) || (t->remake && !fw->wanted));
     if (stopped && room(fw, 1)) do_fail(from, proc, "is told to stop at its next yield, and ends");
     if (from->n_raises < G.cfg->raises && room(fw, 1) && !stopped) {
         struct st up = *from;
@@ -410,7 +447,8 @@ void own_worker_steps(const struct st *from, uint8_t proc) {
                     s = *from;
                     own_begin(&s);
                     s.w[proc].index++;
-                    EMIT("%s: stream task %u gives number %u again, which is there", who(proc), fw->task, fw->index);
+                    EMIT("%s: stream task %u gives number %u again, which is there", who(proc),
+                         fw->task, fw->index);
                 }
             }
             do_return(from, proc, none);
@@ -421,14 +459,17 @@ void own_worker_steps(const struct st *from, uint8_t proc) {
 }
 
 static const char *message_text(const struct message *m, char *buf, size_t cap) {
-    static const char *name[] = {"",          "add a reference to", "give back",      "put",   "submit task", "get", "next of task",
-                                 "drop task", "yield of task",      "report of task", "unpin", "cancel task"};
+    static const char *name[] = {
+        "",      "add a reference to", "give back", "put",           "submit task",
+        "get",   "next of task",       "drop task", "yield of task", "report of task",
+        "unpin", "cancel task"};
     snprintf(buf, cap, "%s %u", name[m->type], m->obj ? m->obj : m->task);
     return buf;
 }
 
-/* A process reads it: pinned for it (and a task's arguments for the task) until the driver is told otherwise, which is behind the messages
- * that count what is inside. What is pinned is never spilled, so it cannot be lost. */
+/* A process reads it: pinned for it (and a task's arguments for the task) until the driver is told
+ * otherwise, which is behind the messages that count what is inside. What is pinned is never
+ * spilled, so it cannot be lost. */
 static bool being_read(const struct st *s, uint8_t id) {
     bool is = false;
     for (uint8_t t = 1; t <= s->n_tasks; t++) is |= s->task[t].worker && s->task[t].arg == id;
@@ -449,7 +490,8 @@ void own_driver_steps(const struct st *from) {
             if (i && !(BUG(OWN_OUT_OF_ORDER) && fw->q[i].type == M_DEL)) continue;
             if (i) { /* overtakes others, but not those about the same object */
                 bool same = false;
-                for (uint8_t k = 0; k < i; k++) same |= fw->q[k].obj == fw->q[i].obj || fw->q[k].type != M_ADD;
+                for (uint8_t k = 0; k < i; k++)
+                    same |= fw->q[k].obj == fw->q[i].obj || fw->q[k].type != M_ADD;
                 if (same) continue;
             }
             if (fw->q[i].type == M_YIELD && from->next_id > MO) continue;
@@ -459,17 +501,20 @@ void own_driver_steps(const struct st *from) {
             memmove(&s.w[p].q[i], &s.w[p].q[i + 1], (size_t)(s.w[p].n_q - 1 - i) * sizeof m);
             memset(&s.w[p].q[--s.w[p].n_q], 0, sizeof m);
             own_handle(p, &m);
-            EMIT("driver: handles \"%s\" of %s%s", message_text(&m, text, sizeof text), who(p), i ? ", before what came first" : "");
+            EMIT("driver: handles \"%s\" of %s%s", message_text(&m, text, sizeof text), who(p),
+                 i ? ", before what came first" : "");
         }
         if (fw->phase == W_DEAD && (!fw->n_q || (G.cfg->late && from->n_zombie + fw->n_q <= NQ))) {
             s = *from;
             own_begin(&s);
             for (uint8_t i = 0; i < fw->n_q; i++) {
                 struct message m = fw->q[i];
-                if (m.type == M_YIELD || m.type == M_DONE) s.zombie[s.n_zombie++] = m; /* all others are known by their process: dropped */
+                /* all others are known by their process: dropped */
+                if (m.type == M_YIELD || m.type == M_DONE) s.zombie[s.n_zombie++] = m;
             }
             own_worker_died(p);
-            EMIT("driver: notices that %s is dead%s", who(p), fw->n_q ? ", with messages still under way" : "");
+            EMIT("driver: notices that %s is dead%s", who(p),
+                 fw->n_q ? ", with messages still under way" : "");
         }
     }
     if (from->n_zombie) {
@@ -479,7 +524,8 @@ void own_driver_steps(const struct st *from) {
         memmove(s.zombie, s.zombie + 1, (size_t)(s.n_zombie - 1) * sizeof m);
         memset(&s.zombie[--s.n_zombie], 0, sizeof m);
         own_handle(0, &m);
-        EMIT("driver: handles \"%s\" (attempt %u) of a process that is gone", message_text(&m, text, sizeof text), m.attempt + 1);
+        EMIT("driver: handles \"%s\" (attempt %u) of a process that is gone",
+             message_text(&m, text, sizeof text), m.attempt + 1);
     }
     for (uint8_t tid = 1; tid <= from->n_tasks; tid++) {
         if (from->task[tid].state != T_READY) continue;
@@ -488,14 +534,16 @@ void own_driver_steps(const struct st *from) {
             if (G.cfg->actor && (p == G.cfg->n_workers) != call) continue;
             bool busy = from->w[p].phase != W_IDLE;
             for (uint8_t k = 1; k <= from->n_tasks; k++)
-                busy |= from->task[k].worker == p && (from->task[k].state == T_SENT || from->task[k].state == T_RUNNING);
+                busy |= from->task[k].worker == p &&
+                        (from->task[k].state == T_SENT || from->task[k].state == T_RUNNING);
             if (busy) continue;
             s = *from;
             own_begin(&s);
             struct task *t = &s.task[tid];
             uint8_t n = 0;
             if (t->con) t->vis[n++] = t->con;
-            for (uint32_t i = 0; t->arg && i < n_in(s.obj[t->arg].in); i++) t->vis[n++] = s.obj[t->arg].in[i];
+            for (uint32_t i = 0; t->arg && i < n_in(s.obj[t->arg].in); i++)
+                t->vis[n++] = s.obj[t->arg].in[i];
             t->state = T_SENT;
             t->worker = p;
             t->wanted = 0;
@@ -507,7 +555,8 @@ void own_driver_steps(const struct st *from) {
         bool stuck = !sent && !call; /* all wait, and none more can be had: sk_loop_fail_waiting */
         for (uint8_t p = 1; p <= G.cfg->n_workers; p++)
             if (!(G.cfg->actor && p == G.cfg->n_workers))
-                stuck &= from->w[p].phase == W_WAITS || (window_is_full(from, &from->w[p]) && !from->w[p].n_q);
+                stuck &= from->w[p].phase == W_WAITS ||
+                         (window_is_full(from, &from->w[p]) && !from->w[p].n_q);
         if (stuck) {
             s = *from;
             own_begin(&s);
@@ -518,7 +567,9 @@ void own_driver_steps(const struct st *from) {
         }
     }
     for (uint8_t id = 1; id <= MO && from->n_losses < G.cfg->losses; id++) {
-        if (from->obj[id].state != O_READY || !from->obj[id].store || (being_read(from, id) && !BUG(OWN_LOST_UNDER_A_READER))) continue;
+        if (from->obj[id].state != O_READY || !from->obj[id].store ||
+            (being_read(from, id) && !BUG(OWN_LOST_UNDER_A_READER)))
+            continue;
         s = *from;
         own_begin(&s);
         s.n_losses++;

@@ -1,18 +1,23 @@
-/* real.h - own.c and lineage.c inside a model checker: their whole state as flat bytes, out and in again.
+/* real.h - own.c and lineage.c inside a model checker: their whole state as flat bytes, out and in
+ * again.
  *
- * real_own.c and real_lineage.c include the engine's own source, so that they see its structs; nothing of it is copied or changed. What is
- * saved is everything that a later call can depend on between two drains (the queues are empty then); orders of lists are kept. Ids are
- * 1..MO for objects, 1..MT for tasks; the data of a task is its id. Cost: about 1 us for load or save of a handful of objects. */
+ * real_own.c and real_lineage.c include the engine's own source, so that they see its structs;
+ * nothing of it is copied or changed. What is saved is everything that a later call can depend on
+ * between two drains (the queues are empty then); orders of lists are kept. Ids are 1..MO for
+ * objects, 1..MT for tasks; the data of a task is its id. Cost: about 1 us for load or save of a
+ * handful of objects. */
 #ifndef SK_TEST_REAL_H
 #define SK_TEST_REAL_H
 
 #include "engine/lineage.h"
 #include "engine/own.h"
 
-enum { MP = 4, MO = 8, MT = 4, MI = 2, MA = 2, MU = 8 }; /* processes, objects, tasks; most inner, arguments, uses */
+/* processes, objects, tasks; most inner, arguments, uses */
+enum { MP = 4, MO = 8, MT = 4, MI = 2, MA = 2, MU = 8 };
 
 struct flat_own {
-    uint8_t alive[MO], holds[MO], refs[MP][MO], said[MO], inner[MO][MI]; /* said: contains was called */
+    /* said: contains was called */
+    uint8_t alive[MO], holds[MO], refs[MP][MO], said[MO], inner[MO][MI];
 };
 
 struct flat_lin {

@@ -1,7 +1,8 @@
 /* real_lineage.c - lineage.c with a way to put its state aside and back (contract: real.h).
  *
- * Invariant: save(load(f)) = f between drains: nothing doomed, planned, brought back or free. Orders that decide what is dropped first (age,
- * returns of a task, uses of an object) are kept. `n_evicted` only counts and is left out. */
+ * Invariant: save(load(f)) = f between drains: nothing doomed, planned, brought back or free.
+ * Orders that decide what is dropped first (age, returns of a task, uses of an object) are kept.
+ * `n_evicted` only counts and is left out. */
 #include "engine/lineage.c" /* NOLINT: its structs are needed */
 #include "real.h"
 
@@ -50,7 +51,8 @@ void real_lin_load(struct sk_lineage *l, const struct flat_lin *f) {
         CHECK_OK(sk_map_put(&l->tasks, k + 1, t));
         sk_list_push_back(&l->aged, &t->age);
         l->bytes += t->bytes;
-        for (uint32_t j = 0; j < x->n_args; j++) t->arg[j] = (struct edge){.obj = obj[x->args[j] - 1], .task = t};
+        for (uint32_t j = 0; j < x->n_args; j++)
+            t->arg[j] = (struct edge){.obj = obj[x->args[j] - 1], .task = t};
         for (uint32_t j = 0; j < x->n_returns; j++) {
             struct obj *o = obj[x->returns[j] - 1];
             o->maker = t;
@@ -60,7 +62,8 @@ void real_lin_load(struct sk_lineage *l, const struct flat_lin *f) {
     }
     for (uint32_t k = 0; k < MO; k++)
         for (uint32_t j = 0; obj[k] && j < f->obj[k].n_uses; j++)
-            sk_list_push_back(&obj[k]->uses, &task[f->obj[k].use_task[j] - 1]->arg[f->obj[k].use_arg[j]].link);
+            sk_list_push_back(&obj[k]->uses,
+                              &task[f->obj[k].use_task[j] - 1]->arg[f->obj[k].use_arg[j]].link);
 }
 
 void real_lin_save(const struct sk_lineage *l, struct flat_lin *f) {
@@ -89,8 +92,11 @@ void real_lin_save(const struct sk_lineage *l, struct flat_lin *f) {
         const struct obj *o = val;
         struct flat_lin_obj *x = &f->obj[id - 1];
         CHECK(id <= MO);
-        *x = (struct flat_lin_obj){
-            .there = 1, .alive = o->alive, .said = o->said, .why = o->said ? o->why : 0, .culprit = (uint8_t)(o->said ? o->culprit : 0)};
+        *x = (struct flat_lin_obj){.there = 1,
+                                   .alive = o->alive,
+                                   .said = o->said,
+                                   .why = o->said ? o->why : 0,
+                                   .culprit = (uint8_t)(o->said ? o->culprit : 0)};
         SK_LIST_EACH (it, &o->uses) {
             const struct edge *e = sk_container_of(it, struct edge, link);
             CHECK(x->n_uses < MU);

@@ -1,6 +1,7 @@
 /* real_own.c - own.c with a way to put its state aside and back (contract: real.h).
  *
- * Invariant: save(load(f)) = f, and sk_own_check holds after load if it held before the save. The order in which a map yields its entries
+ * Invariant: save(load(f)) = f, and sk_own_check holds after load if it held before the save. The
+ * order in which a map yields its entries
  * is not part of the state: it decides only in which order the objects of one call are freed. */
 #include "engine/own.c" /* NOLINT: its structs are needed */
 #include "real.h"
@@ -17,7 +18,8 @@ void real_own_load(struct sk_own *o, const struct flat_own *f) {
         sk_pool_put(&o->pool, val);
     }
     sk_map_clear(&o->objs);
-    for (uint32_t i = 0; sk_map_next(&o->procs, &i, &key, &val);) sk_map_clear(&((struct proc *)val)->held);
+    for (uint32_t i = 0; sk_map_next(&o->procs, &i, &key, &val);)
+        sk_map_clear(&((struct proc *)val)->held);
     for (uint32_t k = 0; k < MO; k++) {
         if (!f->alive[k]) continue;
         struct obj *x = at[k] = sk_pool_get(&o->pool);
@@ -52,11 +54,13 @@ void real_own_save(const struct sk_own *o, struct flat_own *f) {
         f->holds[id - 1] = (uint8_t)x->holds;
         f->refs[0][id - 1] = (uint8_t)x->driver;
         f->said[id - 1] = x->inner != NULL;
-        for (uint32_t k = 0; x->inner && k < x->inner->n; k++) f->inner[id - 1][k] = (uint8_t)x->inner->p[k]->id;
+        for (uint32_t k = 0; x->inner && k < x->inner->n; k++)
+            f->inner[id - 1][k] = (uint8_t)x->inner->p[k]->id;
     }
     for (uint32_t i = 0; sk_map_next(&o->procs, &i, &key, &val);) {
         const struct proc *p = val;
         CHECK(key < MP);
-        for (uint32_t k = 0; sk_map_next(&p->held, &k, &id, &count);) f->refs[key][id - 1] = (uint8_t)(uintptr_t)count;
+        for (uint32_t k = 0; sk_map_next(&p->held, &k, &id, &count);)
+            f->refs[key][id - 1] = (uint8_t)(uintptr_t)count;
     }
 }

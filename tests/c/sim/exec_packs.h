@@ -1,6 +1,7 @@
 /* exec_packs.h - what a worker does with packs, on rows that are numbers: part of exec_sim.c.
  *
- * A row of a pack has PACK_ROW bytes; a part without rows that is there for its columns has 64. Pages have PAGE rows. The key of a row is a hash of it, modulo
+ * A row of a pack has PACK_ROW bytes; a part without rows that is there for its columns has 64.
+ * Pages have PAGE rows. The key of a row is a hash of it, modulo
  * what its stage says: its partition, or what it is sorted by (with many equal ones). */
 #define PACK_ROW 1024u
 #define PAGE 4u
@@ -18,7 +19,9 @@ struct keyed {
     uint32_t key, run, at;
 };
 
-static uint32_t key_of(uint64_t row, uint32_t keys) { return (uint32_t)(sk_rand_mix(row ^ 0x5eed) % keys); }
+static uint32_t key_of(uint64_t row, uint32_t keys) {
+    return (uint32_t)(sk_rand_mix(row ^ 0x5eed) % keys);
+}
 
 static int by_key(const void *a, const void *b) {
     const struct keyed *x = a, *y = b;
@@ -42,7 +45,8 @@ static void sort_by_key(uint64_t *rows, uint32_t n, uint32_t keys) {
     sk_free(k);
 }
 
-static struct blk *give(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n, uint64_t bytes, const struct vnote *note) {
+static struct blk *give(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n,
+                        uint64_t bytes, const struct vnote *note) {
     static const uint64_t none;
     struct blk *b = new_blk(m, rows ? rows : &none, n, bytes);
     b->note = sk_memdup(TAG, note, sizeof *note);
@@ -55,7 +59,8 @@ static struct blk *give(struct sim *m, struct task *k, const uint64_t *rows, uin
 }
 
 /* Sorted rows: those of partitions from `first` to `last` - 1 as one pack. */
-static void give_parts(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n, uint32_t keys, uint32_t first, uint32_t last) {
+static void give_parts(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n,
+                       uint32_t keys, uint32_t first, uint32_t last) {
     struct vnote note = {.h = {.kind = SK_PACK_PARTS, .first = first, .n = last - first}};
     for (uint32_t i = 0; i < n; i++) {
         struct sk_pack_part *p = &note.part[key_of(rows[i], keys) - first];
@@ -78,9 +83,10 @@ static void give_run(struct sim *m, struct task *k, const uint64_t *rows, uint32
     give(m, k, rows, n, n ? n * PACK_ROW : 64, &note);
 }
 
-/* Sorted rows of partitions first to last - 1 as packs, in so many values; some leave out those without rows. */
-static void give_values(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n, uint32_t keys, uint32_t first, uint32_t last,
-                        uint32_t values) {
+/* Sorted rows of partitions first to last - 1 as packs, in so many values; some leave out those
+ * without rows. */
+static void give_values(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n,
+                        uint32_t keys, uint32_t first, uint32_t last, uint32_t values) {
     uint32_t at = 0, each = SK_MIN((last - first + values - 1) / values, SK_PACK_PARTS_MAX);
     for (uint32_t from = first; from < last; from += each) {
         uint32_t to = SK_MIN(from + each, last), c = 0;
@@ -92,7 +98,8 @@ static void give_values(struct sim *m, struct task *k, const uint64_t *rows, uin
 }
 
 /* A map's output as packs: by partition, in several values; or as one or two runs. */
-static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint64_t *rows, uint32_t n, uint32_t values) {
+static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint64_t *rows,
+                      uint32_t n, uint32_t values) {
     sort_by_key(rows, n, s->keys);
     uint32_t half = values > 1 && n > 1 ? n / 2 : 0;
     if (s->pack != RUNS) {
@@ -104,7 +111,8 @@ static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint
 }
 
 /* Packs of the same partitions, or runs, as one, or in several values. */
-static void merge_packs(struct sim *m, const struct stage *s, struct task *k, const struct sk_stask *t) {
+static void merge_packs(struct sim *m, const struct stage *s, struct task *k,
+                        const struct sk_stask *t) {
     uint64_t *rows = sk_alloc(TAG, 200000 * sizeof *rows);
     uint32_t n = 0, first = 0, last = 0, values = t->hint;
     CHECK(rows && t->in.n && sk_exchange_task(t->say)->phase == SK_PHASE_MERGE);
@@ -128,7 +136,7 @@ static void merge_packs(struct sim *m, const struct stage *s, struct task *k, co
     sk_free(rows);
 }
 
-/* ---- the cut task -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the cut task ---------------------------------------------------------------------------- */
 
 static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t keys, uint32_t *n) {
     struct keyed *all = sk_alloc(TAG, 200000 * sizeof *all);
@@ -136,7 +144,8 @@ static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t 
     CHECK(all);
     *n = 0;
     for (const struct sk_blk *b = t->in.head; b; b = b->next, run++) {
-        const struct blk *r = sk_map_get(&m->blks, b->ref.oid + 1); /* the run is yielded behind its sample */
+        /* the run is yielded behind its sample */
+        const struct blk *r = sk_map_get(&m->blks, b->ref.oid + 1);
         CHECK(r && r->note->h.kind == SK_PACK_RUN && sk_exchange_run(b->kept) == run);
         for (uint32_t i = 0; i < r->n; i++) {
             CHECK_LT(*n, 200000);
@@ -147,8 +156,8 @@ static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t 
 }
 
 /* Which pages of a run are whose: the next ones of `note`, which goes when it is full. */
-static void cut_run(struct sim *m, struct task *k, const struct blk *r, uint32_t run, uint32_t keys, const uint64_t *bounds, uint32_t n,
-                    struct vnote *note) {
+static void cut_run(struct sim *m, struct task *k, const struct blk *r, uint32_t run, uint32_t keys,
+                    const uint64_t *bounds, uint32_t n, struct vnote *note) {
     for (uint32_t p = 0, lo = 0, hi; p < n; p++, lo = hi) {
         if (!note->h.n) *note = (struct vnote){.h = {.kind = SK_PACK_CUTS, .run = run, .first = p}};
         struct sk_pack_cut *c = &note->cut[note->h.n++];
@@ -156,8 +165,11 @@ static void cut_run(struct sim *m, struct task *k, const struct blk *r, uint32_t
             struct keyed x = {0, key_of(r->row[hi], keys), run, hi};
             if (p + 1 < n && !less(&x, bounds + (uint64_t)p * 3)) break;
         }
-        uint32_t page = lo / PAGE * PAGE, end = (uint32_t)SK_MIN((hi + PAGE - 1) / PAGE * PAGE, r->n);
-        if (hi > lo) *c = (struct sk_pack_cut){page * (PACK_ROW / 64), (end - page) * (PACK_ROW / 64), page, hi - lo};
+        uint32_t page = lo / PAGE * PAGE,
+                 end = (uint32_t)SK_MIN((hi + PAGE - 1) / PAGE * PAGE, r->n);
+        if (hi > lo)
+            *c = (struct sk_pack_cut){page * (PACK_ROW / 64), (end - page) * (PACK_ROW / 64), page,
+                                      hi - lo};
         if (!r->n && !p) c->len64 = 1;
         if (note->h.n < SK_PACK_CUTS_MAX - r->oid % 20) continue;
         give(m, k, NULL, 0, 0, note);
@@ -175,7 +187,10 @@ static void cut_runs(struct sim *m, uint32_t keys, struct task *k, const struct 
     for (uint32_t i = 1; i < parts; i++) {
         uint64_t at = (uint64_t)i * n / parts;
         for (uint32_t c = 0; c < 3; c++)
-            bounds[(i - 1) * 3 + c] = at >= n ? UINT32_MAX : c == 0 ? all[at].key : c == 1 ? all[at].run : all[at].at;
+            bounds[(i - 1) * 3 + c] = at >= n  ? UINT32_MAX
+                                      : c == 0 ? all[at].key
+                                      : c == 1 ? all[at].run
+                                               : all[at].at;
     }
     struct vnote note = {.h = {.kind = SK_PACK_BOUNDS}}, cuts = {.h = {.n = 0}};
     bool first = n % 2;
@@ -189,7 +204,8 @@ static void cut_runs(struct sim *m, uint32_t keys, struct task *k, const struct 
     sk_free(bounds);
 }
 
-/* ---- joins: of each partition the rows of the input that has most, then, if these are asked for, those of the other one that meet none of them ------------------------- */
+/* ---- joins: of each partition the rows of the input that has most, then, if these are asked for,
+ * those of the other one that meet none of them ------------------------- */
 
 static uint64_t tag_of(uint64_t row) { return sk_rand_mix(row ^ 0x7a6) % 8; }
 
@@ -199,8 +215,10 @@ static bool meets(const uint64_t *rows, uint32_t n, uint64_t row) {
     return false;
 }
 
-/* n rows of the input that has most, n_others of the other one. Returns the number of the join's. */
-static uint32_t join_rows(const uint64_t *rows, uint32_t n, const uint64_t *others, uint32_t n_others, uint64_t *out) {
+/* n rows of the input that has most, n_others of the other one. Returns the number of the
+ * join's. */
+static uint32_t join_rows(const uint64_t *rows, uint32_t n, const uint64_t *others,
+                          uint32_t n_others, uint64_t *out) {
     uint32_t k = n;
     memcpy(out, rows, n * sizeof *out);
     for (uint32_t i = 0; i < n_others; i++)
@@ -209,8 +227,10 @@ static uint32_t join_rows(const uint64_t *rows, uint32_t n, const uint64_t *othe
 }
 
 struct partition {
-    uint64_t *rows, *told; /* of all inputs, in order; of a REST: whether a share met the i-th row of the input that is not shared */
-    uint32_t n, n_of[2];   /* in all, of each input */
+    /* of all inputs, in order; of a REST: whether a share met the i-th row of the input that is not
+     * shared */
+    uint64_t *rows, *told;
+    uint32_t n, n_of[2]; /* in all, of each input */
 };
 
 static bool has_told(const struct sk_blk *b, const struct blk *p, struct partition *all) {
@@ -220,34 +240,45 @@ static bool has_told(const struct sk_blk *b, const struct blk *p, struct partiti
     return true;
 }
 
-static const uint64_t *rows_of(const struct partition *all, uint32_t side) { return all->rows + (side ? all->n_of[0] : 0); }
+static const uint64_t *rows_of(const struct partition *all, uint32_t side) {
+    return all->rows + (side ? all->n_of[0] : 0);
+}
 
 /* What a task of a join gives. */
-static uint32_t join_task(const struct sk_pack_task *of, const struct partition *all, uint32_t tells, uint64_t *out) {
+static uint32_t join_task(const struct sk_pack_task *of, const struct partition *all,
+                          uint32_t tells, uint64_t *out) {
     uint32_t shared = of->shared - 1, n = all->n_of[shared], n_others = all->n_of[!shared], k = 0;
     const uint64_t *others = rows_of(all, !shared);
     CHECK(of->shared && of->shared <= 2 && of->end == of->first + 1);
-    CHECK(of->phase == SK_PHASE_REDUCE || ((tells >> shared & 1) && n_others && !(n && of->phase == SK_PHASE_REST)));
+    CHECK(of->phase == SK_PHASE_REDUCE ||
+          ((tells >> shared & 1) && n_others && !(n && of->phase == SK_PHASE_REST)));
     if (of->phase != SK_PHASE_REST)
-        return join_rows(rows_of(all, shared), n, others, of->phase == SK_PHASE_REDUCE && (tells >> shared & 1) ? n_others : 0, out);
+        return join_rows(rows_of(all, shared), n, others,
+                         of->phase == SK_PHASE_REDUCE && (tells >> shared & 1) ? n_others : 0, out);
     for (uint32_t i = 0; i < n_others; i++)
         if (!all->told[i]) out[k++] = others[i];
     return k;
 }
 
-/* ---- reduces ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- reduces --------------------------------------------------------------------------------- */
 
-static uint32_t tells_of(const struct sim *m, const struct sk_stask *t) { return m->st.s[t->stage].exchange.tells; }
+static uint32_t tells_of(const struct sim *m, const struct sk_stask *t) {
+    return m->st.s[t->stage].exchange.tells;
+}
 
-/* Rows of the partitions of a reduce, input by input, each in order; in order of their keys where they are not joined. Checks that it has what is its, in the order in which it has to come. */
-static void gather(struct sim *m, const struct stage *s, const struct sk_stask *t, struct partition *to) {
+/* Rows of the partitions of a reduce, input by input, each in order; in order of their keys where
+ * they are not joined. Checks that it has what is its, in the order in which it has to come. */
+static void gather(struct sim *m, const struct stage *s, const struct sk_stask *t,
+                   struct partition *to) {
     const struct sk_pack_task *of = sk_exchange_task(t->say);
     struct keyed *all = sk_alloc(TAG, 200000 * sizeof *all);
     const uint64_t *bounds = NULL;
     uint32_t n = 0;
     int64_t side = -1, run = -1, told = -1;
-    *to = (struct partition){.rows = sk_alloc(TAG, 200000 * sizeof *to->rows), .told = sk_calloc(TAG, 200000 * sizeof *to->told)};
-    CHECK(all && to->rows && to->told && sk_phase_reduces(of->phase) && of->first < of->end && of->end <= of->n);
+    *to = (struct partition){.rows = sk_alloc(TAG, 200000 * sizeof *to->rows),
+                             .told = sk_calloc(TAG, 200000 * sizeof *to->told)};
+    CHECK(all && to->rows && to->told && sk_phase_reduces(of->phase) && of->first < of->end &&
+          of->end <= of->n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
         CHECK(p && b->part && b->ref.row0 + b->ref.bytes <= p->bytes &&
@@ -258,21 +289,26 @@ static void gather(struct sim *m, const struct stage *s, const struct sk_stask *
             continue;
         }
         if (has_told(b, p, to)) {
-            CHECK(of->phase == SK_PHASE_REST && side < 0 && (int64_t)sk_exchange_run(b->kept) > told);
+            CHECK(of->phase == SK_PHASE_REST && side < 0 &&
+                  (int64_t)sk_exchange_run(b->kept) > told);
             told = sk_exchange_run(b->kept);
             continue;
         }
-        CHECK((int64_t)b->side > side || ((int64_t)b->side == side && (int64_t)sk_exchange_run(b->kept) > run));
+        CHECK((int64_t)b->side > side ||
+              ((int64_t)b->side == side && (int64_t)sk_exchange_run(b->kept) > run));
         side = b->side;
         run = sk_exchange_run(b->kept);
         if (!b->ref.n_rows) continue; /* its columns */
-        uint32_t from = (uint32_t)(b->ref.row0 / PACK_ROW), to_row = from + (uint32_t)(b->ref.bytes / PACK_ROW), before = n;
-        CHECK(to_row <= p->n && (s->pack == RUNS ? b->ref.origin == from : to_row - from == b->ref.n_rows));
+        uint32_t from = (uint32_t)(b->ref.row0 / PACK_ROW),
+                 to_row = from + (uint32_t)(b->ref.bytes / PACK_ROW), before = n;
+        CHECK(to_row <= p->n &&
+              (s->pack == RUNS ? b->ref.origin == from : to_row - from == b->ref.n_rows));
         for (uint32_t i = from; i < to_row; i++) {
             struct keyed x = {p->row[i], key_of(p->row[i], s->keys), (uint32_t)run, i};
-            bool mine = s->pack == RUNS ? (!of->first || !less(&x, bounds + (of->first - 1) * 3ull)) &&
-                                              (of->end == of->n || less(&x, bounds + (of->end - 1) * 3ull))
-                                        : x.key >= of->first && x.key < of->end;
+            bool mine = s->pack == RUNS
+                            ? (!of->first || !less(&x, bounds + (of->first - 1) * 3ull)) &&
+                                  (of->end == of->n || less(&x, bounds + (of->end - 1) * 3ull))
+                            : x.key >= of->first && x.key < of->end;
             CHECK(mine || s->pack == RUNS);
             CHECK_LT(n, 200000);
             if (mine) all[n++] = x;
@@ -286,7 +322,8 @@ static void gather(struct sim *m, const struct stage *s, const struct sk_stask *
     sk_free(all);
 }
 
-static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_stask *t, uint64_t *out) {
+static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_stask *t,
+                       uint64_t *out) {
     uint32_t tells = tells_of(m, t);
     struct partition all;
     gather(m, s, t, &all);
@@ -299,14 +336,16 @@ static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_sta
 }
 
 /* A share tells which rows of the other input it has met. */
-static void tell_met(struct sim *m, const struct stage *s, struct task *k, const struct sk_stask *t) {
+static void tell_met(struct sim *m, const struct stage *s, struct task *k,
+                     const struct sk_stask *t) {
     struct partition all;
     struct vnote note = {.h = {.kind = SK_PACK_TOLD}};
     gather(m, s, t, &all);
     const struct sk_pack_task *of = sk_exchange_task(t->say);
     uint32_t shared = of->shared - 1, n = all.n_of[!shared];
     CHECK(n);
-    for (uint32_t i = 0; i < n; i++) all.told[i] = meets(rows_of(&all, shared), all.n_of[shared], rows_of(&all, !shared)[i]);
+    for (uint32_t i = 0; i < n; i++)
+        all.told[i] = meets(rows_of(&all, shared), all.n_of[shared], rows_of(&all, !shared)[i]);
     give(m, k, all.told, n, n, &note);
     sk_free(all.rows);
     sk_free(all.told);

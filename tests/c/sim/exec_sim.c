@@ -1,6 +1,8 @@
-/* exec_sim.c - the pure step under a virtual engine: random pipelines, random time, random deaths, and the Fig. 9 pipeline of the streaming
- * batch paper. Checked: it ends, nothing stalls, the rows are those of a sequential model and in its order, the output blocks do not
- * depend on timing, every reference is given back exactly once, memory stays within the limit plus the surprise. */
+/* exec_sim.c - the pure step under a virtual engine: random pipelines, random time, random deaths,
+ * and the Fig. 9 pipeline of the streaming
+ * batch paper. Checked: it ends, nothing stalls, the rows are those of a sequential model and in
+ * its order, the output blocks do not depend on timing, every reference is given back exactly once,
+ * memory stays within the limit plus the surprise. */
 #include <math.h>
 
 #include "base/map.h"
@@ -33,13 +35,16 @@ struct stage {          /* what a stage of the simulation does */
     uint32_t block_rows;                 /* rows a block; 0: by target */
     enum { NO_PACKS, PARTS, RUNS } pack; /* of a map, a merge, an exchange: its packs */
     uint32_t keys;                       /* see exec_packs.h */
-    double spike, later; /* share of tasks that take ten times as long; factor on the time of those after the first twenty (0: 1) */
+    /* share of tasks that take ten times as long; factor on the time of those after the first
+     * twenty (0: 1) */
+    double spike, later;
 };
 
 struct task {
     struct task *next;
     struct input {
-        uint64_t oid, part, read; /* part: bytes that it takes of a pack, 0: the whole block; read: of them, from disk */
+        /* part: bytes that it takes of a pack, 0: the whole block; read: of them, from disk */
+        uint64_t oid, part, read;
     } *in;
     uint32_t n_in;
     uint64_t id;
@@ -64,26 +69,34 @@ struct sim {
     struct stage s[MAXS]; /* by plan node */
     struct sk_step_conf conf;
     struct sk_gathers gathers;
-    double now, sigma, pause, deaths, actor_deaths, again;            /* again: share of tasks whose end is heard twice */
-    uint64_t store_bytes, resident, spilled, restored, peak_resident; /* store_bytes 0: it never spills */
-    bool told;                                                        /* the run hears of what was spilled */
-    double lost;                                                      /* share of tasks that fail on the way, and are left out */
-    bool exchanges, by_size, limits, zips; /* of the plan; by_size: exchanges choose the number of their reduces */
-    bool any_order;                        /* of its output */
-    bool careless;                         /* the policy promises more memory than there is */
+    /* again: share of tasks whose end is heard twice */
+    double now, sigma, pause, deaths, actor_deaths, again;
+    /* store_bytes 0: it never spills */
+    uint64_t store_bytes, resident, spilled, restored, peak_resident;
+    /* the run hears of what was spilled */
+    bool told;
+    /* share of tasks that fail on the way, and are left out */
+    double lost;
+    /* of the plan; by_size: exchanges choose the number of their reduces */
+    bool exchanges, by_size, limits, zips;
+    bool any_order; /* of its output */
+    bool careless;  /* the policy promises more memory than there is */
     uint64_t rng, next_oid, order;
     struct sk_map blks;
     SK_VEC(struct ev) heap;
     struct task *queue, *queue_last;
     int64_t cpu, gpu;
-    enum { ACTOR_NONE, ACTOR_WAITS, ACTOR_ON, ACTOR_DEAD } actor[MAXS][64]; /* DEAD: for good; its other calls end, too */
+    /* DEAD: for good; its other calls end, too */
+    enum { ACTOR_NONE, ACTOR_WAITS, ACTOR_ON, ACTOR_DEAD } actor[MAXS][64];
     bool actor_busy[MAXS][64];
     SK_VEC(uint64_t) rows;  /* taken by the consumer */
     SK_VEC(uint32_t) sizes; /* rows of each block taken */
     uint64_t unit_rows[4096];
     uint64_t peak, max_task, max_input, max_flying, max_over, n_forced, n_launched, n_retries;
-    double busy_cpu, work[MAXS], longest; /* seconds of tasks: of CPUs, of stages; of the longest one */
-    uint32_t n_tasks[MAXS], ops_max;      /* started, by stage; operators behind the sources, at most */
+    /* seconds of tasks: of CPUs, of stages; of the longest one */
+    double busy_cpu, work[MAXS], longest;
+    /* started, by stage; operators behind the sources, at most */
+    uint32_t n_tasks[MAXS], ops_max;
 };
 
 static double uniform(struct sim *m) {
@@ -97,20 +110,23 @@ static double lognormal(struct sim *m) {
     return exp(m->sigma * n - m->sigma * m->sigma / 2);
 }
 
-/* ---- virtual engine ------------------------------------------------------------------------------------------------------------------ */
+/* ---- virtual engine -------------------------------------------------------------------------- */
 
 static void at(struct sim *m, double t, int kind, struct task *task) {
     struct ev e = {t, ++m->order, (unsigned)kind, task};
     CHECK(sk_vec_push(&m->heap, TAG, e));
     uint32_t i = m->heap.n - 1;
-    while (i && (m->heap.p[(i - 1) / 2].t > t || (!(m->heap.p[(i - 1) / 2].t < t) && m->heap.p[(i - 1) / 2].order > e.order))) {
+    while (i && (m->heap.p[(i - 1) / 2].t > t ||
+                 (!(m->heap.p[(i - 1) / 2].t < t) && m->heap.p[(i - 1) / 2].order > e.order))) {
         m->heap.p[i] = m->heap.p[(i - 1) / 2];
         i = (i - 1) / 2;
     }
     m->heap.p[i] = e;
 }
 
-static bool before(const struct ev *a, const struct ev *b) { return a->t < b->t || (!(b->t < a->t) && a->order < b->order); }
+static bool before(const struct ev *a, const struct ev *b) {
+    return a->t < b->t || (!(b->t < a->t) && a->order < b->order);
+}
 
 static struct ev pop(struct sim *m) {
     struct ev top = m->heap.p[0], e = m->heap.p[--m->heap.n];
@@ -127,7 +143,7 @@ static struct ev pop(struct sim *m) {
     return top;
 }
 
-/* ---- a store that spills: the oldest first, as by LRU of blocks that are read once ----------------------------------------------------- */
+/* ---- a store that spills: the oldest first, as by LRU of blocks that are read once ----------- */
 
 static int64_t ns(double sec) { return (int64_t)(sec * 1e9); }
 
@@ -137,7 +153,8 @@ static void tell(struct sim *m, enum sk_step_ev_kind kind, uint64_t oid) {
     if (m->told) CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
 }
 
-/* Room for what comes. Blocks have ascending ids; those of running tasks stay, so the store may hold more than its size. */
+/* Room for what comes. Blocks have ascending ids; those of running tasks stay, so the store may
+ * hold more than its size. */
 static void make_room(struct sim *m, uint64_t bytes) {
     while (m->store_bytes && m->resident + bytes > m->store_bytes) {
         struct blk *oldest = NULL;
@@ -145,7 +162,8 @@ static void make_room(struct sim *m, uint64_t bytes) {
         void *val;
         for (uint32_t i = 0; sk_map_next(&m->blks, &i, &key, &val);) {
             struct blk *b = val;
-            if (b->there && !b->on_disk && !b->used_by && (!oldest || b->oid < oldest->oid)) oldest = b;
+            if (b->there && !b->on_disk && !b->used_by && (!oldest || b->oid < oldest->oid))
+                oldest = b;
         }
         if (!oldest) break;
         oldest->on_disk = true;
@@ -228,7 +246,8 @@ static uint32_t apply(const struct stage *s, uint32_t node, uint64_t row, uint64
 }
 
 /* Rows of a task's output: every node of the chain in turn. Returns the number. */
-static uint32_t compute(const struct sim *m, const struct sk_stage *st, const uint64_t *in, uint32_t n, uint64_t **out) {
+static uint32_t compute(const struct sim *m, const struct sk_stage *st, const uint64_t *in,
+                        uint32_t n, uint64_t **out) {
     uint64_t *a = sk_memdup(TAG, in, n * sizeof *in);
     for (uint32_t k = 0; k < st->n_nodes; k++) {
         const struct stage *s = &m->s[st->nodes[k]];
@@ -248,19 +267,23 @@ static uint32_t compute(const struct sim *m, const struct sk_stage *st, const ui
 static uint32_t side_by_side(uint64_t *rows, uint32_t n, uint32_t k) {
     CHECK_EQ(n % k, 0);
     for (uint32_t i = 0; i < n / k; i++)
-        for (uint32_t j = 1; j < k; j++) rows[i] = sk_rand_mix(rows[i] * 31 + rows[j * (n / k) + i]);
+        for (uint32_t j = 1; j < k; j++)
+            rows[i] = sk_rand_mix(rows[i] * 31 + rows[j * (n / k) + i]);
     return n / k;
 }
 
 static void unit_ids(const struct sim *m, uint32_t node, uint32_t unit, uint64_t *out) {
-    for (uint64_t i = 0; i < m->unit_rows[unit]; i++) out[i] = sk_rand_mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
+    for (uint64_t i = 0; i < m->unit_rows[unit]; i++)
+        out[i] = sk_rand_mix((uint64_t)node << 48 | (uint64_t)unit << 24 | i);
 }
 
 #include "exec_packs.h"
 
-static void give_blocks(struct sim *m, const struct stage *last, struct task *k, const uint64_t *out, uint32_t n) {
+static void give_blocks(struct sim *m, const struct stage *last, struct task *k,
+                        const uint64_t *out, uint32_t n) {
     uint64_t row_bytes = last->frame ? last->frame : ROW_BYTES;
-    uint32_t per = last->block_rows ? last->block_rows : (uint32_t)SK_MAX(m->conf.target_max_bytes / row_bytes, 1);
+    uint32_t per = last->block_rows ? last->block_rows
+                                    : (uint32_t)SK_MAX(m->conf.target_max_bytes / row_bytes, 1);
     for (uint32_t i = 0; i < n; i += per) {
         uint32_t c = SK_MIN(per, n - i);
         push_out(k, new_blk(m, out + i, c, c * row_bytes));
@@ -298,7 +321,8 @@ static void launch(struct sim *m, uint64_t id) {
     k->id = id;
     CHECK(k->in = sk_calloc(TAG, (t->in.n + 1) * sizeof *k->in));
     for (const struct sk_blk *b = t->in.head; b; b = b->next)
-        k->in[k->n_in++] = (struct input){b->ref.oid, b->part && b->ref.bytes < b->kept->blk->ref.bytes ? b->ref.bytes : 0, 0};
+        k->in[k->n_in++] = (struct input){
+            b->ref.oid, b->part && b->ref.bytes < b->kept->blk->ref.bytes ? b->ref.bytes : 0, 0};
     k->stage = t->stage;
     k->actor = t->actor;
     if (phase == SK_PHASE_SHARE) tell_met(m, first, k, t);
@@ -306,9 +330,11 @@ static void launch(struct sim *m, uint64_t id) {
     else if (phase == SK_PHASE_MERGE) merge_packs(m, first, k, t);
     else if (ss->values) map_packs(m, last, k, out, n, t->hint);
     else give_blocks(m, last, k, out, n);
-    if (phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) { /* it fails, and what it has not yielded is not there */
+    if (phase != SK_PHASE_CUT && m->lost > 0 && uniform(m) < m->lost) {
+        /* it fails, and what it has not yielded is not there */
         uint32_t keep = (uint32_t)(uniform(m) * (k->n_out + 1));
-        keep = SK_MAX(keep, phase == SK_PHASE_SHARE); /* one that has not told would be the end of the run */
+        /* one that has not told would be the end of the run */
+        keep = SK_MAX(keep, phase == SK_PHASE_SHARE);
         while (k->n_out > keep) unref(m, k->out[--k->n_out]->oid);
     }
     uint64_t total = 0;
@@ -332,7 +358,8 @@ static void launch(struct sim *m, uint64_t id) {
     m->n_launched++;
 }
 
-/* Starts what fits: actors, which then keep their GPUs, then calls and tasks in order of submission. */
+/* Starts what fits: actors, which then keep their GPUs, then calls and tasks in order of
+ * submission. */
 static void dispatch(struct sim *m) {
     for (uint32_t i = 0; i < m->st.n; i++)
         for (uint32_t k = 0; k < 64; k++)
@@ -346,7 +373,8 @@ static void dispatch(struct sim *m) {
         bool actor = s->kind == SK_STAGE_ACTORS;
         next = k->next;
         if (m->cpu < s->cpu_e4 ||
-            (actor ? m->actor_busy[k->stage][k->actor] || m->actor[k->stage][k->actor] < ACTOR_ON : m->gpu < s->gpu_e4)) {
+            (actor ? m->actor_busy[k->stage][k->actor] || m->actor[k->stage][k->actor] < ACTOR_ON
+                   : m->gpu < s->gpu_e4)) {
             prev = k;
             continue;
         }
@@ -364,7 +392,8 @@ static void dispatch(struct sim *m) {
         m->longest = SK_MAX(m->longest, k->dur);
         const struct sk_stage *st = &m->st.s[k->stage];
         bool at_end = m->s[st->nodes[st->n_nodes - 1]].at_end;
-        for (uint32_t i = 0; i < k->n_out; i++) at(m, m->now + k->dur * (at_end ? 1 : (i + 1.0) / k->n_out), E_YIELD, k);
+        for (uint32_t i = 0; i < k->n_out; i++)
+            at(m, m->now + k->dur * (at_end ? 1 : (i + 1.0) / k->n_out), E_YIELD, k);
         at(m, m->now + k->dur, E_DONE, k);
     }
 }
@@ -376,17 +405,25 @@ static void over(struct sim *m, struct task *k, bool failed) {
         m->resident -= k->in[i].read;
     }
     bool actor_dead = m->actor[k->stage][k->actor] == ACTOR_DEAD;
-    struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE, .task = k->id, .run_ns = ns(k->dur), .actor_dead = actor_dead};
+    struct sk_step_ev ev = {.kind = failed ? SK_SEV_FAILED : SK_SEV_DONE,
+                            .task = k->id,
+                            .run_ns = ns(k->dur),
+                            .actor_dead = actor_dead};
     for (uint32_t i = k->n_yielded; i < k->n_out; i++) unref(m, k->out[i]->oid);
     CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
-    if (m->again > 0 && uniform(m) < m->again) { /* heard once more, and something that it still brings: nobody's */
+    if (m->again > 0 && uniform(m) < m->again) {
+        /* heard once more, and something that it still brings: nobody's */
         uint64_t row = 0;
         struct blk *b = new_blk(m, &row, 1, ROW_BYTES);
         ev.kind = uniform(m) < 0.5 ? SK_SEV_DONE : SK_SEV_FAILED;
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
-        ev = (struct sk_step_ev){.kind = SK_SEV_YIELDED, .task = k->id, .block = {b->oid, 0, 1, b->bytes, 0, 0}, .cost = b->bytes};
+        ev = (struct sk_step_ev){.kind = SK_SEV_YIELDED,
+                                 .task = k->id,
+                                 .block = {b->oid, 0, 1, b->bytes, 0, 0},
+                                 .cost = b->bytes};
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
-        ev = (struct sk_step_ev){.kind = uniform(m) < 0.5 ? SK_SEV_SPILLED : SK_SEV_RESTORED, .block = {.oid = b->oid}};
+        ev = (struct sk_step_ev){.kind = uniform(m) < 0.5 ? SK_SEV_SPILLED : SK_SEV_RESTORED,
+                                 .block = {.oid = b->oid}};
         CHECK_OK_ERR(sk_step_event(m->x, &ev, ns(m->now), &err), &err);
     }
     sk_free(k->in);
@@ -394,21 +431,28 @@ static void over(struct sim *m, struct task *k, bool failed) {
     sk_free(k);
 }
 
-/* A launch that was not forced leaves used + promised within the limit; what exceeds it can only be yields beyond a promise. */
+/* A launch that was not forced leaves used + promised within the limit; what exceeds it can only be
+ * yields beyond a promise. */
 static void check_promises(struct sim *m, bool forced, bool promised) {
     uint64_t taken = sk_view_used(m->x) + m->x->mem.reserved;
     if (promised && !forced)
-        CHECK_MSG(taken <= m->conf.memory_bytes || m->careless || m->spilled, "launched with %llu taken of %llu", (unsigned long long)taken,
+        CHECK_MSG(taken <= m->conf.memory_bytes || m->careless || m->spilled,
+                  "launched with %llu taken of %llu", (unsigned long long)taken,
                   (unsigned long long)m->conf.memory_bytes);
     m->max_flying = SK_MAX(m->max_flying, (uint64_t)m->x->n_flying + m->x->n_feeding);
     if (getenv("SIM_OVER") && m->x->mem.used > m->conf.memory_bytes + m->max_over) {
         char text[2000];
         sk_stall_text(m->x, ns(m->now), text, sizeof text);
-        fprintf(stderr, "over at %.4f: flying %u out %u mem %llu+%llu parked %llu disk %llu resident %llu: %s\n", m->now, m->x->n_flying,
-                m->x->out.n, (unsigned long long)m->x->mem.used, (unsigned long long)m->x->mem.reserved, (unsigned long long)m->x->parked,
+        fprintf(stderr,
+                "over at %.4f: flying %u out %u mem %llu+%llu parked %llu disk %llu resident %llu: "
+                "%s\n",
+                m->now, m->x->n_flying, m->x->out.n, (unsigned long long)m->x->mem.used,
+                (unsigned long long)m->x->mem.reserved, (unsigned long long)m->x->parked,
                 (unsigned long long)m->x->mem.disk, (unsigned long long)m->resident, text);
     }
-    m->max_over = SK_MAX(m->max_over, m->x->mem.used > m->conf.memory_bytes ? m->x->mem.used - m->conf.memory_bytes : 0);
+    m->max_over =
+        SK_MAX(m->max_over,
+               m->x->mem.used > m->conf.memory_bytes ? m->x->mem.used - m->conf.memory_bytes : 0);
 }
 
 /* One that has not begun ends at once. */
@@ -432,8 +476,9 @@ static void acts(struct sim *m) {
     if (forced && getenv("SIM_VERBOSE")) {
         char text[2000];
         sk_stall_text(m->x, ns(m->now), text, sizeof text);
-        fprintf(stderr, "forced at %.4f: flying %u out %u mem %llu+%llu: %s\n", m->now, m->x->n_flying, m->x->out.n,
-                (unsigned long long)m->x->mem.used, (unsigned long long)m->x->mem.reserved, text);
+        fprintf(stderr, "forced at %.4f: flying %u out %u mem %llu+%llu: %s\n", m->now,
+                m->x->n_flying, m->x->out.n, (unsigned long long)m->x->mem.used,
+                (unsigned long long)m->x->mem.reserved, text);
     }
     m->n_forced = m->x->n_forced;
     for (uint32_t i = 0; i < m->x->acts.n; i++) {
@@ -443,11 +488,14 @@ static void acts(struct sim *m) {
             promised = promised || sk_step_task(m->x, a.id)->promise;
             launch(m, a.id);
             break;
-        case SK_ACT_CANCEL: cancel(m, (struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user); break;
+        case SK_ACT_CANCEL:
+            cancel(m, (struct task *)(uintptr_t)sk_step_task(m->x, a.id)->user);
+            break;
         case SK_ACT_RELEASE: unref(m, a.id); break;
         case SK_ACT_ADDREF: ((struct blk *)sk_map_get(&m->blks, a.id))->refs++; break;
         case SK_ACT_ACTOR_CREATE: /* keeps no CPU; its calls take them */
-            CHECK(m->actor[a.stage][a.actor] == ACTOR_NONE || m->actor[a.stage][a.actor] == ACTOR_DEAD);
+            CHECK(m->actor[a.stage][a.actor] == ACTOR_NONE ||
+                  m->actor[a.stage][a.actor] == ACTOR_DEAD);
             m->actor[a.stage][a.actor] = ACTOR_WAITS;
             break;
         case SK_ACT_ACTOR_KILL:
@@ -474,8 +522,10 @@ static void on(struct sim *m, struct ev e) {
         struct blk *b = k->out[k->n_yielded++];
         if (m->store_bytes) make_room(m, b->bytes); /* of others: nobody has heard of it */
         b->there = true;
-        struct sk_step_ev ev = {
-            .kind = SK_SEV_YIELDED, .task = k->id, .block = {.oid = b->oid, .n_rows = b->n, .bytes = b->bytes}, .cost = b->bytes};
+        struct sk_step_ev ev = {.kind = SK_SEV_YIELDED,
+                                .task = k->id,
+                                .block = {.oid = b->oid, .n_rows = b->n, .bytes = b->bytes},
+                                .cost = b->bytes};
         if (b->note) {
             CHECK(sk_pack_note_ok((struct sk_bytes){b->note, sizeof *b->note}));
             ev.note = (const void *)&b->note->h;
@@ -489,7 +539,8 @@ static void on(struct sim *m, struct ev e) {
             m->cpu += s->cpu_e4;
             if (s->kind == SK_STAGE_ACTORS) m->actor_busy[k->stage][k->actor] = false;
             else m->gpu += s->gpu_e4;
-            if (m->actor[k->stage][k->actor] == ACTOR_ON && m->actor_deaths > 0 && uniform(m) < m->actor_deaths) {
+            if (m->actor[k->stage][k->actor] == ACTOR_ON && m->actor_deaths > 0 &&
+                uniform(m) < m->actor_deaths) {
                 m->actor[k->stage][k->actor] = ACTOR_DEAD;
                 m->gpu += s->gpu_e4;
             }
@@ -507,7 +558,8 @@ static void consume(struct sim *m, double *wake) {
         if (rc != SK_OK) return;
         const struct blk *k = sk_map_get(&m->blks, b.oid);
         CHECK(k && b.row0 + b.n_rows <= k->n);
-        for (uint64_t i = 0; i < b.n_rows; i++) CHECK(sk_vec_push(&m->rows, TAG, k->row[b.row0 + i]));
+        for (uint64_t i = 0; i < b.n_rows; i++)
+            CHECK(sk_vec_push(&m->rows, TAG, k->row[b.row0 + i]));
         CHECK(sk_vec_push(&m->sizes, TAG, (uint32_t)b.n_rows));
         unref(m, b.oid);
         acts(m);
@@ -581,17 +633,20 @@ static void finish(struct sim *m) {
     sk_plan_destroy(m->plan, NULL, NULL);
 }
 
-/* ---- the sequential model -------------------------------------------------------------------------------------------------------------- */
+/* ---- the sequential model -------------------------------------------------------------------- */
 
 struct rows {
     uint64_t *p;
     uint32_t n, cap;
 };
 
-/* Rows of two inputs, joined partition by partition: n of the first one, then those of the second one. */
-static void model_join(const struct sim *m, uint32_t node, uint64_t *rows, uint32_t n, uint32_t *all) {
+/* Rows of two inputs, joined partition by partition: n of the first one, then those of the second
+ * one. */
+static void model_join(const struct sim *m, uint32_t node, uint64_t *rows, uint32_t n,
+                       uint32_t *all) {
     uint32_t keys = m->s[node].keys, tells = sk_plan_get(m->plan, node)->d.exchange.tells, k = 0;
-    uint64_t *side[2] = {sk_alloc(TAG, (*all + 1) * sizeof *rows), sk_alloc(TAG, (*all + 1) * sizeof *rows)},
+    uint64_t *side[2] = {sk_alloc(TAG, (*all + 1) * sizeof *rows),
+                         sk_alloc(TAG, (*all + 1) * sizeof *rows)},
              *in = sk_memdup(TAG, rows, *all * sizeof *rows);
     CHECK(side[0] && side[1] && in);
     for (uint32_t key = 0; key < keys; key++) {
@@ -599,7 +654,8 @@ static void model_join(const struct sim *m, uint32_t node, uint64_t *rows, uint3
         for (uint32_t i = 0; i < *all; i++)
             if (key_of(in[i], keys) == key) side[i >= n][of[i >= n]++] = in[i];
         uint32_t large = of[1] > of[0];
-        k += join_rows(side[large], of[large], side[!large], tells >> large & 1 ? of[!large] : 0, rows + k);
+        k += join_rows(side[large], of[large], side[!large], tells >> large & 1 ? of[!large] : 0,
+                       rows + k);
     }
     *all = k;
     sk_free(in);
@@ -618,16 +674,19 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
         for (uint64_t i = 0; i < m->unit_rows[u]; i++)
             CHECK(sk_vec_push(out, TAG, sk_rand_mix((uint64_t)node << 48 | (uint64_t)u << 24 | i)));
     for (uint32_t b = 0; b < d->n_blocks; b++)
-        for (uint32_t j = 0; j < d->blocks[b].n_rows; j++) CHECK(sk_vec_push(out, TAG, sk_rand_mix(d->blocks[b].oid << 20 | j)));
+        for (uint32_t j = 0; j < d->blocks[b].n_rows; j++)
+            CHECK(sk_vec_push(out, TAG, sk_rand_mix(d->blocks[b].oid << 20 | j)));
     if (d->op->props & SK_OP_LIMIT) out->n = (uint32_t)SK_MIN((int64_t)out->n, from + d->limit);
     if (d->op->props & (SK_OP_LIMIT | SK_OP_UNION | SK_OP_MERGE) || d->n_blocks) return;
     if (d->exchange.tells) {
         uint32_t all = out->n - from;
-        if (!(m->lost > 0))
-            model_join(m, node, out->p + from, first, &all); /* else of all rows some: one whose partners are lost comes out alone */
+        if (!(m->lost > 0)) /* else of all rows some: one whose partners are lost comes out alone */
+            model_join(m, node, out->p + from, first, &all);
         out->n = from + all;
-    } else if (d->op->props & SK_OP_EXCHANGE) sort_by_key(out->p + from, out->n - from, m->s[node].keys);
-    else if (d->n_inputs > 1) out->n = from + side_by_side(out->p + from, out->n - from, d->n_inputs);
+    } else if (d->op->props & SK_OP_EXCHANGE)
+        sort_by_key(out->p + from, out->n - from, m->s[node].keys);
+    else if (d->n_inputs > 1)
+        out->n = from + side_by_side(out->p + from, out->n - from, d->n_inputs);
     uint32_t n = out->n - from;
     uint64_t *in = sk_memdup(TAG, out->p + from, n * sizeof *in), tmp[64];
     out->n = from;
@@ -638,16 +697,20 @@ static void model(const struct sim *m, uint32_t node, struct rows *out) {
     sk_free(in);
 }
 
-/* ---- random pipelines ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- random pipelines ------------------------------------------------------------------------ */
 
-static const struct sk_op READ = {"read", SK_OP_SOURCE}, EXISTING = {"blocks", SK_OP_SOURCE}, UNION = {"union", SK_OP_UNION};
-static const struct sk_op MAP = {"map", SK_OP_ONE_TO_ONE | SK_OP_BY_ROW}, MAP_BATCHES = {"map_batches", 0},
+static const struct sk_op READ = {"read", SK_OP_SOURCE}, EXISTING = {"blocks", SK_OP_SOURCE},
+                          UNION = {"union", SK_OP_UNION};
+static const struct sk_op MAP = {"map", SK_OP_ONE_TO_ONE | SK_OP_BY_ROW},
+                          MAP_BATCHES = {"map_batches", 0},
                           ZIP = {"zip_rows", SK_OP_BY_ROW | SK_OP_ZIP};
-static const struct sk_op MAP_PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE},
+static const struct sk_op MAP_PACKS = {"map_packs", SK_OP_PACKS},
+                          EXCHANGE = {"reduce", SK_OP_EXCHANGE},
                           MERGE = {"merge", SK_OP_PACKS | SK_OP_MERGE};
 static const struct sk_op LIMIT = {"limit", SK_OP_LIMIT | SK_OP_NO_MORE};
 
-static uint32_t add(struct sim *m, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in, uint32_t n_in) {
+static uint32_t add(struct sim *m, const struct sk_op *op, struct sk_node_desc d,
+                    const uint32_t *in, uint32_t n_in) {
     struct sk_err err = {0};
     uint32_t id;
     d.op = op;
@@ -664,18 +727,26 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
     uint32_t node = sk_plan_n_nodes(m->plan);
     for (uint32_t i = 0; i < n_units; i++) {
         units[i] = (struct sk_unit){{"", 0}, -1, est ? (int64_t)(m->unit_rows[i] * ROW_BYTES) : -1};
-        brefs[i] = (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES, 0, 0};
+        brefs[i] =
+            (struct sk_bref){node * 1000 + i + 1, 0, 1 + i % 9, (1 + i % 9) * ROW_BYTES, 0, 0};
     }
     m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0005};
-    if (blocks) return add(m, &EXISTING, (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL, 0);
-    return add(m, &READ, (struct sk_node_desc){.units = units, .n_units = n_units, .cpu_e4 = 10000, .max_tasks = exact ? 1000 : 0}, NULL,
-               0);
+    if (blocks)
+        return add(m, &EXISTING, (struct sk_node_desc){.blocks = brefs, .n_blocks = n_units}, NULL,
+                   0);
+    return add(
+        m, &READ,
+        (struct sk_node_desc){
+            .units = units, .n_units = n_units, .cpu_e4 = 10000, .max_tasks = exact ? 1000 : 0},
+        NULL, 0);
 }
 
 /* It changes its mind as sizes become known: what it says is drawn by them. */
 static struct sk_shuffle_way moody_way(const struct sk_shuffle_sizes *z) {
     uint64_t r = sk_rand_mix(z->bytes / 3000 ^ z->map_bytes / 500);
-    return (struct sk_shuffle_way){.values = 1 + (uint32_t)(r % 3), .merge = (uint32_t)(r >> 8) % 6, .merged = (uint32_t)(r >> 16) % 3};
+    return (struct sk_shuffle_way){.values = 1 + (uint32_t)(r % 3),
+                                   .merge = (uint32_t)(r >> 8) % 6,
+                                   .merged = (uint32_t)(r >> 16) % 3};
 }
 static uint32_t moody_values(struct sk_shuffle *s) {
     struct sk_shuffle_way w = moody_way(sk_shuffle_sizes(s));
@@ -690,15 +761,24 @@ static void moody_came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     if (w.merge > 2) sk_shuffle_gather(s, w.merge, SK_MAX(w.merged, 1u), node);
     if (w.merge > 4 && sk_shuffle_group(s, 1)) sk_shuffle_merge(s, sk_shuffle_group(s, 0));
 }
-static const struct sk_shuffle_ops MOODY = {.name = "moody", .merges = true, .values = moody_values, .came = moody_came};
+static const struct sk_shuffle_ops MOODY = {
+    .name = "moody", .merges = true, .values = moody_values, .came = moody_came};
 
 /* One or two inputs, each mapped to packs and merged or not; and the reduce. */
 static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
     bool runs = uniform(m) < 0.5, two = uniform(m) < 0.3;
-    uint32_t in[2] = {at_node, 0}, keys = runs && uniform(m) < 0.5 ? 50 : 1 + (uint32_t)(uniform(m) * (runs ? 3 : 20)), wanted = 0;
-    struct stage s = {.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001, .pack = runs ? RUNS : PARTS, .keys = keys};
+    uint32_t in[2] = {at_node, 0},
+             keys = runs && uniform(m) < 0.5 ? 50 : 1 + (uint32_t)(uniform(m) * (runs ? 3 : 20)),
+             wanted = 0;
+    struct stage s = {.times = 1,
+                      .of = 1,
+                      .sec = 0.001,
+                      .sec_row = 0.0001,
+                      .pack = runs ? RUNS : PARTS,
+                      .keys = keys};
     m->exchanges = true;
-    if (uniform(m) < 0.4) wanted = runs ? 1 + (uint32_t)(uniform(m) * 12) : keys + (uint32_t)(uniform(m) * 3);
+    if (uniform(m) < 0.4)
+        wanted = runs ? 1 + (uint32_t)(uniform(m) * 12) : keys + (uint32_t)(uniform(m) * 3);
     m->by_size = m->by_size || !wanted;
     if (two) in[1] = random_source(m, (uint32_t)(uniform(m) * 15), uniform(m) < 0.5, false, false);
     for (uint32_t i = 0; i < 1u + two; i++) {
@@ -711,10 +791,14 @@ static uint32_t random_exchange(struct sim *m, uint32_t at_node) {
     }
     m->s[sk_plan_n_nodes(m->plan)] = s;
     bool spread = !runs && !two && uniform(m) < 0.5,
-         join = !runs && two && uniform(m) < 0.7; /* how many reduces there are follows from memory then */
+         /* how many reduces there are follows from memory then */
+        join = !runs && two && uniform(m) < 0.7;
     m->by_size = m->by_size || spread || join;
     struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.7 ? 10000 : 5000,
-                             .exchange = {.cut = runs, .n_partitions = wanted, .spread = spread, .tables = runs && uniform(m) < 0.5}};
+                             .exchange = {.cut = runs,
+                                          .n_partitions = wanted,
+                                          .spread = spread,
+                                          .tables = runs && uniform(m) < 0.5}};
     if (join) { /* each partition is a reduce: who has more rows follows from the data alone */
         d.exchange.n_partitions = keys;
         d.exchange.spread = 3;
@@ -733,24 +817,36 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
     m->rng = shape;
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     uint32_t n_units = (uint32_t)(uniform(m) * (uniform(m) < 0.2 ? 200 : 30));
-    for (uint32_t i = 0; i < SK_COUNT(m->unit_rows); i++) m->unit_rows[i] = exact ? 10 : (uint64_t)(uniform(m) * uniform(m) * 40);
+    for (uint32_t i = 0; i < SK_COUNT(m->unit_rows); i++)
+        m->unit_rows[i] = exact ? 10 : (uint64_t)(uniform(m) * uniform(m) * 40);
     bool blocks = !exact && uniform(m) < 0.1;
     uint32_t at_node = random_source(m, n_units, exact || uniform(m) < 0.5, blocks, exact);
     if (!exact && uniform(m) < 0.25) {
-        uint32_t in[3] = {at_node, random_source(m, (uint32_t)(uniform(m) * 20), false, uniform(m) < 0.2, false), 0}, n = 2;
-        if (uniform(m) < 0.5) in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
+        uint32_t in[3] = {at_node,
+                          random_source(m, (uint32_t)(uniform(m) * 20), false, uniform(m) < 0.2,
+                                        false),
+                          0},
+                 n = 2;
+        if (uniform(m) < 0.5)
+            in[n++] = random_source(m, (uint32_t)(uniform(m) * 5), true, false, false);
         at_node = add(m, &UNION, (struct sk_node_desc){0}, in, n);
-    } else if (!exact && uniform(m) < 0.3) { /* others of as many rows, in other blocks, some slower */
+    } else if (!exact && uniform(m) < 0.3) {
+        /* others of as many rows, in other blocks, some slower */
         uint32_t in[3] = {at_node, 0, 0}, n = 1;
-        while (n < 2 || (n < 3 && uniform(m) < 0.3)) in[n++] = random_source(m, n_units, uniform(m) < 0.5, blocks, false);
+        while (n < 2 || (n < 3 && uniform(m) < 0.3))
+            in[n++] = random_source(m, n_units, uniform(m) < 0.5, blocks, false);
         for (uint32_t i = 0; i < n; i++) {
             uint32_t node = sk_plan_n_nodes(m->plan);
             if (uniform(m) < 0.5) continue;
-            m->s[node] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5)};
+            m->s[node] = (struct stage){
+                .times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5)};
             m->s[node].block_rows = (uint32_t)(uniform(m) * 20);
-            in[i] = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = uniform(m) < 0.5 ? 10000 : 5000}, &in[i], 1);
+            in[i] =
+                add(m, &MAP_BATCHES,
+                    (struct sk_node_desc){.cpu_e4 = uniform(m) < 0.5 ? 10000 : 5000}, &in[i], 1);
         }
-        m->s[sk_plan_n_nodes(m->plan)] = (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001};
+        m->s[sk_plan_n_nodes(m->plan)] =
+            (struct stage){.times = 1, .of = 1, .sec = 0.001, .sec_row = 0.0001};
         m->zips = true;
         at_node = add(m, &ZIP, (struct sk_node_desc){.cpu_e4 = 10000}, in, n);
     }
@@ -759,21 +855,26 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
     uint32_t n = (uint32_t)(uniform(m) * (m->ops_max ? m->ops_max : 6)), actors_cpu = 0;
     while (n-- && sk_plan_n_nodes(m->plan) < MAXS) {
         uint32_t node = sk_plan_n_nodes(m->plan);
-        if (!exact && !m->ops_max && uniform(m) < 0.2 && node + 10 < MAXS && n_units <= 30 && grow <= 4) {
+        if (!exact && !m->ops_max && uniform(m) < 0.2 && node + 10 < MAXS && n_units <= 30 &&
+            grow <= 4) {
             at_node = random_exchange(m, at_node);
             continue;
         }
         if (uniform(m) < 0.15) {
             m->limits = true;
-            at_node = add(m, &LIMIT, (struct sk_node_desc){.limit = (int64_t)(uniform(m) * 300)}, &at_node, 1);
+            at_node = add(m, &LIMIT, (struct sk_node_desc){.limit = (int64_t)(uniform(m) * 300)},
+                          &at_node, 1);
             continue;
         }
         uint32_t r = exact ? (uniform(m) < 0.5 ? 0 : 2) : (uint32_t)(uniform(m) * SK_COUNT(RATIO));
         if (grow * RATIO[r].times / RATIO[r].of > 40) r = 0;
         if (!RATIO[r].times && uniform(m) < 0.7) r = 0;
         grow *= (double)RATIO[r].times / RATIO[r].of;
-        m->s[node] = (struct stage){
-            .times = RATIO[r].times, .of = RATIO[r].of, .sec = 0.001, .sec_row = 0.0001 * exp(uniform(m) * 5), .at_end = uniform(m) < 0.3};
+        m->s[node] = (struct stage){.times = RATIO[r].times,
+                                    .of = RATIO[r].of,
+                                    .sec = 0.001,
+                                    .sec_row = 0.0001 * exp(uniform(m) * 5),
+                                    .at_end = uniform(m) < 0.3};
         if (m->ops_max && uniform(m) < 0.2) m->s[node].spike = 0.05;
         if (m->ops_max && uniform(m) < 0.2) m->s[node].later = uniform(m) < 0.5 ? 3 : 0.3;
         struct sk_node_desc d = {.cpu_e4 = uniform(m) < 0.8 ? 10000 : 5000,
@@ -788,7 +889,10 @@ static uint32_t random_plan(struct sim *m, uint64_t shape, bool exact) {
         } else if (uniform(m) < (d.gpu_e4 ? 0.3 : 0.1)) {
             d.max_tasks = 1 + (uint32_t)(uniform(m) * 3);
         }
-        at_node = add(m, uniform(m) < 0.3 && m->s[node].times == 1 && m->s[node].of == 1 ? &MAP : &MAP_BATCHES, d, &at_node, 1);
+        at_node = add(
+            m,
+            uniform(m) < 0.3 && m->s[node].times == 1 && m->s[node].of == 1 ? &MAP : &MAP_BATCHES,
+            d, &at_node, 1);
     }
     m->rng = keep;
     return at_node;
@@ -858,9 +962,11 @@ static void one_random(uint64_t shape, bool exact) {
         uint32_t root = random_plan(m, shape, exact);
         if (m->exchanges) {
             uint32_t which = (uint32_t)(sk_rand_mix(shape * 5 + k) % 12);
-            m->gathers = sk_shuffle_gathers(sk_shuffle_name(which) ? sk_shuffle_find(sk_shuffle_name(which)) : &MOODY);
+            m->gathers = sk_shuffle_gathers(
+                sk_shuffle_name(which) ? sk_shuffle_find(sk_shuffle_name(which)) : &MOODY);
             m->conf.gathers = &m->gathers;
-            m->conf.moves = m->told = m->store_bytes > 0; /* an exchange may be told that what waits can go to disk */
+            /* an exchange may be told that what waits can go to disk */
+            m->conf.moves = m->told = m->store_bytes > 0;
             m->any_order = !m->limits && sk_rand_mix(shape + 7) % 4 == 0;
             m->conf.preserve_order = !m->any_order;
             m->lost = !m->limits && !m->zips && sk_rand_mix(shape + 9) % 5 == 0 ? 0.1 : 0;
@@ -871,21 +977,29 @@ static void one_random(uint64_t shape, bool exact) {
             fprintf(stderr, "%s# memory %llu\n", text, (unsigned long long)m->conf.memory_bytes);
         }
         bool other = k == 2 && sk_rand_mix(shape) % 2 == 0;
-        run(m, root, other ? sk_policy_name((unsigned)(sk_rand_mix(shape) / 2 % n_policies())) : STAYS);
+        run(m, root,
+            other ? sk_policy_name((unsigned)(sk_rand_mix(shape) / 2 % n_policies())) : STAYS);
         check_rows(m, root);
-        /* Where sizes repeat: one surprise for each stage, its first task. Where they vary at random: what can be in flight. */
+        /* Where sizes repeat: one surprise for each stage, its first task. Where they vary at
+         * random: what can be in flight. */
         uint64_t most = m->max_task * (exact ? m->st.n : m->max_flying + m->st.n);
         if (m->exchanges)
-            most += m->store_bytes + m->max_input; /* what tasks have parts of stays where it is; one partition may be all of it */
+            /* what tasks have parts of stays where it is; one partition may be all of it */
+            most += m->store_bytes + m->max_input;
         if (other || (m->exchanges && !m->store_bytes))
-            most = UINT64_MAX; /* they may promise more than there is; all that an exchange waits for has to be somewhere */
-        CHECK_MSG(m->max_over <= most, "memory %llu over %llu; largest task %llu, forced %llu", (unsigned long long)m->max_over,
-                  (unsigned long long)m->conf.memory_bytes, (unsigned long long)m->max_task, (unsigned long long)m->x->n_forced);
-        if (!other) worst = SK_MAX(worst, m->max_task ? (double)m->max_over / (double)m->max_task : 0);
+            /* they may promise more than there is; all that an exchange waits for has to be
+             * somewhere */
+            most = UINT64_MAX;
+        CHECK_MSG(m->max_over <= most, "memory %llu over %llu; largest task %llu, forced %llu",
+                  (unsigned long long)m->max_over, (unsigned long long)m->conf.memory_bytes,
+                  (unsigned long long)m->max_task, (unsigned long long)m->x->n_forced);
+        if (!other)
+            worst = SK_MAX(worst, m->max_task ? (double)m->max_over / (double)m->max_task : 0);
         finish(m);
         if (!k) continue;
         if (m->by_size || m->any_order || m->lost > 0) a->sizes.n = b->sizes.n = 0;
-        CHECK_EQ(a->sizes.n, b->sizes.n); /* other timing, other memory, other policy: the same blocks */
+        /* other timing, other memory, other policy: the same blocks */
+        CHECK_EQ(a->sizes.n, b->sizes.n);
         if (a->sizes.n) CHECK_MEM_EQ(a->sizes.p, b->sizes.p, a->sizes.n * sizeof *a->sizes.p);
         sk_vec_free(&b->rows);
         sk_vec_free(&b->sizes);
@@ -912,9 +1026,11 @@ static void many_random(bool exact, int n) {
 
 TEST_SLOW(random_pipelines, 300) { many_random(false, test_rounds(test_sanitized() ? 100 : 500)); }
 
-TEST_SLOW(random_pipelines_exact_sizes, 300) { many_random(true, test_rounds(test_sanitized() ? 50 : 250)); }
+TEST_SLOW(random_pipelines_exact_sizes, 300) {
+    many_random(true, test_rounds(test_sanitized() ? 50 : 250));
+}
 
-/* ---- policies ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- policies -------------------------------------------------------------------------------- */
 
 /* No schedule is shorter: of the CPUs, of the GPUs, of each pool, of the longest task. */
 static double lower_bound(const struct sim *m) {
@@ -924,7 +1040,8 @@ static double lower_bound(const struct sim *m) {
         cpu += m->work[i] * (double)s->cpu_e4;
         gpu += m->work[i] * (double)s->gpu_e4;
         if (s->kind == SK_STAGE_ACTORS) most = SK_MAX(most, m->work[i] / s->pool_max);
-        if (s->kind == SK_STAGE_TASKS && s->max_tasks) most = SK_MAX(most, m->work[i] / s->max_tasks);
+        if (s->kind == SK_STAGE_TASKS && s->max_tasks)
+            most = SK_MAX(most, m->work[i] / s->max_tasks);
     }
     if (gpu > 0) most = SK_MAX(most, gpu / (double)m->conf.gpu_e4);
     return SK_MAX(most, cpu / (double)m->conf.cpu_e4);
@@ -935,7 +1052,8 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Pipelines of 1 to 14 operators, time varying, with spikes and changes half-way, under three memories: makespan / lower bound. */
+/* Pipelines of 1 to 14 operators, time varying, with spikes and changes half-way, under three
+ * memories: makespan / lower bound. */
 TEST_SLOW(policies_compared, 600) {
     static const double ROWS[] = {40, 200, 1e5};
     enum { N = 100 };
@@ -955,8 +1073,9 @@ TEST_SLOW(policies_compared, 600) {
                 m->ops_max = 14;
                 run(m, random_plan(m, shape, false), sk_policy_name(k));
                 double bound = lower_bound(m);
-                CHECK_MSG(bound <= m->now * 1.000001, "SIM_SHAPE %llu: %g s are less than the bound %g", (unsigned long long)shape, m->now,
-                          bound);
+                CHECK_MSG(bound <= m->now * 1.000001,
+                          "SIM_SHAPE %llu: %g s are less than the bound %g",
+                          (unsigned long long)shape, m->now, bound);
                 ratio[i] = bound > 0 ? m->now / bound : 1;
                 sum += log(ratio[i]);
                 peak += (double)m->peak / (double)m->conf.memory_bytes;
@@ -966,19 +1085,22 @@ TEST_SLOW(policies_compared, 600) {
                 sk_free(m);
             }
             qsort(ratio, (size_t)n, sizeof *ratio, by_value);
-            printf("# %6.0f rows of memory, %-11s: %.3f mean, %.3f median, %.3f 95 %%, %.2f worst; peak %.2f of memory\n", ROWS[r],
-                   sk_policy_name(k), exp(sum / n), ratio[n / 2], ratio[n * 95 / 100], ratio[n - 1], peak / n);
+            printf("# %6.0f rows of memory, %-11s: %.3f mean, %.3f median, %.3f 95 %%, %.2f worst; "
+                   "peak %.2f of memory\n",
+                   ROWS[r], sk_policy_name(k), exp(sum / n), ratio[n / 2], ratio[n * 95 / 100],
+                   ratio[n - 1], peak / n);
         }
 }
 
-/* ---- more data than memory ------------------------------------------------------------------------------------------------------------------- */
+/* ---- more data than memory ------------------------------------------------------------------- */
 
 struct beyond {
     double sec, spilled, peak; /* peak, spilled: in memories */
     uint64_t launched, forced;
 };
 
-/* Two source tasks yield `times` the memory in all, ten times faster than two operators behind them work it off; the store spills what does not fit. */
+/* Two source tasks yield `times` the memory in all, ten times faster than two operators behind them
+ * work it off; the store spills what does not fit. */
 static struct beyond beyond(double times, const char *policy, bool told) {
     enum { BLOCKS = 25, ROWS = 16 }; /* of memory; of a block */
     struct sim *m = sk_alloc(TAG, sizeof *m);
@@ -994,16 +1116,21 @@ static struct beyond beyond(double times, const char *policy, bool told) {
     CHECK_OK(sk_plan_create(&m->plan, NULL));
     struct sk_unit units[2] = {{{"", 0}, -1, -1}, {{"", 0}, -1, -1}};
     m->unit_rows[0] = m->unit_rows[1] = rows / 2;
-    uint32_t root = add(m, &READ, (struct sk_node_desc){.units = units, .n_units = 2, .cpu_e4 = 10000, .max_tasks = 2}, NULL, 0);
+    uint32_t root =
+        add(m, &READ,
+            (struct sk_node_desc){.units = units, .n_units = 2, .cpu_e4 = 10000, .max_tasks = 2},
+            NULL, 0);
     m->s[0] = (struct stage){.times = 1, .of = 1, .sec = 0.01 * (double)rows / 2 / ROWS};
     for (uint32_t i = 1; i <= 2; i++) {
-        root = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = 10000, .max_tasks = 100 + i}, &root, 1);
+        root = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = 10000, .max_tasks = 100 + i},
+                   &root, 1);
         m->s[i] = (struct stage){.times = 1, .of = 1, .sec = 0.2};
     }
     run(m, root, policy);
     check_rows(m, root);
     double memory = (double)m->conf.memory_bytes;
-    struct beyond r = {m->now, (double)m->spilled / memory, (double)m->peak_resident / memory, m->n_launched, m->x->n_forced};
+    struct beyond r = {m->now, (double)m->spilled / memory, (double)m->peak_resident / memory,
+                       m->n_launched, m->x->n_forced};
     CHECK_EQ(m->x->mem.disk, 0);
     finish(m);
     CHECK_EQ(m->resident, 0);
@@ -1017,18 +1144,23 @@ TEST_SLOW(data_beyond_memory, 120) {
     static const double TIMES[] = {0.5, 1, 4, 20};
     for (unsigned k = 0; sk_policy_name(k); k++)
         for (uint32_t i = 0; i < SK_COUNT(TIMES); i++) {
-            struct beyond no = beyond(TIMES[i], sk_policy_name(k), false), yes = beyond(TIMES[i], sk_policy_name(k), true);
-            printf("# %-11s, data of %4.1f memories, not told / told of what is on disk: %5.1f / %5.1f s, forced %llu / %llu of %llu "
+            struct beyond no = beyond(TIMES[i], sk_policy_name(k), false),
+                          yes = beyond(TIMES[i], sk_policy_name(k), true);
+            printf("# %-11s, data of %4.1f memories, not told / told of what is on disk: %5.1f / "
+                   "%5.1f s, forced %llu / %llu of %llu "
                    "launches, "
                    "spilled %.1f / %.1f, peak %.2f / %.2f memories\n",
-                   sk_policy_name(k), TIMES[i], no.sec, yes.sec, (unsigned long long)no.forced, (unsigned long long)yes.forced,
-                   (unsigned long long)yes.launched, no.spilled, yes.spilled, no.peak, yes.peak);
+                   sk_policy_name(k), TIMES[i], no.sec, yes.sec, (unsigned long long)no.forced,
+                   (unsigned long long)yes.forced, (unsigned long long)yes.launched, no.spilled,
+                   yes.spilled, no.peak, yes.peak);
             CHECK_LE(yes.forced, no.forced);
-            if (sk_policy_find(sk_policy_name(k))->default_where) CHECK_LE(yes.forced, yes.launched / 10);
+            if (sk_policy_find(sk_policy_name(k))->default_where)
+                CHECK_LE(yes.forced, yes.launched / 10);
         }
 }
 
-/* As many maps as `times` memories have blocks, and an exchange: all of it waits, in memory and on disk, before the first reduce. */
+/* As many maps as `times` memories have blocks, and an exchange: all of it waits, in memory and on
+ * disk, before the first reduce. */
 static struct beyond beyond_exchange(double times, const char *policy, const char *strategy) {
     enum { BLOCKS = 25, ROWS = 16 };
     struct sim *m = sk_alloc(TAG, sizeof *m);
@@ -1048,18 +1180,22 @@ static struct beyond beyond_exchange(double times, const char *policy, const cha
         m->unit_rows[i] = ROWS;
     }
     CHECK_OK(sk_plan_create(&m->plan, NULL));
-    m->s[0] = m->s[1] = m->s[2] = (struct stage){.times = 1, .of = 1, .sec = 0.05, .pack = PARTS, .keys = 96};
+    m->s[0] = m->s[1] = m->s[2] =
+        (struct stage){.times = 1, .of = 1, .sec = 0.05, .pack = PARTS, .keys = 96};
     m->s[3] = m->s[2];
     m->gathers = sk_shuffle_gathers(sk_shuffle_find(strategy));
     m->conf.gathers = &m->gathers;
-    uint32_t root = add(m, &READ, (struct sk_node_desc){.units = units, .n_units = n, .cpu_e4 = 10000}, NULL, 0);
+    uint32_t root = add(
+        m, &READ, (struct sk_node_desc){.units = units, .n_units = n, .cpu_e4 = 10000}, NULL, 0);
     root = add(m, &MAP_PACKS, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
-    if (sk_shuffle_find(strategy)->merges) root = add(m, &MERGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
+    if (sk_shuffle_find(strategy)->merges)
+        root = add(m, &MERGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
     root = add(m, &EXCHANGE, (struct sk_node_desc){.cpu_e4 = 10000}, &root, 1);
     run(m, root, policy);
     check_rows(m, root);
     double memory = (double)m->conf.memory_bytes;
-    struct beyond r = {m->now, (double)m->spilled / memory, (double)m->peak_resident / memory, m->n_launched, m->x->n_forced};
+    struct beyond r = {m->now, (double)m->spilled / memory, (double)m->peak_resident / memory,
+                       m->n_launched, m->x->n_forced};
     finish(m);
     CHECK_EQ(m->resident, 0);
     sk_vec_free(&m->rows);
@@ -1077,9 +1213,10 @@ TEST_SLOW(exchanges_beyond_memory, 120) {
                 const char *name = sk_shuffle_name(w);
                 if (!usual && strcmp(name, "grouped") != 0 && strcmp(name, "index") != 0) continue;
                 struct beyond r = beyond_exchange(TIMES[i], sk_policy_name(k), name);
-                printf("# %-11s, %-9s, data of %4.1f memories: %5.1f s, forced %llu of %llu launches, spilled %.1f, peak %.2f memories\n",
-                       sk_policy_name(k), name, TIMES[i], r.sec, (unsigned long long)r.forced, (unsigned long long)r.launched, r.spilled,
-                       r.peak);
+                printf("# %-11s, %-9s, data of %4.1f memories: %5.1f s, forced %llu of %llu "
+                       "launches, spilled %.1f, peak %.2f memories\n",
+                       sk_policy_name(k), name, TIMES[i], r.sec, (unsigned long long)r.forced,
+                       (unsigned long long)r.launched, r.spilled, r.peak);
                 if (!usual) continue;
                 CHECK_LE(r.forced, r.launched / 10 + 1);
                 CHECK(r.peak < 1.2);
@@ -1087,9 +1224,10 @@ TEST_SLOW(exchanges_beyond_memory, 120) {
         }
 }
 
-/* ---- Fig. 9 ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Fig. 9 ---------------------------------------------------------------------------------- */
 
-static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, const char *policy, bool est, uint64_t *peak, double *work) {
+static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, const char *policy,
+                   bool est, uint64_t *peak, double *work) {
     struct sim *m = sk_alloc(TAG, sizeof *m);
     const uint64_t frame = 100u << 20;
     *m = (struct sim){.rng = seed, .sigma = sigma};
@@ -1105,10 +1243,16 @@ static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, con
         units[i] = (struct sk_unit){{"", 0}, -1, est ? (int64_t)(5 * frame) : -1};
         m->unit_rows[i] = 5;
     }
-    uint32_t at_node = add(m, &READ, (struct sk_node_desc){.units = units, .n_units = 160, .cpu_e4 = 10000, .max_tasks = 160}, NULL, 0);
-    m->s[0] = (struct stage){.times = 1, .of = 1, .sec = 5, .at_end = true, .frame = frame, .block_rows = 1};
-    at_node = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = 10000}, &at_node, 1); /* max_tasks differs: not fused */
-    m->s[1] = (struct stage){.times = 1, .of = 1, .sec = 0.5, .at_end = true, .frame = frame, .block_rows = 1};
+    uint32_t at_node = add(
+        m, &READ,
+        (struct sk_node_desc){.units = units, .n_units = 160, .cpu_e4 = 10000, .max_tasks = 160},
+        NULL, 0);
+    m->s[0] = (struct stage){
+        .times = 1, .of = 1, .sec = 5, .at_end = true, .frame = frame, .block_rows = 1};
+    /* max_tasks differs: not fused */
+    at_node = add(m, &MAP_BATCHES, (struct sk_node_desc){.cpu_e4 = 10000}, &at_node, 1);
+    m->s[1] = (struct stage){
+        .times = 1, .of = 1, .sec = 0.5, .at_end = true, .frame = frame, .block_rows = 1};
     at_node = add(m, &MAP_BATCHES, (struct sk_node_desc){.gpu_e4 = 10000}, &at_node, 1);
     m->s[2] = (struct stage){.times = 0, .of = 1, .sec = 0.5};
     run(m, at_node, policy);
@@ -1130,7 +1274,8 @@ TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
     } ROW[] = {{7, 1040, 800},   {10, 960, 800}, {20, 351, 267},  {30, 211, 160},  {40, 175, 150},
                {60, 154.5, 150}, {80, 153, 150}, {100, 153, 150}, {160, 153, 150}, {400, 153, 150}};
     static const char *const DEFAULT[] = {STAYS, "adaptive"};
-    printf("# Fig. 9: 8 CPU, 4 GPU, 160 loads x 5 s -> 5 frames; seconds (peak frames), sizes known\n#    M | bound | DES down-first H=1 | "
+    printf("# Fig. 9: 8 CPU, 4 GPU, 160 loads x 5 s -> 5 frames; seconds (peak frames), sizes "
+           "known\n#    M | bound | DES down-first H=1 | "
            "sizes unknown");
     for (unsigned k = 0; sk_policy_name(k); k++) printf(" | %s", sk_policy_name(k));
     printf("\n");
@@ -1143,13 +1288,16 @@ TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
             double t = fig9(true, ROW[i].m, 0, 1, sk_policy_name(k), true, &peak, &work);
             printf(" | %6.1f (%llu)", t, (unsigned long long)peak);
             if (strcmp(sk_policy_name(k), STAYS) != 0) continue;
-            CHECK_MSG(t <= ROW[i].des * 1.03, "M=%u: %g s, the simulation of the design has %g", ROW[i].m, t, ROW[i].des);
+            CHECK_MSG(t <= ROW[i].des * 1.03, "M=%u: %g s, the simulation of the design has %g",
+                      ROW[i].m, t, ROW[i].des);
             CHECK_LE(peak, ROW[i].m);
         }
         printf("\n");
     }
     const uint64_t seeds = test_sanitized() ? 1 : (uint64_t)test_rounds(1);
-    printf("# lognormal durations, makespan / (CPU work / 8), mean of %llu seeds (largest peak, frames)\n", (unsigned long long)seeds);
+    printf("# lognormal durations, makespan / (CPU work / 8), mean of %llu seeds (largest peak, "
+           "frames)\n",
+           (unsigned long long)seeds);
     static const double SIGMA[] = {0.3, 1.0};
     static const uint32_t M[] = {10, 20, 30, 40, 60, 160};
     for (uint32_t s = 0; s < SK_COUNT(SIGMA); s++)
@@ -1160,11 +1308,13 @@ TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
                     double sum = 0, work;
                     uint64_t peak, most = 0;
                     for (uint64_t seed = 1; seed <= seeds; seed++) {
-                        sum += fig9(order, M[i], SIGMA[s], seed, DEFAULT[k], true, &peak, &work) / work;
+                        sum += fig9(order, M[i], SIGMA[s], seed, DEFAULT[k], true, &peak, &work) /
+                               work;
                         most = SK_MAX(most, peak);
                     }
-                    printf("%s %s, %s %.3f (%llu)", k || order ? ";" : "", DEFAULT[k], order ? "order kept" : "any order",
-                           sum / (double)seeds, (unsigned long long)most);
+                    printf("%s %s, %s %.3f (%llu)", k || order ? ";" : "", DEFAULT[k],
+                           order ? "order kept" : "any order", sum / (double)seeds,
+                           (unsigned long long)most);
                 }
             printf("\n");
         }

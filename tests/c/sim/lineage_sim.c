@@ -1,14 +1,24 @@
-/* lineage_sim.c - the lineage against a naive model: random graphs, releases, losses, streams, a tight budget.
+/* lineage_sim.c - the lineage against a naive model: random graphs, releases, losses, streams, a
+ * tight budget.
  *
- * The model knows every task and object of a round and finds out after each step, by going round until nothing changes, which tasks must be
- * kept: those that are needed (open, a return in scope, or a kept task uses it) and can run (each argument in scope or made by a kept
- * task). It keeps no counts and no lists. Exactly those must be kept. A loss must give exactly the closure that is missing, makers first, or
- * a reason that the model holds for possible (two arguments may be hopeless at once; either is right). */
+ * The model knows every task and object of a round and finds out after each step, by going round
+ * until nothing changes, which tasks must be
+ * kept: those that are needed (open, a return in scope, or a kept task uses it) and can run (each
+ * argument in scope or made by a kept task). It keeps no counts and no lists. Exactly those must be
+ * kept. A loss must give exactly the closure that is missing, makers first, or a reason that the
+ * model holds for possible (two arguments may be hopeless at once; either is right). */
 #include "base/clock.h"
 #include "engine/lineage.h"
 #include "test.h"
 
-enum { MAX_TASKS = 40, MAX_OBJS = 160, MAX_ARGS = 4, MAX_RETS = 4, MAX_WHY = 32, TASK_ID = 1000000 };
+enum {
+    MAX_TASKS = 40,
+    MAX_OBJS = 160,
+    MAX_ARGS = 4,
+    MAX_RETS = 4,
+    MAX_WHY = 32,
+    TASK_ID = 1000000
+};
 
 struct reasons {
     uint32_t n; /* MAX_WHY: too many to tell */
@@ -42,7 +52,7 @@ struct sim {
     uint64_t budget, n_remade, n_hopeless, n_evicted, n_freed, n_brought, whys;
 };
 
-/* ---- the model -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static bool reason_add(struct reasons *r, uint8_t why, uint64_t culprit) {
     for (uint32_t i = 0; i < r->n; i++)
@@ -56,7 +66,8 @@ static bool reason_add(struct reasons *r, uint8_t why, uint64_t culprit) {
 static void reasons_of(const struct sim *s, int o, struct reasons *out) {
     const struct mobj *x = &s->obj[o];
     const struct reasons *r = x->maker < 0 ? &x->own : &s->task[x->maker].because;
-    for (uint32_t i = 0; i < r->n; i++) reason_add(out, r->p[i].why, r->p[i].culprit ? r->p[i].culprit : x->id);
+    for (uint32_t i = 0; i < r->n; i++)
+        reason_add(out, r->p[i].why, r->p[i].culprit ? r->p[i].culprit : x->id);
 }
 
 static bool uses(const struct mtask *t, int o) {
@@ -71,7 +82,9 @@ static bool used(const struct sim *s, int o) {
     return false;
 }
 
-static bool can_be_had(const struct sim *s, int o) { return s->obj[o].alive || (s->obj[o].maker >= 0 && s->task[s->obj[o].maker].kept); }
+static bool can_be_had(const struct sim *s, int o) {
+    return s->obj[o].alive || (s->obj[o].maker >= 0 && s->task[s->obj[o].maker].kept);
+}
 
 static void drop(struct mtask *t) {
     t->kept = t->running = t->open = false;
@@ -85,7 +98,8 @@ static void settle(struct sim *s) {
             struct mtask *t = &s->task[i];
             if (!t->kept) continue;
             bool needed = t->open, can = true;
-            for (int o = 0; o < s->n_objs && !needed; o++) needed = s->obj[o].maker == i && (s->obj[o].alive || used(s, o));
+            for (int o = 0; o < s->n_objs && !needed; o++)
+                needed = s->obj[o].maker == i && (s->obj[o].alive || used(s, o));
             for (int k = 0; k < t->n_args; k++) can = can && can_be_had(s, t->arg[k]);
             if (needed && can) continue;
             drop(t);
@@ -101,7 +115,8 @@ static void settle(struct sim *s) {
                 if (can_be_had(s, t->arg[k])) continue;
                 struct reasons r = {0};
                 reasons_of(s, t->arg[k], &r);
-                for (uint32_t j = 0; j < r.n; j++) again |= reason_add(&t->because, r.p[j].why, r.p[j].culprit);
+                for (uint32_t j = 0; j < r.n; j++)
+                    again |= reason_add(&t->because, r.p[j].why, r.p[j].culprit);
             }
         }
     }
@@ -131,7 +146,7 @@ static void over_budget(struct sim *s) {
     }
 }
 
-/* ---- both must agree -------------------------------------------------------------------------------------------------------------------- */
+/* ---- both must agree ------------------------------------------------------------------------- */
 
 static void agree(struct sim *s) {
     uint64_t id, kept = 0, bytes = 0;
@@ -139,7 +154,8 @@ static void agree(struct sim *s) {
     while (sk_lineage_next_free(s->l, &id, &data)) {
         struct mtask *t = data;
         CHECK_EQ(t->id, id);
-        CHECK_MSG(t->fresh && !t->kept, "task %d was let go, but the model keeps it", (int)(t - s->task));
+        CHECK_MSG(t->fresh && !t->kept, "task %d was let go, but the model keeps it",
+                  (int)(t - s->task));
         t->fresh = false;
         s->n_freed++;
     }
@@ -152,7 +168,7 @@ static void agree(struct sim *s) {
     CHECK_EQ(sk_lineage_bytes(s->l), bytes);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static int new_obj(struct sim *s, int maker) {
     int o = s->n_objs++;
@@ -163,7 +179,8 @@ static int new_obj(struct sim *s, int maker) {
 static int pick_alive(const struct sim *s) {
     for (int tries = 0; tries < 12 && s->n_objs; tries++) {
         int o = (int)test_below((uint64_t)s->n_objs);
-        if (tries < 6 && s->n_objs > 12 && test_below(4)) o = s->n_objs - 1 - (int)test_below(12); /* mostly young ones: chains */
+        /* mostly young ones: chains */
+        if (tries < 6 && s->n_objs > 12 && test_below(4)) o = s->n_objs - 1 - (int)test_below(12);
         if (s->obj[o].alive) return o;
     }
     return -1;
@@ -180,7 +197,9 @@ static void step_add(struct sim *s) {
     int i = s->n_tasks;
     struct mtask *t = &s->task[i];
     *t = (struct mtask){.id = (uint64_t)(TASK_ID + i),
-                        .bytes = test_below(50) || s->budget > UINT32_MAX ? 1 + test_below(100) : s->budget + test_below(2),
+                        .bytes = test_below(50) || s->budget > UINT32_MAX
+                                     ? 1 + test_below(100)
+                                     : s->budget + test_below(2),
                         .kept = true};
     t->retries = test_below(4) ? 1 + (int32_t)test_below(3) : -1;
     t->open = test_below(5) == 0;
@@ -200,7 +219,8 @@ static void step_add(struct sim *s) {
                                    .open = t->open,
                                    .data = t};
     s->n_tasks++;
-    for (uint64_t k = test_below(MAX_RETS + 1); k > 0; k--) rets[spec.n_returns++] = s->obj[new_obj(s, i)].id;
+    for (uint64_t k = test_below(MAX_RETS + 1); k > 0; k--)
+        rets[spec.n_returns++] = s->obj[new_obj(s, i)].id;
     CHECK_OK(sk_lineage_add(s->l, &spec, NULL));
     settle(s);
     if (t->kept && t->bytes > s->budget && !t->open) {
@@ -248,7 +268,9 @@ static void step_done(struct sim *s) {
 static void step_gone(struct sim *s) {
     int o = pick_alive(s);
     if (o < 0) return;
-    sk_lineage_gone(s->l, s->obj[o].id, s->obj[o].maker < 0 ? (enum sk_lost_why)s->obj[o].own.p[0].why : SK_LOST_EVICTED);
+    sk_lineage_gone(s->l, s->obj[o].id,
+                    s->obj[o].maker < 0 ? (enum sk_lost_why)s->obj[o].own.p[0].why
+                                        : SK_LOST_EVICTED);
     s->obj[o].alive = false;
     settle(s);
 }
@@ -278,9 +300,12 @@ static void step_lost(struct sim *s) {
         struct reasons r = {0};
         reasons_of(s, o, &r);
         bool found = r.n == MAX_WHY;
-        for (uint32_t i = 0; i < r.n; i++) found = found || (r.p[i].why == why && r.p[i].culprit == culprit);
-        CHECK_MSG(found, "object %llu: why %d, culprit %llu; the model has %u reasons, first %d, %llu", (unsigned long long)x->id, (int)why,
-                  (unsigned long long)culprit, r.n, r.n ? r.p[0].why : -1, (unsigned long long)(r.n ? r.p[0].culprit : 0));
+        for (uint32_t i = 0; i < r.n; i++)
+            found = found || (r.p[i].why == why && r.p[i].culprit == culprit);
+        CHECK_MSG(found,
+                  "object %llu: why %d, culprit %llu; the model has %u reasons, first %d, %llu",
+                  (unsigned long long)x->id, (int)why, (unsigned long long)culprit, r.n,
+                  r.n ? r.p[0].why : -1, (unsigned long long)(r.n ? r.p[0].culprit : 0));
         s->n_hopeless++;
         s->whys |= 1u << why;
         for (int i = 0; i < s->n_tasks; i++)
@@ -331,7 +356,8 @@ TEST_SLOW(lineage_sim, 300) {
     for (int round = 0; round < rounds; round++) {
         s->n_objs = s->n_tasks = 0;
         s->budget =
-            test_below(2) ? 400 + test_below(600) : UINT64_MAX / 1024; /* all tasks may be larger than it: their sum must not wrap */
+            /* all tasks may be larger than it: their sum must not wrap */
+            test_below(2) ? 400 + test_below(600) : UINT64_MAX / 1024;
         CHECK_OK(sk_lineage_create(&s->l, s->budget, NULL));
         for (int i = 0; i < 250; i++, steps++) {
             uint64_t r = test_below(100);
@@ -369,10 +395,13 @@ TEST_SLOW(lineage_sim, 300) {
         sk_lineage_destroy(s->l);
     }
     double rate = (double)steps / ((double)(sk_now_ns() - t0) / 1e9);
-    printf("# %llu steps, %.0f a second; %llu remade, %llu brought back, %llu hopeless (reasons %llx), %llu evicted, %llu let go\n",
-           (unsigned long long)steps, rate, (unsigned long long)s->n_remade, (unsigned long long)s->n_brought,
-           (unsigned long long)s->n_hopeless, (unsigned long long)s->whys, (unsigned long long)s->n_evicted,
+    printf("# %llu steps, %.0f a second; %llu remade, %llu brought back, %llu hopeless (reasons "
+           "%llx), %llu evicted, %llu let go\n",
+           (unsigned long long)steps, rate, (unsigned long long)s->n_remade,
+           (unsigned long long)s->n_brought, (unsigned long long)s->n_hopeless,
+           (unsigned long long)s->whys, (unsigned long long)s->n_evicted,
            (unsigned long long)s->n_freed);
-    CHECK(s->n_remade > 1000 && s->n_brought > 300 && s->n_hopeless > 1000 && s->n_evicted > 300 && s->whys == 15);
+    CHECK(s->n_remade > 1000 && s->n_brought > 300 && s->n_hopeless > 1000 && s->n_evicted > 300 &&
+          s->whys == 15);
     sk_free(s);
 }

@@ -1,14 +1,19 @@
-/* memory_sim.c - the rules of the one budget over random machines: tasks that grow, actors, a store that fills and spills, other programs.
+/* memory_sim.c - the rules of the one budget over random machines: tasks that grow, actors, a store
+ * that fills and spills, other programs.
  *
- * Each machine has CPUs, a limit, what other programs hold, and tasks with a heap that grows to a peak at some rate, stays, and ends. Looks are
- * taken when the rules ask for them, kills take some time (in some machines longer than anybody is held for), a spill its bandwidth. Who grows while the
- * rules say pause holds still until a look says otherwise. The scheduler below is as simple as can be: it obeys
- * sk_memory_launch. Checked:
+ * Each machine has CPUs, a limit, what other programs hold, and tasks with a heap that grows to a
+ * peak at some rate, stays, and ends. Looks are taken when the rules ask for them, kills take some
+ * time (in some machines longer than anybody is held for), a spill its bandwidth. Who grows while
+ * the rules say pause holds still until a look says otherwise. The scheduler below is as simple as
+ * can be: it obeys sk_memory_launch. Checked:
  *   - every run ends, and each task with a value or an error;
- *   - nobody is stopped while what is used, less what is on its way back, is within the limit, nor who is within its share;
- *   - a task that may be run again fails only when it does not fit alone, or others that do not end are beside it; one that cannot fit fails;
+ *   - nobody is stopped while what is used, less what is on its way back, is within the limit, nor
+ *     who is within its share;
+ *   - a task that may be run again fails only when it does not fit alone, or others that do not end
+ *     are beside it; one that cannot fit fails;
  *   - nobody is held for longer than SK_MEMORY_PAUSE_NS and a look;
- *   - what is used exceeds the limit by no more than what can be filled between two looks and a kill. */
+ *   - what is used exceeds the limit by no more than what can be filled between two looks and a
+ *     kill. */
 #include <stdio.h>
 
 #include "engine/memory.h"
@@ -31,7 +36,8 @@ struct proc { /* a worker */
     bool up, actor, going;
     int32_t task; /* -1: idle */
     uint64_t heap, left_over;
-    uint64_t seen, ahead; /* its heap at the last look; what the rules looked ahead when they stopped it */
+    /* its heap at the last look; what the rules looked ahead when they stopped it */
+    uint64_t seen, ahead;
     bool held;
     int64_t since_ns, end_ns, gone_ns;
     bool beside;
@@ -55,11 +61,14 @@ static uint64_t used_of(const struct world *w) {
     return n;
 }
 
-static bool running(const struct proc *p) { return p->up && !p->actor && !p->going && p->task >= 0; }
+static bool running(const struct proc *p) {
+    return p->up && !p->actor && !p->going && p->task >= 0;
+}
 
 static uint32_t others_run(const struct world *w, const struct proc *but) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < w->n_procs; i++) n += &w->p[i] != but && running(&w->p[i]) && !w->t[w->p[i].task].alone;
+    for (uint32_t i = 0; i < w->n_procs; i++)
+        n += &w->p[i] != but && running(&w->p[i]) && !w->t[w->p[i].task].alone;
     return n;
 }
 
@@ -74,7 +83,8 @@ static void make(struct world *w) {
     w->spill_per_step = 1 * MB;
     w->fill = FILL;
     for (uint32_t i = w->n_cpus; i < w->n_procs; i++)
-        w->p[i] = (struct proc){.up = true, .actor = true, .task = -1, .heap = test_below(w->limit / 8), .since_ns = 1};
+        w->p[i] = (struct proc){
+            .up = true, .actor = true, .task = -1, .heap = test_below(w->limit / 8), .since_ns = 1};
     uint64_t hard = test_below(3); /* few, some, many that are large */
     for (uint32_t i = 0; i < w->n_tasks; i++) {
         struct task *t = &w->t[i];
@@ -94,7 +104,8 @@ static void launch(struct world *w) {
         for (uint32_t i = 0; i < w->n_tasks; i++) {
             enum state s = w->t[i].state;
             if (s == WAITS_ALONE) r.alone_waits = true;
-            if ((s == WAITS || s == WAITS_ALONE) && next[s == WAITS_ALONE] < 0) next[s == WAITS_ALONE] = (int32_t)i;
+            if ((s == WAITS || s == WAITS_ALONE) && next[s == WAITS_ALONE] < 0)
+                next[s == WAITS_ALONE] = (int32_t)i;
         }
         for (uint32_t i = 0; i < w->n_procs; i++) {
             const struct proc *p = &w->p[i];
@@ -102,7 +113,9 @@ static void launch(struct world *w) {
             if (w->t[p->task].alone) r.alone_runs = true, r.alone_since_ns = p->since_ns;
             else r.n_running++;
         }
-        enum sk_place_launch mode = sk_memory_free(&w->m, r.alone_waits || r.alone_runs) ? SK_LAUNCH_ALL : sk_memory_launch(&w->m, &r);
+        enum sk_place_launch mode = sk_memory_free(&w->m, r.alone_waits || r.alone_runs)
+                                        ? SK_LAUNCH_ALL
+                                        : sk_memory_launch(&w->m, &r);
         int32_t t = mode == SK_LAUNCH_NONE ? -1 : next[mode == SK_LAUNCH_ALONE];
         uint32_t k = 0;
         while (k < w->n_cpus && ((w->p[k].up && w->p[k].task >= 0) || w->p[k].going)) k++;
@@ -118,16 +131,20 @@ static void launch(struct world *w) {
     }
 }
 
-static void gone(struct world *w, struct proc *p) { /* as memory.c of the local engine: run again alone, or over */
+static void gone(struct world *w, struct proc *p) {
+    /* as memory.c of the local engine: run again alone, or over */
     struct task *t = p->task >= 0 ? &w->t[p->task] : NULL;
     if (t) {
         t->n_oom++;
         bool final = !t->retriable || (t->alone && !p->beside) || t->n_oom >= RETRIES;
         if (final && t->retriable && !p->beside) { /* only what does not fit */
             uint64_t rest = w->others + w->store;
-            for (uint32_t i = 0; i < w->n_procs; i++) rest += w->p[i].up && &w->p[i] != p ? w->p[i].heap : 0;
-            CHECK_MSG(t->peak + rest + FILL * 6 + p->ahead > w->limit, "a task of %llu MB fails beside %llu MB, and %llu are allowed",
-                      (unsigned long long)(t->peak / MB), (unsigned long long)(rest / MB), (unsigned long long)(w->limit / MB));
+            for (uint32_t i = 0; i < w->n_procs; i++)
+                rest += w->p[i].up && &w->p[i] != p ? w->p[i].heap : 0;
+            CHECK_MSG(t->peak + rest + FILL * 6 + p->ahead > w->limit,
+                      "a task of %llu MB fails beside %llu MB, and %llu are allowed",
+                      (unsigned long long)(t->peak / MB), (unsigned long long)(rest / MB),
+                      (unsigned long long)(w->limit / MB));
         }
         t->state = final ? FAILED : WAITS_ALONE;
         w->n_failed += final;
@@ -162,7 +179,8 @@ static void grow(struct world *w) {
     }
 }
 
-static void store(struct world *w, uint64_t max) { /* objects come as they may, go to disk when there are too many, or are freed */
+static void store(struct world *w, uint64_t max) {
+    /* objects come as they may, go to disk when there are too many, or are freed */
     uint64_t n = SK_MIN(w->store_want, MB);
     if (w->store + n <= max) {
         uint64_t reused = SK_MIN(n, w->warm);
@@ -247,12 +265,14 @@ static uint64_t look(struct world *w) {
     return SK_MAX(plan.store_max_bytes, w->limit / 64);
 }
 
-static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t *failed, uint64_t *holds, double *worst) {
+static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t *failed,
+                     uint64_t *holds, double *worst) {
     static struct world w;
     make(&w);
     uint64_t store_max = UINT64_MAX;
     for (uint64_t step = 0;; step++) {
-        CHECK_MSG(step < 2000000, "the run does not end: limit %llu MB, %u tasks", (unsigned long long)(w.limit / MB), w.n_tasks);
+        CHECK_MSG(step < 2000000, "the run does not end: limit %llu MB, %u tasks",
+                  (unsigned long long)(w.limit / MB), w.n_tasks);
         w.now += STEP_NS;
         grow(&w);
         store(&w, store_max);
@@ -262,13 +282,18 @@ static void simulate(uint64_t *looks, uint64_t *stops, uint64_t *alone, uint64_t
         uint64_t used = used_of(&w);
         w.worst = SK_MAX(w.worst, used - SK_MIN(used, w.limit));
         uint32_t over = 0;
-        for (uint32_t i = 0; i < w.n_tasks; i++) over += w.t[i].state == DONE || w.t[i].state == FAILED;
+        for (uint32_t i = 0; i < w.n_tasks; i++)
+            over += w.t[i].state == DONE || w.t[i].state == FAILED;
         if (over == w.n_tasks) break;
     }
-    /* Two looks and a kill, and the small excess that may wait; warm pages and idle processes are given back one look earlier. */
-    uint64_t may = (FILL + MB) * (uint64_t)(12 + w.kill_ns / STEP_NS) + w.limit / 32 + w.limit / 64 + w.limit / 16;
-    if (w.others + w.limit / 8 * 3 < w.limit) /* actors that do not grow, as they are here, take 3/8 */
-        CHECK_MSG(w.worst <= may, "%llu MB over a limit of %llu", (unsigned long long)(w.worst / MB), (unsigned long long)(w.limit / MB));
+    /* Two looks and a kill, and the small excess that may wait; warm pages and idle processes are
+     * given back one look earlier. */
+    uint64_t may = (FILL + MB) * (uint64_t)(12 + w.kill_ns / STEP_NS) + w.limit / 32 +
+                   w.limit / 64 + w.limit / 16;
+    /* actors that do not grow, as they are here, take 3/8 */
+    if (w.others + w.limit / 8 * 3 < w.limit)
+        CHECK_MSG(w.worst <= may, "%llu MB over a limit of %llu",
+                  (unsigned long long)(w.worst / MB), (unsigned long long)(w.limit / MB));
     for (uint32_t i = 0; i < w.n_tasks; i++)
         if (w.t[i].peak > w.limit + FILL * 60 + w.limit / 8) CHECK_EQ(w.t[i].state, FAILED);
     *looks += w.n_looks;
@@ -284,9 +309,10 @@ TEST_SLOW(memory_random_machines, 120) {
     double worst = 0;
     int n = test_rounds(100);
     for (int i = 0; i < n; i++) simulate(&looks, &stops, &alone, &failed, &holds, &worst);
-    printf("# %d machines: %llu looks, %llu stops, %llu run again alone, %llu failed, %llu held; at worst %.0f %% of the limit above it\n",
-           n, (unsigned long long)looks, (unsigned long long)stops, (unsigned long long)alone, (unsigned long long)failed,
-           (unsigned long long)holds, worst * 100);
+    printf("# %d machines: %llu looks, %llu stops, %llu run again alone, %llu failed, %llu held; "
+           "at worst %.0f %% of the limit above it\n",
+           n, (unsigned long long)looks, (unsigned long long)stops, (unsigned long long)alone,
+           (unsigned long long)failed, (unsigned long long)holds, worst * 100);
     CHECK_GT(stops, 0);
     CHECK_GT(alone, 0);
     CHECK_GT(failed, 0);

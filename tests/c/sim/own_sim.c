@@ -1,7 +1,9 @@
 /* own_sim.c - reference counts against recomputed reachability.
  *
- * The model keeps what each process has, what the engine holds and what contains what, and finds out who is alive by a fixpoint from
- * everything that is held directly: no counting at all. Every object must come out of the queue exactly once, and exactly then. */
+ * The model keeps what each process has, what the engine holds and what contains what, and finds
+ * out who is alive by a fixpoint from
+ * everything that is held directly: no counting at all. Every object must come out of the queue
+ * exactly once, and exactly then. */
 #include "base/clock.h"
 #include "engine/own.h"
 #include "test.h"
@@ -65,14 +67,16 @@ static void drain(struct sim *s) {
     }
     s->n_freed += n;
     s->n_cascade += n > 1;
-    for (int i = 0; i < MAX_OBJS; i++) CHECK(!s->obj[i].id || s->obj[i].alive); /* nothing is left behind */
+    /* nothing is left behind */
+    for (int i = 0; i < MAX_OBJS; i++) CHECK(!s->obj[i].id || s->obj[i].alive);
 }
 
 static void step_add(struct sim *s) {
     struct model_obj *x = &s->obj[test_below(MAX_OBJS)];
     uint32_t proc = (uint32_t)test_below(N_PROCS);
     bool added = false;
-    if (x->id && !x->alive) return; /* in the queue: known by no name any more, but the slot waits for the drain */
+    /* in the queue: known by no name any more, but the slot waits for the drain */
+    if (x->id && !x->alive) return;
     if (x->id) {
         CHECK_OK(sk_own_add_once(s->o, x->id, proc, NULL, &added, NULL));
         CHECK(!added);
@@ -125,7 +129,8 @@ static void step_unref(struct sim *s) {
     struct model_obj *x = pick(s);
     uint32_t proc = (uint32_t)test_below(N_PROCS);
     if (!x) return;
-    for (uint32_t i = 0; i < N_PROCS && !x->refs[proc] && test_below(16); i++) /* mostly one that has some */
+    /* mostly one that has some */
+    for (uint32_t i = 0; i < N_PROCS && !x->refs[proc] && test_below(16); i++)
         proc = (proc + 1) % N_PROCS;
     uint32_t n = test_below(4) ? x->refs[proc] : (uint32_t)test_below(4);
     bool ok = n <= x->refs[proc];
@@ -221,13 +226,15 @@ TEST_SLOW(own_sim, 300) {
         sk_own_destroy(s->o);
         sk_free(s);
     }
-    printf("# %llu steps, %.0f a second; %llu freed, %llu cascades, %llu deaths, %llu refused\n", (unsigned long long)steps,
-           (double)steps / ((double)(sk_now_ns() - t0) / 1e9), (unsigned long long)freed, (unsigned long long)cascades,
-           (unsigned long long)dead, (unsigned long long)refused);
+    printf("# %llu steps, %.0f a second; %llu freed, %llu cascades, %llu deaths, %llu refused\n",
+           (unsigned long long)steps, (double)steps / ((double)(sk_now_ns() - t0) / 1e9),
+           (unsigned long long)freed, (unsigned long long)cascades, (unsigned long long)dead,
+           (unsigned long long)refused);
     CHECK(freed > 1000 && cascades > 100 && dead > 20 && refused > 100);
 }
 
-/* Deep and wide: random older inner objects, all dropped in random order at the end. Each comes out once. */
+/* Deep and wide: random older inner objects, all dropped in random order at the end. Each comes out
+ * once. */
 TEST_SLOW(own_sim_deep_chains, 300) {
     enum { N = 100000 };
     struct sk_own *o;
@@ -237,7 +244,8 @@ TEST_SLOW(own_sim_deep_chains, 300) {
     CHECK(seen && order);
     for (uint64_t id = 1; id <= N; id++) {
         CHECK_OK(sk_own_add(o, id, (uint32_t)(id % 3), NULL, NULL));
-        uint64_t inner[3] = {id - 1, id > 2 ? 1 + test_below(id - 1) : 0, id > 2 ? id - 1 - test_below(SK_MIN(id - 2, 10u)) : 0};
+        uint64_t inner[3] = {id - 1, id > 2 ? 1 + test_below(id - 1) : 0,
+                             id > 2 ? id - 1 - test_below(SK_MIN(id - 2, 10u)) : 0};
         if (id > 2) CHECK_OK(sk_own_contains(o, id, inner, 1 + (uint32_t)test_below(3), NULL));
         order[id] = (uint32_t)id;
     }

@@ -1,8 +1,11 @@
-/* place_sim.c - placement on a virtual clock: random tasks, shapes, workers, deaths, waits and actors, against a naive model.
+/* place_sim.c - placement on a virtual clock: random tasks, shapes, workers, deaths, waits and
+ * actors, against a naive model.
  *
- * The model keeps what runs where in plain arrays and adds everything up anew. Checked at each step: no resource is given out twice (CPUs
- * may be, after a wait ends), tasks of a shape and level start in order, whoever could start does (unless resources are saved up for an older
- * one), an old head is passed at most SK_PLACE_BYPASS times, what is trapped behind a long task is moved, and in the end all is done. */
+ * The model keeps what runs where in plain arrays and adds everything up anew. Checked at each
+ * step: no resource is given out twice (CPUs may be, after a wait ends), tasks of a shape and level
+ * start in order, whoever could start does (unless resources are saved up for an older one), an old
+ * head is passed at most SK_PLACE_BYPASS times, what is trapped behind a long task is moved, and in
+ * the end all is done. */
 #include "base/clock.h"
 #include "engine/place/place.h"
 #include "test.h"
@@ -12,7 +15,8 @@ enum { N_WORKERS = 40, N_TASKS = 4000, QUEUE = 600, N_SHAPES = 9 };
 struct stask {
     struct sk_place_task p;
     enum { T_FREE, T_READY, T_SENT } state;
-    uint32_t passed, n_older; /* tasks that passed it; times that it waited and an older task became ready again */
+    /* tasks that passed it; times that it waited and an older task became ready again */
+    uint32_t passed, n_older;
 };
 struct sworker {
     struct sk_place_worker p;
@@ -27,19 +31,23 @@ struct sim {
     sk_shape shape[N_SHAPES];
     uint32_t n_workers, n_shapes, n_free;
     int64_t now;
-    uint64_t n_submitted, n_done, n_stolen, n_deaths, n_blocks, n_actors, n_steps, n_saved, most_passed;
+    uint64_t n_submitted, n_done, n_stolen, n_deaths, n_blocks, n_actors, n_steps, n_saved,
+        most_passed;
     uint64_t actor_order; /* one waits */
     sk_shape actor_shape;
     bool modes; /* what may begin changes, as when memory is short */
     uint64_t n_alone, n_one;
 };
 
-static const struct sk_res *res_of(const struct sim *s, sk_shape x) { return &sk_place_shape_at(&s->p, x)->res; }
+static const struct sk_res *res_of(const struct sim *s, sk_shape x) {
+    return &sk_place_shape_at(&s->p, x)->res;
+}
 
 /* Does a start of y take from what x waits for? */
 static bool hurts(const struct sk_res *x, const struct sk_res *y, const struct sk_res *avail) {
     for (int i = 0; i < SK_RES_MAX; i++)
-        if (x->amount[i] > 0 && y->amount[i] > 0 && x->amount[i] + y->amount[i] > avail->amount[i]) return true;
+        if (x->amount[i] > 0 && y->amount[i] > 0 && x->amount[i] + y->amount[i] > avail->amount[i])
+            return true;
     return false;
 }
 
@@ -71,7 +79,8 @@ static int64_t more_of(const struct sim *s, sk_shape x, uint32_t i) {
 static int64_t more_left(const struct sim *s, uint32_t i) {
     int64_t left = s->p.more_total[i];
     for (uint32_t k = 0; k < s->n_workers; k++)
-        if (s->w[k].p.state == SK_W_LEASED || s->w[k].p.state == SK_W_ACTOR) left -= more_of(s, s->w[k].p.shape, i);
+        if (s->w[k].p.state == SK_W_LEASED || s->w[k].p.state == SK_W_ACTOR)
+            left -= more_of(s, s->w[k].p.shape, i);
     return left;
 }
 
@@ -89,7 +98,8 @@ static void check_resources(const struct sim *s) {
 
 static bool model_fits(const struct sim *s, sk_shape x) {
     for (int r = 0; r < SK_RES_MAX; r++)
-        if (res_of(s, x)->amount[r] > 0 && res_of(s, x)->amount[r] > s->p.avail.amount[r]) return false;
+        if (res_of(s, x)->amount[r] > 0 && res_of(s, x)->amount[r] > s->p.avail.amount[r])
+            return false;
     for (uint32_t i = 0; i < s->p.n_more; i++)
         if (more_of(s, x, i) > more_left(s, i)) return false;
     return true;
@@ -116,7 +126,8 @@ static void submit(struct sim *s) {
     sk_place_push(&s->p, &t->p);
 }
 
-static void give_back(struct sim *s, struct sworker *w, uint32_t at) { /* task `at` of w becomes ready again */
+static void give_back(struct sim *s, struct sworker *w, uint32_t at) {
+    /* task `at` of w becomes ready again */
     struct stask *t = w->q[at];
     memmove(&w->q[at], &w->q[at + 1], (w->n - at - 1) * sizeof *w->q);
     w->n--;
@@ -127,7 +138,8 @@ static void give_back(struct sim *s, struct sworker *w, uint32_t at) { /* task `
 }
 
 /* Every start: is it the one that should? */
-static void check_start(struct sim *s, const struct stask *t, bool fresh_lease, const struct sk_res *avail) {
+static void check_start(struct sim *s, const struct stask *t, bool fresh_lease,
+                        const struct sk_res *avail) {
     bool is_deep = s->p.n_blocked > s->p.deep_above;
     for (uint32_t i = 0; i < N_TASKS && s->n_steps % 16 == 0; i++) {
         struct stask *o = &s->t[i];
@@ -135,14 +147,18 @@ static void check_start(struct sim *s, const struct stask *t, bool fresh_lease, 
         if (o->p.shape == t->p.shape && o->p.level == t->p.level) CHECK_LT(t->p.order, o->p.order);
         if (o->p.shape == t->p.shape && is_deep) CHECK_LE(o->p.level, t->p.level);
     }
-    if (s->p.deep_above != UINT32_MAX || !fresh_lease) return; /* when nested tasks overtake, whom resources are saved for changes */
+    /* when nested tasks overtake, whom resources are saved for changes */
+    if (s->p.deep_above != UINT32_MAX || !fresh_lease) return;
     struct stask *old = oldest_ready(s);
-    if (!old || old->p.order > t->p.order || (s->actor_order && s->actor_order < old->p.order)) return;
+    if (!old || old->p.order > t->p.order || (s->actor_order && s->actor_order < old->p.order))
+        return;
     if (!hurts(res_of(s, old->p.shape), res_of(s, t->p.shape), avail)) return;
-    if (covers(avail, res_of(s, old->p.shape))) return; /* a worker of its kind is missing: asked for, see picks() */
+    /* a worker of its kind is missing: asked for, see picks() */
+    if (covers(avail, res_of(s, old->p.shape))) return;
     old->passed++;
     s->most_passed = SK_MAX(s->most_passed, old->passed);
-    if (!s->modes) CHECK_LE(old->passed, SK_PLACE_BYPASS * (2 + old->n_older)); /* what returns, or an actor, may have a turn first */
+    /* what returns, or an actor, may have a turn first */
+    if (!s->modes) CHECK_LE(old->passed, SK_PLACE_BYPASS * (2 + old->n_older));
 }
 
 static void picks(struct sim *s, bool may_spawn) {
@@ -165,8 +181,8 @@ static void picks(struct sim *s, bool may_spawn) {
         }
         struct sworker *w = sk_container_of(pick.worker, struct sworker, p);
         if (pick.what == SK_PLACE_STEAL) {
-            CHECK(s->p.launch == SK_LAUNCH_ALL && s->p.n_ready == s->p.n_alone && idle > 0 && w->n >= 2 && w->p.state == SK_W_LEASED &&
-                  model_fits(s, w->p.shape));
+            CHECK(s->p.launch == SK_LAUNCH_ALL && s->p.n_ready == s->p.n_alone && idle > 0 &&
+                  w->n >= 2 && w->p.state == SK_W_LEASED && model_fits(s, w->p.shape));
             sk_place_done(&s->p, &w->p, -1, s->now);
             give_back(s, w, w->n - 1);
             s->n_stolen++;
@@ -183,7 +199,8 @@ static void picks(struct sim *s, bool may_spawn) {
         if (fresh) { /* a new lease took what was there */
             CHECK(idle > 0);
             for (int r = 0; r < SK_RES_MAX; r++)
-                if (res_of(s, t->p.shape)->amount[r] > 0) CHECK_GE(before.amount[r], res_of(s, t->p.shape)->amount[r]);
+                if (res_of(s, t->p.shape)->amount[r] > 0)
+                    CHECK_GE(before.amount[r], res_of(s, t->p.shape)->amount[r]);
             w->began = s->now;
         } else {
             CHECK(!w->p.blocked && w->q[0]->p.shape == t->p.shape && w->n < SK_PLACE_DEPTH_MAX);
@@ -204,7 +221,8 @@ static void picks(struct sim *s, bool may_spawn) {
     if (s->p.launch == SK_LAUNCH_ALL && s->p.n_idle > 0 && s->p.n_ready == s->p.n_alone)
         for (uint32_t i = 0; i < s->n_workers; i++) {
             const struct sworker *w = &s->w[i];
-            if (w->p.state == SK_W_LEASED && w->n >= 2 && model_fits(s, w->p.shape)) CHECK_LT(s->now - w->p.since_ns, 1000000);
+            if (w->p.state == SK_W_LEASED && w->n >= 2 && model_fits(s, w->p.shape))
+                CHECK_LT(s->now - w->p.since_ns, 1000000);
         }
 }
 
@@ -266,8 +284,8 @@ static void want_actor(struct sim *s) {
 }
 
 static void setup(struct sim *s, bool modes) {
-    struct sk_res total = {
-        .amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, 0, 1000000, 2 * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT}};
+    struct sk_res total = {.amount = {(int64_t)(1 + test_below(8)) * SK_RES_UNIT, 0, 1000000,
+                                      2 * SK_RES_UNIT, (int64_t)test_below(3) * SK_RES_UNIT}};
     memset(s, 0, sizeof *s);
     s->modes = modes;
     int64_t more[N_MORE];
@@ -282,8 +300,12 @@ static void setup(struct sim *s, bool modes) {
         switch (test_below(6)) {
         case 0: r.amount[SK_RES_CPU] = SK_RES_UNIT; break;
         case 1: r.amount[SK_RES_CPU] = (int64_t)(1 + test_below((uint64_t)total.amount[0])); break;
-        case 2: r.amount[SK_RES_CPU] = total.amount[0]; break; /* the whole machine: the one that starves */
-        case 3: r.amount[SK_RES_CUSTOM + 1] = total.amount[SK_RES_CUSTOM + 1] / 2, r.amount[SK_RES_CPU] = SK_RES_UNIT / 2; break;
+        /* the whole machine: the one that starves */
+        case 2: r.amount[SK_RES_CPU] = total.amount[0]; break;
+        case 3:
+            r.amount[SK_RES_CUSTOM + 1] = total.amount[SK_RES_CUSTOM + 1] / 2,
+                                     r.amount[SK_RES_CPU] = SK_RES_UNIT / 2;
+            break;
         case 4: r.amount[SK_RES_CUSTOM] = SK_RES_UNIT, r.amount[SK_RES_MEMORY] = 300000; break;
         default: break; /* nothing at all */
         }
@@ -291,11 +313,14 @@ static void setup(struct sim *s, bool modes) {
         struct sk_need need = {.res = r};
         uint32_t n = 0;
         for (uint32_t k = 0; k < N_MORE && i % 3 == 1; k++)
-            if (test_below(2)) a[n++] = (struct sk_amount){SK_RES_MAX + k, (int64_t)test_below((uint64_t)more[k] + 1)};
+            if (test_below(2))
+                a[n++] =
+                    (struct sk_amount){SK_RES_MAX + k, (int64_t)test_below((uint64_t)more[k] + 1)};
         CHECK_OK(sk_place_more(&s->p, a, n, &need.more, NULL));
         CHECK_OK(sk_place_need(&s->p, &need, &s->shape[i], NULL));
         CHECK(sk_place_fits_ever(&s->p, s->shape[i]));
-        if (modes && test_below(3) == 0) CHECK_OK(sk_place_alone(&s->p, s->shape[i], &s->shape[i], NULL));
+        if (modes && test_below(3) == 0)
+            CHECK_OK(sk_place_alone(&s->p, s->shape[i], &s->shape[i], NULL));
     }
     s->p.deep_above = test_below(2) ? UINT32_MAX : (uint32_t)test_below(6);
     for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_init(&s->w[i].p);
@@ -303,14 +328,16 @@ static void setup(struct sim *s, bool modes) {
 
 static void drain(struct sim *s) { /* no more events than those that must come */
     for (uint64_t n = 0; s->n_done < s->n_submitted || s->actor_order; n++) {
-        CHECK_MSG(n < 50 * (uint64_t)N_TASKS, "stuck: %llu of %llu done, %u ready", (unsigned long long)s->n_done,
-                  (unsigned long long)s->n_submitted, s->p.n_ready);
+        CHECK_MSG(n < 50 * (uint64_t)N_TASKS, "stuck: %llu of %llu done, %u ready",
+                  (unsigned long long)s->n_done, (unsigned long long)s->n_submitted, s->p.n_ready);
         struct sworker *w;
         while ((w = some(s, SK_W_STARTING, -1))) sk_place_worker_up(&s->p, &w->p);
         while ((w = some(s, SK_W_LEASED, 1))) sk_place_worker_block(&s->p, &w->p, false);
-        if ((w = some(s, SK_W_ACTOR, -1))) sk_place_worker_gone(&s->p, &w->p); /* actors end some time */
+        /* actors end some time */
+        if ((w = some(s, SK_W_ACTOR, -1))) sk_place_worker_gone(&s->p, &w->p);
         place_actor(s);
-        if (s->actor_order && s->p.n_ready == 0 && !some(s, SK_W_IDLE, -1) && (w = some(s, SK_W_NONE, -1)))
+        if (s->actor_order && s->p.n_ready == 0 && !some(s, SK_W_IDLE, -1) &&
+            (w = some(s, SK_W_NONE, -1)))
             sk_place_worker_starting(&s->p, &w->p);
         s->p.launch = s->p.n_alone && n % 2 ? SK_LAUNCH_ALONE : SK_LAUNCH_ALL;
         picks(s, true);
@@ -376,20 +403,24 @@ TEST_SLOW(place_random, 300) {
         setup(&s, false);
         for (int i = 0; i < 5000; i++) step(&s);
         drain(&s);
-        steps += s.n_steps, saved += s.n_saved, stolen += s.n_stolen, actors += s.n_actors, blocks += s.n_blocks, deaths += s.n_deaths;
+        steps += s.n_steps, saved += s.n_saved, stolen += s.n_stolen, actors += s.n_actors,
+            blocks += s.n_blocks, deaths += s.n_deaths;
         passed = SK_MAX(passed, s.most_passed);
         sk_place_deinit(&s.p);
     }
     CHECK(stolen && actors && blocks && deaths && passed); /* the walks reach what they are for */
-    CHECK(saved || steps < 200000);                        /* in 75,000 (quick) one of forty times none was */
-    printf(
-        "# %llu steps, %.0f a second; saved up %llu times, stolen %llu, actors %llu, waits %llu, deaths %llu, passed at most %llu times\n",
-        (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)saved, (unsigned long long)stolen,
-        (unsigned long long)actors, (unsigned long long)blocks, (unsigned long long)deaths, (unsigned long long)passed);
+    /* in 75,000 (quick) one of forty times none was */
+    CHECK(saved || steps < 200000);
+    printf("# %llu steps, %.0f a second; saved up %llu times, stolen %llu, actors %llu, waits "
+           "%llu, deaths %llu, passed at most %llu times\n",
+           (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0),
+           (unsigned long long)saved, (unsigned long long)stolen, (unsigned long long)actors,
+           (unsigned long long)blocks, (unsigned long long)deaths, (unsigned long long)passed);
 }
 
 /* A task that needs the whole machine among a stream of small ones that never lets up. */
-TEST_SLOW(place_launch_random, 300) { /* what may begin changes all the time: nothing else does, and in the end all is done */
+TEST_SLOW(place_launch_random, 300) {
+    /* what may begin changes all the time: nothing else does, and in the end all is done */
     static struct sim s;
     uint64_t alone = 0, one = 0;
     for (int run = 0; run < test_rounds(30); run++) {
@@ -400,7 +431,8 @@ TEST_SLOW(place_launch_random, 300) { /* what may begin changes all the time: no
         sk_place_deinit(&s.p);
     }
     CHECK(alone && one);
-    printf("# %llu began alone, %llu one at a time\n", (unsigned long long)alone, (unsigned long long)one);
+    printf("# %llu began alone, %llu one at a time\n", (unsigned long long)alone,
+           (unsigned long long)one);
 }
 
 TEST(place_large_among_small) {
@@ -437,7 +469,7 @@ TEST(place_large_among_small) {
     sk_place_deinit(&s.p);
 }
 
-/* ---- placement groups, GPUs by index, environments --------------------------------------------------------------------------------- */
+/* ---- placement groups, GPUs by index, environments ------------------------------------------- */
 
 enum { N_GROUPS = 12 };
 struct gsim {
@@ -469,9 +501,12 @@ static void check_pools(struct gsim *g) {
             struct sk_res sum = pg->b[b].avail;
             for (uint32_t k = 0; k < s->n_workers; k++) {
                 const struct sk_place_worker *w = &s->w[k].p;
-                if ((w->state != SK_W_LEASED && w->state != SK_W_ACTOR) || w->in != pg || w->bundle != b) continue;
+                if ((w->state != SK_W_LEASED && w->state != SK_W_ACTOR) || w->in != pg ||
+                    w->bundle != b)
+                    continue;
                 for (int r = 0; r < SK_RES_MAX; r++)
-                    if (r != SK_RES_CPU || !w->blocked) sum.amount[r] += res_of(s, w->shape)->amount[r];
+                    if (r != SK_RES_CPU || !w->blocked)
+                        sum.amount[r] += res_of(s, w->shape)->amount[r];
             }
             CHECK_MEM_EQ(&sum, &pg->b[b].total, sizeof sum);
             for (int r = 0; r < SK_RES_MAX; r++) {
@@ -488,11 +523,14 @@ static void check_pools(struct gsim *g) {
         const struct sk_place_shape *sh = sk_place_shape_at(&s->p, w->shape);
         int64_t amount = sh->res.amount[SK_RES_GPU];
         CHECK_EQ(sh->id, w->shape);
-        if (g->seen[k].used) CHECK(g->seen[k].env == sh->env && g->seen[k].gpu == (amount > 0)); /* a process is of one kind */
+        /* a process is of one kind */
+        if (g->seen[k].used) CHECK(g->seen[k].env == sh->env && g->seen[k].gpu == (amount > 0));
         g->seen[k].used = true;
         g->seen[k].env = sh->env;
         g->seen[k].gpu = amount > 0;
-        CHECK_EQ(__builtin_popcountll(w->gpus), amount <= 0 ? 0 : amount < SK_RES_UNIT ? 1 : amount / SK_RES_UNIT);
+        CHECK_EQ(__builtin_popcountll(w->gpus), amount <= 0            ? 0
+                                                : amount < SK_RES_UNIT ? 1
+                                                                       : amount / SK_RES_UNIT);
         for (uint32_t x = 0; x < SK_PLACE_GPUS; x++)
             if (w->gpus >> x & 1) gpu[x] += SK_MIN(amount, SK_RES_UNIT);
         g->n_gpu_shares += amount > 0 && amount < SK_RES_UNIT;
@@ -505,7 +543,8 @@ static void check_pools(struct gsim *g) {
     }
     CHECK_MEM_EQ(&node, &s->p.total, sizeof node);
     for (uint32_t x = 0; x < SK_PLACE_GPUS; x++)
-        CHECK_EQ(gpu[x], x < (uint32_t)(s->p.total.amount[SK_RES_GPU] / SK_RES_UNIT) ? SK_RES_UNIT : 0);
+        CHECK_EQ(gpu[x],
+                 x < (uint32_t)(s->p.total.amount[SK_RES_GPU] / SK_RES_UNIT) ? SK_RES_UNIT : 0);
 }
 
 static void group_picks(struct gsim *g) {
@@ -537,7 +576,8 @@ static void group_picks(struct gsim *g) {
                 sk_place_worker_starting(&s->p, &s->w[i].p);
                 continue;
             }
-            struct sk_list *cold = sk_list_last(&s->p.idle); /* all processes are there: one of another environment goes */
+            /* all processes are there: one of another environment goes */
+            struct sk_list *cold = sk_list_last(&s->p.idle);
             if (!cold) return;
             sk_place_worker_gone(&s->p, sk_container_of(cold, struct sk_place_worker, link));
             continue;
@@ -568,20 +608,27 @@ static void group_make(struct gsim *g) {
     struct sim *s = &g->s;
     int i = (int)test_below(N_GROUPS);
     if (g->group[i].id) return;
-    CHECK_LE(s->p.n_shapes, 2 + 6 + 3 * N_GROUPS + N_WORKERS); /* those of removed groups are used again */
+    /* those of removed groups are used again */
+    CHECK_LE(s->p.n_shapes, 2 + 6 + 3 * N_GROUPS + N_WORKERS);
     uint32_t n = (uint32_t)(1 + test_below(3));
     struct sk_res b[3];
     memset(b, 0, sizeof b);
     for (uint32_t k = 0; k < n; k++) {
         b[k].amount[SK_RES_CPU] = (int64_t)(1 + test_below(2)) * SK_RES_UNIT;
-        b[k].amount[SK_RES_GPU] = (int64_t)test_below(3) * SK_RES_UNIT / 2 * (test_below(2) ? 2 : 1);
+        b[k].amount[SK_RES_GPU] =
+            (int64_t)test_below(3) * SK_RES_UNIT / 2 * (test_below(2) ? 2 : 1);
     }
     memset(&g->group[i], 0, sizeof g->group[i]);
     g->group[i].id = ++g->next_group;
-    CHECK_OK(sk_place_group_add(&s->p, g->group[i].id, b, n, test_below(8) == 0, &g->group[i].g, NULL));
+    CHECK_OK(
+        sk_place_group_add(&s->p, g->group[i].id, b, n, test_below(8) == 0, &g->group[i].g, NULL));
     for (int k = 0; k < 3; k++) {
-        struct sk_need need = {.res = {.amount = {SK_RES_UNIT}}, .group = g->group[i].id, .bundle = k == 0 ? -1 : (int32_t)test_below(n)};
-        if (k == 2) need.res.amount[SK_RES_CPU] = SK_RES_UNIT / 2, need.res.amount[SK_RES_GPU] = SK_RES_UNIT / 2;
+        struct sk_need need = {.res = {.amount = {SK_RES_UNIT}},
+                               .group = g->group[i].id,
+                               .bundle = k == 0 ? -1 : (int32_t)test_below(n)};
+        if (k == 2)
+            need.res.amount[SK_RES_CPU] = SK_RES_UNIT / 2,
+            need.res.amount[SK_RES_GPU] = SK_RES_UNIT / 2;
         CHECK_OK(sk_place_need(&s->p, &need, &g->group[i].shape[k], NULL));
     }
     g->n_made++;
@@ -600,8 +647,10 @@ static void group_drop(struct gsim *g, int i) {
     for (uint64_t k = 0; k < SK_MIN(g->n_stale, SK_COUNT(g->stale)); k++)
         CHECK(sk_place_shape_dead(&s->p, g->stale[k]) && !sk_place_fits_now(&s->p, g->stale[k]) &&
               !sk_place_fits_ever(&s->p, g->stale[k]) && sk_place_shape_known(&s->p, g->stale[k]));
-    CHECK_RC(sk_place_need(&s->p, &(struct sk_need){.group = g->group[i].id}, &(sk_shape){0}, NULL), SK_EGROUP);
-    for (uint32_t k = 0; k < n_in; k++) /* what runs in it is killed, sooner or later, and goes back in line */
+    CHECK_RC(sk_place_need(&s->p, &(struct sk_need){.group = g->group[i].id}, &(sk_shape){0}, NULL),
+             SK_EGROUP);
+    /* what runs in it is killed, sooner or later, and goes back in line */
+    for (uint32_t k = 0; k < n_in; k++)
         if (test_below(2)) die(s, in[k]);
     g->group[i].id = 0;
     g->n_removed++;
@@ -614,15 +663,18 @@ TEST_SLOW(place_groups_random, 300) {
     int64_t t0 = sk_now_ns();
     for (int run = 0; run < test_rounds(20); run++) {
         memset(&g, 0, sizeof g);
-        struct sk_res total = {.amount = {(int64_t)(2 + test_below(7)) * SK_RES_UNIT, (int64_t)test_below(5) * SK_RES_UNIT, 1000000}};
+        struct sk_res total = {.amount = {(int64_t)(2 + test_below(7)) * SK_RES_UNIT,
+                                          (int64_t)test_below(5) * SK_RES_UNIT, 1000000}};
         CHECK_OK(sk_place_init(&s->p, &total, NULL));
         s->n_workers = (uint32_t)(6 + test_below(N_WORKERS - 6));
         s->n_free = N_TASKS;
         s->p.deep_above = UINT32_MAX;
         for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_init(&s->w[i].p);
         for (uint32_t i = 0; i < 6; i++) {
-            struct sk_need need = {.res = {.amount = {i % 3 == 2 ? SK_RES_UNIT / 4 : SK_RES_UNIT}}, .env = i / 2};
-            if (i % 3 == 2) need.res.amount[SK_RES_GPU] = SK_MIN(total.amount[SK_RES_GPU], SK_RES_UNIT / 4);
+            struct sk_need need = {.res = {.amount = {i % 3 == 2 ? SK_RES_UNIT / 4 : SK_RES_UNIT}},
+                                   .env = i / 2};
+            if (i % 3 == 2)
+                need.res.amount[SK_RES_GPU] = SK_MIN(total.amount[SK_RES_GPU], SK_RES_UNIT / 4);
             CHECK_OK(sk_place_need(&s->p, &need, &g.plain[i], NULL));
         }
         for (int i = 0; i < 3000; i++) {
@@ -649,8 +701,10 @@ TEST_SLOW(place_groups_random, 300) {
             case 9 ... 12: {
                 int k = (int)test_below(N_GROUPS);
                 sk_shape x = g.group[k].id ? g.group[k].shape[test_below(3)] : g.plain[0];
-                if (g.n_stale && test_below(16) == 0) x = g.stale[test_below(SK_MIN(g.n_stale, SK_COUNT(g.stale)))];
-                if (sk_place_fits_ever(&s->p, x) || sk_place_shape_dead(&s->p, x)) group_submit(&g, x);
+                if (g.n_stale && test_below(16) == 0)
+                    x = g.stale[test_below(SK_MIN(g.n_stale, SK_COUNT(g.stale)))];
+                if (sk_place_fits_ever(&s->p, x) || sk_place_shape_dead(&s->p, x))
+                    group_submit(&g, x);
                 break;
             }
             case 13 ... 15: {
@@ -675,17 +729,21 @@ TEST_SLOW(place_groups_random, 300) {
             while ((w = some(s, SK_W_LEASED, 1))) sk_place_worker_block(&s->p, &w->p, false);
             group_picks(&g);
             complete(s);
-            if (n % 1000 == 999) group_drop(&g, (int)test_below(N_GROUPS)); /* what waits for what it holds */
+            /* what waits for what it holds */
+            if (n % 1000 == 999) group_drop(&g, (int)test_below(N_GROUPS));
         }
         for (int i = 0; i < N_GROUPS; i++) group_drop(&g, i);
         for (uint32_t i = 0; i < s->n_workers; i++) sk_place_worker_gone(&s->p, &s->w[i].p);
         check_pools(&g);
         CHECK(memcmp(&s->p.avail, &s->p.total, sizeof s->p.total) == 0 && sk_place_check(&s->p));
-        made += g.n_made, ready += g.n_ready, removed += g.n_removed, in += g.n_in_bundles, shares += g.n_gpu_shares, dead += g.n_dead;
+        made += g.n_made, ready += g.n_ready, removed += g.n_removed, in += g.n_in_bundles,
+            shares += g.n_gpu_shares, dead += g.n_dead;
         sk_place_deinit(&s->p);
     }
     CHECK(made && ready && removed && in && shares && dead);
-    printf("# %llu steps, %.0f a second; groups made %llu, ready %llu, removed %llu, tasks that came too late %llu\n",
-           (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0), (unsigned long long)made, (unsigned long long)ready,
-           (unsigned long long)removed, (unsigned long long)dead);
+    printf("# %llu steps, %.0f a second; groups made %llu, ready %llu, removed %llu, tasks that "
+           "came too late %llu\n",
+           (unsigned long long)steps, (double)steps * 1e9 / (double)(sk_now_ns() - t0),
+           (unsigned long long)made, (unsigned long long)ready, (unsigned long long)removed,
+           (unsigned long long)dead);
 }

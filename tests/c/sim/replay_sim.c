@@ -1,5 +1,6 @@
-/* replay_sim.c - random graphs whose actors are killed before every step of theirs, and by chance as often as they move: what comes out is what comes out without a kill, and
- * no message is written twice. A step is one store that others see. Rules that forget something are found to fail. */
+/* replay_sim.c - random graphs whose actors are killed before every step of theirs, and by chance
+ * as often as they move: what comes out is what comes out without a kill, and no message is written
+ * twice. A step is one store that others see. Rules that forget something are found to fail. */
 #include <string.h>
 
 #include "base/rand.h"
@@ -18,8 +19,11 @@ struct graph {
     struct sk_dag_plan p;
     uint32_t actor[NODES], n_cells;
     struct sk_dag_edge edge[EDGES];
-    bool keeps[ACTORS], counts[ACTORS]; /* its state goes along; what it computes depends on what it has computed before */
-    uint64_t begins[ACTORS];            /* with this state, which it had before the graph; a next process has 0, but for what goes along */
+    /* its state goes along; what it computes depends on what it has computed before */
+    bool keeps[ACTORS], counts[ACTORS];
+    /* with this state, which it had before the graph; a next process has 0, but for what goes
+     * along */
+    uint64_t begins[ACTORS];
 };
 
 struct channel {
@@ -48,9 +52,15 @@ struct world {
 };
 
 static uint64_t mix(uint64_t a, uint64_t b) { return sk_rand_mix(a * 31 + b + 1); }
-static uint32_t ops_of(const struct world *w, uint32_t a) { return w->x->p.first[a + 1] - w->x->p.first[a]; }
-static const struct sk_dag_op *op_of(const struct world *w, uint32_t a, uint32_t i) { return &w->x->p.ops[w->x->p.first[a] + i]; }
-static bool ended(const struct world *w, uint32_t a) { return !ops_of(w, a) || w->actor[a].execution == EXECUTIONS; }
+static uint32_t ops_of(const struct world *w, uint32_t a) {
+    return w->x->p.first[a + 1] - w->x->p.first[a];
+}
+static const struct sk_dag_op *op_of(const struct world *w, uint32_t a, uint32_t i) {
+    return &w->x->p.ops[w->x->p.first[a] + i];
+}
+static bool ended(const struct world *w, uint32_t a) {
+    return !ops_of(w, a) || w->actor[a].execution == EXECUTIONS;
+}
 static bool reads(const struct world *w, uint32_t a, uint32_t node) {
     for (uint32_t i = 0; i < ops_of(w, a); i++)
         if (op_of(w, a, i)->kind == SK_DAG_READ && op_of(w, a, i)->node == node) return true;
@@ -95,7 +105,8 @@ static bool read(struct world *w, uint32_t a, uint32_t node) {
     return true;
 }
 
-/* One store that others see, or one wait (false). What an execution ends with: the state, then what was read is passed, a channel at a time. */
+/* One store that others see, or one wait (false). What an execution ends with: the state, then what
+ * was read is passed, a channel at a time. */
 static bool step(struct world *w, uint32_t a) {
     struct actor *m = &w->actor[a];
     uint32_t late = behind(w, a, m->execution), n = ops_of(w, a);
@@ -141,18 +152,22 @@ static void kill(struct world *w, uint32_t a) {
     if (w->x->keeps[a] && w->states[a].count) m->state = w->states[a].value[w->states[a].count - 1];
     for (uint32_t i = 0; i < w->x->g.n_nodes; i++) m->next[i] = w->chan[i].passed[a];
     w->wrong |= m->execution > EXECUTIONS;
-    for (uint32_t i = 0; i < n && w->rule == &RIGHT; i++) CHECK(passed[i] <= m->execution && passed[i] + 1 >= m->execution);
+    for (uint32_t i = 0; i < n && w->rule == &RIGHT; i++)
+        CHECK(passed[i] <= m->execution && passed[i] + 1 >= m->execution);
 }
 
-/* From start to end in an order of chance; victim number k to move is killed first, and later ones with a chance of one in `one_in` (0: none).
- * Returns the steps; 0: it stopped, or something was written twice. */
-static uint32_t run(struct world *w, const struct graph *x, const struct rule *rule, uint64_t seed, uint32_t k, uint32_t one_in) {
+/* From start to end in an order of chance; victim number k to move is killed first, and later ones
+ * with a chance of one in `one_in` (0: none). Returns the steps; 0: it stopped, or something was
+ * written twice. */
+static uint32_t run(struct world *w, const struct graph *x, const struct rule *rule, uint64_t seed,
+                    uint32_t k, uint32_t one_in) {
     struct sk_rand rnd;
     uint32_t n = 0, n_inner = x->g.n_actors - 2, n_kills = one_in ? 20 : 0;
     *w = (struct world){.x = x, .rule = rule};
     for (uint32_t a = 0; a < x->g.n_actors; a++) {
         w->actor[a].state = x->begins[a];
-        if (x->keeps[a] && rule->first_state) w->states[a].value[w->states[a].count++] = x->begins[a];
+        if (x->keeps[a] && rule->first_state)
+            w->states[a].value[w->states[a].count++] = x->begins[a];
     }
     sk_rand_init(&rnd, seed);
     for (;;) {
@@ -182,8 +197,10 @@ static uint32_t run(struct world *w, const struct graph *x, const struct rule *r
 }
 
 static void random_graph(struct graph *x) {
-    uint32_t n_inner = 1 + (uint32_t)test_below(6), n_actors = 1 + (uint32_t)test_below(3), n = n_inner + 2;
-    *x = (struct graph){.g = {.n_nodes = n, .n_actors = n_actors + 2, .overlap = test_below(2)}, .n_cells = 1 + (uint32_t)test_below(3)};
+    uint32_t n_inner = 1 + (uint32_t)test_below(6), n_actors = 1 + (uint32_t)test_below(3),
+             n = n_inner + 2;
+    *x = (struct graph){.g = {.n_nodes = n, .n_actors = n_actors + 2, .overlap = test_below(2)},
+                        .n_cells = 1 + (uint32_t)test_below(3)};
     x->g.actor = x->actor;
     x->g.edges = x->edge;
     x->actor[0] = n_actors;
@@ -191,15 +208,18 @@ static void random_graph(struct graph *x) {
     for (uint32_t v = 1; v < n; v++) {
         if (v < n - 1) x->actor[v] = (uint32_t)test_below(n_actors);
         for (uint32_t k = 1 + (uint32_t)test_below(2); k && x->g.n_edges < EDGES - 1; k--)
-            x->edge[x->g.n_edges++] = (struct sk_dag_edge){.from = (uint32_t)test_below(v), .to = v};
+            x->edge[x->g.n_edges++] =
+                (struct sk_dag_edge){.from = (uint32_t)test_below(v), .to = v};
     }
-    for (uint32_t a = 0; a < n_actors; a++) x->begins[a] = (x->keeps[a] = x->counts[a] = test_below(2)) ? test_rand() : 0;
+    for (uint32_t a = 0; a < n_actors; a++)
+        x->begins[a] = (x->keeps[a] = x->counts[a] = test_below(2)) ? test_rand() : 0;
     struct sk_err err;
     CHECK_OK_ERR(sk_dag_schedule(&x->p, &x->g, &err), &err);
     CHECK(x->p.first && x->p.ops);
 }
 
-/* An actor that reads nothing from elsewhere would run without end: such graphs are refused where they are compiled. */
+/* An actor that reads nothing from elsewhere would run without end: such graphs are refused where
+ * they are compiled. */
 static bool all_read(const struct world *w) {
     for (uint32_t a = 0; a + 2 < w->x->g.n_actors; a++)
         if (ops_of(w, a) && behind(w, a, UINT64_MAX) == NODES) return false;
@@ -218,7 +238,8 @@ TEST(a_kill_at_every_step_changes_nothing) {
         for (uint32_t k = 0; k < n; k++, n_kills++) {
             CHECK(run(&w, &x, &RIGHT, seed, k, 0));
             CHECK(memcmp(w.out, calm.out, sizeof w.out) == 0);
-            CHECK(run(&w, &x, &RIGHT, test_rand(), k, 6)); /* others die, and it dies again while it replays */
+            /* others die, and it dies again while it replays */
+            CHECK(run(&w, &x, &RIGHT, test_rand(), k, 6));
             CHECK(memcmp(w.out, calm.out, sizeof w.out) == 0);
         }
         sk_dag_plan_deinit(&x.p);
@@ -249,7 +270,8 @@ static bool is_found(const struct rule *rule) {
         struct world calm = {.x = &x}, w;
         uint64_t seed = test_rand();
         uint32_t n = all_read(&calm) ? run(&calm, &x, &RIGHT, seed, NEVER, 0) : 0;
-        for (uint32_t k = 0; k < n && !found; k++) found = !run(&w, &x, rule, seed, k, 0) || memcmp(w.out, calm.out, sizeof w.out) != 0;
+        for (uint32_t k = 0; k < n && !found; k++)
+            found = !run(&w, &x, rule, seed, k, 0) || memcmp(w.out, calm.out, sizeof w.out) != 0;
         sk_dag_plan_deinit(&x.p);
     }
     return found;
@@ -260,7 +282,9 @@ TEST(wrong_rules_of_replay_are_found) {
     CHECK(is_found(&(struct rule){from_the_least, sk_replay_written, true}));
     CHECK(is_found(&(struct rule){sk_replay_from, writes_again, true}));
     CHECK(is_found(&(struct rule){of_saved_ones, sk_replay_written,
-                                  false})); /* killed in its first execution it would forget what it had before the graph */
+                                  /* killed in its first execution it would forget what it had
+                                   * before the graph */
+                                  false}));
 }
 
 TEST(an_execution_that_kills_comes_to_an_end) {

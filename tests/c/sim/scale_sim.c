@@ -1,12 +1,14 @@
-/* scale_sim.c - the cluster model answers as the arithmetic says: what is scarce decides, and what is not scarce changes nothing. */
+/* scale_sim.c - the cluster model answers as the arithmetic says: what is scarce decides, and what
+ * is not scarce changes nothing. */
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/scale.h"
 #include "test.h"
 
-#define NEAR(got, want, part)                                                                                            \
-    do {                                                                                                                 \
-        double got_ = (got), want_ = (want);                                                                             \
-        CHECK_MSG(got_ > want_ * (1 - (part)) && got_ < want_ * (1 + (part)), "%s is %g, wanted %g", #got, got_, want_); \
+#define NEAR(got, want, part)                                                 \
+    do {                                                                      \
+        double got_ = (got), want_ = (want);                                  \
+        CHECK_MSG(got_ > want_ * (1 - (part)) && got_ < want_ * (1 + (part)), \
+                  "%s is %g, wanted %g", #got, got_, want_);                  \
     } while (0)
 
 #define AT_MOST(got, most)                                                                      \
@@ -15,11 +17,16 @@
         CHECK_MSG(got_ <= most_, "%s is %g, wanted at most %g (%s)", #got, got_, most_, #most); \
     } while (0)
 
-/* ---- cluster.c ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cluster.c ------------------------------------------------------------------------------- */
 
 static struct sk_cl_conf two_nodes(void) {
-    return (struct sk_cl_conf){
-        .n_nodes = 2, .node = {.cores = 2, .disks = 1, .disk_bytes_s = 100e6, .seek_s = 0.01, .net_bytes_s = 1e9, .store_bytes = 1000}};
+    return (struct sk_cl_conf){.n_nodes = 2,
+                               .node = {.cores = 2,
+                                        .disks = 1,
+                                        .disk_bytes_s = 100e6,
+                                        .seek_s = 0.01,
+                                        .net_bytes_s = 1e9,
+                                        .store_bytes = 1000}};
 }
 
 static void count(void *ctx, void *arg) {
@@ -27,7 +34,8 @@ static void count(void *ctx, void *arg) {
     ++*(uint32_t *)arg;
 }
 
-static double time_of(struct sk_cl_conf conf, const struct sk_cl_flow *f, uint32_t n) { /* n of them at once */
+static double time_of(struct sk_cl_conf conf, const struct sk_cl_flow *f, uint32_t n) {
+    /* n of them at once */
     struct sk_cluster *c;
     uint32_t ended = 0;
     CHECK_OK(sk_cl_create(&conf, &c));
@@ -47,7 +55,8 @@ static double time_of(struct sk_cl_conf conf, const struct sk_cl_flow *f, uint32
 TEST(servers_share_and_do_not_idle) {
     struct sk_cl_flow disk = {.hop = {{SK_CL_DISK, 0, 1}}, .n_hops = 1, .pieces = 5, .window = 1};
     struct sk_cl_flow core = {.hop = {{SK_CL_CORE, 0, 1}}, .n_hops = 1, .pieces = 5, .window = 1};
-    struct sk_cl_flow both = {.hop = {{SK_CL_DISK, 0, 1}, {SK_CL_CORE, 0, 1}}, .n_hops = 2, .pieces = 5, .window = 1};
+    struct sk_cl_flow both = {
+        .hop = {{SK_CL_DISK, 0, 1}, {SK_CL_CORE, 0, 1}}, .n_hops = 2, .pieces = 5, .window = 1};
     struct sk_cl_flow wait = {.hop = {{SK_CL_WAIT, 0, 1}}, .n_hops = 1, .pieces = 5, .window = 5};
     struct sk_cl_conf c = two_nodes();
     NEAR(time_of(c, &disk, 1), 5, 1e-9);
@@ -80,7 +89,9 @@ static void on_spilled(void *ctx, uint32_t object) {
     s->object[s->n++] = object;
 }
 
-static void room(struct sk_cluster *c, uint64_t bytes, uint32_t *granted) { sk_cl_take(c, 0, bytes, count, granted); }
+static void room(struct sk_cluster *c, uint64_t bytes, uint32_t *granted) {
+    sk_cl_take(c, 0, bytes, count, granted);
+}
 
 TEST(stores_spill_the_oldest) {
     struct seen seen = {0};
@@ -98,7 +109,8 @@ TEST(stores_spill_the_oldest) {
         CHECK_EQ(granted, i + 1);
         if (i < 2) o[i] = sk_cl_keep(c, 0, 300, 1);
     }
-    CHECK_EQ(seen.n, 1); /* 900 of 1000 are more than eight tenths: the first one is out in advance */
+    /* 900 of 1000 are more than eight tenths: the first one is out in advance */
+    CHECK_EQ(seen.n, 1);
     CHECK_EQ(seen.object[0], o[0]);
     o[2] = sk_cl_keep(c, 0, 300, 1);
     room(c, 600, &granted);
@@ -137,45 +149,50 @@ TEST(a_value_dropped_on_its_way_out_is_gone) {
     sk_cl_destroy(c);
 }
 
-/* ---- scale.c ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- scale.c --------------------------------------------------------------------------------- */
 
-/* 40 GB on four nodes with disks for everything: each byte is read, written, read and written once, about. */
+/* 40 GB on four nodes with disks for everything: each byte is read, written, read and written once,
+ * about. */
 static struct sk_scale_conf sort_of(enum sk_scale_way way) {
-    return (struct sk_scale_conf){
-        .cluster = {.n_nodes = 4,
-                    .node = {.cores = 4, .disks = 1, .disk_bytes_s = 100e6, .seek_s = 1e-6, .net_bytes_s = 2e9, .store_bytes = 3000000000}},
-        .way = way,
-        .strategy = "index",
-        .reduces_a_value = 1,
-        .bytes = 40000000000,
-        .maps = 160,
-        .reduces = 160,
-        .factor = way == SK_SCALE_MERGE ? 4 : 8,
-        .grain = 1,
-        .slots_map = 3,
-        .slots_merge = 2,
-        .slots_reduce = 4,
-        .s3_threads = 8,
-        .s3_get_bytes = 16e6,
-        .s3_put_bytes = 16e6,
-        .s3_wait_s = 0.02,
-        .s3_conn_bytes_s = 100e6,
-        .cpu_read = 1e-10,
-        .cpu_map = 1e-9,
-        .cpu_merge = 1e-9,
-        .cpu_reduce = 1e-9,
-        .cpu_write = 1e-10,
-        .cpu_receive = 1e-10,
-        .stretch_bytes = 1e6,
-        .part_stretch_bytes = 1e6,
-        .part_stretches = 1,
-        .task_s = 1e-5,
-        .value_s = 1e-5,
-        .part_s = 1e-6,
-        .value_bytes = 100,
-        .part_bytes = 10,
-        .entry_bytes = 1,
-        .seed = 1};
+    return (struct sk_scale_conf){.cluster = {.n_nodes = 4,
+                                              .node = {.cores = 4,
+                                                       .disks = 1,
+                                                       .disk_bytes_s = 100e6,
+                                                       .seek_s = 1e-6,
+                                                       .net_bytes_s = 2e9,
+                                                       .store_bytes = 3000000000}},
+                                  .way = way,
+                                  .strategy = "index",
+                                  .reduces_a_value = 1,
+                                  .bytes = 40000000000,
+                                  .maps = 160,
+                                  .reduces = 160,
+                                  .factor = way == SK_SCALE_MERGE ? 4 : 8,
+                                  .grain = 1,
+                                  .slots_map = 3,
+                                  .slots_merge = 2,
+                                  .slots_reduce = 4,
+                                  .s3_threads = 8,
+                                  .s3_get_bytes = 16e6,
+                                  .s3_put_bytes = 16e6,
+                                  .s3_wait_s = 0.02,
+                                  .s3_conn_bytes_s = 100e6,
+                                  .cpu_read = 1e-10,
+                                  .cpu_map = 1e-9,
+                                  .cpu_merge = 1e-9,
+                                  .cpu_reduce = 1e-9,
+                                  .cpu_write = 1e-10,
+                                  .cpu_receive = 1e-10,
+                                  .stretch_bytes = 1e6,
+                                  .part_stretch_bytes = 1e6,
+                                  .part_stretches = 1,
+                                  .task_s = 1e-5,
+                                  .value_s = 1e-5,
+                                  .part_s = 1e-6,
+                                  .value_bytes = 100,
+                                  .part_bytes = 10,
+                                  .entry_bytes = 1,
+                                  .seed = 1};
 }
 
 static struct sk_scale_result result(struct sk_scale_conf c) {
@@ -190,13 +207,15 @@ TEST(disks_that_are_all_there_is_to_wait_for) {
     for (uint32_t i = 0; i < SK_COUNT(WAYS); i++) {
         struct sk_scale_conf c = sort_of(WAYS[i]);
         struct sk_scale_result one = result(c), again = result(c);
-        double bound = (3 * 40e9 + one.spilled_bytes) / 400e6; /* input, what was spilled and read again, output */
-        NEAR(again.sec, one.sec, 1e-12);                       /* the same conf, the same result */
+        /* input, what was spilled and read again, output */
+        double bound = (3 * 40e9 + one.spilled_bytes) / 400e6;
+        NEAR(again.sec, one.sec, 1e-12); /* the same conf, the same result */
         NEAR(again.spilled_bytes, one.spilled_bytes, 1e-12);
         AT_MOST(one.spilled_bytes, 2 * 40.1e9);
-        AT_MOST((2 * 40e9 + 2 * (40e9 - 12e9)) / 400e6, one.sec * 1.01); /* what fits memory need not go to disk */
-        CHECK_MSG(one.sec <= bound * 1.15, "way %u: %g s, %g GB were spilled, bound %g s", WAYS[i], one.sec, one.spilled_bytes / 1e9,
-                  bound);
+        /* what fits memory need not go to disk */
+        AT_MOST((2 * 40e9 + 2 * (40e9 - 12e9)) / 400e6, one.sec * 1.01);
+        CHECK_MSG(one.sec <= bound * 1.15, "way %u: %g s, %g GB were spilled, bound %g s", WAYS[i],
+                  one.sec, one.spilled_bytes / 1e9, bound);
         c.cluster.node.disk_bytes_s /= 2;
         NEAR(result(c).sec, 2 * one.sec, 0.06);
         c.cluster.node.disk_bytes_s *= 2;
@@ -224,7 +243,8 @@ TEST(cards_cores_and_requests_when_they_are_scarce) {
     c.cluster.node.store_bytes = 40000000000;
     c.cluster.node.net_bytes_s = 100e6;
     struct sk_scale_result net = result(c);
-    NEAR(net.sec, 10e9 / 100e6 * (1 + 0.75 + 1), 0.15); /* a node: input in, three quarters of the shuffle, output out */
+    /* a node: input in, three quarters of the shuffle, output out */
+    NEAR(net.sec, 10e9 / 100e6 * (1 + 0.75 + 1), 0.15);
     NEAR(net.gets, 40e9 / 16e6, 0.01);
     c.cluster.node.net_bytes_s /= 2;
     NEAR(result(c).sec, 2 * net.sec, 0.06);
@@ -243,8 +263,8 @@ TEST(every_strategy_runs) {
         struct sk_scale_conf c = sort_of(SK_SCALE_DIRECT);
         c.strategy = sk_shuffle_name(i);
         struct sk_scale_result r = result(c);
-        printf("# %-10s %4.0f s, %5.0f values, %6.0f parts, %3.0f GB spilled, %3.0f GB moved\n", c.strategy, r.sec, r.values, r.parts,
-               r.spilled_bytes / 1e9, r.moved_bytes / 1e9);
+        printf("# %-10s %4.0f s, %5.0f values, %6.0f parts, %3.0f GB spilled, %3.0f GB moved\n",
+               c.strategy, r.sec, r.values, r.parts, r.spilled_bytes / 1e9, r.moved_bytes / 1e9);
         AT_MOST((2 * 40e9 + 2 * (40e9 - 12e9)) / 400e6, r.sec * 1.01);
         AT_MOST(r.sec, 2 * (4 * 40e9 + r.spilled_bytes) / 400e6);
     }
@@ -289,7 +309,8 @@ TEST(grains_change_little) {
         struct sk_scale_result fine = result(c);
         c.grain = 4;
         struct sk_scale_result coarse = result(c);
-        CHECK_MSG(coarse.sec < fine.sec * 1.12 && coarse.sec > fine.sec / 1.12, "way %u: %g s, in grains %g s", way, fine.sec, coarse.sec);
+        CHECK_MSG(coarse.sec < fine.sec * 1.12 && coarse.sec > fine.sec / 1.12,
+                  "way %u: %g s, in grains %g s", way, fine.sec, coarse.sec);
         NEAR(coarse.values, fine.values, 0.01);
         NEAR(coarse.parts, fine.parts, 0.01);
     }

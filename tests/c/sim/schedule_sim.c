@@ -1,5 +1,6 @@
-/* schedule_sim.c - schedules of random small graphs, and every interleaving of their actors over several executions: none stops before all have ended, each
- * operation is there once, and no node computes before it has what it takes. The explorer is tried on a schedule that does stop. */
+/* schedule_sim.c - schedules of random small graphs, and every interleaving of their actors over
+ * several executions: none stops before all have ended, each operation is there once, and no node
+ * computes before it has what it takes. The explorer is tried on a schedule that does stop. */
 #include "base/map.h"
 #include "dag/schedule.h"
 #include "test.h"
@@ -21,16 +22,26 @@ struct world { /* where each actor is: so many operations done, over all executi
     uint32_t n_cells, at[ACTORS];
 };
 
-static uint32_t ops_of(const struct world *w, uint32_t a) { return w->p->first[a + 1] - w->p->first[a]; }
-static bool ended(const struct world *w, uint32_t a) { return ops_of(w, a) == 0 || w->at[a] >= EXECUTIONS * ops_of(w, a); }
-static uint32_t execution(const struct world *w, uint32_t a) { return ops_of(w, a) ? w->at[a] / ops_of(w, a) : EXECUTIONS; }
-static const struct sk_dag_op *op_of(const struct world *w, uint32_t a) { return &w->p->ops[w->p->first[a] + w->at[a] % ops_of(w, a)]; }
+static uint32_t ops_of(const struct world *w, uint32_t a) {
+    return w->p->first[a + 1] - w->p->first[a];
+}
+static bool ended(const struct world *w, uint32_t a) {
+    return ops_of(w, a) == 0 || w->at[a] >= EXECUTIONS * ops_of(w, a);
+}
+static uint32_t execution(const struct world *w, uint32_t a) {
+    return ops_of(w, a) ? w->at[a] / ops_of(w, a) : EXECUTIONS;
+}
+static const struct sk_dag_op *op_of(const struct world *w, uint32_t a) {
+    return &w->p->ops[w->p->first[a] + w->at[a] % ops_of(w, a)];
+}
 
 /* So many times actor a has done this operation. */
-static uint32_t times(const struct world *w, uint32_t a, enum sk_dag_kind kind, uint32_t node, uint32_t peer) {
+static uint32_t times(const struct world *w, uint32_t a, enum sk_dag_kind kind, uint32_t node,
+                      uint32_t peer) {
     for (uint32_t i = 0; i < ops_of(w, a); i++) {
         const struct sk_dag_op *o = &w->p->ops[w->p->first[a] + i];
-        if (o->kind == kind && o->node == node && (kind == SK_DAG_WRITE || kind == SK_DAG_READ || o->peer == peer))
+        if (o->kind == kind && o->node == node &&
+            (kind == SK_DAG_WRITE || kind == SK_DAG_READ || o->peer == peer))
             return execution(w, a) + (w->at[a] % ops_of(w, a) > i);
     }
     return UINT32_MAX; /* it has no such operation */
@@ -45,14 +56,17 @@ static bool can(const struct world *w, uint32_t a, uint32_t *partner) {
     case SK_DAG_READ: return times(w, o->peer, SK_DAG_WRITE, o->node, 0) > i;
     case SK_DAG_WRITE: /* each that reads it has passed execution i - n_cells */
         for (uint32_t r = 0; r < w->g->n_actors; r++)
-            if (r != a && times(w, r, SK_DAG_READ, o->node, 0) != UINT32_MAX && execution(w, r) + w->n_cells <= i) return false;
+            if (r != a && times(w, r, SK_DAG_READ, o->node, 0) != UINT32_MAX &&
+                execution(w, r) + w->n_cells <= i)
+                return false;
         return true;
     case SK_DAG_SEND:
     case SK_DAG_RECV: {
         if (ended(w, o->peer) || execution(w, o->peer) != i) return false;
         const struct sk_dag_op *other = op_of(w, o->peer);
         *partner = o->peer;
-        return other->node == o->node && other->peer == a && other->kind == (o->kind == SK_DAG_SEND ? SK_DAG_RECV : SK_DAG_SEND);
+        return other->node == o->node && other->peer == a &&
+               other->kind == (o->kind == SK_DAG_SEND ? SK_DAG_RECV : SK_DAG_SEND);
     }
     default: return true;
     }
@@ -60,7 +74,8 @@ static bool can(const struct world *w, uint32_t a, uint32_t *partner) {
 
 static uint64_t key_of(const struct world *w) {
     uint64_t k = 1; /* not 0 */
-    for (uint32_t a = 0; a < w->g->n_actors; a++) k = k * (EXECUTIONS * ops_of(w, a) + 1) + w->at[a];
+    for (uint32_t a = 0; a < w->g->n_actors; a++)
+        k = k * (EXECUTIONS * ops_of(w, a) + 1) + w->at[a];
     return k;
 }
 
@@ -84,7 +99,8 @@ static bool explore(struct world *w, struct sk_map *seen) {
     return any || all;
 }
 
-static bool never_stops(const struct sk_dag_graph *g, const struct sk_dag_plan *p, uint32_t n_cells, uint32_t *n) {
+static bool never_stops(const struct sk_dag_graph *g, const struct sk_dag_plan *p, uint32_t n_cells,
+                        uint32_t *n) {
     struct sk_map seen;
     sk_map_init(&seen, SK_TAG_TEST);
     struct world w = {.g = g, .p = p, .n_cells = n_cells};
@@ -96,7 +112,8 @@ static bool never_stops(const struct sk_dag_graph *g, const struct sk_dag_plan *
 
 static void random_graph(struct graph *x, uint32_t n_inner, uint32_t n_inner_actors) {
     uint32_t n = n_inner + 2, driver_in = n_inner_actors, driver_out = n_inner_actors + 1;
-    *x = (struct graph){.g = {.n_nodes = n, .n_actors = n_inner_actors + 2, .overlap = test_below(2)}};
+    *x = (struct graph){
+        .g = {.n_nodes = n, .n_actors = n_inner_actors + 2, .overlap = test_below(2)}};
     x->g.actor = x->actor;
     x->g.edges = x->edge;
     x->actor[0] = driver_in;
@@ -105,7 +122,8 @@ static void random_graph(struct graph *x, uint32_t n_inner, uint32_t n_inner_act
         if (v < n - 1) x->actor[v] = (uint32_t)test_below(n_inner_actors);
         for (uint32_t k = 1 + (uint32_t)test_below(2); k && x->g.n_edges < EDGES - 1; k--) {
             uint32_t from = (uint32_t)test_below(v);
-            x->edge[x->g.n_edges++] = (struct sk_dag_edge){from, v, from && v < n - 1 && test_below(4) == 0};
+            x->edge[x->g.n_edges++] =
+                (struct sk_dag_edge){from, v, from && v < n - 1 && test_below(4) == 0};
         }
     }
 }
@@ -129,7 +147,8 @@ static void is_whole(const struct sk_dag_graph *g, const struct sk_dag_plan *p) 
                 CHECK(!done[o->node] && o->node >= last);
                 done[o->node] = has[a][o->node] = true;
                 last = o->node;
-                for (uint32_t e = 0; e < g->n_edges; e++) CHECK(g->edges[e].to != o->node || has[a][g->edges[e].from]);
+                for (uint32_t e = 0; e < g->n_edges; e++)
+                    CHECK(g->edges[e].to != o->node || has[a][g->edges[e].from]);
             } else {
                 CHECK(done[o->node]);
                 n_sent += o->kind == SK_DAG_SEND;
@@ -152,18 +171,21 @@ TEST_LARGE(no_interleaving_stops, 300) {
         CHECK_OK_ERR(sk_dag_schedule(&p, &x.g, &err), &err);
         is_whole(&x.g, &p);
         for (uint32_t k = 0; k < p.first[x.g.n_actors]; k++) n_meet += p.ops[k].kind == SK_DAG_SEND;
-        for (uint32_t n_cells = 1; n_cells <= 2; n_cells++) CHECK(never_stops(&x.g, &p, n_cells, &n_states));
+        for (uint32_t n_cells = 1; n_cells <= 2; n_cells++)
+            CHECK(never_stops(&x.g, &p, n_cells, &n_states));
         sk_dag_plan_deinit(&p);
     }
     CHECK_GT(n_states, 10000);
     CHECK_GT(n_meet, 0);
 }
 
-/* Two actors that each compute a node and take the other's: computed in the order of bind it goes on, with both reads first it stops. */
+/* Two actors that each compute a node and take the other's: computed in the order of bind it goes
+ * on, with both reads first it stops. */
 TEST(the_explorer_sees_what_stops) {
     uint32_t actor[] = {0, 1, 0, 1}, n = 0;
     struct sk_dag_edge edge[] = {{0, 3, false}, {1, 2, false}};
-    struct sk_dag_graph g = {.n_nodes = 4, .n_actors = 2, .n_edges = 2, .actor = actor, .edges = edge};
+    struct sk_dag_graph g = {
+        .n_nodes = 4, .n_actors = 2, .n_edges = 2, .actor = actor, .edges = edge};
     struct sk_dag_plan p;
     CHECK_OK(sk_dag_schedule(&p, &g, NULL));
     CHECK(never_stops(&g, &p, 1, &n));
@@ -194,7 +216,8 @@ TEST(the_explorer_sees_what_stops) {
 TEST(wrong_graphs_are_refused) {
     uint32_t actor[] = {0, 1}, wrong[] = {0, 2};
     struct sk_dag_edge back = {1, 0, false}, self = {1, 1, false}, none = {0, 2, false};
-    struct sk_dag_graph g = {.n_nodes = 2, .n_actors = 2, .n_edges = 1, .actor = actor, .edges = &back};
+    struct sk_dag_graph g = {
+        .n_nodes = 2, .n_actors = 2, .n_edges = 1, .actor = actor, .edges = &back};
     struct sk_dag_plan p;
     struct sk_err err;
     CHECK_EQ(sk_dag_schedule(&p, &g, &err), SK_EINVAL);

@@ -1,7 +1,10 @@
-/* starts_sim.c - fork servers that end at random, and a loop that looks at random moments: who is tried again, how often, how long.
+/* starts_sim.c - fork servers that end at random, and a loop that looks at random moments: who is
+ * tried again, how often, how long.
  *
- * Against a naive model, which keeps the whole history of a row: what waits for a worker fails only when as many servers as are enough ended by themselves, or
- * the time is over; then it does fail; no server is started too early or much too late; and they are not more than a machine can bear. */
+ * Against a naive model, which keeps the whole history of a row: what waits for a worker fails only
+ * when as many servers as are enough ended by themselves, or the time is over; then it does fail;
+ * no server is started too early or much too late; and they are not more than a machine can
+ * bear. */
 #include "base/clock.h"
 #include "engine/starts.h"
 #include "test.h"
@@ -24,8 +27,10 @@ TEST(starts_against_a_model) {
     for (int round = 0, rounds = test_rounds(2000); round < rounds; round++) {
         struct sk_starts s = {0};
         struct row r = {0};
-        int64_t now = (int64_t)test_below(1000 * (uint64_t)SK_SEC), look = 1 + (int64_t)test_below(20 * (uint64_t)SK_MS);
-        uint64_t own_of = test_below(3) == 0 ? 0 : 1 + test_below(40), ready_of = 20 + test_below(400), life = 1 + test_below(SK_SEC);
+        int64_t now = (int64_t)test_below(1000 * (uint64_t)SK_SEC),
+                look = 1 + (int64_t)test_below(20 * (uint64_t)SK_MS);
+        uint64_t own_of = test_below(3) == 0 ? 0 : 1 + test_below(40),
+                 ready_of = 20 + test_below(400), life = 1 + test_below(SK_SEC);
         for (int step = 0; step < 300; step++) {
             CHECK(sk_starts_may(&s, now));
             int64_t started = now;
@@ -39,19 +44,24 @@ TEST(starts_against_a_model) {
             CHECK_LT(r.n, MOST);
             r.own[r.n] = own_of && test_below(own_of) == 0;
             r.end_ns[r.n++] = now;
-            bool again = sk_starts_ended(&s, now, r.own[r.n - 1]), late = now - r.end_ns[0] >= SK_STARTS_PATIENCE_NS;
+            bool again = sk_starts_ended(&s, now, r.own[r.n - 1]),
+                 late = now - r.end_ns[0] >= SK_STARTS_PATIENCE_NS;
             CHECK_EQ(again, owns(&r) < SK_STARTS_OWN && !late);
             if (!again) {
                 gave_up_own += !late;
                 gave_up_late += late;
                 CHECK_LE(started - r.end_ns[0],
-                         SK_STARTS_PATIENCE_NS + SK_STARTS_WAIT_MAX_NS + look); /* nobody waits much longer than he was told */
-                CHECK_LE(r.n, 50);                                              /* 8 quick ones, then one a second */
+                         /* nobody waits much longer than he was told */
+                         SK_STARTS_PATIENCE_NS + SK_STARTS_WAIT_MAX_NS + look);
+                /* 8 quick ones, then one a second */
+                CHECK_LE(r.n, 50);
                 most = SK_MAX(most, r.n);
                 r.n = 0;
                 continue;
             }
-            int64_t wait = r.n > 1 ? SK_MIN(SK_STARTS_WAIT_MAX_NS, SK_STARTS_WAIT_NS << SK_MIN(r.n - 1, 30)) : SK_STARTS_WAIT_NS,
+            int64_t wait = r.n > 1 ? SK_MIN(SK_STARTS_WAIT_MAX_NS,
+                                            SK_STARTS_WAIT_NS << SK_MIN(r.n - 1, 30))
+                                   : SK_STARTS_WAIT_NS,
                     until = now + wait;
             CHECK(!sk_starts_may(&s, until - 1) && sk_starts_may(&s, until));
             do now += look; /* the loop does not sleep for it: it looks, and does other things */

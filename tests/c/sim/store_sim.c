@@ -1,9 +1,12 @@
-/* store_sim.c - the extent book against a naive model, under random operations of many processes that die.
+/* store_sim.c - the extent book against a naive model, under random operations of many processes
+ * that die.
  *
- * The model knows each 64-byte (or larger) cell: free cold, free warm, leased to p, or part of object k; runs are found by scanning.
- * Checked at each step: what an allocation gets was free; an allocation fails only when no run of free cells is long enough; if a warm
- * run is clearly long enough, the result is warm; objects live exactly while referenced or pinned; peers' nonsense is refused; punches
- * are whole warm runs. Every k steps the whole book is walked and its statistics compared. */
+ * The model knows each 64-byte (or larger) cell: free cold, free warm, leased to p, or part of
+ * object k; runs are found by scanning.
+ * Checked at each step: what an allocation gets was free; an allocation fails only when no run of
+ * free cells is long enough; if a warm run is clearly long enough, the result is warm; objects live
+ * exactly while referenced or pinned; peers' nonsense is refused; punches are whole warm runs.
+ * Every k steps the whole book is walked and its statistics compared. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,15 +40,17 @@ struct sim {
     uint64_t n_full, n_alloc, n_dead, n_punched, n_mixed;
 };
 
-static uint64_t rnd(struct sim *s, uint64_t n) /* xorshift: the harness's own generator would take half of the time */
-{
+/* xorshift: the harness's own generator would take half of the time */
+static uint64_t rnd(struct sim *s, uint64_t n) {
     s->rng ^= s->rng << 13;
     s->rng ^= s->rng >> 7;
     s->rng ^= s->rng << 17;
     return (s->rng >> 8) % n;
 }
 
-static void mark(struct sim *s, uint32_t at, uint32_t n, enum cell c) { memset(s->cell + at, (int)c, n); }
+static void mark(struct sim *s, uint32_t at, uint32_t n, enum cell c) {
+    memset(s->cell + at, (int)c, n);
+}
 
 /* Longest run of free cells (warm only: of warm cells). Linear, so only asked when it matters. */
 static uint32_t longest(const struct sim *s, bool warm_only) {
@@ -64,7 +69,9 @@ static uint32_t random_len(struct sim *s) /* many small, some large */
 }
 
 /* A length in bytes that rounds to n cells. */
-static uint64_t ragged(struct sim *s, uint32_t n) { return s->unit == SK_STORE_ALIGN ? n * s->unit - rnd(s, 64) : n * s->unit; }
+static uint64_t ragged(struct sim *s, uint32_t n) {
+    return s->unit == SK_STORE_ALIGN ? n * s->unit - rnd(s, 64) : n * s->unit;
+}
 
 static void step_alloc(struct sim *s) {
     uint32_t n = random_len(s), proc = (uint32_t)rnd(s, N_PROCS);
@@ -124,7 +131,9 @@ static void step_unlease(struct sim *s) {
     uint32_t i = (uint32_t)rnd(s, s->n_lease);
     struct lease *l = &s->lease[i];
     uint32_t keep = rnd(s, 2) ? 0 : (uint32_t)rnd(s, l->n);
-    CHECK_EQ(sk_store_unlease(s->st, l->proc, (l->at + keep) * s->unit, (l->n - keep) * s->unit, NULL), SK_OK);
+    CHECK_EQ(
+        sk_store_unlease(s->st, l->proc, (l->at + keep) * s->unit, (l->n - keep) * s->unit, NULL),
+        SK_OK);
     mark(s, l->at + keep, l->n - keep, WARM);
     l->n = keep;
     if (!keep) drop_lease(s, i);
@@ -135,7 +144,9 @@ static void step_mad(struct sim *s) {
     uint32_t proc = (uint32_t)rnd(s, N_PROCS + 2);
     uint32_t at = (uint32_t)rnd(s, s->n_cells + 10), n = random_len(s);
     for (uint32_t i = 0; i < s->n_lease; i++)
-        if (s->lease[i].proc == proc && s->lease[i].at <= at && at + n <= s->lease[i].at + s->lease[i].n) return;
+        if (s->lease[i].proc == proc && s->lease[i].at <= at &&
+            at + n <= s->lease[i].at + s->lease[i].n)
+            return;
     CHECK_EQ(sk_store_commit(s->st, proc, at * s->unit, n * s->unit, NULL), SK_EINVAL);
     CHECK_EQ(sk_store_unlease(s->st, proc, at * s->unit, n * s->unit, NULL), SK_EINVAL);
 }
@@ -245,7 +256,8 @@ struct totals {
     int64_t ns;
 };
 
-/* Thousandths of steps below which each operation lies; three tides, so that the store is nearly full, half full and nearly empty. */
+/* Thousandths of steps below which each operation lies; three tides, so that the store is nearly
+ * full, half full and nearly empty. */
 static void one_step(struct sim *s, uint32_t i) {
     static const struct {
         uint32_t alloc, commit, unlease, ref, pin, unpin, unref, mad, dead; /* the rest: punch */
@@ -267,7 +279,8 @@ static void one_step(struct sim *s, uint32_t i) {
     else if (rnd(s, 10) == 0) step_punch(s);
 }
 
-static void simulate(uint64_t unit, uint32_t n_cells, uint32_t max_len, uint32_t steps, struct totals *sum) {
+static void simulate(uint64_t unit, uint32_t n_cells, uint32_t max_len, uint32_t steps,
+                     struct totals *sum) {
     struct sim *s = sk_calloc(SK_TAG_TEST, sizeof *s);
     CHECK(s != NULL);
     s->cell = sk_calloc(SK_TAG_TEST, n_cells);
@@ -304,10 +317,13 @@ static void simulate(uint64_t unit, uint32_t n_cells, uint32_t max_len, uint32_t
 }
 
 static void report(const struct totals *t) {
-    printf("# %llu steps, %.0f a second; %llu refused, %llu of mixed temperature, %llu punched, %llu deaths\n",
-           (unsigned long long)t->steps, (double)t->steps / ((double)t->ns / 1e9), (unsigned long long)t->full,
-           (unsigned long long)t->mixed, (unsigned long long)t->punched, (unsigned long long)t->dead);
-    CHECK(t->full > 100 && t->mixed > 100 && t->punched > 100 && t->dead > 100); /* the ways were gone */
+    printf("# %llu steps, %.0f a second; %llu refused, %llu of mixed temperature, %llu punched, "
+           "%llu deaths\n",
+           (unsigned long long)t->steps, (double)t->steps / ((double)t->ns / 1e9),
+           (unsigned long long)t->full, (unsigned long long)t->mixed,
+           (unsigned long long)t->punched, (unsigned long long)t->dead);
+    /* the ways were gone */
+    CHECK(t->full > 100 && t->mixed > 100 && t->punched > 100 && t->dead > 100);
 }
 
 TEST_SLOW(store_sim_tiny, 300) {

@@ -1,7 +1,9 @@
-/* world_sim.c - random programs x random schedules x faults on the sim engine: every value right, nothing lost, nothing kept, every run ends.
+/* world_sim.c - random programs x random schedules x faults on the sim engine: every value right,
+ * nothing lost, nothing kept, every run ends.
  *
- * A failure prints profile and seed: SK_SIM_PROFILE=net SK_SIM_SEED=123 world_sim world_schedules  runs exactly that schedule again.
- * SK_TEST_ROUNDS=n runs n times as many. The bugs that the simulated machine can be given are each found (world_finds_*). */
+ * A failure prints profile and seed: SK_SIM_PROFILE=net SK_SIM_SEED=123 world_sim world_schedules
+ * runs exactly that schedule again. SK_TEST_ROUNDS=n runs n times as many. The bugs that the
+ * simulated machine can be given are each found (world_finds_*). */
 #include <setjmp.h>
 
 #include <signal.h>
@@ -14,9 +16,12 @@
 #include "engine/moves.h"
 
 #ifdef __SANITIZE_THREAD__
-/* All virtual processes run on fibers of one thread: an order between the locks of two of them means nothing. */
+/* All virtual processes run on fibers of one thread: an order between the locks of two of them
+ * means nothing. */
 const char *__tsan_default_options(void);
-__attribute__((visibility("default"))) const char *__tsan_default_options(void) { return "halt_on_error=1:detect_deadlocks=0"; }
+__attribute__((visibility("default"))) const char *__tsan_default_options(void) {
+    return "halt_on_error=1:detect_deadlocks=0";
+}
 #endif
 
 #define N(x) (sizeof(x) / sizeof(x[0]))
@@ -48,7 +53,13 @@ static const struct profile profiles[] = {
      .actors = true,
      .streams = true},
     {.name = "net",
-     .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 500, .net_twice = 500, .net_late = 500, .kill = 20, .max_faults = 4},
+     .sim = {.preempt = 800,
+             .n_nodes = 2,
+             .net_loss = 500,
+             .net_twice = 500,
+             .net_late = 500,
+             .kill = 20,
+             .max_faults = 4},
      .cpus = 3,
      .max_workers = 6,
      .n_ops = 20,
@@ -57,8 +68,14 @@ static const struct profile profiles[] = {
      .streams = true,
      .cancels = true},
     {.name = "nodes",
-     .sim =
-         {.preempt = 800, .n_nodes = 2, .net_loss = 200, .net_twice = 200, .net_late = 500, .node_lost = 15, .kill = 10, .max_faults = 4},
+     .sim = {.preempt = 800,
+             .n_nodes = 2,
+             .net_loss = 200,
+             .net_twice = 200,
+             .net_late = 500,
+             .node_lost = 15,
+             .kill = 10,
+             .max_faults = 4},
      .cpus = 3,
      .max_workers = 6,
      .n_ops = 25,
@@ -157,7 +174,12 @@ static const struct profile profiles[] = {
      .streams = true,
      .cancels = true},
     {.name = "disk",
-     .sim = {.preempt = 1000, .kill = 10, .disk_bytes = 1u << 20, .disk_rot = 800, .value_lost = 100, .max_faults = 8},
+     .sim = {.preempt = 1000,
+             .kill = 10,
+             .disk_bytes = 1u << 20,
+             .disk_rot = 800,
+             .value_lost = 100,
+             .max_faults = 8},
      .spill = true,
      .store_bytes = 1u << 20,
      .max_size = 120000,
@@ -169,7 +191,13 @@ static const struct profile profiles[] = {
      .streams = true},
     {.name = "late", /* hunted with */
      .named_only = true,
-     .sim = {.preempt = 800, .n_nodes = 2, .net_loss = 1500, .net_twice = 1500, .net_late = 3000, .kill = 150, .max_faults = 30},
+     .sim = {.preempt = 800,
+             .n_nodes = 2,
+             .net_loss = 1500,
+             .net_twice = 1500,
+             .net_late = 3000,
+             .kill = 150,
+             .max_faults = 30},
      .cpus = 3,
      .max_workers = 4,
      .n_ops = 30,
@@ -177,7 +205,7 @@ static const struct profile profiles[] = {
      .streams = true},
 };
 
-/* ---- the driver's side of a program ------------------------------------------------------------------------------------------------------- */
+/* ---- the driver's side of a program ---------------------------------------------------------- */
 
 enum { MAX_HELD = 64, MAX_STREAMS = 8, MAX_ACTORS = 4, MAX_VIEWS = 8, MAX_OBJS = 16384 };
 
@@ -206,7 +234,8 @@ static struct sk_engine *E(void) { return W.e; }
 #define LL(i) ((unsigned long long)W.objs[i].oid)
 
 static void hold(uint32_t i) {
-    SAY("driver holds %llx, of task %llx\n", LL(i), W.objs[i].task ? (unsigned long long)W.tasks[W.objs[i].task - 1].tid : 0);
+    SAY("driver holds %llx, of task %llx\n", LL(i),
+        W.objs[i].task ? (unsigned long long)W.tasks[W.objs[i].task - 1].tid : 0);
     if (D.n_held == MAX_HELD) E()->ops->release(E(), (sk_oid){W.objs[i].oid});
     else D.held[D.n_held++] = i;
 }
@@ -221,8 +250,8 @@ static void drop_at(uint32_t k) {
 static void on_moved(const struct sk_event *ev) {
     struct wobj *o = &W.objs[obj_of(ev->oid.v)];
     bool disk = ev->kind == SK_EV_SPILLED;
-    MUST(o->task && o->on_disk != disk, "object %llx is said to be %s a second time", (unsigned long long)ev->oid.v,
-         disk ? "on disk" : "in memory");
+    MUST(o->task && o->on_disk != disk, "object %llx is said to be %s a second time",
+         (unsigned long long)ev->oid.v, disk ? "on disk" : "in memory");
     o->on_disk = disk;
     W.n_moved++;
 }
@@ -237,7 +266,8 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n_ev) 
     struct wtask *t = &W.tasks[ev->tag];
     uint32_t args[MAX_ARGS], n = t->n_args;
     memcpy(args, t->args, sizeof args);
-    MUST(!t->tid || ev->task.v == t->tid, "an event of task %llx for %llx", (unsigned long long)ev->task.v, (unsigned long long)t->tid);
+    MUST(!t->tid || ev->task.v == t->tid, "an event of task %llx for %llx",
+         (unsigned long long)ev->task.v, (unsigned long long)t->tid);
     task_named((uint32_t)(t - W.tasks), ev->task.v);
     if (ev->kind == SK_EV_YIELDED) {
         MUST(ev->index == t->n_yielded, "yield %u of a stream after %u", ev->index, t->n_yielded);
@@ -246,12 +276,16 @@ static void on_event(struct sk_sink *s, const struct sk_event *ev, size_t n_ev) 
         hold(obj_new(ev->oid.v, expect_return(&t->p, args, n, ev->index), (uint32_t)ev->tag + 1));
     } else if (ev->kind == SK_EV_DONE) {
         struct expect b = expect_base(&t->p, args, n);
-        MUST(!b.bad && !t->p.fails && t->n_yielded == t->p.n_ret, "a stream of %u values is done after %u", t->p.n_ret, t->n_yielded);
+        MUST(!b.bad && !t->p.fails && t->n_yielded == t->p.n_ret,
+             "a stream of %u values is done after %u", t->p.n_ret, t->n_yielded);
         W.n_sinks--;
     } else if (ev->kind == SK_EV_FAILED) {
         struct expect b = expect_base(&t->p, args, n);
         W.n_sinks--;
-        hold(obj_new(ev->oid.v, b.bad ? b : (struct expect){mix(mix(t->p.salt, t->p.code), 1), t->p.fails != 0}, (uint32_t)ev->tag + 1));
+        hold(
+            obj_new(ev->oid.v,
+                    b.bad ? b : (struct expect){mix(mix(t->p.salt, t->p.code), 1), t->p.fails != 0},
+                    (uint32_t)ev->tag + 1));
     }
 }
 
@@ -264,7 +298,9 @@ static uint32_t pick_args(uint32_t *args, bool good) {
     return k;
 }
 
-static void fine(sk_rc rc, const struct sk_err *err, const char *what) { MUST(rc == SK_OK, "%s: %s %s", what, sk_rc_name(rc), err->msg); }
+static void fine(sk_rc rc, const struct sk_err *err, const char *what) {
+    MUST(rc == SK_OK, "%s: %s %s", what, sk_rc_name(rc), err->msg);
+}
 
 /* False: there was no room, and it is as if nobody had asked. */
 static bool must(sk_rc rc, const struct sk_err *err, const char *what) {
@@ -284,7 +320,8 @@ static void cancel(uint32_t task, uint32_t flags) {
 
 /* What comes next goes into one of the last groups, which may be removed. */
 static void choose_group(void) {
-    if (W.f->groups) W.in_group = W.n_groups && rnd(2) ? W.n_groups - (uint32_t)rnd(SK_MIN(W.n_groups, 3)) : 0;
+    if (W.f->groups)
+        W.in_group = W.n_groups && rnd(2) ? W.n_groups - (uint32_t)rnd(SK_MIN(W.n_groups, 3)) : 0;
 }
 
 static void remove_group(struct wgroup *g) {
@@ -311,8 +348,11 @@ static void op_group(void) {
     *g = (struct wgroup){.cpus = n};
     fine(E()->groups->create(E(), &s, &g->id, &ready, &err), &err, "create a group");
     E()->ops->release(E(), ready);
-    fine(E()->ops->shape(E(), &(struct sk_need){.res = b[0], .group = g->id, .bundle = -1}, &g->one, &err), &err, "a shape");
-    fine(E()->ops->shape(E(), &(struct sk_need){.group = g->id, .bundle = -1}, &g->none, &err), &err, "a shape");
+    fine(E()->ops->shape(E(), &(struct sk_need){.res = b[0], .group = g->id, .bundle = -1}, &g->one,
+                         &err),
+         &err, "a shape");
+    fine(E()->ops->shape(E(), &(struct sk_need){.group = g->id, .bundle = -1}, &g->none, &err),
+         &err, "a shape");
 }
 
 static void op_submit(void) {
@@ -320,7 +360,8 @@ static void op_submit(void) {
     choose_group();
     uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
     struct params p = random_params(random_code(2), (uint32_t)rnd(3));
-    if (!must(world_submit(E(), &p, args, n, 0, 0, NULL, &task, &first, &err), &err, "submit")) return;
+    if (!must(world_submit(E(), &p, args, n, 0, 0, NULL, &task, &first, &err), &err, "submit"))
+        return;
     for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
     if (W.f->cancels && rnd(12) == 0) cancel(task, rnd(2) ? SK_CANCEL_FORCE : 0);
 }
@@ -328,8 +369,10 @@ static void op_submit(void) {
 static void op_put(void) {
     struct sk_err err = {0};
     uint32_t in[MAX_ARGS], n = pick_args(in, false), o;
-    sk_rc rc = world_put(E(), rnd(UINT64_MAX), W.f->big && rnd(2) ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000) : 0,
-                         in, n, &o, &err);
+    sk_rc rc = world_put(
+        E(), rnd(UINT64_MAX),
+        W.f->big && rnd(2) ? 9000 + 8 * (uint32_t)rnd(W.f->max_size ? W.f->max_size / 8 : 4000) : 0,
+        in, n, &o, &err);
     if (must(rc, &err, "put")) hold(o);
 }
 
@@ -341,7 +384,8 @@ static void op_stream(void) {
     uint32_t args[MAX_ARGS], n = pick_args(args, false), task, first;
     struct params p = random_params(STREAM, 0);
     W.n_sinks += sink;
-    if (!must(world_submit(E(), &p, args, n, 0, 0, sink ? &D.sink : NULL, &task, &first, &err), &err, "submit a stream")) {
+    if (!must(world_submit(E(), &p, args, n, 0, 0, sink ? &D.sink : NULL, &task, &first, &err),
+              &err, "submit a stream")) {
         W.n_sinks -= sink;
         return;
     }
@@ -372,9 +416,13 @@ static bool next_of(uint32_t k, int64_t deadline) {
         hold(obj_new(o.v, expect_return(&p, args, n, s->next++), s->task + 1));
         return true;
     }
-    if (rc == SK_EDONE) MUST(s->next == p.n_ret && !b.bad && !p.fails, "a stream of %u values ended after %u", p.n_ret, s->next);
+    if (rc == SK_EDONE)
+        MUST(s->next == p.n_ret && !b.bad && !p.fails, "a stream of %u values ended after %u",
+             p.n_ret, s->next);
     else MUST(rc == SK_ETASK, "stream_next: %s %s", sk_rc_name(rc), err.msg);
-    if (rc == SK_ETASK) hold(obj_new(o.v, b.bad ? b : (struct expect){mix(mix(p.salt, p.code), 1), p.fails != 0}, s->task + 1));
+    if (rc == SK_ETASK)
+        hold(obj_new(o.v, b.bad ? b : (struct expect){mix(mix(p.salt, p.code), 1), p.fails != 0},
+                     s->task + 1));
     end_stream(k, false);
     return false;
 }
@@ -392,10 +440,12 @@ static bool get_some(const uint32_t *at, uint32_t n, int64_t deadline, bool keep
         for (uint32_t i = 0; i < n; i++) check_rc(rc, &err, at[i]);
         return false;
     }
-    MUST(rc == SK_OK, "get of object %llx: %s %s", (unsigned long long)ids[0].v, sk_rc_name(rc), err.msg);
+    MUST(rc == SK_OK, "get of object %llx: %s %s", (unsigned long long)ids[0].v, sk_rc_name(rc),
+         err.msg);
     for (uint32_t i = 0; i < n; i++) {
         (void)check_view(&v[i], at[i]);
-        if (keep && D.n_views < MAX_VIEWS && !SK_KIND_IS_ERROR(v[i].kind)) D.views[D.n_views++] = (struct held_view){v[i], at[i]};
+        if (keep && D.n_views < MAX_VIEWS && !SK_KIND_IS_ERROR(v[i].kind))
+            D.views[D.n_views++] = (struct held_view){v[i], at[i]};
         else E()->ops->view_release(E(), &v[i]);
     }
     return true;
@@ -404,7 +454,9 @@ static bool get_some(const uint32_t *at, uint32_t n, int64_t deadline, bool keep
 static void op_get(bool patient) {
     uint32_t at[3], n = D.n_held ? 1 + (uint32_t)rnd(3) : 0;
     for (uint32_t i = 0; i < n; i++) at[i] = D.held[rnd(D.n_held)];
-    if (n) (void)get_some(at, n, patient ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)), rnd(3) == 0);
+    if (n)
+        (void)get_some(at, n, patient ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)),
+                       rnd(3) == 0);
 }
 
 static void op_wait(void) {
@@ -415,9 +467,11 @@ static void op_wait(void) {
     if (!n) return;
     for (uint32_t i = 0; i < n; i++) ids[i].v = W.objs[D.held[rnd(D.n_held)]].oid;
     uint32_t want = 1 + (uint32_t)rnd(n);
-    sk_rc rc = E()->ops->wait(E(), ids, n, want, rnd(2) ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)), ready, &err);
+    sk_rc rc = E()->ops->wait(
+        E(), ids, n, want, rnd(2) ? INT64_MAX : sk_deadline_ns((int64_t)rnd(3000000)), ready, &err);
     for (uint32_t i = 0; i < n; i++) have += ready[i];
-    MUST((rc == SK_OK && have >= want) || rc == SK_ETIMEOUT, "wait for %u of %u: %s, %u are ready", want, n, sk_rc_name(rc), have);
+    MUST((rc == SK_OK && have >= want) || rc == SK_ETIMEOUT, "wait for %u of %u: %s, %u are ready",
+         want, n, sk_rc_name(rc), have);
 }
 
 static void op_actor(void) {
@@ -426,7 +480,9 @@ static void op_actor(void) {
     if (!W.f->actors) return;
     if (D.n_actors < 2 && rnd(3) == 0) {
         choose_group();
-        if (!must(world_actor(E(), 0, rnd(UINT64_MAX), rnd(6) == 0, &a, &err), &err, "create an actor")) return;
+        if (!must(world_actor(E(), 0, rnd(UINT64_MAX), rnd(6) == 0, &a, &err), &err,
+                  "create an actor"))
+            return;
         D.actors[D.n_actors++] = (struct held_actor){a, true};
         return;
     }
@@ -436,7 +492,8 @@ static void op_actor(void) {
     uint64_t r = rnd(12);
     if (r == 0) {
         W.actors[a - 1].killed = true;
-        fine(E()->ops->actor_end(E(), (sk_aid){W.actors[a - 1].aid}, rnd(2), &err), &err, "kill an actor");
+        fine(E()->ops->actor_end(E(), (sk_aid){W.actors[a - 1].aid}, rnd(2), &err), &err,
+             "kill an actor");
     } else if (r == 1) {
         if (D.actors[k].ready) E()->ops->release(E(), (sk_oid){W.actors[a - 1].ready});
         sk_actor_release(E(), (sk_aid){W.actors[a - 1].aid});
@@ -449,7 +506,9 @@ static void op_actor(void) {
         p.actor = a;
         p.seq = ++W.actors[a - 1].next_seq;
         uint32_t n = pick_args(args, true);
-        if (!must(world_submit(E(), &p, args, n, 0, a, NULL, &task, &first, &err), &err, "call an actor")) return;
+        if (!must(world_submit(E(), &p, args, n, 0, a, NULL, &task, &first, &err), &err,
+                  "call an actor"))
+            return;
         for (uint32_t i = 0; i < p.n_ret; i++) hold(first + i);
         if (W.f->cancels && rnd(20) == 0) cancel(task, 0);
     }
@@ -466,7 +525,9 @@ static void step(void) {
     else if (r < 34) op_submit();
     else if (r < 42) op_put();
     else if (r < 50) op_stream();
-    else if (r < 58 && D.n_streams) (void)next_of((uint32_t)rnd(D.n_streams), rnd(2) ? INT64_MAX : sk_deadline_ns((int64_t)rnd(2000000)));
+    else if (r < 58 && D.n_streams)
+        (void)next_of((uint32_t)rnd(D.n_streams),
+                      rnd(2) ? INT64_MAX : sk_deadline_ns((int64_t)rnd(2000000)));
     else if (r < 61 && D.n_streams) end_stream((uint32_t)rnd(D.n_streams), true);
     else if (r < 70) op_get(rnd(2));
     else if (r < 74) op_wait();
@@ -491,7 +552,8 @@ static uint64_t stat(const char *key) {
     return strtoull(p + strlen(key), NULL, 10);
 }
 
-/* Gets all that the driver can still name, by its references and by what is inside; how many that is. What is lost is found and made again. */
+/* Gets all that the driver can still name, by its references and by what is inside; how many that
+ * is. What is lost is found and made again. */
 static uint32_t walk(uint8_t *mark, bool *all) {
     uint32_t n = 0, stack[1024], top = 0;
     memset(mark, 0, MAX_OBJS);
@@ -525,9 +587,10 @@ struct alive {
 static bool so_many(void *arg) { return sk_sim_objects(E()) == ((struct alive *)arg)->n; }
 static bool all_clean(void *arg) {
     (void)arg;
-    return sk_sim_objects(E()) == 0 && W.n_sinks == 0 && stat("tasks_known") == 0 && stat("store_sealed_bytes") == 0 &&
-           stat("store_leased_bytes") == 0 && stat("store_pins") == 0 && stat("lineage_tasks") == 0 && stat("spill_objects_on_disk") == 0 &&
-           stat("spill_disk_bytes") == 0;
+    return sk_sim_objects(E()) == 0 && W.n_sinks == 0 && stat("tasks_known") == 0 &&
+           stat("store_sealed_bytes") == 0 && stat("store_leased_bytes") == 0 &&
+           stat("store_pins") == 0 && stat("lineage_tasks") == 0 &&
+           stat("spill_objects_on_disk") == 0 && stat("spill_disk_bytes") == 0;
 }
 
 static void complain(const char *what) {
@@ -537,7 +600,8 @@ static void complain(const char *what) {
     uint64_t c;
     for (uint32_t cur = 0; sk_sim_each(E(), &cur, &o) && n + 40 < sizeof ids;) {
         (void)sk_sim_object(E(), o, &c);
-        n += (size_t)snprintf(ids + n, sizeof ids - n, " %llx(%llu)", (unsigned long long)o.v, (unsigned long long)c);
+        n += (size_t)snprintf(ids + n, sizeof ids - n, " %llx(%llu)", (unsigned long long)o.v,
+                              (unsigned long long)c);
     }
     E()->state->status(E(), buf, sizeof buf);
     for (char *p = buf; *p; p++)
@@ -565,13 +629,15 @@ static void let_streams_and_actors_go(void) {
     }
 }
 
-/* Every object that is held exists, has the right value down to the last reference inside it, and nothing else does. */
+/* Every object that is held exists, has the right value down to the last reference inside it, and
+ * nothing else does. */
 static void checkpoint(bool calm) {
     let_streams_and_actors_go();
     struct sk_err err = {0};
     sk_rc rc = E()->ops->drive(E(), is_idle, NULL, sk_deadline_ns(INT64_C(100000000000)), &err);
     if (rc != SK_OK) complain("tasks that nobody waits for do not end");
-    static uint8_t mark[MAX_OBJS]; /* more come meanwhile: what is made again makes anew what is inside */
+    /* more come meanwhile: what is made again makes anew what is inside */
+    static uint8_t mark[MAX_OBJS];
     sk_sim_calm(E(), true);
     bool all = true;
     (void)walk(mark, &all);
@@ -586,8 +652,8 @@ static void checkpoint(bool calm) {
     if (all) rc = E()->ops->drive(E(), so_many, &want, sk_deadline_ns(INT64_C(100000000000)), &err);
     if (rc != SK_OK) {
         char what[80];
-        snprintf(what, sizeof what, "%llu objects are alive, %llu are held", (unsigned long long)sk_sim_objects(E()),
-                 (unsigned long long)want.n);
+        snprintf(what, sizeof what, "%llu objects are alive, %llu are held",
+                 (unsigned long long)sk_sim_objects(E()), (unsigned long long)want.n);
         complain(what);
     }
     sk_sim_calm(E(), calm); /* not before: what is lost now takes what is inside along */
@@ -677,16 +743,20 @@ static uint64_t run_one(const struct profile *f, uint64_t seed, uint32_t bugs, s
 
 static void say(const char *name, const struct total *t, int64_t ns) {
     const struct sk_sim_stats *s = &t->st;
-    printf("# %-7s %llu schedules, %.0f/s; %llu steps, %.0f/s; %llu gets, %llu user errors, %llu errors with a cause, of them %llu for "
+    printf("# %-7s %llu schedules, %.0f/s; %llu steps, %.0f/s; %llu gets, %llu user errors, %llu "
+           "errors with a cause, of them %llu for "
            "want of "
-           "room and %llu of processes\n#         %llu kills, %llu of %llu starts failed, %llu nodes and %llu values lost; packets: %llu, "
+           "room and %llu of processes\n#         %llu kills, %llu of %llu starts failed, %llu "
+           "nodes and %llu values lost; packets: %llu, "
            "%llu "
-           "lost, %llu doubled, %llu resent, %llu late; disk: %llu writes, %llu reads, %llu refused, %llu spoiled, %llu of the overflow\n",
-           name, ULL(t->runs), (double)t->runs / ((double)ns / 1e9), ULL(s->steps), (double)s->steps / ((double)ns / 1e9), ULL(t->gets),
-           ULL(t->user_errors), ULL(t->errors), ULL(t->full), ULL(t->stalls), ULL(s->n_kills), ULL(s->n_spawns_failed), ULL(s->n_spawns),
-           ULL(s->n_nodes_lost), ULL(s->n_values_lost), ULL(s->n_packets), ULL(s->n_packets_lost), ULL(s->n_packets_twice),
-           ULL(s->n_resent), ULL(s->n_late), ULL(s->n_disk_writes), ULL(s->n_disk_reads), ULL(s->n_disk_full), ULL(s->n_disk_rot),
-           ULL(s->n_disk_filled));
+           "lost, %llu doubled, %llu resent, %llu late; disk: %llu writes, %llu reads, %llu "
+           "refused, %llu spoiled, %llu of the overflow\n",
+           name, ULL(t->runs), (double)t->runs / ((double)ns / 1e9), ULL(s->steps),
+           (double)s->steps / ((double)ns / 1e9), ULL(t->gets), ULL(t->user_errors), ULL(t->errors),
+           ULL(t->full), ULL(t->stalls), ULL(s->n_kills), ULL(s->n_spawns_failed), ULL(s->n_spawns),
+           ULL(s->n_nodes_lost), ULL(s->n_values_lost), ULL(s->n_packets), ULL(s->n_packets_lost),
+           ULL(s->n_packets_twice), ULL(s->n_resent), ULL(s->n_late), ULL(s->n_disk_writes),
+           ULL(s->n_disk_reads), ULL(s->n_disk_full), ULL(s->n_disk_rot), ULL(s->n_disk_filled));
 }
 
 TEST_SLOW(world_schedules, 60) {
@@ -700,7 +770,9 @@ TEST_SLOW(world_schedules, 60) {
         if (only ? strcmp(only, profiles[k].name) != 0 : profiles[k].named_only) continue;
         t0 = sk_now_ns();
         for (int i = 0; i < rounds; i++)
-            (void)run_one(&profiles[k], one ? strtoull(one, NULL, 0) : mix(test_seed(), (uint64_t)i * 100 + k), 0, &t);
+            (void)run_one(&profiles[k],
+                          one ? strtoull(one, NULL, 0) : mix(test_seed(), (uint64_t)i * 100 + k), 0,
+                          &t);
         int64_t ns = sk_now_ns() - t0;
         say(profiles[k].name, &t, ns);
         steps += t.st.steps;
@@ -708,20 +780,28 @@ TEST_SLOW(world_schedules, 60) {
         all += ns;
         if (one || only) continue;
         if (rounds >= 20) /* fewer (quick): by chance */
-            CHECK_MSG(t.gets > (uint64_t)rounds && t.user_errors, "profile %s does nothing", profiles[k].name);
+            CHECK_MSG(t.gets > (uint64_t)rounds && t.user_errors, "profile %s does nothing",
+                      profiles[k].name);
         if (profiles[k].sim.kill &&
-            rounds >= 100) /* of the profile `slow` errors come in few schedules: in one of fifty times 160 in none */
-            CHECK_MSG(t.st.n_kills && (t.errors || rounds < 1000), "profile %s: nothing goes wrong", profiles[k].name);
-        if (profiles[k].sim.n_nodes && rounds >= 100) CHECK(t.st.n_packets_lost && t.st.n_packets_twice && t.st.n_resent);
+            /* of the profile `slow` errors come in few schedules: in one of fifty times 160 in
+             * none */
+            rounds >= 100)
+            CHECK_MSG(t.st.n_kills && (t.errors || rounds < 1000), "profile %s: nothing goes wrong",
+                      profiles[k].name);
+        if (profiles[k].sim.n_nodes && rounds >= 100)
+            CHECK(t.st.n_packets_lost && t.st.n_packets_twice && t.st.n_resent);
         if (profiles[k].sim.value_lost && rounds >= 100) CHECK(t.st.n_values_lost);
-        if (profiles[k].sim.node_lost && rounds >= 100) CHECK(t.st.n_nodes_lost && t.st.n_values_lost);
-        if (profiles[k].spill && rounds >= 100) /* of 40, by chance, none may spill; world_spills does for certain */
-            CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
+        if (profiles[k].sim.node_lost && rounds >= 100)
+            CHECK(t.st.n_nodes_lost && t.st.n_values_lost);
+        /* of 40, by chance, none may spill; world_spills does for certain */
+        if (profiles[k].spill && rounds >= 100) CHECK(t.st.n_disk_writes && t.st.n_disk_reads);
         if (profiles[k].sim.disk_bytes && rounds >= 100) CHECK(t.st.n_disk_full);
-        if (profiles[k].sim.disk_bytes && rounds >= 1000) CHECK(t.st.n_disk_rot); /* 4 in 150; world_spills has some for certain */
+        /* 4 in 150; world_spills has some for certain */
+        if (profiles[k].sim.disk_bytes && rounds >= 1000) CHECK(t.st.n_disk_rot);
     }
-    printf("# %llu schedules, %.0f/s; %llu steps, %.0f/s\n", (unsigned long long)runs, (double)runs / ((double)all / 1e9),
-           (unsigned long long)steps, (double)steps / ((double)all / 1e9));
+    printf("# %llu schedules, %.0f/s; %llu steps, %.0f/s\n", (unsigned long long)runs,
+           (double)runs / ((double)all / 1e9), (unsigned long long)steps,
+           (double)steps / ((double)all / 1e9));
 }
 
 /* A seed is the whole schedule. */
@@ -739,11 +819,15 @@ TEST(world_once_wrong) {
         const char *profile;
         uint64_t seed;
     } once[] = {
-        {"group", UINT64_C(9089997412270350347)}, /* a stream at its window's end, cancelled, gave tasks back and got them again for ever */
-        {"full", UINT64_C(5964896401073397920)},  /* a large buffer, given up, was taken for a piece of the lease that began behind it */
-        {"slow", UINT64_C(16429036494248190747)}, /* the checker's: killed before its submitter was back from the call */
+        /* a stream at its window's end, cancelled, gave tasks back and got them again for ever */
+        {"group", UINT64_C(9089997412270350347)},
+        /* a large buffer, given up, was taken for a piece of the lease that began behind it */
+        {"full", UINT64_C(5964896401073397920)},
+        /* the checker's: killed before its submitter was back from the call */
+        {"slow", UINT64_C(16429036494248190747)},
         {"squeeze",
-         UINT64_C(18155583263916718859)}, /* files were read in the order of their addresses: another schedule by the same seed */
+         /* files were read in the order of their addresses: another schedule by the same seed */
+         UINT64_C(18155583263916718859)},
     };
     sk_log_set(SK_LOG_ERROR, STDERR_FILENO);
     for (size_t i = 0; i < N(once); i++)
@@ -754,7 +838,8 @@ TEST(world_once_wrong) {
             }
 }
 
-/* The same schedules on every machine and in every run: spilling, a tight store, a full and a rotten disk. */
+/* The same schedules on every machine and in every run: spilling, a tight store, a full and a
+ * rotten disk. */
 TEST(world_spills) {
     uint64_t filled = 0;
     sk_log_set(SK_LOG_ERROR, STDERR_FILENO);
@@ -770,10 +855,12 @@ TEST(world_spills) {
     CHECK(filled);
 }
 
-/* A put that finds the store and the disk full: one error, within five seconds (virtual, so no load changes it); all that is there stays whole. */
+/* A put that finds the store and the disk full: one error, within five seconds (virtual, so no load
+ * changes it); all that is there stays whole. */
 TEST(world_full_disk_is_said_soon) {
     static const char *const dirs[] = {"simulated"};
-    const struct profile f = {.name = "full disk", .store_bytes = 1u << 20, .cpus = 1, .max_workers = 2};
+    const struct profile f = {
+        .name = "full disk", .store_bytes = 1u << 20, .cpus = 1, .max_workers = 2};
     struct sk_engine_conf conf = {.total = {.amount = {[SK_RES_CPU] = SK_RES_UNIT}},
                                   .store_bytes = f.store_bytes,
                                   .max_workers = 2,
@@ -814,11 +901,12 @@ TEST(world_full_disk_is_said_soon) {
     }
 }
 
-/* ---- bugs that are put in are found ------------------------------------------------------------------------------------------------------ */
+/* ---- bugs that are put in are found ---------------------------------------------------------- */
 
 enum { TEXT = 4096 };
 
-/* One schedule in a process of its own. True: something was found; the last of what was said about it in `text`. */
+/* One schedule in a process of its own. True: something was found; the last of what was said about
+ * it in `text`. */
 static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char text[TEXT]) {
     int fd[2], status;
     CHECK(pipe(fd) == 0);
@@ -835,7 +923,8 @@ static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char tex
     }
     close(fd[1]);
     size_t n = 0;
-    for (ssize_t m; (m = read(fd[0], text + n, TEXT - 1 - n)) > 0;) { /* to the end: a pipe that is full would hold it up */
+    for (ssize_t m; (m = read(fd[0], text + n, TEXT - 1 - n)) > 0;) {
+        /* to the end: a pipe that is full would hold it up */
         n += (size_t)m;
         if (n < TEXT - 1) continue;
         memmove(text, text + TEXT / 2, n -= TEXT / 2);
@@ -846,11 +935,13 @@ static bool alone(const struct profile *f, uint64_t seed, uint32_t bug, char tex
     if (WIFEXITED(status) && WEXITSTATUS(status) == FOUND) return true;
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT || WTERMSIG(status) == SIGSEGV))
         return true; /* the engine's own checks, or worse */
-    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a hunt ended with status %x: %.200s", status, text);
+    CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a hunt ended with status %x: %.200s",
+              status, text);
     return false;
 }
 
-/* How many schedules it takes to find the bug; what was found in `text`. The same schedule without the bug is fine, or the checker is not. */
+/* How many schedules it takes to find the bug; what was found in `text`. The same schedule without
+ * the bug is fine, or the checker is not. */
 static int hunt(const char *profile, uint32_t bug, int most, char text[TEXT]) {
     size_t k = 0;
     char control[TEXT];
@@ -858,7 +949,8 @@ static int hunt(const char *profile, uint32_t bug, int most, char text[TEXT]) {
     for (int i = 0; i < most; i++) {
         uint64_t seed = mix(test_seed(), (uint64_t)i);
         if (!alone(&profiles[k], seed, bug, text)) continue;
-        CHECK_MSG(!alone(&profiles[k], seed, 0, control), "without the bug, too (SK_SIM_PROFILE=%s SK_SIM_SEED=%llu): %.300s", profile,
+        CHECK_MSG(!alone(&profiles[k], seed, 0, control),
+                  "without the bug, too (SK_SIM_PROFILE=%s SK_SIM_SEED=%llu): %.300s", profile,
                   (unsigned long long)seed, control);
         return i + 1;
     }
@@ -876,9 +968,21 @@ static void finds(const char *name, const char *profile, uint32_t bug) {
 TEST_SLOW(world_finds_messages_of_the_dead, 60) {
     finds("messages of a dead worker are taken for its successor's", "net", SK_SIM_BUG_LATE);
 }
-TEST_SLOW(world_finds_messages_twice, 60) { finds("a message is handled twice", "net", SK_SIM_BUG_TWICE); }
-TEST_SLOW(world_finds_messages_out_of_order, 60) { finds("messages are handled as they arrive", "net", SK_SIM_BUG_ORDER); }
-TEST_SLOW(world_finds_lost_messages, 60) { finds("a lost message is not sent again", "net", SK_SIM_BUG_LOSS); }
-TEST_SLOW(world_finds_untold_deaths, 60) { finds("a death is not reported", "kill", SK_SIM_BUG_UNTOLD); }
-TEST_SLOW(world_finds_arguments_let_go, 60) { finds("arguments are let go when the task starts", "plain", SK_SIM_BUG_ARGS); }
-TEST_SLOW(world_finds_changed_bytes, 60) { finds("a byte in the store changes", "plain", SK_SIM_BUG_ROT); }
+TEST_SLOW(world_finds_messages_twice, 60) {
+    finds("a message is handled twice", "net", SK_SIM_BUG_TWICE);
+}
+TEST_SLOW(world_finds_messages_out_of_order, 60) {
+    finds("messages are handled as they arrive", "net", SK_SIM_BUG_ORDER);
+}
+TEST_SLOW(world_finds_lost_messages, 60) {
+    finds("a lost message is not sent again", "net", SK_SIM_BUG_LOSS);
+}
+TEST_SLOW(world_finds_untold_deaths, 60) {
+    finds("a death is not reported", "kill", SK_SIM_BUG_UNTOLD);
+}
+TEST_SLOW(world_finds_arguments_let_go, 60) {
+    finds("arguments are let go when the task starts", "plain", SK_SIM_BUG_ARGS);
+}
+TEST_SLOW(world_finds_changed_bytes, 60) {
+    finds("a byte in the store changes", "plain", SK_SIM_BUG_ROT);
+}

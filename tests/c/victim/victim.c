@@ -1,4 +1,5 @@
-/* victim.c - tests that end badly in each way that a test can; test_base_runner.c checks that the runner notices. Not run by ctest. */
+/* victim.c - tests that end badly in each way that a test can; test_base_runner.c checks that the
+ * runner notices. Not run by ctest. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>

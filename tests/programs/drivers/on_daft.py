@@ -1,4 +1,5 @@
-"""Daft's Ray runner gives what its native one gives. The runner of a process is chosen once: the native one runs in a process of its own."""
+"""Daft's Ray runner gives what its native one gives. The runner of a process is chosen once: the
+native one runs in a process of its own."""
 
 import json
 import subprocess
@@ -7,7 +8,9 @@ import sys
 
 def answers(daft, where):
     col = daft.col
-    df = daft.from_pydict({"k": [i % 7 for i in range(10_000)], "v": [float(i) for i in range(10_000)]})
+    df = daft.from_pydict(
+        {"k": [i % 7 for i in range(10_000)], "v": [float(i) for i in range(10_000)]}
+    )
 
     @daft.func
     def twice(x: float) -> float:
@@ -37,4 +40,8 @@ else:
     ray.init(num_cpus=2)
     daft.set_runner_ray()
     here = json.loads(json.dumps(answers(daft, "ray")))
-    assert here == json.loads(subprocess.run([sys.executable, __file__, "native"], capture_output=True, check=True, text=True).stdout)
+    assert here == json.loads(
+        subprocess.run(
+            [sys.executable, __file__, "native"], capture_output=True, check=True, text=True
+        ).stdout
+    )

@@ -1,4 +1,5 @@
-"""dask-on-ray: arrays, data frames, bags and delayed functions give what dask's own scheduler gives."""
+"""dask-on-ray: arrays, data frames, bags and delayed functions give what dask's own scheduler
+gives."""
 
 import dask
 import dask.array as da
@@ -23,9 +24,15 @@ def answers():
         frame.groupby("k").v.mean().compute(),
         frame.shuffle("k").compute().sort_index(),
         frame.sort_values("v", ascending=False).compute(),
-        frame.merge(frame.groupby("k").v.sum().reset_index(), on="k").compute().sort_values("v_x", ignore_index=True),
+        frame.merge(frame.groupby("k").v.sum().reset_index(), on="k")
+        .compute()
+        .sort_values("v_x", ignore_index=True),
         frame.assign(w=frame.v * 2).persist().w.sum().compute(),
-        dask.bag.from_sequence(range(1000)).map(lambda i: i * i).filter(lambda i: i % 2).sum().compute(),
+        dask.bag.from_sequence(range(1000))
+        .map(lambda i: i * i)
+        .filter(lambda i: i % 2)
+        .sum()
+        .compute(),
         dask.delayed(sum)([dask.delayed(abs)(-i) for i in range(50)]).compute(),
     ]
 
@@ -36,6 +43,10 @@ with enable_dask_on_ray():
     here = answers()
 for a, b in zip(own, here):
     if isinstance(a, (pd.DataFrame, pd.Series)):
-        (pd.testing.assert_frame_equal if isinstance(a, pd.DataFrame) else pd.testing.assert_series_equal)(a, b)
+        (
+            pd.testing.assert_frame_equal
+            if isinstance(a, pd.DataFrame)
+            else pd.testing.assert_series_equal
+        )(a, b)
     else:
         assert a == b, (a, b)

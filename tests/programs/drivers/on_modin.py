@@ -12,7 +12,13 @@ import pandas  # noqa: E402
 import ray  # noqa: E402
 
 ray.init(num_cpus=2)
-table = pandas.DataFrame({"k": np.arange(100_000) % 13, "v": np.arange(100_000.0), "s": [f"x{i % 5}" for i in range(100_000)]})
+table = pandas.DataFrame(
+    {
+        "k": np.arange(100_000) % 13,
+        "v": np.arange(100_000.0),
+        "s": [f"x{i % 5}" for i in range(100_000)],
+    }
+)
 frame = pd.DataFrame(table)
 table.to_csv("a.csv", index=False)
 table.to_parquet("a.parquet")

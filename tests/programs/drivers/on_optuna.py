@@ -27,7 +27,9 @@ def search(values):
     return [(t.params, t.value) for t in study.trials]
 
 
-assert search(lambda ps: ray.get([remote.remote(**p) for p in ps])) == search(lambda ps: [objective(**p) for p in ps])
+assert search(lambda ps: ray.get([remote.remote(**p) for p in ps])) == search(
+    lambda ps: [objective(**p) for p in ps]
+)
 
 
 def journal():
@@ -37,7 +39,9 @@ def journal():
 @ray.remote
 def part(seed, n):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.load_study(storage=journal(), study_name="s", sampler=optuna.samplers.RandomSampler(seed=seed))
+    study = optuna.load_study(
+        storage=journal(), study_name="s", sampler=optuna.samplers.RandomSampler(seed=seed)
+    )
     study.optimize(lambda t: objective(t.suggest_float("x", -10, 10), 0), n_trials=n)
 
 

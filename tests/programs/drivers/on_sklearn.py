@@ -13,8 +13,12 @@ X, y = make_classification(600, 12, random_state=0)
 
 def fit():
     grid = {"max_depth": [2, 4, 6], "max_features": [2, 4]}
-    search = GridSearchCV(RandomForestClassifier(random_state=0, n_estimators=20), grid, cv=3, n_jobs=-1).fit(X, y)
-    scores = cross_val_score(RandomForestClassifier(random_state=1, n_estimators=20), X, y, cv=4, n_jobs=-1)
+    search = GridSearchCV(
+        RandomForestClassifier(random_state=0, n_estimators=20), grid, cv=3, n_jobs=-1
+    ).fit(X, y)
+    scores = cross_val_score(
+        RandomForestClassifier(random_state=1, n_estimators=20), X, y, cv=4, n_jobs=-1
+    )
     forest = RandomForestClassifier(random_state=2, n_estimators=40, n_jobs=-1).fit(X, y)
     return search.cv_results_["mean_test_score"], scores, forest.predict_proba(X)
 

@@ -1,4 +1,5 @@
-"""Runs the `testcode` blocks of documents, in their order, in one process. A block that fails is told, and the next one runs.
+"""Runs the `testcode` blocks of documents, in their order, in one process. A block that fails is
+told, and the next one runs.
 
     rst.py FILE.rst
 
@@ -19,7 +20,9 @@ def blocks(text):
         if not found:
             continue
         end = at + 1
-        while end < len(lines) and (not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > len(found[1])):
+        while end < len(lines) and (
+            not lines[end].strip() or len(lines[end]) - len(lines[end].lstrip()) > len(found[1])
+        ):
             end += 1
         body = textwrap.dedent("\n".join(lines[at + 1 : end])).split("\n")
         options = []
@@ -45,7 +48,11 @@ def main(path):
                 raise
             print(f"--- block {n}, line {line}", file=sys.stderr)
             traceback.print_exc()
-            failed.append(f"block {n}, line {line}: {type(e).__name__}: {str(e).strip().splitlines()[-1:]}"[:200])
+            failed.append(
+                f"block {n}, line {line}: {type(e).__name__}: {str(e).strip().splitlines()[-1:]}"[
+                    :200
+                ]
+            )
     print("\n".join(failed))
     print(f"blocks {good} of {n}")
     return int(good < n)

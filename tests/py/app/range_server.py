@@ -1,4 +1,5 @@
-"""A small S3 of one bucket in this process: ranges, uploads in parts, signatures that are checked, and faults by chance."""
+"""A small S3 of one bucket in this process: ranges, uploads in parts, signatures that are checked,
+and faults by chance."""
 
 import http.server
 import random
@@ -11,8 +12,9 @@ KEY, SECRET, REGION = "AKIDEXAMPLE", "a secret/of+this=test", "us-west-2"
 
 class Store:
     def __init__(self, seed=0, **faults):
-        """faults: how likely an answer is `error` (500), `busy` (503), `cut` (half of the body, then the end), `stall` (at most `stalls` of them),
-        `late` (an upload's end is an error in a 200)."""
+        """faults: how likely an answer is `error` (500), `busy` (503), `cut` (half of the body,
+        then the end), `stall` (at most `stalls` of them), `late` (an upload's end is an error in a
+        200)."""
         self.objects, self.uploads, self.counts, self.log = {}, {}, {}, []
         self.faults, self.stalls = faults, 1
         self.chance, self.lock = random.Random(seed), threading.Lock()
@@ -42,7 +44,9 @@ def signed(method, path, headers):
     request = botocore.awsrequest.AWSRequest(method, url, headers={n: headers[n] for n in names})
     auth = botocore.auth.S3SigV4Auth(botocore.credentials.Credentials(KEY, SECRET), "s3", REGION)
     request.context["timestamp"] = headers["x-amz-date"]
-    signature = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+    signature = auth.signature(
+        auth.string_to_sign(request, auth.canonical_request(request)), request
+    )
     return f"Signature={signature}"
 
 
@@ -73,7 +77,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if signed(self.command, self.path, headers) not in headers["authorization"]:
             return self.answer(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")
         if kind := s.fault(("error", "busy")):
-            return self.answer({"error": 500, "busy": 503}[kind], b"<Error><Code>SlowDown</Code></Error>")
+            return self.answer(
+                {"error": 500, "busy": 503}[kind], b"<Error><Code>SlowDown</Code></Error>"
+            )
         if self.command == "GET" and "uploads" in query:
             of = "".join(
                 f"<Upload><Key>{k}</Key><UploadId>{i}</UploadId></Upload>"
@@ -114,7 +120,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if s.fault(("late",)):
                 return self.answer(200, b"<Error><Code>InternalError</Code></Error>")
             _, parts = s.uploads[query["uploadId"]]
-            want = "".join(f'<Part><PartNumber>{n}</PartNumber><ETag>"{n}-{len(p)}"</ETag></Part>' for n, p in sorted(parts.items()))
+            want = "".join(
+                f'<Part><PartNumber>{n}</PartNumber><ETag>"{n}-{len(p)}"</ETag></Part>'
+                for n, p in sorted(parts.items())
+            )
             if body.decode() != f"<CompleteMultipartUpload>{want}</CompleteMultipartUpload>":
                 return self.answer(400, b"<Error><Code>InvalidPart</Code></Error>")
             s.objects[key] = b"".join(p for _, p in sorted(parts.items()))

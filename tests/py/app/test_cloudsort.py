@@ -1,4 +1,5 @@
-"""cloudsort: the output is the sorted input, whatever its shape, the options, and who is killed on the way."""
+"""cloudsort: the output is the sorted input, whatever its shape, the options, and who is killed on
+the way."""
 
 import os
 import random
@@ -17,7 +18,9 @@ SIZE, KEY = 100, 10
 
 
 def run(*args, code=0, **more):
-    done = subprocess.run([BIN / args[0], *map(str, args[1:])], capture_output=True, timeout=120, **more)
+    done = subprocess.run(
+        [BIN / args[0], *map(str, args[1:])], capture_output=True, timeout=120, **more
+    )
     assert done.returncode == code, done.stderr
     return done.stderr.decode() if code else done.stdout.decode()
 
@@ -36,7 +39,8 @@ def parts(out):
 
 
 def output(out):
-    assert all(p.name.startswith("part-") for p in out.iterdir()), list(out.iterdir())  # nothing left of a run
+    # nothing left of a run
+    assert all(p.name.startswith("part-") for p in out.iterdir()), list(out.iterdir())
     return b"".join(p.read_bytes() for p in parts(out))
 
 
@@ -107,18 +111,30 @@ def test_nothing_to_sort(tmp_path, records):
 
 
 def test_valsort_agrees(tmp_path):
-    sent = subprocess.run([BIN / "gensort", "-c", "300000", tmp_path / "in"], capture_output=True, check=True).stderr.decode().strip()
+    sent = (
+        subprocess.run(
+            [BIN / "gensort", "-c", "300000", tmp_path / "in"], capture_output=True, check=True
+        )
+        .stderr.decode()
+        .strip()
+    )
     run("cloudsort", "-m", "4m", tmp_path / "out", tmp_path / "in")
     with open(tmp_path / "sums", "wb") as sums:
         for p in parts(tmp_path / "out"):
             run("valsort", "-o", tmp_path / "sum", p)
             sums.write((tmp_path / "sum").read_bytes())
-    told = subprocess.run([BIN / "valsort", "-s", tmp_path / "sums"], capture_output=True, check=True).stderr.decode()
-    assert told == f"Records: 300000\nChecksum: {sent}\nDuplicate keys: 0\nSUCCESS - all records are in order\n"
+    told = subprocess.run(
+        [BIN / "valsort", "-s", tmp_path / "sums"], capture_output=True, check=True
+    ).stderr.decode()
+    assert (
+        told
+        == f"Records: 300000\nChecksum: {sent}\nDuplicate keys: 0\nSUCCESS - all records are in order\n"
+    )
 
 
 def workers(p):
-    """The processes that run tasks: children of the fork server, which is the only child of the controller."""
+    """The processes that run tasks: children of the fork server, which is the only child of the
+    controller."""
     try:
         return [w for server in psutil.Process(p.pid).children() for w in server.children()]
     except psutil.NoSuchProcess:
@@ -135,7 +151,9 @@ def test_workers_are_killed(tmp_path, records):
         options = ("-m 100k -p 100k", "-m 100k -p 50k -f 8", "-m 100k -p 50k -f 8 -s 3m")[i % 3]
         out = tmp_path / str(i)
         p = subprocess.Popen(
-            [BIN / "cloudsort", *options.split(), "-t", "3", out, *files], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+            [BIN / "cloudsort", *options.split(), "-t", "3", out, *files],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
         )
         budget = 30
         while p.poll() is None and budget:
@@ -158,24 +176,41 @@ def test_the_controller_is_killed_and_the_same_command_goes_on(tmp_path, records
     files, want = records
     chance = random.Random(rounds.seed())
     out, journal = tmp_path / "out", tmp_path / "out" / ".cloudsort"
-    command = [BIN / "cloudsort", "-m", "100k", "-p", "30k", *chance.choice(([], ["-f", "8"])), out, *files]
+    command = [
+        BIN / "cloudsort",
+        "-m",
+        "100k",
+        "-p",
+        "30k",
+        *chance.choice(([], ["-f", "8"])),
+        out,
+        *files,
+    ]
     found, kills = {}, 0
     for _ in range(40):
         p = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         wanted = len(found) + chance.randrange(60)
-        while p.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\ndone ") < wanted):
-            time.sleep(0.001)  # the polling of a test: what is waited for is the journal of another process
+        while p.poll() is None and (
+            not journal.exists() or journal.read_bytes().count(b"\ndone ") < wanted
+        ):
+            # the polling of a test: what is waited for is the journal of another process
+            time.sleep(0.001)
         p.send_signal(signal.SIGKILL)
         kills += p.wait(100) == -signal.SIGKILL
         for path, was in found.items():
             assert path.stat().st_mtime_ns == was, "a part that was finished is made again"
         if p.returncode == 0 and kills:
             break
-        if p.returncode == 0:  # it ended before this process, which has to get a CPU, saw it at work
+        # it ended before this process, which has to get a CPU, saw it at work
+        if p.returncode == 0:
             shutil.rmtree(out)
             continue
         assert p.returncode == -signal.SIGKILL, p.stderr.read()
-        done = [int(line.split()[1]) for line in journal.read_text().splitlines() if line.startswith("done ")]
+        done = [
+            int(line.split()[1])
+            for line in journal.read_text().splitlines()
+            if line.startswith("done ")
+        ]
         found = {out / f"part-{i:05}": (out / f"part-{i:05}").stat().st_mtime_ns for i in done}
     else:
         subprocess.run(command, check=True, capture_output=True, timeout=100)
@@ -219,7 +254,9 @@ def test_bad_input(tmp_path, records):
     cut_off = tmp_path / "cut"
     cut_off.write_bytes(files[0].read_bytes()[:-1])
     out = tmp_path / "out"
-    assert "3999999 bytes are no whole records of 100: is it truncated?" in run("cloudsort", out, files[0], cut_off, code=1)
+    assert "3999999 bytes are no whole records of 100: is it truncated?" in run(
+        "cloudsort", out, files[0], cut_off, code=1
+    )
     assert "No such file" in run("cloudsort", out, tmp_path / "nothing", code=1)
     assert "not a regular file" in run("cloudsort", out, tmp_path, code=1)
     assert not out.exists()
@@ -233,21 +270,27 @@ def test_a_full_disk_is_one_message(tmp_path, records, options):
     files, want = records
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", disk], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", disk], capture_output=True
+    ).returncode:
         pytest.skip("mounting a small tmpfs needs root")
     try:
         told = run("cloudsort", *options.split(), "-d", tmp_path, disk / "out", *files, code=1)
         assert "No space left on device" in told and told.count("\n") == 1
-        assert all(p.name.startswith("part-") or p.name == ".cloudsort" for p in (disk / "out").iterdir())
+        assert all(
+            p.name.startswith("part-") or p.name == ".cloudsort" for p in (disk / "out").iterdir()
+        )
         subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
-        run("cloudsort", *options.split(), "-d", tmp_path, disk / "out", *files)  # there is room now: it goes on
+        # there is room now: it goes on
+        run("cloudsort", *options.split(), "-d", tmp_path, disk / "out", *files)
         assert output(disk / "out") == want
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
 def test_two_controllers_of_one_job(tmp_path, records):
-    """The second one waits for the first, and ends with a message if that is still there after 10 s."""
+    """The second one waits for the first, and ends with a message if that is still there after 10
+    s."""
     import fcntl
 
     files, want = records
@@ -269,7 +312,11 @@ def test_the_cost_model_gives_the_published_figure(tmp_path):
     (tmp_path / "main.c").write_text(
         '#include "cost.h"\nint main(void) { cost_print(&(struct cost_run){40, 5378, 1870, 100e12, 6e6, 1e6}); return 0; }\n'
     )
-    subprocess.run(["cc", "-I", lib, tmp_path / "main.c", lib / "cost.c", "-o", tmp_path / "main"], check=True, timeout=60)
+    subprocess.run(
+        ["cc", "-I", lib, tmp_path / "main.c", lib / "cost.c", "-o", tmp_path / "main"],
+        check=True,
+        timeout=60,
+    )
     told = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
     assert 96.5 < float(told.split("$")[1].split()[0]) < 97.5
     assert told.startswith("on 40 x i4i.4xlarge and S3: $")

@@ -1,4 +1,5 @@
-"""cloudsort from S3 to S3: against moto's server, and against a small one that answers 500, stalls and truncates, and checks signatures."""
+"""cloudsort from S3 to S3: against moto's server, and against a small one that answers 500, stalls
+and truncates, and checks signatures."""
 
 import os
 import re
@@ -16,13 +17,21 @@ SIZE, KEY = 100, 10
 
 no_s3 = (
     "knows no S3"
-    in subprocess.run([BIN / "cloudsort", "s3://bucket/out", "s3://bucket/in"], capture_output=True, text=True, timeout=60, env={}).stderr
+    in subprocess.run(
+        [BIN / "cloudsort", "s3://bucket/out", "s3://bucket/in"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={},
+    ).stderr
 )
 pytestmark = pytest.mark.skipif(no_s3, reason="built without libcurl")
 
 
 def run(env, *args, code=0):
-    done = subprocess.run([BIN / "cloudsort", *map(str, args)], capture_output=True, text=True, timeout=200, env=env)
+    done = subprocess.run(
+        [BIN / "cloudsort", *map(str, args)], capture_output=True, text=True, timeout=200, env=env
+    )
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
 
@@ -80,25 +89,38 @@ def test_moto(inputs, tmp_path):
     try:
         host, port = moto.get_host_and_port()
         url = f"http://{host}:{port}"
-        client = boto3.client("s3", endpoint_url=url, aws_access_key_id="x", aws_secret_access_key="y", region_name="us-east-1")
+        client = boto3.client(
+            "s3",
+            endpoint_url=url,
+            aws_access_key_id="x",
+            aws_secret_access_key="y",
+            region_name="us-east-1",
+        )
         client.create_bucket(Bucket="bucket")
         for key, data in zip(("in/a=1&b", "in/b"), made):
             client.put_object(Bucket="bucket", Key=key, Body=data)
         stale = client.create_multipart_upload(Bucket="bucket", Key="out/part-00001")
         other = client.create_multipart_upload(Bucket="bucket", Key="other/part-00001")
-        env = {**os.environ, "AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+        env = {
+            **os.environ,
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "y",
+        }
         told = run(env, "-p", "20m", "-m", "20m", "s3://bucket/out", *URLS[1:])
         listed = client.list_objects_v2(Bucket="bucket", Prefix="out/")["Contents"]
         assert [o["Key"] for o in listed] == ["out/part-00000"]
         assert client.get_object(Bucket="bucket", Key="out/part-00000")["Body"].read() == want
-        left = [u["UploadId"] for u in client.list_multipart_uploads(Bucket="bucket").get("Uploads", [])]
+        left = [
+            u["UploadId"] for u in client.list_multipart_uploads(Bucket="bucket").get("Uploads", [])
+        ]
         assert left == [other["UploadId"]] != [stale["UploadId"]]
         gets, puts = map(int, re.search(r"\((\d+) GET, (\d+) PUT\)", told).groups())
         assert gets >= 2 + 256 + 4  # sizes, sample, ranges
         assert puts == 1 + 1 + 3 + 1  # the stale upload, begin, three parts, end
-        assert "NoSuchKey" in run(env, "s3://bucket/x", "s3://bucket/nothing", code=1) or "404" in run(
+        assert "NoSuchKey" in run(
             env, "s3://bucket/x", "s3://bucket/nothing", code=1
-        )
+        ) or "404" in run(env, "s3://bucket/x", "s3://bucket/nothing", code=1)
     finally:
         moto.stop()
 
@@ -135,16 +157,30 @@ def test_workers_and_the_controller_are_killed(server, inputs, tmp_path):
     for i in range(rounds.rounds(1)):
         s = server(seed=rounds.seed(), error=0.02)
         env = filled(s, made)
-        command = [BIN / "cloudsort", "-m", "2m", "-p", "18m", "-j", tmp_path / f"journal{i}", *URLS]
+        command = [
+            BIN / "cloudsort",
+            "-m",
+            "2m",
+            "-p",
+            "18m",
+            "-j",
+            tmp_path / f"journal{i}",
+            *URLS,
+        ]
         p = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        range_server.wait_for(lambda p=p, s=s: s.store.uploads or p.poll() is not None)  # an output is being written
+        # an output is being written
+        range_server.wait_for(lambda p=p, s=s: s.store.uploads or p.poll() is not None)
         if p.poll() is None:
             for worker in psutil.Process(p.pid).children(recursive=True)[1:2]:
                 worker.kill()
-        range_server.wait_for(lambda p=p, s=s: "o u+t/part-00000" in s.store.objects or p.poll() is not None)
+        range_server.wait_for(
+            lambda p=p, s=s: "o u+t/part-00000" in s.store.objects or p.poll() is not None
+        )
         p.send_signal(signal.SIGKILL)
         p.wait(60)
-        subprocess.run(command, env=env, check=True, capture_output=True, timeout=200) if p.returncode else None
+        subprocess.run(
+            command, env=env, check=True, capture_output=True, timeout=200
+        ) if p.returncode else None
         assert parts(s.store.objects) == want
         assert not s.store.uploads
         s.store.objects = {}
@@ -154,10 +190,14 @@ def test_errors(server, inputs):
     made, _ = inputs
     s = server()
     env = filled(s, made)
-    assert "s3://bucket/nothing: size: HTTP status 404" in run(env, "s3://bucket/out", "s3://bucket/nothing", code=1)
+    assert "s3://bucket/nothing: size: HTTP status 404" in run(
+        env, "s3://bucket/out", "s3://bucket/nothing", code=1
+    )
     wrong = {**env, "AWS_SECRET_ACCESS_KEY": "another"}
     assert "HTTP status 403" in run(wrong, *URLS, code=1)
     s.store.objects["cut"] = b"x" * 250
-    assert "250 bytes are no whole records" in run(env, "s3://bucket/out", "s3://bucket/cut", code=1)
+    assert "250 bytes are no whole records" in run(
+        env, "s3://bucket/out", "s3://bucket/cut", code=1
+    )
     s.store.objects["o u+t/part-00000"] = b""
     assert "the output of another run" in run(env, *URLS, code=1)

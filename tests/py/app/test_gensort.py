@@ -1,4 +1,5 @@
-"""gensort and valsort against the published generator written in Python's integers, zlib's CRC-32, and checksums that others published."""
+"""gensort and valsort against the published generator written in Python's integers, zlib's CRC-32,
+and checksums that others published."""
 
 import os
 import resource
@@ -15,7 +16,9 @@ A, C = 0x2360ED051FC65DA44385DF649FCCF645, 0x4A696D47726179524950202020202001
 
 
 def run(*args, code=0, **more):
-    done = subprocess.run([BIN / args[0], *map(str, args[1:])], capture_output=True, timeout=120, **more)
+    done = subprocess.run(
+        [BIN / args[0], *map(str, args[1:])], capture_output=True, timeout=120, **more
+    )
     assert done.returncode == code, done.stderr
     return done.stderr.decode()
 
@@ -41,10 +44,19 @@ def record(n, ascii):
             key.append(32 + half % 95)
             half //= 95
         digits = b"%013X" % (x & ((1 << 52) - 1))
-        return bytes(key) + b"  " + number + b"  " + b"".join(bytes([d]) * 4 for d in digits) + b"\r\n"
+        return (
+            bytes(key) + b"  " + number + b"  " + b"".join(bytes([d]) * 4 for d in digits) + b"\r\n"
+        )
     digits = b"%012X" % (x & ((1 << 48) - 1))
     fill = b"".join(bytes([d]) * 4 for d in digits)
-    return (x >> 48).to_bytes(KEY, "big") + b"\0\x11" + number + b"\x88\x99\xaa\xbb" + fill + b"\xcc\xdd\xee\xff"
+    return (
+        (x >> 48).to_bytes(KEY, "big")
+        + b"\0\x11"
+        + number
+        + b"\x88\x99\xaa\xbb"
+        + fill
+        + b"\xcc\xdd\xee\xff"
+    )
 
 
 def checksum(records):
@@ -75,8 +87,12 @@ def test_parts_are_the_whole(tmp_path):
     run("gensort", 700_000, tmp_path / "whole")
     run("gensort", "-t1", 300_001, tmp_path / "a")
     run("gensort", "-b300001", "-t2", 399_999, tmp_path / "b,trans=4m,buf")
-    assert (tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes() == (tmp_path / "whole").read_bytes()
-    piped = subprocess.run([BIN / "gensort", "1000", "/dev/stdout"], capture_output=True, check=True).stdout
+    assert (tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes() == (
+        tmp_path / "whole"
+    ).read_bytes()
+    piped = subprocess.run(
+        [BIN / "gensort", "1000", "/dev/stdout"], capture_output=True, check=True
+    ).stdout
     assert piped == (tmp_path / "whole").read_bytes()[: 1000 * SIZE]
 
 
@@ -92,7 +108,12 @@ def test_valsort_checks_order_duplicates_and_sum(tmp_path):
     rows[700], rows[701] = rows[701], rows[700]
     rows[4000], rows[4001] = rows[4001], rows[4000]
     path.write_bytes(b"".join(rows))
-    assert run("valsort", path, code=1) == "First unordered record is record 701\n" + sums + "ERROR - there are 2 unordered records\n"
+    assert (
+        run("valsort", path, code=1)
+        == "First unordered record is record 701\n"
+        + sums
+        + "ERROR - there are 2 unordered records\n"
+    )
     assert run("valsort", "-q", path, code=1) == ""
 
 
@@ -118,7 +139,9 @@ def test_summaries_of_parts_say_what_the_whole_says(tmp_path, swap):
     (tmp_path / "sums").write_bytes(b"".join((tmp_path / f"sum{i}").read_bytes() for i in range(3)))
     bad = any(x[:KEY] > y[:KEY] for x, y in zip(rows, rows[1:]))
     whole = run("valsort", "-o", tmp_path / "sum", tmp_path / "whole", code=int(bad))
-    assert run("valsort", "-s", "-o", tmp_path / "joined", tmp_path / "sums", code=int(bad)) == whole
+    assert (
+        run("valsort", "-s", "-o", tmp_path / "joined", tmp_path / "sums", code=int(bad)) == whole
+    )
     assert (tmp_path / "joined").read_bytes() == (tmp_path / "sum").read_bytes()
     numbers = struct.unpack(
         "=10Q", (tmp_path / "sum").read_bytes()[:80]
@@ -141,7 +164,9 @@ def test_damaged_files(tmp_path):
     path = tmp_path / "f"
     run("gensort", 100, path)
     path.write_bytes(path.read_bytes()[:-1])
-    assert "partial record found at end: 9999 bytes are 99 records of 100 and 99 bytes more" in run("valsort", path, code=1)
+    assert "partial record found at end: 9999 bytes are 99 records of 100 and 99 bytes more" in run(
+        "valsort", path, code=1
+    )
     path.write_bytes(b"")
     assert "at least one record" in run("valsort", path, code=1)
     assert "at least one record" in run("valsort", "-s", path, code=1)
@@ -159,10 +184,13 @@ def test_damaged_files(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder on a disk of 20 MB; the files of this machine's own may grow to as much where nothing can be mounted."""
+    """A folder on a disk of 20 MB; the files of this machine's own may grow to as much where
+    nothing can be mounted."""
     at = tmp_path / "disk"
     at.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", at], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", at], capture_output=True
+    ).returncode:
         pytest.skip("mounts nothing here")
     yield at
     subprocess.run(["umount", "-l", at], check=True)
@@ -190,7 +218,18 @@ def test_a_file_that_may_not_grow_is_one_message_and_none_is_left(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "args", [[], ["-x", 1, "f"], [1], ["one", "f"], ["-b-1", 1, "f"], ["-t0", 1, "f"], ["-s", 1, "f"], [-1, "f"], ["9" * 30, "f"]]
+    "args",
+    [
+        [],
+        ["-x", 1, "f"],
+        [1],
+        ["one", "f"],
+        ["-b-1", 1, "f"],
+        ["-t0", 1, "f"],
+        ["-s", 1, "f"],
+        [-1, "f"],
+        ["9" * 30, "f"],
+    ],
 )
 def test_wrong_arguments_of_gensort(args, tmp_path):
     assert run("gensort", *args, code=1, cwd=tmp_path)

@@ -1,4 +1,5 @@
-"""A plugin of pytest: `-p on_ray` runs tests that were written for the local engine over a Ray of two raylets, of one CPU each. What cannot run there is skipped with its reason."""
+"""A plugin of pytest: `-p on_ray` runs tests that were written for the local engine over a Ray of
+two raylets, of one CPU each. What cannot run there is skipped with its reason."""
 
 import fnmatch
 import os
@@ -12,7 +13,8 @@ WHO_DIED = "it wants the signal, exit code or rows of a dead worker, which Ray d
 STORE = "it reads the status or rows of state of the local engine"
 PACKAGES = "its packages are not in build/ray"
 
-# Names of tests (of a file, or all of it), as of a shell. docs/design/ray_engine.md has the same in words.
+# Names of tests (of a file, or all of it), as of a shell. docs/design/ray_engine.md has the same in
+# words.
 LEFT_OUT = {
     "test_api_memory.py::*": STORE,
     "test_as_in_ray.py::test_constructors_and_calls_are_tried_again": NESTED,
@@ -68,7 +70,9 @@ def pytest_collection_modifyitems(items):
                 used.add(pattern)
                 item.add_marker(pytest.mark.skip(reason=why))
     files = {item.path.name for item in items}
-    if len(files) > 1 and (old := [p for p in LEFT_OUT if p.partition("::")[0] in files and p not in used]):
+    if len(files) > 1 and (
+        old := [p for p in LEFT_OUT if p.partition("::")[0] in files and p not in used]
+    ):
         raise pytest.UsageError(f"on_ray.py leaves out what is not there: {old}")
 
 

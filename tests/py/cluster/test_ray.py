@@ -1,4 +1,5 @@
-"""skate over a real Ray of two raylets, each of one CPU: rows and their order as over the local engine. Run by `./dev test ray`, which installs Ray."""
+"""skate over a real Ray of two raylets, each of one CPU: rows and their order as over the local
+engine. Run by `./dev test ray`, which installs Ray."""
 
 import gc
 import json
@@ -14,7 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-ray = pytest.importorskip("ray", reason="Ray is not installed here: ./dev test ray installs it into build/ray and runs these")
+ray = pytest.importorskip(
+    "ray",
+    reason="Ray is not installed here: ./dev test ray installs it into build/ray and runs these",
+)
 if not hasattr(ray, "cluster_utils") and not hasattr(ray, "remote"):
     pytest.skip("what is called ray here is not Ray", allow_module_level=True)
 
@@ -30,7 +34,9 @@ IDLELIB = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
 
 def raylets():
     """Two raylets on this machine."""
-    os.environ["PYTHONPATH"] = os.pathsep.join([os.path.dirname(os.path.dirname(skate.__file__)), HERE, EXAMPLES])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [os.path.dirname(os.path.dirname(skate.__file__)), HERE, EXAMPLES]
+    )
     os.environ["RAY_health_check_period_ms"] = "500"
     os.environ["RAY_health_check_timeout_ms"] = "1000"
     os.environ["RAY_health_check_failure_threshold"] = "5"
@@ -74,7 +80,11 @@ def test_two_nodes(cluster):
 def test_the_nodes_of_the_cluster(cluster):
     alive = {n["NodeManagerAddress"]: n for n in ray.nodes() if n["Alive"]}
     ours = skate.nodes()
-    assert len(ours) == 2 and len({n["NodeID"] for n in ours}) == 2 and {n["NodeManagerAddress"] for n in ours} == set(alive)
+    assert (
+        len(ours) == 2
+        and len({n["NodeID"] for n in ours}) == 2
+        and {n["NodeManagerAddress"] for n in ours} == set(alive)
+    )
     for key, total in (("CPU", 2.0), ("object_store_memory", 300.0 * MIB), ("memory", None)):
         each = sorted(n["Resources"][key] for n in ours)
         assert each == sorted(n["Resources"][key] for n in ray.nodes() if n["Alive"])
@@ -87,7 +97,10 @@ def test_concurrency_within_an_actor_is_refused(cluster):
         def f(self):
             return 1
 
-    with pytest.raises(NotImplementedError, match="Waits: this engine has no concurrency within an actor .max_concurrency"):
+    with pytest.raises(
+        NotImplementedError,
+        match="Waits: this engine has no concurrency within an actor .max_concurrency",
+    ):
         Waits.options(max_concurrency=4).remote()
     assert skate.get(Waits.options(max_concurrency=1).remote().f.remote()) == 1
 
@@ -98,7 +111,10 @@ def test_concurrency_within_an_actor_is_refused(cluster):
         ("skate.init(address=address)", ""),
         ("ray.init(address=address, log_to_driver=False); skate.init(_engine='ray')", ""),
         ("skate.init(address=address)", "ray.shutdown()"),
-        ("skate.init(address=address)", "skate.shutdown(); skate.init(address=address); skate.data.range(3).count()"),
+        (
+            "skate.init(address=address)",
+            "skate.shutdown(); skate.init(address=address); skate.data.range(3).count()",
+        ),
     ],
 )
 def test_a_program_without_shutdown_ends_in_order(cluster, begin, end):
@@ -118,13 +134,25 @@ assert skate.get([f.remote(1), a.g.remote()]) == [1, 1] and skate.data.range(10)
 print("done", flush=True)
 {end}
 """
-    r = subprocess.run([sys.executable, "-c", program], env=os.environ, cwd=HERE, capture_output=True, text=True, timeout=60)
-    assert (r.returncode, r.stdout) == (0, "done\n") and "Traceback" not in r.stderr and "Error" not in r.stderr, r.stderr
+    r = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ,
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (
+        (r.returncode, r.stdout) == (0, "done\n")
+        and "Traceback" not in r.stderr
+        and "Error" not in r.stderr
+    ), r.stderr
 
 
 @pytest.mark.parametrize("order", ["skate.data, ray.data", "ray.data, skate.data"])
 def test_tensors_beside_ray_data(cluster, order, tmp_path):
-    """Both in one program, as Datasets, in files that the other one reads, and handed over as tables."""
+    """Both in one program, as Datasets, in files that the other one reads, and handed over as
+    tables."""
     program = f"""
 import sys
 import numpy as np
@@ -144,7 +172,14 @@ for _ in range(2):
         assert (other.from_arrow(t).map_batches(lambda b: b).take_batch(4)["data"] == want).all()
 print("done")
 """
-    r = subprocess.run([sys.executable, "-c", program], env=os.environ, cwd=HERE, capture_output=True, text=True, timeout=120)
+    r = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ,
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (r.returncode, r.stdout) == (0, "done\n"), r.stderr
 
 
@@ -153,21 +188,37 @@ def test_rows_and_their_order(cluster):
     numbers = data.range(4000, override_num_blocks=6)
     ids = np.arange(4000)
     assert list(numbers.iter_rows()) == [{"id": int(i)} for i in ids]
-    assert list(numbers.map_batches(double).filter(odd).iter_rows()) == [{"id": int(i), "twice": int(2 * i)} for i in ids if i % 2]
-    assert list(numbers.map_batches(double).limit(777).iter_rows()) == [{"id": int(i), "twice": int(2 * i)} for i in ids[:777]]
-    two = numbers.map_batches(double).map_batches(lambda b: {"id": b["id"] + 1}, num_cpus=0.5, batch_size=100)
-    assert [r["id"] for r in two.iter_rows()] == list(range(1, 4001))
-    assert [r["id"] for r in numbers.limit(10).union(data.range(20, override_num_blocks=2)).iter_rows()] == [*range(10), *range(20)]
-    zipped = numbers.zip(data.range(4000, override_num_blocks=4).map_batches(double))
-    assert [(r["id"], r["twice"]) for r in zipped.iter_rows()] == [(int(i), int(2 * i)) for i in ids]
-    assert [r["id"] for r in data.range(100).flat_map(lambda row: [row] * (row["id"] % 3)).iter_rows()] == [
-        i for i in range(100) for _ in range(i % 3)
+    assert list(numbers.map_batches(double).filter(odd).iter_rows()) == [
+        {"id": int(i), "twice": int(2 * i)} for i in ids if i % 2
     ]
+    assert list(numbers.map_batches(double).limit(777).iter_rows()) == [
+        {"id": int(i), "twice": int(2 * i)} for i in ids[:777]
+    ]
+    two = numbers.map_batches(double).map_batches(
+        lambda b: {"id": b["id"] + 1}, num_cpus=0.5, batch_size=100
+    )
+    assert [r["id"] for r in two.iter_rows()] == list(range(1, 4001))
+    assert [
+        r["id"] for r in numbers.limit(10).union(data.range(20, override_num_blocks=2)).iter_rows()
+    ] == [*range(10), *range(20)]
+    zipped = numbers.zip(data.range(4000, override_num_blocks=4).map_batches(double))
+    assert [(r["id"], r["twice"]) for r in zipped.iter_rows()] == [
+        (int(i), int(2 * i)) for i in ids
+    ]
+    assert [
+        r["id"] for r in data.range(100).flat_map(lambda row: [row] * (row["id"] % 3)).iter_rows()
+    ] == [i for i in range(100) for _ in range(i % 3)]
 
 
 def test_aggregates_and_batches(cluster):
     ds = skate.data.range(5000, override_num_blocks=5).map_batches(double)
-    assert (ds.count(), ds.sum("twice"), ds.min("id"), ds.max("id"), ds.mean("twice")) == (5000, 5000 * 4999, 0, 4999, 4999.0)
+    assert (ds.count(), ds.sum("twice"), ds.min("id"), ds.max("id"), ds.mean("twice")) == (
+        5000,
+        5000 * 4999,
+        0,
+        4999,
+        4999.0,
+    )
     got = [b["twice"] for b in ds.iter_batches(batch_size=700)]
     assert [len(b) for b in got] == [700] * 7 + [100]
     np.testing.assert_array_equal(np.concatenate(got), np.arange(5000) * 2)
@@ -175,7 +226,10 @@ def test_aggregates_and_batches(cluster):
 
 def test_files_and_large_blocks(cluster, tmp_path):
     for i in range(3):
-        pq.write_table(pa.table({"id": np.arange(i * 1000, i * 1000 + 1000), "text": ["x" * 20] * 1000}), tmp_path / f"{i}.parquet")
+        pq.write_table(
+            pa.table({"id": np.arange(i * 1000, i * 1000 + 1000), "text": ["x" * 20] * 1000}),
+            tmp_path / f"{i}.parquet",
+        )
     ds = skate.data.read_parquet(str(tmp_path)).filter(odd)
     assert [r["id"] for r in ds.iter_rows()] == list(range(1, 3000, 2))
     big = (
@@ -187,7 +241,9 @@ def test_files_and_large_blocks(cluster, tmp_path):
 
 
 def test_a_pool_of_actors(cluster):
-    ds = skate.data.range(1000, override_num_blocks=4).map_batches(Adder, fn_constructor_args=(5,), concurrency=2, num_cpus=0.5)
+    ds = skate.data.range(1000, override_num_blocks=4).map_batches(
+        Adder, fn_constructor_args=(5,), concurrency=2, num_cpus=0.5
+    )
     assert [r["id"] for r in ds.iter_rows()] == list(range(5, 1005))
 
 
@@ -219,7 +275,9 @@ def test_a_worker_that_dies(cluster, tmp_path):
             os._exit(1)
         return batch
 
-    assert [r["id"] for r in skate.data.range(300, override_num_blocks=3).map_batches(dies).iter_rows()] == list(range(300))
+    assert [
+        r["id"] for r in skate.data.range(300, override_num_blocks=3).map_batches(dies).iter_rows()
+    ] == list(range(300))
 
 
 def test_a_node_that_is_lost(cluster):
@@ -237,7 +295,8 @@ def test_a_node_that_is_lost(cluster):
 
 
 def test_limits_that_cancel(cluster):
-    """A cancel in the moment in which a task begins or ends: ray.cancel() on a thread of ours aborted this process once in some 50."""
+    """A cancel in the moment in which a task begins or ends: ray.cancel() on a thread of ours
+    aborted this process once in some 50."""
     ds = skate.data.range(4000, override_num_blocks=40).map_batches(double)
     for n in range(1, 120):
         assert [r["twice"] for r in ds.limit(n).iter_rows()] == list(range(0, 2 * n, 2))
@@ -261,7 +320,9 @@ def test_a_batch_that_kills_its_actor_does_not_for_ever(cluster):
             os._exit(3)
 
     with pytest.raises(skate.exceptions.RayError):
-        skate.data.range(100, override_num_blocks=2).map_batches(Dies, concurrency=1, num_cpus=0.5).materialize()
+        skate.data.range(100, override_num_blocks=2).map_batches(
+            Dies, concurrency=1, num_cpus=0.5
+        ).materialize()
 
 
 def test_an_actor_whose_constructor_fails_leaves_no_process(cluster):
@@ -276,7 +337,9 @@ def test_an_actor_whose_constructor_fails_leaves_no_process(cluster):
     a = Fails.remote()
     with pytest.raises(Exception, match="not this one"):
         skate.get(a.n.remote())
-    [engine] = [x for x in gc.get_objects() if isinstance(x, skate.engine.ray.Ray) and hasattr(x, "_guest")]
+    [engine] = [
+        x for x in gc.get_objects() if isinstance(x, skate.engine.ray.Ray) and hasattr(x, "_guest")
+    ]
     until = time.monotonic() + 10
     while engine._actors and time.monotonic() < until:
         skate.get(add.remote(1, 1))
@@ -284,7 +347,8 @@ def test_an_actor_whose_constructor_fails_leaves_no_process(cluster):
 
 
 def test_a_long_chain_in_a_task(cluster):
-    """1,500 operators are loaded by a task. Running them there is skate inside a task: an error that leaves the process as it is."""
+    """1,500 operators are loaded by a task. Running them there is skate inside a task: an error
+    that leaves the process as it is."""
     ds = skate.data.range(2, override_num_blocks=1)
     for _ in range(1500):
         ds = ds.limit(1)
@@ -305,17 +369,27 @@ def test_a_long_chain_in_a_task(cluster):
 
 
 def classify(data, out):
-    """Reads the files of idlelib, prepares them, runs the model of a pool of two actors, writes Parquet. data: skate.data or ray.data."""
+    """Reads the files of idlelib, prepares them, runs the model of a pool of two actors, writes
+    Parquet. data: skate.data or ray.data."""
     import classify_files
 
-    half = {"num_cpus": 0.5}  # on each node a model and a task: Ray Data wants the CPUs of both at once
-    ds = data.read_binary_files(classify_files.list_files(IDLELIB)[0], include_paths=True, ray_remote_args=half)
-    ds = ds.map_batches(classify_files.prepare, **half).map_batches(classify_files.Classify, batch_size=64, concurrency=2, **half)
+    # on each node a model and a task: Ray Data wants the CPUs of both at once
+    half = {"num_cpus": 0.5}
+    ds = data.read_binary_files(
+        classify_files.list_files(IDLELIB)[0], include_paths=True, ray_remote_args=half
+    )
+    ds = ds.map_batches(classify_files.prepare, **half).map_batches(
+        classify_files.Classify, batch_size=64, concurrency=2, **half
+    )
     ds.write_parquet(out, ray_remote_args=half)
 
 
 def rows_of(folder):
-    return [r for name in sorted(os.listdir(folder)) for r in pq.read_table(os.path.join(folder, name)).to_pylist()]
+    return [
+        r
+        for name in sorted(os.listdir(folder))
+        for r in pq.read_table(os.path.join(folder, name)).to_pylist()
+    ]
 
 
 def test_the_main_job(cluster, tmp_path, monkeypatch):
@@ -323,14 +397,23 @@ def test_the_main_job(cluster, tmp_path, monkeypatch):
     pytest.importorskip("magika")
     monkeypatch.syspath_prepend(EXAMPLES)
     classify(skate.data, str(tmp_path / "ray"))
-    program = [sys.executable, os.path.join(EXAMPLES, "classify_files.py"), IDLELIB, "--limit", "0", "--out", str(tmp_path / "local")]
+    program = [
+        sys.executable,
+        os.path.join(EXAMPLES, "classify_files.py"),
+        IDLELIB,
+        "--limit",
+        "0",
+        "--out",
+        str(tmp_path / "local"),
+    ]
     env = {k: v for k, v in os.environ.items() if k != "SKATE_ENGINE"}
     subprocess.run(program, env=env, check=True, capture_output=True, timeout=120)
     got = rows_of(tmp_path / "ray")
     assert len(got) > 100 and got == rows_of(tmp_path / "local")
 
 
-# ---- clusters that are not there, or not right: a clear error within 10 s in all, in a program of its own
+# ---- clusters that are not there, or not right: a clear error within 10 s in all, in a program of
+# its own
 
 
 def refused(address, before=""):
@@ -348,7 +431,14 @@ except Exception as e:
 os._exit(0)  # a thread of Ray's may still wait for its cluster
 """
     env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__))}
-    done = subprocess.run([sys.executable, "-c", program], env=env, cwd=HERE, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=env,
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0 and done.stdout, done.stderr
     kind, text, seconds, initialised = json.loads(done.stdout)
     assert seconds < 10 and not initialised, done.stdout
@@ -398,7 +488,11 @@ def test_a_node_without_this_skate(there, tmp_path, monkeypatch):
         kind, text = refused(c.address)
     finally:
         c.shutdown()
-    wanted = f"has skate {there}, and this is {skate.__version__}" if there else "has no skate (No module named 'skate'): install it there"
+    wanted = (
+        f"has skate {there}, and this is {skate.__version__}"
+        if there
+        else "has no skate (No module named 'skate'): install it there"
+    )
     assert kind == "RuntimeError" and wanted in text
 
 
@@ -414,7 +508,12 @@ if __name__ == "__main__":  # beside Ray Data, in turn: test_ray.py [rows]
     ray.data.DataContext.get_current().enable_progress_bars = False
 
     def numbers(data):
-        return data.range(rows, override_num_blocks=8).map_batches(double, batch_size=None).filter(odd).sum("twice")
+        return (
+            data.range(rows, override_num_blocks=8)
+            .map_batches(double, batch_size=None)
+            .filter(odd)
+            .sum("twice")
+        )
 
     def main_job(data):
         with tempfile.TemporaryDirectory() as out:
@@ -429,6 +528,10 @@ if __name__ == "__main__":  # beside Ray Data, in turn: test_ray.py [rows]
             got = job(data)
             took.setdefault(name, []).append(time.perf_counter() - start)
             print(f"{job.__name__:10} {name:10} {took[name][-1]:7.2f} s  {got}", flush=True)
-        print(f"{job.__name__:10} medians:", {name: round(statistics.median(t), 2) for name, t in took.items()}, flush=True)
+        print(
+            f"{job.__name__:10} medians:",
+            {name: round(statistics.median(t), 2) for name, t in took.items()},
+            flush=True,
+        )
     skate.shutdown()
     c.shutdown()

@@ -78,7 +78,9 @@ def test_every_call_is_there():
 @pytest.mark.parametrize("call, blocks, driver", table())
 def test_memory_of(call, blocks, driver, tmp_path, capsys):
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=512 * MIB, _system_config={"preload": "numpy,pytest"})
+    skate.init(
+        num_cpus=2, object_store_memory=512 * MIB, _system_config={"preload": "numpy,pytest"}
+    )
     names = {"ds": dataset(), "sd": sd, "out": str(tmp_path / "out")}
     kept = []
     with Peak() as peak:

@@ -13,10 +13,23 @@ def numbers(text: str, pattern: str):
 
 def test_page_views():
     """The program itself checks that the last online results are the plain one."""
-    r = run("examples/page_views.py", "--partitions", "12", "--views", "20000", "--rounds", "4", "--reducers", "3")
+    r = run(
+        "examples/page_views.py",
+        "--partitions",
+        "12",
+        "--views",
+        "20000",
+        "--rounds",
+        "4",
+        "--reducers",
+        "3",
+    )
     assert r.returncode == 0, r.stderr
     for name in ("online", "skate.data"):
-        first, half = numbers(r.stdout, name + r": first of \d+ results after .*, error ([\d.]+)\), half-way ([\d.]+), end")
+        first, half = numbers(
+            r.stdout,
+            name + r": first of \d+ results after .*, error ([\d.]+)\), half-way ([\d.]+), end",
+        )
         assert "240,000 views" in r.stdout and 0 < half < first < 2
 
 
@@ -27,7 +40,22 @@ def test_page_views_refuses_more_rounds_than_partitions():
 
 def test_shuffle_loader():
     """Rows sorted by their label: without mixing the model ends knowing the last label only."""
-    r = run("examples/shuffle_loader.py", "--rows", "20000", "--files", "8", "--epochs", "2", "--step", "0", "--batch", "200")
+    r = run(
+        "examples/shuffle_loader.py",
+        "--rows",
+        "20000",
+        "--files",
+        "8",
+        "--epochs",
+        "2",
+        "--step",
+        "0",
+        "--batch",
+        "200",
+    )
     assert r.returncode == 0, r.stderr
-    ends = {mode: numbers(r.stdout, rf"{mode} .* ([\d.]+) after 2")[0] for mode in ("none", "partial", "full")}
+    ends = {
+        mode: numbers(r.stdout, rf"{mode} .* ([\d.]+) after 2")[0]
+        for mode in ("none", "partial", "full")
+    }
     assert ends["full"] > ends["partial"] > ends["none"] and ends["full"] > 0.8

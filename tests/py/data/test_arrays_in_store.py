@@ -1,4 +1,5 @@
-"""Arrays that NumPy makes in the store inside functions of map_batches (src/py/value/npmem.c): what becomes of them, and of the memory."""
+"""Arrays that NumPy makes in the store inside functions of map_batches (src/py/value/npmem.c): what
+becomes of them, and of the memory."""
 
 import os
 import signal
@@ -43,7 +44,9 @@ def leased_when_idle():
 
 def test_a_block_is_the_array():
     got, stats, ds = run(filled)
-    assert [(b["x"].shape, b["x"][0, 0], b["x"][0, -1], b["id"][0]) for b in got] == [((1, N), i, i, i) for i in range(8)]
+    assert [(b["x"].shape, b["x"][0, 0], b["x"][0, -1], b["id"][0]) for b in got] == [
+        ((1, N), i, i, i) for i in range(8)
+    ]
     assert stats["in_place"] + stats["no_room"] == 8 and stats["in_place"] > 0
     assert "without a copy: " in ds.stats()
     del got, ds
@@ -99,7 +102,10 @@ def test_views_slices_and_joined_batches_are_copied():
         return {"x": x, "y": x, "t": x.T.copy().T}
 
     got, stats, _ = run(twice, 3)
-    assert all((b["x"] == i).all() and (b["y"] == i).all() and (b["t"] == i).all() for i, b in enumerate(got))
+    assert all(
+        (b["x"] == i).all() and (b["y"] == i).all() and (b["t"] == i).all()
+        for i, b in enumerate(got)
+    )
 
 
 def test_arrays_that_stay_are_valid_and_limited():
@@ -130,7 +136,9 @@ def test_resize_zeros_and_threads():
         r.resize(10, refcheck=False)
         assert (r == i).all()
         made = []
-        threads = [threading.Thread(target=lambda: made.append(np.full(N, float(i)))) for _ in range(3)]
+        threads = [
+            threading.Thread(target=lambda: made.append(np.full(N, float(i)))) for _ in range(3)
+        ]
         for t in threads:
             t.start()
         for t in threads:

@@ -45,7 +45,8 @@ def same(batch):
 
 @rounds.campaign()
 def test_3_stages_pools_and_cpus_all_end():
-    """Every pair of stages on 1 to 4 CPUs (on 2 in one order; a campaign: in both); all triples too: see docs/design/asks.md."""
+    """Every pair of stages on 1 to 4 CPUs (on 2 in one order; a campaign: in both); all triples
+    too: see docs/design/asks.md."""
     skate.shutdown()
     try:
         for cpus in (1, 2, 4):
@@ -55,18 +56,25 @@ def test_3_stages_pools_and_cpus_all_end():
                 "a cap": lambda d: d.map_batches(same, concurrency=1, num_cpus=1),
                 "an actor": lambda d: d.map_batches(Same, concurrency=1, num_cpus=1),
                 "all CPUs": lambda d, n=cpus: d.map_batches(Same, concurrency=n),  # ray#44687
-                "more than all": lambda d, n=cpus + 1: d.map_batches(Same, concurrency=n, num_cpus=1),
+                "more than all": lambda d, n=cpus + 1: d.map_batches(
+                    Same, concurrency=n, num_cpus=1
+                ),
                 "too large": lambda d, n=cpus + 1: d.map_batches(Same, concurrency=1, num_cpus=n),
             }
             pairs = {
                 1: itertools.product(add, repeat=2),
-                2: itertools.product(add, repeat=2) if rounds.FACTOR > 1 else itertools.combinations_with_replacement(add, 2),
+                2: itertools.product(add, repeat=2)
+                if rounds.FACTOR > 1
+                else itertools.combinations_with_replacement(add, 2),
                 4: [("all CPUs", "all CPUs"), ("tasks", "more than all"), ("too large", "tasks")],
             }
             for pair in pairs[cpus]:
                 ds = add[pair[1]](add[pair[0]](sd.range(8, override_num_blocks=8)))
                 if "too large" in pair:
-                    with pytest.raises(skate.exceptions.TaskUnschedulableError, match=f"{cpus + 1}"):  # after 0.0 s (asked: 1 s)
+                    # after 0.0 s (asked: 1 s)
+                    with pytest.raises(
+                        skate.exceptions.TaskUnschedulableError, match=f"{cpus + 1}"
+                    ):
                         ds.take_all()
                 else:
                     assert [r["id"] for r in ds.take_all()] == list(range(8)), (cpus, pair)
@@ -127,7 +135,8 @@ def _import():
 )
 @pytest.mark.parametrize("where", ["task", "pipeline"])
 def test_4_what_killed_the_worker(how, words, where):
-    """Out of memory: tests/py/engine/test_memory.py; a hang: test_a_stall_is_named_within_five_seconds."""
+    """Out of memory: tests/py/engine/test_memory.py; a hang:
+    test_a_stall_is_named_within_five_seconds."""
 
     def work(batch=None):
         how()
@@ -160,8 +169,12 @@ def test_5_a_slow_consumer_throttles(pool):
             return big(batch)
 
     before = _skate.status()
-    ds = sd.range(200, override_num_blocks=200).map_batches(Big if pool else big, batch_size=1, **({"concurrency": 2} if pool else {}))
-    ds.context.execution_options.resource_limits = ds.context.execution_options.resource_limits.copy(object_store_memory=16 << 20)
+    ds = sd.range(200, override_num_blocks=200).map_batches(
+        Big if pool else big, batch_size=1, **({"concurrency": 2} if pool else {})
+    )
+    ds.context.execution_options.resource_limits = (
+        ds.context.execution_options.resource_limits.copy(object_store_memory=16 << 20)
+    )
     it = iter(ds.iter_batches(batch_size=1))
     for _ in range(3):
         next(it)
@@ -224,7 +237,11 @@ def test_24_my_exception_once(tmp_path, use):
     assert status == 1 and out == "" and len(lines) <= 12, err
     assert err.count("bad sample\n") == 1 and err.count('raise ValueError("bad sample")') == 1, err
     assert "ValueError: bad sample" in err and PYTHON not in err, err  # no frame of ours
-    assert "input row 70 " in err if "of_row" in USES[use] else "input rows 64..95" in err or "input rows 0..127" in err, err
+    assert (
+        "input row 70 " in err
+        if "of_row" in USES[use]
+        else "input rows 64..95" in err or "input rows 0..127" in err
+    ), err
     name = err.split("`skate replay ")[1].split("`")[0]
     run = [sys.executable, "-m", "skate", "replay", name]
     p = subprocess.run(
@@ -236,7 +253,12 @@ def test_24_my_exception_once(tmp_path, use):
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": PYTHON},
         cwd=tmp_path,
     )
-    assert p.returncode == 0 and "ValueError: bad sample" in p.stdout and "('seen', " in p.stdout and "70" in p.stdout, p.stdout + p.stderr
+    assert (
+        p.returncode == 0
+        and "ValueError: bad sample" in p.stdout
+        and "('seen', " in p.stdout
+        and "70" in p.stdout
+    ), p.stdout + p.stderr
     assert '-> raise ValueError("bad sample")' in p.stdout
 
 
@@ -259,7 +281,11 @@ except ValueError as e:
     print("replay" in str(e), len(list(keep.iterdir())))
 """,
     )
-    assert (status, err) == (0, "") and out.splitlines() == ["caught True frames 1", "1 0o700", "False 1"], out + err
+    assert (status, err) == (0, "") and out.splitlines() == [
+        "caught True frames 1",
+        "1 0o700",
+        "False 1",
+    ], out + err
 
 
 def test_24_replay_refuses_what_others_may_have_written(tmp_path):
@@ -322,7 +348,9 @@ print(len(ds.take_all()))
 def test_25_quiet(tmp_path, tty, off):
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
-    status, out, err = program(tmp_path, TEN, stderr=theirs if tty else subprocess.PIPE, **({"OFF": "1"} if off else {}))
+    status, out, err = program(
+        tmp_path, TEN, stderr=theirs if tty else subprocess.PIPE, **({"OFF": "1"} if off else {})
+    )
     os.close(theirs)
     assert status == 0 and out == "1990\n"
     if not tty:
@@ -332,7 +360,8 @@ def test_25_quiet(tmp_path, tty, off):
             seen = os.read(ours, 1 << 20).decode()
         except (BlockingIOError, OSError):
             seen = ""
-        assert "\n" not in seen and (seen == "" if off else " inputs read · " in seen)  # one line, drawn over
+        # one line, drawn over
+        assert "\n" not in seen and (seen == "" if off else " inputs read · " in seen)
     os.close(ours)
 
 
@@ -355,7 +384,12 @@ def test_22_many_footers_are_counted_on_a_terminal(tmp_path, monkeypatch):
     monkeypatch.setattr(_terminal, "EVERY_S", 0.0)
     assert sd.read_parquet(str(tmp_path)).count() == 40
     seen = out.getvalue()
-    assert "read_parquet, footers" in seen and "1/40 inputs" in seen and "40/40 inputs · 0:00:00 left" in seen and "\n" not in seen
+    assert (
+        "read_parquet, footers" in seen
+        and "1/40 inputs" in seen
+        and "40/40 inputs · 0:00:00 left" in seen
+        and "\n" not in seen
+    )
 
 
 def test_25_the_line_fits_and_says_what_matters():
@@ -365,14 +399,27 @@ def test_25_the_line_fits_and_says_what_matters():
     from skate._terminal import rendered
     from skate.data.run.progress import looked
 
-    ops = [{"label": f"MapBatches(function_{i})", "tasks_done": 5, "tasks_queued": 5 * (i == 7), "rows_out": 50} for i in range(10)]
-    stats = {"ops": [{"label": "Read", "tasks_done": 10, "total_units": 10, "rows_out": 50}, *ops], "bottleneck": 8}
+    ops = [
+        {
+            "label": f"MapBatches(function_{i})",
+            "tasks_done": 5,
+            "tasks_queued": 5 * (i == 7),
+            "rows_out": 50,
+        }
+        for i in range(10)
+    ]
+    stats = {
+        "ops": [{"label": "Read", "tasks_done": 10, "total_units": 10, "rows_out": 50}, *ops],
+        "bottleneck": 8,
+    }
     for width in (40, 80, 120):
         console = Console(file=io.StringIO(), width=width)
         console.print(rendered(looked(stats, 2.0, {}), width), end="")
         line = console.file.getvalue().rstrip("\n")
         assert len(line) <= width and "\n" not in line and "… " in line and "%" in line
-        assert width < 120 or line.endswith(" · 25 rows/s · 0:00:00 left · limited by MapBatches(function_7)")
+        assert width < 120 or line.endswith(
+            " · 25 rows/s · 0:00:00 left · limited by MapBatches(function_7)"
+        )
 
 
 # ---- 26: the bottleneck
@@ -408,35 +455,61 @@ def slowly_row(seconds):
 
 
 def planted(s):
-    """Pipelines in which one thing takes s for ten rows and the others a tenth, with what the last line of stats() says of each."""
+    """Pipelines in which one thing takes s for ten rows and the others a tenth, with what the last
+    line of stats() says of each."""
     return {
         "fused": (
-            lambda d: d.map_batches(same).map_batches(slowly(s), batch_size=10).map_batches(Same, concurrency=1),
+            lambda d: (
+                d.map_batches(same)
+                .map_batches(slowly(s), batch_size=10)
+                .map_batches(Same, concurrency=1)
+            ),
             "MapBatches(slow) ",
         ),
-        "rows": (lambda d: d.map_batches(same).map(slowly_row(s / 8)).map_batches(same), "of it Map(slow_row)"),
-        "first of two": (lambda d: d.map_batches(slowly(s), num_cpus=2).map_batches(slowly(s / 10)), "MapBatches(slow) ("),
-        "second of two": (lambda d: d.map_batches(same, num_cpus=2).map_batches(slowly(s), num_cpus=1), "MapBatches(slow) ("),
+        "rows": (
+            lambda d: d.map_batches(same).map(slowly_row(s / 8)).map_batches(same),
+            "of it Map(slow_row)",
+        ),
+        "first of two": (
+            lambda d: d.map_batches(slowly(s), num_cpus=2).map_batches(slowly(s / 10)),
+            "MapBatches(slow) (",
+        ),
+        "second of two": (
+            lambda d: d.map_batches(same, num_cpus=2).map_batches(slowly(s), num_cpus=1),
+            "MapBatches(slow) (",
+        ),
         "a pool": (
-            lambda d: d.map_batches(same).map_batches(Slow, fn_constructor_args=(s,), concurrency=1).map_batches(same),
-            "MapBatches(Slow) (actors",
-        ),
-        "a pool of two": (
-            lambda d: d.map_batches(slowly(s / 10)).map_batches(Slow, fn_constructor_args=(2 * s,), concurrency=2),
-            "MapBatches(Slow) (actors",
-        ),
-        "one of two pools": (
-            lambda d: d.map_batches(Other, fn_constructor_args=(s / 10,), concurrency=1).map_batches(
-                Slow, fn_constructor_args=(s,), concurrency=1
+            lambda d: (
+                d.map_batches(same)
+                .map_batches(Slow, fn_constructor_args=(s,), concurrency=1)
+                .map_batches(same)
             ),
             "MapBatches(Slow) (actors",
         ),
+        "a pool of two": (
+            lambda d: d.map_batches(slowly(s / 10)).map_batches(
+                Slow, fn_constructor_args=(2 * s,), concurrency=2
+            ),
+            "MapBatches(Slow) (actors",
+        ),
+        "one of two pools": (
+            lambda d: d.map_batches(
+                Other, fn_constructor_args=(s / 10,), concurrency=1
+            ).map_batches(Slow, fn_constructor_args=(s,), concurrency=1),
+            "MapBatches(Slow) (actors",
+        ),
         "a cap": (
-            lambda d: d.map_batches(same).map_batches(slowly(s), concurrency=1).map_batches(same, num_cpus=2),
+            lambda d: (
+                d.map_batches(same)
+                .map_batches(slowly(s), concurrency=1)
+                .map_batches(same, num_cpus=2)
+            ),
             "MapBatches(slow) (max_tasks",
         ),
         "a gpu": (
-            lambda d: d.map_batches(slowly(s / 10)).map_batches(Slow, fn_constructor_args=(s,), concurrency=1, num_gpus=1, batch_size=10),
+            lambda d: d.map_batches(slowly(s / 10)).map_batches(
+                Slow, fn_constructor_args=(s,), concurrency=1, num_gpus=1, batch_size=10
+            ),
             "MapBatches(Slow) (",
         ),
         "the consumer": (lambda d: d.map_batches(same), "the consumer"),
@@ -449,7 +522,8 @@ def test_26_ten_planted_bottlenecks():
     try:
         wrong = []
         for name in planted(0):
-            for s in (0.03, 0.1, 0.4):  # what is planted must be more than what a busy machine takes at random
+            # what is planted must be more than what a busy machine takes at random
+            for s in (0.03, 0.1, 0.4):
                 make, words = planted(s)[name]
                 ds = make(sd.range(200, override_num_blocks=20))
                 for _ in ds.iter_batches(batch_size=10):
@@ -477,24 +551,46 @@ def _types():
     big = 2**53 + 1
     day = dt.date(2020, 1, 1)
     return [
-        *((t, [1, None, 3]) for t in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())),
+        *(
+            (t, [1, None, 3])
+            for t in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
+        ),
         (pa.int64(), [big, None, -big]),
         (pa.uint64(), [2**64 - 1, None, 0]),
         (pa.float16(), [1.5, None, float("inf")]),
         (pa.float32(), [float("nan"), None, 1.5]),
         (pa.float64(), [float("nan"), None, -0.0]),
         (pa.bool_(), [True, None, False]),
-        *((t, ["a", None, "é, and long enough to lie out of line"]) for t in (pa.string(), pa.large_string(), pa.string_view())),
-        *((t, [b"\0a", None, b"cd"]) for t in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(2))),
+        *(
+            (t, ["a", None, "é, and long enough to lie out of line"])
+            for t in (pa.string(), pa.large_string(), pa.string_view())
+        ),
+        *(
+            (t, [b"\0a", None, b"cd"])
+            for t in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(2))
+        ),
         *((t, [day, None, dt.date(1900, 1, 1)]) for t in (pa.date32(), pa.date64())),
-        *((t, [dt.time(1, 2, 3), None, dt.time(0)]) for t in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))),
-        *((t, [1, None, 3]) for u in ("s", "ms", "us", "ns") for t in (pa.timestamp(u), pa.timestamp(u, "Europe/Berlin"), pa.duration(u))),
-        (pa.decimal128(20, 4), [decimal.Decimal("1.2345"), None, decimal.Decimal("-9999999999999999.0001")]),
+        *(
+            (t, [dt.time(1, 2, 3), None, dt.time(0)])
+            for t in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))
+        ),
+        *(
+            (t, [1, None, 3])
+            for u in ("s", "ms", "us", "ns")
+            for t in (pa.timestamp(u), pa.timestamp(u, "Europe/Berlin"), pa.duration(u))
+        ),
+        (
+            pa.decimal128(20, 4),
+            [decimal.Decimal("1.2345"), None, decimal.Decimal("-9999999999999999.0001")],
+        ),
         (pa.decimal256(50, 2), [decimal.Decimal("1.25"), None, decimal.Decimal(2)]),
         (pa.list_(pa.int16()), [[1, None], None, []]),
         (pa.large_list(pa.string()), [["a", None], None, []]),
         (pa.list_(pa.float32(), 2), [[1, 2], None, [3, 4]]),
-        (pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]), [{"a": big, "b": ["x"]}, None, {"a": None, "b": None}]),
+        (
+            pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))]),
+            [{"a": big, "b": ["x"]}, None, {"a": None, "b": None}],
+        ),
         (pa.map_(pa.string(), pa.int64()), [[("k", big)], None, []]),
         (pa.null(), [None, None, None]),
         (pa.dictionary(pa.int8(), pa.string()), ["x", None, "x"]),
@@ -528,11 +624,17 @@ def test_7_an_identity_changes_nothing_or_says_so(library):
     fmt, f = IDENTITIES[library]
     refused = set()
     for t, values in _types():
-        arr = pa.array(values).dictionary_encode().cast(t) if pa.types.is_dictionary(t) else pa.array(values, t)
+        arr = (
+            pa.array(values).dictionary_encode().cast(t)
+            if pa.types.is_dictionary(t)
+            else pa.array(values, t)
+        )
         if t == pa.time64("ns"):
             arr = pa.array([1, None, 3], t)  # not a multiple of what Python has
         table = pa.table({"c": arr})
-        ds = sd.from_blocks([table.slice(0, 1), table.slice(1, 2)]).map_batches(f, batch_format=fmt, batch_size=2)
+        ds = sd.from_blocks([table.slice(0, 1), table.slice(1, 2)]).map_batches(
+            f, batch_format=fmt, batch_size=2
+        )
         try:
             made = ds.materialize()
         except (skate.exceptions.RayError, BaseException) as e:
@@ -542,9 +644,15 @@ def test_7_an_identity_changes_nothing_or_says_so(library):
             refused.add(str(t))
             continue
         for ref in made.to_arrow_refs():
-            assert skate.get(ref).schema.types == [t] == made.schema().types, (t, skate.get(ref).schema)  # of every block
+            # of every block
+            assert skate.get(ref).schema.types == [t] == made.schema().types, (
+                t,
+                skate.get(ref).schema,
+            )
         out = made.to_arrow()
-        assert out.schema.equals(table.schema) and repr(out.to_pylist()) == repr(table.to_pylist()), t
+        assert out.schema.equals(table.schema) and repr(out.to_pylist()) == repr(
+            table.to_pylist()
+        ), t
     if library != "torch":
         assert refused == CANNOT.get(library, set())
 
@@ -557,12 +665,16 @@ def test_7_new_values_of_polars_keep_what_they_are():
 
     def f(b):
         return pl.from_arrow(b).with_columns(
-            pl.col("t").dt.offset_by("500ms"), pl.col("n").cast(pl.String), u=pl.col("s").str.to_uppercase()
+            pl.col("t").dt.offset_by("500ms"),
+            pl.col("n").cast(pl.String),
+            u=pl.col("s").str.to_uppercase(),
         )
 
     out = sd.from_arrow(table).map_batches(f, batch_format="pyarrow").to_arrow()
     assert (
-        out["t"].cast(pa.int64()).to_pylist() == [1500, 2500] and out["n"].to_pylist() == ["1", "2"] and out["u"].to_pylist() == ["A", "B"]
+        out["t"].cast(pa.int64()).to_pylist() == [1500, 2500]
+        and out["n"].to_pylist() == ["1", "2"]
+        and out["u"].to_pylist() == ["A", "B"]
     )
     assert out["s"].type == pa.string() and out["t"].type == pa.timestamp("ms")
 
@@ -571,7 +683,9 @@ def test_7_new_values_of_polars_keep_what_they_are():
 
 
 def test_8_same_seed_same_sequence(tmp_path):
-    """Over the number of workers, with kills, with spilling (stores below 69 MiB have smaller blocks, and so another sequence: docs/design/asks.md). Over resume: test_random_samples_are_the_same of test_resume.py."""
+    """Over the number of workers, with kills, with spilling (stores below 69 MiB have smaller
+    blocks, and so another sequence: docs/design/asks.md). Over resume:
+    test_random_samples_are_the_same of test_resume.py."""
     import hashlib
 
     import numpy as np
@@ -580,7 +694,11 @@ def test_8_same_seed_same_sequence(tmp_path):
     from skate import _skate
 
     for i in range(6):
-        pq.write_table(pa.table({"id": range(i * 500, i * 500 + 500)}), tmp_path / f"{i}.parquet", row_group_size=100)
+        pq.write_table(
+            pa.table({"id": range(i * 500, i * 500 + 500)}),
+            tmp_path / f"{i}.parquet",
+            row_group_size=100,
+        )
     once = tmp_path / "once"
     once.mkdir()
 
@@ -602,10 +720,12 @@ def test_8_same_seed_same_sequence(tmp_path):
             return b
 
     def sequence(kill=False, held=False):
-        ds = sd.read_parquet(str(tmp_path), shuffle=sd.FileShuffleConfig(seed=3), file_extensions=["parquet"]).map_batches(
-            wide, batch_size=50
+        ds = sd.read_parquet(
+            str(tmp_path), shuffle=sd.FileShuffleConfig(seed=3), file_extensions=["parquet"]
+        ).map_batches(wide, batch_size=50)
+        ds = ds.map_batches(
+            Dies, fn_constructor_args=(kill,), concurrency=2, batch_size=40, num_cpus=0.1
         )
-        ds = ds.map_batches(Dies, fn_constructor_args=(kill,), concurrency=2, batch_size=40, num_cpus=0.1)
         ds = ds.random_sample(0.7, seed=5).randomize_block_order(seed=7)
         if held:
             ds = ds.materialize()
@@ -618,10 +738,17 @@ def test_8_same_seed_same_sequence(tmp_path):
 
     want, spilled = None, 0
     try:
-        for cpus, store, args in [(1, 512, {}), (2, 512, {}), (4, 512, {"kill": True}), (2, 72, {"held": True}), (3, 72, {})]:
+        for cpus, store, args in [
+            (1, 512, {}),
+            (2, 512, {}),
+            (4, 512, {"kill": True}),
+            (2, 72, {"held": True}),
+            (3, 72, {}),
+        ]:
             skate.shutdown()
             skate.init(num_cpus=cpus, object_store_memory=store << 20)
-            ballast = skate.put(np.ones(50 << 17)) if store < 100 else None  # what is in the way of it
+            # what is in the way of it
+            ballast = skate.put(np.ones(50 << 17)) if store < 100 else None
             got = sequence(**args)
             want = want or got
             assert got == want, (cpus, store, args)
@@ -633,7 +760,8 @@ def test_8_same_seed_same_sequence(tmp_path):
 
 
 def test_25_a_task_that_works_is_no_stall(caplog, monkeypatch):
-    monkeypatch.setattr(stall, "QUIET_S", 0.5)  # a task that does not work is told of after half a second
+    # a task that does not work is told of after half a second
+    monkeypatch.setattr(stall, "QUIET_S", 0.5)
 
     def works(batch):
         end = time.monotonic() + 2

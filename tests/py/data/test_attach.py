@@ -1,4 +1,5 @@
-"""Trainers that skate has not started: they attach to ranks of a streaming_split, are killed, and go on (python/skate/data/ranks.py)."""
+"""Trainers that skate has not started: they attach to ranks of a streaming_split, are killed, and
+go on (python/skate/data/ranks.py)."""
 
 import json
 import os
@@ -35,7 +36,14 @@ class Trainer:
     def __init__(self, ranks, rank, epochs=1, batch=10):
         environ = {**ranks.environ(), "RANK": str(rank)}
         args = [sys.executable, "-c", TRAINER, str(epochs), str(batch)]
-        self.p = subprocess.Popen(args, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.p = subprocess.Popen(
+            args,
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def step(self):
         """The next batch, at which it stops: [epoch, ids, state]; None at the end."""
@@ -165,7 +173,8 @@ def test_tensors_of_a_rank_lie_over_the_store_and_may_be_written(ds):
 
 
 def said(ranks, *messages):
-    """What the driver answers to these (bytes, or values as JSON) last, to somebody who is let go behind it: the text of its error."""
+    """What the driver answers to these (bytes, or values as JSON) last, to somebody who is let go
+    behind it: the text of its error."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.settimeout(30)
         s.connect(ranks.address)
@@ -183,7 +192,10 @@ WRONG = [
     (b"[" * 60_000, "no JSON"),
     ([1], "list, not an object"),
     ({}, "there is no 'had'"),
-    ({"do": "begin", "named": [0]}, "'named' is [0], not null, or the number of an epoch and a row"),
+    (
+        {"do": "begin", "named": [0]},
+        "'named' is [0], not null, or the number of an epoch and a row",
+    ),
     ({"do": "begin", "named": "xx"}, "'named' is 'xx'"),
     ({"do": "begin", "named": [0, -1]}, "'named' is [0, -1]"),
     ({"do": "begin", "named": [0, 0.5]}, "'named' is [0, 0.5]"),
@@ -203,7 +215,17 @@ WRONG = [
 
 def test_what_no_trainer_says_is_refused_and_nobody_else_notices(ds):
     with sd.serve_ranks(ds.streaming_split(2, equal=True, batch_size=10)) as ranks:
-        for hello in ({"rank": "0"}, {"rank": True}, {"rank": -1}, {"rank": None}, {}, {"rank": 0, "x": 1}, {"do": "next"}, [0], b"null"):
+        for hello in (
+            {"rank": "0"},
+            {"rank": True},
+            {"rank": -1},
+            {"rank": None},
+            {},
+            {"rank": 0, "x": 1},
+            {"do": "next"},
+            [0],
+            b"null",
+        ):
             with case(hello):
                 assert "does not understand" in said(ranks, hello)
         assert "there is no rank 2" in said(ranks, {"rank": 2})
@@ -242,7 +264,8 @@ def to_the_end(*trainers):
 
 @rounds.campaign()
 def test_random_changes_of_messages(ds):
-    """Of messages that trainers send one thing is changed at random. What the table of this test takes for a message goes unsent; all else is refused, and a rank that is honest finishes."""
+    """Of messages that trainers send one thing is changed at random. What the table of this test
+    takes for a message goes unsent; all else is refused, and a rank that is honest finishes."""
     random = Random(rounds.seed())
     with sd.serve_ranks(ds.streaming_split(1, batch_size=10)) as ranks:
         for _ in range(rounds.rounds(100)):
@@ -273,20 +296,40 @@ def changed(random, message):
     if how == 1:
         return bytes(data[: random.randrange(len(data))])
     odd = random.choice(
-        [None, True, -1, 0.5, 1 << 70, "x", "", [], [0], [0, 0, 0], [[0, 0]], {}, {"a": 1}, "begin", [None, 0], float("nan")]
+        [
+            None,
+            True,
+            -1,
+            0.5,
+            1 << 70,
+            "x",
+            "",
+            [],
+            [0],
+            [0, 0, 0],
+            [[0, 0]],
+            {},
+            {"a": 1},
+            "begin",
+            [None, 0],
+            float("nan"),
+        ]
     )
     name = random.choice([*message, "free", "do", "named", "had", "x"])
     return json.dumps({**message, name: odd}).encode() + b"\n"
 
 
 def is_valid(data):
-    """Whether it is a message that may be sent (also one that has no effect here), told in other words than the driver tells it."""
+    """Whether it is a message that may be sent (also one that has no effect here), told in other
+    words than the driver tells it."""
     try:
         m = json.loads(data)
     except (ValueError, RecursionError):
         return False
     whole = lambda v: isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 62  # noqa: E731
-    if not isinstance(m, dict) or not all(map(whole, m["free"] if isinstance(m.get("free", []), list) and "free" in m else [])):
+    if not isinstance(m, dict) or not all(
+        map(whole, m["free"] if isinstance(m.get("free", []), list) and "free" in m else [])
+    ):
         return False
     if "free" in m and not isinstance(m["free"], list):
         return False

@@ -1,4 +1,5 @@
-"""Bad records: on_error for every operator and the readers, dead letters, caps, max_errored_blocks; exactly once when workers are killed."""
+"""Bad records: on_error for every operator and the readers, dead letters, caps, max_errored_blocks;
+exactly once when workers are killed."""
 
 import gzip
 import io
@@ -41,7 +42,9 @@ def batch(b):
 
 def generator(b):
     yield {"id": b["id"][: len(b["id"]) // 2]}
-    yield batch({"id": b["id"][len(b["id"]) // 2 :]}) if not BAD & set(b["id"].tolist()) else batch(b)
+    yield (
+        batch({"id": b["id"][len(b["id"]) // 2 :]}) if not BAD & set(b["id"].tolist()) else batch(b)
+    )
 
 
 async def slow(r):
@@ -57,13 +60,17 @@ HOW = {
     "map": lambda ds, p: ds.map(one, on_error=p),
     "async": lambda ds, p: ds.map(slow, on_error=p),
     "flat_map": lambda ds, p: ds.flat_map(lambda r: [one(r)], on_error=p),
-    "flat_map generator": lambda ds, p: ds.flat_map(lambda r: (one(r) for _ in range(1)), on_error=p),
+    "flat_map generator": lambda ds, p: ds.flat_map(
+        lambda r: (one(r) for _ in range(1)), on_error=p
+    ),
     "filter": lambda ds, p: ds.filter(lambda r: bool(one(r)), on_error=p),
     "map_batches": lambda ds, p: ds.map_batches(batch, batch_size=100, on_error=p),
     "map_batches whole": lambda ds, p: ds.map_batches(batch, on_error=p),
     "map_batches generator": lambda ds, p: ds.map_batches(generator, batch_size=64, on_error=p),
     "actors": lambda ds, p: ds.map_batches(Model, concurrency=2, batch_size=50, on_error=p),
-    "add_column": lambda ds, p: ds.add_column("y", lambda b: batch(b)["id"], batch_format="numpy", on_error=p),
+    "add_column": lambda ds, p: ds.add_column(
+        "y", lambda b: batch(b)["id"], batch_format="numpy", on_error=p
+    ),
 }
 
 
@@ -72,13 +79,20 @@ def test_rows_that_raise_are_kept_aside(how):
     ds = HOW[how](sd.range(1000, override_num_blocks=4), "quarantine")
     assert ids(ds) == [i for i in range(1000) if i not in BAD]
     errors = ds.errors().take_all()
-    if how == "actors":  # a task of a later stage may begin ahead of its turn: then its letters are not in order
+    # a task of a later stage may begin ahead of its turn: then its letters are not in order
+    if how == "actors":
         errors.sort(key=lambda e: e["row"]["id"])
     assert [e["row"] for e in errors] == [{"id": i} for i in sorted(BAD)]
     assert [e["message"] for e in errors] == [f"bad {i}" for i in sorted(BAD)]
     assert {e["error"] for e in errors} == {"ValueError"}
-    assert all(f"bad {i}" in e["traceback"] and "raise ValueError" in e["traceback"] for i, e in zip(sorted(BAD), errors, strict=True))
-    assert "site-packages" not in errors[0]["traceback"] and "skate/data/" not in errors[0]["traceback"], "the user's frames only"
+    assert all(
+        f"bad {i}" in e["traceback"] and "raise ValueError" in e["traceback"]
+        for i, e in zip(sorted(BAD), errors, strict=True)
+    )
+    assert (
+        "site-packages" not in errors[0]["traceback"]
+        and "skate/data/" not in errors[0]["traceback"]
+    ), "the user's frames only"
     assert "Bad records: 5, 5 of them kept" in ds.stats() and "5 ValueError" in ds.stats()
     assert sum(ds.stats_dict()["bad"][errors[0]["operator"]].values()) == 5
 
@@ -101,10 +115,14 @@ def test_the_default_still_raises(how):
 
 def test_expressions():
     rows = [{"x": str(i) if i % 10 else f"n{i}"} for i in range(50)]
-    ds = sd.from_items(rows).with_column("n", col("x").cast(sd.DataType.int64()), on_error="quarantine")
+    ds = sd.from_items(rows).with_column(
+        "n", col("x").cast(sd.DataType.int64()), on_error="quarantine"
+    )
     assert [r["n"] for r in ds.take_all()] == [i for i in range(50) if i % 10]
     assert [e["row"]["x"] for e in ds.errors().take_all()] == ["n0", "n10", "n20", "n30", "n40"]
-    ds = sd.from_items(rows).filter(expr=col("x").cast(sd.DataType.int64()) > 45, on_error="quarantine")
+    ds = sd.from_items(rows).filter(
+        expr=col("x").cast(sd.DataType.int64()) > 45, on_error="quarantine"
+    )
     assert [r["x"] for r in ds.take_all()] == ["46", "47", "48", "49"]
     assert ds.errors().count() == 5
 
@@ -165,7 +183,9 @@ def test_errors_of_several_operators():
     ds = ds.map(lambda r: {"y": 10 // r["x"]}, on_error="quarantine")
     ds.take_all()
     errors = ds.errors().take_all()
-    assert [(e["operator"], e["row"]) for e in errors if e["row"]["id"] is not None] == [("Map(<lambda>)", {"id": 3, "x": None})]
+    assert [(e["operator"], e["row"]) for e in errors if e["row"]["id"] is not None] == [
+        ("Map(<lambda>)", {"id": 3, "x": None})
+    ]
     assert len(errors) == 1 + 15
     assert ds.errors("nothing").count() == 0 and ds.errors("Map(<lambda>)").count() == len(errors)
     with pytest.raises(ValueError, match="has not been run"):
@@ -173,11 +193,16 @@ def test_errors_of_several_operators():
 
 
 def test_errors_of_operators_whose_columns_have_other_types():
-    ds = sd.from_items([{"x": "1"}, {"x": "?"}, {"x": "0"}]).map(lambda r: {"x": int(r["x"])}, on_error="quarantine")
+    ds = sd.from_items([{"x": "1"}, {"x": "?"}, {"x": "0"}]).map(
+        lambda r: {"x": int(r["x"])}, on_error="quarantine"
+    )
     ds = ds.map(lambda r: {"y": 1 // r["x"]}, on_error="quarantine")
     assert ds.take_all() == [{"y": 1}]
     errors = ds.errors()
-    assert sorted(map(str, (e["row"] for e in errors.take_all()))) == ["{'x': '?'}", "{'x': 0}"] and len(errors.to_pandas()) == 2
+    assert (
+        sorted(map(str, (e["row"] for e in errors.take_all()))) == ["{'x': '?'}", "{'x': 0}"]
+        and len(errors.to_pandas()) == 2
+    )
 
 
 def test_errors_while_it_runs():
@@ -200,7 +225,11 @@ def test_context_and_materialize():
     m = ds.materialize()
     assert len(m.take_all()) == 995 and m.errors().count() == 5
     none = sd.from_blocks([pa.table({"a": [1]})])
-    assert none.take_all() and none.errors().count() == 0 and none.errors().columns()[:3] == ["operator", "error", "message"]
+    assert (
+        none.take_all()
+        and none.errors().count() == 0
+        and none.errors().columns()[:3] == ["operator", "error", "message"]
+    )
     with pytest.raises(ValueError, match="bad"):
         strict.take_all()
 
@@ -209,7 +238,9 @@ def test_context_and_materialize():
 
 
 def capped(n, most, on_error="quarantine"):
-    ds = sd.range(n, override_num_blocks=8).map(lambda r: {"x": 1 // (r["id"] % 10)}, on_error=on_error)
+    ds = sd.range(n, override_num_blocks=8).map(
+        lambda r: {"x": 1 // (r["id"] % 10)}, on_error=on_error
+    )
     ds.context.max_errors = most
     return ds
 
@@ -222,7 +253,11 @@ def test_the_cap(on_error):
     with pytest.raises(TooManyErrors) as e:
         ds.take_all()
     text = str(e.value)
-    assert "rows failed, more than the 99 allowed" in text and "Map(<lambda>)" in text and "ZeroDivisionError" in text
+    assert (
+        "rows failed, more than the 99 allowed" in text
+        and "Map(<lambda>)" in text
+        and "ZeroDivisionError" in text
+    )
     assert text.count("ZeroDivisionError: integer division") >= 2, "the first few causes"
     with pytest.raises(TooManyErrors, match="more than the share 0.09 of 1,000 rows"):
         capped(1000, 0.09, on_error).take_all()
@@ -279,7 +314,9 @@ def test_json_lines(tmp_path):
     assert [r["a"] for r in ds.take_all()] == [i for i in range(1000) if i not in (10, 600)]
     errors = ds.errors().take_all()
     assert [(e["source_row"], e["raw"]) for e in errors] == [(10, b'{"a": '), (600, b"[1, 2]")]
-    assert {e["source"] for e in errors} == {str(tmp_path / "x.jsonl")} and "line 11" in errors[0]["message"]
+    assert {e["source"] for e in errors} == {str(tmp_path / "x.jsonl")} and "line 11" in errors[0][
+        "message"
+    ]
 
 
 def odd_json(path, bad):
@@ -298,13 +335,22 @@ def letters(ds):
 @pytest.mark.parametrize("on_error", ["skip", "quarantine"])
 def test_a_json_line_of_another_type_beside_one_that_is_malformed(tmp_path, on_error, monkeypatch):
     """All good lines come, whichever of the bad ones is first."""
-    bad = {30: '{"a": "text", "b": null}', 70: '{"a": 1, "b"', 80: '{"a": 1, "b": {"c": 2}}', 81: "null", 90: '{"a": 1} {"a": [2]}'}
+    bad = {
+        30: '{"a": "text", "b": null}',
+        70: '{"a": 1, "b"',
+        80: '{"a": 1, "b": {"c": 2}}',
+        81: "null",
+        90: '{"a": 1} {"a": [2]}',
+    }
     good = odd_json(tmp_path / "x.jsonl", bad)
     ds = sd.read_json(str(tmp_path / "x.jsonl"), on_error=on_error)
     assert ds.take_all() == good
     if on_error == "quarantine":
         assert letters(ds) == list(bad.items())
-        assert "line 30: column 'a' is a string here, and a number elsewhere" in ds.errors().take(1)[0]["message"]
+        assert (
+            "line 30: column 'a' is a string here, and a number elsewhere"
+            in ds.errors().take(1)[0]["message"]
+        )
     assert sum(n for by in ds.stats_dict()["bad"].values() for n in by.values()) == len(bad)
 
 
@@ -320,11 +366,14 @@ def test_a_json_file_of_many_lines_loses_two(tmp_path):
 
 def test_the_majority_of_json_records_says_what_is_bad(tmp_path):
     path = tmp_path / "x.jsonl"
-    path.write_text("".join(f'{{"a": {v}}}\n' for v in ('"first"', 1, 2.5, "null", "true", '"x"', 3)))
+    path.write_text(
+        "".join(f'{{"a": {v}}}\n' for v in ('"first"', 1, 2.5, "null", "true", '"x"', 3))
+    )
     ds = sd.read_json(str(path), on_error="quarantine")
     assert [r["a"] for r in ds.take_all()] == [1, 2.5, None, 3]
     assert [at for at, _ in letters(ds)] == [1, 5, 6]
-    path.write_text('{\n "a": 1\n}\n{\n "a": [1]\n}\n{\n "a": 2\n}\n{\n "a" 3}\n{"a": 4}')  # objects over several lines
+    # objects over several lines
+    path.write_text('{\n "a": 1\n}\n{\n "a": [1]\n}\n{\n "a": 2\n}\n{\n "a" 3}\n{"a": 4}')
     ds = sd.read_json(str(path), on_error="quarantine")
     assert [r["a"] for r in ds.take_all()] == [1, 2]
     assert letters(ds) == [(4, '{\n "a": [1]\n}'), (11, '{\n "a" 3}\n{"a": 4}')]
@@ -344,14 +393,18 @@ def test_lines_that_are_arrays(tmp_path):
 def test_a_file_that_is_no_csv(tmp_path):
     pq.write_table(pa.table({"one": [1, 2, 3], "two": ["a", "b", "c"]}), tmp_path / "x.parquet")
     (tmp_path / "y.csv").write_text("a\n1\n")
-    with pytest.raises(ValueError, match="x.parquet: Failed to read CSV file: it holds bytes that are no text"):
+    with pytest.raises(
+        ValueError, match="x.parquet: Failed to read CSV file: it holds bytes that are no text"
+    ):
         sd.read_csv(str(tmp_path)).take_all()
     ds = sd.read_csv(str(tmp_path), on_error="quarantine")
     assert ds.take_all() == [{"a": 1}] and len(messages(ds)) == 1
 
 
 def test_json_text_that_is_none(tmp_path):
-    (tmp_path / "x.jsonl").write_bytes(b'{"a": "x", "a": "y"}\n{"a": "\xff"}\n{"a": "\\ud800"}\n{"a": "z"}')
+    (tmp_path / "x.jsonl").write_bytes(
+        b'{"a": "x", "a": "y"}\n{"a": "\xff"}\n{"a": "\\ud800"}\n{"a": "z"}'
+    )
     ds = sd.read_json(str(tmp_path / "x.jsonl"), on_error="quarantine")
     assert [r["a"] for r in ds.take_all()] == ["y", "z"]
     assert [at for at, _ in letters(ds)] == [2, 3]
@@ -400,7 +453,12 @@ def test_csv_values_that_are_none(tmp_path):
 
 
 CSV = {
-    "quoted lines": (b'a,b\n1,"x\ny"\n2,z\n4\n"5\n6",7,8\n8,9\n', {}, [(1, "x\ny"), (2, "z"), (8, "9")], [(5, "4"), (6, '"5\n6",7,8')]),
+    "quoted lines": (
+        b'a,b\n1,"x\ny"\n2,z\n4\n"5\n6",7,8\n8,9\n',
+        {},
+        [(1, "x\ny"), (2, "z"), (8, "9")],
+        [(5, "4"), (6, '"5\n6",7,8')],
+    ),
     "CRLF and empty lines": (b"\xef\xbb\xbf\r\na,b\r\n\r\n1,2\r\n3\r\n", {}, [(1, 2)], [(5, "3")]),
     "names given": (
         b"title\n1,2\n3\n4,5\n",
@@ -408,10 +466,19 @@ CSV = {
         [(1, 2), (4, 5)],
         [(3, "3")],
     ),
-    "names made": (b"1,2\n3\n", {"read_options": pacsv.ReadOptions(autogenerate_column_names=True)}, [(1, 2)], [(2, "3")]),
+    "names made": (
+        b"1,2\n3\n",
+        {"read_options": pacsv.ReadOptions(autogenerate_column_names=True)},
+        [(1, 2)],
+        [(2, "3")],
+    ),
     "types asked for": (
         b"a,b\n1,2\nx,3\n4,y\n",
-        {"convert_options": pacsv.ConvertOptions(column_types={"a": pa.int64()}, include_columns=["b", "a"])},
+        {
+            "convert_options": pacsv.ConvertOptions(
+                column_types={"a": pa.int64()}, include_columns=["b", "a"]
+            )
+        },
         [("2", 1), ("y", 4)],
         [(3, "x,3")],
     ),
@@ -422,9 +489,24 @@ CSV = {
         [(1, "\u00e9")],
         [(3, "3")],
     ),
-    "delimiter": (b"a;b\n1;2\n3,4\n", {"parse_options": pacsv.ParseOptions(delimiter=";")}, [(1, 2)], [(3, "3,4")]),
-    "a handler that skips": (b"a,b\n1,2\n3\n4,5\n", {"invalid_row_handler": lambda row: "skip"}, [(1, 2), (4, 5)], []),
-    "a handler that does not": (b"a,b\n1,2\n3\n4,5\n", {"invalid_row_handler": lambda row: "error"}, [(1, 2), (4, 5)], [(3, "3")]),
+    "delimiter": (
+        b"a;b\n1;2\n3,4\n",
+        {"parse_options": pacsv.ParseOptions(delimiter=";")},
+        [(1, 2)],
+        [(3, "3,4")],
+    ),
+    "a handler that skips": (
+        b"a,b\n1,2\n3\n4,5\n",
+        {"invalid_row_handler": lambda row: "skip"},
+        [(1, 2), (4, 5)],
+        [],
+    ),
+    "a handler that does not": (
+        b"a,b\n1,2\n3\n4,5\n",
+        {"invalid_row_handler": lambda row: "error"},
+        [(1, 2), (4, 5)],
+        [(3, "3")],
+    ),
 }
 
 
@@ -442,7 +524,9 @@ def test_a_bad_line_of_csv_is_all_that_is_lost(tmp_path, case):
 
 def test_csv_types_become_wider_behind_the_first_block(tmp_path):
     """Such rows were all dead letters."""
-    (tmp_path / "x.csv").write_bytes(b"a,b\n" + b"1000000000000,\n" * 300_000 + b"2.5,x\n3\nno,y\n4,z\n")
+    (tmp_path / "x.csv").write_bytes(
+        b"a,b\n" + b"1000000000000,\n" * 300_000 + b"2.5,x\n3\nno,y\n4,z\n"
+    )
     ds = sd.read_csv(str(tmp_path / "x.csv"), on_error="quarantine")
     assert [tuple(r.values()) for r in ds.take_all()[300_000:]] == [(2.5, "x"), (4, "z")]
     assert letters(ds) == [(300_003, "3"), (300_004, "no,y")]
@@ -457,13 +541,20 @@ def test_damaged_files(tmp_path):
     (tmp_path / "3.png").write_bytes(data[: len(data) // 2])
     (tmp_path / "4.png").write_bytes(b"no image")
     ds = sd.read_images(str(tmp_path), include_paths=True, on_error="quarantine")
-    assert [os.path.basename(r["path"]) for r in ds.take_all()] == ["0.png", "1.png", "2.png", "5.png"]
+    assert [os.path.basename(r["path"]) for r in ds.take_all()] == [
+        "0.png",
+        "1.png",
+        "2.png",
+        "5.png",
+    ]
     assert [os.path.basename(e["source"]) for e in ds.errors().take_all()] == ["3.png", "4.png"]
 
 
 def test_damaged_parquet(tmp_path):
     for i in range(4):
-        pq.write_table(pa.table({"id": list(range(i * 100, i * 100 + 100))}), tmp_path / f"{i}.parquet")
+        pq.write_table(
+            pa.table({"id": list(range(i * 100, i * 100 + 100))}), tmp_path / f"{i}.parquet"
+        )
     (tmp_path / "1.parquet").write_bytes(b"PAR1 not really PAR1")
     with pytest.raises(Exception, match="1.parquet"):
         sd.read_parquet(str(tmp_path))
@@ -495,7 +586,12 @@ def test_a_line_that_is_no_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "read, head, line", [(sd.read_text, b"", b"%d"), (sd.read_json, b"", b'{"a": %d}'), (sd.read_csv, b"a,b\n", b"%d,1")]
+    "read, head, line",
+    [
+        (sd.read_text, b"", b"%d"),
+        (sd.read_json, b"", b'{"a": %d}'),
+        (sd.read_csv, b"a,b\n", b"%d,1"),
+    ],
 )
 def test_a_compressed_file_that_ends_early(tmp_path, read, head, line):
     """Whole lines before the damage come; a part of a line is none."""
@@ -506,7 +602,9 @@ def test_a_compressed_file_that_ends_early(tmp_path, read, head, line):
     rng = random.Random(1)
     got = [int(next(iter(r.values()))) for r in ds.take_all()]
     assert 2000 < len(got) < 3000 and got == [rng.randrange(1 << 60) for _ in got]
-    assert [at for at, _ in [(e["line"], e["raw"]) for e in ds.errors().take_all()]] == [len(got) + 1 + bool(head)]
+    assert [at for at, _ in [(e["line"], e["raw"]) for e in ds.errors().take_all()]] == [
+        len(got) + 1 + bool(head)
+    ]
     with pytest.raises(Exception, match="x.gz"):
         read(str(tmp_path / "x.gz")).take_all()
 
@@ -519,11 +617,17 @@ def test_records_of_tfrecord_files(tmp_path):
     data[3 * size + 14] ^= 1  # in the data of record 3
     other = tmp_path.parent / "other"
     sd.from_items([{"a": b"text"}]).write_tfrecords(str(other))
-    path.write_bytes(bytes(data[: 5 * size]) + next(other.iterdir()).read_bytes() + bytes(data[5 * size : -2]))
+    path.write_bytes(
+        bytes(data[: 5 * size]) + next(other.iterdir()).read_bytes() + bytes(data[5 * size : -2])
+    )
     ds = sd.read_tfrecords(str(path), on_error="quarantine")
     assert [r["a"] for r in ds.take_all()] == [0, 1, 2, 4, 5, 6, 7, 8]
     assert [e["source_row"] for e in ds.errors().take_all()] == [3, 10, 5]
-    assert "checksum" in messages(ds)[0] and "ends within" in messages(ds)[1] and "record 5" in messages(ds)[2]
+    assert (
+        "checksum" in messages(ds)[0]
+        and "ends within" in messages(ds)[1]
+        and "record 5" in messages(ds)[2]
+    )
     with pytest.raises(ValueError, match="record 3: the checksum"):
         sd.read_tfrecords(str(path)).take_all()
 
@@ -542,13 +646,20 @@ def tar_of(members):
 
 def test_rows_of_webdataset_files(tmp_path):
     values = [b"0", b"1", b"{", b'"text"', b"4", b"5"]
-    data, at = tar_of([(f"k{i}.{end}", v if end == "json" else b"t") for i, v in enumerate(values) for end in ("json", "txt")])
+    data, at = tar_of(
+        [
+            (f"k{i}.{end}", v if end == "json" else b"t")
+            for i, v in enumerate(values)
+            for end in ("json", "txt")
+        ]
+    )
     path = tmp_path / "x.tar"
     path.write_bytes(data)
     ds = sd.read_webdataset(str(path), on_error="quarantine")
     assert [r["json"] for r in ds.take_all()] == [0, 1, 4, 5]
     assert ["'k2'" in m or "'k3'" in m for m in messages(ds)] == [True, True]
-    path.write_bytes(data[: at["k1.txt"]] + b"x" * 512 + data[at["k1.txt"] + 512 :])  # no header: tarfile took it for the end
+    # no header: tarfile took it for the end
+    path.write_bytes(data[: at["k1.txt"]] + b"x" * 512 + data[at["k1.txt"] + 512 :])
     with pytest.raises(ValueError, match=f"damaged at byte {at['k1.txt']}"):
         sd.read_webdataset(str(path)).take_all()
     ds = sd.read_webdataset(str(path), on_error="quarantine")
@@ -558,9 +669,18 @@ def test_rows_of_webdataset_files(tmp_path):
 
 def test_blocks_of_avro_files(tmp_path):
     fastavro = pytest.importorskip("fastavro")
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}, {"name": "s", "type": "string"}]}
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": "int"}, {"name": "s", "type": "string"}],
+    }
     out = io.BytesIO()
-    fastavro.writer(out, fastavro.parse_schema(schema), [{"a": i, "s": "x" * 10} for i in range(100)], sync_interval=100)
+    fastavro.writer(
+        out,
+        fastavro.parse_schema(schema),
+        [{"a": i, "s": "x" * 10} for i in range(100)],
+        sync_interval=100,
+    )
     data = bytearray(out.getvalue())
     mark = bytes(data[-16:])
     del data[data.index(mark) + 16 + 5 : data.index(mark) + 16 + 8]
@@ -587,7 +707,9 @@ def test_row_groups_of_parquet_files(tmp_path, filtered):
 
 
 def test_stripes_and_record_batches(tmp_path):
-    t = pa.table({"id": [f"{i * 7919 % 100_003} and {i * 104_729 % 99_991}" for i in range(40_000)]})
+    t = pa.table(
+        {"id": [f"{i * 7919 % 100_003} and {i * 104_729 % 99_991}" for i in range(40_000)]}
+    )
     path = tmp_path / "x.orc"
     with orc.ORCWriter(str(path), stripe_size=65536, compression="zlib") as w:
         for i in range(4):
@@ -601,7 +723,9 @@ def test_stripes_and_record_batches(tmp_path):
     ds = sd.read_orc(str(path), on_error="quarantine")
     assert 0 < ds.count() < 40_000 and len(messages(ds)) == 1 and "stripe" in messages(ds)[0]
     path = tmp_path / "x.arrow"
-    with pa.ipc.new_file(str(path), t.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as f:
+    with pa.ipc.new_file(
+        str(path), t.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+    ) as f:
         for i in range(4):
             f.write_batch(t.slice(i * 10_000, 10_000).to_batches()[0])
     data = bytearray(path.read_bytes())
@@ -614,7 +738,11 @@ def test_stripes_and_record_batches(tmp_path):
 
 def test_where_a_row_comes_from(tmp_path):
     for i in range(3):
-        pq.write_table(pa.table({"id": list(range(i * 1000, i * 1000 + 1000))}), tmp_path / f"{i}.parquet", row_group_size=300)
+        pq.write_table(
+            pa.table({"id": list(range(i * 1000, i * 1000 + 1000))}),
+            tmp_path / f"{i}.parquet",
+            row_group_size=300,
+        )
     bad = {5, 1450, 2999}
 
     def f(r):
@@ -636,7 +764,10 @@ def test_where_a_row_comes_from(tmp_path):
     with pytest.raises(ValueError) as e:
         sd.read_parquet(str(tmp_path)).map(f).take_all()
     said = str(e.value)  # of the task that is first to fail
-    assert any(f"row {row} of" in said and file in said for row, file in ((5, "0.parquet"), (450, "1.parquet"), (999, "2.parquet")))
+    assert any(
+        f"row {row} of" in said and file in said
+        for row, file in ((5, "0.parquet"), (450, "1.parquet"), (999, "2.parquet"))
+    )
 
 
 # ---- workers that are killed
@@ -655,10 +786,13 @@ def test_exactly_once_when_workers_are_killed(tmp_path):
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
         if (b["id"] % 97 == 0).any():
-            raise ValueError(f"pid {os.getpid()} " + "x" * random.randint(0, 50))  # texts may differ between attempts
+            # texts may differ between attempts
+            raise ValueError(f"pid {os.getpid()} " + "x" * random.randint(0, 50))
         return b
 
-    ds = sd.range(20_000, override_num_blocks=10).map_batches(f, batch_size=100, on_error="quarantine")
+    ds = sd.range(20_000, override_num_blocks=10).map_batches(
+        f, batch_size=100, on_error="quarantine"
+    )
     ds.context.target_max_block_size = 4000
     ds.context.target_min_block_size = 0
     assert ids(ds) == [i for i in range(20_000) if i % 97]
@@ -684,4 +818,13 @@ def test_max_errored_blocks(most, failing, caplog):
         return
     assert ids(ds) == list(range(10 * failing, 100))
     assert ds.stats_dict()["errored_blocks"] == failing
-    assert len([r for r in caplog.records if "max_errored_blocks" in r.getMessage() and "RuntimeError" in r.getMessage()]) == failing
+    assert (
+        len(
+            [
+                r
+                for r in caplog.records
+                if "max_errored_blocks" in r.getMessage() and "RuntimeError" in r.getMessage()
+            ]
+        )
+        == failing
+    )

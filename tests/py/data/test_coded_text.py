@@ -1,4 +1,5 @@
-"""read_parquet -> map_batches, filter -> write_parquet: strings of few values stay coded inside the task, and nobody can tell but by the clock."""
+"""read_parquet -> map_batches, filter -> write_parquet: strings of few values stay coded inside the
+task, and nobody can tell but by the clock."""
 
 import glob
 import os
@@ -53,7 +54,9 @@ def same(got, want):
     assert got.schema.equals(want.schema)
     for name in want.column_names:
         assert (
-            got[name].cast(pa.string() if name == "users" else want.schema.field(name).type).to_pylist()
+            got[name]
+            .cast(pa.string() if name == "users" else want.schema.field(name).type)
+            .to_pylist()
             == (want[name].cast(pa.string()) if name == "users" else want[name]).to_pylist()
         ), name
 
@@ -72,7 +75,9 @@ def as_dict(b):
 def as_pandas(b):
     import pandas as pd
 
-    return pd.DataFrame({k: v for k, v in b.items() if k not in ("users", "large", "when")} | {"m": b["n"] + 1})
+    return pd.DataFrame(
+        {k: v for k, v in b.items() if k not in ("users", "large", "when")} | {"m": b["n"] + 1}
+    )
 
 
 def as_generator(b):
@@ -81,7 +86,9 @@ def as_generator(b):
 
 @pytest.mark.parametrize("fn", [untouched, as_dict, as_generator])
 @pytest.mark.parametrize(
-    "expr", [col("n") % 3 == 0, col("few") == "日本", col("nulls").is_null(), None], ids=["number", "text", "null", "none"]
+    "expr",
+    [col("n") % 3 == 0, col("few") == "日本", col("nulls").is_null(), None],
+    ids=["number", "text", "null", "none"],
 )
 def test_the_values_are_the_same(source, tmp_path, fn, expr):
     path, t = source
@@ -98,15 +105,29 @@ def test_strings_are_coded_on_the_way(source, tmp_path):
     def types(b):
         return {**b, **{f"type of {f.name}": [str(f.type)] * len(b["n"]) for f in b.rb.schema}}
 
-    sd.read_parquet(source[0]).map_batches(types).filter(expr="n >= 0").write_parquet(str(tmp_path / "o"))
+    sd.read_parquet(source[0]).map_batches(types).filter(expr="n >= 0").write_parquet(
+        str(tmp_path / "o")
+    )
     t = written(tmp_path / "o")
     said = {n[8:]: t[n].unique().to_pylist() for n in t.column_names if n.startswith("type of ")}
-    assert "coded" in said["few"][0] and "coded" in said["nulls"][0] and said["many"] == ["string"] and said["large"] == ["large_string"]
+    assert (
+        "coded" in said["few"][0]
+        and "coded" in said["nulls"][0]
+        and said["many"] == ["string"]
+        and said["large"] == ["large_string"]
+    )
     assert said["users"][0].startswith("dictionary<")
     assert t.schema.field("few").type == pa.string() and len(said["few"]) == 1
     md = pq.read_metadata(glob.glob(f"{tmp_path}/o/*.parquet")[0])
-    chunk = {md.row_group(0).column(i).path_in_schema: md.row_group(0).column(i) for i in range(md.num_columns)}["few"]
-    assert "RLE_DICTIONARY" in chunk.encodings and chunk.statistics.min == "" and chunk.statistics.max == "日本"
+    chunk = {
+        md.row_group(0).column(i).path_in_schema: md.row_group(0).column(i)
+        for i in range(md.num_columns)
+    }["few"]
+    assert (
+        "RLE_DICTIONARY" in chunk.encodings
+        and chunk.statistics.min == ""
+        and chunk.statistics.max == "日本"
+    )
 
 
 def test_functions_that_change_strings(source, tmp_path):
@@ -121,14 +142,21 @@ def test_functions_that_change_strings(source, tmp_path):
     sd.read_parquet(source[0]).map_batches(change).write_parquet(str(tmp_path / "o"))
     got = written(tmp_path / "o")
     few = got["few"].to_pylist()
-    assert few == got["swap"].to_pylist() == got["many"].to_pylist() and "changed in place" in few and "large" not in got.column_names
+    assert (
+        few == got["swap"].to_pylist() == got["many"].to_pylist()
+        and "changed in place" in few
+        and "large" not in got.column_names
+    )
     assert got.schema.field("few").type == got.schema.field("nulls").type == pa.string()
     want = source[1].filter(pc.is_in(source[1]["n"], got["n"]))
-    assert [a for a in few if a != "changed in place"] == [w for w, a in zip(want["few"].to_pylist(), few) if a != "changed in place"]
+    assert [a for a in few if a != "changed in place"] == [
+        w for w, a in zip(want["few"].to_pylist(), few) if a != "changed in place"
+    ]
 
 
 def test_some_batches_without_coded_columns(source, tmp_path):
-    """What a function gives may differ from batch to batch: the column is one of strings in any case."""
+    """What a function gives may differ from batch to batch: the column is one of strings in any
+    case."""
 
     def some(b):
         first = int(b["n"][0])
@@ -137,7 +165,9 @@ def test_some_batches_without_coded_columns(source, tmp_path):
 
     sd.read_parquet(source[0], batch_size=999).map_batches(some).write_parquet(str(tmp_path / "o"))
     got = written(tmp_path / "o")
-    assert got.schema.types == [pa.int64(), pa.string()] and sorted(got["n"].to_pylist()) == list(range(2 * N))
+    assert got.schema.types == [pa.int64(), pa.string()] and sorted(got["n"].to_pylist()) == list(
+        range(2 * N)
+    )
     by = dict(zip(source[1]["n"].to_pylist(), source[1]["few"].to_pylist()))
     kinds = {True: 0, False: 0}
     for n, v in zip(got["n"].to_pylist(), got["few"].to_pylist()):
@@ -153,12 +183,15 @@ def test_a_column_that_later_batches_lack(source, tmp_path):
             del b["few"]
         return b
 
-    sd.read_parquet(source[0], columns=["n", "few"], batch_size=999, override_num_blocks=1).map_batches(lacks).write_parquet(
-        str(tmp_path / "o")
-    )
+    sd.read_parquet(
+        source[0], columns=["n", "few"], batch_size=999, override_num_blocks=1
+    ).map_batches(lacks).write_parquet(str(tmp_path / "o"))
     got = written(tmp_path / "o").sort_by("n")
     by = source[1]["few"].to_pylist()
-    assert all(v in (None, by[n]) for n, v in zip(got["n"].to_pylist(), got["few"].to_pylist())) and got["few"].null_count
+    assert (
+        all(v in (None, by[n]) for n, v in zip(got["n"].to_pylist(), got["few"].to_pylist()))
+        and got["few"].null_count
+    )
 
 
 def test_other_ways_out(source, tmp_path):
@@ -167,14 +200,27 @@ def test_other_ways_out(source, tmp_path):
     ds = sd.read_parquet(path).map_batches(as_dict).filter(expr="n < 5000")
     want = t.slice(0, 5000)["few"].to_pylist()
     assert [r["few"] for r in ds.take_all()] == want
-    assert ds.to_arrow()["few"].to_pylist() == want and ds.schema().base_schema.field("few").type == pa.string()
-    sd.read_parquet(path).map_batches(as_dict).map_batches(lambda d: d, batch_format="pandas").write_parquet(str(tmp_path / "p"))
+    assert (
+        ds.to_arrow()["few"].to_pylist() == want
+        and ds.schema().base_schema.field("few").type == pa.string()
+    )
+    sd.read_parquet(path).map_batches(as_dict).map_batches(
+        lambda d: d, batch_format="pandas"
+    ).write_parquet(str(tmp_path / "p"))
     assert written(tmp_path / "p").sort_by("n")["few"].to_pylist() == t["few"].to_pylist()
-    sd.read_parquet(path, columns=["n", "few"]).map_batches(as_dict).write_parquet(str(tmp_path / "c"), partition_cols=["few"])
-    assert {v or "" for v in pq.read_table(str(tmp_path / "c"))["few"].to_pylist()} <= {*few, "__HIVE_DEFAULT_PARTITION__"}
+    sd.read_parquet(path, columns=["n", "few"]).map_batches(as_dict).write_parquet(
+        str(tmp_path / "c"), partition_cols=["few"]
+    )
+    assert {v or "" for v in pq.read_table(str(tmp_path / "c"))["few"].to_pylist()} <= {
+        *few,
+        "__HIVE_DEFAULT_PARTITION__",
+    }
     sd.read_parquet(path).map_batches(as_pandas).write_parquet(str(tmp_path / "d"))
     got = written(tmp_path / "d").sort_by("n")
-    assert got["few"].to_pylist() == t["few"].to_pylist() and got["nulls"].to_pylist() == t["nulls"].to_pylist()
+    assert (
+        got["few"].to_pylist() == t["few"].to_pylist()
+        and got["nulls"].to_pylist() == t["nulls"].to_pylist()
+    )
     sd.read_parquet(path).map_batches(as_dict).write_csv(str(tmp_path / "e"))
     assert len(sd.read_csv(str(tmp_path / "e")).take(3)) == 3
 

@@ -1,4 +1,5 @@
-"""count(): metadata answers where no operator between can raise; whatever may raise runs, over files and over a range."""
+"""count(): metadata answers where no operator between can raise; whatever may raise runs, over
+files and over a range."""
 
 import pytest
 import skate.data as sd
@@ -50,7 +51,11 @@ def test_expressions_and_casts_run(source):
 
 
 def test_zip_of_unequal_sides_is_an_error_of_each(source):
-    for other in (sd.range(3), sd.range(101).map(lambda r: r), sd.range(100).filter(expr="id < 99")):
+    for other in (
+        sd.range(3),
+        sd.range(101).map(lambda r: r),
+        sd.range(100).filter(expr="id < 99"),
+    ):
         ds = source.zip(other)
         with pytest.raises(ValueError, match="different number of rows"):
             ds.count()

@@ -41,9 +41,11 @@ def test_the_users_own_exception(how):
     text = str(e.value)
     assert "seventy" in text.splitlines()[0]
     assert "input row" in text + "".join(getattr(e.value, "__notes__", []))
-    assert {"rows": "Map(fail_at_70)", "batches": "MapBatches(batch)", "actor": "MapBatches(Model)"}[how] in text + "".join(
-        getattr(e.value, "__notes__", [])
-    )
+    assert {
+        "rows": "Map(fail_at_70)",
+        "batches": "MapBatches(batch)",
+        "actor": "MapBatches(Model)",
+    }[how] in text + "".join(getattr(e.value, "__notes__", []))
     assert sd.range(3).map_batches(lambda b: b).count() == 3, "the engine goes on"
 
 
@@ -59,8 +61,11 @@ def test_constructor_error():
 
     with pytest.raises(LookupError, match="^LookupError: 'no model'|^LookupError: no model") as e:
         sd.range(10).map_batches(Bad, concurrency=1).take_all()
-    assert isinstance(e.value, ActorDiedError) and isinstance(e.value, UserCodeException)  # as in Ray; as functions do
-    assert "in MapBatches(Bad): constructing Bad" in str(e.value) and "stage_init" not in str(e.value)
+    # as in Ray; as functions do
+    assert isinstance(e.value, ActorDiedError) and isinstance(e.value, UserCodeException)
+    assert "in MapBatches(Bad): constructing Bad" in str(e.value) and "stage_init" not in str(
+        e.value
+    )
 
 
 class Two(Exception):
@@ -97,7 +102,10 @@ class Raises(sd.Datasource):
 def test_exceptions_of_any_class_are_caught_by_it(what, tmp_path):
     make, attributes = {
         "two arguments": (lambda: Two(1, 2), {"a": 1, "b": 2}),
-        "a lock inside": (lambda: Locked("/p", why="bad"), {"why": "bad", "errno": 5, "filename": "/p"}),
+        "a lock inside": (
+            lambda: Locked("/p", why="bad"),
+            {"why": "bad", "errno": 5, "filename": "/p"},
+        ),
     }[what]
 
     def fail(x):
@@ -158,11 +166,16 @@ def test_a_death_says_operator_file_and_rows_and_can_be_replayed(how, tmp_path, 
         "map_batches": lambda: ds.map_batches(batch, batch_size=10),
         "pool": lambda: ds.map_batches(Model, batch_size=10, concurrency=1, max_task_retries=1),
     }[how]()
-    with pytest.raises(ActorDiedError if how == "pool" else WorkerCrashedError, match="exited with code 3") as e:
+    with pytest.raises(
+        ActorDiedError if how == "pool" else WorkerCrashedError, match="exited with code 3"
+    ) as e:
         ds.take_all()
     at, line = {
         "map": ("Map(row)", f"input row 42, row 42 of {tmp_path}/f1.csv (task 1)"),
-        "map_batches": ("MapBatches(batch)", f"the batch of input rows 40..49, row 40 of {tmp_path}/f1.csv (task 1)"),
+        "map_batches": (
+            "MapBatches(batch)",
+            f"the batch of input rows 40..49, row 40 of {tmp_path}/f1.csv (task 1)",
+        ),
         "pool": ("MapBatches(Model)", "the batch of input rows "),
     }[how]
     (said,) = [t for t in str(e.value).splitlines() if t.startswith("in ")]
@@ -178,7 +191,9 @@ def test_a_batch_that_ends_its_actor_does_so_four_times_at_most(tmp_path):
                 f.write("x")
             os._exit(1)
 
-    with pytest.raises(skate.exceptions.ActorDiedError, match="in MapBatches.Dies.: the batch of input rows 0..0"):
+    with pytest.raises(
+        skate.exceptions.ActorDiedError, match="in MapBatches.Dies.: the batch of input rows 0..0"
+    ):
         sd.range(1).map_batches(Dies, concurrency=1).take_all()
     assert (tmp_path / "log").read_text() == "xxxx"
 
@@ -196,7 +211,9 @@ def test_a_death_in_a_reader_names_the_file(tmp_path):
             return [sd.ReadTask(make(), sd.block.BlockMetadata(1, 1))]
 
     with pytest.raises(skate.exceptions.WorkerCrashedError, match="exited with code 4") as e:
-        sd.read_datasource(Src(None), ray_remote_args={"max_retries": 0}).map(lambda r: r).take_all()
+        sd.read_datasource(Src(None), ray_remote_args={"max_retries": 0}).map(
+            lambda r: r
+        ).take_all()
     assert "\nin ReadSrc" in str(e.value)
 
 
@@ -207,7 +224,11 @@ def test_errors_of_readers_are_of_their_classes(tmp_path):
     with pytest.raises(PIL.UnidentifiedImageError, match="a.png") as e:
         sd.read_images(str(tmp_path)).take_all()
     assert isinstance(e.value, ValueError)  # Ray's
-    for read, text in ((sd.read_csv, b"a\n1\n"), (sd.read_text, b"x\n"), (sd.read_binary_files, b"x")):
+    for read, text in (
+        (sd.read_csv, b"a\n1\n"),
+        (sd.read_text, b"x\n"),
+        (sd.read_binary_files, b"x"),
+    ):
         path = tmp_path / "gone"
         path.write_bytes(text)
         ds = read(str(path))
@@ -244,7 +265,9 @@ def test_a_killed_worker_is_replaced(tmp_path):
             os.kill(os.getpid(), 9)
         return b
 
-    assert [r["id"] for r in sd.range(1000, override_num_blocks=10).map_batches(die_once).take_all()] == list(range(1000))
+    assert [
+        r["id"] for r in sd.range(1000, override_num_blocks=10).map_batches(die_once).take_all()
+    ] == list(range(1000))
     assert (tmp_path / "died").exists()
 
 
@@ -306,7 +329,9 @@ class DiesOften:
 
 def test_a_pool_that_dies_often_ends(tmp_path):
     """Without a batch size each block is a call: what was done before a death is not done again."""
-    ds = sd.range(400, override_num_blocks=40).map_batches(DiesOften, fn_constructor_args=(str(tmp_path),), concurrency=2, num_cpus=0.5)
+    ds = sd.range(400, override_num_blocks=40).map_batches(
+        DiesOften, fn_constructor_args=(str(tmp_path),), concurrency=2, num_cpus=0.5
+    )
     assert [r["id"] for r in ds.take_all()] == list(range(400))
     assert len(list(tmp_path.iterdir())) == 10
 
@@ -348,8 +373,16 @@ def test_what_is_told_has_no_frames_of_skate():
             skate.exceptions.TaskUnschedulableError,
             "1 GPU, but this machine was given 0 GPU",
         ),
-        (lambda: ds.map(lambda r: r, memory=1e12).take_all(), skate.exceptions.TaskUnschedulableError, "asks for 931.3 GiB of memory"),
-        (lambda: ds.map(lambda r: lock).take_all(), TypeError, "closure variable lock: threading.Lock cannot be sent"),
+        (
+            lambda: ds.map(lambda r: r, memory=1e12).take_all(),
+            skate.exceptions.TaskUnschedulableError,
+            "asks for 931.3 GiB of memory",
+        ),
+        (
+            lambda: ds.map(lambda r: lock).take_all(),
+            TypeError,
+            "closure variable lock: threading.Lock cannot be sent",
+        ),
         (lambda: skate.remote(lambda: lock).remote(), TypeError, "threading.Lock cannot be sent"),
         (lambda: skate.put(lock), TypeError, "threading.Lock cannot be sent"),
         (lambda: skate.remote(lambda: 1).remote(5), TypeError, "too many positional arguments"),
@@ -361,7 +394,10 @@ def test_what_is_told_has_no_frames_of_skate():
     ):
         e, files = frames_of(call)
         assert isinstance(e, kind) and words in str(e), repr(e)
-        assert set(files) == {__file__} and os.path.dirname(skate.__file__) not in str(e), (files, str(e))
+        assert set(files) == {__file__} and os.path.dirname(skate.__file__) not in str(e), (
+            files,
+            str(e),
+        )
         assert len(str(e).splitlines()) <= 12
 
 
@@ -380,10 +416,22 @@ def test_an_error_deep_in_a_function_has_twelve_lines_and_all_of_them_where_aske
     with pytest.raises(MyError) as e:
         sd.range(1).map(at_the_top).take_all()
     lines = str(e.value).splitlines()
-    assert len(lines) <= 12 and lines[0].endswith("MyError: below") and lines[1].startswith("in Map(at_the_top): input row 0")
-    assert "in deep" in str(e.value) and 'raise MyError("below") from e' in str(e.value) and "more frames" in str(e.value)
+    assert (
+        len(lines) <= 12
+        and lines[0].endswith("MyError: below")
+        and lines[1].startswith("in Map(at_the_top): input row 0")
+    )
+    assert (
+        "in deep" in str(e.value)
+        and 'raise MyError("below") from e' in str(e.value)
+        and "more frames" in str(e.value)
+    )
     whole = e.value.traceback_str
-    assert "repeated 17 more times" in whole and "in at_the_top" in whole and "KeyError: 'first'" in whole
+    assert (
+        "repeated 17 more times" in whole
+        and "in at_the_top" in whole
+        and "KeyError: 'first'" in whole
+    )
 
 
 @pytest.mark.parametrize(
@@ -395,9 +443,17 @@ def test_an_error_deep_in_a_function_has_twelve_lines_and_all_of_them_where_aske
             "unexpected keyword argument 'batchsize'; did you mean 'batch_size'?",
         ),
         (lambda: sd.range(1).map(len, num_cpu=3), TypeError, "'num_cpu'; did you mean 'num_cpus'?"),
-        (lambda: sd.read_parqet, AttributeError, "has no attribute 'read_parqet'; did you mean 'read_parquet'?"),
+        (
+            lambda: sd.read_parqet,
+            AttributeError,
+            "has no attribute 'read_parqet'; did you mean 'read_parquet'?",
+        ),
         (lambda: skate.is_initialised, AttributeError, "did you mean 'is_initialized'?"),
-        (lambda: skate.remote(num_cpu=1)(len), ValueError, "Invalid option keyword num_cpu for .*Did you mean 'num_cpus'?"),
+        (
+            lambda: skate.remote(num_cpu=1)(len),
+            ValueError,
+            "Invalid option keyword num_cpu for .*Did you mean 'num_cpus'?",
+        ),
     ],
 )
 def test_a_wrong_name_is_answered_with_the_nearest(call, kind, words):

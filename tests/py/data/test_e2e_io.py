@@ -23,7 +23,9 @@ def digest(folder):
 
 
 def test_parquet_round_trip(tmp_path):
-    ds = sd.range(5000, override_num_blocks=5).map_batches(lambda b: {"id": b["id"], "s": [str(i) for i in b["id"]]})
+    ds = sd.range(5000, override_num_blocks=5).map_batches(
+        lambda b: {"id": b["id"], "s": [str(i) for i in b["id"]]}
+    )
     assert ds.write_parquet(str(tmp_path / "a")) is None
     ds.write_parquet(str(tmp_path / "b"))
     assert digest(tmp_path / "a") == digest(tmp_path / "b") and len(digest(tmp_path / "a")) == 5
@@ -31,7 +33,9 @@ def test_parquet_round_trip(tmp_path):
     assert back.count() == 5000 and back.schema().names == ["id", "s"]
     assert [r["id"] for r in back.take_all()] == list(range(5000))
     assert back.select_columns("s").take(1) == [{"s": "0"}]
-    assert sd.read_parquet(str(tmp_path / "a"), columns=["id"]).map_batches(lambda b: b).columns() == ["id"]
+    assert sd.read_parquet(str(tmp_path / "a"), columns=["id"]).map_batches(
+        lambda b: b
+    ).columns() == ["id"]
     with pytest.raises(KeyError, match="zz"):
         sd.read_parquet(str(tmp_path / "a"), columns=["zz"])
     assert "Wrote 5 files, 5,000 rows" in ds.stats()
@@ -45,9 +49,9 @@ def test_parquet_filter_and_row_groups(tmp_path):
 
 
 def test_partitions(tmp_path):
-    sd.range(30).map(lambda r: {**r, "k": "a b" if r["id"] % 2 else None, "m": r["id"] % 3}).write_parquet(
-        str(tmp_path), partition_cols=["k", "m"]
-    )
+    sd.range(30).map(
+        lambda r: {**r, "k": "a b" if r["id"] % 2 else None, "m": r["id"] % 3}
+    ).write_parquet(str(tmp_path), partition_cols=["k", "m"])
     assert sorted(os.listdir(tmp_path)) == ["k=__HIVE_DEFAULT_PARTITION__", "k=a b"]
     rows = sd.read_parquet(str(tmp_path)).take_all()
     assert sorted(r["id"] for r in rows) == list(range(30))
@@ -128,7 +132,9 @@ def test_a_second_error_while_cleaning_up_is_noted(tmp_path):
     for error in (KeyError("the first"), OSError(5, "the first")):
         Writer.error = error
         params = {"folder": str(tmp_path), "prefix": "", "max_rows": None, "fs": None, "args": {}}
-        files = Files(params, types.SimpleNamespace(seq=0), "x", lambda sink, schema, args: Writer())
+        files = Files(
+            params, types.SimpleNamespace(seq=0), "x", lambda sink, schema, args: Writer()
+        )
         with pytest.raises(type(error), match="the first") as e:
             files.write(iter([pa.table({"a": [1]})]))
         assert ["RuntimeError: the second" in n for n in e.value.__notes__] == [True]
@@ -152,7 +158,14 @@ def test_csv_json_text(tmp_path):
 
 def test_binary_files(tmp_path):
     (tmp_path / "sub").mkdir()
-    for name, data in (("b.bin", b"bb"), ("a.bin", b""), ("sub/c.txt", b"c" * 10), (".hidden", b"h"), ("_x", b"u"), ("sub/.kept", b"k")):
+    for name, data in (
+        ("b.bin", b"bb"),
+        ("a.bin", b""),
+        ("sub/c.txt", b"c" * 10),
+        (".hidden", b"h"),
+        ("_x", b"u"),
+        ("sub/.kept", b"k"),
+    ):
         (tmp_path / name).write_bytes(data)
     rows = sd.read_binary_files(str(tmp_path), include_paths=True).take_all()
     assert [(os.path.relpath(r["path"], tmp_path), r["bytes"]) for r in rows] == [
@@ -161,8 +174,13 @@ def test_binary_files(tmp_path):
         ("sub/.kept", b"k"),
         ("sub/c.txt", b"c" * 10),
     ]
-    assert sd.read_binary_files(str(tmp_path), file_extensions=["txt"]).take_all() == [{"bytes": b"c" * 10}]
-    assert len(sd.read_binary_files([str(tmp_path / "a.bin"), str(tmp_path / "b.bin")]).input_files()) == 2
+    assert sd.read_binary_files(str(tmp_path), file_extensions=["txt"]).take_all() == [
+        {"bytes": b"c" * 10}
+    ]
+    assert (
+        len(sd.read_binary_files([str(tmp_path / "a.bin"), str(tmp_path / "b.bin")]).input_files())
+        == 2
+    )
     assert sd.read_binary_files(str(tmp_path / "*.bin")).count() == 2
 
 

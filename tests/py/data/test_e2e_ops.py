@@ -38,7 +38,10 @@ def test_data_of_this_process_goes_through_tasks():
     import pandas as pd
 
     assert sd.from_items(list(range(100))).map(lambda r: {"x": r["item"] * 2}).sum("x") == 9900
-    assert sd.from_pandas(pd.DataFrame({"id": [3, 4]})).map_batches(plus_one).take_all() == [{"id": 4}, {"id": 5}]
+    assert sd.from_pandas(pd.DataFrame({"id": [3, 4]})).map_batches(plus_one).take_all() == [
+        {"id": 4},
+        {"id": 5},
+    ]
 
 
 def test_map_batches_map_filter_flat_map():
@@ -47,11 +50,17 @@ def test_map_batches_map_filter_flat_map():
     assert ids(sd.range(5000).map(lambda r: {"id": r["id"] * 2})) == [2 * i for i in range(5000)]
     assert ids(sd.range(5000).filter(lambda r: r["id"] % 7 == 0)) == list(range(0, 5000, 7))
     assert ids(sd.range(5000).filter(expr="id % 7 == 0 and id > 70")) == list(range(77, 5000, 7))
-    assert ids(sd.range(1000).flat_map(lambda r: [r] * (r["id"] % 3))) == [i for i in range(1000) for _ in range(i % 3)]
+    assert ids(sd.range(1000).flat_map(lambda r: [r] * (r["id"] % 3))) == [
+        i for i in range(1000) for _ in range(i % 3)
+    ]
 
 
 def test_columns():
-    ds = sd.range(3).add_column("y", lambda df: df["id"] * 2).add_column("z", lambda b: b["id"] - 1, batch_format="numpy")
+    ds = (
+        sd.range(3)
+        .add_column("y", lambda df: df["id"] * 2)
+        .add_column("z", lambda b: b["id"] - 1, batch_format="numpy")
+    )
     assert ds.take_all() == [{"id": i, "y": 2 * i, "z": i - 1} for i in range(3)]
     assert ds.select_columns(["z", "id"]).columns() == ["z", "id"]
     assert ds.drop_columns("y").rename_columns({"z": "q"}).take(1) == [{"id": 0, "q": -1}]
@@ -77,7 +86,12 @@ class Times:
 )
 def test_class_functions(how):
     ds = sd.range(2000, override_num_blocks=20).map_batches(
-        Times, fn_constructor_args=(3,), fn_constructor_kwargs={"add": 1}, batch_size=10, num_cpus=0.5, **how
+        Times,
+        fn_constructor_args=(3,),
+        fn_constructor_kwargs={"add": 1},
+        batch_size=10,
+        num_cpus=0.5,
+        **how,
     )
     rows = ds.take_all()
     assert [r["id"] for r in rows] == [3 * i + 1 for i in range(2000)]
@@ -93,13 +107,23 @@ def test_class_functions_of_rows():
         def __call__(self, r):
             return r["id"] % 2 == 0
 
-    assert ids(sd.range(100).map(Plus, concurrency=1, num_cpus=0.5).filter(Even, concurrency=1, num_cpus=0.5)) == list(range(2, 101, 2))
+    assert ids(
+        sd.range(100)
+        .map(Plus, concurrency=1, num_cpus=0.5)
+        .filter(Even, concurrency=1, num_cpus=0.5)
+    ) == list(range(2, 101, 2))
 
 
 def test_actors_on_all_cpus_finish_or_fail_at_once():
-    """ray#44687: a pool that takes every CPU leaves none for the tasks that feed it. No hang: it finishes, or says the arithmetic before it starts."""
+    """ray#44687: a pool that takes every CPU leaves none for the tasks that feed it. No hang: it
+    finishes, or says the arithmetic before it starts."""
     try:
-        assert sd.range(100, override_num_blocks=10).map_batches(Times, fn_constructor_args=(1,), concurrency=2).count() == 100
+        assert (
+            sd.range(100, override_num_blocks=10)
+            .map_batches(Times, fn_constructor_args=(1,), concurrency=2)
+            .count()
+            == 100
+        )
     except skate.exceptions.TaskUnschedulableError as e:
         assert "2 actors x 1 CPU" in str(e) and "the machine has 2" in str(e)
 
@@ -112,7 +136,10 @@ def test_limit_take_show(capsys):
     assert ds.limit(5).limit(3).count() == 3 and ids(ds.limit(0)) == []
     none = ds.map_batches(plus_one).limit(0)  # as SELECT ... LIMIT 0: no rows, and the columns
     assert (
-        none.count() == 0 and none.schema().names == ["id"] and list(none.to_pandas().columns) == ["id"] and list(none.iter_batches()) == []
+        none.count() == 0
+        and none.schema().names == ["id"]
+        and list(none.to_pandas().columns) == ["id"]
+        and list(none.iter_batches()) == []
     )
     assert ds.take(2) == [{"id": 0}, {"id": 1}] and ds.take(0) == []
     assert ds.take_batch(3)["id"].tolist() == [0, 1, 2]
@@ -141,7 +168,9 @@ def test_union():
 
 
 def test_count_schema_columns():
-    ds = sd.range(1000).map_batches(lambda b: {"x": b["id"].astype(np.float32), "s": [str(i) for i in b["id"]]})
+    ds = sd.range(1000).map_batches(
+        lambda b: {"x": b["id"].astype(np.float32), "s": [str(i) for i in b["id"]]}
+    )
     assert ds.count() == 1000
     assert ds.schema().names == ["x", "s"] and ds.schema().types == [pa.float32(), pa.string()]
     assert sd.range(5).filter(expr="id > 100").map_batches(plus_one).schema() is None
@@ -150,14 +179,19 @@ def test_count_schema_columns():
 
 
 def test_aggregates():
-    ds = sd.range(1000, override_num_blocks=7).map_batches(lambda b: {"a": b["id"], "b": b["id"] * 0.5})
+    ds = sd.range(1000, override_num_blocks=7).map_batches(
+        lambda b: {"a": b["id"], "b": b["id"] * 0.5}
+    )
     assert (ds.sum("a"), ds.min("a"), ds.max("a"), ds.mean("a")) == (499500, 0, 999, 499.5)
     assert ds.sum(["a", "b"]) == {"sum(a)": 499500, "sum(b)": 249750.0}
     assert ds.std("b") == pytest.approx(np.std(np.arange(1000) * 0.5, ddof=1))
     assert ds.map(lambda r: {"k": r["a"] % 3}).unique("k") == [0, 1, 2]
     lists = sd.from_items([{"k": ["a", "b"]}, {"k": ["c"]}, {"k": ["a", "b"]}])
     assert lists.unique("k") == [["a", "b"], ["c"]] == lists.aggregate(Unique("k"))["unique(k)"]
-    assert sd.range(10).map_batches(lambda b: {"x": np.full(len(b["id"]), 2**62)}).sum("x") == 10 * 2**62
+    assert (
+        sd.range(10).map_batches(lambda b: {"x": np.full(len(b["id"]), 2**62)}).sum("x")
+        == 10 * 2**62
+    )
     assert sd.range(0).sum("id") is None
 
 
@@ -165,13 +199,18 @@ def test_materialize_and_again():
     calls = sd.range(10_000, override_num_blocks=10).map_batches(plus_one).materialize()
     assert calls.num_blocks() == 10 and calls.count() == 10_000 and calls.size_bytes() >= 80_000
     for _ in range(2):
-        assert sum(int(b["id"].sum()) for b in calls.iter_batches(batch_size=333)) == 10_000 * 10_001 // 2
+        assert (
+            sum(int(b["id"].sum()) for b in calls.iter_batches(batch_size=333))
+            == 10_000 * 10_001 // 2
+        )
     assert calls.map_batches(plus_one).sum("id") == 10_000 * 10_001 // 2 + 10_000
     assert calls.limit(15).count() == 15 and ids(calls.limit(2)) == [1, 2]
 
 
 def test_hand_over():
-    ds = sd.range(100, override_num_blocks=4).map_batches(lambda b: {"id": b["id"], "s": [str(i) for i in b["id"]]})
+    ds = sd.range(100, override_num_blocks=4).map_batches(
+        lambda b: {"id": b["id"], "s": [str(i) for i in b["id"]]}
+    )
     assert pa.table(ds).to_pylist() == [{"id": i, "s": str(i)} for i in range(100)]
     assert ds.to_pandas()["s"].tolist() == [str(i) for i in range(100)]
     assert ds.to_arrow().num_rows == 100
@@ -182,7 +221,10 @@ def test_hand_over():
 
 @examples(25)
 @given(
-    st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(1, 30), st.booleans(), st.sampled_from(["numpy", "pandas", "pyarrow"])
+    st.lists(st.integers(0, 40), min_size=1, max_size=8),
+    st.integers(1, 30),
+    st.booleans(),
+    st.sampled_from(["numpy", "pandas", "pyarrow"]),
 )
 def test_batch_size_means_batch_size(sizes, size, drop_last, fmt):
     at, blocks = 0, []
@@ -190,7 +232,10 @@ def test_batch_size_means_batch_size(sizes, size, drop_last, fmt):
         blocks.append(pa.table({"id": pa.array(range(at, at + n), pa.int64())}))
         at += n
     got = [
-        np.asarray(b["id"]).tolist() for b in sd.from_blocks(blocks).iter_batches(batch_size=size, drop_last=drop_last, batch_format=fmt)
+        np.asarray(b["id"]).tolist()
+        for b in sd.from_blocks(blocks).iter_batches(
+            batch_size=size, drop_last=drop_last, batch_format=fmt
+        )
     ]
     want = [list(range(i, min(at, i + size))) for i in range(0, at, size)]
     assert got == [w for w in want if len(w) == size or not drop_last]
@@ -199,7 +244,13 @@ def test_batch_size_means_batch_size(sizes, size, drop_last, fmt):
 def test_local_shuffle_is_a_permutation_and_repeats():
     ds = sd.range(1000, override_num_blocks=10)
     a, b = (
-        [v for x in ds.iter_batches(batch_size=64, local_shuffle_buffer_size=200, local_shuffle_seed=3) for v in x["id"].tolist()]
+        [
+            v
+            for x in ds.iter_batches(
+                batch_size=64, local_shuffle_buffer_size=200, local_shuffle_seed=3
+            )
+            for v in x["id"].tolist()
+        ]
         for _ in range(2)
     )
     assert a == b and sorted(a) == list(range(1000)) and a != list(range(1000))
@@ -209,7 +260,14 @@ def test_same_rows_whatever_the_workers():
     def work(b):
         return {"id": b["id"][b["id"] % 3 > 0], "pid": np.full(int((b["id"] % 3 > 0).sum()), 1)}
 
-    runs = [ids(sd.range(30_000, override_num_blocks=30).map_batches(work).map(lambda r: {"id": r["id"]})) for _ in range(3)]
+    runs = [
+        ids(
+            sd.range(30_000, override_num_blocks=30)
+            .map_batches(work)
+            .map(lambda r: {"id": r["id"]})
+        )
+        for _ in range(3)
+    ]
     assert runs[0] == runs[1] == runs[2] == [i for i in range(30_000) if i % 3]
 
 
@@ -231,7 +289,10 @@ def test_types_go_through_an_identity(fmt):
         }
     )
     out = (
-        sd.from_arrow(table).map_batches(lambda b: b, batch_format=fmt).map_batches(lambda b: b, batch_format=fmt, num_cpus=0.5).to_arrow()
+        sd.from_arrow(table)
+        .map_batches(lambda b: b, batch_format=fmt)
+        .map_batches(lambda b: b, batch_format=fmt, num_cpus=0.5)
+        .to_arrow()
     )
     assert out.schema.equals(table.schema)
     assert repr(out.to_pylist()) == repr(table.to_pylist())
@@ -245,18 +306,27 @@ def test_iterator_object():
 
 def test_leaving_an_iterator_early_ends_the_run():
     for _ in range(20):
-        for b in sd.range(1_000_000, override_num_blocks=200).map_batches(plus_one).iter_batches(batch_size=10):
+        for b in (
+            sd.range(1_000_000, override_num_blocks=200)
+            .map_batches(plus_one)
+            .iter_batches(batch_size=10)
+        ):
             assert b["id"][0] == 1
             break
     assert sd.range(10).count() == 10 and sd.range(10).map_batches(plus_one).sum("id") == 55
 
 
 def test_blocks_stay_as_they_were_cut():
-    """Small blocks that exist are a task each: somebody cut a list of addresses in ten for ten downloads at once."""
+    """Small blocks that exist are a task each: somebody cut a list of addresses in ten for ten
+    downloads at once."""
     m = sd.from_items(list(range(100)), override_num_blocks=10).map(lambda r: r).materialize()
     assert m.num_blocks() == 10 and m.take_all() == [{"item": i} for i in range(100)]
     parts = [pa.table({"a": [i] * (i + 1)}) for i in range(5)]
-    batches = list(sd.from_blocks(parts).map_batches(lambda b: b, batch_size=None).iter_batches(batch_size=None))
+    batches = list(
+        sd.from_blocks(parts)
+        .map_batches(lambda b: b, batch_size=None)
+        .iter_batches(batch_size=None)
+    )
     assert [len(b["a"]) for b in batches] == [1, 2, 3, 4, 5]
 
 
@@ -301,11 +371,18 @@ def test_what_a_function_captures_is_loaded_once_a_worker_and_shared(tmp_path):
 
     def f(b):
         table[0] += 1  # of this worker alone, as with a copy
-        return {"base": [base_of(table)], "first": [table[0]], "last": [table[-1]], "n": [len(loads.data)]}
+        return {
+            "base": [base_of(table)],
+            "first": [table[0]],
+            "last": [table[-1]],
+            "n": [len(loads.data)],
+        }
 
     rows = sd.range(12, override_num_blocks=12).map_batches(f).take_all()
     assert {(r["base"], r["last"], r["n"]) for r in rows} == {("_CowPages", (1 << 18) - 1, 1 << 20)}
-    assert table[0] == 0 and sum(r["first"] == 1 for r in rows) == len({*(tmp_path / "log").read_text().split()})
+    assert table[0] == 0 and sum(r["first"] == 1 for r in rows) == len(
+        {*(tmp_path / "log").read_text().split()}
+    )
     lines = (tmp_path / "log").read_text().split()
     assert len(lines) == len(set(lines)) <= 2
 
@@ -315,7 +392,10 @@ class Add:
         self.table, self.more = table, more
 
     def __call__(self, b):
-        return {"base": [base_of(self.table), base_of(self.more)], "sum": [self.table[-1] + self.more[-1]] * 2}
+        return {
+            "base": [base_of(self.table), base_of(self.more)],
+            "sum": [self.table[-1] + self.more[-1]] * 2,
+        }
 
 
 def test_arguments_of_functions_and_classes_are_shared_too():
@@ -326,7 +406,9 @@ def test_arguments_of_functions_and_classes_are_shared_too():
 
     for ds in (
         sd.range(2).map_batches(f, fn_args=(table,), fn_kwargs={"u": table}),
-        sd.range(2).map_batches(Add, fn_constructor_args=(table,), fn_constructor_kwargs={"more": table}, concurrency=1),
+        sd.range(2).map_batches(
+            Add, fn_constructor_args=(table,), fn_constructor_kwargs={"more": table}, concurrency=1
+        ),
     ):
         assert {(r["base"], r["sum"]) for r in ds.take_all()} == {("_CowPages", 2 * (1 << 18) - 2)}
 
@@ -344,7 +426,8 @@ def test_a_description_stays_small_and_what_is_carried_goes_with_the_run():
     assert ds.take_all()[0]["n"] == 3 << 18
 
     def gone():
-        sd.range(4, override_num_blocks=4).map(lambda r: r).materialize()  # the workers ask, as they load another one
+        # the workers ask, as they load another one
+        sd.range(4, override_num_blocks=4).map(lambda r: r).materialize()
         return int(_skate.status()["store_sealed_bytes"]) < table.nbytes
 
     end = time.monotonic() + 60
@@ -370,11 +453,15 @@ def test_a_large_function_is_told_of_once_by_name(caplog):
     assert "fn_args[0] (numpy.ndarray, 16 MB)" in caplog.text
     caplog.clear()
     assert skate.get(skate.remote(lambda: len(big)).remote()) == 2_000_000
-    assert "<lambda> is 16 MB when it is sent to the workers: <lambda> -> closure variable big (numpy.ndarray, 16 MB)" in caplog.text
+    assert (
+        "<lambda> is 16 MB when it is sent to the workers: <lambda> -> closure variable big (numpy.ndarray, 16 MB)"
+        in caplog.text
+    )
 
 
 def test_a_cancel_does_not_interrupt_what_closes_a_reader(tmp_path):
-    """A run that has its rows cancels its tasks, of which one may be closing its generators: there Python can only print what a signal raises."""
+    """A run that has its rows cancels its tasks, of which one may be closing its generators: there
+    Python can only print what a signal raises."""
     log = tmp_path / "log"
 
     def rows_until_closed(batch):
@@ -384,7 +471,8 @@ def test_a_cancel_does_not_interrupt_what_closes_a_reader(tmp_path):
         import sys
 
         (came, tell), handler = os.pipe(), signal.getsignal(signal.SIGINT)
-        # A cancel that comes before it closes is kept until then. In a pipe: a threading.Event has a lock, which the thread that the signal interrupts may hold.
+        # A cancel that comes before it closes is kept until then. In a pipe: a threading.Event has
+        # a lock, which the thread that the signal interrupts may hold.
         signal.signal(signal.SIGINT, lambda number, frame: os.write(tell, b"!"))
         try:
             for i in range(len(batch["id"])):
@@ -406,9 +494,12 @@ def test_a_cancel_does_not_interrupt_what_closes_a_reader(tmp_path):
                 with log.open("a") as f:
                     f.write(f"closing, cancelled: {cancelled}\n")
 
-    assert sd.range(1000, override_num_blocks=1).map_batches(rows_until_closed, num_cpus=2).take(1) == [{"id": 0}]
+    assert sd.range(1000, override_num_blocks=1).map_batches(rows_until_closed, num_cpus=2).take(
+        1
+    ) == [{"id": 0}]
     deadline = time.monotonic() + 30
     while not log.exists() and time.monotonic() < deadline:
         assert sd.range(10).map_batches(lambda b: b, num_cpus=2).count() == 10  # it has all CPUs
-    assert sd.range(10).map_batches(lambda b: b, num_cpus=2).count() == 10  # now that task has ended
+    # now that task has ended
+    assert sd.range(10).map_batches(lambda b: b, num_cpus=2).count() == 10
     assert log.read_text() == "closing, cancelled: True\n"

@@ -32,13 +32,22 @@ def test_stats_name_the_bottleneck():
         def __call__(self, b):
             return b
 
-    ds = sd.range(2000, override_num_blocks=20).map_batches(slow).map_batches(Fast, concurrency=1, num_cpus=0.1)
-    assert ds.stats().startswith("ReadRange->MapBatches(slow)->MapBatches(Fast) has not been run yet") and "2,000 rows" in ds.stats()
+    ds = (
+        sd.range(2000, override_num_blocks=20)
+        .map_batches(slow)
+        .map_batches(Fast, concurrency=1, num_cpus=0.1)
+    )
+    assert (
+        ds.stats().startswith("ReadRange->MapBatches(slow)->MapBatches(Fast) has not been run yet")
+        and "2,000 rows" in ds.stats()
+    )
     ds.count()
     text, d = ds.stats(), ds.stats_dict()
     assert text.splitlines()[-1].startswith("Bottleneck: ReadRange->MapBatches(slow)")
     assert "MapBatches(Fast)" in text and "2,000" in text
-    assert json.dumps(d, default=str) and d["bottleneck_label"].startswith("ReadRange->MapBatches(slow)")
+    assert json.dumps(d, default=str) and d["bottleneck_label"].startswith(
+        "ReadRange->MapBatches(slow)"
+    )
     op = d["ops"][0]
     assert op["tasks_done"] == 20 and op["rows_out"] == 2000
 
@@ -47,13 +56,20 @@ def test_explain(capsys):
     ds = sd.range(10).map_batches(slow).filter(expr="id > 3").limit(2)
     assert ds.explain() is None  # a notebook shows what a cell returns: it would stand there twice
     text = ds.explain_text()
-    assert "MapBatches(slow)" in text and "Filter(id > 3)" in text and capsys.readouterr().out == text + "\n"
+    assert (
+        "MapBatches(slow)" in text
+        and "Filter(id > 3)" in text
+        and capsys.readouterr().out == text + "\n"
+    )
 
 
 def test_explain_marks_what_blocks():
     one = sd.range(1000, override_num_blocks=4).map_batches(slow).repartition(3)
     text = one.zip(sd.range(1000).randomize_block_order(seed=1).map(lambda r: r)).explain_text()
-    assert text.count("Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))") == 2
+    assert (
+        text.count("Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))")
+        == 2
+    )
     assert text.count("RandomizeBlockOrder (BLOCKING") == 2 and text.count("first, for ") == 2
     assert "    [tasks] ReadRange->MapBatches(slow)  4 tasks" in text  # what the blocks wait for
     assert "BLOCKING" not in sd.range(10).map_batches(slow).limit(3).zip(sd.range(3)).explain_text()
@@ -64,7 +80,13 @@ def test_progress_line_is_honest():
 
     stats = {
         "ops": [
-            {"label": "Read->Map(f)", "tasks_done": 120, "total_units": 400, "rows_out": 9, "fused": [{"rows_out": 1000}, {"rows_out": 9}]},
+            {
+                "label": "Read->Map(f)",
+                "tasks_done": 120,
+                "total_units": 400,
+                "rows_out": 9,
+                "fused": [{"rows_out": 1000}, {"rows_out": 9}],
+            },
             {"label": "MapBatches(Model)", "tasks_done": 80, "total_units": -1, "rows_out": 5},
         ],
         "bottleneck": 1,
@@ -79,9 +101,28 @@ def test_progress_line_is_honest():
         "0:00:05 left",
         "limited by MapBatches(Model)",
     ]  # rows and bytes of the input
-    assert looked(stats, 2.0, {}, verbose=True).what == "Read->Map(f) 120/400 · MapBatches(Model) 80"
-    blocks = {"label": "Blocks", "kind": "blocks", "rows_out": 100, "bytes_out": 800, "blocks_out": 20, "total_units": -1}
-    look = looked({"ops": [blocks, {"label": "Map(f)", "kind": "tasks", "tasks_done": 5, "tasks_queued": 15}], "bottleneck": None}, 1.0, {})
+    assert (
+        looked(stats, 2.0, {}, verbose=True).what == "Read->Map(f) 120/400 · MapBatches(Model) 80"
+    )
+    blocks = {
+        "label": "Blocks",
+        "kind": "blocks",
+        "rows_out": 100,
+        "bytes_out": 800,
+        "blocks_out": 20,
+        "total_units": -1,
+    }
+    look = looked(
+        {
+            "ops": [
+                blocks,
+                {"label": "Map(f)", "kind": "tasks", "tasks_done": 5, "tasks_queued": 15},
+            ],
+            "bottleneck": None,
+        },
+        1.0,
+        {},
+    )
     assert (look.what, look.share, look.notes[:3], look.notes[-1]) == (
         "Map(f)",
         0.25,
@@ -118,28 +159,45 @@ def stage(done, queued, running=0, task_s=0.0, **more):
 def test_progress_weighs_all_operators():
     from skate.data.run.progress import looked, share
 
-    assert share([], 1.0) is None and share([{"label": "Blocks", "kind": "blocks"}], 1.0) is None  # nothing is known
+    # nothing is known
+    assert share([], 1.0) is None and share([{"label": "Blocks", "kind": "blocks"}], 1.0) is None
     assert share([source(0, 10)], 1.0) == 0.0 and share([source(3, 10)], 1.0) == 0.3
     assert share([source(10, 10)], 1.0) == 0.99  # full when the run is over, and not before
-    slow = [source(100, 100, 0.01), stage(10, 88, 2, 0.9)]  # all is read, nine tenths of the work are open
+    # all is read, nine tenths of the work are open
+    slow = [source(100, 100, 0.01), stage(10, 88, 2, 0.9)]
     assert 0.1 < share(slow, 5.0) < 0.12
     first = [source(100, 100, 0.01), stage(0, 98, 2)]  # it runs its first tasks for a minute
     assert share(first, 60.0) < 0.001
-    sort = [source(20, 20, 0.1), stage(0, 0, merges=True), stage(0, 0)]  # the reduces wait for all maps
+    # the reduces wait for all maps
+    sort = [source(20, 20, 0.1), stage(0, 0, merges=True), stage(0, 0)]
     assert share(sort, 1.0) == 0.5
     assert share([source(10, 20, 0.1), *sort[1:]], 1.0) == 0.25
-    assert 0.6 < share([source(20, 20, 0.1), stage(0, 0, merges=True), stage(1, 2, 1, 0.4)], 2.0) < 0.7
-    join = [source(10, 10, 0.1), source(5, 10, 0.1), stage(2, 2, 0, 0.1)]  # what came to it is half of what will
+    assert (
+        0.6 < share([source(20, 20, 0.1), stage(0, 0, merges=True), stage(1, 2, 1, 0.4)], 2.0) < 0.7
+    )
+    # what came to it is half of what will
+    join = [source(10, 10, 0.1), source(5, 10, 0.1), stage(2, 2, 0, 0.1)]
     assert share(join, 1.0) == pytest.approx((1 + 0.5 + 0.8 * 0.25) / 2.8)
-    assert share([source(10, 20, 0.1), {"label": "limit=3", "kind": "limit", "total_units": -1}], 1.0) == 0.5
+    assert (
+        share([source(10, 20, 0.1), {"label": "limit=3", "kind": "limit", "total_units": -1}], 1.0)
+        == 0.5
+    )
 
     over = looked(
-        {"ops": [source(0, 7), {"label": "limit=3", "kind": "limit", "rows_out": 3}], "done": True, "bottleneck": 0},
+        {
+            "ops": [source(0, 7), {"label": "limit=3", "kind": "limit", "rows_out": 3}],
+            "done": True,
+            "bottleneck": 0,
+        },
         2.0,
         {},
         ended="stopped by the consumer",
     )
-    assert (over.share, over.bar, over.notes) == (1.0, True, ["done", "0/7 inputs read", "3 rows", "0:00:02"])
+    assert (over.share, over.bar, over.notes) == (
+        1.0,
+        True,
+        ["done", "0/7 inputs read", "3 rows", "0:00:02"],
+    )
     for why in ("stopped by the consumer", "ended by ValueError"):
         look = looked({"ops": slow, "bottleneck": 1}, 5.0, {}, ended=why)
         assert not look.bar and look.notes == [why, "100/100 inputs read", "0 rows", "0:00:05"]
@@ -173,10 +231,17 @@ def test_progress_is_full_only_at_the_end(monkeypatch):
 
     for ds in (
         sd.range(200, override_num_blocks=20).map_batches(Slow, concurrency=1),
-        sd.range(2000, override_num_blocks=10).map_batches(slow).sort("id").map_batches(slow, num_cpus=0.5),
+        sd.range(2000, override_num_blocks=10)
+        .map_batches(slow)
+        .sort("id")
+        .map_batches(slow, num_cpus=0.5),
     ):
         seen = shares(monkeypatch, ds)
-        assert len(seen) > 5 and all(s < 1 for s, over in seen if not over) and all(s == 1 for s, over in seen if over)
+        assert (
+            len(seen) > 5
+            and all(s < 1 for s, over in seen if not over)
+            and all(s == 1 for s, over in seen if over)
+        )
         open_work = [s for s, over in seen if not over]
         assert min(open_work) < 0.3 and max(open_work) > 0.5
 
@@ -234,7 +299,8 @@ def test_progress_in_a_notebook(monkeypatch):
 
     ds = sd.range(2000, override_num_blocks=40).map_batches(slow)
     assert "done · 40/40 inputs read · " in last(ds.count)
-    assert "done · " in last(lambda: ds.limit(60).take_all())  # ended early, and has done all of its work
+    # ended early, and has done all of its work
+    assert "done · " in last(lambda: ds.limit(60).take_all())
 
     def few():
         for i, _ in enumerate(ds.iter_batches(batch_size=50, prefetch_batches=0)):
@@ -266,8 +332,15 @@ def test_what_workers_print_comes_above_the_line():
     import pty
 
     ours, theirs = pty.openpty()
-    env = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__)), "SKATE_NUM_CPUS": "1"}
-    p = subprocess.Popen([sys.executable, "-c", IN_TERMINAL], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    env = {
+        **os.environ,
+        "TERM": "xterm",
+        "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__)),
+        "SKATE_NUM_CPUS": "1",
+    }
+    p = subprocess.Popen(
+        [sys.executable, "-c", IN_TERMINAL], stdin=theirs, stdout=theirs, stderr=theirs, env=env
+    )
     os.close(theirs)
     drawn = b""
     try:
@@ -277,10 +350,18 @@ def test_what_workers_print_comes_above_the_line():
         pass
     os.close(ours)
     assert p.wait(60) == 0
-    lines = [line.rpartition("\r\x1b[K")[2] for line in drawn.decode().replace("\r\n", "\n").split("\n")[:-1]]
+    lines = [
+        line.rpartition("\r\x1b[K")[2]
+        for line in drawn.decode().replace("\r\n", "\n").split("\n")[:-1]
+    ]
     assert "\r\x1b[K" in drawn.decode() and "/10 inputs" in drawn.decode()
-    lines = [re.sub(r"^\(ReadRange->MapBatches\(slow\)->Count pid=\d+\) ", "task: ", line) for line in lines]
-    assert sorted(lines) == sorted(["False", *(f"task: worker {i}" for i in range(0, 1000, 100)), "True"]), lines
+    lines = [
+        re.sub(r"^\(ReadRange->MapBatches\(slow\)->Count pid=\d+\) ", "task: ", line)
+        for line in lines
+    ]
+    assert sorted(lines) == sorted(
+        ["False", *(f"task: worker {i}" for i in range(0, 1000, 100)), "True"]
+    ), lines
 
 
 def test_context_is_copied():
@@ -290,7 +371,11 @@ def test_context_is_copied():
     old = ctx.target_max_block_size
     try:
         ctx.target_max_block_size = 8000
-        ds = sd.range(10_000, override_num_blocks=1).map_batches(lambda b: {"x": b["id"].astype(np.int64)}).materialize()
+        ds = (
+            sd.range(10_000, override_num_blocks=1)
+            .map_batches(lambda b: {"x": b["id"].astype(np.int64)})
+            .materialize()
+        )
         assert ds.num_blocks() == 10
     finally:
         ctx.target_max_block_size = old
@@ -301,15 +386,23 @@ def test_every_scheduling_policy_can_be_chosen():
     with sd.DataContext.current(sd.DataContext()):
         for policy in skate._skate.POLICIES:
             sd.DataContext.get_current().scheduling_policy = policy
-            assert sd.range(40, override_num_blocks=4).map_batches(lambda b: b).take_all() == [{"id": i} for i in range(40)]
+            assert sd.range(40, override_num_blocks=4).map_batches(lambda b: b).take_all() == [
+                {"id": i} for i in range(40)
+            ]
 
 
 def test_html_for_notebooks():
     ds = sd.from_items([{"a": i, "b<i>": "<script>&"} for i in range(30)])
     page = ds._repr_html_()
-    assert "30 rows × 2 columns" in page and "<script>" not in page and "&lt;script&gt;&amp;" in page and page.count("<tr>") == 2 + 11
+    assert (
+        "30 rows × 2 columns" in page
+        and "<script>" not in page
+        and "&lt;script&gt;&amp;" in page
+        and page.count("<tr>") == 2 + 11
+    )
     lazy = ds.map(lambda r: r)._repr_html_()
-    assert lazy.startswith("<pre>Map(&lt;lambda&gt;)") and ds._stats is None  # nothing was run for it
+    # nothing was run for it
+    assert lazy.startswith("<pre>Map(&lt;lambda&gt;)") and ds._stats is None
     assert "<th>id</th>" in sd.range(5)._repr_html_()
 
 
@@ -324,7 +417,8 @@ def test_stats_as_json_and_in_the_log(caplog):
 
 
 def test_a_stall_is_named_within_five_seconds(tmp_path, monkeypatch):
-    monkeypatch.setattr(stall, "WORKING_S", 10.0)  # where others have the CPUs, or nobody can look at the processes, it is told later
+    # where others have the CPUs, or nobody can look at the processes, it is told later
+    monkeypatch.setattr(stall, "WORKING_S", 10.0)
     fifo = tmp_path / "never"
     os.mkfifo(fifo)
 
@@ -354,11 +448,16 @@ def test_a_stall_is_named_within_five_seconds(tmp_path, monkeypatch):
     finally:
         log.removeHandler(handler)
     after, text = told[0]
-    assert after >= 4 and "Nothing has moved for" in text and "ReadRange->MapBatches(stuck): 1 running (the longest for" in text
+    assert (
+        after >= 4
+        and "Nothing has moved for" in text
+        and "ReadRange->MapBatches(stuck): 1 running (the longest for" in text
+    )
 
 
 def test_who_waits_may_have_a_name_of_any_characters(tmp_path):
-    """What is told has room for 800 bytes and is cut inside a character here, as the name of the task is."""
+    """What is told has room for 800 bytes and is cut inside a character here, as the name of the
+    task is."""
     fifo = tmp_path / "never"
     os.mkfifo(fifo)
 
@@ -380,7 +479,9 @@ def test_who_waits_may_have_a_name_of_any_characters(tmp_path):
     with open(fifo, "w"):
         pass
     done.join()
-    assert text.startswith("ReadRange->MapBatches(a\N{WATCH}") and text.endswith("\N{WATCH}\N{REPLACEMENT CHARACTER}")
+    assert text.startswith("ReadRange->MapBatches(a\N{WATCH}") and text.endswith(
+        "\N{WATCH}\N{REPLACEMENT CHARACTER}"
+    )
 
 
 def test_the_timeline_has_an_arrow_for_each_block_that_a_task_took():
@@ -395,7 +496,12 @@ def test_the_timeline_has_an_arrow_for_each_block_that_a_task_took():
     slices = [e for e in events if e["ph"] == "X" and e["cat"] == "task"]
 
     def inside(e):
-        return {s["name"] for s in slices if (s["pid"], s["tid"]) == (e["pid"], e["tid"]) and s["ts"] <= e["ts"] <= s["ts"] + s["dur"]}
+        return {
+            s["name"]
+            for s in slices
+            if (s["pid"], s["tid"]) == (e["pid"], e["tid"])
+            and s["ts"] <= e["ts"] <= s["ts"] + s["dur"]
+        }
 
     ends = {e["id"]: e for e in events if e.get("cat") == "block" and e["ph"] == "f"}
     starts = {e["id"]: e for e in events if e.get("cat") == "block" and e["ph"] == "s"}

@@ -64,7 +64,10 @@ def test_an_error_inside_of_a_function_is_left_as_it_is():
     def takes_one(row):
         return {"x": int("1", bas=3)}
 
-    assert said(lambda: skate.data.range(3).map(takes_one).take_all(), TypeError).count("did you mean") == 0
+    assert (
+        said(lambda: skate.data.range(3).map(takes_one).take_all(), TypeError).count("did you mean")
+        == 0
+    )
 
 
 def test_methods_go_by_the_name_of_their_public_class():
@@ -128,13 +131,19 @@ def test_a_get_that_is_too_late_says_for_what(tmp_path):
     refs, gen = [held.remote(False), *late, after.remote(late[0])], yields.remote()
     skate.get(refs[0])
     text = said(lambda: skate.get(refs, timeout=0.01), skate.exceptions.GetTimeoutError)
-    assert text.startswith("Get timed out: some object(s) not ready: 5 of 6: ") and text.endswith(", and 2 more")
+    assert text.startswith("Get timed out: some object(s) not ready: 5 of 6: ") and text.endswith(
+        ", and 2 more"
+    )
     assert re.search(
-        rf"ObjectRef\({late[0].hex()}\) of task held, which (runs in|is queued on|waits for) .*, submitted \d+\.\d s ago", text
+        rf"ObjectRef\({late[0].hex()}\) of task held, which (runs in|is queued on|waits for) .*, submitted \d+\.\d s ago",
+        text,
     )
     assert refs[0].hex() not in text
     text = said(lambda: skate.get(refs[-1], timeout=0), skate.exceptions.GetTimeoutError)
-    assert f"1 of 1: ObjectRef({refs[-1].hex()}) of task after, which waits for 1 of its arguments, submitted" in text
+    assert (
+        f"1 of 1: ObjectRef({refs[-1].hex()}) of task after, which waits for 1 of its arguments, submitted"
+        in text
+    )
     text = said(lambda: gen.next_within(0.01), skate.exceptions.GetTimeoutError)
     assert text.startswith("the next item is not ready: it is one of task yields, which ")
     os.write(gate, b"x" * 5)
@@ -154,9 +163,18 @@ def test_tasks_of_datasets_are_named_after_their_operators():
 
     skate.data.range(100).map_batches(Same, concurrency=1).random_shuffle().take_all()
     summary = state.summarize_tasks()["cluster"]["summary"]
-    assert {"ReadRange", "MapBatches(Same)", "RandomShuffleReduce"} <= {n.split("->")[0] for n in summary}
-    names = {(t.name, t.func_or_class_name) for t in state.list_tasks()} | {(None, a.class_name) for a in state.list_actors()}
-    assert not [n for pair in names for n in pair if n is not None and (not n or "stage" in n or n == ".__init__")]
+    assert {"ReadRange", "MapBatches(Same)", "RandomShuffleReduce"} <= {
+        n.split("->")[0] for n in summary
+    }
+    names = {(t.name, t.func_or_class_name) for t in state.list_tasks()} | {
+        (None, a.class_name) for a in state.list_actors()
+    }
+    assert not [
+        n
+        for pair in names
+        for n in pair
+        if n is not None and (not n or "stage" in n or n == ".__init__")
+    ]
     assert "MapBatches(Same)" in {a.class_name for a in state.list_actors()}
     assert not [e for e in skate.timeline() if "stage" in str(e.get("name"))]
 
@@ -211,14 +229,28 @@ def test_files_of_two_types_are_named_with_the_way_out(tmp_path, how, write, way
         "random_shuffle": lambda ds: ds.random_shuffle().take_all(),
         "union": lambda ds: ds.union(skate.data.range(1).rename_columns({"id": "k"})).take_all(),
         "streaming_split": lambda ds: list(ds.streaming_split(1)[0].iter_rows()),
-        "join": lambda ds: ds.join(skate.data.range(3), "inner", on=("x",) if how == "parquet" else ("k",), right_on=("id",)).take_all(),
+        "join": lambda ds: ds.join(
+            skate.data.range(3),
+            "inner",
+            on=("x",) if how == "parquet" else ("k",),
+            right_on=("id",),
+        ).take_all(),
         "write": lambda ds: ds.write_parquet(str(tmp_path / "out")),
     }.items():
         with case(name):
-            text = said(lambda use=use: use(read([str(a), str(b)], override_num_blocks=2)), TypeError)
-            assert f"column 'x' has type int64 in {a} and string in {b}, and no type holds the values of both exactly" in text
+            text = said(
+                lambda use=use: use(read([str(a), str(b)], override_num_blocks=2)), TypeError
+            )
+            assert (
+                f"column 'x' has type int64 in {a} and string in {b}, and no type holds the values of both exactly"
+                in text
+            )
             assert way in text
-            assert name != "write" or how == "parquet" or text.endswith("No file of this write is in its place")
+            assert (
+                name != "write"
+                or how == "parquet"
+                or text.endswith("No file of this write is in its place")
+            )
 
 
 def test_the_way_out_of_two_types_is_one(tmp_path):
@@ -227,10 +259,14 @@ def test_the_way_out_of_two_types_is_one(tmp_path):
     lines(tmp_path / "a.json", [1, 2])
     lines(tmp_path / "b.json", ["one"])
     asked = pyarrow.csv.ConvertOptions(column_types={"x": pa.string()})
-    found = skate.data.read_csv([str(tmp_path / f"{n}.csv") for n in "ab"], convert_options=asked).take_all()
+    found = skate.data.read_csv(
+        [str(tmp_path / f"{n}.csv") for n in "ab"], convert_options=asked
+    ).take_all()
     assert [r["x"] for r in found] == ["1", "2", "one"]
     asked = pyarrow.json.ParseOptions(explicit_schema=pa.schema([("x", pa.string())]))
-    found = skate.data.read_json([str(tmp_path / f"{n}.json") for n in "ab"], parse_options=asked).take_all()
+    found = skate.data.read_json(
+        [str(tmp_path / f"{n}.json") for n in "ab"], parse_options=asked
+    ).take_all()
     assert [r["x"] for r in found] == ["1", "2", "one"]
 
 
@@ -239,19 +275,32 @@ def test_types_of_two_reads_and_of_rows_far_down(tmp_path):
     csv(tmp_path / "b.csv", ["one"])
     both = [skate.data.read_csv(str(tmp_path / f"{n}.csv")) for n in "ab"]
     text = said(lambda: both[0].union(both[1]).take_all(), TypeError)
-    assert f"column 'x' has type int64 in {tmp_path}/a.csv and string in {tmp_path}/b.csv" in text and "column_types" in text
+    assert (
+        f"column 'x' has type int64 in {tmp_path}/a.csv and string in {tmp_path}/b.csv" in text
+        and "column_types" in text
+    )
     assert said(lambda: both[0].union(both[1]).max("x"), TypeError) == text
-    csv(tmp_path / "c.csv", [*[10**9] * 400_000, "one"])  # behind the rows by which the type is told
+    # behind the rows by which the type is told
+    csv(tmp_path / "c.csv", [*[10**9] * 400_000, "one"])
     text = said(lambda: skate.data.read_csv(str(tmp_path / "c.csv")).sum("x"))
-    assert "c.csv line 400002: column 'x': CSV conversion error to int64: invalid value 'one' (column_types of convert_options" in text
+    assert (
+        "c.csv line 400002: column 'x': CSV conversion error to int64: invalid value 'one' (column_types of convert_options"
+        in text
+    )
 
 
 def test_what_functions_make_is_no_matter_of_files(tmp_path):
     csv(tmp_path / "a.csv", [1, 2])
     csv(tmp_path / "b.csv", [3, 4])
-    ds = skate.data.read_csv([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], override_num_blocks=2)
+    ds = skate.data.read_csv(
+        [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")], override_num_blocks=2
+    )
     text = said(lambda: ds.map(lambda r: {"x": "text" if r["x"] > 2 else 1}).take_all(), TypeError)
-    assert "column 'x' has type int64 in what came from row 0 on and string in what came from row 2 on" in text and "a.csv" not in text
+    assert (
+        "column 'x' has type int64 in what came from row 0 on and string in what came from row 2 on"
+        in text
+        and "a.csv" not in text
+    )
 
 
 # ---- JSON of several kinds, as text
@@ -272,7 +321,15 @@ def test_json_of_several_kinds_is_read_as_text_where_a_schema_asks(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("\n".join(records))
     found = skate.data.read_json(str(path), parse_options=asked).take_all()
-    assert [r["x"] for r in found] == want and [r["y"] for r in found] == [None, None, None, None, 2, 3, None]
+    assert [r["x"] for r in found] == want and [r["y"] for r in found] == [
+        None,
+        None,
+        None,
+        None,
+        2,
+        3,
+        None,
+    ]
     path.write_text("[" + ",".join(records) + "]")
     found = skate.data.read_json(str(path), parse_options=asked).take_all()
     assert [json.loads(r["x"]) if i in (2, 5) else r["x"] for i, r in enumerate(found)] == [
@@ -280,17 +337,27 @@ def test_json_of_several_kinds_is_read_as_text_where_a_schema_asks(tmp_path):
     ]  # fmt: skip
     path.write_text("\n".join(records))
     text = said(lambda: skate.data.read_json(str(path)).take_all())
-    assert "column 'x' is" in text and "a string in explicit_schema of parse_options reads both as text" in text
+    assert (
+        "column 'x' is" in text
+        and "a string in explicit_schema of parse_options reads both as text" in text
+    )
 
 
 def test_json_as_text_inside_of_objects_and_lists_and_with_bad_lines(tmp_path):
     path = tmp_path / "a.json"
-    path.write_text('{"x":{"a":1,"b":[1,"z"]}}\n{"x":{"a":"q","b":[{"k":1}, null], "c": 1}}\n{"x":{"a":2}\n')
+    path.write_text(
+        '{"x":{"a":1,"b":[1,"z"]}}\n{"x":{"a":"q","b":[{"k":1}, null], "c": 1}}\n{"x":{"a":2}\n'
+    )
     nested = pa.schema([("x", pa.struct([("a", pa.string()), ("b", pa.list_(pa.string()))]))])
     asked = pyarrow.json.ParseOptions(explicit_schema=nested)
     found = skate.data.read_json(str(path), parse_options=asked, on_error="skip").take_all()
-    assert [r["x"]["a"] for r in found] == ["1", "q"] and [r["x"]["b"] for r in found] == [["1", "z"], ['{"k":1}', None]]
-    assert "a.json line 3: " in said(lambda: skate.data.read_json(str(path), parse_options=asked).take_all())
+    assert [r["x"]["a"] for r in found] == ["1", "q"] and [r["x"]["b"] for r in found] == [
+        ["1", "z"],
+        ['{"k":1}', None],
+    ]
+    assert "a.json line 3: " in said(
+        lambda: skate.data.read_json(str(path), parse_options=asked).take_all()
+    )
 
 
 # ---- types
@@ -303,7 +370,14 @@ def test_cast_takes_types_of_arrow_and_numpy_and_says_what_else_it_got():
 
     for t in (pa.int32(), np.dtype("int32"), DataType.int32()):
         with case(t):
-            assert skate.data.range(2).with_column("x", col("id").cast(t)).schema().base_schema.field("x").type == pa.int32()
+            assert (
+                skate.data.range(2)
+                .with_column("x", col("id").cast(t))
+                .schema()
+                .base_schema.field("x")
+                .type
+                == pa.int32()
+            )
     start = "cast: target_type must be a skate.data.datatype.DataType, such as DataType.int64(), or an Arrow type, such as pyarrow.int64(), not "
     assert said(lambda: col("id").cast(int), TypeError) == start + "the class int"
     assert said(lambda: col("id").cast("int64"), TypeError) == start + "'int64', a str"
@@ -314,7 +388,10 @@ def test_cast_takes_types_of_arrow_and_numpy_and_says_what_else_it_got():
         def __repr__(self):
             return "DataType(int64)"
 
-    assert said(lambda: col("id").cast(OfRay()), TypeError) == start + "DataType(int64), a ray.data.datatype.DataType"
+    assert (
+        said(lambda: col("id").cast(OfRay()), TypeError)
+        == start + "DataType(int64), a ray.data.datatype.DataType"
+    )
 
 
 # ---- names of Ray that are not here
@@ -360,21 +437,34 @@ def test_each_public_name_of_ray_is_here_or_says_why_it_is_not():
         of = skate
         for part in filter(None, where.split(".")):
             of = getattr(of, part)
-        of = skate.data.range(1) if where == "data.Dataset" else skate.data.range(1).iterator() if where == "data.DataIterator" else of
+        of = (
+            skate.data.range(1)
+            if where == "data.Dataset"
+            else skate.data.range(1).iterator()
+            if where == "data.DataIterator"
+            else of
+        )
         for name in names.split():
             with case(f"{where}.{name}"):
                 try:
                     getattr(of, name)
                 except AttributeError as e:
                     missing += 1
-                    assert re.search(rf"has no attribute '{name}' \((not planned: |skate\.).+\)$", str(e))
+                    assert re.search(
+                        rf"has no attribute '{name}' \((not planned: |skate\.).+\)$", str(e)
+                    )
     assert missing > 40
-    assert "pyiceberg" in said(lambda: skate.data.read_iceberg, AttributeError) and not hasattr(skate.data.range(1), "write_mongo")
+    assert "pyiceberg" in said(lambda: skate.data.read_iceberg, AttributeError) and not hasattr(
+        skate.data.range(1), "write_mongo"
+    )
     assert (
         said(lambda: skate.data.range(1).write_parqet, AttributeError)
         == "'Dataset' object has no attribute 'write_parqet'; did you mean 'write_parquet'?"
     )
-    assert said(lambda: skate.data.range(1)._nothing, AttributeError) == "'Dataset' object has no attribute '_nothing'"
+    assert (
+        said(lambda: skate.data.range(1)._nothing, AttributeError)
+        == "'Dataset' object has no attribute '_nothing'"
+    )
 
 
 # ---- what is not installed

@@ -1,4 +1,5 @@
-"""Each Arrow type (tests/py/every_type.py) through each operator, writer and reader, and batch format: the rows of a model, or an error that names column and type."""
+"""Each Arrow type (tests/py/every_type.py) through each operator, writer and reader, and batch
+format: the rows of a model, or an error that names column and type."""
 
 import collections
 import re
@@ -29,7 +30,8 @@ def of(case):
 
 
 def rows_of(ds):
-    """{number of a row: how often it is there}, once each column of each row is found to be what it was, or null where it has no number."""
+    """{number of a row: how often it is there}, once each column of each row is found to be what it
+    was, or null where it has no number."""
     found = collections.Counter()
     for b in ds.iter_batches(batch_format="pyarrow", batch_size=None):
         numbers = b["row"].to_pylist()
@@ -37,7 +39,9 @@ def rows_of(ds):
         for c in CASES:
             if c.name in b.column_names:
                 with case(c.name, c.type):
-                    want = ["None" if n is None or n >= ROWS else VALUES[c.name][n] for n in numbers]
+                    want = [
+                        "None" if n is None or n >= ROWS else VALUES[c.name][n] for n in numbers
+                    ]
                     assert list(map(repr, b[c.name].to_pylist())) == want
     return found
 
@@ -87,20 +91,33 @@ AS_THEY_ARE = {
     "split": lambda ds: both(ds.split(2)),
     "split_at_indices": lambda ds: both(ds.split_at_indices([5])),
     "train_test_split": lambda ds: both(ds.train_test_split(0.4)),
-    "train_test_split, classes": lambda ds: both(ds.with_column("k", col("row") % 3).train_test_split(0.4, stratify="k")),
+    "train_test_split, classes": lambda ds: both(
+        ds.with_column("k", col("row") % 3).train_test_split(0.4, stratify="k")
+    ),
     "filter by all": lambda ds: ds.filter(expr=col("row") >= 0),
 }
 SOME = {
     "filter": (lambda ds: ds.filter(lambda r: r["row"] % 2), numbers(*range(1, ROWS, 2))),
     "filter(expr)": (lambda ds: ds.filter(expr="row % 2 == 1"), numbers(*range(1, ROWS, 2))),
-    "filter(expr), null": (lambda ds: ds.filter(expr=col("int8").is_not_null()), EVERY - numbers(*range(4, ROWS, 5))),
+    "filter(expr), null": (
+        lambda ds: ds.filter(expr=col("int8").is_not_null()),
+        EVERY - numbers(*range(4, ROWS, 5)),
+    ),
     "limit": (lambda ds: ds.limit(9), numbers(*range(9))),
     "union": (lambda ds: ds.union(ds), EVERY + EVERY),
-    "union, columns missing": (lambda ds: ds.union(other().map(lambda r: {"row": r["row"] + ROWS})), numbers(*range(2 * ROWS))),
+    "union, columns missing": (
+        lambda ds: ds.union(other().map(lambda r: {"row": r["row"] + ROWS})),
+        numbers(*range(2 * ROWS)),
+    ),
     "join, anti": (lambda ds: ds.join(other(5), "left_anti", **OTHER), numbers(*range(5, ROWS))),
-    "join, nothing on its side": (lambda ds: ds.join(other(ROWS + 3), "full_outer", **OTHER), numbers(*range(ROWS + 3))),
+    "join, nothing on its side": (
+        lambda ds: ds.join(other(ROWS + 3), "full_outer", **OTHER),
+        numbers(*range(ROWS + 3)),
+    ),
     "explode another": (
-        lambda ds: ds.map_batches(lambda t: t.append_column("l", pa.array([[1, 2]] * t.num_rows)), batch_format="pyarrow").explode("l"),
+        lambda ds: ds.map_batches(
+            lambda t: t.append_column("l", pa.array([[1, 2]] * t.num_rows)), batch_format="pyarrow"
+        ).explode("l"),
         EVERY + EVERY,
     ),
 }
@@ -125,19 +142,29 @@ def test_random_sample_and_skipped_rows():
         assert 4 not in t["row"].to_pylist()
         return t
 
-    assert rows_of(dataset().map_batches(all_but_4, batch_format="pyarrow", on_error="skip")) == EVERY - numbers(4)
+    assert rows_of(
+        dataset().map_batches(all_but_4, batch_format="pyarrow", on_error="skip")
+    ) == EVERY - numbers(4)
 
 
 BY_KEY = {
     "sort": lambda ds: ds.sort("x"),
     "distinct": lambda ds: ds.distinct("x"),
     "groupby": lambda ds: ds.groupby("x").count(),
-    "groupby, function": lambda ds: ds.groupby("x").map_groups(lambda t: t.slice(0, 1), batch_format="pyarrow"),
-    "groupby, own": lambda ds: ds.groupby("x").aggregate(
-        ag.AggregateFn(init=lambda k: 0, accumulate_row=lambda a, r: a + 1, merge=lambda a, b: a + b, name="n")
+    "groupby, function": lambda ds: ds.groupby("x").map_groups(
+        lambda t: t.slice(0, 1), batch_format="pyarrow"
     ),
-    "join": lambda ds: ds.join(ds.limit(every_type.PERIOD).select_columns("x"), "inner", on=["x"], num_partitions=2),
-    "join, small side": lambda ds: ds.join(ds.limit(every_type.PERIOD).select_columns("x"), "left_outer", on=["x"]),
+    "groupby, own": lambda ds: ds.groupby("x").aggregate(
+        ag.AggregateFn(
+            init=lambda k: 0, accumulate_row=lambda a, r: a + 1, merge=lambda a, b: a + b, name="n"
+        )
+    ),
+    "join": lambda ds: ds.join(
+        ds.limit(every_type.PERIOD).select_columns("x"), "inner", on=["x"], num_partitions=2
+    ),
+    "join, small side": lambda ds: ds.join(
+        ds.limit(every_type.PERIOD).select_columns("x"), "left_outer", on=["x"]
+    ),
     "repartition": lambda ds: ds.repartition(2, keys="x"),
 }
 
@@ -147,11 +174,18 @@ def test_each_type_as_key(name):
     for c in CASES:
         with case(c.name, c.type):
             if not c.key:
-                with pytest.raises((ValueError, TypeError), match="(?s)'x'.*(cannot be a key|no order)"):
+                with pytest.raises(
+                    (ValueError, TypeError), match="(?s)'x'.*(cannot be a key|no order)"
+                ):
                     BY_KEY[name](of(c)).take_all()
                 continue
-            out = [r["x"] for b in BY_KEY[name](of(c)).iter_batches(batch_format="pyarrow", batch_size=None) for r in b.to_pylist()]
-            ordered = sorted(VALUES[c.name], key=VALUES[c.name].index)  # they repeat in ascending order, null last
+            out = [
+                r["x"]
+                for b in BY_KEY[name](of(c)).iter_batches(batch_format="pyarrow", batch_size=None)
+                for r in b.to_pylist()
+            ]
+            # they repeat in ascending order, null last
+            ordered = sorted(VALUES[c.name], key=VALUES[c.name].index)
             if name.startswith("join"):
                 right = collections.Counter(VALUES[c.name][: every_type.PERIOD])
                 met = [v for v in ordered if v != "None" for _ in range(right[v])]
@@ -160,7 +194,9 @@ def test_each_type_as_key(name):
             elif name == "repartition":
                 assert sorted(map(repr, out)) == sorted(ordered)
             else:
-                assert list(map(repr, out)) == (ordered if name == "sort" else list(dict.fromkeys(ordered)))
+                assert list(map(repr, out)) == (
+                    ordered if name == "sort" else list(dict.fromkeys(ordered))
+                )
 
 
 def test_explode_each_list():
@@ -170,7 +206,9 @@ def test_explode_each_list():
                 with pytest.raises(TypeError, match="'x' is of type .*, not of lists"):
                     of(c).explode("x").take_all()
                 continue
-            want = [(i, v) for i, values in enumerate(c.column.to_pylist()) for v in values or [None]]
+            want = [
+                (i, v) for i, values in enumerate(c.column.to_pylist()) for v in values or [None]
+            ]
             assert [(r["row"], r["x"]) for r in of(c).explode("x").take_all()] == want
 
 
@@ -178,8 +216,11 @@ def test_unique_least_and_greatest_of_each():
     for c in CASES:
         with case(c.name, c.type):
             values = list(dict.fromkeys(VALUES[c.name]))
-            if c.name in ("interval", "python_object"):  # no pickle of one; a set, which is no key of a dict
-                with pytest.raises(TypeError, match="unique of column 'x' of type .* is not possible"):
+            # no pickle of one; a set, which is no key of a dict
+            if c.name in ("interval", "python_object"):
+                with pytest.raises(
+                    TypeError, match="unique of column 'x' of type .* is not possible"
+                ):
                     of(c).unique("x")
             elif c.name not in ("tensor", "ray_tensor", "ragged_tensor"):  # arrays: below
                 assert list(map(repr, of(c).unique("x"))) == values
@@ -190,7 +231,9 @@ def test_unique_least_and_greatest_of_each():
                 with pytest.raises(TypeError, match="min of column 'x' of type .* is not possible"):
                     of(c).min("x")
     arrays = of(next(c for c in CASES if c.name == "ray_tensor")).unique("x")
-    assert [a.tolist() for a in arrays] == [np.full((2, 3), k).tolist() for k in range(every_type.PERIOD)]
+    assert [a.tolist() for a in arrays] == [
+        np.full((2, 3), k).tolist() for k in range(every_type.PERIOD)
+    ]
 
 
 # ---- formats of batches
@@ -217,7 +260,10 @@ def test_functions_get_each_type_and_give_it_back(how):
                 plain = how == "pandas" and pa.types.is_run_end_encoded(c.type)
                 assert types[c.name] in (c.type, c.type.value_type if plain else c.type)
     for c in alone:
-        with case(c.name), pytest.raises(TypeError, match=re.escape("'x'") + ".*" + re.escape(str(c.type))):
+        with (
+            case(c.name),
+            pytest.raises(TypeError, match=re.escape("'x'") + ".*" + re.escape(str(c.type))),
+        ):
             same(of(c)).take_all()
 
 
@@ -237,7 +283,9 @@ def test_each_type_comes_out_in_each_form():
 
 
 def test_shuffled_batches_and_shares_hold_each_type():
-    shuffled = dataset().iter_batches(batch_size=4, batch_format="pyarrow", local_shuffle_buffer_size=8, local_shuffle_seed=1)
+    shuffled = dataset().iter_batches(
+        batch_size=4, batch_format="pyarrow", local_shuffle_buffer_size=8, local_shuffle_seed=1
+    )
     (share,) = dataset().streaming_split(1)
     for got in (shuffled, share.iter_batches(batch_format="pyarrow")):
         t = pa.concat_tables(got).combine_chunks()
@@ -255,7 +303,16 @@ def no_form(*patterns):
     return [c for c in CASES if any(re.fullmatch(p, c.name) for p in patterns)]
 
 
-EXTENSIONS = ("tensor", "uuid", "json", "bool8", "opaque", "ray_tensor", "ragged_tensor", "python_object")
+EXTENSIONS = (
+    "tensor",
+    "uuid",
+    "json",
+    "bool8",
+    "opaque",
+    "ray_tensor",
+    "ragged_tensor",
+    "python_object",
+)
 NO_FORM = {
     "parquet": no_form("interval", ".*union.*"),
     "feather": [],
@@ -277,9 +334,13 @@ NO_FORM = {
         *no_form("interval", *EXTENSIONS),
         *no_form("binary", "large_binary", "binary_view", "fixed_binary"),  # bytes that are no text
     ],
-    "json": [*no_form("binary", "large_binary", "binary_view", "fixed_binary", "struct_deep", "opaque")],
+    "json": [
+        *no_form("binary", "large_binary", "binary_view", "fixed_binary", "struct_deep", "opaque")
+    ],
 }
-READS = {  # of a format without types of its own: what comes back equal; the rest comes as text, numbers or times that say the same
+# of a format without types of its own: what comes back equal; the rest comes as text, numbers or
+# times that say the same
+READS = {
     "csv": no_form("null", "bool", "u?int(8|16|32)", "int64", "float.*", "date.*", "dictionary_of_ints", "run_end_int.*"),
     "json": no_form("null", "bool", "u?int(8|16|32)", "int64", "float(32|64)", ".*string.*", ".*list_(int|text|of_views|struct)", ".*list_view_(int|text|struct)", "struct", "struct_of_views", "dictionary_(u?int.*|of_ints|of_views|ordered)", "run_end.*"),
 }  # fmt: skip
@@ -294,15 +355,22 @@ def test_files_hold_each_type_or_say_which_they_do_not(form, tmp_path):
     if form in READS:
         kept = READS[form]
         getattr(dataset(every_type.table(kept)), write)(str(tmp_path / "some"))
-    trust = {"trust_pickled_columns": True} if form in ("parquet", "feather") else {}  # those that hold Python objects
-    back = read(str(tmp_path / ("some" if form in READS else "all")), **trust).sort("row").to_arrow()
+    # those that hold Python objects
+    trust = {"trust_pickled_columns": True} if form in ("parquet", "feather") else {}
+    back = (
+        read(str(tmp_path / ("some" if form in READS else "all")), **trust).sort("row").to_arrow()
+    )
     assert back["row"].to_pylist() == list(range(ROWS))
     for c in kept:
         with case(c.name, c.type, back.schema.field(c.name).type):
-            if form == "orc" and pa.types.is_timestamp(back.schema.field(c.name).type):  # ORC has nanoseconds only
+            # ORC has nanoseconds only
+            if form == "orc" and pa.types.is_timestamp(back.schema.field(c.name).type):
                 zone = back.schema.field(c.name).type.tz
                 plain = c.column.cast(pa.timestamp("us", c.type.tz) if zone else pa.timestamp("us"))
-                assert back[c.name].cast(pa.timestamp("us", zone)).cast(plain.type).to_pylist() == plain.to_pylist()
+                assert (
+                    back[c.name].cast(pa.timestamp("us", zone)).cast(plain.type).to_pylist()
+                    == plain.to_pylist()
+                )
             else:
                 assert list(map(repr, back[c.name].to_pylist())) == VALUES[c.name]
     for c in none:

@@ -11,14 +11,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 
 def run(*args, timeout=240):
     env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")}
-    return subprocess.run([sys.executable, *args], cwd=ROOT, env=env, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(
+        [sys.executable, *args], cwd=ROOT, env=env, capture_output=True, text=True, timeout=timeout
+    )
 
 
 def test_quickstart():
     r = run("examples/quickstart.py")
     assert r.returncode == 0, r.stderr
     assert "rows: 666666 sum: 222221555555888889" in r.stdout and "Bottleneck:" in r.stdout
-    assert [t for t in r.stderr.splitlines() if not t.startswith("Nothing has moved for")] == []  # what a loaded machine is told
+    # what a loaded machine is told
+    assert [t for t in r.stderr.splitlines() if not t.startswith("Nothing has moved for")] == []
 
 
 def test_own_shuffle():
@@ -50,22 +53,41 @@ def test_classify_files(tmp_path):
     src = tmp_path / "src"
     src.mkdir()
     for i in range(12):
-        (src / f"{i}.py").write_text(f"import os\n\ndef function_{i}(argument):\n    return os.path.join(argument, 'file{i}')\n" * 10)
-    (src / "page.html").write_text("<!DOCTYPE html><html><head><title>t</title></head><body><p>text</p></body></html>\n" * 20)
+        (src / f"{i}.py").write_text(
+            f"import os\n\ndef function_{i}(argument):\n    return os.path.join(argument, 'file{i}')\n"
+            * 10
+        )
+    (src / "page.html").write_text(
+        "<!DOCTYPE html><html><head><title>t</title></head><body><p>text</p></body></html>\n" * 20
+    )
     (src / "empty").write_text("")
     outs = []
     for k in range(2):
         r = run("examples/classify_files.py", str(src), "--out", str(tmp_path / f"out{k}"))
         assert r.returncode == 0, r.stderr
-        outs.append({n.partition("_")[2]: (tmp_path / f"out{k}" / n).read_bytes() for n in os.listdir(tmp_path / f"out{k}")})
+        outs.append(
+            {
+                n.partition("_")[2]: (tmp_path / f"out{k}" / n).read_bytes()
+                for n in os.listdir(tmp_path / f"out{k}")
+            }
+        )
     assert outs[0] == outs[1] and outs[0]
-    assert "14 files, 0 unreadable" in r.stdout and "12  python" in r.stdout and "1  html" in r.stdout and "1  empty" in r.stdout
+    assert (
+        "14 files, 0 unreadable" in r.stdout
+        and "12  python" in r.stdout
+        and "1  html" in r.stdout
+        and "1  empty" in r.stdout
+    )
     assert "Bottleneck: " in r.stdout.splitlines()[-1]
 
 
 def test_classify_files_missing_folder():
     r = run("examples/classify_files.py", "/no/such/folder")
-    assert r.returncode == 2 and r.stderr.strip() == "classify_files: /no/such/folder: no such folder" and r.stdout == ""
+    assert (
+        r.returncode == 2
+        and r.stderr.strip() == "classify_files: /no/such/folder: no such folder"
+        and r.stdout == ""
+    )
 
 
 EXAMPLES = """

@@ -22,13 +22,22 @@ def rows(n):
 @pytest.mark.parametrize("op", ["sort", "join"])
 def test_the_disk_fills_in_the_middle(op):
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=16 * MIB, _system_config={"preload": "numpy,pytest", "spill_bytes": 12 * MIB})
+    skate.init(
+        num_cpus=2,
+        object_store_memory=16 * MIB,
+        _system_config={"preload": "numpy,pytest", "spill_bytes": 12 * MIB},
+    )
     what = {
         "sort": lambda ds: ds.sort("k"),
-        "join": lambda ds: ds.join(sd.range(1000), "left_outer", num_partitions=8, on=("k",), right_on=("id",)),
+        "join": lambda ds: ds.join(
+            sd.range(1000), "left_outer", num_partitions=8, on=("k",), right_on=("id",)
+        ),
     }[op]
     ds = what(rows(600_000))
-    with pytest.raises((OutOfDiskError, ObjectStoreFullError), match=r"quota|cannot be read back from disk|store is full") as e:
+    with pytest.raises(
+        (OutOfDiskError, ObjectStoreFullError),
+        match=r"quota|cannot be read back from disk|store is full",
+    ) as e:
         for _ in ds.iter_batches(batch_size=None):
             pass
     del ds, e
@@ -39,6 +48,10 @@ def test_the_disk_fills_in_the_middle(op):
     assert n == 20_000, "and the next run goes on"
     gc.collect()
     until = time.monotonic() + 60
-    while any((left := _skate.status())[k] for k in ("spill_objects_on_disk", "spill_disk_bytes", "overflow_objects")):
-        assert time.monotonic() < until, left  # what ran on when the run had failed gives back what it has made
+    while any(
+        (left := _skate.status())[k]
+        for k in ("spill_objects_on_disk", "spill_disk_bytes", "overflow_objects")
+    ):
+        # what ran on when the run had failed gives back what it has made
+        assert time.monotonic() < until, left
         time.sleep(0.01)

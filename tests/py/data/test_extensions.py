@@ -32,7 +32,12 @@ class Thing:
 def test_tensor_cells():
     t = np.arange(24).reshape(3, 2, 2, 2)
     df = pd.DataFrame({"i": [1, 2, 3], "t": TensorArray(t)})
-    for op in (lambda a: 2 * (a + 1) / 3, lambda a: a % 2 == 0, lambda a: a & (3 * a) | (5 * a), lambda a: 10 - a):
+    for op in (
+        lambda a: 2 * (a + 1) / 3,
+        lambda a: a % 2 == 0,
+        lambda a: a & (3 * a) | (5 * a),
+        lambda a: 10 - a,
+    ):
         np.testing.assert_array_equal(np.asarray(op(df["t"]).array.values), op(t))
     assert df["t"].dtype.element_shape == (2, 2, 2) and np.array_equal(df["t"].iloc[1], t[1])
     got = sd.from_pandas(df).map_batches(lambda b: {"t": b["t"] + 1, "i": b["i"]}).take_all()
@@ -50,12 +55,19 @@ def test_tensor_cells():
 def test_arrow_tensors():
     a = np.arange(12.0).reshape(3, 2, 2)
     col = ArrowTensorArray.from_numpy(a)
-    assert isinstance(col.type, ArrowTensorTypeV2) and col.type == ArrowTensorTypeV2((2, 2), pa.float64())
+    assert isinstance(col.type, ArrowTensorTypeV2) and col.type == ArrowTensorTypeV2(
+        (2, 2), pa.float64()
+    )
     assert list(pa.table({"x": col}).to_pandas()["x"].dtype.element_shape) == [2, 2]
     np.testing.assert_array_equal(col.to_numpy_ndarray(), a)
     ragged = ArrowVariableShapedTensorArray.from_numpy([np.ones((1, 2)), np.ones((3, 1))])
-    assert isinstance(ragged.type, ArrowVariableShapedTensorType) and ragged.type == ArrowVariableShapedTensorType(pa.float64(), 2)
-    assert [r["x"].shape for r in sd.from_arrow(pa.table({"x": ragged})).take_all()] == [(1, 2), (3, 1)]
+    assert isinstance(
+        ragged.type, ArrowVariableShapedTensorType
+    ) and ragged.type == ArrowVariableShapedTensorType(pa.float64(), 2)
+    assert [r["x"].shape for r in sd.from_arrow(pa.table({"x": ragged})).take_all()] == [
+        (1, 2),
+        (3, 1),
+    ]
     for bad in (object(), [], [np.ones(2), np.ones((2, 2))]):
         with pytest.raises(ValueError):
             ArrowVariableShapedTensorArray.from_numpy(bad)
@@ -81,12 +93,18 @@ def test_tensor_formats(fmt, tmp_path, monkeypatch):
     sd.from_numpy(a).write_parquet(str(tmp_path))
     ds = sd.read_parquet(str(tmp_path))
     assert isinstance(ds.schema().types[0], fmt.to_type())
-    assert isinstance(ds.map_batches(lambda b: {"y": b["data"] + 1}).schema().types[0], fmt.to_type())
-    np.testing.assert_array_equal(ds.map_batches(lambda b: {"y": b["data"] + 1}).take_batch()["y"], a + 1)
+    assert isinstance(
+        ds.map_batches(lambda b: {"y": b["data"] + 1}).schema().types[0], fmt.to_type()
+    )
+    np.testing.assert_array_equal(
+        ds.map_batches(lambda b: {"y": b["data"] + 1}).take_batch()["y"], a + 1
+    )
     with_null = (
         pa.ExtensionArray.from_storage(
             fmt.to_type()((2,), pa.int64()),
-            pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)).cast(fmt.to_type()((2,), pa.int64()).storage_type),
+            pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int64(), 2)).cast(
+                fmt.to_type()((2,), pa.int64()).storage_type
+            ),
         )
         if fmt is not FixedShapeTensorFormat.ARROW_NATIVE
         else None
@@ -106,11 +124,15 @@ def test_the_tensor_format_of_the_run_holds_for_readers(tmp_path, monkeypatch):
     for fmt in (*FixedShapeTensorFormat, *FixedShapeTensorFormat):
         monkeypatch.setattr(sd.DataContext.get_current(), "arrow_fixed_shape_tensor_format", fmt)
         for ds in (
-            sd.read_parquet(str(tmp_path / "p"), tensor_column_schema={"x": (a.dtype, a.shape[1:])}),
+            sd.read_parquet(
+                str(tmp_path / "p"), tensor_column_schema={"x": (a.dtype, a.shape[1:])}
+            ),
             sd.read_numpy(str(tmp_path / "n")),
             sd.range_tensor(3, shape=(2, 2)),
         ):
-            assert isinstance(ds.take_batch(batch_format="pyarrow").schema.types[0], fmt.to_type()), (fmt, ds)
+            assert isinstance(
+                ds.take_batch(batch_format="pyarrow").schema.types[0], fmt.to_type()
+            ), (fmt, ds)
 
 
 def test_tensor_types():
@@ -119,23 +141,47 @@ def test_tensor_types():
         ArrowTensorTypeV2((2, 3), pa.int64()),
         ArrowVariableShapedTensorType(pa.int64(), 2),
     )
-    assert len({v1, v2, ragged, ArrowTensorType((3, 2), pa.int64()), ArrowTensorType((2, 3), pa.int32())}) == 5
-    assert ragged == ArrowVariableShapedTensorType(pa.int64(), 3) and pickle.loads(pickle.dumps([v1, v2, ragged])) == [v1, v2, ragged]
+    assert (
+        len(
+            {
+                v1,
+                v2,
+                ragged,
+                ArrowTensorType((3, 2), pa.int64()),
+                ArrowTensorType((2, 3), pa.int32()),
+            }
+        )
+        == 5
+    )
+    assert ragged == ArrowVariableShapedTensorType(pa.int64(), 3) and pickle.loads(
+        pickle.dumps([v1, v2, ragged])
+    ) == [v1, v2, ragged]
     for t in (v1, v2):  # as Ray writes them: the shape pickled
         assert type(t).__arrow_ext_deserialize__(t.storage_type, pickle.dumps((2, 3))) == t
         with pytest.raises(ValueError, match="are numbers"):
             type(t).__arrow_ext_deserialize__(t.storage_type, pickle.dumps(print))
     base = np.arange(6)
     col = ArrowVariableShapedTensorArray.from_numpy([base[:2], base[2:]])
-    assert col.storage.field("data").buffers()[3].address == base.__array_interface__["data"][0]  # no copy
-    assert [v.tolist() for v in col.to_numpy()] == [[0, 1], [2, 3, 4, 5]] and [v.as_py().tolist() for v in col[1:]] == [[2, 3, 4, 5]]
+    # no copy
+    assert col.storage.field("data").buffers()[3].address == base.__array_interface__["data"][0]
+    assert [v.tolist() for v in col.to_numpy()] == [[0, 1], [2, 3, 4, 5]] and [
+        v.as_py().tolist() for v in col[1:]
+    ] == [[2, 3, 4, 5]]
     canonical = pa.StructArray.from_arrays(
-        [pa.array([[1, 2], [3]]), pa.array([[2, 1], [1, 1]], pa.list_(pa.int32(), 2))], ["data", "shape"]
+        [pa.array([[1, 2], [3]]), pa.array([[2, 1], [1, 1]], pa.list_(pa.int32(), 2))],
+        ["data", "shape"],
     )
     field = pa.field(
-        "x", canonical.type, metadata={"ARROW:extension:name": "arrow.variable_shape_tensor", "ARROW:extension:metadata": "{}"}
+        "x",
+        canonical.type,
+        metadata={
+            "ARROW:extension:name": "arrow.variable_shape_tensor",
+            "ARROW:extension:metadata": "{}",
+        },
     )
-    rb = pa.RecordBatch._import_from_c_capsule(*pa.RecordBatch.from_arrays([canonical], schema=pa.schema([field])).__arrow_c_array__())
+    rb = pa.RecordBatch._import_from_c_capsule(
+        *pa.RecordBatch.from_arrays([canonical], schema=pa.schema([field])).__arrow_c_array__()
+    )
     assert [r["x"].shape for r in sd.from_arrow(rb).map(lambda r: r).take_all()] == [(2, 1), (1, 1)]
 
 
@@ -149,8 +195,17 @@ def test_pandas_batches_of_tensors_without_casting(monkeypatch):
 def test_ints_beyond_64_bits():
     big = [{"a": 1}, {"a": None}, {"a": -(2**100)}, {"a": 2**64}]
     assert sd.from_items(big).take_all() == big == sd.from_items(big).map(lambda r: r).take_all()
-    ds = sd.range(4, override_num_blocks=4).map_batches(lambda b: {"a": [int(b["id"][0]) or 2**64]}).materialize()
-    assert ds.schema().types == [PythonObjectType()] and [r["a"] for r in ds.take_all()] == [2**64, 1, 2, 3]
+    ds = (
+        sd.range(4, override_num_blocks=4)
+        .map_batches(lambda b: {"a": [int(b["id"][0]) or 2**64]})
+        .materialize()
+    )
+    assert ds.schema().types == [PythonObjectType()] and [r["a"] for r in ds.take_all()] == [
+        2**64,
+        1,
+        2,
+        3,
+    ]
     with pytest.raises(TypeError, match="values of mixed types"):
         sd.from_items([{"a": 2**100}, {"a": "x"}])
 
@@ -158,11 +213,22 @@ def test_ints_beyond_64_bits():
 def test_objects():
     values = ["a", 1, None, {"k": 2}, Thing(7)]
     col = ArrowPythonObjectArray.from_objects(values)
-    assert col[1:3].to_pylist() == [1, None] and col[4].as_py().n == 7 and list(col.to_pandas())[:2] == ["a", 1]
-    (back,) = [r for r in sd.from_arrow(pa.table({"o": col})).map(lambda r: r).take_all() if isinstance(r["o"], Thing)]
+    assert (
+        col[1:3].to_pylist() == [1, None]
+        and col[4].as_py().n == 7
+        and list(col.to_pandas())[:2] == ["a", 1]
+    )
+    (back,) = [
+        r
+        for r in sd.from_arrow(pa.table({"o": col})).map(lambda r: r).take_all()
+        if isinstance(r["o"], Thing)
+    ]
     assert back["o"].n == 7
     cells = PythonObjectArray([1.0, float("nan"), None])
-    assert cells.isna().tolist() == [False, True, True] and len(PythonObjectArray._concat_same_type([cells, cells])) == 6
+    assert (
+        cells.isna().tolist() == [False, True, True]
+        and len(PythonObjectArray._concat_same_type([cells, cells])) == 6
+    )
     assert cells.take([0, -1], allow_fill=True, fill_value=5).to_numpy().tolist() == [1.0, 5]
     with pytest.raises(TypeError, match="sequence of objects"):
         PythonObjectArray(object())
@@ -175,10 +241,14 @@ def test_arrays_of_other_shapes_in_one_write(tmp_path):
     back = sd.read_parquet(str(tmp_path / "t"), override_num_blocks=1)
     assert isinstance(back.schema().base_schema.field("a").type, ArrowVariableShapedTensorType)
     assert [r["a"].shape for r in back.take_all()] == [(1, 2), (2, 2), (3, 2)]
-    sd.from_blocks([pa.table({"v": [1, 2]}), pa.table({"v": [0.5]})]).write_parquet(str(tmp_path / "n"), concurrency=1)
+    sd.from_blocks([pa.table({"v": [1, 2]}), pa.table({"v": [0.5]})]).write_parquet(
+        str(tmp_path / "n"), concurrency=1
+    )
     assert sd.read_parquet(str(tmp_path / "n")).sum("v") == 3.5
     with pytest.raises(TypeError, match="column 'v' has type"):
-        sd.from_blocks([pa.table({"v": [1]}), pa.table({"v": ["x"]})]).write_parquet(str(tmp_path / "bad"), concurrency=1)
+        sd.from_blocks([pa.table({"v": [1]}), pa.table({"v": ["x"]})]).write_parquet(
+            str(tmp_path / "bad"), concurrency=1
+        )
 
 
 def test_casting_tensors_looks_at_shapes():
@@ -190,7 +260,9 @@ def test_casting_tensors_looks_at_shapes():
     for to in (pa.fixed_shape_tensor(pa.float64(), (2, 3)), ArrowTensorType((2, 3), pa.float64())):
         assert cast_batch(rb, pa.schema([("a", to)])).column(0).type == to
     lists = pa.RecordBatch.from_arrays([pa.array([[1, 2], [3, 4]])], names=["a"])
-    assert cast_batch(lists, pa.schema([("a", ArrowTensorTypeV2((2,), pa.int64()))])).column(0).to_numpy().tolist() == [[1, 2], [3, 4]]
+    assert cast_batch(lists, pa.schema([("a", ArrowTensorTypeV2((2,), pa.int64()))])).column(
+        0
+    ).to_numpy().tolist() == [[1, 2], [3, 4]]
     with pytest.raises(TypeError, match="'a'"):
         cast_batch(lists, pa.schema([("a", ArrowTensorTypeV2((3,), pa.int64()))]))
 
@@ -206,12 +278,21 @@ def test_delegating_block_builder():
     b.add_batch({"a": np.array([2, 3]), "image": np.ones((2, 2, 3), np.uint8)})
     assert b.num_rows() == 3 and b.get_estimated_memory_usage() > 0
     t = b.build()
-    assert t["a"].to_pylist() == [1, 2, 3] and sd.from_arrow(t).take_all()[2]["image"].tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert t["a"].to_pylist() == [1, 2, 3] and sd.from_arrow(t).take_all()[2]["image"].tolist() == [
+        [1, 1, 1],
+        [1, 1, 1],
+    ]
     with pytest.raises(TypeError, match="a row is a dict"):
         b.add([1])
-    assert [is_null(v) for v in (None, float("nan"), pd.NA, pd.NaT, 0, "", float("inf"))] == [True] * 4 + [False] * 3
+    assert [is_null(v) for v in (None, float("nan"), pd.NA, pd.NaT, 0, "", float("inf"))] == [
+        True
+    ] * 4 + [False] * 3
     one = pd.DataFrame({"a": [1, 2, 2], "b": [None, "x", "x"]})
-    assert rows_same(one, one[["b", "a"]][::-1]) and not rows_same(one, one.assign(a=[1, 1, 2])) and not rows_same(one, one[:2])
+    assert (
+        rows_same(one, one[["b", "a"]][::-1])
+        and not rows_same(one, one.assign(a=[1, 1, 2]))
+        and not rows_same(one, one[:2])
+    )
 
 
 BESIDE = '''
@@ -304,8 +385,14 @@ print("fine")
 
 @pytest.mark.parametrize("order", ["theirs first", "ours first"])
 def test_ray_data_with_its_own_classes_in_the_same_process(order, tmp_path):
-    """A stand-in for Ray Data, which registers its classes under the same names as skate does; with the real one: tests/py/cluster/test_ray.py."""
+    """A stand-in for Ray Data, which registers its classes under the same names as skate does; with
+    the real one: tests/py/cluster/test_ray.py."""
     program = tmp_path / "program.py"
     program.write_text(BESIDE)
-    r = subprocess.run([sys.executable, str(program), order, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    r = subprocess.run(
+        [sys.executable, str(program), order, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert r.stdout == "fine\n", r.stdout + r.stderr

@@ -65,18 +65,26 @@ def test_a_file_that_becomes_a_fifo_is_refused(tmp_path, ending):
 def files_of(folder, rows, n=4):
     os.makedirs(folder, exist_ok=True)
     for i in range(n):
-        pq.write_table(pa.table({"a": list(range(rows))}), os.path.join(folder, f"{i}.parquet"), row_group_size=100)
+        pq.write_table(
+            pa.table({"a": list(range(rows))}),
+            os.path.join(folder, f"{i}.parquet"),
+            row_group_size=100,
+        )
 
 
 @pytest.mark.parametrize("where", ["local", "pyarrow", "fsspec"])
 @pytest.mark.parametrize("filtered", [False, True])
 def test_a_parquet_file_that_is_replaced_is_noticed(tmp_path, where, filtered):
     """20,000 for 19,010 rows: a smaller or a larger file, by a rename or in place."""
-    at = {"local": None, "pyarrow": pafs.LocalFileSystem(), "fsspec": fsspec.filesystem("file")}[where]
+    at = {"local": None, "pyarrow": pafs.LocalFileSystem(), "fsspec": fsspec.filesystem("file")}[
+        where
+    ]
     for k, rows in enumerate((250, 10, 900)):
         folder = tmp_path / str(k)
         files_of(folder, 500)
-        ds = sd.read_parquet(str(folder), filesystem=at, filter=pc.field("a") >= 0 if filtered else None)
+        ds = sd.read_parquet(
+            str(folder), filesystem=at, filter=pc.field("a") >= 0 if filtered else None
+        )
         assert ds.count() == 2000 and ds.schema().names == ["a"]
         limited = ds.limit(1500)
         new = pa.table({"a": list(range(rows))})
@@ -85,19 +93,35 @@ def test_a_parquet_file_that_is_replaced_is_noticed(tmp_path, where, filtered):
             os.rename(folder / "new", folder / "2.parquet")
         else:
             pq.write_table(new, folder / "2.parquet", row_group_size=100)
-        for ask in (ds.count, ds.schema, ds.take_all, ds.map(lambda r: r).take_all, limited.count, ds.materialize):
+        for ask in (
+            ds.count,
+            ds.schema,
+            ds.take_all,
+            ds.map(lambda r: r).take_all,
+            limited.count,
+            ds.materialize,
+        ):
             if filtered and ask is limited.count:
                 continue  # it runs, and may end before that file
-            with pytest.raises(OSError, match=r"changed or replaced after its footer was read.*2\.parquet"):
+            with pytest.raises(
+                OSError, match=r"changed or replaced after its footer was read.*2\.parquet"
+            ):
                 ask()
         assert sd.read_parquet(str(folder), filesystem=at).count() == 1500 + rows
 
 
 def test_a_file_of_the_same_size_is_noticed(tmp_path):
-    """Its statistics may be others: row groups of the old one that a filter has ruled out are not those of the new one."""
+    """Its statistics may be others: row groups of the old one that a filter has ruled out are not
+    those of the new one."""
     a, b = str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")
     for path, first in ((a, 0), (b, 1000)):
-        pq.write_table(pa.table({"a": list(range(first, first + 300))}), path, row_group_size=100, use_dictionary=False, compression="none")
+        pq.write_table(
+            pa.table({"a": list(range(first, first + 300))}),
+            path,
+            row_group_size=100,
+            use_dictionary=False,
+            compression="none",
+        )
     assert os.path.getsize(a) == os.path.getsize(b)
     ds = sd.read_parquet(a, filter=pc.field("a") >= 1150)
     os.rename(b, a)

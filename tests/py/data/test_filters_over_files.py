@@ -1,4 +1,5 @@
-"""Filters over files: the rows are those of the same filter in memory, and what statistics or folders rule out is not read. The truth of predicates is in docs/design/predicates.md."""
+"""Filters over files: the rows are those of the same filter in memory, and what statistics or
+folders rule out is not read. The truth of predicates is in docs/design/predicates.md."""
 
 import datetime as dt
 import math
@@ -37,7 +38,8 @@ def name(e):
 
 @pytest.fixture(scope="module")
 def fives(tmp_path_factory):
-    """A folder of a file, whose row groups of two rows have statistics like min == max == 5; the same rows in memory."""
+    """A folder of a file, whose row groups of two rows have statistics like min == max == 5; the
+    same rows in memory."""
     at = tmp_path_factory.mktemp("fives")
     table = pa.table({"x": FIVES, "i": list(range(len(FIVES)))})
     pq.write_table(table, at / "0.parquet", row_group_size=2)
@@ -51,7 +53,9 @@ def kept(ds):
 @pytest.mark.parametrize("e", NAN_STAYS, ids=name)
 def test_nan_is_not_lost_to_statistics(fives, e):
     folder, table = fives
-    here, there = (kept(ds.filter(expr=e)) for ds in (sd.from_arrow(table), sd.read_parquet(folder)))
+    here, there = (
+        kept(ds.filter(expr=e)) for ds in (sd.from_arrow(table), sd.read_parquet(folder))
+    )
     assert here == there and {1, 4, 5} <= set(here)
 
 
@@ -84,7 +88,9 @@ def groups_read(monkeypatch, read):
 
     found = []
     plain = parquet._File.batches
-    monkeypatch.setattr(parquet._File, "batches", lambda self, groups: found.extend(groups) or plain(self, groups))
+    monkeypatch.setattr(
+        parquet._File, "batches", lambda self, groups: found.extend(groups) or plain(self, groups)
+    )
     read()
     monkeypatch.undo()
     return len(found)
@@ -149,12 +155,18 @@ def test_a_long_list_and_many_row_groups(tmp_path, monkeypatch):
     pq.write_table(pa.table({"i": range(500)}), tmp_path / "0.parquet", row_group_size=1)
     ds = sd.read_parquet(str(tmp_path)).filter(expr=col("i").is_in([*range(1000, 3000), 7, 7.5, 8]))
     placed, position = [], expr_bounds.comparison.position
-    monkeypatch.setattr(expr_bounds.comparison, "position", lambda v, t: placed.append(v) or position(v, t))
-    assert sum((rb.column(0).to_pylist() for rb in in_this_process(ds)), []) == [7, 8] and len(placed) == 2003
+    monkeypatch.setattr(
+        expr_bounds.comparison, "position", lambda v, t: placed.append(v) or position(v, t)
+    )
+    assert (
+        sum((rb.column(0).to_pylist() for rb in in_this_process(ds)), []) == [7, 8]
+        and len(placed) == 2003
+    )
 
 
 def test_a_test_that_fails_is_the_filters(tmp_path):
-    """What a pushed expression cannot work out is said by the filter, of the rows that are bad, and costs no others."""
+    """What a pushed expression cannot work out is said by the filter, of the rows that are bad, and
+    costs no others."""
     pq.write_table(pa.table({"x": [1, 2**63 - 1, 3]}), tmp_path / "0.parquet")
     ds = sd.read_parquet(str(tmp_path))
     good = ds.filter(expr=col("x") + 1 > 1, on_error="skip")
@@ -165,13 +177,18 @@ def test_a_test_that_fails_is_the_filters(tmp_path):
 
 def test_a_function_over_blocks_comes_before_the_filter(tmp_path):
     pq.write_table(pa.table({"i": [1, 2, 3]}), tmp_path / "0.parquet", row_group_size=1)
-    ds = sd.read_parquet(str(tmp_path), _block_udf=lambda t: t.set_column(0, "i", pc.multiply(t["i"], 10)))
+    ds = sd.read_parquet(
+        str(tmp_path), _block_udf=lambda t: t.set_column(0, "i", pc.multiply(t["i"], 10))
+    )
     assert kept(ds.filter(expr="i > 15")) == [20, 30]
 
 
 def test_null_is_not_true_beside_a_view(tmp_path):
-    """Rows of types that Arrow's filter does not know are gathered; null counts as false there, too."""
-    table = pa.table({"i": [1, None, 3, None], "v": pa.array(["a", "b", None, "d"], pa.string_view())})
+    """Rows of types that Arrow's filter does not know are gathered; null counts as false there,
+    too."""
+    table = pa.table(
+        {"i": [1, None, 3, None], "v": pa.array(["a", "b", None, "d"], pa.string_view())}
+    )
     assert [r["i"] for r in sd.from_arrow(table).filter(expr=col("i") > 0).take_all()] == [1, 3]
 
 
@@ -182,13 +199,24 @@ def test_a_filter_without_rows_keeps_the_columns(fives):
 
 def test_files_of_other_types(tmp_path):
     """Statistics are those of the files, values those of the schema that all are read as."""
-    pq.write_table(pa.table({"x": [0.1, 5.0], "i": [1, 2]}), tmp_path / "0.parquet", row_group_size=1)
     pq.write_table(
-        pa.table({"x": pa.array([0.1, 5], pa.float32()), "i": pa.array([3, 4], pa.int8()), "y": [1, 1]}),
+        pa.table({"x": [0.1, 5.0], "i": [1, 2]}), tmp_path / "0.parquet", row_group_size=1
+    )
+    pq.write_table(
+        pa.table(
+            {"x": pa.array([0.1, 5], pa.float32()), "i": pa.array([3, 4], pa.int8()), "y": [1, 1]}
+        ),
         tmp_path / "1.parquet",
         row_group_size=1,
     )
-    for e in (col("x") > 0.1, col("x") == 0.1, col("i") > 2, col("y") == 1, col("y").is_null(), ~(col("y") != 1)):
+    for e in (
+        col("x") > 0.1,
+        col("x") == 0.1,
+        col("i") > 2,
+        col("y") == 1,
+        col("y").is_null(),
+        ~(col("y") != 1),
+    ):
         ds = sd.read_parquet(str(tmp_path))
         assert kept(ds.filter(expr=e)) == kept(ds.materialize().filter(expr=e)), e
     schema = pa.schema([("x", pa.float32()), ("i", pa.string())])
@@ -208,7 +236,11 @@ def years(tmp_path):
         for c in ("de", "fr"):
             at = tmp_path / f"year={y}" / f"country={c}"
             at.mkdir(parents=True)
-            pq.write_table(pa.table({"x": list(range(10)), "i": list(range(n, n + 10))}), at / "0.parquet", row_group_size=5)
+            pq.write_table(
+                pa.table({"x": list(range(10)), "i": list(range(n, n + 10))}),
+                at / "0.parquet",
+                row_group_size=5,
+            )
             n += 10
     return tmp_path
 
@@ -222,7 +254,11 @@ YEARS = [
     (col("year") == "2020", 2),
     ((col("year") == "2020") & (col("x") > 7), 2),
     ((col("x") > 7) & (col("country") == "de"), 11),
-    (((col("year") == "2020") & (col("country") == "fr")) | ((col("year") >= "2023") & (col("x") == 1)), 5),
+    (
+        ((col("year") == "2020") & (col("country") == "fr"))
+        | ((col("year") >= "2023") & (col("x") == 1)),
+        5,
+    ),
     ("year == '2020' or year is null", 4),
     (~col("year").is_in(["2015", "2016"]), 18),
     (col("year").is_null(), 2),
@@ -237,7 +273,11 @@ def test_files_that_folders_rule_out_are_not_opened(years, capsys, monkeypatch, 
     whole = sd.read_parquet(str(years)).materialize()
     ds = sd.read_parquet(str(years)).filter(expr=e)
     said = explained(ds, capsys)
-    assert f"reads {files} of 22 files, by what the folders say: " in said if files < 22 else "partitions:" not in said
+    assert (
+        f"reads {files} of 22 files, by what the folders say: " in said
+        if files < 22
+        else "partitions:" not in said
+    )
     want = kept(whole.filter(expr=e))
     from skate.data.read import parquet
 
@@ -266,15 +306,22 @@ def test_folders_with_types(years, capsys):
         some = ds.filter(expr=e)
         assert f"reads {files} of 22 files" in explained(some, capsys)
         assert kept(some) == kept(ds.materialize().filter(expr=e))
-    schema = pa.schema([("x", pa.int64()), ("i", pa.int64()), ("year", pa.int32()), ("country", pa.string())])
-    some = sd.read_parquet(str(years), schema=schema).filter(expr=(col("year") == 2020) & (col("x") == 1))
+    schema = pa.schema(
+        [("x", pa.int64()), ("i", pa.int64()), ("year", pa.int32()), ("country", pa.string())]
+    )
+    some = sd.read_parquet(str(years), schema=schema).filter(
+        expr=(col("year") == 2020) & (col("x") == 1)
+    )
     assert "reads 2 of 22 files" in explained(some, capsys) and len(some.take_all()) == 2
 
 
 def test_a_condition_on_a_folder_leaves_the_others_to_the_reader(years, capsys, monkeypatch):
     ds = sd.read_parquet(str(years)).filter(expr="year == '2020' and x >= 5 and country == 'de'")
     said = explained(ds, capsys)
-    assert "skips rows for which this does not hold: (x >= 5)" in said and "reads 1 of 22 files" in said
+    assert (
+        "skips rows for which this does not hold: (x >= 5)" in said
+        and "reads 1 of 22 files" in said
+    )
     assert groups_read(monkeypatch, lambda: list(in_this_process(ds))) == 1
     assert [r["x"] for r in ds.take_all()] == [5, 6, 7, 8, 9]
 
@@ -289,9 +336,15 @@ def test_folders_of_other_formats_and_shuffled_files(tmp_path, capsys):
         pq.write_table(pa.table({"i": [1, 2]}), tmp_path / "pq" / f"year={y}" / "0.parquet")
     for read, fmt in ((sd.read_csv, "csv"), (sd.read_json, "json"), (sd.read_parquet, "pq")):
         for shuffle in (None, "files"):
-            ds = read(str(tmp_path / fmt), shuffle=shuffle).filter(expr=(col("year") >= "2016") & (col("i") == 2))
+            ds = read(str(tmp_path / fmt), shuffle=shuffle).filter(
+                expr=(col("year") >= "2016") & (col("i") == 2)
+            )
             assert "reads 2 of 3 files" in explained(ds, capsys)
-            assert sorted(r["year"] for r in ds.take_all()) == ["2016", "2017"] == sorted(r["year"] for r in ds.take_all())
+            assert (
+                sorted(r["year"] for r in ds.take_all())
+                == ["2016", "2017"]
+                == sorted(r["year"] for r in ds.take_all())
+            )
         os.remove(next((tmp_path / fmt / "year=2015").iterdir()))
         assert sorted(r["year"] for r in ds.take_all()) == ["2016", "2017"]
 

@@ -1,4 +1,5 @@
-"""Formats, partitioned folders, sources and sinks of users: what is written is read back the same."""
+"""Formats, partitioned folders, sources and sinks of users: what is written is read back the
+same."""
 
 import builtins
 import datetime as dt
@@ -47,7 +48,9 @@ TABLE = pa.table(
     {
         "i": pa.array([1, None, 3], pa.int32()),
         "s": ["a", "ü", None],
-        "d": pa.array([decimal.Decimal("1.10"), None, decimal.Decimal("-2.00")], pa.decimal128(9, 2)),
+        "d": pa.array(
+            [decimal.Decimal("1.10"), None, decimal.Decimal("-2.00")], pa.decimal128(9, 2)
+        ),
         "t": pa.array([dt.datetime(2020, 1, 1), None, dt.datetime(2021, 2, 3)], pa.timestamp("us")),
         "l": pa.array([[1, 2], [], None], pa.list_(pa.int64())),
     }
@@ -68,7 +71,9 @@ def test_arrow_formats_keep_types(tmp_path, fmt):
 def test_numpy_files(tmp_path):
     data = np.arange(12, dtype=np.int16).reshape(4, 3)
     sd.from_numpy(data).write_numpy(str(tmp_path), column="data")
-    assert np.array_equal(np.stack([r["data"] for r in sd.read_numpy(str(tmp_path)).take_all()]), data)
+    assert np.array_equal(
+        np.stack([r["data"] for r in sd.read_numpy(str(tmp_path)).take_all()]), data
+    )
     with pytest.raises(KeyError, match="no column 'zz'"):
         sd.from_numpy(data).write_numpy(str(tmp_path), column="zz")
     with pytest.raises(TypeError, match="different shapes"):
@@ -84,16 +89,43 @@ def test_images(tmp_path):
 
 
 ROWS = [
-    {"b": b"\x00x", "s": "text", "i": -5, "f": 1.5, "li": [1, 2, 1 << 40], "lf": [0.5, 0.25], "none": None, "flag": True},
-    {"b": b"", "s": "ü", "i": 1 << 62, "f": -2.0, "li": [7, 8], "lf": [1.0, 2.0], "none": None, "flag": False},
+    {
+        "b": b"\x00x",
+        "s": "text",
+        "i": -5,
+        "f": 1.5,
+        "li": [1, 2, 1 << 40],
+        "lf": [0.5, 0.25],
+        "none": None,
+        "flag": True,
+    },
+    {
+        "b": b"",
+        "s": "ü",
+        "i": 1 << 62,
+        "f": -2.0,
+        "li": [7, 8],
+        "lf": [1.0, 2.0],
+        "none": None,
+        "flag": False,
+    },
 ]
 
 
 def test_tfrecords(tmp_path):
     sd.from_items(ROWS).write_tfrecords(str(tmp_path))
     for got, row in zip(sd.read_tfrecords(str(tmp_path)).take_all(), ROWS, strict=True):
-        assert got["b"] == row["b"] and got["s"].decode() == row["s"] and got["i"] == row["i"] and got["f"] == row["f"]
-        assert list(got["li"]) == row["li"] and list(got["lf"]) == row["lf"] and got["flag"] == int(row["flag"])
+        assert (
+            got["b"] == row["b"]
+            and got["s"].decode() == row["s"]
+            and got["i"] == row["i"]
+            and got["f"] == row["f"]
+        )
+        assert (
+            list(got["li"]) == row["li"]
+            and list(got["lf"]) == row["lf"]
+            and got["flag"] == int(row["flag"])
+        )
     (file,) = tmp_path.iterdir()
     data = bytearray(file.read_bytes())
     packed = tmp_path / "z" / "a.tfrecords.gz"
@@ -114,7 +146,8 @@ def test_tfrecords(tmp_path):
 
 
 def test_tfrecord_framing_is_the_documented_one():
-    """A record made by hand: CRC-32C of 32 zero bytes is 0x8a9136aa (RFC 3720), masked by rotation and 0xa282ead8."""
+    """A record made by hand: CRC-32C of 32 zero bytes is 0x8a9136aa (RFC 3720), masked by rotation
+    and 0xa282ead8."""
     from skate._skate import crc32c
     from skate.data.files.crc32c import masked
     from skate.data.write.tfrecords import record
@@ -123,14 +156,23 @@ def test_tfrecord_framing_is_the_documented_one():
     c = crc32c(b"abc")
     assert masked(b"abc") == ((c >> 15 | c << 17) + 0xA282EAD8) & 0xFFFFFFFF
     r = record(b"abc")
-    assert r[:8] == struct.pack("<Q", 3) and r[12:15] == b"abc" and struct.unpack("<I", r[15:])[0] == masked(b"abc")
+    assert (
+        r[:8] == struct.pack("<Q", 3)
+        and r[12:15] == b"abc"
+        and struct.unpack("<I", r[15:])[0] == masked(b"abc")
+    )
 
 
 def test_webdataset(tmp_path):
-    rows = [{"__key__": f"k{i}", "txt": f"t{i}", "json": {"a": i}, "cls": i, "npy": np.arange(i + 1)} for i in range(3)]
+    rows = [
+        {"__key__": f"k{i}", "txt": f"t{i}", "json": {"a": i}, "cls": i, "npy": np.arange(i + 1)}
+        for i in range(3)
+    ]
     sd.from_items(rows).write_webdataset(str(tmp_path))
     got = sd.read_webdataset(str(tmp_path)).take_all()
-    assert [(r["__key__"], r["txt"], r["json"]["a"], r["cls"]) for r in got] == [(f"k{i}", f"t{i}", i, i) for i in range(3)]
+    assert [(r["__key__"], r["txt"], r["json"]["a"], r["cls"]) for r in got] == [
+        (f"k{i}", f"t{i}", i, i) for i in range(3)
+    ]
     assert [len(r["npy"]) for r in got] == [1, 2, 3]
     only = sd.read_webdataset(str(tmp_path), suffixes=["txt"], decoder=None).take_all()
     assert only[0]["txt"] == b"t0" and "json" not in only[0]
@@ -154,23 +196,43 @@ def test_sql(tmp_path):
 
     with connect() as c:
         c.execute("create table t(a integer, b text)")
-    sd.range(500).map(lambda r: {"a": r["id"], "b": f"n{r['id']}"}).write_sql("insert into t values (?, ?)", connect)
+    sd.range(500).map(lambda r: {"a": r["id"], "b": f"n{r['id']}"}).write_sql(
+        "insert into t values (?, ?)", connect
+    )
     assert sd.read_sql("select * from t", connect).count() == 500
-    assert sd.read_sql("select a from t where a >= ? order by a", connect, sql_params=(498,)).take_all() == [{"a": 498}, {"a": 499}]
+    assert sd.read_sql(
+        "select a from t where a >= ? order by a", connect, sql_params=(498,)
+    ).take_all() == [{"a": 498}, {"a": 499}]
     with pytest.raises(ValueError, match="shard_keys"):
         sd.read_sql("select * from t", connect, override_num_blocks=3)
-    assert sd.read_sql("select * from t", connect, override_num_blocks=3, shard_keys=["a"]).count() == 500  # SQLite has no MD5: one task
+    # SQLite has no MD5: one task
+    assert (
+        sd.read_sql("select * from t", connect, override_num_blocks=3, shard_keys=["a"]).count()
+        == 500
+    )
 
 
 def test_partitioned_folders(tmp_path):
-    sd.from_items([{"y": y, "k": k, "v": 10 * y + k} for y in (1, 2) for k in (3, 4)]).write_parquet(
-        str(tmp_path / "h"), partition_cols=["y", "k"]
-    )
+    sd.from_items(
+        [{"y": y, "k": k, "v": 10 * y + k} for y in (1, 2) for k in (3, 4)]
+    ).write_parquet(str(tmp_path / "h"), partition_cols=["y", "k"])
     ds = sd.read_parquet(str(tmp_path / "h"))
-    assert sorted((r["y"], r["k"], r["v"]) for r in ds.take_all()) == [("1", "3", 13), ("1", "4", 14), ("2", "3", 23), ("2", "4", 24)]
-    typed = sd.read_parquet(str(tmp_path / "h"), partitioning=Partitioning("hive", field_types={"y": int}))
-    assert sorted(r["y"] for r in typed.take_all()) == [1, 1, 2, 2] and typed.schema().types[typed.schema().names.index("y")] == pa.int64()
-    some = sd.read_parquet(str(tmp_path / "h"), partition_filter=PathPartitionFilter.of(lambda d: d["y"] == "2"))
+    assert sorted((r["y"], r["k"], r["v"]) for r in ds.take_all()) == [
+        ("1", "3", 13),
+        ("1", "4", 14),
+        ("2", "3", 23),
+        ("2", "4", 24),
+    ]
+    typed = sd.read_parquet(
+        str(tmp_path / "h"), partitioning=Partitioning("hive", field_types={"y": int})
+    )
+    assert (
+        sorted(r["y"] for r in typed.take_all()) == [1, 1, 2, 2]
+        and typed.schema().types[typed.schema().names.index("y")] == pa.int64()
+    )
+    some = sd.read_parquet(
+        str(tmp_path / "h"), partition_filter=PathPartitionFilter.of(lambda d: d["y"] == "2")
+    )
     assert sorted(r["v"] for r in some.take_all()) == [23, 24]
     by_filter = sd.read_parquet(str(tmp_path / "h"), filter=pc.field("k") == "3")
     assert sorted(r["v"] for r in by_filter.take_all()) == [13, 23]
@@ -181,14 +243,19 @@ def test_partitioned_folders(tmp_path):
     (d / "a.csv").write_text("v\n1\n")
     ds = sd.read_csv(
         str(tmp_path / "d"),
-        partitioning=Partitioning("dir", base_dir=str(tmp_path / "d"), field_names=["year", "land"]),
+        partitioning=Partitioning(
+            "dir", base_dir=str(tmp_path / "d"), field_names=["year", "land"]
+        ),
         include_paths=True,
     )
     assert ds.take_all() == [{"v": 1, "year": "2020", "land": "de", "path": str(d / "a.csv")}]
     both = tmp_path / "m" / "month=01" / "a.csv"
     both.parent.mkdir(parents=True)
     both.write_text("month,v\n1,2\n,3\n")
-    assert sd.read_csv(str(tmp_path / "m"), partitioning=Partitioning("hive")).take_all() == [{"month": 1, "v": 2}, {"month": 1, "v": 3}]
+    assert sd.read_csv(str(tmp_path / "m"), partitioning=Partitioning("hive")).take_all() == [
+        {"month": 1, "v": 2},
+        {"month": 1, "v": 3},
+    ]
     both.write_text("month,v\n1,2\n2,3\n")
     with pytest.raises(ValueError, match="partition column month: the path says '01'"):
         sd.read_csv(str(tmp_path / "m"), partitioning=Partitioning("hive")).take_all()
@@ -207,8 +274,14 @@ def test_partition_values_that_the_data_contradict(tmp_path):
 
 def test_path_parser():
     p = PathPartitionParser.of("hive", base_dir="/b", field_types={"n": int, "f": bool})
-    assert p("/b/n=3/f=True/x=a%20b/file") == {"n": 3, "f": True, "x": "a b"} and p("/c/n=3/file") == {}
-    assert PathPartitionParser.of("dir", field_names=["a", None, "b"])("1/2/3/x") == {"a": "1", "b": "3"}
+    assert (
+        p("/b/n=3/f=True/x=a%20b/file") == {"n": 3, "f": True, "x": "a b"}
+        and p("/c/n=3/file") == {}
+    )
+    assert PathPartitionParser.of("dir", field_names=["a", None, "b"])("1/2/3/x") == {
+        "a": "1",
+        "b": "3",
+    }
     for bad in ({"style": "dir"}, {"style": "what"}):
         with pytest.raises(ValueError):
             PathPartitionParser.of(**bad)
@@ -220,13 +293,20 @@ def test_path_parser():
 
 def test_files_of_different_columns_have_one_schema(tmp_path):
     pq.write_table(pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}), tmp_path / "1.parquet")
-    pq.write_table(pa.table({"a": pa.array([1 << 40], pa.int64()), "c": [2.0]}), tmp_path / "2.parquet")
+    pq.write_table(
+        pa.table({"a": pa.array([1 << 40], pa.int64()), "c": [2.0]}), tmp_path / "2.parquet"
+    )
     ds = sd.read_parquet(str(tmp_path))
     assert ds.schema().names == ["a", "b", "c"] and ds.schema().types[0] == pa.int64()
     assert ds.take_all() == [{"a": 1, "b": "x", "c": None}, {"a": 1 << 40, "b": None, "c": 2.0}]
-    assert ds.select_columns(["c", "a"]).take_all() == [{"c": None, "a": 1}, {"c": 2.0, "a": 1 << 40}]
+    assert ds.select_columns(["c", "a"]).take_all() == [
+        {"c": None, "a": 1},
+        {"c": 2.0, "a": 1 << 40},
+    ]
     pq.write_table(pa.table({"a": ["text"]}), tmp_path / "3.parquet")
-    with pytest.raises(TypeError, match="column .a. has type int64 in .*2.parquet and string in .*3.parquet"):
+    with pytest.raises(
+        TypeError, match="column .a. has type int64 in .*2.parquet and string in .*3.parquet"
+    ):
         sd.read_parquet(str(tmp_path))
 
 
@@ -240,7 +320,8 @@ def test_pushdown_reads_less_and_gives_the_same(tmp_path):
     out = ds.filter(expr=col("a") >= 950).select_columns(["b"])
     assert [r["b"] for r in out.take_all()] == [f"s{i}" for i in range(950, 1000)]
     read = [f for o in out._stats.ops for f in o.get("fused") or [o]][0]
-    assert (read["rows_out"] if isinstance(read, dict) else read[0]) == 50  # not 1,000: the reader skipped
+    # not 1,000: the reader skipped
+    assert (read["rows_out"] if isinstance(read, dict) else read[0]) == 50
     same = ds.map_batches(lambda b: b).filter(expr=col("a") >= 950).select_columns(["b"])
     assert same.take_all() == out.take_all()
     assert ds.filter(expr="a < 10").count() == 10 == ds.filter(lambda r: r["a"] < 10).count()
@@ -249,7 +330,9 @@ def test_pushdown_reads_less_and_gives_the_same(tmp_path):
 
 def test_a_selection_of_a_selection(tmp_path):
     """The reader leaves out what the second one does not want, so the first must not ask for it."""
-    sd.from_items([{"a": i, "b": -i, "k": i % 2} for i in range(6)]).write_parquet(str(tmp_path), partition_cols=["k"])
+    sd.from_items([{"a": i, "b": -i, "k": i % 2} for i in range(6)]).write_parquet(
+        str(tmp_path), partition_cols=["k"]
+    )
     ds = sd.read_parquet(str(tmp_path)).select_columns(["b", "a", "k"])
     assert sorted(r["a"] for r in ds.select_columns(["a"]).take_all()) == list(range(6))
     assert (
@@ -280,10 +363,14 @@ def test_many_remote_paths_are_looked_at_side_by_side(tmp_path):
         pathlib.Path(p).write_text(f"{i}\n")
     asked = set(paths)
     listing = list_files(paths, filesystem=Together())
-    assert not asked and listing.paths == paths and listing.sizes == [len(f"{i}\n") for i in range(n)]
+    assert (
+        not asked and listing.paths == paths and listing.sizes == [len(f"{i}\n") for i in range(n)]
+    )
     with pytest.raises(FileNotFoundError, match="gone"):
         list_files([*paths, str(tmp_path / "gone")], filesystem=pafs.LocalFileSystem())
-    listing = list_files([*paths, str(tmp_path / "gone")], filesystem=pafs.LocalFileSystem(), ignore_missing=True)
+    listing = list_files(
+        [*paths, str(tmp_path / "gone")], filesystem=pafs.LocalFileSystem(), ignore_missing=True
+    )
     assert listing.paths == paths
 
 
@@ -294,8 +381,12 @@ def test_shuffled_files(tmp_path):
     def values(ds):
         return [r["v"] for r in ds.take_all()]
 
-    fixed = sd.read_csv(str(tmp_path), shuffle=FileShuffleConfig(seed=5, reseed_after_execution=False))
-    assert values(fixed) == values(fixed) != list(range(8)) and sorted(values(fixed)) == list(range(8))
+    fixed = sd.read_csv(
+        str(tmp_path), shuffle=FileShuffleConfig(seed=5, reseed_after_execution=False)
+    )
+    assert values(fixed) == values(fixed) != list(range(8)) and sorted(values(fixed)) == list(
+        range(8)
+    )
     moving = sd.read_csv(str(tmp_path), shuffle=FileShuffleConfig(seed=5))
     assert len({tuple(values(moving)) for _ in range(4)}) > 1
     with pytest.raises(ValueError, match="Invalid value for 'shuffle'"):
@@ -310,9 +401,23 @@ def test_each_run_differs_when_the_reader_is_told_what_is_needed(tmp_path):
     def runs(ds, n=4):
         return {tuple(r["v"] for r in ds.take_all()) for _ in range(n)}
 
-    assert len(runs(sd.read_parquet(str(tmp_path), shuffle=FileShuffleConfig(seed=1)).select_columns(["v"]))) > 1
+    assert (
+        len(
+            runs(
+                sd.read_parquet(str(tmp_path), shuffle=FileShuffleConfig(seed=1)).select_columns(
+                    ["v"]
+                )
+            )
+        )
+        > 1
+    )
     seed = sd.RandomSeedConfig(seed=1, reseed_after_execution=True)
-    assert len(runs(sd.read_parquet(str(tmp_path)).random_sample(0.5, seed=seed).select_columns(["v"]))) > 1
+    assert (
+        len(
+            runs(sd.read_parquet(str(tmp_path)).random_sample(0.5, seed=seed).select_columns(["v"]))
+        )
+        > 1
+    )
     fixed = FileShuffleConfig(seed=1, reseed_after_execution=False)
     assert len(runs(sd.read_parquet(str(tmp_path), shuffle=fixed).select_columns(["v"]), 2)) == 1
 
@@ -323,14 +428,21 @@ class Counting(Datasource):
 
     def get_read_tasks(self, parallelism, per_task_row_limit=None, data_context=None):
         return [
-            ReadTask(lambda i=i: iter([pa.table({"x": [i, i]})]), None, per_task_row_limit=per_task_row_limit) for i in range(parallelism)
+            ReadTask(
+                lambda i=i: iter([pa.table({"x": [i, i]})]),
+                None,
+                per_task_row_limit=per_task_row_limit,
+            )
+            for i in range(parallelism)
         ]
 
 
 def test_sources_of_users():
     ds = sd.read_datasource(Counting(), override_num_blocks=3)
     assert [r["x"] for r in ds.take_all()] == [0, 0, 1, 1, 2, 2]
-    one = ReadTask(lambda: [pa.table({"x": [1, 2, 3]}), pa.table({"x": [4]})], None, per_task_row_limit=2)
+    one = ReadTask(
+        lambda: [pa.table({"x": [1, 2, 3]}), pa.table({"x": [4]})], None, per_task_row_limit=2
+    )
     assert [t.num_rows for t in one()] == [2]
 
 
@@ -343,7 +455,9 @@ def test_file_sources_of_users(tmp_path):
     (tmp_path / "a.txt").write_text("x y")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"z"))
     ds = sd.read_datasource(Lines(str(tmp_path), include_paths=True))
-    assert [r["line"] for r in ds.take_all()] == ["x", "y", "z"] and ds.take(1)[0]["path"].endswith("a.txt")
+    assert [r["line"] for r in ds.take_all()] == ["x", "y", "z"] and ds.take(1)[0]["path"].endswith(
+        "a.txt"
+    )
 
 
 class Collect(Datasink):
@@ -370,7 +484,11 @@ def test_sinks_of_users():
     sink = Collect("x")
     sd.range(10, override_num_blocks=3).write_datasink(sink)
     start, result = sink.state
-    assert start == "start" and result.num_rows == 10 and [r for _, rows in result.write_returns for r in rows] == list(range(10))
+    assert (
+        start == "start"
+        and result.num_rows == 10
+        and [r for _, rows in result.write_returns for r in rows] == list(range(10))
+    )
     bad = Collect("x", bad=True)
     with pytest.raises(OSError, match="no room"):
         sd.range(3).write_datasink(bad)
@@ -390,8 +508,13 @@ class PerBlock(BlockBasedFileDatasink):
 def test_file_sinks_of_users(tmp_path):
     sd.range(5).write_datasink(PerRow(str(tmp_path / "r"), file_format="txt"))
     assert sorted(p.read_text() for p in (tmp_path / "r").iterdir()) == ["0", "1", "2", "3", "4"]
-    sd.range(40, override_num_blocks=8).write_datasink(PerBlock(str(tmp_path / "b"), min_rows_per_file=20, file_format="n"))
-    assert sum(int(p.read_text()) for p in (tmp_path / "b").iterdir()) == 40 and len(list((tmp_path / "b").iterdir())) <= 2
+    sd.range(40, override_num_blocks=8).write_datasink(
+        PerBlock(str(tmp_path / "b"), min_rows_per_file=20, file_format="n")
+    )
+    assert (
+        sum(int(p.read_text()) for p in (tmp_path / "b").iterdir()) == 40
+        and len(list((tmp_path / "b").iterdir())) <= 2
+    )
 
 
 class Named(FilenameProvider):
@@ -440,14 +563,19 @@ def test_snappy_and_other_streams(tmp_path):
     packed = pa.Codec("snappy").compress(plain, asbytes=True)
     crc = struct.pack("<I", masked(plain))
     stream = (
-        b"\xff\x06\x00\x00sNaPpY" + chunk(0, crc + packed) + chunk(1, struct.pack("<I", masked(b"end")) + b"end") + chunk(0xFE, b"\x00" * 5)
+        b"\xff\x06\x00\x00sNaPpY"
+        + chunk(0, crc + packed)
+        + chunk(1, struct.pack("<I", masked(b"end")) + b"end")
+        + chunk(0xFE, b"\x00" * 5)
     )
     (tmp_path / "a.snappy").write_bytes(stream)
-    assert sd.read_binary_files(str(tmp_path / "a.snappy")).take_all() == [{"bytes": plain + b"end"}]
-    (tmp_path / "b").write_bytes(stream)
-    assert sd.read_binary_files(str(tmp_path / "b"), arrow_open_stream_args={"compression": "snappy"}).take_all() == [
+    assert sd.read_binary_files(str(tmp_path / "a.snappy")).take_all() == [
         {"bytes": plain + b"end"}
     ]
+    (tmp_path / "b").write_bytes(stream)
+    assert sd.read_binary_files(
+        str(tmp_path / "b"), arrow_open_stream_args={"compression": "snappy"}
+    ).take_all() == [{"bytes": plain + b"end"}]
     hurt = bytearray(stream)
     hurt[40] ^= 4
     (tmp_path / "c.snappy").write_bytes(bytes(hurt))
@@ -469,7 +597,12 @@ def test_references_of_other_forms():
     import pandas as pd
     import skate
 
-    assert sd.from_arrow_refs([skate.put(pa.table({"a": [1]})), skate.put(pa.table({"a": [2]}))]).sum("a") == 3
+    assert (
+        sd.from_arrow_refs([skate.put(pa.table({"a": [1]})), skate.put(pa.table({"a": [2]}))]).sum(
+            "a"
+        )
+        == 3
+    )
     assert sd.from_pandas_refs(skate.put(pd.DataFrame({"a": [1, 2]}))).count() == 2
     assert sd.from_numpy_refs([skate.put(np.ones(3))]).count() == 3
     with pytest.raises(ValueError, match="expected ObjectRef"):
@@ -512,15 +645,24 @@ def test_partitioning_flavors(tmp_path, flavor):
     )
     said = {} if flavor == "unsaid" else {"partitioning_flavor": flavor}
     for more in ({}, {"resume": True}, {"arrow_parquet_args_fn": lambda: said}):
-        ds.write_parquet(str(tmp_path), partition_cols=["g", "h"], **({} if "arrow_parquet_args_fn" in more else said), **more)
+        ds.write_parquet(
+            str(tmp_path),
+            partition_cols=["g", "h"],
+            **({} if "arrow_parquet_args_fn" in more else said),
+            **more,
+        )
     schema = pa.schema([("g", pa.int64()), ("h", pa.string())])
-    how = pds.partitioning(schema, flavor=None if flavor is None else "filename" if flavor == "filename" else "hive")
+    how = pds.partitioning(
+        schema, flavor=None if flavor is None else "filename" if flavor == "filename" else "hive"
+    )
     t = pds.dataset(str(tmp_path), partitioning=how).to_table()
     assert sorted(t.column_names) == ["g", "h", "id"] and t.num_rows == 3 * n
     assert all(r["g"] == r["id"] % 5 and r["h"] == f"v/{r['id'] % 2}" for r in t.to_pylist())
     assert sorted(t["id"].to_pylist()) == sorted(3 * list(range(n)))
     if flavor is None:
-        parts = Partitioning("dir", field_names=["g", "h"], base_dir=str(tmp_path), field_types={"g": int})
+        parts = Partitioning(
+            "dir", field_names=["g", "h"], base_dir=str(tmp_path), field_types={"g": int}
+        )
         back = sd.read_parquet(str(tmp_path), partitioning=parts)
         assert back.count() == 3 * n and {r["g"] for r in back.take_all()} == set(range(5))
     elif flavor != "filename":
@@ -562,7 +704,9 @@ def test_names_of_users_for_parquet(tmp_path):
     for text in ("x_UUID", "x_UUID.parquet", "x_UUID-{i}", "x_UUID-{i}.parquet"):
         ds.write_parquet(str(tmp_path / "a"), filename_provider=Template(text), max_rows_per_file=5)
     names = sorted(p.name for p in (tmp_path / "a").iterdir())
-    assert len(names) == 8 and all(re.fullmatch(r"x_[0-9a-f]{32}(_000001|-[01]|)\.parquet", n) for n in names), names
+    assert len(names) == 8 and all(
+        re.fullmatch(r"x_[0-9a-f]{32}(_000001|-[01]|)\.parquet", n) for n in names
+    ), names
     assert sd.read_parquet(str(tmp_path / "a")).count() == 40
 
 
@@ -571,7 +715,10 @@ def test_columns_that_are_null_at_first_get_their_type(tmp_path):
     ds = sd.from_blocks([pa.Table.from_pylist([r]) for r in rows])
     ds.write_parquet(str(tmp_path), min_rows_per_file=3)
     (f,) = tmp_path.iterdir()
-    assert pq.read_table(f).to_pylist() == rows and pq.read_schema(f).types == [pa.int64(), pa.int64()]
+    assert pq.read_table(f).to_pylist() == rows and pq.read_schema(f).types == [
+        pa.int64(),
+        pa.int64(),
+    ]
 
 
 # ---- names that are there twice
@@ -598,8 +745,12 @@ AT_THE_CALL = {
 IN_THE_RUN = {
     "rename_columns": lambda d: sd.from_arrow(TWO).map(lambda r: r).rename_columns({"b": "a"}),
     "a Table": lambda d: sd.from_arrow(TWO).map_batches(lambda t: TWICE, batch_format="pyarrow"),
-    "a RecordBatch": lambda d: sd.from_arrow(TWO).map_batches(lambda t: TWICE.to_batches()[0], batch_format="pyarrow"),
-    "a DataFrame": lambda d: sd.from_arrow(TWO).map_batches(lambda t: pd.DataFrame([[1, 2]], columns=["a", "a"]), batch_format="pandas"),
+    "a RecordBatch": lambda d: sd.from_arrow(TWO).map_batches(
+        lambda t: TWICE.to_batches()[0], batch_format="pyarrow"
+    ),
+    "a DataFrame": lambda d: sd.from_arrow(TWO).map_batches(
+        lambda t: pd.DataFrame([[1, 2]], columns=["a", "a"]), batch_format="pandas"
+    ),
     "read_feather": lambda d: sd.read_feather(f"{d}/t.arrow"),
     "read_orc": lambda d: sd.read_orc(f"{d}/t.orc"),
     "read_sql": lambda d: sd.read_sql("select 1 as a, 2 as a", _connect),
@@ -634,8 +785,12 @@ def test_names_that_are_made_or_replaced(tmp_path, named_twice):
     (tmp_path / "x.csv").write_text("a,a,b,a\n1,2,3,4\n")
     assert sd.read_csv(str(tmp_path / "x.csv")).take_all() == [{"a": 1, "a.1": 2, "b": 3, "a.2": 4}]
     for header in ("a,a,a.1", "a.1,a,a", "x,x.1,x,x.1"):
-        (tmp_path / "x.csv").write_text(f"{header}\n" + ",".join("1" for _ in header.split(",")) + "\n")
-        assert sd.read_csv(str(tmp_path / "x.csv")).columns() == list(pd.read_csv(tmp_path / "x.csv").columns)
+        (tmp_path / "x.csv").write_text(
+            f"{header}\n" + ",".join("1" for _ in header.split(",")) + "\n"
+        )
+        assert sd.read_csv(str(tmp_path / "x.csv")).columns() == list(
+            pd.read_csv(tmp_path / "x.csv").columns
+        )
     ds = sd.from_arrow(TWO)
     assert ds.zip(ds).columns() == ["a", "b", "a_1", "b_1"]
     assert ds.rename_columns({"a": "b", "b": "a"}).take(1) == [{"b": 1, "a": 3}]
@@ -675,12 +830,22 @@ BY_URI = {
     "json": lambda ds, at: ds.write_json(at),
     "numpy": lambda ds, at: ds.write_numpy(at, column="n"),
     "tfrecords": lambda ds, at: ds.write_tfrecords(at),
-    "webdataset": lambda ds, at: ds.map(lambda r: {"__key__": "k", "txt": "t"}).write_webdataset(at),
+    "webdataset": lambda ds, at: ds.map(lambda r: {"__key__": "k", "txt": "t"}).write_webdataset(
+        at
+    ),
     "feather": lambda ds, at: ds.write_feather(at),
     "orc": lambda ds, at: ds.write_orc(at),
-    "images": lambda ds, at: ds.map(lambda r: {"image": np.zeros((2, 2), np.uint8)}).write_images(at, "image"),
-    "text": lambda ds, at: (pathlib.Path(local(at)).mkdir(parents=True), pathlib.Path(local(at), "x.txt").write_text("x")),
-    "binary_files": lambda ds, at: (pathlib.Path(local(at)).mkdir(parents=True), pathlib.Path(local(at), "x").write_text("x")),
+    "images": lambda ds, at: ds.map(lambda r: {"image": np.zeros((2, 2), np.uint8)}).write_images(
+        at, "image"
+    ),
+    "text": lambda ds, at: (
+        pathlib.Path(local(at)).mkdir(parents=True),
+        pathlib.Path(local(at), "x.txt").write_text("x"),
+    ),
+    "binary_files": lambda ds, at: (
+        pathlib.Path(local(at)).mkdir(parents=True),
+        pathlib.Path(local(at), "x").write_text("x"),
+    ),
 }
 
 
@@ -704,14 +869,19 @@ def test_uris_of_local_files(tmp_path, how):
         assert read(at).count() == 1
     if how == "parquet":
         sd.range(1).write_parquet(f"{folder.as_uri()}/3", resume=True)
-        assert read(f"{folder.as_uri()}/3", include_paths=True).take(1)[0]["path"].startswith(f"{folder}/3/")
+        assert (
+            read(f"{folder.as_uri()}/3", include_paths=True)
+            .take(1)[0]["path"]
+            .startswith(f"{folder}/3/")
+        )
 
 
 # ---- many small files
 
 
 def test_footers_are_read_side_by_side_only_where_they_are_waited_for(monkeypatch):
-    """32 threads that contended for the GIL took four times as long, and on a busy machine ten times."""
+    """32 threads that contended for the GIL took four times as long, and on a busy machine ten
+    times."""
     import threading
     import types
 
@@ -719,7 +889,9 @@ def test_footers_are_read_side_by_side_only_where_they_are_waited_for(monkeypatc
 
     def threads(local, slept):
         counts = iter(slept)
-        monkeypatch.setattr(parquet.resource, "getrusage", lambda _: types.SimpleNamespace(ru_nvcsw=next(counts)))
+        monkeypatch.setattr(
+            parquet.resource, "getrusage", lambda _: types.SimpleNamespace(ru_nvcsw=next(counts))
+        )
         paths = [str(i) for i in range(5 * parquet.LOOK + 3)]
         got = list(parquet._each(lambda p: (p, threading.get_ident()), paths, local))
         assert [p for p, _ in got] == paths
@@ -732,7 +904,8 @@ def test_footers_are_read_side_by_side_only_where_they_are_waited_for(monkeypatc
 
 
 def test_a_small_parquet_file_is_read_as_a_whole(tmp_path, monkeypatch):
-    """Arrow reads columns of files on its own threads; to wait for one of them for each small file is what made such reads slow and uneven."""
+    """Arrow reads columns of files on its own threads; to wait for one of them for each small file
+    is what made such reads slow and uneven."""
     from skate.data.read import parquet
 
     path = str(tmp_path / "x.parquet")
@@ -750,7 +923,9 @@ def test_a_small_parquet_file_is_read_as_a_whole(tmp_path, monkeypatch):
 NONE = pa.schema([("a", pa.int32()), ("b", pa.string()), ("t", pa.timestamp("ns"))]).empty_table()
 
 
-@pytest.mark.parametrize("how", ["parquet", "feather", "orc", "csv", "json", "tfrecords", "webdataset"])
+@pytest.mark.parametrize(
+    "how", ["parquet", "feather", "orc", "csv", "json", "tfrecords", "webdataset"]
+)
 def test_no_rows_are_written_and_read_back(tmp_path, how):
     ones = pa.Table.from_pylist([{"a": 1, "b": "x", "t": None}], schema=NONE.schema)
     sources = {
@@ -785,7 +960,9 @@ def test_no_rows_of_other_writes(tmp_path):
     assert sd.read_parquet(str(tmp_path / "resumed")).columns() == ["id"]
     ds.write_numpy(str(tmp_path / "numpy"), column="a")
     assert sd.read_numpy(str(tmp_path / "numpy")).count() == 0
-    sd.range(4, override_num_blocks=4).filter(lambda r: r["id"] == 2).write_parquet(str(tmp_path / "some"))
+    sd.range(4, override_num_blocks=4).filter(lambda r: r["id"] == 2).write_parquet(
+        str(tmp_path / "some")
+    )
     assert len(os.listdir(tmp_path / "some")) == 1, "no file of the tasks without rows"
 
 
@@ -800,20 +977,31 @@ def test_a_csv_file_with_a_header_only(tmp_path):
 # ---- what is wrong before anything runs
 
 
-ODD = pa.table({"n": [1], "l": [[1, 2]], "y": [b"x"], "s": [{"deep": [b"x"]}], "u": pa.array([1], pa.uint64())})
+ODD = pa.table(
+    {"n": [1], "l": [[1, 2]], "y": [b"x"], "s": [{"deep": [b"x"]}], "u": pa.array([1], pa.uint64())}
+)
 
 
 @pytest.mark.parametrize(
     "how, columns, named",
-    [("csv", ["n", "l"], "l"), ("csv", ["s"], "s"), ("json", ["n", "y"], "y"), ("json", ["n", "s"], "s"), ("orc", ["n", "u"], "u")],
+    [
+        ("csv", ["n", "l"], "l"),
+        ("csv", ["s"], "s"),
+        ("json", ["n", "y"], "y"),
+        ("json", ["n", "s"], "s"),
+        ("orc", ["n", "u"], "u"),
+    ],
 )
 def test_a_column_that_a_format_has_no_form_for(tmp_path, how, columns, named):
     ds = sd.from_arrow(ODD).select_columns(columns)
     with pytest.raises(TypeError, match=f"write_{how}: column '{named}' is of type") as e:
         getattr(ds, f"write_{how}")(str(tmp_path / "x"))
     assert type(e.value) is TypeError and not os.path.exists(tmp_path / "x"), "no task has run"
-    with pytest.raises(TypeError, match=f"write_{how}: column '{named}'"):  # the schema is not known before the run
-        getattr(ds.map_batches(lambda t: t, batch_format="pyarrow"), f"write_{how}")(str(tmp_path / "x"))
+    # the schema is not known before the run
+    with pytest.raises(TypeError, match=f"write_{how}: column '{named}'"):
+        getattr(ds.map_batches(lambda t: t, batch_format="pyarrow"), f"write_{how}")(
+            str(tmp_path / "x")
+        )
 
 
 def test_bytes_in_json_that_the_user_turns_into_text(tmp_path):
@@ -838,7 +1026,9 @@ def test_a_misspelt_keyword_of_a_write(tmp_path, how):
     ],
 )
 def test_a_misspelt_keyword_of_a_read(how, wrong, near):
-    with pytest.raises(TypeError, match=f"read_{how}: unexpected keyword argument '{wrong}'; did you mean '{near}'"):
+    with pytest.raises(
+        TypeError, match=f"read_{how}: unexpected keyword argument '{wrong}'; did you mean '{near}'"
+    ):
         getattr(sd, f"read_{how}")("/nowhere", **{wrong: 1})
 
 
@@ -861,7 +1051,9 @@ sd.range(2, override_num_blocks=2).map_batches(f).write_parquet(sys.argv[1])
 
 def test_a_write_that_is_terminated_leaves_nothing(tmp_path):
     out = tmp_path / "out"
-    p = subprocess.Popen([sys.executable, "-c", TERMINATED, str(out)], stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen(
+        [sys.executable, "-c", TERMINATED, str(out)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert "staged" in p.stdout.readline()
         p.terminate()

@@ -1,4 +1,5 @@
-"""Dataset.groupby: aggregates by group and functions over groups, through the engine: against pandas and plain Python."""
+"""Dataset.groupby: aggregates by group and functions over groups, through the engine: against
+pandas and plain Python."""
 
 import math
 
@@ -28,7 +29,9 @@ def numbers(blocks=7):
         }
     )
     ends = sorted([0, N, *rng.integers(0, N, blocks - 1).tolist()])
-    return table, sd.from_blocks([table.slice(a, b - a) for a, b in zip(ends, ends[1:], strict=False)])
+    return table, sd.from_blocks(
+        [table.slice(a, b - a) for a, b in zip(ends, ends[1:], strict=False)]
+    )
 
 
 def test_aggregates_as_pandas_has_them():
@@ -73,7 +76,9 @@ def test_aggregates_as_pandas_has_them():
             "count_distinct(t)": g.t.nunique(),
         }
     ).reset_index()
-    pd.testing.assert_frame_equal(got.drop(columns=["unique(t)", "quantile(x)"]), want.drop(columns="quantile(x)"), rtol=1e-9)
+    pd.testing.assert_frame_equal(
+        got.drop(columns=["unique(t)", "quantile(x)"]), want.drop(columns="quantile(x)"), rtol=1e-9
+    )
     pd.testing.assert_series_equal(got["quantile(x)"], want["quantile(x)"], atol=1e-5)
     assert [list(v) for v in got["unique(t)"]] == [list(v) for v in g.t.unique()]
 
@@ -108,29 +113,54 @@ def test_the_same_by_each_strategy(strategy):
 
 def test_null_and_nan_are_keys():
     ds = sd.from_blocks(
-        [pa.table({"k": pa.array(v, pa.float64())}) for v in ([1.0, None, math.nan], [-0.0, 0.0, None], [math.nan, 1.0, 2.0])]
+        [
+            pa.table({"k": pa.array(v, pa.float64())})
+            for v in ([1.0, None, math.nan], [-0.0, 0.0, None], [math.nan, 1.0, 2.0])
+        ]
     )
     got = ds.groupby("k").count().take_all()
-    assert [(repr(r["k"]), r["count()"]) for r in got] == [("0.0", 2), ("1.0", 2), ("2.0", 1), ("nan", 2), ("None", 2)]
+    assert [(repr(r["k"]), r["count()"]) for r in got] == [
+        ("0.0", 2),
+        ("1.0", 2),
+        ("2.0", 1),
+        ("nan", 2),
+        ("None", 2),
+    ]
 
 
 def test_missing_values():
-    ds = sd.from_items([{"k": 1, "v": 1.0}, {"k": 1, "v": None}, {"k": 1, "v": math.nan}, {"k": 2, "v": 4.0}])
-    assert ds.groupby("k").mean("v").take_all() == [{"k": 1, "mean(v)": 1.0}, {"k": 2, "mean(v)": 4.0}]
-    assert ds.groupby("k").sum("v", ignore_nulls=False).take_all() == [{"k": 1, "sum(v)": None}, {"k": 2, "sum(v)": 4.0}]
-    assert ds.groupby("k").aggregate(ag.Count("v"), ag.Count("v", ignore_nulls=True)).take_all() == [
+    ds = sd.from_items(
+        [{"k": 1, "v": 1.0}, {"k": 1, "v": None}, {"k": 1, "v": math.nan}, {"k": 2, "v": 4.0}]
+    )
+    assert ds.groupby("k").mean("v").take_all() == [
+        {"k": 1, "mean(v)": 1.0},
+        {"k": 2, "mean(v)": 4.0},
+    ]
+    assert ds.groupby("k").sum("v", ignore_nulls=False).take_all() == [
+        {"k": 1, "sum(v)": None},
+        {"k": 2, "sum(v)": 4.0},
+    ]
+    assert ds.groupby("k").aggregate(
+        ag.Count("v"), ag.Count("v", ignore_nulls=True)
+    ).take_all() == [
         {"k": 1, "count(v)": 3, "count(v)_2": 1},
         {"k": 2, "count(v)": 1, "count(v)_2": 1},
     ]
     none = sd.from_items([{"k": i % 2, "v": None} for i in range(6)])
-    assert none.groupby("k").sum("v").take_all() == [{"k": 0, "sum(v)": None}, {"k": 1, "sum(v)": None}]
+    assert none.groupby("k").sum("v").take_all() == [
+        {"k": 0, "sum(v)": None},
+        {"k": 1, "sum(v)": None},
+    ]
 
 
 def test_all_columns_and_some():
     ds = sd.from_items([{"k": 1, "x": 2, "y": 3}, {"k": 1, "x": 4, "y": 5}])
     assert ds.groupby("k").max().take_all() == [{"k": 1, "max(x)": 4, "max(y)": 5}]
     assert ds.groupby("k").min(["y", "x"]).take_all() == [{"k": 1, "min(y)": 3, "min(x)": 2}]
-    assert ds.groupby(["k", "x"]).std("y", ddof=0).take_all() == [{"k": 1, "x": 2, "std(y)": 0.0}, {"k": 1, "x": 4, "std(y)": 0.0}]
+    assert ds.groupby(["k", "x"]).std("y", ddof=0).take_all() == [
+        {"k": 1, "x": 2, "std(y)": 0.0},
+        {"k": 1, "x": 4, "std(y)": 0.0},
+    ]
     with pytest.raises(ValueError, match="at least one column"):
         ds.groupby(["k", "x", "y"]).sum()
 
@@ -138,14 +168,20 @@ def test_all_columns_and_some():
 def test_no_key_is_one_group():
     ds = sd.range(100, override_num_blocks=5)
     assert ds.groupby(None).sum("id").take_all() == [{"sum(id)": 4950}]
-    assert ds.groupby(None).aggregate(ag.Count(), ag.Max("id")).take_all() == [{"count()": 100, "max(id)": 99}]
+    assert ds.groupby(None).aggregate(ag.Count(), ag.Max("id")).take_all() == [
+        {"count()": 100, "max(id)": 99}
+    ]
     assert ds.groupby(None).map_groups(lambda g: {"n": [len(g)]}).take_all() == [{"n": 100}]
 
 
 def test_nothing_to_group():
     assert sd.range(10).filter(lambda r: False).groupby("id").count().take_all() == []
-    assert sd.range(10).filter(lambda r: False).groupby("nothing").count().count() == 0, "where there are no rows none lacks a column"
-    assert sd.range(10).filter(lambda r: False).groupby("id").map_groups(lambda g: g).take_all() == []
+    assert sd.range(10).filter(lambda r: False).groupby("nothing").count().count() == 0, (
+        "where there are no rows none lacks a column"
+    )
+    assert (
+        sd.range(10).filter(lambda r: False).groupby("id").map_groups(lambda g: g).take_all() == []
+    )
 
 
 class Second(ag.AggregateFnV2):
@@ -173,9 +209,19 @@ def test_aggregates_of_users():
         finalize=str,
         name="made",
     )
-    got = ds.groupby("k").aggregate(made, Second("i"), ag.ApproximateTopK("t", k=1), ag.ApproximateQuantile("i", [0.0, 1.0])).take_all()
+    got = (
+        ds.groupby("k")
+        .aggregate(
+            made, Second("i"), ag.ApproximateTopK("t", k=1), ag.ApproximateQuantile("i", [0.0, 1.0])
+        )
+        .take_all()
+    )
     for r, (k, g) in zip(got, table.to_pandas().groupby("k"), strict=True):
-        assert r["k"] == k and r["made"] == str([k, int(g.i.sum())]) and r["second(i)"] == sorted(g.i)[-2]
+        assert (
+            r["k"] == k
+            and r["made"] == str([k, int(g.i.sum())])
+            and r["second(i)"] == sorted(g.i)[-2]
+        )
         assert r["approx_topk(t)"][0]["count"] == g.t.value_counts().max()
         assert r["approx_quantile(i)"] == [g.i.min(), g.i.max()]
 
@@ -184,7 +230,11 @@ def test_an_aggregate_that_raises_names_itself_and_the_group():
     def bad(a, r):
         raise RuntimeError("no")
 
-    ds = sd.range(10).groupby("id").aggregate(ag.AggregateFn(init=lambda k: 0, accumulate_row=bad, merge=max, name="mine"))
+    ds = (
+        sd.range(10)
+        .groupby("id")
+        .aggregate(ag.AggregateFn(init=lambda k: 0, accumulate_row=bad, merge=max, name="mine"))
+    )
     with pytest.raises(RuntimeError, match="no") as e:
         ds.take_all()
     assert "in the aggregate 'mine', of the group " in str(e.value)
@@ -196,7 +246,11 @@ def test_functions_over_groups():
     want = df.groupby("k").x.agg(lambda s: (s - s.mean()).abs().sum()).tolist()
 
     def pandas(g):
-        assert isinstance(g, pd.DataFrame) and g.index.equals(pd.RangeIndex(len(g))) and g.k.nunique() == 1
+        assert (
+            isinstance(g, pd.DataFrame)
+            and g.index.equals(pd.RangeIndex(len(g)))
+            and g.k.nunique() == 1
+        )
         return pd.DataFrame({"k": g.k[:1], "v": [(g.x - g.x.mean()).abs().sum()]})
 
     def numpy(g):
@@ -208,9 +262,17 @@ def test_functions_over_groups():
         x = pc.subtract(g["x"], pc.mean(g["x"]))
         return pa.table({"k": g["k"][:1], "v": [pc.sum(pc.abs(x)).as_py()]})
 
-    for fn, fmt in ((pandas, "default"), (pandas, "pandas"), (numpy, "numpy"), (arrow, "pyarrow"), (arrow, None)):
+    for fn, fmt in (
+        (pandas, "default"),
+        (pandas, "pandas"),
+        (numpy, "numpy"),
+        (arrow, "pyarrow"),
+        (arrow, None),
+    ):
         rows = ds.groupby("k").map_groups(fn, batch_format=fmt).take_all()
-        assert [r["k"] for r in rows] == sorted(set(df.k)) and np.allclose([r["v"] for r in rows], want)
+        assert [r["k"] for r in rows] == sorted(set(df.k)) and np.allclose(
+            [r["v"] for r in rows], want
+        )
 
 
 def test_rows_of_a_group_keep_their_order():
@@ -227,7 +289,26 @@ def test_a_generator_gives_several_batches_and_nothing_gives_none():
         yield g.assign(v=g.v * 2)
         yield g.assign(v=g.v * 3)
 
-    assert [r["v"] for r in ds.groupby("k").map_groups(twice).take_all()] == [0, 6, 12, 0, 9, 18, 2, 8, 14, 3, 12, 21, 4, 10, 16, 6, 15, 24]
+    assert [r["v"] for r in ds.groupby("k").map_groups(twice).take_all()] == [
+        0,
+        6,
+        12,
+        0,
+        9,
+        18,
+        2,
+        8,
+        14,
+        3,
+        12,
+        21,
+        4,
+        10,
+        16,
+        6,
+        15,
+        24,
+    ]
     assert ds.groupby("k").map_groups(lambda g: g[g.v > 100]).count() == 0
 
 
@@ -270,13 +351,18 @@ def lowest(values: pa.Array) -> pa.Array:
 
 def test_with_column():
     ds = sd.from_items([{"g": 2, "v": 3}, {"g": 1, "v": 2}, {"g": 1, "v": 1}, {"g": 2, "v": 4}])
-    assert [(r["g"], r["v"], r["m"]) for r in ds.groupby("g").with_column("m", lowest(col("v"))).take_all()] == [
+    assert [
+        (r["g"], r["v"], r["m"])
+        for r in ds.groupby("g").with_column("m", lowest(col("v"))).take_all()
+    ] == [
         (1, 2, 1),
         (1, 1, 1),
         (2, 3, 3),
         (2, 4, 3),
     ]
-    assert ds.groupby("g").with_column("v", col("v") * 2).take_all() == [{"g": g, "v": v} for g, v in [(1, 4), (1, 2), (2, 6), (2, 8)]]
+    assert ds.groupby("g").with_column("v", col("v") * 2).take_all() == [
+        {"g": g, "v": v} for g, v in [(1, 4), (1, 2), (2, 6), (2, 8)]
+    ]
     with pytest.raises(ValueError, match="column_name must be a text that is not empty"):
         ds.groupby("g").with_column("", col("v"))
     with pytest.raises(TypeError, match="expr must be an expression"):
@@ -288,9 +374,13 @@ def test_with_column():
 def test_groups_larger_than_a_block_are_one_call():
     context = sd.DataContext.get_current().copy()
     context.target_max_block_size = 4096
-    ds = sd.range(20_000, override_num_blocks=8).map_batches(lambda b: {"k": b["id"] // 9000, "id": b["id"]})
+    ds = sd.range(20_000, override_num_blocks=8).map_batches(
+        lambda b: {"k": b["id"] // 9000, "id": b["id"]}
+    )
     ds.context.target_max_block_size = 4096
-    assert ds.groupby("k").map_groups(lambda g: {"n": [len(g)], "last": [g["id"].iloc[-1]]}).take_all() == [
+    assert ds.groupby("k").map_groups(
+        lambda g: {"n": [len(g)], "last": [g["id"].iloc[-1]]}
+    ).take_all() == [
         {"n": 9000, "last": 8999},
         {"n": 9000, "last": 17999},
         {"n": 2000, "last": 19999},
@@ -331,7 +421,9 @@ def test_errors_at_the_call():
 
 def test_errors_of_the_run():
     ds = sd.from_items([{"a": 1, "t": "x"}]).map(lambda r: r)
-    with pytest.raises((RayTaskError, TypeError), match=r"sum\(t\) over column 't' of type string is not possible"):
+    with pytest.raises(
+        (RayTaskError, TypeError), match=r"sum\(t\) over column 't' of type string is not possible"
+    ):
         ds.groupby("a").sum("t").take_all()
     with pytest.raises(ValueError, match="no such column|there is no column 'b'"):
         ds.groupby("b").count().take_all()
@@ -344,12 +436,19 @@ def test_errors_of_the_run():
 def test_a_group_of_a_plan_says_what_it_does(capsys):
     text = sd.range(10).groupby("id").count().explain_text()
     assert "AggregateMap(id)" in text and "AggregateReduce(id)" in text
-    assert "GroupReduce(id)->MapBatches(<lambda>)" in sd.range(10).groupby("id").map_groups(lambda g: g).explain_text()
+    assert (
+        "GroupReduce(id)->MapBatches(<lambda>)"
+        in sd.range(10).groupby("id").map_groups(lambda g: g).explain_text()
+    )
 
 
 def test_no_rows_have_columns():
     none = sd.from_arrow(pa.table({"k": pa.array([], pa.int64()), "a": pa.array([], pa.float64())}))
     for empty in (none, none.filter(lambda r: True), none.sort("k")):
-        got = empty.groupby("k").aggregate(ag.Count(), ag.Sum("a"), ag.CountDistinct("a")).materialize()
+        got = (
+            empty.groupby("k")
+            .aggregate(ag.Count(), ag.Sum("a"), ag.CountDistinct("a"))
+            .materialize()
+        )
         assert got.count() == 0
         assert got.schema().names == ["k", "count()", "sum(a)", "count_distinct(a)"]

@@ -16,7 +16,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         parts = self.path.split("/")
-        code = int(parts[1]) if parts[1] != "get" else 200 if self.command == "HEAD" else int(parts[2])
+        code = (
+            int(parts[1]) if parts[1] != "get" else 200 if self.command == "HEAD" else int(parts[2])
+        )
         body = b"a,b\n1,2\n"
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
@@ -31,7 +33,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class PlainHTTP(fsspec.AbstractFileSystem):
-    """Does as fsspec's HTTP file system, which needs aiohttp: whatever goes wrong with a URL, it is "not there"; what went wrong is the cause."""
+    """Does as fsspec's HTTP file system, which needs aiohttp: whatever goes wrong with a URL, it is
+    "not there"; what went wrong is the cause."""
 
     protocol = ("http", "https")
     cachable = False
@@ -108,11 +111,20 @@ def test_a_url_that_cannot_be_had_says_status_reason_and_url(url, how, at, statu
 
 
 def test_nobody_at_the_address(how):
-    with pytest.raises(ConnectionError, match="(refused|Connect call failed).*http://127.0.0.1:1/a.csv"):
+    with pytest.raises(
+        ConnectionError, match="(refused|Connect call failed).*http://127.0.0.1:1/a.csv"
+    ):
         skate.data.read_csv("http://127.0.0.1:1/a.csv", **how)
 
 
 def test_only_what_is_not_there_can_be_left_out(url, how):
     with pytest.raises(PermissionError):
-        skate.data.read_csv([f"{url}/200/a.csv", f"{url}/403/a.csv"], ignore_missing_paths=True, **how)
-    assert skate.data.read_csv([f"{url}/200/a.csv", f"{url}/404/a.csv"], ignore_missing_paths=True, **how).count() == 1
+        skate.data.read_csv(
+            [f"{url}/200/a.csv", f"{url}/403/a.csv"], ignore_missing_paths=True, **how
+        )
+    assert (
+        skate.data.read_csv(
+            [f"{url}/200/a.csv", f"{url}/404/a.csv"], ignore_missing_paths=True, **how
+        ).count()
+        == 1
+    )

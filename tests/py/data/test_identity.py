@@ -1,5 +1,6 @@
-"""Python objects, ragged and fixed tensors (and what is beside them) through functions that give back what they got: nothing changes, in any batch format, for random schemas,
-values, slices and block sizes. Each case is a function of its seed, which the message of a failure names."""
+"""Python objects, ragged and fixed tensors (and what is beside them) through functions that give
+back what they got: nothing changes, in any batch format, for random schemas, values, slices and
+block sizes. Each case is a function of its seed, which the message of a failure names."""
 
 import datetime as dt
 import decimal
@@ -38,7 +39,20 @@ def helper(x):
 
 # ---- random values
 
-DTYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bool")
+DTYPES = (
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+)
 SCALARS = [
     lambda r: Point(r.randint(0, 9), "x" * r.randint(0, 3)),
     lambda r: {r.randint(0, 9) for _ in range(3)},
@@ -62,18 +76,27 @@ SCALARS = [
 
 
 def objects(r, n):
-    kinds = r.sample(SCALARS, r.randint(1, 3))  # few kinds in a column: also columns that look like plain ones
-    return ArrowPythonObjectArray.from_objects([None if r.random() < 0.2 else r.choice(kinds)(r) for _ in range(n)])
+    # few kinds in a column: also columns that look like plain ones
+    kinds = r.sample(SCALARS, r.randint(1, 3))
+    return ArrowPythonObjectArray.from_objects(
+        [None if r.random() < 0.2 else r.choice(kinds)(r) for _ in range(n)]
+    )
 
 
 def tensor(r, dtype, shape):
-    a = np.frombuffer(r.randbytes(int(np.prod(shape)) * np.dtype(dtype).itemsize), np.uint8 if dtype == "bool" else dtype)
+    a = np.frombuffer(
+        r.randbytes(int(np.prod(shape)) * np.dtype(dtype).itemsize),
+        np.uint8 if dtype == "bool" else dtype,
+    )
     return (a % 2 == 1 if dtype == "bool" else a).reshape(shape)
 
 
 def ragged(r, n):
     dtype, ndim = r.choice(DTYPES), r.randint(2, 4)
-    values = [None if r.random() < 0.2 else tensor(r, dtype, [r.randint(0, 3) for _ in range(ndim)]) for _ in range(n)]
+    values = [
+        None if r.random() < 0.2 else tensor(r, dtype, [r.randint(0, 3) for _ in range(ndim)])
+        for _ in range(n)
+    ]
     if all(v is None for v in values):
         values[0] = tensor(r, dtype, [1] * ndim)
     shapes = {v.shape for v in values if v is not None}
@@ -84,7 +107,9 @@ def ragged(r, n):
 
 
 def fixed(r, n):
-    return to_arrow.array_from_numpy(tensor(r, r.choice(DTYPES), [n, *(r.randint(0, 3) for _ in range(r.randint(1, 3)))]), None)
+    return to_arrow.array_from_numpy(
+        tensor(r, r.choice(DTYPES), [n, *(r.randint(0, 3) for _ in range(r.randint(1, 3)))]), None
+    )
 
 
 def plain(r, n):
@@ -105,12 +130,16 @@ def plain(r, n):
 
 
 def numbers(r, n):
-    """Numbers and bools of which some are missing, by themselves, in lists and in arrays of one shape."""
+    """Numbers and bools of which some are missing, by themselves, in lists and in arrays of one
+    shape."""
     t, value = r.choice(
         [
             (pa.bool_(), lambda: r.random() < 0.5),
             (pa.uint8(), lambda: r.randint(0, 255)),
-            (pa.int64(), lambda: r.choice([r.randint(-9, 9), 2**53 * r.choice([-1, 1]) + r.randint(-1, 1)])),
+            (
+                pa.int64(),
+                lambda: r.choice([r.randint(-9, 9), 2**53 * r.choice([-1, 1]) + r.randint(-1, 1)]),
+            ),
             (pa.int64(), lambda: r.randint(-9, 9)),
             (pa.uint64(), lambda: r.choice([0, 2**53, 2**64 - 1])),
             (pa.float16(), lambda: np.float16(r.choice([0.5, -0.0, math.nan, math.inf]))),
@@ -133,7 +162,11 @@ def numbers(r, n):
         col = pa.FixedSizeListArray.from_arrays(some(n * size), size)
     else:
         col = tensor_types.of_flat(some(n * size), n, tensor_types.ArrowTensorTypeV2((size,), t))
-    return col.take(pa.array([None if r.random() < 0.2 else i for i in range(n)], pa.int64())) if r.random() < 0.5 else col
+    return (
+        col.take(pa.array([None if r.random() < 0.2 else i for i in range(n)], pa.int64()))
+        if r.random() < 0.5
+        else col
+    )
 
 
 KINDS = {"objects": objects, "ragged": ragged, "fixed": fixed, "plain": plain, "numbers": numbers}
@@ -143,11 +176,16 @@ def table(seed):
     """(random, a record batch of random columns, a slice of a longer one)"""
     r = random.Random(seed)
     n = r.randint(2, 12)
-    kinds = [r.choice(["objects", "ragged", "numbers"]), *(r.choice(list(KINDS)) for _ in range(r.randint(0, 3)))]
+    kinds = [
+        r.choice(["objects", "ragged", "numbers"]),
+        *(r.choice(list(KINDS)) for _ in range(r.randint(0, 3))),
+    ]
     r.shuffle(kinds)
     columns = [KINDS[k](r, n) for k in kinds]
     at = r.randint(0, n - 2)
-    return r, pa.RecordBatch.from_arrays(columns, names=[f"{k}{i}" for i, k in enumerate(kinds)]).slice(at, r.randint(1, n - at))
+    return r, pa.RecordBatch.from_arrays(
+        columns, names=[f"{k}{i}" for i, k in enumerate(kinds)]
+    ).slice(at, r.randint(1, n - at))
 
 
 # ---- sameness
@@ -197,7 +235,9 @@ def test_one_batch(fmt):
 
 
 def test_objects_that_are_pickled_in_other_words_when_they_were_read():
-    rb = pa.RecordBatch.from_arrays([ArrowPythonObjectArray.from_objects([Point(4, "x"), float("nan"), None])], names=["o"])
+    rb = pa.RecordBatch.from_arrays(
+        [ArrowPythonObjectArray.from_objects([Point(4, "x"), float("nan"), None])], names=["o"]
+    )
     for fmt in FORMATS:
         check(rb, fmt(rb), fmt.__name__)
 
@@ -207,7 +247,8 @@ def test_objects_that_are_pickled_in_other_words_when_they_were_read():
 
 @rounds.campaign()
 def test_pipelines():
-    """Blocks of random sizes through several functions in random formats with random batch sizes, in workers."""
+    """Blocks of random sizes through several functions in random formats with random batch sizes,
+    in workers."""
     for seed in seeds(10):
         pipeline(seed)
 
@@ -223,7 +264,11 @@ def pipeline(seed):
     for _ in range(r.randint(1, 4)):
         fmt, size = r.choice(["numpy", "pandas", "pyarrow", "rows"]), r.choice([None, 1, 2, 5])
         chain.append((fmt, size))
-        ds = ds.map(lambda row: row) if fmt == "rows" else ds.map_batches(lambda b: b, batch_format=fmt, batch_size=size)
+        ds = (
+            ds.map(lambda row: row)
+            if fmt == "rows"
+            else ds.map_batches(lambda b: b, batch_format=fmt, batch_size=size)
+        )
     got = list(ds.iter_batches(batch_format="pyarrow", batch_size=rb.num_rows))
     assert len(got) == 1, (seed, chain)
     out = got[0].combine_chunks().to_batches()[0]

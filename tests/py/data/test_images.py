@@ -1,4 +1,5 @@
-"""Pictures: what the C decoder gives is what Pillow gives, to the last bit; what it does not take is Pillow's, and counted; damaged files."""
+"""Pictures: what the C decoder gives is what Pillow gives, to the last bit; what it does not take
+is Pillow's, and counted; damaged files."""
 
 import io
 import random
@@ -10,12 +11,19 @@ from PIL import Image, features
 from skate.data.values import pictures
 from skate.data.values.pictures import Wanted, by_pillow, decode
 
-FAST_MOST, FAST_MEAN = 12, 1.5  # the error of decoder="fast" by channel (docs/design/images.md: 9 and 1.2 were seen)
+# the error of decoder="fast" by channel (docs/design/images.md: 9 and 1.2 were seen)
+FAST_MOST, FAST_MEAN = 12, 1.5
 
 
 def picture(height, width, channels=3, noise=6):
     y, x = np.mgrid[0:height, 0:width]
-    a = np.stack([127 + 60 * np.sin(x / (17 + 9 * k) + k) + 40 * np.cos(y / (11 + 7 * k)) for k in range(channels)], 2)
+    a = np.stack(
+        [
+            127 + 60 * np.sin(x / (17 + 9 * k) + k) + 40 * np.cos(y / (11 + 7 * k))
+            for k in range(channels)
+        ],
+        2,
+    )
     a = (a + np.random.default_rng(height).normal(0, noise, a.shape)).clip(0, 255).astype(np.uint8)
     return a[..., 0] if channels == 1 else a
 
@@ -29,7 +37,10 @@ def encoded(array, fmt, mode=None, **options):
 
 def test_the_codecs_of_this_pillow_are_used():
     assert features.version("libjpeg_turbo"), "this Pillow has another JPEG library"
-    assert pictures._codecs() == (True, pictures._codecs().rows_first) and pictures._codecs().rows_first is not None
+    assert (
+        pictures._codecs() == (True, pictures._codecs().rows_first)
+        and pictures._codecs().rows_first is not None
+    )
 
 
 TAKEN = {
@@ -65,7 +76,10 @@ def test_the_bytes_are_pillows(name):
 def test_random_sizes_are_pillows():
     draw = random.Random(7)
     for i in range(60):
-        data = encoded(picture(draw.randint(1, 90), draw.randint(1, 90), draw.choice((1, 3))), draw.choice(("JPEG", "PNG")))
+        data = encoded(
+            picture(draw.randint(1, 90), draw.randint(1, 90), draw.choice((1, 3))),
+            draw.choice(("JPEG", "PNG")),
+        )
         want = Wanted((draw.randint(1, 120), draw.randint(1, 120)), draw.choice((None, "RGB", "L")))
         got, aside = decode(data, want, pictures._empty)
         assert not aside and np.array_equal(got, by_pillow(data, want)), (i, want)
@@ -75,7 +89,11 @@ def left_to_pillow():
     rgb = Image.fromarray(picture(30, 40))
     yield "cmyk", encoded(rgb, "JPEG", "CMYK"), Wanted()
     yield "palette", encoded(rgb, "PNG", "P"), Wanted((9, 9), "RGB")
-    yield "16 bits", encoded((np.arange(900).reshape(30, 30) * 70).astype(np.uint16), "PNG"), Wanted()
+    yield (
+        "16 bits",
+        encoded((np.arange(900).reshape(30, 30) * 70).astype(np.uint16), "PNG"),
+        Wanted(),
+    )
     yield "one bit", encoded(rgb, "PNG", "1"), Wanted()
     yield "grey and alpha", encoded(rgb, "PNG", "LA"), Wanted()
     yield "alpha, resized", encoded(rgb, "PNG", "RGBA"), Wanted((9, 9))
@@ -91,7 +109,9 @@ def test_what_is_left_to_pillow_is_counted(tmp_path):
         got, aside = decode(data, want, pictures._empty)
         truth = by_pillow(data, want)
         assert aside and got.dtype == truth.dtype and np.array_equal(got, truth), name
-        assert decode(data, want._replace(decoder="pillow"), pictures._empty)[1] is False, "it was asked for"
+        assert decode(data, want._replace(decoder="pillow"), pictures._empty)[1] is False, (
+            "it was asked for"
+        )
     alpha = encoded(Image.fromarray(picture(30, 40)), "PNG", "RGBA")
     for mode in (None, "RGB"):
         got, aside = decode(alpha, Wanted(None, mode), pictures._empty)
@@ -99,16 +119,28 @@ def test_what_is_left_to_pillow_is_counted(tmp_path):
     for i, data in enumerate([TAKEN["jpeg"], cases[0][1], TAKEN["png"], cases[7][1]]):
         (tmp_path / f"{i}.{'jpg' if i < 2 else 'png'}").write_bytes(data)
     ds = sd.read_images(str(tmp_path), size=(8, 9), mode="RGB").materialize()
-    assert ds.stats_dict()["aside"] == 2 and "Images that Pillow decoded, since the quicker decoder does not take them: 2" in ds.stats()
+    assert (
+        ds.stats_dict()["aside"] == 2
+        and "Images that Pillow decoded, since the quicker decoder does not take them: 2"
+        in ds.stats()
+    )
     assert all(
         np.array_equal(a["image"], b["image"])
-        for a, b in zip(ds.take_all(), sd.read_images(str(tmp_path), size=(8, 9), mode="RGB", decoder="pillow").take_all(), strict=True)
+        for a, b in zip(
+            ds.take_all(),
+            sd.read_images(str(tmp_path), size=(8, 9), mode="RGB", decoder="pillow").take_all(),
+            strict=True,
+        )
     )
 
 
 def test_fast_is_near():
     for height, width in ((300, 400), (601, 803)):
-        for want in (Wanted((64, 64)), Wanted((64, 64), None, "center"), Wanted((100, 40), "RGB", (11, 21, 280, 290))):
+        for want in (
+            Wanted((64, 64)),
+            Wanted((64, 64), None, "center"),
+            Wanted((100, 40), "RGB", (11, 21, 280, 290)),
+        ):
             data = encoded(picture(height, width), "JPEG", quality=90)
             got, aside = decode(data, want._replace(decoder="fast"), pictures._empty)
             off = np.abs(got.astype(int) - by_pillow(data, want))
@@ -120,7 +152,10 @@ def test_fast_is_near():
                 off.mean((0, 1)),
             )
     small = encoded(picture(100, 120), "JPEG")  # less than twice as large
-    assert np.array_equal(decode(small, Wanted((60, 60), decoder="fast"), pictures._empty)[0], by_pillow(small, Wanted((60, 60))))
+    assert np.array_equal(
+        decode(small, Wanted((60, 60), decoder="fast"), pictures._empty)[0],
+        by_pillow(small, Wanted((60, 60))),
+    )
 
 
 def test_damaged_files_fail_as_in_pillow():
@@ -146,7 +181,9 @@ def test_damaged_files_fail_as_in_pillow():
 
 def test_bad_files_and_their_paths(tmp_path):
     for i in range(4):
-        (tmp_path / f"{i}.jpg").write_bytes(TAKEN["jpeg"] if i % 2 == 0 else TAKEN["jpeg"][: len(TAKEN["jpeg"]) * i // 4])
+        (tmp_path / f"{i}.jpg").write_bytes(
+            TAKEN["jpeg"] if i % 2 == 0 else TAKEN["jpeg"][: len(TAKEN["jpeg"]) * i // 4]
+        )
     with pytest.raises(OSError, match=r"[13]\.jpg.*truncated"):
         sd.read_images(str(tmp_path)).take_all()
     ds = sd.read_images(str(tmp_path), size=(5, 6), on_error="quarantine").materialize()
@@ -157,10 +194,18 @@ def test_bad_files_and_their_paths(tmp_path):
 
 
 def test_decode_images(tmp_path):
-    rows = [{"im": TAKEN["jpeg"], "i": 0}, {"im": None, "i": 1}, {"im": TAKEN["png"], "i": 2}, {"im": TAKEN["jpeg"], "i": 3}]
+    rows = [
+        {"im": TAKEN["jpeg"], "i": 0},
+        {"im": None, "i": 1},
+        {"im": TAKEN["png"], "i": 2},
+        {"im": TAKEN["jpeg"], "i": 3},
+    ]
     got = sd.from_items(rows).decode_images("im", size=(12, 10), mode="RGB").take_all()
     assert [r["i"] for r in got] == [0, 1, 2, 3] and got[1]["im"] is None
-    assert all(np.array_equal(got[i]["im"], by_pillow(rows[i]["im"], Wanted((12, 10), "RGB"))) for i in (0, 2, 3))
+    assert all(
+        np.array_equal(got[i]["im"], by_pillow(rows[i]["im"], Wanted((12, 10), "RGB")))
+        for i in (0, 2, 3)
+    )
     one_shape = sd.from_items(rows[:1] * 70).decode_images("im", mode="RGB", crop=(0, 0, 7, 8))
     assert one_shape.take_batch(70)["im"].shape == (70, 7, 8, 3)
     mixed = sd.from_items([rows[0], rows[2]]).decode_images("im").take_all()

@@ -1,4 +1,5 @@
-"""Datasets and split iterators inside tasks and actors: the driver runs them, whoever asked gets the blocks."""
+"""Datasets and split iterators inside tasks and actors: the driver runs them, whoever asked gets
+the blocks."""
 
 import importlib.util
 import os
@@ -25,10 +26,24 @@ def test_a_dataset_as_argument():
     def inside(ds):
         head = [r["id"] for r in ds.take(3)]
         total = sum(int(b["id"].sum()) for b in ds.iter_batches(batch_size=64))
-        return head, ds.count(), total, ds.schema().names, ds.materialize().num_blocks() > 0, ds.sum("id")
+        return (
+            head,
+            ds.count(),
+            total,
+            ds.schema().names,
+            ds.materialize().num_blocks() > 0,
+            ds.sum("id"),
+        )
 
     ds = sd.range(1000, override_num_blocks=5).map_batches(lambda b: {"id": b["id"] * 2})
-    assert skate.get(inside.remote(ds), timeout=60) == ([0, 2, 4], 1000, 999000, ["id"], True, 999000)
+    assert skate.get(inside.remote(ds), timeout=60) == (
+        [0, 2, 4],
+        1000,
+        999000,
+        ["id"],
+        True,
+        999000,
+    )
 
 
 def test_an_iterator_as_argument_and_epochs():
@@ -45,11 +60,16 @@ def test_an_iterator_as_argument_and_epochs():
 
 
 def test_made_in_the_worker_and_on_all_cpus():
-    """As many tasks as there are CPUs, each with a Dataset of its own: while they wait the pipelines have their CPUs."""
+    """As many tasks as there are CPUs, each with a Dataset of its own: while they wait the
+    pipelines have their CPUs."""
 
     @skate.remote(num_cpus=1)
     def own(n):
-        ds = sd.range(n, override_num_blocks=4).map(lambda r: {"id": r["id"] + 1}).filter(expr=col("id") > 3)
+        ds = (
+            sd.range(n, override_num_blocks=4)
+            .map(lambda r: {"id": r["id"] + 1})
+            .filter(expr=col("id") > 3)
+        )
         return sorted(ids(ds))
 
     got = skate.get([own.remote(n) for n in (10, 20, 30)], timeout=60)
@@ -60,7 +80,11 @@ def test_blocks_of_the_worker_late_operators_unions_and_writes(tmp_path):
     @skate.remote
     def inside(ds, path):
         local = sd.from_items([{"id": i} for i in range(6)])
-        out = [ids(local.map(lambda r: r).union(ds)), ids(ds.repartition(3)), ids(ds.zip(local).select_columns(["id"]))]
+        out = [
+            ids(local.map(lambda r: r).union(ds)),
+            ids(ds.repartition(3)),
+            ids(ds.zip(local).select_columns(["id"])),
+        ]
         ds.write_parquet(path)
         return out
 
@@ -74,7 +98,9 @@ def test_what_is_drawn_anew_is_drawn_anew_in_workers():
     def inside(ds):
         return [tuple(ids(ds)) for _ in range(4)]
 
-    again = sd.range(40, override_num_blocks=8).randomize_block_order(seed=sd.RandomSeedConfig(seed=1, reseed_after_execution=True))
+    again = sd.range(40, override_num_blocks=8).randomize_block_order(
+        seed=sd.RandomSeedConfig(seed=1, reseed_after_execution=True)
+    )
     fixed = sd.range(40, override_num_blocks=8).randomize_block_order(seed=1)
     assert len(set(skate.get(inside.remote(again), timeout=60))) > 1
     assert len(set(skate.get(inside.remote(fixed), timeout=60))) == 1
@@ -101,13 +127,19 @@ def test_errors_stats_and_dead_letters_come_back():
         return n, [r["error"] for r in ds.errors().take_all()]
 
     bad = sd.range(5).map(fails)
-    said, n, in_stats, rows = skate.get(inside.remote(sd.range(5).map(lambda r: r), bad), timeout=60)
+    said, n, in_stats, rows = skate.get(
+        inside.remote(sd.range(5).map(lambda r: r), bad), timeout=60
+    )
     assert "the reason" in said and n == rows == 5 and in_stats
-    assert skate.get(letters.remote(sd.range(5).map(fails, on_error="quarantine")), timeout=60) == (4, ["KeyError"])
+    assert skate.get(letters.remote(sd.range(5).map(fails, on_error="quarantine")), timeout=60) == (
+        4,
+        ["KeyError"],
+    )
 
 
 def test_a_task_that_stops_early_or_dies_stops_its_run(tmp_path):
-    """The run's tasks end: those that come after them get the CPUs, and the desk knows of no run."""
+    """The run's tasks end: those that come after them get the CPUs, and the desk knows of no
+    run."""
 
     @skate.remote(max_retries=0)
     def first(ds, die):
@@ -116,7 +148,9 @@ def test_a_task_that_stops_early_or_dies_stops_its_run(tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
             return int(b["id"][0])
 
-    ds = sd.range(10**9, override_num_blocks=1000).map_batches(lambda b: {"id": b["id"], "x": np.ones((len(b["id"]), 4))})
+    ds = sd.range(10**9, override_num_blocks=1000).map_batches(
+        lambda b: {"id": b["id"], "x": np.ones((len(b["id"]), 4))}
+    )
     assert skate.get(first.remote(ds, False), timeout=60) == 0
     with pytest.raises(skate.exceptions.WorkerCrashedError):
         skate.get(first.remote(ds, True), timeout=60)
@@ -163,10 +197,16 @@ class Rank:
 
 
 def test_split_epochs_of_actors_and_what_they_know():
-    its = sd.range(1000, override_num_blocks=10).map(lambda r: {"id": r["id"]}).streaming_split(2, equal=True, locality_hints=["a", "b"])
+    its = (
+        sd.range(1000, override_num_blocks=10)
+        .map(lambda r: {"id": r["id"]})
+        .streaming_split(2, equal=True, locality_hints=["a", "b"])
+    )
     ranks = [Rank.remote(it) for it in its]
     first = skate.get([r.epoch.remote() for r in ranks], timeout=60)
-    assert [len(f) for f in first] == [500, 500] and sorted(first[0] + first[1]) == list(range(1000))
+    assert [len(f) for f in first] == [500, 500] and sorted(first[0] + first[1]) == list(
+        range(1000)
+    )
     for _ in range(3):
         assert skate.get([r.epoch.remote() for r in ranks], timeout=60) == first
     names, stats, world = skate.get(ranks[0].facts.remote(), timeout=60)
@@ -174,27 +214,35 @@ def test_split_epochs_of_actors_and_what_they_know():
 
 
 def test_a_rank_that_stops_early_does_not_hold_the_others(monkeypatch):
-    """More bytes than the desk holds for one: were its share kept, the other would wait for ever."""
+    """More bytes than the desk holds for one: were its share kept, the other would wait for
+    ever."""
     monkeypatch.setattr(streaming_split, "held_bytes", lambda context, consumers: 1 << 18)
-    wide = sd.range(400, override_num_blocks=40).map_batches(lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))})
+    wide = sd.range(400, override_num_blocks=40).map_batches(
+        lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))}
+    )
     ranks = [Rank.remote(it) for it in wide.streaming_split(2, equal=True)]
     a, b = skate.get([ranks[0].epoch.remote(1), ranks[1].epoch.remote()], timeout=100)
     assert len(a) == 10 and len(b) == 200
-    a, b = skate.get([ranks[0].epoch.remote(), ranks[1].epoch.remote(2)], timeout=100)  # and the next epoch is whole
+    # and the next epoch is whole
+    a, b = skate.get([ranks[0].epoch.remote(), ranks[1].epoch.remote(2)], timeout=100)
     assert len(a) == 200 and len(b) == 20
 
 
 def test_a_rank_that_dies_breaks_the_epoch_for_all_and_the_next_one_is_whole(monkeypatch):
     """The others cannot end before it dies: the desk holds less for it than its share."""
     monkeypatch.setattr(streaming_split, "held_bytes", lambda context, consumers: 1 << 18)
-    wide = sd.range(400, override_num_blocks=40).map_batches(lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))})
+    wide = sd.range(400, override_num_blocks=40).map_batches(
+        lambda b: {"id": b["id"], "x": np.zeros((len(b["id"]), 1 << 12))}
+    )
     its = wide.streaming_split(3)
     ranks = [Rank.remote(it) for it in its]
     others = [r.epoch.remote() for r in ranks[1:]]
     assert len(skate.get(ranks[0].epoch_and_hold.remote(), timeout=60)) == 10
     skate.kill(ranks[0])
     for ref in others:
-        with pytest.raises(RuntimeError, match=r"process of iterator 0 \(pid \d+\) ended in the middle of epoch 0"):
+        with pytest.raises(
+            RuntimeError, match=r"process of iterator 0 \(pid \d+\) ended in the middle of epoch 0"
+        ):
             skate.get(ref, timeout=60)
     ranks[0] = Rank.remote(its[0])
     rows = skate.get([r.epoch.remote() for r in ranks], timeout=100)
@@ -212,7 +260,9 @@ def test_a_rank_that_dies_at_the_barrier_breaks_it():
     with pytest.raises(skate.exceptions.RayActorError):
         skate.get(waits, timeout=60)
     ranks[0] = Rank.remote(its[0])
-    assert sorted(sum(skate.get([r.epoch.remote() for r in ranks], timeout=60), [])) == list(range(100))
+    assert sorted(sum(skate.get([r.epoch.remote() for r in ranks], timeout=60), [])) == list(
+        range(100)
+    )
 
 
 def test_the_desk_ends_with_the_last_iterator():
@@ -227,7 +277,8 @@ def test_the_desk_ends_with_the_last_iterator():
 
 
 def test_the_driver_never_knew_of_one():
-    """The first Dataset of the program is made in a task; at first in a placement group that is removed afterwards."""
+    """The first Dataset of the program is made in a task; at first in a placement group that is
+    removed afterwards."""
     skate.shutdown()
     skate.init(num_cpus=2, object_store_memory=1 << 30)
     from skate.util.placement_group import placement_group, remove_placement_group
@@ -238,7 +289,9 @@ def test_the_driver_never_knew_of_one():
         return sd.range(3).count(), ids(sd.range(3).map(lambda r: r))
 
     pg = placement_group([{"CPU": 1}])
-    inside = PlacementGroupSchedulingStrategy(placement_group=pg, placement_group_capture_child_tasks=True)
+    inside = PlacementGroupSchedulingStrategy(
+        placement_group=pg, placement_group_capture_child_tasks=True
+    )
     assert skate.get(own.options(scheduling_strategy=inside).remote(), timeout=60) == (3, [0, 1, 2])
     remove_placement_group(pg)
     assert skate.get([own.remote() for _ in range(4)], timeout=60) == [(3, [0, 1, 2])] * 4
@@ -274,7 +327,13 @@ try:
 except NotImplementedError as e:
     print(e)
 """
-    env = {**os.environ, "SKATE_ENGINE": "inline", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    r = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    env = {
+        **os.environ,
+        "SKATE_ENGINE": "inline",
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    }
+    r = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60
+    )
     assert r.returncode == 0, r.stderr
     assert "(3, [0, 1, 2])" in r.stdout and "SKATE_ENGINE=inline" in r.stdout

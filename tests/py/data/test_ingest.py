@@ -1,4 +1,5 @@
-"""Batches for training: what they lie in, local shuffle, going on where an iteration was (docs/design/ingest.md)."""
+"""Batches for training: what they lie in, local shuffle, going on where an iteration was
+(docs/design/ingest.md)."""
 
 import json
 import subprocess
@@ -30,7 +31,9 @@ def numbers(rows, width, blocks):
     def make(batch):
         return {"x": batch["id"][:, None] * width + np.arange(width), "id": batch["id"]}
 
-    return sd.range(rows, override_num_blocks=blocks).map_batches(make, batch_size=None).materialize()
+    return (
+        sd.range(rows, override_num_blocks=blocks).map_batches(make, batch_size=None).materialize()
+    )
 
 
 def ids(batches):
@@ -51,7 +54,14 @@ def take(rows, n, alloc=None):
 
 def test_gathered_batches_have_the_rows_of_all_types():
     batches = [
-        pa.record_batch({"n": [i, None, i + 2], "s": ["a" * i, None, "é"], "l": [[i], [], None], "b": [True, None, False]})
+        pa.record_batch(
+            {
+                "n": [i, None, i + 2],
+                "s": ["a" * i, None, "é"],
+                "l": [[i], [], None],
+                "b": [True, None, False],
+            }
+        )
         for i in range(5)
     ]
     whole = pa.Table.from_batches(batches)
@@ -116,7 +126,8 @@ def test_a_batch_of_another_schema_is_refused_until_what_is_held_is_cast():
 
 
 def test_the_memory_of_a_batch_goes_back_when_the_last_array_over_it_is_gone():
-    """Pieces in use are those of the batches that are held, whatever of them is; an iteration that is over, or left, has none."""
+    """Pieces in use are those of the batches that are held, whatever of them is; an iteration that
+    is over, or left, has none."""
     ds = numbers(400, 50, 4)
     used, _ = _skate.pages_counts()
     options = {"batch_size": 32, "local_shuffle_buffer_size": 100}
@@ -127,7 +138,8 @@ def test_the_memory_of_a_batch_goes_back_when_the_last_array_over_it_is_gone():
             want = [k.tolist() for k in kept]
             del kept[:6]
             assert _skate.pages_counts()[0] - used == 7
-            again = [b for b in make(**options, prefetch_batches=ahead)][:2]  # does not write over what is held
+            # does not write over what is held
+            again = [b for b in make(**options, prefetch_batches=ahead)][:2]
             assert [k.tolist() for k in kept] == want[6:]
             del again, kept
             left = iter(make(**options, prefetch_batches=ahead))
@@ -137,7 +149,8 @@ def test_the_memory_of_a_batch_goes_back_when_the_last_array_over_it_is_gone():
 
 
 def test_columns_that_are_gathered_are_as_those_of_a_block():
-    """Arrays over the gathered memory, and what goes through Arrow: as to_numpy() makes them of the same batch as Arrow; nulls in some batches only."""
+    """Arrays over the gathered memory, and what goes through Arrow: as to_numpy() makes them of the
+    same batch as Arrow; nulls in some batches only."""
     n = 120
     tensors = np.arange(n * 6, dtype=np.float32).reshape(n, 2, 3)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(tensors.reshape(-1)), 6)
@@ -148,16 +161,22 @@ def test_columns_that_are_gathered_are_as_those_of_a_block():
         "s": pa.array([str(i) for i in range(n)]),
         "when": pa.array(np.arange(n)).cast(pa.timestamp("us")),
         "ray": pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), (2, 3)), flat),
-        "turned": pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0]), flat),
+        "turned": pa.ExtensionArray.from_storage(
+            pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0]), flat
+        ),
         "pairs": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2 * n)), 2),
-        "gaps": pa.FixedSizeListArray.from_arrays(pa.array([None if i == 150 else i for i in range(2 * n)]), 2),
+        "gaps": pa.FixedSizeListArray.from_arrays(
+            pa.array([None if i == 150 else i for i in range(2 * n)]), 2
+        ),
         "lists": pa.array([[i, i + 1] for i in range(n)]),
         "yes": pa.array([i % 3 == 0 for i in range(n)]),
     }
     ds = sd.from_arrow([pa.table(columns).slice(at, 30) for at in range(0, n, 30)])
     options = {"batch_size": 7, "local_shuffle_buffer_size": 40, "local_shuffle_seed": 1}
     rows = 0
-    for b, arrow in zip(ds.iter_batches(**options), ds.iter_batches(**options, batch_format="pyarrow"), strict=True):
+    for b, arrow in zip(
+        ds.iter_batches(**options), ds.iter_batches(**options, batch_format="pyarrow"), strict=True
+    ):
         rows += len(b["id"])
         for name, expected in to_numpy(arrow.to_batches()[0]).items():
             v = b[name]
@@ -176,9 +195,16 @@ def test_columns_that_are_gathered_are_as_those_of_a_block():
 
 @pytest.mark.parametrize("fmt", ["numpy", "pandas", "pyarrow"])
 def test_local_shuffle_has_each_row_once_and_rows_stay_whole(fmt):
-    ds = sd.from_blocks([pa.table({"id": range(i, i + 30), "s": [str(k) for k in range(i, i + 30)]}) for i in range(0, 300, 30)])
+    ds = sd.from_blocks(
+        [
+            pa.table({"id": range(i, i + 30), "s": [str(k) for k in range(i, i + 30)]})
+            for i in range(0, 300, 30)
+        ]
+    )
     got = []
-    for b in ds.iter_batches(batch_size=16, batch_format=fmt, local_shuffle_buffer_size=50, local_shuffle_seed=3):
+    for b in ds.iter_batches(
+        batch_size=16, batch_format=fmt, local_shuffle_buffer_size=50, local_shuffle_seed=3
+    ):
         columns = b.to_pydict() if fmt == "pyarrow" else {k: list(v) for k, v in b.items()}
         assert [str(i) for i in columns["id"]] == columns["s"]
         got += columns["id"]
@@ -189,7 +215,11 @@ def test_local_shuffle_widens_the_types_of_rows_that_it_holds():
     ds = sd.from_blocks([pa.table({"id": [1, 2]}), pa.table({"id": [3, 4]})]).map_batches(
         lambda b: {"id": b["id"].astype(float) + 0.5 if b["id"][0] > 2 else b["id"]}
     )
-    got = [x for b in ds.iter_batches(batch_size=2, local_shuffle_buffer_size=4, local_shuffle_seed=1) for x in b["id"].tolist()]
+    got = [
+        x
+        for b in ds.iter_batches(batch_size=2, local_shuffle_buffer_size=4, local_shuffle_seed=1)
+        for x in b["id"].tolist()
+    ]
     assert sorted(got) == [1.0, 2.0, 3.5, 4.5]
 
 
@@ -197,7 +227,14 @@ def test_local_shuffle_is_a_function_of_seed_epoch_and_row_not_of_blocks():
     def order(blocks, seed=5, epoch=0):
         it = sd.range(2000, override_num_blocks=blocks).iterator()
         it.set_epoch(epoch)
-        return sum(ids(it.iter_batches(batch_size=64, local_shuffle_buffer_size=300, local_shuffle_seed=seed)), [])
+        return sum(
+            ids(
+                it.iter_batches(
+                    batch_size=64, local_shuffle_buffer_size=300, local_shuffle_seed=seed
+                )
+            ),
+            [],
+        )
 
     assert order(1) == order(7) == order(40)
     orders = [order(2, seed, epoch) for seed in (5, 6) for epoch in (0, 1)]
@@ -207,7 +244,14 @@ def test_local_shuffle_is_a_function_of_seed_epoch_and_row_not_of_blocks():
 def test_local_shuffle_moves_rows_far_and_without_bias():
     """The mean displacement within a window of W rows is W / 3 for a uniform permutation."""
     w, n = 200, 20_000
-    got = np.concatenate([b["id"] for b in sd.range(n).iter_batches(batch_size=100, local_shuffle_buffer_size=w, local_shuffle_seed=0)])
+    got = np.concatenate(
+        [
+            b["id"]
+            for b in sd.range(n).iter_batches(
+                batch_size=100, local_shuffle_buffer_size=w, local_shuffle_seed=0
+            )
+        ]
+    )
     moved = got - np.arange(n)
     assert abs(moved.mean()) < 1e-9
     assert 0.3 * w < np.abs(moved).mean() < 0.4 * w
@@ -256,11 +300,15 @@ def test_tensors_of_all_kinds_of_columns(shuffle):
     parts = list(ds.iter_torch_batches(batch_size=7, dtypes={"u8": torch.float64}, **options))
     got = {k: torch.cat([p[k] for p in parts]) for k in parts[0]}
     i = got["id"]
-    assert (i.sort().values == torch.arange(n)).all() and bool((i == torch.arange(n)).all()) is (shuffle is None)
+    assert (i.sort().values == torch.arange(n)).all() and bool((i == torch.arange(n)).all()) is (
+        shuffle is None
+    )
     assert got["u8"].dtype == torch.float64 and (got["u8"] == i % 251).all()
     assert got["f32"].dtype == torch.float32 and (got["f32"] == i).all()
     assert got["b"].dtype == torch.bool and (got["b"] == (i % 3 == 0)).all()
-    assert (got["fixed"] == torch.stack([2 * i, 2 * i + 1], 1)).all() and (got["list"] == torch.stack([i, i + 1], 1)).all()
+    assert (got["fixed"] == torch.stack([2 * i, 2 * i + 1], 1)).all() and (
+        got["list"] == torch.stack([i, i + 1], 1)
+    ).all()
     assert [len(p["id"]) for p in parts] == [7] * 14 + [2]
     assert len(list(ds.iter_torch_batches(batch_size=7, drop_last=True, **options))) == 14
 
@@ -297,7 +345,9 @@ def test_collate_fn_runs_ahead_in_order_and_its_error_comes_in_its_place(ahead):
 
     got = []
     with pytest.raises(KeyError, match="the fifth"):
-        for t in sd.range(100).iter_torch_batches(batch_size=10, collate_fn=collate, prefetch_batches=ahead):
+        for t in sd.range(100).iter_torch_batches(
+            batch_size=10, collate_fn=collate, prefetch_batches=ahead
+        ):
             got += t.tolist()
     assert got == list(range(40))
 
@@ -333,10 +383,16 @@ def test_work_ahead_keeps_its_order_and_errors_come_in_their_place(workers):
 def test_an_iteration_that_is_left_early_ends_its_thread_and_its_run():
     before = set(threading.enumerate())
     for _ in range(5):
-        it = iter(sd.range(10_000, override_num_blocks=50).iter_batches(batch_size=10, _collate_fn=lambda b: b, prefetch_batches=4))
+        it = iter(
+            sd.range(10_000, override_num_blocks=50).iter_batches(
+                batch_size=10, _collate_fn=lambda b: b, prefetch_batches=4
+            )
+        )
         next(it)
         it.close()
-    left = [t for t in threading.enumerate() if t not in before and t.name.startswith("skate-ahead")]
+    left = [
+        t for t in threading.enumerate() if t not in before and t.name.startswith("skate-ahead")
+    ]
     assert not left
 
 
@@ -354,7 +410,9 @@ def test_an_iteration_goes_on_where_a_state_says(source, shuffle):
             return ds.map(lambda row: {"id": row["id"]}).select_columns(["id"])
         return ds.filter(lambda row: row["id"] % 7 != 0) if source == "filter" else ds
 
-    options = {"batch_size": 64} | ({"local_shuffle_buffer_size": shuffle, "local_shuffle_seed": 4} if shuffle else {})
+    options = {"batch_size": 64} | (
+        {"local_shuffle_buffer_size": shuffle, "local_shuffle_seed": 4} if shuffle else {}
+    )
     whole = ids(dataset().iter_batches(**options))
     it, states = dataset().iterator(), []
     for _ in it.iter_batches(**options):
@@ -395,7 +453,10 @@ def test_states_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match="no state"):
             it.load_state_dict(wrong)
     state = {"version": 1, "epoch": 0, "rows": 10, "window": 20, "seed": 1}
-    for options, why in (({}, "buffer_size=0"), ({"local_shuffle_buffer_size": 20, "local_shuffle_seed": 2}, "seed=2")):
+    for options, why in (
+        ({}, "buffer_size=0"),
+        ({"local_shuffle_buffer_size": 20, "local_shuffle_seed": 2}, "seed=2"),
+    ):
         it.load_state_dict(state)
         with pytest.raises(ValueError, match=why):
             next(iter(it.iter_batches(batch_size=5, **options)))
@@ -406,7 +467,14 @@ def test_states_that_do_not_fit_are_refused():
 @campaign()
 def test_killed_at_random_steps_the_rows_are_those_of_a_run_that_was_not():
     """Shuffled locally, as a whole, and by 8, 4 or 6 ranks."""
-    command = [sys.executable, str(SOAK / "training_kills.py"), "--kills", str(rounds(3)), "--seed", str(seed())]
+    command = [
+        sys.executable,
+        str(SOAK / "training_kills.py"),
+        "--kills",
+        str(rounds(3)),
+        "--seed",
+        str(seed()),
+    ]
     p = subprocess.run(command, capture_output=True, text=True)
     assert p.returncode == 0, p.stdout + p.stderr
     assert " 0 wrong streams" in p.stdout and p.stdout.count("the same rows") == 3

@@ -1,4 +1,5 @@
-"""Joins by the size of a side, which is measured before the run: small ones are broadcast, or a Bloom filter of their keys goes to the other side. The rows are those of the exchange."""
+"""Joins by the size of a side, which is measured before the run: small ones are broadcast, or a
+Bloom filter of their keys goes to the other side. The rows are those of the exchange."""
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +26,18 @@ def large(blocks=7):
 
 
 def small(blocks=3):
-    return sd.range(FEW, override_num_blocks=blocks).map_batches(lambda b: {"id": b["id"] // 2 * 4, "y": b["id"] * 0.5})
+    return sd.range(FEW, override_num_blocks=blocks).map_batches(
+        lambda b: {"id": b["id"] // 2 * 4, "y": b["id"] * 0.5}
+    )
 
 
 def table(ds):
     return pa.Table.from_batches(
-        [rb for rb in ds.iter_batches(batch_size=None, batch_format="pyarrow") for rb in rb.to_batches()]
+        [
+            rb
+            for rb in ds.iter_batches(batch_size=None, batch_format="pyarrow")
+            for rb in rb.to_batches()
+        ]
     ).combine_chunks()
 
 
@@ -47,12 +54,21 @@ def said(ds):
 def test_the_rows_of_the_exchange(context, kind, large_is):
     def joined(limit, **kw):
         context.broadcast_join_bytes = limit
-        ds = (large().join(small(), kind, **kw)) if large_is == "left" else (small().join(large(), kind, **kw))
+        ds = (
+            (large().join(small(), kind, **kw))
+            if large_is == "left"
+            else (small().join(large(), kind, **kw))
+        )
         return table(ds), said(ds)
 
     want, nothing = joined(0)
     got, what = joined(10 << 20)
-    assert got.schema == want.schema and by_rows(got) == by_rows(want) and want.num_rows and nothing == []
+    assert (
+        got.schema == want.schema
+        and by_rows(got) == by_rows(want)
+        and want.num_rows
+        and nothing == []
+    )
     side = joins.LEFT if large_is == "left" else joins.RIGHT
     by_block, may_lack, _ = _skate.join_rules(kind)
     if by_block[side]:
@@ -62,20 +78,31 @@ def test_the_rows_of_the_exchange(context, kind, large_is):
     else:
         assert what == [] and got == want
     filtered, what = joined(8000, num_partitions=5)
-    assert filtered == joined(0, num_partitions=5)[0], "the order is by partitions, as it was asked for"
+    assert filtered == joined(0, num_partitions=5)[0], (
+        "the order is by partitions, as it was asked for"
+    )
     assert ("Bloom" in str(what)) == may_lack[side]
 
 
 def test_the_order_is_that_of_the_large_side_whatever_blocks_there_are(context):
-    want = [(i, i % 700, k / 2) for i in range(MANY) if i % 700 % 4 == 0 and i % 700 < 1000 for k in (i % 700 // 2, i % 700 // 2 + 1)]
+    want = [
+        (i, i % 700, k / 2)
+        for i in range(MANY)
+        if i % 700 % 4 == 0 and i % 700 < 1000
+        for k in (i % 700 // 2, i % 700 // 2 + 1)
+    ]
     for a, b in ((7, 3), (1, 1), (40, 5)):
         for ds in (large(a).join(small(b), "inner"), small(b).join(large(a), "inner")):
             t = table(ds)
-            assert list(zip(t["x"].to_pylist(), t["id"].to_pylist(), t["y"].to_pylist(), strict=True)) == want
+            assert (
+                list(zip(t["x"].to_pylist(), t["id"].to_pylist(), t["y"].to_pylist(), strict=True))
+                == want
+            )
 
 
 def test_a_side_is_measured_not_guessed(context):
-    """Of a million rows a filter leaves a few, of as many bytes as the other side has it leaves most."""
+    """Of a million rows a filter leaves a few, of as many bytes as the other side has it leaves
+    most."""
     context.broadcast_join_bytes = 100_000
     keeps = sd.range(200_000, override_num_blocks=4).filter(expr="id < 1000")
     a = large().join(keeps, "left_semi")
@@ -89,7 +116,9 @@ def test_a_side_is_measured_not_guessed(context):
 
 def test_a_filter_that_does_not_pay_is_given_up(context):
     context.broadcast_join_bytes = 1000
-    met = sd.range(1_000_000, override_num_blocks=1).map_batches(lambda b: {"id": b["id"] % 900, "x": b["id"]})
+    met = sd.range(1_000_000, override_num_blocks=1).map_batches(
+        lambda b: {"id": b["id"] % 900, "x": b["id"]}
+    )
     ds = met.join(sd.range(1000), "inner", num_partitions=2)
     assert ds.count() == 1_000_000 and "Bloom" in said(ds)[0]
 
@@ -130,7 +159,12 @@ def test_sides_without_rows_or_columns():
 
 
 def test_a_chain_with_a_limit_and_in_explain():
-    ds = large().join(small(), "inner").join(sd.range(3).map(lambda r: {"id": r["id"] * 4, "z": 1}), "left_semi").limit(10)
+    ds = (
+        large()
+        .join(small(), "inner")
+        .join(sd.range(3).map(lambda r: {"id": r["id"] * 4, "z": 1}), "left_semi")
+        .limit(10)
+    )
     assert [r["id"] for r in ds.take_all()] == [0, 0, 4, 4, 8, 8, 0, 0, 4, 4]
     assert len(said(ds)) == 2 and "broadcast" in ds.stats()
     assert "the side that may be small runs first" in ds.explain_text()

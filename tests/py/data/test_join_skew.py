@@ -1,5 +1,6 @@
-"""Joins whose keys are not even: a hot partition is shared by several reduces, and all of them complete with little memory. The rows, and their order, are those of a run with enough memory, and those of
-two loops."""
+"""Joins whose keys are not even: a hot partition is shared by several reduces, and all of them
+complete with little memory. The rows, and their order, are those of a run with enough memory, and
+those of two loops."""
 
 import numpy as np
 import pyarrow as pa
@@ -66,19 +67,31 @@ def pairs(kind, large, small, side):
     if kind.endswith(("semi", "anti")):
         return sorted(small_met if kind.endswith("semi") else lone[False])
     out += [(x, None) for x in lone[True] if kind in ("full_outer", mine + "outer")]
-    out += [(None, y) for y in lone[False] if kind in ("full_outer", ("right_", "left_")[side] + "outer")]
+    out += [
+        (None, y)
+        for y in lone[False]
+        if kind in ("full_outer", ("right_", "left_")[side] + "outer")
+    ]
     return sorted(out, key=str)
 
 
 def run(ds):
-    batches = [rb for t in ds.iter_batches(batch_size=None, batch_format="pyarrow") for rb in t.to_batches()]
+    batches = [
+        rb
+        for t in ds.iter_batches(batch_size=None, batch_format="pyarrow")
+        for rb in t.to_batches()
+    ]
     table = pa.Table.from_batches(batches).combine_chunks() if batches else None
     stats = ds._stats.to_dict()
     return table, stats, next(o for o in stats["ops"] if "JoinReduce" in o["label"])
 
 
 CASES = [("hot", kind, side) for kind in joins.KINDS for side in (joins.LEFT, joins.RIGHT)]
-CASES += [(how, kind, joins.RIGHT) for kind in ("left_outer", "full_outer", "left_anti", "right_semi") for how in ("zipf", "equal")]
+CASES += [
+    (how, kind, joins.RIGHT)
+    for kind in ("left_outer", "full_outer", "left_anti", "right_semi")
+    for how in ("zipf", "equal")
+]
 
 
 @pytest.mark.parametrize(("how", "kind", "side"), CASES)
@@ -97,25 +110,40 @@ def test_a_hot_key(context, how, kind, side):
     assert got == want and whole["tasks_done"] == PARTS
     assert reduce["exchange"]["largest_bytes"] > LITTLE / 8, "there is a hot partition"
     pieces = reduce["tasks_done"] - PARTS
-    assert pieces >= reduce["exchange"]["largest_bytes"] // (LITTLE // 8), "and no reduce has more than its share of it"
+    assert pieces >= reduce["exchange"]["largest_bytes"] // (LITTLE // 8), (
+        "and no reduce has more than its share of it"
+    )
     assert stats["memory_peak"] < 2 * LITTLE
-    rows = zip(*(got[c].to_pylist() if c in got.schema.names else [None] * len(got) for c in ("x", "y")), strict=True)
+    rows = zip(
+        *(got[c].to_pylist() if c in got.schema.names else [None] * len(got) for c in ("x", "y")),
+        strict=True,
+    )
     if kind.endswith(("semi", "anti")):
         rows = [y if x is None else x for x, y in rows]
     assert sorted(rows, key=str) == sorted(pairs(kind, large, small, side), key=str)
 
 
 def test_the_side_with_more_rows_of_a_partition_comes_first(context):
-    left, right = sd.from_items([{"k": 1, "x": i} for i in range(2)]), sd.from_items([{"k": 1, "y": i} for i in range(3)])
-    pairs = [(r["x"], r["y"]) for r in left.join(right, "inner", num_partitions=1, on=("k",)).take_all()]
+    left, right = (
+        sd.from_items([{"k": 1, "x": i} for i in range(2)]),
+        sd.from_items([{"k": 1, "y": i} for i in range(3)]),
+    )
+    pairs = [
+        (r["x"], r["y"]) for r in left.join(right, "inner", num_partitions=1, on=("k",)).take_all()
+    ]
     assert pairs == [(x, y) for y in range(3) for x in range(2)]
-    pairs = [(r["x"], r["y"]) for r in left.join(right.limit(2), "inner", num_partitions=1, on=("k",)).take_all()]
+    pairs = [
+        (r["x"], r["y"])
+        for r in left.join(right.limit(2), "inner", num_partitions=1, on=("k",)).take_all()
+    ]
     assert pairs == [(x, y) for x in range(2) for y in range(2)], "of as many rows the left one"
     for kind in ("right_outer", "left_outer", "full_outer"):
         lone = left.union(sd.from_items([{"k": 2, "x": 7}]))
         pairs = [
             (r["x"], r["y"])
-            for r in lone.join(right.union(sd.from_items([{"k": 3, "y": 8}])), kind, num_partitions=1, on=("k",)).take_all()
+            for r in lone.join(
+                right.union(sd.from_items([{"k": 3, "y": 8}])), kind, num_partitions=1, on=("k",)
+            ).take_all()
         ]
         alone = [(None, 8)] * (kind != "left_outer") + [(7, None)] * (kind != "right_outer")
         assert pairs == [(x, y) for y in range(3) for x in range(2)] + alone, (

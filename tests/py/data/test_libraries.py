@@ -1,4 +1,5 @@
-"""Hand-over to and from Polars, DuckDB, Hugging Face datasets and Dask; the Arrow stream both ways. Types without a form there are refused, not changed."""
+"""Hand-over to and from Polars, DuckDB, Hugging Face datasets and Dask; the Arrow stream both ways.
+Types without a form there are refused, not changed."""
 
 import decimal
 
@@ -15,7 +16,9 @@ TABLE = pa.table(
         "l": pa.array([[1, 2], None, []], pa.large_list(pa.int32())),
         "st": pa.array([{"a": 1}, {"a": None}, {"a": 3}], pa.struct([("a", pa.int16())])),
         "b": pa.array([b"x", b"", None], pa.large_binary()),
-        "d": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")], pa.decimal128(10, 2)),
+        "d": pa.array(
+            [decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")], pa.decimal128(10, 2)
+        ),
     }
 )
 
@@ -47,7 +50,13 @@ def test_a_stream_runs_while_it_is_read():
     del reader  # closing it ends the run
     assert done == [4]
     with pytest.raises(Exception, match="boom"):
-        pa.table(sd.range(4).map(lambda r: {"x": 1 / 0 if r["id"] == 5 else (_ for _ in ()).throw(ValueError("boom"))}))
+        pa.table(
+            sd.range(4).map(
+                lambda r: {
+                    "x": 1 / 0 if r["id"] == 5 else (_ for _ in ()).throw(ValueError("boom"))
+                }
+            )
+        )
 
 
 def test_polars():
@@ -61,9 +70,15 @@ def test_polars():
     for name in TABLE.column_names:
         assert back[name].to_pylist() == pa.concat_tables([TABLE, TABLE])[name].to_pylist(), name
     assert sd.from_polars(df.lazy().filter(pl.col("i") > 1)).count() == 2
-    out = sd.from_polars(pl.DataFrame({"x": [1, 2, 3]})).map_batches(lambda b: pl.DataFrame({"y": b["x"] * 2}))
+    out = sd.from_polars(pl.DataFrame({"x": [1, 2, 3]})).map_batches(
+        lambda b: pl.DataFrame({"y": b["x"] * 2})
+    )
     assert out.take_all() == [{"y": 2}, {"y": 4}, {"y": 6}]
-    assert pl.DataFrame(sd.from_numpy(np.arange(6).reshape(3, 2)))["data"].to_list() == [[0, 1], [2, 3], [4, 5]]
+    assert pl.DataFrame(sd.from_numpy(np.arange(6).reshape(3, 2)))["data"].to_list() == [
+        [0, 1],
+        [2, 3],
+        [4, 5],
+    ]
 
 
 def test_huggingface():
@@ -71,7 +86,12 @@ def test_huggingface():
 
     ds = datasets()[1]
     d = ds.to_huggingface()
-    assert isinstance(d, hf.Dataset) and d.num_rows == 6 and d[1]["i"] is None and d[2]["i"] == 2**53 + 1
+    assert (
+        isinstance(d, hf.Dataset)
+        and d.num_rows == 6
+        and d[1]["i"] is None
+        and d[2]["i"] == 2**53 + 1
+    )
     back = sd.from_huggingface(d, override_num_blocks=3)
     assert back.take_all() == ds.take_all()
     odd = d.select([4, 0]).filter(lambda r: r["i"] == 1)
@@ -89,9 +109,12 @@ def test_duckdb():
     con = duckdb.connect()
     rel = con.from_arrow(pa.RecordBatchReader.from_stream(ds))
     assert rel.aggregate("count(*), max(i)").fetchall() == [(6, 2**53 + 1)]
-    assert con.sql("select sum(i) from ds").fetchall() == [(2 + 2 * (2**53 + 1),)]  # found by name, through __arrow_c_stream__
+    # found by name, through __arrow_c_stream__
+    assert con.sql("select sum(i) from ds").fetchall() == [(2 + 2 * (2**53 + 1),)]
     all_rows = ds.to_duckdb(con)
-    assert all_rows.columns == TABLE.column_names and con.sql("select max(i) from all_rows").fetchall() == [(2**53 + 1,)]
+    assert all_rows.columns == TABLE.column_names and con.sql(
+        "select max(i) from all_rows"
+    ).fetchall() == [(2**53 + 1,)]
     assert ds.to_duckdb().aggregate("count(*)").fetchall() == [(6,)]
     back = sd.from_duckdb(con.sql("select range as x, range % 2 = 0 as even from range(5)"))
     assert back.count() == 5 and back.filter(expr="even").take_all() == [
@@ -114,7 +137,9 @@ def test_dask():
 def test_lance(tmp_path):
     lance = pytest.importorskip("lance")
     path = str(tmp_path / "x.lance")
-    ds = sd.range(100, override_num_blocks=4).map_batches(lambda b: {"id": b["id"], "t": np.ones((len(b["id"]), 2), np.float32)})
+    ds = sd.range(100, override_num_blocks=4).map_batches(
+        lambda b: {"id": b["id"], "t": np.ones((len(b["id"]), 2), np.float32)}
+    )
     with pytest.raises(FileNotFoundError, match="append"):
         ds.write_lance(path, mode="append")
     ds.write_lance(path, min_rows_per_file=10)
@@ -122,14 +147,27 @@ def test_lance(tmp_path):
     with pytest.raises(FileExistsError, match="overwrite"):
         ds.write_lance(path)
     back = sd.read_lance(path, override_num_blocks=3)
-    assert back.count() == 200 and sorted(r["id"] for r in back.take_all()) == sorted([*range(100)] * 2)
-    some = sd.read_lance(path, columns=["id"], filter="id < 5", version=lance.dataset(path).version - 1)
-    assert sorted(r["id"] for r in some.take_all()) == [0, 1, 2, 3, 4] and some.schema().names == ["id"] and some.count() == 5
+    assert back.count() == 200 and sorted(r["id"] for r in back.take_all()) == sorted(
+        [*range(100)] * 2
+    )
+    some = sd.read_lance(
+        path, columns=["id"], filter="id < 5", version=lance.dataset(path).version - 1
+    )
+    assert (
+        sorted(r["id"] for r in some.take_all()) == [0, 1, 2, 3, 4]
+        and some.schema().names == ["id"]
+        and some.count() == 5
+    )
     with pytest.raises(ZeroDivisionError):  # nothing of a write that fails is seen
-        sd.range(10, override_num_blocks=2).map(lambda r: {"id": r["id"] // (r["id"] - 9)}).write_lance(path, mode="append")
+        sd.range(10, override_num_blocks=2).map(
+            lambda r: {"id": r["id"] // (r["id"] - 9)}
+        ).write_lance(path, mode="append")
     assert sd.read_lance(path).count() == 200
     sd.range(3).write_lance(path, mode="overwrite", schema=pa.schema({"id": pa.int32()}))
-    assert sd.read_lance(path).to_arrow().schema == pa.schema({"id": pa.int32()}) and sd.read_lance(path).count() == 3
+    assert (
+        sd.read_lance(path).to_arrow().schema == pa.schema({"id": pa.int32()})
+        and sd.read_lance(path).count() == 3
+    )
 
 
 def test_lance_without_rows(tmp_path):
@@ -150,28 +188,46 @@ def test_delta(tmp_path):
     deltalake.write_deltalake(path, t, partition_by=["k", "d"])
     deltalake.write_deltalake(path, t.slice(0, 1), mode="append")
     want = sorted(t.to_pylist(), key=str)
-    assert sorted(sd.read_delta(path, 0).take_all(), key=str) == want and sd.read_delta(path).count() == 4
-    assert sd.read_delta(path, 0).to_arrow().schema.equals(t.schema) and sd.read_delta(path).schema().types == t.schema.types
+    assert (
+        sorted(sd.read_delta(path, 0).take_all(), key=str) == want
+        and sd.read_delta(path).count() == 4
+    )
+    assert (
+        sd.read_delta(path, 0).to_arrow().schema.equals(t.schema)
+        and sd.read_delta(path).schema().types == t.schema.types
+    )
     assert sorted(r["k"] for r in sd.read_delta(path, columns=["k"]).take_all()) == [1, 1, 1, 2]
     deltalake.DeltaTable(path).delete("v = 'c'")
     assert sd.read_delta(path).count() == 3
     empty = str(tmp_path / "e")
     deltalake.write_deltalake(empty, t.slice(0, 0))
-    assert sd.read_delta(empty).schema().names == t.schema.names and sd.read_delta(empty).count() == 0
+    assert (
+        sd.read_delta(empty).schema().names == t.schema.names and sd.read_delta(empty).count() == 0
+    )
 
 
 def mcap_file(path, first, n, encoding="json"):
-    """n messages on two topics, in turn, logged a microsecond apart from `first` on; one of them has a schema."""
+    """n messages on two topics, in turn, logged a microsecond apart from `first` on; one of them
+    has a schema."""
     from mcap.writer import CompressionType, Writer
 
     with open(path, "wb") as f:
         w = Writer(f, compression=CompressionType.NONE, chunk_size=200)
         w.start()
         schema = w.register_schema("pose", "jsonschema", b"{}")
-        topics = [w.register_channel("/pose", encoding, schema), w.register_channel("/raw", "bytes", 0)]
+        topics = [
+            w.register_channel("/pose", encoding, schema),
+            w.register_channel("/raw", "bytes", 0),
+        ]
         for i in range(n):
             at = (first + i) * 1000
-            w.add_message(topics[i % 2], at, b'{"x": %d}' % i if i % 2 == 0 and encoding == "json" else b"\xff%d" % i, at + 1, i)
+            w.add_message(
+                topics[i % 2],
+                at,
+                b'{"x": %d}' % i if i % 2 == 0 and encoding == "json" else b"\xff%d" % i,
+                at + 1,
+                i,
+            )
         w.finish()
 
 
@@ -183,10 +239,18 @@ def test_mcap(tmp_path):
     folder = str(tmp_path)
     poses = sd.read_mcap(folder, topics={"/pose"}, override_num_blocks=2)
     first = {"data": {"x": 0}, "topic": "/pose", "log_time": 0, "publish_time": 1, "sequence": 0}
-    first |= {"channel_id": 1, "message_encoding": "json", "schema_name": "pose", "schema_encoding": "jsonschema", "schema_data": b"{}"}
+    first |= {
+        "channel_id": 1,
+        "message_encoding": "json",
+        "schema_name": "pose",
+        "schema_encoding": "jsonschema",
+        "schema_data": b"{}",
+    }
     rows = poses.take_all()
     assert rows[0] == first and [r["data"]["x"] for r in rows] == [0, 2, 4, 6, 8, 0, 2]
-    raw = sd.read_mcap(folder, topics=["/raw"], include_metadata=False, include_paths=True).take_all()
+    raw = sd.read_mcap(
+        folder, topics=["/raw"], include_metadata=False, include_paths=True
+    ).take_all()
     assert raw[-1] == {
         "data": b"\xff3",
         "topic": "/raw",
@@ -196,8 +260,11 @@ def test_mcap(tmp_path):
         "path": f"{folder}/b.mcap",
     }
     some = sd.read_mcap(folder, topics=["/raw"], time_range=(3000, 101000)).take_all()
-    assert [r["log_time"] for r in some] == [3000, 5000, 7000, 9000] and some[0]["schema_name"] is None
-    assert sd.read_mcap(folder, message_types={"other"}).count() == 7  # those without a schema stay, as in Ray
+    assert [r["log_time"] for r in some] == [3000, 5000, 7000, 9000] and some[0][
+        "schema_name"
+    ] is None
+    # those without a schema stay, as in Ray
+    assert sd.read_mcap(folder, message_types={"other"}).count() == 7
     for wrong in (5, (1,), (5, 5), (-1, 3)):
         with pytest.raises(ValueError, match="time_range is"):
             sd.read_mcap(folder, time_range=wrong)
@@ -222,8 +289,14 @@ def test_audio(tmp_path):
         soundfile.write(tmp_path / f"{i}.wav", np.full((1000 + i, 2), 0.25 * i, np.float32), 16000)
     (tmp_path / "no.txt").write_text("no sound")
     rows = sd.read_audio(str(tmp_path), include_paths=True).take_all()
-    assert [r["amplitude"].shape for r in rows] == [(2, 1000), (2, 1001), (2, 1002)] and {r["sample_rate"] for r in rows} == {16000}
-    assert rows[1]["amplitude"].dtype == np.float32 and abs(rows[1]["amplitude"].mean() - 0.25) < 1e-3 and rows[2]["path"].endswith("2.wav")
+    assert [r["amplitude"].shape for r in rows] == [(2, 1000), (2, 1001), (2, 1002)] and {
+        r["sample_rate"] for r in rows
+    } == {16000}
+    assert (
+        rows[1]["amplitude"].dtype == np.float32
+        and abs(rows[1]["amplitude"].mean() - 0.25) < 1e-3
+        and rows[2]["path"].endswith("2.wav")
+    )
     (tmp_path / "3.wav").write_bytes(b"RIFFnothing")
     assert sd.read_audio(str(tmp_path), on_error="skip").count() == 3
 
@@ -234,11 +307,22 @@ def test_videos(tmp_path):
         s = f.add_stream("mpeg4", rate=10)
         s.width, s.height, s.pix_fmt = 64, 48, "yuv420p"
         for i in range(25):
-            f.mux(s.encode(av.VideoFrame.from_ndarray(np.full((48, 64, 3), 10 * i, np.uint8), format="rgb24")))
+            f.mux(
+                s.encode(
+                    av.VideoFrame.from_ndarray(
+                        np.full((48, 64, 3), 10 * i, np.uint8), format="rgb24"
+                    )
+                )
+            )
         f.mux(s.encode())
     rows = sd.read_videos(str(tmp_path), include_timestamps=True).take_all()
     assert (
-        [r["frame_index"] for r in rows] == list(range(25)) and rows[3]["frame"].shape == (48, 64, 3) and rows[3]["frame"].dtype == np.uint8
+        [r["frame_index"] for r in rows] == list(range(25))
+        and rows[3]["frame"].shape == (48, 64, 3)
+        and rows[3]["frame"].dtype == np.uint8
     )
-    assert abs(int(rows[20]["frame"].mean()) - 200) < 6 and abs(rows[20]["frame_timestamp"][0] - 2.0) < 1e-6
+    assert (
+        abs(int(rows[20]["frame"].mean()) - 200) < 6
+        and abs(rows[20]["frame_timestamp"][0] - 2.0) < 1e-6
+    )
     assert sd.read_videos(str(tmp_path)).schema().names == ["frame", "frame_index"]

@@ -20,7 +20,12 @@ class Squares(torch.utils.data.Dataset):
         return self.n
 
     def __getitem__(self, i):
-        return {"x": torch.full((3,), float(i)), "i": i, "name": f"row {i}", "both": (np.float32(i), [i, i + 1])}
+        return {
+            "x": torch.full((3,), float(i)),
+            "i": i,
+            "name": f"row {i}",
+            "both": (np.float32(i), [i, i + 1]),
+        }
 
 
 class Count(torch.utils.data.IterableDataset):
@@ -38,7 +43,13 @@ class Draws(torch.utils.data.Dataset):
         return 12
 
     def __getitem__(self, i):
-        return i, int(torch.randint(1 << 30, ())), random.randrange(1 << 30), int(np.random.randint(1 << 30)), os.getpid()
+        return (
+            i,
+            int(torch.randint(1 << 30, ())),
+            random.randrange(1 << 30),
+            int(np.random.randint(1 << 30)),
+            os.getpid(),
+        )
 
 
 def same(a, b):
@@ -88,22 +99,31 @@ def test_a_generator_draws_what_it_draws_in_torch():
     same(*made)
 
 
-@pytest.mark.parametrize("options", [{"batch_size": 3}, {"batch_size": 3, "drop_last": True}, {"batch_size": None}])
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 3}, {"batch_size": 3, "drop_last": True}, {"batch_size": None}]
+)
 def test_an_iterable_dataset_is_shared_by_its_workers_as_in_torch(options):
     same(list(sd.DataLoader(Count(10), **options)), list(Theirs(Count(10), **options)))
-    same(list(sd.DataLoader(Count(10), num_workers=2, **options)), list(Theirs(Count(10), num_workers=2, **options)))
+    same(
+        list(sd.DataLoader(Count(10), num_workers=2, **options)),
+        list(Theirs(Count(10), num_workers=2, **options)),
+    )
 
 
 def test_workers_draw_what_workers_of_torch_draw_and_stay_if_they_are_to():
     made = []
     for kind in (Theirs, sd.DataLoader):
         torch.manual_seed(1)
-        loader = kind(Draws(), batch_size=2, num_workers=2, persistent_workers=kind is sd.DataLoader)
+        loader = kind(
+            Draws(), batch_size=2, num_workers=2, persistent_workers=kind is sd.DataLoader
+        )
         made.append([[t[:4] for t in map(list, loader)] for _ in range(2)])
     same(*made)
     pids = [{int(p) for b in loader for p in b[4]} for _ in range(2)]
     assert pids[0] == pids[1] and len(pids[0]) == 2 and os.getpid() not in pids[0]
-    changed = list(sd.DataLoader(Draws(), num_workers=1, worker_init_fn=lambda i: torch.manual_seed(99)))
+    changed = list(
+        sd.DataLoader(Draws(), num_workers=1, worker_init_fn=lambda i: torch.manual_seed(99))
+    )
     torch.manual_seed(99)
     assert [int(b[1]) for b in changed] == [int(torch.randint(1 << 30, ())) for _ in range(12)]
 
@@ -217,7 +237,9 @@ def test_batches_of_a_dataset_are_what_torch_makes_of_its_rows(options):
 
 def test_rows_and_collate_fn_over_a_dataset():
     assert [r["s"] for r in sd.DataLoader(table(), batch_size=None)] == [str(i) for i in range(20)]
-    assert list(sd.DataLoader(table(), batch_size=8, collate_fn=lambda rows: [r["s"] for r in rows]))[2] == ["16", "17", "18", "19"]
+    assert list(
+        sd.DataLoader(table(), batch_size=8, collate_fn=lambda rows: [r["s"] for r in rows])
+    )[2] == ["16", "17", "18", "19"]
     with pytest.raises(RuntimeError, match="column 'n'"):
         list(sd.DataLoader(sd.from_arrow(pa.table({"n": [2**60, None]})), batch_size=2))
     (batch,) = sd.DataLoader(sd.from_arrow(pa.table({"n": [1, None]})), batch_size=2)
@@ -228,7 +250,9 @@ def test_rows_and_collate_fn_over_a_dataset():
 
 def test_shuffle_over_a_dataset_is_another_order_each_epoch_by_the_generator():
     def epochs(seed):
-        loader = sd.DataLoader(table(), batch_size=6, shuffle=True, generator=torch.Generator().manual_seed(seed))
+        loader = sd.DataLoader(
+            table(), batch_size=6, shuffle=True, generator=torch.Generator().manual_seed(seed)
+        )
         return [[i for b in loader for i in b["i"].tolist()] for _ in range(2)]
 
     one, again, other = epochs(1), epochs(1), epochs(2)
@@ -268,7 +292,8 @@ def test_arguments_that_exclude_each_other():
 
 @pytest.mark.parametrize("how", [{"shuffle": True}, {"sampler": list(range(19, -1, -1))}])
 def test_a_state_goes_on_with_all_epochs_that_follow(how):
-    """Of a shuffle without a seed, too; behind the last batch, and behind the end; and an epoch that is named anew begins at its first row."""
+    """Of a shuffle without a seed, too; behind the last batch, and behind the end; and an epoch
+    that is named anew begins at its first row."""
     loader = sd.DataLoader(sd.range(20).materialize(), batch_size=6, **how)
     epochs, states = [], []
     for _ in range(3):
@@ -277,7 +302,9 @@ def test_a_state_goes_on_with_all_epochs_that_follow(how):
             epochs[-1].append(batch["id"].tolist())
             states.append((len(epochs) - 1, len(epochs[-1]), loader.state_dict()))
         states.append((len(epochs), 0, loader.state_dict()))
-    assert [len(e) for e in epochs] == [4, 4, 4] and ("shuffle" not in how or epochs[0] != epochs[1] != epochs[2])
+    assert [len(e) for e in epochs] == [4, 4, 4] and (
+        "shuffle" not in how or epochs[0] != epochs[1] != epochs[2]
+    )
     for epoch, step, state in states:
         again = sd.DataLoader(sd.range(20).materialize(), batch_size=6, **how)
         again.load_state_dict(state)

@@ -1,4 +1,5 @@
-"""A missing number is never another number: the table at the head of values/batch.py, in every way to a batch, and the way back."""
+"""A missing number is never another number: the table at the head of values/batch.py, in every way
+to a batch, and the way back."""
 
 import sys
 import types
@@ -32,29 +33,53 @@ TABLE = {
     "big": (pa.array([2**53 + 1, N, 3]), "object", [2**53 + 1, N, 3]),
     "low": (pa.array([-(2**53) - 1, N, 3]), "object", [-(2**53) - 1, N, 3]),
     "ubig": (pa.array([2**64 - 1, N, 3], pa.uint64()), "object", [2**64 - 1, N, 3]),
-    "f16": (pa.array(np.array([1.5, 0, NAN], np.float16), mask=np.array([0, 1, 0], bool)), "float16", [1.5, NAN, NAN]),
+    "f16": (
+        pa.array(np.array([1.5, 0, NAN], np.float16), mask=np.array([0, 1, 0], bool)),
+        "float16",
+        [1.5, NAN, NAN],
+    ),
     "f32": (pa.array([0.5, N, NAN], pa.float32()), "float32", [0.5, NAN, NAN]),
     "f64": (pa.array([0.1, N, NAN]), "float64", [0.1, NAN, NAN]),
     "b": (pa.array([True, N, False]), "float64", [1.0, NAN, 0.0]),
     "code": (pa.array([7, N, 9]).dictionary_encode(), "float64", [7.0, NAN, 9.0]),
-    "runs": (pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3], pa.int32()), pa.array([7, N, 9])), "float64", [7.0, NAN, 9.0]),
+    "runs": (
+        pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3], pa.int32()), pa.array([7, N, 9])),
+        "float64",
+        [7.0, NAN, 9.0],
+    ),
     "nothing": (pa.nulls(3, pa.int64()), "float64", [NAN, NAN, NAN]),
-    "day": (pa.array([1, N, 3], pa.date32()), "datetime64[D]", [np.datetime64(1, "D"), np.datetime64("NaT"), np.datetime64(3, "D")]),
+    "day": (
+        pa.array([1, N, 3], pa.date32()),
+        "datetime64[D]",
+        [np.datetime64(1, "D"), np.datetime64("NaT"), np.datetime64(3, "D")],
+    ),
     "span": (
         pa.array([1, N, 3], pa.duration("s")),
         "timedelta64[s]",
         [np.timedelta64(1, "s"), np.timedelta64("NaT"), np.timedelta64(3, "s")],
     ),
     "text": (pa.array(["a", N, "b"]), "object", ["a", N, "b"]),
-    "vector": (pa.array([[1, 2], [3, N], [5, 6]], pa.list_(pa.int16(), 2)), "float64", [[1, 2], [3, NAN], [5, 6]]),
-    "vectors": (pa.array([[1, 2], N, [5, N]], pa.list_(pa.float32(), 2)), "float32", [[1, 2], [NAN, NAN], [5, NAN]]),
+    "vector": (
+        pa.array([[1, 2], [3, N], [5, 6]], pa.list_(pa.int16(), 2)),
+        "float64",
+        [[1, 2], [3, NAN], [5, 6]],
+    ),
+    "vectors": (
+        pa.array([[1, 2], N, [5, N]], pa.list_(pa.float32(), 2)),
+        "float32",
+        [[1, 2], [NAN, NAN], [5, NAN]],
+    ),
 }
 SCHEMA = pa.schema([(k, c.type) for k, (c, *_) in TABLE.items()])
 
 
 def tensors():
     pixels = batch.from_batch(
-        {"t": np.arange(12, dtype=np.uint8).reshape(3, 2, 2), "e": np.arange(6, dtype=np.float32).reshape(3, 2)}, "f"
+        {
+            "t": np.arange(12, dtype=np.uint8).reshape(3, 2, 2),
+            "e": np.arange(6, dtype=np.float32).reshape(3, 2),
+        },
+        "f",
     )[0]
     return {k: pixels.column(k).take(pa.array([0, N, 2])) for k in ("t", "e")}
 
@@ -102,7 +127,9 @@ WAYS = {
     "numpy": lambda ds: next(iter(ds.iter_batches(batch_format="numpy", batch_size=3))),
     "whole blocks": lambda ds: next(iter(ds.iter_batches(batch_size=None))),
     "over blocks": lambda ds: next(iter(ds.repartition(3).iter_batches(batch_size=3))),
-    "shuffled": lambda ds: next(iter(ds.iter_batches(batch_size=3, local_shuffle_buffer_size=1, local_shuffle_seed=1))),
+    "shuffled": lambda ds: next(
+        iter(ds.iter_batches(batch_size=3, local_shuffle_buffer_size=1, local_shuffle_seed=1))
+    ),
     "take_batch": lambda ds: ds.take_batch(),
     "split": lambda ds: next(iter(ds.streaming_split(1)[0].iter_batches(batch_size=3))),
     "to_numpy_refs": lambda ds: skate.get(ds.to_numpy_refs())[0],
@@ -112,7 +139,10 @@ WAYS = {
     "writable": lambda ds: ds.map_batches(checked, zero_copy_batch=False).take_batch(),
     "actor": lambda ds: ds.map_batches(Checked, concurrency=1).take_batch(),
     "map_groups": lambda ds: (
-        ds.add_column("k", lambda b: np.zeros(3), batch_format="numpy").groupby("k").map_groups(checked, batch_format="numpy").take_batch()
+        ds.add_column("k", lambda b: np.zeros(3), batch_format="numpy")
+        .groupby("k")
+        .map_groups(checked, batch_format="numpy")
+        .take_batch()
     ),
     "preprocessor": lambda ds: Noted().transform(ds).take_batch(),
 }
@@ -125,7 +155,10 @@ def test_the_table(way):
     if order is None:
         right(got, way)
     else:
-        assert sorted(got["i"][~np.isnan(got["i"])].tolist()) == [1.0, 3.0] and np.isnan(got["b"]).sum() == 1
+        assert (
+            sorted(got["i"][~np.isnan(got["i"])].tolist()) == [1.0, 3.0]
+            and np.isnan(got["b"]).sum() == 1
+        )
 
 
 def test_rows_and_other_formats_have_null():
@@ -133,7 +166,12 @@ def test_rows_and_other_formats_have_null():
     for row in (ds.take_all()[1], list(ds.iter_rows())[1], ds.map(lambda r: r).take_all()[1]):
         assert all(row[k] is None for k in TABLE if k != "vector") and row["vector"] == [3, None]
     df = next(iter(ds.iter_batches(batch_format="pandas")))
-    assert (str(df["i"].dtype), str(df["u8"].dtype), str(df["f32"].dtype), str(df["b"].dtype)) == ("Int64", "UInt8", "Float32", "boolean")
+    assert (str(df["i"].dtype), str(df["u8"].dtype), str(df["f32"].dtype), str(df["b"].dtype)) == (
+        "Int64",
+        "UInt8",
+        "Float32",
+        "boolean",
+    )
     assert df["i"].isna().tolist() == [False, True, False]
     assert next(iter(ds.iter_batches(batch_format="pyarrow"))).schema.equals(SCHEMA)
 
@@ -148,9 +186,11 @@ def test_usual_lines_of_a_function_do_not_calculate_with_zeros(tmp_path):
         pd.DataFrame(b).to_numpy(),
         np.array(list(b.values())).T,
     ):
-        assert repr(lines.astype(float).tolist()) == repr([[1, 0.5, 1], [NAN] * 3, [3, 1.5, 0]]).replace("[1,", "[1.0,").replace(
-            "1],", "1.0],"
-        ).replace("[3,", "[3.0,").replace(" 0]]", " 0.0]]")
+        assert repr(lines.astype(float).tolist()) == repr(
+            [[1, 0.5, 1], [NAN] * 3, [3, 1.5, 0]]
+        ).replace("[1,", "[1.0,").replace("1],", "1.0],").replace("[3,", "[3.0,").replace(
+            " 0]]", " 0.0]]"
+        )
     assert np.isnan(b["a"].mean()) and np.nanmean(b["a"]) == 2
 
 
@@ -195,10 +235,12 @@ def test_calculated_columns():
     assert back(ints, lambda v: v + 1).equals(pa.array([2, N, 5]))
     assert back(ints, lambda v: v / 2).equals(pa.array([0.5, N, 2.0]))
     assert back(ints, np.nan_to_num).equals(pa.array([1, 0, 4]))
-    assert back(ints, lambda v: v * 2.0**60).equals(pa.array([2.0**60, N, 2.0**62]))  # no integers: float64 does not hold those beside
+    # no integers: float64 does not hold those beside
+    assert back(ints, lambda v: v * 2.0**60).equals(pa.array([2.0**60, N, 2.0**62]))
     assert back(pa.array([1, N], pa.uint8()), lambda v: v - 2).equals(pa.array([-1.0, N]))
     assert back(pa.array([1, N], pa.int8()), lambda v: v * 1000).equals(pa.array([1000.0, N]))
-    assert back(ints, lambda v: np.where(v > 1, np.nan, v)).equals(pa.array([1, N, N]))  # integers know no NaN
+    # integers know no NaN
+    assert back(ints, lambda v: np.where(v > 1, np.nan, v)).equals(pa.array([1, N, N]))
     assert back(ints, lambda v: v.astype(np.float32)).equals(pa.array([1, N, 4], pa.float32()))
     with np.errstate(invalid="ignore"):
         got = back(floats, lambda v: v / v)
@@ -208,7 +250,9 @@ def test_calculated_columns():
     assert back(ints, lambda v: v > 1).equals(pa.array([False, False, True]))
     assert back(ints, lambda v: [1, 2, N]).equals(pa.array([1, 2, N]))
     big = pa.array([2**60 + 1, N, 4])
-    assert back(big, lambda v: v[1:]).equals(pa.array([N, 4])) and back(big, lambda v: v[2:]).equals(pa.array([4]))
+    assert back(big, lambda v: v[1:]).equals(pa.array([N, 4])) and back(
+        big, lambda v: v[2:]
+    ).equals(pa.array([4]))
     # under another name
     assert back(ints, lambda v: v, "y").equals(ints) and back(big, lambda v: v, "y").equals(big)
     assert back(ints, lambda v: v * 0.5, "y").equals(pa.array([0.5, N, 2.0]))
@@ -220,18 +264,35 @@ def test_masked_arrays_of_functions():
     assert back(pa.array([1, N, 4]), lambda v: m).equals(pa.array([1, N, 3]))
     assert back(pa.array([1, 2, 4]), lambda v: m).equals(pa.array([1, N, 3]))
     assert sd.from_numpy(m).to_arrow()["data"].to_pylist() == [1, None, 3]
-    rows = sd.range(2).map(lambda r: {"x": np.ma.masked if r["id"] else np.float64(2), "v": np.ma.masked_array([1, 2], mask=[0, r["id"]])})
-    assert repr(rows.take_batch()["x"].tolist()) == "[2.0, nan]" and [r["x"] for r in rows.take_all()] == [2.0, None]
-    assert repr(rows.take_batch()["v"].tolist()) in ("[[1.0, 2.0], [1.0, nan]]", "[array([1, 2]), array([ 1., nan])]")
+    rows = sd.range(2).map(
+        lambda r: {
+            "x": np.ma.masked if r["id"] else np.float64(2),
+            "v": np.ma.masked_array([1, 2], mask=[0, r["id"]]),
+        }
+    )
+    assert repr(rows.take_batch()["x"].tolist()) == "[2.0, nan]" and [
+        r["x"] for r in rows.take_all()
+    ] == [2.0, None]
+    assert repr(rows.take_batch()["v"].tolist()) in (
+        "[[1.0, 2.0], [1.0, nan]]",
+        "[array([1, 2]), array([ 1., nan])]",
+    )
 
 
 def test_tensors_with_null_rows():
     ds = sd.from_arrow(pa.table(tensors()))
     b = ds.take_batch()
-    assert b["e"].dtype == np.float32 and repr(b["e"].tolist()) == "[[0.0, 1.0], [nan, nan], [4.0, 5.0]]"
+    assert (
+        b["e"].dtype == np.float32
+        and repr(b["e"].tolist()) == "[[0.0, 1.0], [nan, nan], [4.0, 5.0]]"
+    )
     assert b["t"].dtype == object and b["t"][1] is None and b["t"][0].dtype == np.uint8
     out = ds.map_batches(lambda b: {"e": b["e"] * 2, "n": b["e"][:, 0], "t": b["t"]}).take_all()
-    assert out[1] == {"e": None, "n": None, "t": None} and out[2]["e"].tolist() == [8, 10] and out[2]["n"] == 4
+    assert (
+        out[1] == {"e": None, "n": None, "t": None}
+        and out[2]["e"].tolist() == [8, 10]
+        and out[2]["n"] == 4
+    )
 
 
 def test_the_dtype_of_a_batch_goes_by_its_rows_not_by_blocks():
@@ -242,14 +303,25 @@ def test_the_dtype_of_a_batch_goes_by_its_rows_not_by_blocks():
 
 
 def test_blocks_of_several_dtypes_are_one_column():
-    t = pa.table({"x": pa.array([1, 2, 3, N, 2**60, N]), "b": pa.array([True, True, N, False, N, N])})
+    t = pa.table(
+        {"x": pa.array([1, 2, 3, N, 2**60, N]), "b": pa.array([True, True, N, False, N, N])}
+    )
     ds = sd.from_blocks([t.slice(i, 2) for i in (0, 2, 4)])
-    same = ds.map_batches(lambda b: {"x": b["x"][::-1].copy()[::-1], "y": b["x"], "b": b["b"].copy()}, batch_size=None).to_arrow()
+    same = ds.map_batches(
+        lambda b: {"x": b["x"][::-1].copy()[::-1], "y": b["x"], "b": b["b"].copy()}, batch_size=None
+    ).to_arrow()
     assert same["x"].equals(t["x"]) and same["y"].equals(t["x"]) and same["b"].equals(t["b"])
     half = (
-        sd.from_blocks([t.slice(0, 2), t.slice(2, 2)]).map_batches(lambda b: {"x": b["x"] / 2, "z": b["x"] * 1}, batch_size=None).to_arrow()
+        sd.from_blocks([t.slice(0, 2), t.slice(2, 2)])
+        .map_batches(lambda b: {"x": b["x"] / 2, "z": b["x"] * 1}, batch_size=None)
+        .to_arrow()
     )
-    assert half["x"].to_pylist() == [0.5, 1.0, 1.5, None] and half["z"].to_pylist() == [1, 2, 3, None]
+    assert half["x"].to_pylist() == [0.5, 1.0, 1.5, None] and half["z"].to_pylist() == [
+        1,
+        2,
+        3,
+        None,
+    ]
     refs = sd.from_blocks([t.slice(2, 2), t.slice(0, 2).append_column("more", pa.array([1, 2]))])
     first = skate.get(refs.to_numpy_refs())[0]
     assert repr(first["x"].tolist()) == "[3.0, nan]" and np.isnan(first["more"]).all()
@@ -258,12 +330,16 @@ def test_blocks_of_several_dtypes_are_one_column():
 @examples(60)
 @given(st.data())
 def test_selections_of_any_numbers(data):
-    """Any rows of any numbers, handed on by a function in any order: the same types, values and nulls, NaN beside null."""
+    """Any rows of any numbers, handed on by a function in any order: the same types, values and
+    nulls, NaN beside null."""
     t, values = data.draw(
         st.sampled_from(
             [
                 (pa.int8(), st.integers(-128, 127)),
-                (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**53) - 2, -(2**53) + 2)),
+                (
+                    pa.int64(),
+                    st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**53) - 2, -(2**53) + 2),
+                ),
                 (pa.uint64(), st.integers(0, 2**64 - 1) | st.integers(2**53 - 2, 2**53 + 2)),
                 (pa.float32(), st.floats(width=32)),
                 (pa.float64(), st.floats()),
@@ -275,7 +351,9 @@ def test_selections_of_any_numbers(data):
     rows = data.draw(st.lists(st.integers(0, len(col) - 1), min_size=1, max_size=8))
     shown = numpy_batch.to_numpy(pa.RecordBatch.from_arrays([col], ["x"]))["x"]
     for a, b in zip(shown.tolist(), col.to_pylist(), strict=True):
-        assert (a is None or a != a) if b is None else repr(a) == repr(b) or a == b and int(a) == b, (a, b)
+        assert (
+            (a is None or a != a) if b is None else repr(a) == repr(b) or a == b and int(a) == b
+        ), (a, b)
     got = back(col, lambda v: v[rows])
     assert got.type == t and repr(got.to_pylist()) == repr([col[i].as_py() for i in rows])
 
@@ -288,7 +366,9 @@ def of_torch(ds, **options):
 
 
 @needs_torch
-@pytest.mark.parametrize("options", [{}, {"batch_size": None}, {"local_shuffle_buffer_size": 1, "local_shuffle_seed": 1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"batch_size": None}, {"local_shuffle_buffer_size": 1, "local_shuffle_seed": 1}]
+)
 def test_torch_batches(options):
     some = ["i", "u8", "f16", "f32", "f64", "b", "vector", "vectors"]
     got = of_torch(dataset().select_columns(some), **options)
@@ -298,7 +378,9 @@ def test_torch_batches(options):
     half = of_torch(dataset().select_columns(["i", "b"]), dtypes=torch.float32, **options)
     assert half["i"].dtype == torch.float32 and half["b"].isnan().sum() == 1
     for dtype in (torch.int64, torch.bool, {"i": torch.uint8}):
-        with pytest.raises(TypeError, match="column 'i' has missing values.*is_not_null.*dtype of floats"):
+        with pytest.raises(
+            TypeError, match="column 'i' has missing values.*is_not_null.*dtype of floats"
+        ):
             of_torch(dataset().select_columns(["i"]), dtypes=dtype, **options)
     with pytest.raises(TypeError, match="column 'big' has nulls beside integers.*is_not_null"):
         of_torch(dataset().select_columns(["big"]), **options)
@@ -310,9 +392,16 @@ def test_torch_batches(options):
 def test_to_torch_and_collate_functions():
     ds = dataset().select_columns(["i", "b", "f32"])
     features, label = next(iter(ds.to_torch(label_column="b", batch_size=3)))
-    assert repr(features.tolist()) == "[[1.0, 0.5], [nan, nan], [3.0, nan]]" and repr(label.tolist()) == "[[1.0], [nan], [0.0]]"
+    assert (
+        repr(features.tolist()) == "[[1.0, 0.5], [nan, nan], [3.0, nan]]"
+        and repr(label.tolist()) == "[[1.0], [nan], [0.0]]"
+    )
     with pytest.raises(ValueError, match="column i .*missing values"):
-        next(iter(ds.to_torch(feature_columns=["i"], feature_column_dtypes=torch.int64, batch_size=3)))
+        next(
+            iter(
+                ds.to_torch(feature_columns=["i"], feature_column_dtypes=torch.int64, batch_size=3)
+            )
+        )
     with pytest.raises(ValueError, match="column big .*nulls beside"):
         next(iter(dataset().to_torch(feature_columns=["big"], batch_size=3)))
     got = of_torch(ds, collate_fn=lambda b: torch.as_tensor(np.stack([b["i"], b["b"]])))
@@ -326,7 +415,9 @@ def test_to_torch_and_collate_functions():
 def test_tensorflow_batches(monkeypatch):
     """TensorFlow as far as iter_tf_batches() asks it."""
     tf = types.ModuleType("tensorflow")
-    tf.as_dtype = lambda d: types.SimpleNamespace(is_floating=d.kind == "f", is_complex=d.kind == "c")
+    tf.as_dtype = lambda d: types.SimpleNamespace(
+        is_floating=d.kind == "f", is_complex=d.kind == "c"
+    )
     tf.convert_to_tensor = lambda v, dtype=None: v if dtype is None else v.astype(dtype)
     monkeypatch.setitem(sys.modules, "tensorflow", tf)
     ds = dataset().select_columns(["i", "f32"])
@@ -345,13 +436,24 @@ def test_marks_go_through_calculations_and_conversions():
             v = np.array([missing.MARKS[a], np.nan, -np.nan, 1, np.inf], a).astype(b)
             assert missing.marked(v).tolist() == [True, False, False, False, False]
             assert missing.marked(1 - v * 2).tolist() == [True, False, False, False, False]
-            rows = np.array([missing.ROW_MARKS[a], missing.MARKS[a], 1], a).astype(b)[:, None] + np.zeros(2, b)
-            assert missing.marked_rows(rows).tolist() == [True, False, False] and missing.marked(rows[:, 1]).tolist() == [True, True, False]
+            rows = np.array([missing.ROW_MARKS[a], missing.MARKS[a], 1], a).astype(b)[
+                :, None
+            ] + np.zeros(2, b)
+            assert missing.marked_rows(rows).tolist() == [True, False, False] and missing.marked(
+                rows[:, 1]
+            ).tolist() == [True, True, False]
 
 
 def test_aggregates_and_statistics_leave_nulls_out():
     ds = dataset()
-    assert (ds.sum("i"), ds.mean("i"), ds.min("u8"), ds.max("u8"), ds.std("i", ddof=0), ds.count()) == (4, 2, 1, 255, 1, 3)
+    assert (
+        ds.sum("i"),
+        ds.mean("i"),
+        ds.min("u8"),
+        ds.max("u8"),
+        ds.std("i", ddof=0),
+        ds.count(),
+    ) == (4, 2, 1, 255, 1, 3)
     assert set(ds.unique("i")) == {1, 3, None}
 
     class Seen(AggregateFnV2):
@@ -370,10 +472,15 @@ def test_aggregates_and_statistics_leave_nulls_out():
 def test_nan_is_one_value_whatever_its_bits():
     """0/0 is another NaN than np.nan, and the mark of a null that became a value a third one."""
     v = np.array([NAN, -NAN, 1, missing.MARKS[np.dtype(float)], NAN, -0.0, 0.0])
-    ds = sd.from_arrow(pa.table({"v": pa.concat_arrays([pa.array(v), pa.array([N], pa.float64())]), "k": [1] * 8}))
+    ds = sd.from_arrow(
+        pa.table({"v": pa.concat_arrays([pa.array(v), pa.array([N], pa.float64())]), "k": [1] * 8})
+    )
     assert repr([r["v"] for r in ds.distinct("v").take_all()]) == "[-0.0, 1.0, nan, None]"
     assert [r["count()"] for r in ds.groupby("v").count().take_all()] == [2, 1, 4, 1]
-    for counts in (ds.aggregate(ValueCounter("v")), ds.groupby("k").aggregate(ValueCounter("v")).take_all()[0]):
+    for counts in (
+        ds.aggregate(ValueCounter("v")),
+        ds.groupby("k").aggregate(ValueCounter("v")).take_all()[0],
+    ):
         assert counts["value_counter(v)"]["counts"] == [4, 1, 2, 1]
 
 
@@ -381,7 +488,10 @@ def test_preprocessors_and_their_batches():
     from skate.data.preprocessors import Concatenator, SimpleImputer, StandardScaler
 
     ds = dataset().select_columns(["i", "b", "f64"])
-    assert repr(Concatenator(["i", "b"]).transform(ds).take_batch()["concat_out"].tolist()) == "[[1.0, 1.0], [nan, nan], [3.0, 0.0]]"
+    assert (
+        repr(Concatenator(["i", "b"]).transform(ds).take_batch()["concat_out"].tolist())
+        == "[[1.0, 1.0], [nan, nan], [3.0, 0.0]]"
+    )
     with pytest.raises(ValueError, match="column 'i' has missing values, which int32 cannot hold"):
         Concatenator(["i", "b"], dtype=np.int32).transform(ds).take_batch()
     imputer = SimpleImputer(["i"], strategy="mean").fit(ds)

@@ -1,4 +1,5 @@
-"""One schema a Dataset: blocks of different types are brought to one by the rule at the head of skate/data/schema.py, wherever they are seen."""
+"""One schema a Dataset: blocks of different types are brought to one by the rule at the head of
+skate/data/schema.py, wherever they are seen."""
 
 from fractions import Fraction
 
@@ -29,7 +30,9 @@ COLUMNS = {
 
 def made(values, column="x"):
     """A Dataset of a block a value, whose types are not known before it runs."""
-    return sd.range(len(values), override_num_blocks=len(values)).map(lambda r: {column: values[r["id"]]})
+    return sd.range(len(values), override_num_blocks=len(values)).map(
+        lambda r: {column: values[r["id"]]}
+    )
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -38,13 +41,17 @@ def test_one_type_wherever_it_is_seen(name):
     ds = made(values)
     assert [r["x"] for r in ds.take_all()] == rows
     assert ds.schema().types == [t], "as a whole run has seen it"
-    assert [b.schema.types for b in ds.iter_batches(batch_size=None, batch_format="pyarrow")] == [[t]] * 2, (
-        "and the next one begins with it"
-    )
+    assert [b.schema.types for b in ds.iter_batches(batch_size=None, batch_format="pyarrow")] == [
+        [t]
+    ] * 2, "and the next one begins with it"
     kept = made(values).materialize()
     assert kept.schema().types == [t] and kept.num_blocks() == 2
-    assert [b.schema.types for b in kept.iter_batches(batch_size=None, batch_format="pyarrow")] == [[t]] * 2
-    seen = kept.map_batches(lambda b: {"t": [str(b.schema.field("x").type)]}, batch_size=None, batch_format="pyarrow").take_all()
+    assert [b.schema.types for b in kept.iter_batches(batch_size=None, batch_format="pyarrow")] == [
+        [t]
+    ] * 2
+    seen = kept.map_batches(
+        lambda b: {"t": [str(b.schema.field("x").type)]}, batch_size=None, batch_format="pyarrow"
+    ).take_all()
     assert {r["t"] for r in seen} == {str(t)}, "functions see it, too"
     assert [r["x"] for r in kept.take_all()] == rows
     assert made(values).to_arrow().schema.types == [t]
@@ -54,24 +61,44 @@ def test_one_type_wherever_it_is_seen(name):
 def test_one_type_in_parts_and_references():
     for part in made([None, 5]).split_at_indices([1]):
         assert part.schema().types == [pa.int64()] and part.to_arrow().schema.types == [pa.int64()]
-    assert [skate.get(ref).schema.types for ref in made([1, 0.5]).to_arrow_refs()] == [[pa.float64()]] * 2
+    assert [skate.get(ref).schema.types for ref in made([1, 0.5]).to_arrow_refs()] == [
+        [pa.float64()]
+    ] * 2
     assert [skate.get(ref)["x"].dtype for ref in made([1, 0.5]).to_numpy_refs()] == [np.float64] * 2
-    assert [skate.get(ref).dtype for ref in made([1, 0.5]).to_numpy_refs(column="x")] == [np.float64] * 2
-    assert [str(skate.get(ref)["x"].dtype) for ref in made([1, None, 0.5]).to_pandas_refs()] == ["float64", "Float64", "float64"]
+    assert [skate.get(ref).dtype for ref in made([1, 0.5]).to_numpy_refs(column="x")] == [
+        np.float64
+    ] * 2
+    assert [str(skate.get(ref)["x"].dtype) for ref in made([1, None, 0.5]).to_pandas_refs()] == [
+        "float64",
+        "Float64",
+        "float64",
+    ]
     (it,) = made([1, 0.5, 3]).streaming_split(1)
-    assert [str(b["x"].dtype) for b in it.iter_batches(batch_size=1)] == ["int64", "float64", "float64"]
+    assert [str(b["x"].dtype) for b in it.iter_batches(batch_size=1)] == [
+        "int64",
+        "float64",
+        "float64",
+    ]
 
 
 @pytest.mark.parametrize(
-    "nothing", [lambda: pd.DataFrame(), lambda: pa.table({}), lambda: pd.DataFrame({"y": pd.Series([], dtype="int64")})]
+    "nothing",
+    [
+        lambda: pd.DataFrame(),
+        lambda: pa.table({}),
+        lambda: pd.DataFrame({"y": pd.Series([], dtype="int64")}),
+    ],
 )
 def test_a_block_without_rows_says_nothing_of_the_schema(nothing):
     for empty in (1, 0):
         ds = sd.range(2, override_num_blocks=2).map_batches(
-            lambda b, empty=empty: nothing() if b["id"][0] == empty else {"x": b["id"] + 0.5}, batch_size=1
+            lambda b, empty=empty: nothing() if b["id"][0] == empty else {"x": b["id"] + 0.5},
+            batch_size=1,
         )
         tables = skate.get(ds.to_arrow_refs())
-        assert [t.schema.names for t in tables] == [["x"]] * 2 and pa.concat_tables(tables)["x"].to_pylist() == [1.5 - empty]
+        assert [t.schema.names for t in tables] == [["x"]] * 2 and pa.concat_tables(tables)[
+            "x"
+        ].to_pylist() == [1.5 - empty]
         assert sorted(len(f) for f in skate.get(ds.to_pandas_refs())) == [0, 1]
         assert sorted(len(f["x"]) for f in skate.get(ds.to_numpy_refs())) == [0, 1]
     none = sd.range(2, override_num_blocks=2).map_batches(lambda b: nothing(), batch_size=1)
@@ -80,11 +107,18 @@ def test_a_block_without_rows_says_nothing_of_the_schema(nothing):
 
 def test_a_stream_only_widens():
     ds = made([1, 2, 2.5, None, 4])
-    types = [b.schema.field("x").type for b in ds.iter_batches(batch_size=None, batch_format="pyarrow")]
+    types = [
+        b.schema.field("x").type for b in ds.iter_batches(batch_size=None, batch_format="pyarrow")
+    ]
     assert types == [pa.int64()] * 2 + [pa.float64()] * 3
     assert [type(r["x"]) for r in made([1, 2.5, 3]).iter_rows()] == [int, float, float]
-    assert [b["x"].dtype for b in made([1, 2, 2.5, 4]).iter_batches(batch_size=2)] == [np.int64, np.float64]
-    assert made([None, 7]).schema().types == [pa.int64()], "a first row that says nothing is not the last one asked"
+    assert [b["x"].dtype for b in made([1, 2, 2.5, 4]).iter_batches(batch_size=2)] == [
+        np.int64,
+        np.float64,
+    ]
+    assert made([None, 7]).schema().types == [pa.int64()], (
+        "a first row that says nothing is not the last one asked"
+    )
 
 
 def test_materialize_is_a_whole_run():
@@ -103,14 +137,24 @@ def test_arrays_of_several_shapes():
     ds = sd.range(3, override_num_blocks=3).map(lambda r: {"x": np.full((r["id"] + 1, 2), r["id"])})
     kept = ds.materialize()
     assert kept.schema().types == [ragged_type(pa.int64(), 2)]
-    assert [r["x"].tolist() for r in kept.take_all()] == [r["x"].tolist() for r in ds.take_all()] == [[[0, 0]], [[1, 1]] * 2, [[2, 2]] * 3]
+    assert (
+        [r["x"].tolist() for r in kept.take_all()]
+        == [r["x"].tolist() for r in ds.take_all()]
+        == [[[0, 0]], [[1, 1]] * 2, [[2, 2]] * 3]
+    )
 
 
 def test_types_that_do_not_go_together():
     ds = made([1, 2, "a"])
-    for run in (ds.take_all, ds.materialize, ds.to_pandas, lambda: list(ds.iter_batches(batch_size=None))):
+    for run in (
+        ds.take_all,
+        ds.materialize,
+        ds.to_pandas,
+        lambda: list(ds.iter_batches(batch_size=None)),
+    ):
         with pytest.raises(
-            TypeError, match=r"Map\(<lambda>\): column 'x' has type int64 in what came from row 0 on and string in what came from row 2 on"
+            TypeError,
+            match=r"Map\(<lambda>\): column 'x' has type int64 in what came from row 0 on and string in what came from row 2 on",
         ):
             run()
     with pytest.raises(TypeError, match="cannot become double of another without loss"):
@@ -122,21 +166,34 @@ def test_union_says_its_schema_when_it_is_made(tmp_path):
     ds = a.union(b)
     assert ds.schema().types == [pa.float64(), pa.string()]
     assert ds.take_all() == [{"x": 1.0, "y": None}, {"x": 2.5, "y": "u"}]
-    seen = ds.map_batches(lambda t: t.append_column("t", [[str(t.schema.types)] * len(t)]), batch_format="pyarrow").take_all()
+    seen = ds.map_batches(
+        lambda t: t.append_column("t", [[str(t.schema.types)] * len(t)]), batch_format="pyarrow"
+    ).take_all()
     assert len({r["t"] for r in seen}) == 1
     ds.write_parquet(tmp_path)
-    assert {str(pq.read_schema(f).types) for f in tmp_path.glob("*.parquet")} == {str(ds.schema().types)}
+    assert {str(pq.read_schema(f).types) for f in tmp_path.glob("*.parquet")} == {
+        str(ds.schema().types)
+    }
     assert ds.select_columns(["x"]).take_all() == [{"x": 1.0}, {"x": 2.5}]
     files = sd.read_parquet(tmp_path).union(sd.from_items([{"z": 1}]))
-    assert files.select_columns(["z"]).take_all() == [{"z": None}] * 2 + [{"z": 1}], "columns that nobody needs are not read"
+    assert files.select_columns(["z"]).take_all() == [{"z": None}] * 2 + [{"z": 1}], (
+        "columns that nobody needs are not read"
+    )
     assert files.filter(expr="x > 2").take_all() == [{"x": 2.5, "y": "u", "z": None}]
-    with pytest.raises(TypeError, match=r"union: column 'x' has type int64 in input 1 \(FromItems\) and string in input 2 \(FromItems\)"):
+    with pytest.raises(
+        TypeError,
+        match=r"union: column 'x' has type int64 in input 1 \(FromItems\) and string in input 2 \(FromItems\)",
+    ):
         a.union(sd.from_items([{"x": "s"}]))
-    with pytest.raises(TypeError, match="column 'x' has type int64 in part 1 of what FromArrow was given and string in part 2"):
+    with pytest.raises(
+        TypeError,
+        match="column 'x' has type int64 in part 1 of what FromArrow was given and string in part 2",
+    ):
         sd.from_arrow([pa.table({"x": [1]}), pa.table({"x": ["s"]})])
     later = a.union(made(["s"]))
     with pytest.raises(
-        TypeError, match=r"union: column 'x' has type int64 in input 1 \(FromItems\) and string in input 2 \(Map\(<lambda>\)\)"
+        TypeError,
+        match=r"union: column 'x' has type int64 in input 1 \(FromItems\) and string in input 2 \(Map\(<lambda>\)\)",
     ):
         later.take_all()
 
@@ -152,13 +209,17 @@ WRITERS = {
 def test_all_files_of_a_write_have_one_schema(fmt, tmp_path):
     write, read = WRITERS[fmt]
     ds = sd.range(4, override_num_blocks=4).map(
-        lambda r: {"i": r["id"], "x": r["id"] if r["id"] < 2 else 0.5} | ({"y": "u"} if r["id"] == 3 else {})
+        lambda r: (
+            {"i": r["id"], "x": r["id"] if r["id"] < 2 else 0.5}
+            | ({"y": "u"} if r["id"] == 3 else {})
+        )
     )
     write(ds, str(tmp_path))
     files = sorted(tmp_path.iterdir())
     assert [read(f).schema.types for f in files] == [[pa.int64(), pa.float64(), pa.string()]] * 4
     assert [r for f in files for r in read(f).to_pylist()] == [
-        {"i": i, "x": x, "y": y} for i, x, y in ((0, 0.0, None), (1, 1.0, None), (2, 0.5, None), (3, 0.5, "u"))
+        {"i": i, "x": x, "y": y}
+        for i, x, y in ((0, 0.0, None), (1, 1.0, None), (2, 0.5, None), (3, 0.5, "u"))
     ]
 
 
@@ -169,19 +230,31 @@ def test_files_that_do_not_go_together_are_not_written(tmp_path):
     ):
         made([1, "a"]).write_parquet(tmp_path / "out")
     assert not list((tmp_path / "out").iterdir())
-    ds = sd.range(2, override_num_blocks=1).map_batches(lambda b: {"x": [1 if b["id"][0] == 0 else "a"]}, batch_size=1)
-    with pytest.raises(TypeError, match="write: column 'x' has type int64 in what is written first and string in what comes then"):
+    ds = sd.range(2, override_num_blocks=1).map_batches(
+        lambda b: {"x": [1 if b["id"][0] == 0 else "a"]}, batch_size=1
+    )
+    with pytest.raises(
+        TypeError,
+        match="write: column 'x' has type int64 in what is written first and string in what comes then",
+    ):
         ds.write_parquet(tmp_path)
 
 
 def test_files_on_another_file_system_and_in_folders(tmp_path):
     from pyarrow.fs import LocalFileSystem
 
-    ds = sd.range(4, override_num_blocks=4).map(lambda r: {"k": r["id"] % 2, "x": r["id"] if r["id"] < 2 else 0.5})
+    ds = sd.range(4, override_num_blocks=4).map(
+        lambda r: {"k": r["id"] % 2, "x": r["id"] if r["id"] < 2 else 0.5}
+    )
     ds.write_parquet(str(tmp_path), filesystem=LocalFileSystem(), partition_cols=["k"])
     files = sorted(tmp_path.rglob("*.parquet"))
     assert len(files) == 4 and {str(pq.read_schema(f).field("x").type) for f in files} == {"double"}
-    assert sorted((int(r["k"]), r["x"]) for r in sd.read_parquet(str(tmp_path)).take_all()) == [(0, 0.0), (0, 0.5), (1, 0.5), (1, 1.0)]
+    assert sorted((int(r["k"]), r["x"]) for r in sd.read_parquet(str(tmp_path)).take_all()) == [
+        (0, 0.0),
+        (0, 0.5),
+        (1, 0.5),
+        (1, 1.0),
+    ]
 
 
 def test_the_majority_of_types_wins_among_bad_rows():
@@ -191,7 +264,9 @@ def test_the_majority_of_types_wins_among_bad_rows():
 
     ds = sd.range(100, override_num_blocks=1).map(f, on_error="quarantine")
     assert ds.schema().types == [pa.float64()], "the first rows are those that are wrong"
-    assert [r["x"] for r in ds.take_all()] == [i if i % 2 else i + 0.5 for i in range(30, 100) if i != 50]
+    assert [r["x"] for r in ds.take_all()] == [
+        i if i % 2 else i + 0.5 for i in range(30, 100) if i != 50
+    ]
     letters = ds.errors().take_all()
     assert [e["input_row"] for e in letters] == [*range(30), 50]
     assert "column 'x' has type double in most rows and string in this one" in letters[0]["message"]
@@ -211,7 +286,9 @@ def test_the_majority_is_found_by_column():
         "column 'a' has type double in most rows and string in this one, and no type holds the values of both exactly",
         None,
     ]
-    assert [w is None for w in misfits(parts, pa.schema([("a", pa.string()), ("b", pa.string())]))] == [False, False, True, False]
+    assert [
+        w is None for w in misfits(parts, pa.schema([("a", pa.string()), ("b", pa.string())]))
+    ] == [False, False, True, False]
     assert misfits([(4, None)]) == [None]
 
 
@@ -226,10 +303,18 @@ RULE = [
     (pa.binary(), pa.large_binary(), pa.large_binary()),
     (pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("us")),
     (pa.dictionary(pa.int8(), pa.string()), pa.string(), pa.string()),
-    (pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int32(), pa.string())),
+    (
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.dictionary(pa.int32(), pa.string()),
+    ),
     (pa.list_(pa.int8()), pa.large_list(pa.float64()), pa.large_list(pa.float64())),
     (pa.list_(pa.int8(), 2), pa.list_(pa.int8(), 3), pa.list_(pa.int8())),
-    (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int16()), ("b", pa.null())]), pa.struct([("a", pa.int16()), ("b", pa.null())])),
+    (
+        pa.struct([("a", pa.int8())]),
+        pa.struct([("a", pa.int16()), ("b", pa.null())]),
+        pa.struct([("a", pa.int16()), ("b", pa.null())]),
+    ),
     (TENSOR, pa.fixed_shape_tensor(pa.int8(), (1, 2)), ragged_type(pa.int8(), 2)),
     (TENSOR, ragged_type(pa.float32(), 2), ragged_type(pa.float32(), 2)),
     (pa.fixed_shape_tensor(pa.int8(), (2,)), pa.list_(pa.int64()), pa.list_(pa.int64())),
@@ -266,7 +351,9 @@ def test_values_are_cast_by_the_rule():
     assert merge([column(coded), column(pa.array(["c"]))])["x"].to_pylist() == ["a", None, "b", "c"]
     small = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), ["z"])
     assert merge([column(small), column(coded)])["x"].to_pylist() == ["z", "a", None, "b"]
-    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(4, dtype=np.int8).reshape(1, 2, 2))
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(
+        np.arange(4, dtype=np.int8).reshape(1, 2, 2)
+    )
     floats = pa.FixedShapeTensorArray.from_numpy_ndarray(np.full((1, 2, 2), 0.5))
     both = merge([column(tensors), column(floats)])["x"]
     assert [np.asarray(v.as_py()).ravel().tolist() for v in both] == [[0, 1, 2, 3], [0.5] * 4]

@@ -18,7 +18,11 @@ def folder(tmp_path_factory):
     at = tmp_path_factory.mktemp("optimiser")
     for i in range(3):
         x = list(range(100 * i, 100 * i + 100))
-        pq.write_table(pa.table({"x": x, "y": [-v for v in x], "s": [f"kind {v % 3}" for v in x]}), at / f"{i}.parquet", row_group_size=40)
+        pq.write_table(
+            pa.table({"x": x, "y": [-v for v in x], "s": [f"kind {v % 3}" for v in x]}),
+            at / f"{i}.parquet",
+            row_group_size=40,
+        )
     return str(at)
 
 
@@ -32,7 +36,12 @@ def without(monkeypatch, *rules):
 
 
 def test_projection(folder, monkeypatch, capsys):
-    ds = sd.read_parquet(folder).filter(expr="x % 7 == 0").select_columns(["y", "s"]).select_columns("y")
+    ds = (
+        sd.read_parquet(folder)
+        .filter(expr="x % 7 == 0")
+        .select_columns(["y", "s"])
+        .select_columns("y")
+    )
     said = "  projection: ReadParquet reads 2 of 3 columns: x, y\n"
     assert said in physical(ds, capsys) + "\n"
     rows = ds.take_all()
@@ -48,25 +57,40 @@ def test_rows_alone_are_wanted(folder, monkeypatch):
         few.select_columns("s").with_column("n", lit(1)).select_columns("n").limit(2),
     ]
     counts = [few.aggregate(Count()), few.select_columns("y").aggregate(Count())]
-    assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and counts == [{"count()": 300}] * 2
+    assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and counts == [
+        {"count()": 300}
+    ] * 2
     without(monkeypatch, *RULES)
-    assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and few.aggregate(Count()) == counts[0]
+    assert [ds.take_all() for ds in plans] == [[{"n": 1}] * 2] * 2 and few.aggregate(
+        Count()
+    ) == counts[0]
 
 
 def test_a_filter_hands_on_what_is_asked_for(folder, monkeypatch):
     """Behind a function, of which nothing is known, too."""
-    ds = sd.read_parquet(folder).map_batches(lambda b: {**b, "z": b["x"] * 2}).filter(expr="z >= 590")
+    ds = (
+        sd.read_parquet(folder)
+        .map_batches(lambda b: {**b, "z": b["x"] * 2})
+        .filter(expr="z >= 590")
+    )
     plans = [ds.select_columns(["y"]), ds.groupby("s").sum("y"), ds.aggregate]
     found = [n for n in below(optimise.optimised(plans[0]._node, "raise")[0]) if n.op == "filter"]
     assert [n.params["keep"] for n in found] == [{"y"}] and "keep" not in ds._node.params
     rows = [plans[0].take_all(), plans[1].take_all(), plans[2](Count()), ds.take(1)]
     without(monkeypatch, *RULES)
     assert [plans[0].take_all(), plans[1].take_all(), plans[2](Count()), ds.take(1)] == rows
-    assert len(rows[0]) == 5 and rows[2] == {"count()": 5} and set(rows[3][0]) == {"x", "y", "s", "z"}
+    assert (
+        len(rows[0]) == 5 and rows[2] == {"count()": 5} and set(rows[3][0]) == {"x", "y", "s", "z"}
+    )
 
 
 def test_predicates(folder, monkeypatch, capsys):
-    ds = sd.read_parquet(folder).with_column("z", col("x") + col("y")).filter(expr="x > 290").filter(expr="z == 0")
+    ds = (
+        sd.read_parquet(folder)
+        .with_column("z", col("x") + col("y"))
+        .filter(expr="x > 290")
+        .filter(expr="z == 0")
+    )
     said = "predicates: ReadParquet skips rows for which this does not hold: (x > 290)"
     assert said in physical(ds, capsys) and "z ==" not in said
     rows = ds.take_all()
@@ -76,7 +100,12 @@ def test_predicates(folder, monkeypatch, capsys):
 
 def test_predicates_stay_above_what_numbers_rows(folder, monkeypatch):
     """What a predicate drops has a number, too."""
-    ds = sd.read_parquet(folder).with_column("i", monotonically_increasing_id()).filter(expr="x % 100 >= 98").select_columns(["x", "i"])
+    ds = (
+        sd.read_parquet(folder)
+        .with_column("i", monotonically_increasing_id())
+        .filter(expr="x % 100 >= 98")
+        .select_columns(["x", "i"])
+    )
     rows = ds.take_all()
     without(monkeypatch, *RULES)
     assert ds.take_all() == rows and all(r["i"] & 0xFF > 10 for r in rows) and len(rows) == 6
@@ -85,7 +114,11 @@ def test_predicates_stay_above_what_numbers_rows(folder, monkeypatch):
 def test_dictionary_encoding(folder, monkeypatch, tmp_path, capsys):
     ds = sd.read_parquet(folder).map_batches(lambda b: {**b, "z": b["x"] * 2}).filter(expr="z > 10")
     said = "dictionary encoding: strings of few values stay numbers into a dictionary from ReadParquet to WriteParquet"
-    assert said in physical(ds, capsys, "parquet") and said not in physical(ds, capsys) and said not in physical(ds, capsys, "csv")
+    assert (
+        said in physical(ds, capsys, "parquet")
+        and said not in physical(ds, capsys)
+        and said not in physical(ds, capsys, "csv")
+    )
     ds.write_parquet(tmp_path / "with")
     assert said in ds.stats_dict()["rules"]
     without(monkeypatch, "dictionary encoding")
@@ -93,12 +126,15 @@ def test_dictionary_encoding(folder, monkeypatch, tmp_path, capsys):
     ds.write_parquet(tmp_path / "without")
     assert "rules" not in ds.stats_dict()
     a, b = (sorted((tmp_path / name).iterdir()) for name in ("with", "without"))
-    assert [pq.read_table(f).to_pylist() for f in a] == [pq.read_table(f).to_pylist() for f in b] and len(a) == len(b)
+    assert [pq.read_table(f).to_pylist() for f in a] == [
+        pq.read_table(f).to_pylist() for f in b
+    ] and len(a) == len(b)
     assert [pq.read_schema(f) for f in a] == [pq.read_schema(f) for f in b]
 
 
 def test_dictionary_encoding_is_for_one_task_alone(folder, monkeypatch, tmp_path):
-    """What is written in other tasks than it was read in crosses a block, where strings are strings."""
+    """What is written in other tasks than it was read in crosses a block, where strings are
+    strings."""
 
     def rules(ds, **more):
         ds.write_parquet(tmp_path, **more)
@@ -114,7 +150,8 @@ def test_dictionary_encoding_is_for_one_task_alone(folder, monkeypatch, tmp_path
 
 
 def test_dictionary_encoding_up_to_groups(folder, monkeypatch, capsys):
-    """Strings are looked up as numbers in the task that reads them, and come out of it as strings."""
+    """Strings are looked up as numbers in the task that reads them, and come out of it as
+    strings."""
     read = sd.read_parquet(folder)
     said = "dictionary encoding: strings of few values stay numbers into a dictionary from ReadParquet to Aggregate"
     ds = (
@@ -123,9 +160,15 @@ def test_dictionary_encoding_up_to_groups(folder, monkeypatch, capsys):
         .groupby("s")
         .aggregate(ag.Count(), ag.Max("x"), ag.Min("s"))
     )
-    own = ag.AggregateFn(init=lambda k: 0, accumulate_row=lambda a, r: a + 1, merge=lambda a, b: a + b, name="own")
-    assert said in physical(ds, capsys) and said not in physical(read.groupby("s").aggregate(own), capsys)
-    assert said not in physical(read.union(read.groupby("s").count()), capsys), "others take what is read"
+    own = ag.AggregateFn(
+        init=lambda k: 0, accumulate_row=lambda a, r: a + 1, merge=lambda a, b: a + b, name="own"
+    )
+    assert said in physical(ds, capsys) and said not in physical(
+        read.groupby("s").aggregate(own), capsys
+    )
+    assert said not in physical(read.union(read.groupby("s").count()), capsys), (
+        "others take what is read"
+    )
     rows = ds.take_all()
     assert rows and ds.schema().base_schema.field("s").type == pa.string()
     for rule in ("fusion", "dictionary encoding"):
@@ -146,7 +189,10 @@ def test_limit(monkeypatch, capsys):
         return row
 
     ds = sd.range(1000, override_num_blocks=4).map(same).limit(7).limit(5)
-    assert "a task stops after 5 rows" in physical(ds, capsys) and physical(ds, capsys).count("[limit]") == 1
+    assert (
+        "a task stops after 5 rows" in physical(ds, capsys)
+        and physical(ds, capsys).count("[limit]") == 1
+    )
     rows = ds.take_all()
     without(monkeypatch, "limit")
     assert "a task stops" not in physical(ds, capsys) and physical(ds, capsys).count("[limit]") == 2
@@ -169,7 +215,9 @@ def test_no_rule_changes_rows(folder, monkeypatch):
     read = sd.read_parquet(folder)
     plans = [
         read.rename_columns({"x": "a"}).filter(expr="a > 250").drop_columns("s"),
-        read.select_columns(["s", "x"]).union(read.select_columns(["s", "x"]).filter(expr="x < 5")).limit(303),
+        read.select_columns(["s", "x"])
+        .union(read.select_columns(["s", "x"]).filter(expr="x < 5"))
+        .limit(303),
         read.filter(expr="x > 5").repartition(2).filter(expr="y < -290"),
         read.random_sample(0.3, seed=3).filter(expr="x > 50"),
         read.with_column("x", col("y")).filter(expr="x < -290"),
@@ -183,15 +231,31 @@ def test_no_rule_changes_rows(folder, monkeypatch):
 
 
 def test_columns_from_several_expressions_at_once(folder, monkeypatch, capsys):
-    """Each sees the columns that were there before; predicates over columns that stay reach the reader."""
-    ds = sd.read_parquet(folder).with_columns({"x": col("y") + 1, "z": col("x") * 2}).filter(expr="y < -290").filter(expr="z > 585")
+    """Each sees the columns that were there before; predicates over columns that stay reach the
+    reader."""
+    ds = (
+        sd.read_parquet(folder)
+        .with_columns({"x": col("y") + 1, "z": col("x") * 2})
+        .filter(expr="y < -290")
+        .filter(expr="z > 585")
+    )
     text = physical(ds, capsys)
-    assert "WithColumns(x=col('y') + 1, z=col('x') * 2)" in text and "does not hold: (y < -290)" in text
+    assert (
+        "WithColumns(x=col('y') + 1, z=col('x') * 2)" in text
+        and "does not hold: (y < -290)" in text
+    )
     want = [{"x": 1 - i, "y": -i, "s": f"kind {i % 3}", "z": 2 * i} for i in range(293, 300)]
     assert ds.take_all() == want
-    numbered = sd.range(6, override_num_blocks=2).with_columns({"i": monotonically_increasing_id(), "j": col("id")})
+    numbered = sd.range(6, override_num_blocks=2).with_columns(
+        {"i": monotonically_increasing_id(), "j": col("id")}
+    )
     assert [r["i"] & 7 for r in numbered.take_all()] == [0, 1, 2] * 2
-    for wrong, error in (({}, ValueError), ({"": col("x")}, ValueError), ({"a": 1}, TypeError), ([("a", col("x"))], TypeError)):
+    for wrong, error in (
+        ({}, ValueError),
+        ({"": col("x")}, ValueError),
+        ({"a": 1}, TypeError),
+        ([("a", col("x"))], TypeError),
+    ):
         with pytest.raises(error, match="with_columns"):
             ds.with_columns(wrong)
     without(monkeypatch, *RULES)

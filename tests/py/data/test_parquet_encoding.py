@@ -1,4 +1,5 @@
-"""write_parquet: dictionaries for columns in which values repeat, plain pages for those of distinct values; the values are the same in any case."""
+"""write_parquet: dictionaries for columns in which values repeat, plain pages for those of distinct
+values; the values are the same in any case."""
 
 import glob
 
@@ -19,13 +20,15 @@ def table():
             "real": pa.array(r.random(N)),
             "few": pa.array(r.integers(0, 50, N).astype(float)),
             "some": pa.array(r.integers(0, 3000, N)),
-            "runs": pa.array(np.arange(N) // 30),  # the sample finds no value twice, but its neighbours are
+            # the sample finds no value twice, but its neighbours are
+            "runs": pa.array(np.arange(N) // 30),
             "word": pa.array(r.choice(["a", "b", "longer"], N)),
             "name": pa.array([f"name {i}" for i in r.permutation(N)]),
             "nulls": pa.nulls(N, pa.int64()),
             "small": pa.array(r.integers(0, 100, N).astype(np.int8)),
             "point": pa.array(
-                [{"x": 1, "y": [i % 3, None]} for i in range(N)], pa.struct([("x", pa.int32()), ("y", pa.list_(pa.int64()))])
+                [{"x": 1, "y": [i % 3, None]} for i in range(N)],
+                pa.struct([("x", pa.int32()), ("y", pa.list_(pa.int64()))]),
             ),
             "map": pa.array([[("k", i % 5)] for i in range(N)], pa.map_(pa.string(), pa.int64())),
             "pair": pa.array([[i % 7, 2] for i in range(N)], pa.list_(pa.int16(), 2)),
@@ -41,7 +44,9 @@ def encodings(folder):
         for g in range(md.num_row_groups):
             for i in range(md.num_columns):
                 c = md.row_group(g).column(i)
-                out.setdefault(c.path_in_schema, set()).add("RLE_DICTIONARY" in c.encodings or "PLAIN_DICTIONARY" in c.encodings)
+                out.setdefault(c.path_in_schema, set()).add(
+                    "RLE_DICTIONARY" in c.encodings or "PLAIN_DICTIONARY" in c.encodings
+                )
     return out
 
 
@@ -52,14 +57,26 @@ def test_dictionaries_where_values_repeat(tmp_path):
     t = table()
     skate.data.from_arrow(t).repartition(1).write_parquet(str(tmp_path / "o"))
     got = encodings(tmp_path / "o")
-    assert {k: v for k, v in got.items() if k != "nulls"} == {k: {k not in PLAIN} for k in got if k != "nulls"}
-    assert {"point.y.list.element", "map.key_value.key", "pair.list.element", "runs", "word"} <= got.keys()
+    assert {k: v for k, v in got.items() if k != "nulls"} == {
+        k: {k not in PLAIN} for k in got if k != "nulls"
+    }
+    assert {
+        "point.y.list.element",
+        "map.key_value.key",
+        "pair.list.element",
+        "runs",
+        "word",
+    } <= got.keys()
     assert pq.read_table(str(tmp_path / "o")).equals(t)
 
 
-@pytest.mark.parametrize("args, all_of", [({"use_dictionary": True}, True), ({"use_dictionary": ["real"]}, False)])
+@pytest.mark.parametrize(
+    "args, all_of", [({"use_dictionary": True}, True), ({"use_dictionary": ["real"]}, False)]
+)
 def test_who_says_it_decides(tmp_path, args, all_of):
-    skate.data.from_arrow(table().select(["key", "real", "few"])).repartition(1).write_parquet(str(tmp_path / "o"), **args)
+    skate.data.from_arrow(table().select(["key", "real", "few"])).repartition(1).write_parquet(
+        str(tmp_path / "o"), **args
+    )
     assert encodings(tmp_path / "o") == {"key": {all_of}, "real": {True}, "few": {all_of}}
 
 

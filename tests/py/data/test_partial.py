@@ -1,4 +1,5 @@
-"""GroupedData.iter_partial(): results that get better, their errors, and the last one, which is that of aggregate()."""
+"""GroupedData.iter_partial(): results that get better, their errors, and the last one, which is
+that of aggregate()."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,11 @@ def test_results_get_better_and_end_as_the_aggregate():
     held = {name: [] for name in ("count()", "sum(x)", "mean(x)")}
     for seed in range(3):
         seen = list(grouped.iter_partial(*AGGS, seed=seed))
-        assert [p.fraction for p in seen] == sorted({p.fraction for p in seen}) and seen[0].fraction <= 0.05 and seen[-1].fraction == 1.0
+        assert (
+            [p.fraction for p in seen] == sorted({p.fraction for p in seen})
+            and seen[0].fraction <= 0.05
+            and seen[-1].fraction == 1.0
+        )
         pd.testing.assert_frame_equal(seen[-1].table.to_pandas(), want)
         assert seen[-1].table.schema.field("count()").type == "int64"
         for p in seen[:-1]:
@@ -44,11 +49,20 @@ def test_results_get_better_and_end_as_the_aggregate():
 
 def test_the_same_seed_gives_the_same_results():
     def tables(seed):
-        return [p.table.to_pydict() for p in numbers(12).groupby("k").iter_partial(Sum("x"), Count(), seed=seed)]
+        return [
+            p.table.to_pydict()
+            for p in numbers(12).groupby("k").iter_partial(Sum("x"), Count(), seed=seed)
+        ]
 
     assert tables(4) == tables(4) != tables(5)
-    with_more = [p.errors["sum(x)"] for p in numbers(12).groupby("k").iter_partial(Sum("x"), seed=4, confidence=0.999)]
-    less = [p.errors["sum(x)"] for p in numbers(12).groupby("k").iter_partial(Sum("x"), seed=4, confidence=0.5)]
+    with_more = [
+        p.errors["sum(x)"]
+        for p in numbers(12).groupby("k").iter_partial(Sum("x"), seed=4, confidence=0.999)
+    ]
+    less = [
+        p.errors["sum(x)"]
+        for p in numbers(12).groupby("k").iter_partial(Sum("x"), seed=4, confidence=0.5)
+    ]
     assert (with_more[3] > less[3]).all()
 
 
@@ -57,7 +71,8 @@ def test_a_task_of_several_pieces_does_to_each_what_a_task_of_its_own_does():
         return {"k": b["id"] % 7, "x": np.full(len(b["id"]), b["id"][0])}
 
     def mixed(b):
-        return {"k": b["k"], "x": b["x"] + 0.5 if b["x"][0] % 3 == 0 else b["x"]}  # ints in some pieces, floats in others
+        # ints in some pieces, floats in others
+        return {"k": b["k"], "x": b["x"] + 0.5 if b["x"][0] % 3 == 0 else b["x"]}
 
     ds = skate.data.range(2000, override_num_blocks=100).map_batches(first_of_batch, batch_size=9)
     for some in (ds, ds.map_batches(mixed, batch_size=None)):
@@ -67,14 +82,25 @@ def test_a_task_of_several_pieces_does_to_each_what_a_task_of_its_own_does():
 
 
 def test_no_key_no_rows_nulls_and_an_aggregate_of_ones_own():
-    got = list(skate.data.range(10, override_num_blocks=4).groupby(None).iter_partial(Sum("id"), Mean("id"), seed=1))
+    got = list(
+        skate.data.range(10, override_num_blocks=4)
+        .groupby(None)
+        .iter_partial(Sum("id"), Mean("id"), seed=1)
+    )
     assert got[-1].table.to_pylist() == [{"sum(id)": 45, "mean(id)": 4.5}]
     nothing = skate.data.range(8, override_num_blocks=4).filter(lambda r: r["id"] < 0)
     assert {p.table.num_rows for p in nothing.groupby("id").iter_partial(Count())} == {0}
-    longest = AggregateFn(init=lambda k: 0, accumulate_row=lambda a, r: max(a, r["id"]), merge=max, name="most")
-    ds = skate.data.range(12, override_num_blocks=4).map(lambda r: {"k": None if r["id"] % 3 == 0 else r["id"] % 3, "id": r["id"]})
+    longest = AggregateFn(
+        init=lambda k: 0, accumulate_row=lambda a, r: max(a, r["id"]), merge=max, name="most"
+    )
+    ds = skate.data.range(12, override_num_blocks=4).map(
+        lambda r: {"k": None if r["id"] % 3 == 0 else r["id"] % 3, "id": r["id"]}
+    )
     got = list(ds.groupby("k").iter_partial(longest, Count("k", ignore_nulls=True), seed=2))
-    assert got[-1].table.to_pylist() == ds.groupby("k").aggregate(longest, Count("k", ignore_nulls=True)).take_all()
+    assert (
+        got[-1].table.to_pylist()
+        == ds.groupby("k").aggregate(longest, Count("k", ignore_nulls=True)).take_all()
+    )
     assert all(list(p.errors) == ["count(k)"] for p in got)
 
 

@@ -26,17 +26,26 @@ class DieAt:
 
 def pool(path, times, **options):
     ds = sd.range(20, override_num_blocks=10)
-    return ds.map_batches(DieAt, fn_constructor_args=(7, str(path), times), batch_size=2, concurrency=1, **options)
+    return ds.map_batches(
+        DieAt, fn_constructor_args=(7, str(path), times), batch_size=2, concurrency=1, **options
+    )
 
 
 def test_a_pool_starts_its_actors_again_and_a_batch_for_ever_where_asked(tmp_path):
-    assert pool(tmp_path / "n", 5, max_task_retries=-1).count() == 20 and os.path.getsize(tmp_path / "n") == 6
+    assert (
+        pool(tmp_path / "n", 5, max_task_retries=-1).count() == 20
+        and os.path.getsize(tmp_path / "n") == 6
+    )
     assert pool(tmp_path / "m", 3).count() == 20 and os.path.getsize(tmp_path / "m") == 4
 
 
 @pytest.mark.parametrize(
     "options, deaths, runs",
-    [({"max_restarts": 0}, 1, 1), ({"max_restarts": -1, "max_task_retries": 0}, 1, 1), ({"max_task_retries": 2}, 3, 3)],
+    [
+        ({"max_restarts": 0}, 1, 1),
+        ({"max_restarts": -1, "max_task_retries": 0}, 1, 1),
+        ({"max_task_retries": 2}, 3, 3),
+    ],
 )
 def test_restarts_and_retries_of_a_pool(tmp_path, options, deaths, runs):
     with pytest.raises(RayActorError):
@@ -47,7 +56,8 @@ def test_restarts_and_retries_of_a_pool(tmp_path, options, deaths, runs):
 
 
 def test_dead_actors_leave_the_pool(tmp_path):
-    """max_restarts=0 and tasks that may fail: an actor that died is replaced, its call is the only one that is lost."""
+    """max_restarts=0 and tasks that may fail: an actor that died is replaced, its call is the only
+    one that is lost."""
     made = tmp_path / "made"
 
     class Dies:
@@ -107,7 +117,9 @@ def test_the_wait_for_actors(tmp_path):
 
     ds = sd.range(4).map_batches(Slow, concurrency=1)
     ds.context.wait_for_min_actors_s = 0.3
-    with pytest.raises(GetTimeoutError, match="Timed out while starting actors.*wait_for_min_actors_s = 0.3"):
+    with pytest.raises(
+        GetTimeoutError, match="Timed out while starting actors.*wait_for_min_actors_s = 0.3"
+    ):
         ds.take_all()
     (it,) = ds.streaming_split(1)
     with pytest.raises(GetTimeoutError, match="Timed out while starting actors"):

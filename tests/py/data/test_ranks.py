@@ -1,4 +1,5 @@
-"""streaming_split by batches: ranks in step, epochs by number, going on with another number of ranks (docs/design/ingest.md)."""
+"""streaming_split by batches: ranks in step, epochs by number, going on with another number of
+ranks (docs/design/ingest.md)."""
 
 import threading
 
@@ -33,7 +34,8 @@ def in_step(its, use):
 
 
 def epoch(its, batch, most=10**9):
-    """[[ids of a batch] of a rank] of an epoch, of which each rank takes `most` batches; and the state of each behind them."""
+    """[[ids of a batch] of a rank] of an epoch, of which each rank takes `most` batches; and the
+    state of each behind them."""
 
     def use(i, it):
         got = []
@@ -50,7 +52,12 @@ def epoch(its, batch, most=10**9):
 
 
 @examples(60)
-@given(st.lists(st.integers(0, 9), max_size=9), st.integers(1, 5), st.integers(1, 4), st.sampled_from(["", "drop", "pad"]))
+@given(
+    st.lists(st.integers(0, 9), max_size=9),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.sampled_from(["", "drop", "pad"]),
+)
 def test_rows_are_dealt_in_steps(sizes, n, batch, equal):
     blocks, at = [], 0
     for size in sizes:
@@ -65,7 +72,11 @@ def test_rows_are_dealt_in_steps(sizes, n, batch, equal):
     if equal == "drop":
         assert len(set(map(len, ranks))) == 1 and sorted(rows) == list(range(at // n * n))
     elif equal == "pad":
-        assert len(set(map(len, ranks))) == 1 and set(rows) == set(range(at)) and len(rows) == -(-at // n) * n
+        assert (
+            len(set(map(len, ranks))) == 1
+            and set(rows) == set(range(at))
+            and len(rows) == -(-at // n) * n
+        )
     else:
         assert sorted(rows) == list(range(at))
     for i, rank in enumerate(ranks):
@@ -133,7 +144,9 @@ def test_ranks_that_do_not_agree_hear_so():
     its = sd.range(100).streaming_split(2, equal=True, batch_size=5)
     its[0].set_epoch(3)
     its[1].set_epoch(4)
-    with pytest.raises(RuntimeError, match="different epochs.*0: epoch 3 from row 0, 1: epoch 4 from row 0"):
+    with pytest.raises(
+        RuntimeError, match="different epochs.*0: epoch 3 from row 0, 1: epoch 4 from row 0"
+    ):
         epoch(its, 5)
     for it in its:
         it.set_epoch(5)
@@ -147,11 +160,17 @@ def test_what_has_no_len_or_state_says_what_to_do():
         (lambda: len(plain), TypeError, "batch_size"),
         (lambda: len(unknown), TypeError, "materialize"),
         (plain.state_dict, ValueError, "batch_size"),
-        (lambda: sd.range(10).random_shuffle().streaming_split(2, batch_size=2)[0].state_dict(), ValueError, "no seed"),
+        (
+            lambda: sd.range(10).random_shuffle().streaming_split(2, batch_size=2)[0].state_dict(),
+            ValueError,
+            "no seed",
+        ),
         (lambda: sd.range(10).streaming_split(2, equal="pad"), ValueError, "batch_size"),
         (lambda: sd.range(10).streaming_split(2, equal="no"), ValueError, "equal='no'"),
         (lambda: unknown.load_state_dict({"version": 1}), ValueError, "no state"),
     ):
         with pytest.raises(error, match=why):
             call()
-    assert sd.from_blocks([pa.table({"id": [1, 2]})]).streaming_split(1, equal=True, batch_size=2)[0]
+    assert sd.from_blocks([pa.table({"id": [1, 2]})]).streaming_split(1, equal=True, batch_size=2)[
+        0
+    ]

@@ -1,4 +1,5 @@
-"""Writes that are resumed: drivers killed at every step, the log refused or mended, exactly once."""
+"""Writes that are resumed: drivers killed at every step, the log refused or mended, exactly
+once."""
 
 import os
 import pathlib
@@ -72,7 +73,11 @@ def source(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     for i in range(4):
-        pq.write_table(pa.table({"id": list(range(i * N // 4, (i + 1) * N // 4))}), folder / f"{i}.parquet", row_group_size=N // 12)
+        pq.write_table(
+            pa.table({"id": list(range(i * N // 4, (i + 1) * N // 4))}),
+            folder / f"{i}.parquet",
+            row_group_size=N // 12,
+        )
     return str(folder)
 
 
@@ -80,7 +85,11 @@ def program(kind, source, target, ran, fault=None):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     env["SKATE_TEST_FAULT"] = fault or ""
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, kind, source, str(target), str(ran)], env=env, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PROGRAM, kind, source, str(target), str(ran)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -102,7 +111,8 @@ def content(folder):
 
 
 def kill(tmp_path, source, kind, kills, seed):
-    """Kills drivers at random steps until so many have died; after each job the output is that of an undisturbed one."""
+    """Kills drivers at random steps until so many have died; after each job the output is that of
+    an undisturbed one."""
     rand = random.Random(seed)
     want_dir = tmp_path / "want"
     if kind in OLD:
@@ -121,7 +131,9 @@ def kill(tmp_path, source, kind, kills, seed):
             (target / OLD[kind] / "old.parquet").write_bytes(b"goes")
         while True:
             seen = content(target) if target.exists() and kind != "remote" else {}
-            assert all(n in want and want[n] == b for n, b in seen.items() if n != "old.parquet"), "no file that is partly there"
+            assert all(n in want and want[n] == b for n, b in seen.items() if n != "old.parquet"), (
+                "no file that is partly there"
+            )
             point = rand.choice(POINTS)
             r = program(
                 kind,
@@ -148,7 +160,8 @@ def test_driver_killed_at_random_steps(tmp_path, source, kind):
 
 def test_only_what_is_missing_is_done(tmp_path, source):
     target, ran = tmp_path / "out", tmp_path / "ran"
-    r = program("fused", source, target, ran, "joblog.written:kill:9")  # the head, and 8 of 12 units
+    # the head, and 8 of 12 units
+    r = program("fused", source, target, ran, "joblog.written:kill:9")
     assert r.returncode == -9, r.stderr
     assert content(target) == {}, "nothing is seen before all is there"
     ran.unlink()
@@ -233,7 +246,9 @@ def test_a_job_that_has_ended_makes_room_for_another(tmp_path, source):
     assert sd.read_parquet(str(target)).count() == N
     job(source, target, add=5)
     assert sd.read_parquet(str(target)).count() == 2 * N
-    assert sorted(r["id"] for r in sd.read_parquet(str(target)).take_all()) == sorted([*range(1, N + 1), *range(5, N + 5)])
+    assert sorted(r["id"] for r in sd.read_parquet(str(target)).take_all()) == sorted(
+        [*range(1, N + 1), *range(5, N + 5)]
+    )
 
 
 def test_files_that_are_gone_are_written_again(tmp_path, source, caplog):
@@ -279,7 +294,11 @@ def test_one_driver_at_a_time(tmp_path, source):
 
 def test_what_cannot_be_resumed(tmp_path, source):
     ds = sd.read_parquet(source)
-    more = ds.zip(sd.read_parquet(source).rename_columns({"id": "b"})), ds.repartition(3), ds.randomize_block_order()
+    more = (
+        ds.zip(sd.read_parquet(source).rename_columns({"id": "b"})),
+        ds.repartition(3),
+        ds.randomize_block_order(),
+    )
     for other in (ds.limit(5), ds.union(ds), ds.materialize(), *more):
         with pytest.raises(ValueError, match="resume: .* is not possible"):
             other.write_parquet(str(tmp_path / "out"), resume=True)
@@ -324,7 +343,9 @@ def test_another_file_system(tmp_path, source):
         b"of a run that was killed, and made more files of this unit"
     )
     job(source, "out", filesystem=there, fold=logs)
-    assert sorted(sd.read_parquet("out", filesystem=there).to_pandas()["id"]) == list(range(1, N + 1))
+    assert sorted(sd.read_parquet("out", filesystem=there).to_pandas()["id"]) == list(
+        range(1, N + 1)
+    )
     before = content(tmp_path / "store")
     assert len(before) == 6
     os.unlink(files(tmp_path / "store")[sorted(before)[2]])
@@ -343,7 +364,11 @@ def test_another_file_system(tmp_path, source):
 @pytest.mark.parametrize("fmt", ["parquet", "feather", "orc"])
 def test_one_schema_of_what_several_runs_have_written(tmp_path, source, where, fmt):
     """Types differ between the runs, within one, and within a unit that is done again."""
-    at: dict = {} if where == "local" else {"filesystem": fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())}
+    at: dict = (
+        {}
+        if where == "local"
+        else {"filesystem": fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())}
+    )
     target = str(tmp_path / "out") if where == "local" else "out"
     logs = str(tmp_path / "logs")
 
@@ -351,9 +376,11 @@ def test_one_schema_of_what_several_runs_have_written(tmp_path, source, where, f
         def typed(b):
             if (tmp_path / "stop").exists() and b["id"][0] >= stop:
                 raise ValueError("stopped")
-            return {"id": b["id"], "k": b["id"] % 2, "x": b["id"] if b["id"][0] < 600 else b["id"] + 0.5} | (
-                {"y": b["id"]} if b["id"][0] >= 1800 else {}
-            )
+            return {
+                "id": b["id"],
+                "k": b["id"] % 2,
+                "x": b["id"] if b["id"][0] < 600 else b["id"] + 0.5,
+            } | ({"y": b["id"]} if b["id"][0] >= 1800 else {})
 
         ds = sd.read_parquet(source, override_num_blocks=6).map_batches(typed, batch_size=None)
         more: dict = {"partition_cols": ["k"]} if fmt == "parquet" else {}
@@ -364,17 +391,26 @@ def test_one_schema_of_what_several_runs_have_written(tmp_path, source, where, f
         write(1200)
     (tmp_path / "stop").unlink()
     write(1200)
-    files = [p for p in (tmp_path / "out").rglob("*.*") if p.is_file() and ".skate-job" not in str(p)]
-    schemas = {str(of_file({"format": "arrow" if fmt == "feather" else fmt, "fs": None}, str(p))) for p in files}
+    files = [
+        p for p in (tmp_path / "out").rglob("*.*") if p.is_file() and ".skate-job" not in str(p)
+    ]
+    schemas = {
+        str(of_file({"format": "arrow" if fmt == "feather" else fmt, "fs": None}, str(p)))
+        for p in files
+    }
     assert len(files) >= 6 and len(schemas) == 1
     back = getattr(sd, f"read_{fmt}")(target, **at)
-    assert dict(zip(back.schema().names, map(str, back.schema().types), strict=True)) | {"k": ""} == {
+    assert dict(zip(back.schema().names, map(str, back.schema().types), strict=True)) | {
+        "k": ""
+    } == {
         "id": "int64",
         "x": "double",
         "y": "int64",
         "k": "",
     }
-    assert sorted((r["id"], r["x"], r["y"]) for r in back.take_all() if r["id"] >= 1800) == [(i, i + 0.5, i) for i in range(1800, N)]
+    assert sorted((r["id"], r["x"], r["y"]) for r in back.take_all() if r["id"] >= 1800) == [
+        (i, i + 0.5, i) for i in range(1800, N)
+    ]
     assert back.count() == N and back.sum("id") == N * (N - 1) // 2
     before = content(tmp_path / "out")
     write(1200)
@@ -383,7 +419,11 @@ def test_one_schema_of_what_several_runs_have_written(tmp_path, source, where, f
 
 def test_empty_units_and_partitions(tmp_path, source):
     target = tmp_path / "out"
-    ds = sd.read_parquet(source, override_num_blocks=6).filter(lambda r: r["id"] < 100).map(lambda r: {"k": r["id"] % 2, "id": r["id"]})
+    ds = (
+        sd.read_parquet(source, override_num_blocks=6)
+        .filter(lambda r: r["id"] < 100)
+        .map(lambda r: {"k": r["id"] % 2, "id": r["id"]})
+    )
     ds.write_parquet(str(target), partition_cols=["k"], resume=True)
     assert sorted(os.listdir(target)) == [".skate-job", "k=0", "k=1"]
     assert sorted(r["id"] for r in sd.read_parquet(str(target)).take_all()) == list(range(100))
@@ -394,7 +434,9 @@ def test_empty_units_and_partitions(tmp_path, source):
 
 def test_random_samples_are_the_same(tmp_path, source):
     def sampled(target):
-        sd.read_parquet(source, override_num_blocks=6).random_sample(0.5, seed=7).write_parquet(str(target), resume=True)
+        sd.read_parquet(source, override_num_blocks=6).random_sample(0.5, seed=7).write_parquet(
+            str(target), resume=True
+        )
 
     sampled(tmp_path / "a")
     want = content(tmp_path / "a")
@@ -415,8 +457,13 @@ def test_rays_names(tmp_path, source):
     ds.context.checkpoint_config = CheckpointConfig(id_column="id", checkpoint_path=str(logs))
     ds.write_parquet(str(tmp_path / "out"))
     assert os.listdir(logs) == [], "the log goes with success"
-    assert sd.read_parquet(str(tmp_path / "out")).count() == N and not (tmp_path / "out" / ".skate-job").exists()
-    ds.context.checkpoint_config = CheckpointConfig(checkpoint_path=str(logs), delete_checkpoint_on_success=False)
+    assert (
+        sd.read_parquet(str(tmp_path / "out")).count() == N
+        and not (tmp_path / "out" / ".skate-job").exists()
+    )
+    ds.context.checkpoint_config = CheckpointConfig(
+        checkpoint_path=str(logs), delete_checkpoint_on_success=False
+    )
     for _ in range(2):
         ds.write_parquet(str(tmp_path / "out2"))
     assert len(os.listdir(logs)) == 1
@@ -439,8 +486,14 @@ print([of(v).hex() for v in (f, functools.partial(f, 1), A, A(2).m, col("x") + 1
 """
     out = set()
     for seed in ("0", "1", "2"):
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        r = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60)
+        env = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        }
+        r = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60
+        )
         assert r.returncode == 0, r.stderr
         out.add(r.stdout)
     assert len(out) == 1
@@ -452,14 +505,24 @@ print([of(v).hex() for v in (f, functools.partial(f, 1), A, A(2).m, col("x") + 1
         timeout=60,
     ).stdout
     a, b = (eval(t) for t in (out.pop(), changed))
-    assert [x == y for x, y in zip(a, b, strict=True)] == [False, False, True, True, True, True, True]
+    assert [x == y for x, y in zip(a, b, strict=True)] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+        True,
+    ]
     assert skate.is_initialized()
 
 
 def _fail(notes):
     """Fails when a task of this run has been noted."""
     until = time.monotonic() + 30
-    while not [n for n in notes.rglob("*.parquet") if n.stat().st_mtime_ns > notes.stat().st_mtime_ns]:
+    while not [
+        n for n in notes.rglob("*.parquet") if n.stat().st_mtime_ns > notes.stat().st_mtime_ns
+    ]:
         assert time.monotonic() < until, "nothing was noted"
         time.sleep(0.01)
     raise RuntimeError("after the writing")
@@ -511,8 +574,12 @@ def test_a_sink_of_files_is_resumed_by_ids(tmp_path, sink, forget):
     logs, out = tmp_path / "logs", tmp_path / "out"
 
     def run(name, bad=()):
-        ds = sd.range(200, override_num_blocks=20).map(lambda r, name=name: {"id": r["id"], "run": name})
-        ds.context.checkpoint_config = CheckpointConfig(id_column="id", checkpoint_path=str(logs), delete_checkpoint_on_success=forget)
+        ds = sd.range(200, override_num_blocks=20).map(
+            lambda r, name=name: {"id": r["id"], "run": name}
+        )
+        ds.context.checkpoint_config = CheckpointConfig(
+            id_column="id", checkpoint_path=str(logs), delete_checkpoint_on_success=forget
+        )
         ds.context.target_min_block_size = 0  # a task a block
         logs.mkdir(exist_ok=True)
         os.utime(logs)  # what is noted from here on is newer
@@ -524,7 +591,9 @@ def test_a_sink_of_files_is_resumed_by_ids(tmp_path, sink, forget):
         run("b", [190])
     run("c")
     got = _sunk(out)
-    assert sorted(got) == list(range(200)) and set(got.values()) == set("abc") and got[190] == "c", got
+    assert (
+        sorted(got) == list(range(200)) and set(got.values()) == set("abc") and got[190] == "c"
+    ), got
     (noted,) = list(logs.iterdir()) or [None]
     assert (noted is None) == forget
     run("d")  # the notes are there yet: nothing is to be done; else the program writes anew
@@ -547,11 +616,15 @@ def test_what_a_sink_with_ids_refuses(tmp_path):
     ds.context.checkpoint_config = CheckpointConfig(checkpoint_path=str(tmp_path / "logs"))
     with pytest.raises(InvalidCheckpointingConfig, match="id_column"):
         ds.write_datasink(IdRows(str(tmp_path / "out")))
-    ds.context.checkpoint_config = CheckpointConfig(id_column="id", checkpoint_path=str(tmp_path / "logs"))
+    ds.context.checkpoint_config = CheckpointConfig(
+        id_column="id", checkpoint_path=str(tmp_path / "logs")
+    )
     for p in (Own(), Fixed()):
         with pytest.raises(ValueError, match="names must say"):
             ds.write_datasink(IdRows(str(tmp_path / "out"), filename_provider=p))
-    ds.context.checkpoint_config = CheckpointConfig(id_column="key", checkpoint_path=str(tmp_path / "logs"))
+    ds.context.checkpoint_config = CheckpointConfig(
+        id_column="key", checkpoint_path=str(tmp_path / "logs")
+    )
     with pytest.raises(ValueError, match="'key' is not among the columns"):
         ds.write_datasink(IdRows(str(tmp_path / "out")))
 
@@ -559,6 +632,8 @@ def test_what_a_sink_with_ids_refuses(tmp_path):
 def test_a_sink_that_overwrites_forgets_the_ids(tmp_path):
     for run in "ab":
         ds = sd.range(20, override_num_blocks=4).map(lambda r, run=run: {"id": r["id"], "run": run})
-        ds.context.checkpoint_config = CheckpointConfig("id", str(tmp_path / "logs"), delete_checkpoint_on_success=False)
+        ds.context.checkpoint_config = CheckpointConfig(
+            "id", str(tmp_path / "logs"), delete_checkpoint_on_success=False
+        )
         ds.write_datasink(IdRows(str(tmp_path / "out"), mode="overwrite"))
         assert _sunk(tmp_path / "out") == dict.fromkeys(range(20), run)

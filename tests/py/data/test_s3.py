@@ -1,4 +1,5 @@
-"""Reading and writing a store that has bad days: moto's S3 server in this process, with 503s and stalls put in by a list of rules."""
+"""Reading and writing a store that has bad days: moto's S3 server in this process, with 503s and
+stalls put in by a list of rules."""
 
 import re
 import threading
@@ -14,12 +15,22 @@ from skate.data.files import retry
 
 
 class Faults:
-    """A WSGI application before moto's: which requests for files fail follows from method and path, and how often they came, not from chance."""
+    """A WSGI application before moto's: which requests for files fail follows from method and path,
+    and how often they came, not from chance."""
 
     def __init__(self, app):
         self.app, self.lock = app, threading.Lock()
-        self.seen, self.refused, self.stalled, self.share, self.stall_share, self.always = {}, 0, 0, 0.0, 0.0, ""
-        self.times = 4  # the file system that workers get tries 3 times itself: its own settings for that are not pickled
+        self.seen, self.refused, self.stalled, self.share, self.stall_share, self.always = (
+            {},
+            0,
+            0,
+            0.0,
+            0.0,
+            "",
+        )
+        # the file system that workers get tries 3 times itself: its own settings for that are not
+        # pickled
+        self.times = 4
         self.stop = threading.Event()
 
     def __call__(self, environ, start_response):
@@ -30,13 +41,18 @@ class Faults:
             h = (
                 zlib.crc32(re.sub("[0-9a-f]{32}_", "", repr(key[:2])).encode()) / 2**32
             )  # without the id of a write, which is another each time
-            refuse = (self.always and self.always in path) or ("." in path and n <= self.times and h < self.share)
+            refuse = (self.always and self.always in path) or (
+                "." in path and n <= self.times and h < self.share
+            )
             stall = not refuse and n == 1 and h > 1 - self.stall_share
             self.refused += bool(refuse)
             self.stalled += bool(stall)
         if refuse:
             body = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
-            start_response("503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+            start_response(
+                "503 Slow Down",
+                [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))],
+            )
             return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
         if stall:
             self.stop.wait(20)  # longer than a client waits
@@ -91,7 +107,13 @@ def store(server, monkeypatch):
 
 def parts(n, rows):
     return [
-        pa.table({"i": np.arange(k * rows, (k + 1) * rows), "s": [f"{v:x}" for v in range(k * rows, (k + 1) * rows)]}) for k in range(n)
+        pa.table(
+            {
+                "i": np.arange(k * rows, (k + 1) * rows),
+                "s": [f"{v:x}" for v in range(k * rows, (k + 1) * rows)],
+            }
+        )
+        for k in range(n)
     ]
 
 
@@ -100,9 +122,13 @@ def test_a_throttled_store_is_read_and_written(store, fmt):
     app, fs, bucket = store
     want = pa.concat_tables(parts(4, 500))
     app.share = 0.15
-    getattr(sd.from_blocks(parts(4, 500)), f"write_{fmt}")(f"{bucket}/{fmt}", filesystem=fs, concurrency=2, max_rows_per_file=750)
+    getattr(sd.from_blocks(parts(4, 500)), f"write_{fmt}")(
+        f"{bucket}/{fmt}", filesystem=fs, concurrency=2, max_rows_per_file=750
+    )
     assert app.refused > 0
-    ds = getattr(sd, f"read_{fmt}")(f"{bucket}/{fmt}", filesystem=fs, override_num_blocks=3).map_batches(lambda b: b)
+    ds = getattr(sd, f"read_{fmt}")(
+        f"{bucket}/{fmt}", filesystem=fs, override_num_blocks=3
+    ).map_batches(lambda b: b)
     app.seen.clear()  # what the listing had to try again fails for the workers, too
     written = app.refused
     ds = ds.materialize()
@@ -157,12 +183,16 @@ def test_a_write_that_was_killed_goes_on(store, tmp_path):
     write()
     assert len(open(seen).readlines()) == first + 3 and app.refused > 0
     app.share = 0.0
-    assert sorted(sd.read_parquet(f"{bucket}/resumed", filesystem=fs).to_pandas()["id"]) == list(range(1200))
+    assert sorted(sd.read_parquet(f"{bucket}/resumed", filesystem=fs).to_pandas()["id"]) == list(
+        range(1200)
+    )
 
 
 def test_a_read_that_stalls_goes_on(server, store):
     app, fs, bucket = store
-    sd.from_blocks(parts(4, 100)).write_parquet(f"{bucket}/stall", filesystem=fs, max_rows_per_file=100)
+    sd.from_blocks(parts(4, 100)).write_parquet(
+        f"{bucket}/stall", filesystem=fs, max_rows_per_file=100
+    )
     ds = sd.read_parquet(f"{bucket}/stall", filesystem=client(server[1], 3), override_num_blocks=4)
     app.seen.clear()
     app.stall_share = 0.2
@@ -182,4 +212,7 @@ def test_what_stays_wrong_is_said_at_once_and_what_does_not_end_ends(store, monk
     app.always = "down"
     with pytest.raises(OSError) as e:
         sd.read_csv(f"{bucket}/down", filesystem=fs)
-    assert f"tried {retry.ATTEMPTS} times" in " ".join(e.value.__notes__) and retry.counts.tries == before + retry.ATTEMPTS - 1
+    assert (
+        f"tried {retry.ATTEMPTS} times" in " ".join(e.value.__notes__)
+        and retry.counts.tries == before + retry.ATTEMPTS - 1
+    )

@@ -1,4 +1,5 @@
-"""Each setting of DataContext is heard by a run: those that no other test tries, and where the others are tried."""
+"""Each setting of DataContext is heard by a run: those that no other test tries, and where the
+others are tried."""
 
 import logging
 import os
@@ -60,7 +61,9 @@ def test_every_setting_is_tried():
         path = __file__ if where == "here" else os.path.join(tests, where)
         with open(path) as f:
             text = f.read()
-        assert f"context.{name} = " in text if where == "here" else name in text, f"{where} does not try {name}"
+        assert f"context.{name} = " in text if where == "here" else name in text, (
+            f"{where} does not try {name}"
+        )
 
 
 def test_read_block_size(context):
@@ -164,7 +167,9 @@ def test_retried_io_errors(context, tmp_path):
         (tmp_path / name).write_text("1\n2\n")
 
     def read(name):
-        return sd.read_text(str(tmp_path / name), filesystem=Flaky(skip_instance_cache=True)).take_all()
+        return sd.read_text(
+            str(tmp_path / name), filesystem=Flaky(skip_instance_cache=True)
+        ).take_all()
 
     with pytest.raises(OSError, match="quota of this second"):
         read("a")

@@ -1,4 +1,5 @@
-"""random_shuffle() and repartition() with shuffle or keys: the same rows, where they lie, the same order on every run."""
+"""random_shuffle() and repartition() with shuffle or keys: the same rows, where they lie, the same
+order on every run."""
 
 import math
 import os
@@ -40,7 +41,8 @@ def test_shuffled_rows_are_the_same_rows():
 
 
 def test_each_place_is_as_likely():
-    """Where the first, the middle and the last row go: chi squared over 10 places, 2,000 shuffles of them; a wrong one is far off 60."""
+    """Where the first, the middle and the last row go: chi squared over 10 places, 2,000 shuffles
+    of them; a wrong one is far off 60."""
     seen = {0: [0] * 10, 5: [0] * 10, 9: [0] * 10}
     table = pa.table({"id": list(range(10))})
     ds = skate.data.from_arrow([table.slice(0, 3), table.slice(3)])
@@ -63,7 +65,9 @@ def test_seeds():
     ds = skate.data.range(300)
     none = ds.random_shuffle()
     assert ids(none) != ids(none)
-    assert ids(ds.random_shuffle(seed=5)) == ids(ds.random_shuffle(seed=RandomSeedConfig(seed=5, reseed_after_execution=False)))
+    assert ids(ds.random_shuffle(seed=5)) == ids(
+        ds.random_shuffle(seed=RandomSeedConfig(seed=5, reseed_after_execution=False))
+    )
     again = ds.random_shuffle(seed=RandomSeedConfig(seed=5))
     assert ids(again) != ids(again)
     with pytest.raises(DeprecationWarning, match="num_blocks"):
@@ -90,7 +94,11 @@ def test_any_type_is_moved():
     )
     want = {r["id"]: str(r) for r in t.to_pylist()}
     ds = small(skate.data.from_arrow([t.slice(0, 100), t.slice(100, 1), t.slice(101)]))
-    for out in (ds.random_shuffle(seed=1), ds.repartition(7, shuffle=True), ds.repartition(7, keys=["s"])):
+    for out in (
+        ds.random_shuffle(seed=1),
+        ds.repartition(7, shuffle=True),
+        ds.repartition(7, keys=["s"]),
+    ):
         got = [r for b in blocks(out) for r in b]
         assert {r["id"]: str(r) for r in got} == want and len(got) == 500
 
@@ -98,7 +106,12 @@ def test_any_type_is_moved():
 def test_blocks_of_other_types_are_brought_together():
     def made(b):
         i = int(b["id"][0])
-        return pa.table({"id": b["id"], "x": pa.nulls(10) if i < 30 else pa.array(b["id"] * (1 if i < 60 else 0.5))})
+        return pa.table(
+            {
+                "id": b["id"],
+                "x": pa.nulls(10) if i < 30 else pa.array(b["id"] * (1 if i < 60 else 0.5)),
+            }
+        )
 
     ds = skate.data.range(90, override_num_blocks=9).map_batches(made, batch_size=10)
     want = {i: None if i < 30 else i * (1 if i < 60 else 0.5) for i in range(90)}
@@ -108,7 +121,11 @@ def test_blocks_of_other_types_are_brought_together():
 
 def test_equal_keys_of_other_types_meet():
     ds = skate.data.range(90, override_num_blocks=9).map_batches(
-        lambda b: {"k": b["id"] % 7 if b["id"][0] < 45 else (b["id"] % 7).astype("float32"), "id": b["id"]}, batch_size=10
+        lambda b: {
+            "k": b["id"] % 7 if b["id"][0] < 45 else (b["id"] % 7).astype("float32"),
+            "id": b["id"],
+        },
+        batch_size=10,
     )
     where = {}
     for i, b in enumerate(blocks(ds.repartition(5, keys=["k"]))):
@@ -120,9 +137,17 @@ def test_equal_keys_of_other_types_meet():
 def test_a_large_dictionary_is_not_copied_into_each_part():
     words = pa.array([f"{i:05d}" * 20 for i in range(20_000)])
     table = pa.table(
-        {"d": pa.DictionaryArray.from_arrays(pa.array([i * 7 % 20_000 for i in range(50_000)], pa.int32()), words), "id": range(50_000)}
+        {
+            "d": pa.DictionaryArray.from_arrays(
+                pa.array([i * 7 % 20_000 for i in range(50_000)], pa.int32()), words
+            ),
+            "id": range(50_000),
+        }
     )
-    for ds in (skate.data.from_arrow(table).random_shuffle(seed=1), skate.data.from_arrow(table).sort("d")):
+    for ds in (
+        skate.data.from_arrow(table).random_shuffle(seed=1),
+        skate.data.from_arrow(table).sort("d"),
+    ):
         out = ds.materialize()
         made = next(o for o in out.stats_dict()["ops"] if "Map" in o["label"])
         assert made["bytes_out"] < 20e6, made  # 96 of 2 MB each were 200
@@ -134,7 +159,11 @@ def test_a_large_dictionary_is_not_copied_into_each_part():
 
 def test_nothing_to_shuffle():
     none = skate.data.range(50).filter(lambda r: False)
-    for out in (none.random_shuffle(seed=1), none.repartition(3, shuffle=True), none.repartition(3, keys=["id"])):
+    for out in (
+        none.random_shuffle(seed=1),
+        none.repartition(3, shuffle=True),
+        none.repartition(3, keys=["id"]),
+    ):
         assert out.take_all() == [] and out.count() == 0
     assert skate.data.from_items([]).random_shuffle().take_all() == []
 
@@ -142,9 +171,14 @@ def test_nothing_to_shuffle():
 def test_repartition_shuffled():
     for n, parts in [(100, 4), (1000, 13), (3, 2), (5, 9), (700, 250)]:
         with case(n, parts):
-            ds = skate.data.range(n, override_num_blocks=3).repartition(parts, shuffle=True).materialize()
+            ds = (
+                skate.data.range(n, override_num_blocks=3)
+                .repartition(parts, shuffle=True)
+                .materialize()
+            )
             sizes = [len(b) for b in blocks(ds)]
-            assert ds.num_blocks() == len(sizes) == min(n, parts)  # blocks without rows are left out
+            # blocks without rows are left out
+            assert ds.num_blocks() == len(sizes) == min(n, parts)
             assert sorted(ids(ds)) == list(range(n))
             assert max(sizes) - min(sizes) <= 4
     one_row_each = skate.data.from_arrow([pa.table({"id": [i]}) for i in range(12)])
@@ -153,45 +187,81 @@ def test_repartition_shuffled():
 
 def test_repartition_by_keys():
     rng = random.Random(1)
-    for kind, words in [(pa.int64(), list(range(20))), (pa.string(), ["a", "b", "", "é"]), (pa.float64(), [0.0, -0.0, math.nan, 2.5])]:
+    for kind, words in [
+        (pa.int64(), list(range(20))),
+        (pa.string(), ["a", "b", "", "é"]),
+        (pa.float64(), [0.0, -0.0, math.nan, 2.5]),
+    ]:
         with case(kind):
-            rows = [{"id": i, "k": rng.choice([None, *words]), "j": rng.randrange(3)} for i in range(400)]
-            t = pa.table({"id": [r["id"] for r in rows], "k": pa.array([r["k"] for r in rows], kind), "j": [r["j"] for r in rows]})
+            rows = [
+                {"id": i, "k": rng.choice([None, *words]), "j": rng.randrange(3)}
+                for i in range(400)
+            ]
+            t = pa.table(
+                {
+                    "id": [r["id"] for r in rows],
+                    "k": pa.array([r["k"] for r in rows], kind),
+                    "j": [r["j"] for r in rows],
+                }
+            )
             ds = small(skate.data.from_arrow([t.slice(0, 150), t.slice(150)]))
             for keys in (["k"], ["k", "j"]):
                 out = ds.repartition(6, keys=keys).materialize()
-                assert out.num_blocks() == 6 or kind != pa.int64()  # blocks without rows are left out
+                # blocks without rows are left out
+                assert out.num_blocks() == 6 or kind != pa.int64()
                 where = {}
                 for i, b in enumerate(blocks(out)):
-                    assert [r["id"] for r in b] == sorted(r["id"] for r in b), "in the order in which they came"
+                    assert [r["id"] for r in b] == sorted(r["id"] for r in b), (
+                        "in the order in which they came"
+                    )
                     for r in b:
                         key = tuple("nan" if r[k] != r[k] else r[k] for k in keys)
                         assert where.setdefault(key, i) == i
                 assert sorted(ids(out)) == list(range(400))
-    ds = small(skate.data.range(500, override_num_blocks=4).map(lambda r: {"id": -r["id"], "k": r["id"] % 7}))
+    ds = small(
+        skate.data.range(500, override_num_blocks=4).map(
+            lambda r: {"id": -r["id"], "k": r["id"] % 7}
+        )
+    )
     sorted_too = blocks(ds.repartition(3, keys=["k", "id"], sort=True))
-    assert all(b == sorted(b, key=lambda r: (r["k"], r["id"])) for b in sorted_too) and sum(map(len, sorted_too)) == 500
+    assert (
+        all(b == sorted(b, key=lambda r: (r["k"], r["id"])) for b in sorted_too)
+        and sum(map(len, sorted_too)) == 500
+    )
     assert ids(skate.data.range(9).repartition(1, keys=["id"])) == list(range(9))
-    for args, words in [({"keys": [3]}, "names of columns"), ({"keys": 3}, "names of columns"), ({"sort": True}, "needs keys")]:
+    for args, words in [
+        ({"keys": [3]}, "names of columns"),
+        ({"keys": 3}, "names of columns"),
+        ({"sort": True}, "needs keys"),
+    ]:
         with case(args), pytest.raises(ValueError, match=words):
             skate.data.range(3).repartition(2, **args)
     with pytest.raises(KeyError, match="idd"):
         skate.data.range(3).repartition(2, keys=["idd"])
-    assert skate.data.range(9).repartition(3, keys="id").count() == 9  # one key, as Ray's documents write it
+    # one key, as Ray's documents write it
+    assert skate.data.range(9).repartition(3, keys="id").count() == 9
 
 
 def test_explain():
     text = skate.data.range(10).random_shuffle(seed=1).explain_text()
-    assert "RandomShuffleMap" in text and "RandomShuffleReduce" in text and "partitions by size" in text
+    assert (
+        "RandomShuffleMap" in text
+        and "RandomShuffleReduce" in text
+        and "partitions by size" in text
+    )
     text = skate.data.range(10).repartition(3, keys=["id"]).explain_text()
-    assert "RepartitionMap(id)" in text and "RepartitionReduce(id)" in text and "3 partitions" in text
+    assert (
+        "RepartitionMap(id)" in text and "RepartitionReduce(id)" in text and "3 partitions" in text
+    )
 
 
 # ---- other engines: kept last
 
 
 def wide(n=150_000, parts=9):
-    return skate.data.range(n, override_num_blocks=parts).map_batches(lambda b: {"id": b["id"], "pad": b["id"].astype("S80")})
+    return skate.data.range(n, override_num_blocks=parts).map_batches(
+        lambda b: {"id": b["id"], "pad": b["id"].astype("S80")}
+    )
 
 
 def test_the_same_whatever_workers_memory_and_kills_there_are(tmp_path):
@@ -203,18 +273,35 @@ def test_the_same_whatever_workers_memory_and_kills_there_are(tmp_path):
         return b
 
     seen = []
-    for cpus, store, limit, kill in [(1, 512, None, False), (3, 512, None, False), (2, 64, 6 << 20, False), (2, 512, None, True)]:
+    for cpus, store, limit, kill in [
+        (1, 512, None, False),
+        (3, 512, None, False),
+        (2, 64, 6 << 20, False),
+        (2, 512, None, True),
+    ]:
         skate.shutdown()
-        skate.init(num_cpus=cpus, object_store_memory=store << 20, _system_config={"preload": "numpy,pytest"})
+        skate.init(
+            num_cpus=cpus,
+            object_store_memory=store << 20,
+            _system_config={"preload": "numpy,pytest"},
+        )
         ds = small(wide(), 1 << 20)
         if limit:
-            ds.context.execution_options.resource_limits = ds.context.execution_options.resource_limits.copy(object_store_memory=limit)
+            ds.context.execution_options.resource_limits = (
+                ds.context.execution_options.resource_limits.copy(object_store_memory=limit)
+            )
         if kill:
             ds = ds.map_batches(dies, batch_size=None)
         ds = ds.random_shuffle(seed=9)
         if kill:
             ds = ds.map_batches(dies, batch_size=None)
-        seen.append([int(v) for b in ds.iter_batches(batch_size=None, batch_format="numpy") for v in b["id"]])
+        seen.append(
+            [
+                int(v)
+                for b in ds.iter_batches(batch_size=None, batch_format="numpy")
+                for v in b["id"]
+            ]
+        )
     assert sorted(seen[0]) == list(range(150_000))
     assert all(s == seen[0] for s in seen[1:])
     assert len(list(tmp_path.iterdir())) > 2
@@ -222,12 +309,17 @@ def test_the_same_whatever_workers_memory_and_kills_there_are(tmp_path):
 
 @pytest.mark.parametrize("strategy", _skate.SHUFFLES)
 def test_rows_do_not_depend_on_the_strategy(strategy):
-    """Maps of more than a MiB, so that their packs and runs are in several values where the strategy wants them."""
+    """Maps of more than a MiB, so that their packs and runs are in several values where the
+    strategy wants them."""
     n = 300_000
-    ds = skate.data.range(n, override_num_blocks=3).map_batches(lambda b: {"id": b["id"], "k": b["id"] * 7919 % 1000})
+    ds = skate.data.range(n, override_num_blocks=3).map_batches(
+        lambda b: {"id": b["id"], "k": b["id"] * 7919 % 1000}
+    )
 
     def rows(ds):
-        return np.concatenate([b["id"] for b in ds.iter_batches(batch_size=None, batch_format="numpy")]).tolist()
+        return np.concatenate(
+            [b["id"] for b in ds.iter_batches(batch_size=None, batch_format="numpy")]
+        ).tolist()
 
     def exchanged(ds):
         """Its rows, which are those of "index"; the statistics say how it was wired."""
@@ -240,8 +332,12 @@ def test_rows_do_not_depend_on_the_strategy(strategy):
         assert len(merges) == _skate.SHUFFLES[strategy]
         assert strategy == "auto" or (sum(merges) > 0) == _skate.SHUFFLES[strategy]
         x = next(o["exchange"] for o in ops if "exchange" in o)
-        assert x["strategy"] == strategy and x["packs"] and x["taken_bytes"] >= x["largest_bytes"] > 0
-        assert f"strategy {strategy} (" in ds.stats() and f"strategy {strategy}" in ds.explain_text()
+        assert (
+            x["strategy"] == strategy and x["packs"] and x["taken_bytes"] >= x["largest_bytes"] > 0
+        )
+        assert (
+            f"strategy {strategy} (" in ds.stats() and f"strategy {strategy}" in ds.explain_text()
+        )
         return want
 
     exchanged(ds.random_shuffle(seed=5))
@@ -256,13 +352,27 @@ def test_packs_of_several_schemas_are_merged(strategy):
     def mixed(b):
         i = int(b["id"][0]) // 1000
         x = b["id"].astype("float64") + 0.5 if i == 1 else b["id"]
-        return pa.table({"id": b["id"], "x": pa.array(x, None if i < 2 else pa.int64()) if i != 2 else pa.nulls(len(x)), "k": b["id"] % 10})
+        return pa.table(
+            {
+                "id": b["id"],
+                "x": pa.array(x, None if i < 2 else pa.int64()) if i != 2 else pa.nulls(len(x)),
+                "k": b["id"] % 10,
+            }
+        )
 
     ds = skate.data.range(5000, override_num_blocks=5).map_batches(mixed, batch_size=None)
     ds.context.shuffle_strategy = "index"
-    want = [ds.sort("k").take_all(), ds.random_shuffle(seed=2).take_all(), ds.groupby("k").max("x").take_all()]
+    want = [
+        ds.sort("k").take_all(),
+        ds.random_shuffle(seed=2).take_all(),
+        ds.groupby("k").max("x").take_all(),
+    ]
     ds.context.shuffle_strategy = strategy
-    assert [ds.sort("k").take_all(), ds.random_shuffle(seed=2).take_all(), ds.groupby("k").max("x").take_all()] == want
+    assert [
+        ds.sort("k").take_all(),
+        ds.random_shuffle(seed=2).take_all(),
+        ds.groupby("k").max("x").take_all(),
+    ] == want
 
 
 def test_merges_where_a_worker_dies_and_memory_is_short(tmp_path):
@@ -278,14 +388,22 @@ def test_merges_where_a_worker_dies_and_memory_is_short(tmp_path):
     seen = []
     for strategy, kill in [("index", False), ("push_star", True), ("merge", False)]:
         skate.shutdown()
-        skate.init(num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,pytest"})
+        skate.init(
+            num_cpus=2, object_store_memory=32 << 20, _system_config={"preload": "numpy,pytest"}
+        )
         ds = small(wide(), 1 << 20)
         ds.context.shuffle_strategy = strategy
         (tmp_path / "died").unlink(missing_ok=True)
         if kill:
             ds = ds.map_batches(dies, batch_size=None)
         ds = ds.random_shuffle(seed=9)
-        seen.append([int(v) for b in ds.iter_batches(batch_size=None, batch_format="numpy") for v in b["id"]])
+        seen.append(
+            [
+                int(v)
+                for b in ds.iter_batches(batch_size=None, batch_format="numpy")
+                for v in b["id"]
+            ]
+        )
     assert sorted(seen[0]) == list(range(150_000))
     assert all(s == seen[0] for s in seen[1:])
 

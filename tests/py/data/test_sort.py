@@ -1,4 +1,5 @@
-"""sort(): against a stable sort of rows in Python, over types, directions, blocks of any size, memory and kills; boundaries; what is refused."""
+"""sort(): against a stable sort of rows in Python, over types, directions, blocks of any size,
+memory and kills; boundaries; what is refused."""
 
 import datetime
 import decimal
@@ -24,12 +25,16 @@ KEYS = {  # type -> a value of it from a random number generator
     pa.float64(): lambda r: r.choice([math.nan, 0.0, -0.0, 1.5, -math.inf, r.uniform(-1, 1)]),
     pa.float32(): lambda r: r.choice([math.nan, float(r.randrange(9))]),
     pa.bool_(): lambda r: r.random() < 0.5,
-    pa.string(): lambda r: r.choice(["", "a", "a\0", "ab", "the same beginning " + str(r.randrange(30)), "ä", "\U0001f600"]),
+    pa.string(): lambda r: r.choice(
+        ["", "a", "a\0", "ab", "the same beginning " + str(r.randrange(30)), "ä", "\U0001f600"]
+    ),
     pa.large_binary(): lambda r: bytes(r.randrange(256) for _ in range(r.randrange(12))),
     pa.dictionary(pa.int16(), pa.string()): lambda r: r.choice(["z", "y", "x", "w" * 20]),
     pa.decimal128(20, 3): lambda r: decimal.Decimal(r.randrange(-(10**6), 10**6)).scaleb(-3),
     pa.date32(): lambda r: datetime.date(2020, 1, 1 + r.randrange(28)),
-    pa.timestamp("us"): lambda r: datetime.datetime(2020, 1, 1) + datetime.timedelta(microseconds=r.randrange(10**9)),
+    pa.timestamp("us"): lambda r: (
+        datetime.datetime(2020, 1, 1) + datetime.timedelta(microseconds=r.randrange(10**9))
+    ),
     pa.null(): lambda r: None,
 }
 
@@ -70,7 +75,9 @@ def test_random_tables():
             tables = blocks_of(rng, kinds, sizes)
             keys = [f"k{i}" for i in range(len(kinds))]
             ds = skate.data.from_arrow(tables)
-            got = rows_of((small(ds) if rng.random() < 0.7 else ds).sort(keys, descending=directions))
+            got = rows_of(
+                (small(ds) if rng.random() < 0.7 else ds).sort(keys, descending=directions)
+            )
             want = in_order([row for t in tables for row in t.to_pylist()], keys, directions)
             assert [r["row"] for r in got] == [r["row"] for r in want]
             assert str(got) == str(want)
@@ -78,7 +85,12 @@ def test_random_tables():
 
 def test_blocks_come_in_order_of_the_keys_and_have_about_the_target():
     ds = (
-        small(skate.data.range(20_000, override_num_blocks=8).map(lambda r: {"k": r["id"] * 7919 % 20011}), 16 << 10)
+        small(
+            skate.data.range(20_000, override_num_blocks=8).map(
+                lambda r: {"k": r["id"] * 7919 % 20011}
+            ),
+            16 << 10,
+        )
         .sort("k")
         .materialize()
     )
@@ -89,12 +101,23 @@ def test_blocks_come_in_order_of_the_keys_and_have_about_the_target():
 
 def test_mixed_directions_are_stable():
     rows = [{"a": i % 3, "b": i % 2, "i": i} for i in range(200)]
-    got = small(skate.data.from_items(rows, override_num_blocks=5), 500).sort(["a", "b"], descending=[True, False]).take_all()
+    got = (
+        small(skate.data.from_items(rows, override_num_blocks=5), 500)
+        .sort(["a", "b"], descending=[True, False])
+        .take_all()
+    )
     assert got == sorted(rows, key=lambda r: (-r["a"], r["b"]))
 
 
 def test_all_keys_equal():
-    got = small(skate.data.range(5000, override_num_blocks=9).add_column("k", lambda b: b["id"] * 0), 1000).sort("k").take_all()
+    got = (
+        small(
+            skate.data.range(5000, override_num_blocks=9).add_column("k", lambda b: b["id"] * 0),
+            1000,
+        )
+        .sort("k")
+        .take_all()
+    )
     assert [r["id"] for r in got] == list(range(5000))
 
 
@@ -112,16 +135,32 @@ def test_boundaries():
             for kind in (pa.int32(), pa.float64()):
                 with case(bounds, descending, kind):
                     tables = [
-                        pa.table({"k": pa.array([rng.choice([None, rng.randrange(30)]) for _ in range(n)], kind)}) for n in (0, 50, 1)
+                        pa.table(
+                            {
+                                "k": pa.array(
+                                    [rng.choice([None, rng.randrange(30)]) for _ in range(n)], kind
+                                )
+                            }
+                        )
+                        for n in (0, 50, 1)
                     ]
-                    ds = skate.data.from_arrow(tables).sort("k", descending=descending, boundaries=bounds).materialize()
+                    ds = (
+                        skate.data.from_arrow(tables)
+                        .sort("k", descending=descending, boundaries=bounds)
+                        .materialize()
+                    )
                     blocks = [skate.get(r)["k"].to_pylist() for r in ds.to_arrow_refs()]
                     flat = [v for t in tables for v in t["k"].to_pylist()]
-                    assert [v for b in blocks for v in b] == sorted(flat, key=lambda v: cell(v, descending))
+                    assert [v for b in blocks for v in b] == sorted(
+                        flat, key=lambda v: cell(v, descending)
+                    )
                     if want is None:
                         continue
                     edges = [-math.inf, *want, math.inf]
-                    parts = [sorted(v for v in flat if v is not None and a <= v < b) for a, b in zip(edges, edges[1:], strict=False)]
+                    parts = [
+                        sorted(v for v in flat if v is not None and a <= v < b)
+                        for a, b in zip(edges, edges[1:], strict=False)
+                    ]
                     parts = [sorted(p, reverse=True) for p in parts[::-1]] if descending else parts
                     parts[-1] += [None] * flat.count(None)
                     assert blocks == [p for p in parts if p]  # blocks without rows are left out
@@ -136,7 +175,9 @@ def test_sort_by_a_sample_of_kinds_of_input():
     assert back(ds.sort("id", descending=True).sort("id")) == ids
     assert back(ds.union(ds).sort("id")) == sorted(ids + ids)
     assert back(ds.filter(lambda r: r["id"] % 2 == 0).sort("id")) == ids[::2]
-    assert back(ds.sort("id", descending=True).map(lambda r: {"id": -r["id"]})) == [-i for i in ids[::-1]]
+    assert back(ds.sort("id", descending=True).map(lambda r: {"id": -r["id"]})) == [
+        -i for i in ids[::-1]
+    ]
     assert back(ds.sort("id", descending=True).filter(lambda r: r["id"] < 3)) == [2, 1, 0]
     assert back(ds.limit(5).sort("id", descending=True)) == [4, 3, 2, 1, 0]
     assert back(ds.repartition(3).sort("id", descending=True).repartition(2)) == ids[::-1]
@@ -148,7 +189,11 @@ def test_sort_by_a_sample_of_kinds_of_input():
 
 
 def test_a_limit_behind_it_makes_it_top_k():
-    ds = small(skate.data.range(5000, override_num_blocks=4).map(lambda r: {"k": r["id"] * 7919 % 5003, "id": r["id"]}))
+    ds = small(
+        skate.data.range(5000, override_num_blocks=4).map(
+            lambda r: {"k": r["id"] * 7919 % 5003, "id": r["id"]}
+        )
+    )
     want = sorted(({"k": i * 7919 % 5003, "id": i} for i in range(5000)), key=lambda r: -r["k"])
     for n in (0, 1, 17, 1000, 6000):
         with case(n):
@@ -156,14 +201,19 @@ def test_a_limit_behind_it_makes_it_top_k():
     top = ds.sort("k", descending=True).rename_columns({"k": "x"}).limit(9)
     assert [r["id"] for r in top.take_all()] == [r["id"] for r in want[:9]]
     assert "SortMap" in top.stats() and "top-k" in top.explain_text()
-    assert sum(o["rows_out"] for o in top.stats_dict()["ops"] if "SortMap" in o["label"]) <= 9 * 60, top.stats()
-    assert [r["id"] for r in ds.sort("k", descending=True).filter(lambda r: r["k"] < 100).limit(3).take_all()] == [
-        r["id"] for r in want if r["k"] < 100
-    ][:3]
+    assert (
+        sum(o["rows_out"] for o in top.stats_dict()["ops"] if "SortMap" in o["label"]) <= 9 * 60
+    ), top.stats()
+    assert [
+        r["id"]
+        for r in ds.sort("k", descending=True).filter(lambda r: r["k"] < 100).limit(3).take_all()
+    ] == [r["id"] for r in want if r["k"] < 100][:3]
 
 
 def test_written_in_order(tmp_path):
-    small(skate.data.range(3000, override_num_blocks=5), 4000).sort("id", descending=True).write_parquet(str(tmp_path))
+    small(skate.data.range(3000, override_num_blocks=5), 4000).sort(
+        "id", descending=True
+    ).write_parquet(str(tmp_path))
     import pyarrow.parquet as pq
 
     ids = [v for f in sorted(tmp_path.iterdir()) for v in pq.read_table(f)["id"].to_pylist()]
@@ -173,7 +223,9 @@ def test_written_in_order(tmp_path):
 def test_nothing_to_sort():
     ds = skate.data.range(50, override_num_blocks=3).filter(lambda r: False).sort("id")
     assert ds.take_all() == []
-    empty = skate.data.from_arrow(pa.table({"k": pa.array([], pa.int64()), "s": pa.array([], pa.string())})).sort(["s", "k"])
+    empty = skate.data.from_arrow(
+        pa.table({"k": pa.array([], pa.int64()), "s": pa.array([], pa.string())})
+    ).sort(["s", "k"])
     assert empty.take_all() == [] and empty.schema().names == ["k", "s"]
     assert skate.data.from_items([]).sort("x").take_all() == []
     assert skate.data.from_items([{"x": 3}]).sort("x").take_all() == [{"x": 3}]
@@ -185,17 +237,30 @@ def test_blocks_of_other_types():
     def made(b):
         i = int(b["id"][0]) // 10
         n = len(b["id"])
-        kinds = [pa.nulls(n), pa.array(b["id"] * 2), pa.array(b["id"] + 0.5), pa.array(b["id"].astype("int8"))]
+        kinds = [
+            pa.nulls(n),
+            pa.array(b["id"] * 2),
+            pa.array(b["id"] + 0.5),
+            pa.array(b["id"].astype("int8")),
+        ]
         words = pa.array([f"w{v % 4}" for v in b["id"]])
-        return pa.table({"k": kinds[i % 4], "w": words.dictionary_encode() if i % 2 else words, "id": b["id"]})
+        return pa.table(
+            {"k": kinds[i % 4], "w": words.dictionary_encode() if i % 2 else words, "id": b["id"]}
+        )
 
     ds = skate.data.range(80, override_num_blocks=8).map_batches(made, batch_size=10)
-    plain = [row for t in (made({"id": skate_range(a)}) for a in range(0, 80, 10)) for row in t.to_pylist()]
+    plain = [
+        row
+        for t in (made({"id": skate_range(a)}) for a in range(0, 80, 10))
+        for row in t.to_pylist()
+    ]
     for keys, directions in [(["k"], [False]), (["k"], [True]), (["w", "k"], [True, False])]:
         for target in (None, 200):
             with case(keys, directions, target):
                 d = small(ds, target) if target else ds
-                assert d.sort(keys, descending=directions).take_all() == in_order(plain, keys, directions)
+                assert d.sort(keys, descending=directions).take_all() == in_order(
+                    plain, keys, directions
+                )
 
 
 def skate_range(a):
@@ -248,7 +313,10 @@ def numbers(n=200_000, blocks=11):
 
 def checksum(ds):
     """Of the rows in their order; of blocks, too."""
-    return [(rb.num_rows, hash(rb["id"].to_numpy().tobytes())) for rb in (skate.get(r) for r in ds.to_arrow_refs())]
+    return [
+        (rb.num_rows, hash(rb["id"].to_numpy().tobytes()))
+        for rb in (skate.get(r) for r in ds.to_arrow_refs())
+    ]
 
 
 def test_the_same_whatever_workers_and_memory_there_are():
@@ -256,11 +324,21 @@ def test_the_same_whatever_workers_and_memory_there_are():
     seen = []
     for cpus, store, limit in [(1, 512, None), (3, 512, None), (2, 64, 6 << 20)]:
         skate.shutdown()
-        skate.init(num_cpus=cpus, object_store_memory=store << 20, _system_config={"preload": "numpy,pytest"})
+        skate.init(
+            num_cpus=cpus,
+            object_store_memory=store << 20,
+            _system_config={"preload": "numpy,pytest"},
+        )
         ds = small(numbers(), 1 << 20)
         if limit:
-            ds.context.execution_options.resource_limits = ds.context.execution_options.resource_limits.copy(object_store_memory=limit)
-        ids = [int(v) for rb in ds.sort("k").iter_batches(batch_size=None, batch_format="pyarrow") for v in rb["id"].to_pylist()]
+            ds.context.execution_options.resource_limits = (
+                ds.context.execution_options.resource_limits.copy(object_store_memory=limit)
+            )
+        ids = [
+            int(v)
+            for rb in ds.sort("k").iter_batches(batch_size=None, batch_format="pyarrow")
+            for v in rb["id"].to_pylist()
+        ]
         seen.append(ids)
     want = sorted(range(200_000), key=lambda i: i * 7919 % 1009)
     assert seen[0] == want
@@ -269,7 +347,9 @@ def test_the_same_whatever_workers_and_memory_there_are():
 
 def test_workers_that_are_killed(tmp_path):
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=512 << 20, _system_config={"preload": "numpy,pytest"})
+    skate.init(
+        num_cpus=2, object_store_memory=512 << 20, _system_config={"preload": "numpy,pytest"}
+    )
 
     def dies(name, b):
         """Once for each part of the input."""
@@ -281,6 +361,13 @@ def test_workers_that_are_killed(tmp_path):
 
     ds = small(numbers(50_000, 5), 1 << 20)
     once = [r["id"] for r in ds.sort("k").take_all()]
-    again = small(numbers(50_000, 5), 1 << 20).map_batches(functools.partial(dies, "map"), batch_size=None).sort("k")
-    assert [r["id"] for r in again.map_batches(functools.partial(dies, "reduce"), batch_size=None).take_all()] == once
+    again = (
+        small(numbers(50_000, 5), 1 << 20)
+        .map_batches(functools.partial(dies, "map"), batch_size=None)
+        .sort("k")
+    )
+    assert [
+        r["id"]
+        for r in again.map_batches(functools.partial(dies, "reduce"), batch_size=None).take_all()
+    ] == once
     assert len(list(tmp_path.iterdir())) > 2

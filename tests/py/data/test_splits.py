@@ -63,7 +63,9 @@ def test_repartition_by_rows():
     assert ids(ds) == list(range(100))
     sizes = [len(b["id"]) for b in ds.iter_batches(batch_size=None)]
     assert max(sizes) == 7 and sum(sizes) == 100
-    strict = sd.range(100, override_num_blocks=3).repartition(target_num_rows_per_block=7, strict=True)
+    strict = sd.range(100, override_num_blocks=3).repartition(
+        target_num_rows_per_block=7, strict=True
+    )
     assert [len(b["id"]) for b in strict.iter_batches(batch_size=None)] == [7] * 14 + [2]
     with pytest.raises(ValueError, match="not both"):
         sd.range(3).repartition(2, 2)
@@ -89,9 +91,13 @@ def test_zip_aligns_rows_over_any_blocks(data):
 
 
 def test_zip_streams_and_keeps_columns_of_nothing():
-    out = sd.range(100_000, override_num_blocks=7).zip(sd.range(100_000, override_num_blocks=5).map_batches(lambda b: {"x": b["id"] * 2}))
+    out = sd.range(100_000, override_num_blocks=7).zip(
+        sd.range(100_000, override_num_blocks=5).map_batches(lambda b: {"x": b["id"] * 2})
+    )
     assert sum(b["x"].sum() - 2 * b["id"].sum() for b in out.iter_batches(batch_size=333)) == 0
-    assert "Zip" in out.stats() and out.limit(5).take_all() == [{"id": i, "x": 2 * i} for i in range(5)]
+    assert "Zip" in out.stats() and out.limit(5).take_all() == [
+        {"id": i, "x": 2 * i} for i in range(5)
+    ]
     none = sd.range(4).filter(expr="id > 9")
     assert none.zip(none).schema().names == ["id", "id_1"]
 
@@ -105,10 +111,15 @@ def test_zip_cuts_where_blocks_of_the_largest_end():
         (small.zip(small, large), ["a", "a_1", "b", "c"]),
     ):
         made = ds.materialize()
-        assert made.num_blocks() == 2 and made.columns() == names and [r["b"] for r in made.take_all()] == list(range(12))
-    assert small.map(lambda r: r).materialize().zip(large.map(lambda r: r)).materialize().num_blocks() == 4, (
-        "bytes are not known beforehand"
-    )
+        assert (
+            made.num_blocks() == 2
+            and made.columns() == names
+            and [r["b"] for r in made.take_all()] == list(range(12))
+        )
+    assert (
+        small.map(lambda r: r).materialize().zip(large.map(lambda r: r)).materialize().num_blocks()
+        == 4
+    ), "bytes are not known beforehand"
 
 
 def test_zip_of_different_lengths_says_so():
@@ -146,7 +157,9 @@ def test_proportions():
 def test_block_order_and_samples_by_seed():
     ds = sd.range(40, override_num_blocks=8)
     one = ids(ds.randomize_block_order(seed=1))
-    assert one == ids(ds.randomize_block_order(seed=1)) != list(range(40)) and sorted(one) == list(range(40))
+    assert one == ids(ds.randomize_block_order(seed=1)) != list(range(40)) and sorted(one) == list(
+        range(40)
+    )
     again = ds.randomize_block_order(seed=sd.RandomSeedConfig(seed=1, reseed_after_execution=True))
     assert len({tuple(ids(again)) for _ in range(4)}) > 1
     fixed = ds.random_sample(0.5, seed=sd.RandomSeedConfig(seed=1, reseed_after_execution=False))
@@ -164,7 +177,9 @@ def test_streaming_split_in_other_processes(equal):
 
     @skate.remote(num_cpus=0)
     def consume(it, epochs):
-        return [[int(v) for b in it.iter_batches(batch_size=64) for v in b["x"]] for _ in range(epochs)]
+        return [
+            [int(v) for b in it.iter_batches(batch_size=64) for v in b["x"]] for _ in range(epochs)
+        ]
 
     a, b = skate.get([consume.remote(it, 2) for it in its], timeout=60)
     assert a[0] == a[1] and b[0] == b[1]  # the same rows for the same iterator in every epoch
@@ -205,7 +220,11 @@ def test_batches_can_be_iterated_again():
 def test_ragged_tensors_come_back_from_other_processes():
     arrays = [np.ones((2, 2)), np.zeros((1, 3)), None]
     ds = sd.from_items([{"a": a, "i": i} for i, a in enumerate(arrays)]).map_batches(lambda b: b)
-    for rows in (ds.take_all(), ds.map(lambda r: r).take_all(), ds.map_batches(lambda t: t, batch_format="pandas").take_all()):
+    for rows in (
+        ds.take_all(),
+        ds.map(lambda r: r).take_all(),
+        ds.map_batches(lambda t: t, batch_format="pandas").take_all(),
+    ):
         for r in rows:
             want = arrays[r["i"]]
             assert r["a"] is None if want is None else np.array_equal(r["a"], want), rows
@@ -218,7 +237,9 @@ class Thing:
 
 @pytest.mark.parametrize("fmt", ["numpy", "pandas", "pyarrow"])
 def test_python_objects_survive(fmt):
-    ds = sd.from_items([{"o": Thing(i) if i else None, "i": i} for i in range(3)]).map_batches(lambda b: b, batch_format=fmt)
+    ds = sd.from_items([{"o": Thing(i) if i else None, "i": i} for i in range(3)]).map_batches(
+        lambda b: b, batch_format=fmt
+    )
     rows = ds.map(lambda r: r).take_all()
     assert rows[0]["o"] is None and [r["o"].n for r in rows[1:]] == [1, 2]
     with pytest.raises(TypeError, match="mixed types"):

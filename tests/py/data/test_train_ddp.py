@@ -1,4 +1,5 @@
-"""examples/train_ddp.py under torchrun, with gloo: a run that was stopped and gone on with ends as one that was not; 2 and 4 ranks."""
+"""examples/train_ddp.py under torchrun, with gloo: a run that was stopped and gone on with ends as
+one that was not; 2 and 4 ranks."""
 
 import importlib.util
 import re
@@ -15,9 +16,16 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train_ddp.py"
 
 
 def run(checkpoint, *args):
-    p = subprocess.run([sys.executable, str(EXAMPLE), "--checkpoint", str(checkpoint), *args], capture_output=True, text=True, timeout=280)
+    p = subprocess.run(
+        [sys.executable, str(EXAMPLE), "--checkpoint", str(checkpoint), *args],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
     assert p.returncode == 0, p.stdout + p.stderr
-    return re.search(r"(\d+) ranks, (\d+) steps, (\d+) rows, loss (\S+), weights (\S+)", p.stdout).groups()
+    return re.search(
+        r"(\d+) ranks, (\d+) steps, (\d+) rows, loss (\S+), weights (\S+)", p.stdout
+    ).groups()
 
 
 @pytest.mark.slow

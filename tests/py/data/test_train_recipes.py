@@ -1,4 +1,5 @@
-"""examples/train_*.py of one process: a plain loop, Lightning, Hugging Face's Trainer. A run that was stopped and gone on with ends as one that was not."""
+"""examples/train_*.py of one process: a plain loop, Lightning, Hugging Face's Trainer. A run that
+was stopped and gone on with ends as one that was not."""
 
 import importlib.util
 import re
@@ -22,7 +23,11 @@ def run(example, checkpoint, *args):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "example, needs",
-    [("train_loop.py", ["torch"]), ("train_lightning.py", ["lightning"]), ("train_transformers.py", ["transformers", "accelerate"])],
+    [
+        ("train_loop.py", ["torch"]),
+        ("train_lightning.py", ["lightning"]),
+        ("train_transformers.py", ["transformers", "accelerate"]),
+    ],
 )
 def test_stopped_and_gone_on_with_is_as_one_run(tmp_path, example, needs):
     for name in needs:

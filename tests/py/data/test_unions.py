@@ -1,4 +1,5 @@
-"""Unions of inputs with different columns, some of which only a run shows: what is behind them sees what it would see behind materialize()."""
+"""Unions of inputs with different columns, some of which only a run shows: what is behind them sees
+what it would see behind materialize()."""
 
 import random
 
@@ -47,7 +48,9 @@ OPERATORS = {
     "nothing": lambda u: u,
     "sort": lambda u: u.sort(["b", "a", "k"]),
     "groupby": lambda u: u.groupby("b").aggregate(Count(), Max("a")),
-    "groupby, function": lambda u: u.groupby("k").map_groups(lambda t: t.slice(0, 1), batch_format="pyarrow"),
+    "groupby, function": lambda u: u.groupby("k").map_groups(
+        lambda t: t.slice(0, 1), batch_format="pyarrow"
+    ),
     "distinct": lambda u: u.distinct("b"),
     "distinct of all": lambda u: u.distinct(),
     "filter": lambda u: u.filter(expr="b == '1'"),
@@ -55,7 +58,9 @@ OPERATORS = {
     "filter, function": lambda u: u.filter(lambda r: r["b"] is None),
     "with_column": lambda u: u.with_column("z", col("a") + 1),
     "add_column": lambda u: u.add_column("z", lambda t: t["b"], batch_format="pyarrow"),
-    "join": lambda u: u.join(sd.from_items([{"b": "1", "q": 1}]), "left_outer", on=["b"], num_partitions=2),
+    "join": lambda u: u.join(
+        sd.from_items([{"b": "1", "q": 1}]), "left_outer", on=["b"], num_partitions=2
+    ),
     "join, small side": lambda u: u.join(sd.from_items([{"b": "1", "q": 1}]), "inner", on=["b"]),
     "select": lambda u: u.select_columns(["b", "a"]),
     "drop": lambda u: u.drop_columns("b"),
@@ -76,7 +81,9 @@ VALUES = {
     "unique": lambda u: sorted(map(str, u.unique("b"))),
     "columns": lambda u: u.columns(),
     "count": lambda u: u.count(),
-    "batches": lambda u: [list(t.column_names) for t in u.iter_batches(batch_format="pyarrow", batch_size=2)],
+    "batches": lambda u: [
+        list(t.column_names) for t in u.iter_batches(batch_format="pyarrow", batch_size=2)
+    ],
     "typo": lambda u: u.filter(expr="zz > 1").take_all(),
     "typo, sort": lambda u: u.sort("zz").take_all(),
 }
@@ -114,7 +121,10 @@ def test_random_unions_are_as_behind_materialize():
     every = {**OPERATORS, **VALUES}
     for _ in range(rounds.rounds(40)):
         names, how = r.choices([*INPUTS], k=r.randint(2, 3)), r.choice([*every])
-        direct, behind = outcome(every[how], union_of(names)), outcome(every[how], union_of(names).materialize())
+        direct, behind = (
+            outcome(every[how], union_of(names)),
+            outcome(every[how], union_of(names).materialize()),
+        )
         assert direct == behind, (names, how)
 
 
@@ -126,7 +136,8 @@ def test_an_input_without_rows_keeps_its_columns():
 
 
 def test_first_rows_show_columns_once(tmp_path):
-    """Functions are called for a first row before the first run, of what needs its whole input for first rows of that, and not again; and for no count of rows."""
+    """Functions are called for a first row before the first run, of what needs its whole input for
+    first rows of that, and not again; and for no count of rows."""
 
     def calls(ds):
         n = len(list(tmp_path.iterdir()))
@@ -143,7 +154,9 @@ def test_first_rows_show_columns_once(tmp_path):
     two = sd.range(10, override_num_blocks=1).map(noted).union(b())
     n = len(list(tmp_path.iterdir()))
     assert two.count() == 13 and len(list(tmp_path.iterdir())) - n == 10
-    assert "the first rows of input 1 (Map(noted)) show its columns: k, a" in str(_rules_of(two.filter(expr="a == 1")))
+    assert "the first rows of input 1 (Map(noted)) show its columns: k, a" in str(
+        _rules_of(two.filter(expr="a == 1"))
+    )
 
 
 def _rules_of(ds):
@@ -156,7 +169,9 @@ def test_seeds_of_runs_are_those_of_runs():
     from skate.data import RandomSeedConfig
 
     def shuffled():
-        return sd.range(50).random_shuffle(seed=RandomSeedConfig(seed=1)).map(lambda r: {"k": r["id"]})
+        return (
+            sd.range(50).random_shuffle(seed=RandomSeedConfig(seed=1)).map(lambda r: {"k": r["id"]})
+        )
 
     alone, behind = shuffled(), shuffled().union(b(1))
     for _ in range(2):

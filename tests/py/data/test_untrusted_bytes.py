@@ -1,4 +1,5 @@
-"""Bytes from outside of the job run no code (docs/design/security.md): each way in, with a pickle that would leave a folder behind, refused and, where the user trusts it, run."""
+"""Bytes from outside of the job run no code (docs/design/security.md): each way in, with a pickle
+that would leave a folder behind, refused and, where the user trusts it, run."""
 
 import io
 import os
@@ -75,13 +76,17 @@ def shapes(mark):
         "fixed_list": pa.FixedSizeListArray.from_arrays(flat, 1),
         "struct": pa.StructArray.from_arrays([flat], ["f"]),
         "map": pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["k", "l"]), flat),
-        "deep": pa.StructArray.from_arrays([pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), flat)], ["f"]),
+        "deep": pa.StructArray.from_arrays(
+            [pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), flat)], ["f"]
+        ),
     }
 
 
 def refused(act, mark, *words):
     """act() is refused with these words, and nothing has run."""
-    with pytest.raises(UntrustedPickleError, match="pickled outside of this job|serialized outside of this job") as e:
+    with pytest.raises(
+        UntrustedPickleError, match="pickled outside of this job|serialized outside of this job"
+    ) as e:
         act()
     assert not mark.exists() and "trust_pickled_columns = True" in str(e.value)
     for w in words:
@@ -104,8 +109,12 @@ LOOKS = {
     "map": lambda ds: ds.map(lambda r: {"y": 1 if r else 0}).take_all(),
     "numpy": lambda ds: ds.map_batches(lambda b: {"y": [len(b["x"])]}).take_all(),
     "pandas": lambda ds: ds.map_batches(lambda b: {"y": [1]}, batch_format="pandas").take_all(),
-    "arrow": lambda ds: ds.map_batches(lambda b: {"y": [len(b["x"].to_pylist())]}, batch_format="pyarrow").take_all(),
-    "scalar": lambda ds: ds.map_batches(lambda b: {"y": [1 if b["x"][0].as_py() else 0]}, batch_format="pyarrow").take_all(),
+    "arrow": lambda ds: ds.map_batches(
+        lambda b: {"y": [len(b["x"].to_pylist())]}, batch_format="pyarrow"
+    ).take_all(),
+    "scalar": lambda ds: ds.map_batches(
+        lambda b: {"y": [1 if b["x"][0].as_py() else 0]}, batch_format="pyarrow"
+    ).take_all(),
     "to_pandas": lambda ds: ds.to_pandas(),
     "iter_batches": lambda ds: list(ds.iter_batches()),
     "iter_rows": lambda ds: list(ds.iter_rows()),
@@ -118,16 +127,29 @@ def test_a_column_of_a_file_runs_nothing(mark, tmp_path):
     ds = sd.read_parquet(path)
     for name, look in LOOKS.items():
         with case(name):
-            refused(lambda look=look: look(ds), mark, "" if name in ("arrow", "scalar") else "column 'x'", path)
-            refused(lambda look=look: look(sd.read_parquet(path, filter=pa.compute.field("n") > 0)), mark)
+            refused(
+                lambda look=look: look(ds),
+                mark,
+                "" if name in ("arrow", "scalar") else "column 'x'",
+                path,
+            )
+            refused(
+                lambda look=look: look(sd.read_parquet(path, filter=pa.compute.field("n") > 0)),
+                mark,
+            )
             runs(lambda look=look: look(sd.read_parquet(path, trust_pickled_columns=True)), mark)
     refused(lambda: ds.write_json(str(tmp_path / "json")), mark, "column 'x'", path)
-    assert ds.count() == 2 and ds.select_columns(["n"]).take_all() == ds.drop_columns(["x"]).take_all() == [{"n": 1}, {"n": 2}]
+    assert ds.count() == 2 and ds.select_columns(["n"]).take_all() == ds.drop_columns(
+        ["x"]
+    ).take_all() == [{"n": 1}, {"n": 2}]
     assert ds.filter(expr="n > 1").drop_columns(["x"]).take_all() == [{"n": 2}]
     refused(lambda: ds.map(lambda r: r, on_error="skip").take_all(), mark)
     copy = str(tmp_path / "copy")
     ds.write_parquet(copy)  # passed on as they are
-    assert pq.read_table(copy)["x"].combine_chunks().storage.to_pylist() == [evil(mark)] * 2 and not mark.exists()
+    assert (
+        pq.read_table(copy)["x"].combine_chunks().storage.to_pylist() == [evil(mark)] * 2
+        and not mark.exists()
+    )
 
 
 def test_all_formats_and_depths(mark, tmp_path):
@@ -136,8 +158,11 @@ def test_all_formats_and_depths(mark, tmp_path):
         ways = {}
         if name != "fixed_list":
             pq.write_table(table, tmp_path / f"{name}.parquet")
-            if marks.has_objects(pq.read_schema(tmp_path / f"{name}.parquet").field("x").type):  # in a map pyarrow 20 reads bytes
-                ways["parquet"] = lambda f=name, **o: sd.read_parquet(str(tmp_path / f"{f}.parquet"), **o)
+            # in a map pyarrow 20 reads bytes
+            if marks.has_objects(pq.read_schema(tmp_path / f"{name}.parquet").field("x").type):
+                ways["parquet"] = lambda f=name, **o: sd.read_parquet(
+                    str(tmp_path / f"{f}.parquet"), **o
+                )
         pf.write_feather(table, str(tmp_path / f"{name}.feather"))
         ways["feather"] = lambda f=name, **o: sd.read_feather(str(tmp_path / f"{f}.feather"), **o)
         sink = pa.BufferOutputStream()
@@ -149,9 +174,23 @@ def test_all_formats_and_depths(mark, tmp_path):
         ways["table"] = lambda t=table, **o: sd.from_arrow(t, **o)
         for way, read in ways.items():
             with case(name, way):
-                refused(lambda read=read: read().take_all(), mark, "column 'x'", *([".parquet"] if way == "parquet" else []))
-                refused(lambda read=read: read().map(lambda r: {"y": len(r)}).take_all(), mark, "column 'x'")
-                runs(lambda read=read: read(trust_pickled_columns=True).map(lambda r: {"y": len(r)}).take_all(), mark)
+                refused(
+                    lambda read=read: read().take_all(),
+                    mark,
+                    "column 'x'",
+                    *([".parquet"] if way == "parquet" else []),
+                )
+                refused(
+                    lambda read=read: read().map(lambda r: {"y": len(r)}).take_all(),
+                    mark,
+                    "column 'x'",
+                )
+                runs(
+                    lambda read=read: (
+                        read(trust_pickled_columns=True).map(lambda r: {"y": len(r)}).take_all()
+                    ),
+                    mark,
+                )
 
 
 def test_the_setting_reaches_workers_and_stays_with_its_dataset(mark, tmp_path):
@@ -165,7 +204,14 @@ def test_the_setting_reaches_workers_and_stays_with_its_dataset(mark, tmp_path):
     runs(lambda: opened(sd.read_parquet(path)), mark)
     runs(lambda: sd.read_parquet(path).take_all(), mark)
     runs(lambda: opened(sd.from_arrow(pq.read_table(path))), mark)
-    runs(lambda: sd.range(1).map_batches(lambda b: {"y": [len(pq.read_table(path)["x"].to_pylist())]}).take_all(), mark)
+    runs(
+        lambda: (
+            sd.range(1)
+            .map_batches(lambda b: {"y": [len(pq.read_table(path)["x"].to_pylist())]})
+            .take_all()
+        ),
+        mark,
+    )
     sd.DataContext.get_current().trust_pickled_columns = False
     refused(lambda: opened(sd.read_parquet(path)), mark)
     ds = sd.read_parquet(path)
@@ -179,9 +225,24 @@ def test_the_setting_reaches_workers_and_stays_with_its_dataset(mark, tmp_path):
 def test_functions_that_read_files(mark, tmp_path):
     path = str(tmp_path / "f.parquet")
     pq.write_table(pa.table({"x": column(mark)}), path)
-    refused(lambda: sd.range(1).map_batches(lambda b: {"y": [len(pq.read_table(path)["x"].to_pylist())]}).take_all(), mark)
-    refused(lambda: sd.range(1).map_batches(lambda b: pq.read_table(path)).take_all(), mark, "column 'x'")
-    refused(lambda: sd.range(1).map_batches(lambda b: pq.read_table(path)).map(lambda r: r).take_all(), mark, "column 'x'")
+    refused(
+        lambda: (
+            sd.range(1)
+            .map_batches(lambda b: {"y": [len(pq.read_table(path)["x"].to_pylist())]})
+            .take_all()
+        ),
+        mark,
+    )
+    refused(
+        lambda: sd.range(1).map_batches(lambda b: pq.read_table(path)).take_all(),
+        mark,
+        "column 'x'",
+    )
+    refused(
+        lambda: sd.range(1).map_batches(lambda b: pq.read_table(path)).map(lambda r: r).take_all(),
+        mark,
+        "column 'x'",
+    )
     ref = skate.remote(lambda: pq.read_table(path)).remote()
     refused(lambda: sd.from_arrow_refs(ref).take_all(), mark)
     refused(lambda: skate.get(ref)["x"].to_pylist(), mark)
@@ -190,7 +251,8 @@ def test_functions_that_read_files(mark, tmp_path):
 
 
 def test_what_only_looks_like_the_type(mark, tmp_path):
-    """Metadata of a field that Arrow takes for the type when the block is read again; marks that somebody guesses; another type of bytes below."""
+    """Metadata of a field that Arrow takes for the type when the block is read again; marks that
+    somebody guesses; another type of bytes below."""
     bytes_ = pa.array([evil(mark)], pa.large_binary())
     name = {b"ARROW:extension:name": b"skate.python_object"}
     for what, said in {
@@ -200,7 +262,9 @@ def test_what_only_looks_like_the_type(mark, tmp_path):
         "source": {**name, b"ARROW:extension:metadata": b"\0" * 16 + b"/etc"},
     }.items():
         with case(what):
-            table = pa.table([bytes_], schema=pa.schema([pa.field("x", pa.large_binary(), metadata=said)]))
+            table = pa.table(
+                [bytes_], schema=pa.schema([pa.field("x", pa.large_binary(), metadata=said)])
+            )
             refused(lambda t=table: sd.from_arrow(t).map(lambda r: {"y": r["x"]}).take_all(), mark)
             pf.write_feather(table, str(tmp_path / "f.feather"))
             refused(lambda: sd.read_feather(str(tmp_path / "f.feather")).take_all(), mark)
@@ -231,24 +295,44 @@ def test_nothing_makes_them_ours(mark, tmp_path):
     theirs = sd.read_parquet(path)
     for both in (ours.union(theirs), theirs.union(ours)):
         refused(lambda ds=both: ds.take_all(), mark, "column 'x'")
-        refused(lambda ds=both: ds.materialize().map(lambda r: {"y": 1}).take_all(), mark, "column 'x'")
+        refused(
+            lambda ds=both: ds.materialize().map(lambda r: {"y": 1}).take_all(), mark, "column 'x'"
+        )
     with pytest.raises(pa.ArrowInvalid):
         pa.concat_arrays([column(mark), column(mark, t=PythonObjectType())])
     schema = pa.schema([("x", PythonObjectType())])
     refused(lambda: sd.read_parquet(path, schema=schema).take_all(), mark)
     plain = str(tmp_path / "plain.parquet")
     pq.write_table(
-        pa.table({"x": pa.array([evil(mark)], pa.large_binary()), "l": pa.array([[evil(mark)]], pa.list_(pa.large_binary()))}), plain
+        pa.table(
+            {
+                "x": pa.array([evil(mark)], pa.large_binary()),
+                "l": pa.array([[evil(mark)]], pa.list_(pa.large_binary())),
+            }
+        ),
+        plain,
     )
     refused(lambda: sd.read_parquet(plain, columns=["x"], schema=schema).take_all(), mark)
-    assert sd.read_parquet(plain, columns=["x"]).union(ours).take_all() == [{"x": evil(mark)}, {"x": Fraction(1, 2)}]
+    assert sd.read_parquet(plain, columns=["x"]).union(ours).take_all() == [
+        {"x": evil(mark)},
+        {"x": Fraction(1, 2)},
+    ]
     lists = pa.ListArray.from_arrays(
-        pa.array([0, 1], pa.int32()), pa.ExtensionArray.from_storage(PythonObjectType(), pa.array([pickle.dumps(1)], pa.large_binary()))
+        pa.array([0, 1], pa.int32()),
+        pa.ExtensionArray.from_storage(
+            PythonObjectType(), pa.array([pickle.dumps(1)], pa.large_binary())
+        ),
     )
     with pytest.raises(TypeError, match="column 'l'"):
-        sd.from_arrow(pa.table({"l": lists})).union(sd.read_parquet(plain, columns=["l"])).take_all()
-    for a, b in ((PythonObjectType(), THEIRS), (THEIRS, PythonObjectType())):  # Arrow takes them for equal
-        one = [pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0]), column(mark, 1, t))}) for t in (a, b)]
+        sd.from_arrow(pa.table({"l": lists})).union(
+            sd.read_parquet(plain, columns=["l"])
+        ).take_all()
+    # Arrow takes them for equal
+    for a, b in ((PythonObjectType(), THEIRS), (THEIRS, PythonObjectType())):
+        one = [
+            pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0]), column(mark, 1, t))})
+            for t in (a, b)
+        ]
         refused(lambda one=one: merge([t.to_batches()[0] for t in one]), mark, "column 'x'")
         refused(
             lambda one=one: (
@@ -261,14 +345,22 @@ def test_nothing_makes_them_ours(mark, tmp_path):
             mark,
         )
     assert not mark.exists()
-    assert sd.from_arrow(pa.table({"l": lists})).map(lambda r: {"y": r["l"][0] + 1}).take_all() == [{"y": 2}]
+    assert sd.from_arrow(pa.table({"l": lists})).map(lambda r: {"y": r["l"][0] + 1}).take_all() == [
+        {"y": 2}
+    ]
 
 
 def test_they_go_through_exchanges_unopened(mark, tmp_path):
-    """Rows of several files, whose columns say different sources: what moves them looks at no value, and what opens one says so."""
+    """Rows of several files, whose columns say different sources: what moves them looks at no
+    value, and what opens one says so."""
     for i in range(4):
-        col = pa.ExtensionArray.from_storage(THEIRS, pa.array([pickle.dumps((i, j)) for j in range(10)], pa.large_binary()))
-        pq.write_table(pa.table({"x": col, "n": [i * 10 + j for j in range(10)]}), str(tmp_path / f"{i}.parquet"))
+        col = pa.ExtensionArray.from_storage(
+            THEIRS, pa.array([pickle.dumps((i, j)) for j in range(10)], pa.large_binary())
+        )
+        pq.write_table(
+            pa.table({"x": col, "n": [i * 10 + j for j in range(10)]}),
+            str(tmp_path / f"{i}.parquet"),
+        )
     moves = {
         "sort": lambda ds: ds.sort("n", descending=True),
         "shuffle": lambda ds: ds.random_shuffle(seed=1),
@@ -280,8 +372,12 @@ def test_they_go_through_exchanges_unopened(mark, tmp_path):
         with case(name):
             ds = move(sd.read_parquet(str(tmp_path), override_num_blocks=4))
             assert sorted(r["n"] for r in ds.select_columns(["n"]).take_all()) == list(range(40))
-            refused(ds.take_all, mark, "column 'x' of ", "0.parquet" if name != "sort" else ".parquet")
-            rows = move(sd.read_parquet(str(tmp_path), override_num_blocks=4, trust_pickled_columns=True)).take_all()
+            refused(
+                ds.take_all, mark, "column 'x' of ", "0.parquet" if name != "sort" else ".parquet"
+            )
+            rows = move(
+                sd.read_parquet(str(tmp_path), override_num_blocks=4, trust_pickled_columns=True)
+            ).take_all()
             assert len(rows) == 40 and all(r["x"] == divmod(r["n"], 10) for r in rows)
 
 
@@ -299,7 +395,9 @@ def test_lance_and_delta(mark, tmp_path):
     (file,) = [f for f in os.listdir(path) if f.endswith(".parquet")]
     pq.write_table(pa.table({"x": column(mark)}), os.path.join(path, file))
     for trust in (False, True):  # the schema of the table has bytes, and so has the column
-        assert [r["x"] for r in sd.read_delta(path, trust_pickled_columns=trust).take_all()] == [evil(mark)] * 2
+        assert [r["x"] for r in sd.read_delta(path, trust_pickled_columns=trust).take_all()] == [
+            evil(mark)
+        ] * 2
     assert not mark.exists()
 
 
@@ -307,16 +405,25 @@ def test_tables_of_other_libraries(mark, tmp_path):
     path = str(tmp_path / "f.parquet")
     pq.write_table(pa.table({"x": column(mark)}), path)
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
-    for given in (polars.read_parquet(path), duckdb.sql(f"select * from '{path}'").to_arrow_table()):
-        try:  # what they make of the type depends on their version: nothing, the type, or the type over other bytes
+    for given in (
+        polars.read_parquet(path),
+        duckdb.sql(f"select * from '{path}'").to_arrow_table(),
+    ):
+        # what they make of the type depends on their version: nothing, the type, or the type over
+        # other bytes
+        try:
             assert sd.from_arrow(given).take_all() == [{"x": evil(mark)}] * 2
         except ValueError as e:
-            assert isinstance(e, UntrustedPickleError) or "skate.python_object is over large_binary" in str(e)
+            assert isinstance(
+                e, UntrustedPickleError
+            ) or "skate.python_object is over large_binary" in str(e)
     assert not mark.exists()
 
 
 def test_our_own_go_on_without_a_setting(tmp_path):
-    ds = sd.range(20, override_num_blocks=4).map(lambda r: {"x": Fraction(r["id"], 7), "l": [Fraction(1, 3)]})
+    ds = sd.range(20, override_num_blocks=4).map(
+        lambda r: {"x": Fraction(r["id"], 7), "l": [Fraction(1, 3)]}
+    )
     want = [Fraction(i, 7) for i in range(20)]
     assert [r["x"] for r in ds.random_shuffle().map(lambda r: {"x": r["x"]}).take_all()] != []
     assert [r["x"] for r in ds.materialize().map(lambda r: r).take_all()] == want
@@ -325,13 +432,18 @@ def test_our_own_go_on_without_a_setting(tmp_path):
     assert pickle.loads(pickle.dumps(table))["x"].to_pylist() == want
     assert skate.get(skate.remote(lambda t: t["x"].to_pylist()).remote(table)) == want
     assert [r["x"] for r in sd.from_arrow(table).map(lambda r: r).take_all()] == want
-    fitted = skate.remote(lambda: sd.range(3).map(lambda r: {"x": Fraction(r["id"])}).take_all()).remote()
+    fitted = skate.remote(
+        lambda: sd.range(3).map(lambda r: {"x": Fraction(r["id"])}).take_all()
+    ).remote()
     assert skate.get(fitted) == [{"x": Fraction(i)} for i in range(3)]
 
 
 def test_files_and_plans_do_not_carry_the_mark(tmp_path, monkeypatch):
-    """What is written has no mark, whatever its rows were, so that two jobs write the same bytes; nor has what a resumed write compares."""
-    ds = sd.range(8, override_num_blocks=2).map(lambda r: {"x": Fraction(r["id"]) if r["id"] < 6 else r["id"], "id": r["id"]})
+    """What is written has no mark, whatever its rows were, so that two jobs write the same bytes;
+    nor has what a resumed write compares."""
+    ds = sd.range(8, override_num_blocks=2).map(
+        lambda r: {"x": Fraction(r["id"]) if r["id"] < 6 else r["id"], "id": r["id"]}
+    )
     half = _job.secret()[:16]
     for fmt, read in (("parquet", sd.read_parquet), ("feather", sd.read_feather)):
         with case(fmt):
@@ -346,30 +458,53 @@ def test_files_and_plans_do_not_carry_the_mark(tmp_path, monkeypatch):
             rows = read(target, trust_pickled_columns=True).sort("id").take_all()
             assert [r["x"] for r in rows] == [Fraction(i) for i in range(8)]
     ours = PythonObjectType()
-    sd.from_items([{"x": 1}]).write_parquet(str(tmp_path / "given"), schema=pa.schema([("x", ours)]))
-    assert pq.read_schema(str(tmp_path / "given" / os.listdir(tmp_path / "given")[0])).field("x").type == THEIRS
+    sd.from_items([{"x": 1}]).write_parquet(
+        str(tmp_path / "given"), schema=pa.schema([("x", ours)])
+    )
+    assert (
+        pq.read_schema(str(tmp_path / "given" / os.listdir(tmp_path / "given")[0])).field("x").type
+        == THEIRS
+    )
     said = fingerprint.of({"schema": pa.schema([("x", pa.list_(ours))])})
     monkeypatch.setattr(_job, "_own", os.urandom(32))
-    assert not ours.trusted and fingerprint.of({"schema": pa.schema([("x", pa.list_(PythonObjectType()))])}) == said
+    assert (
+        not ours.trusted
+        and fingerprint.of({"schema": pa.schema([("x", pa.list_(PythonObjectType()))])}) == said
+    )
 
 
 def test_nested_objects_of_blocks_that_differ():
-    """Lists of nothing, fields that some blocks lack, wider lists: objects at some depth become one type, as other values do. Bytes do not become objects."""
+    """Lists of nothing, fields that some blocks lack, wider lists: objects at some depth become one
+    type, as other values do. Bytes do not become objects."""
     objects = ArrowPythonObjectArray.from_objects([Fraction(1, 2)])
     small, large = pa.array([0, 1], pa.int32()), pa.array([0, 1], pa.int64())
-    lists, wide = pa.ListArray.from_arrays(small, objects), pa.LargeListArray.from_arrays(large, objects)
-    less, more = pa.StructArray.from_arrays([objects], ["a"]), pa.StructArray.from_arrays([objects, pa.array([1])], ["a", "b"])
+    lists, wide = (
+        pa.ListArray.from_arrays(small, objects),
+        pa.LargeListArray.from_arrays(large, objects),
+    )
+    less, more = (
+        pa.StructArray.from_arrays([objects], ["a"]),
+        pa.StructArray.from_arrays([objects, pa.array([1])], ["a", "b"]),
+    )
     half, full = Fraction(1, 2), {"a": Fraction(1, 2), "b": 1}
     for a, b, want in (
         (pa.array([[]], pa.list_(pa.null())), lists, [[], [half]]),
         (lists, wide, [[half], [half]]),
         (less, more, [{"a": half, "b": None}, full]),
         (pa.array([{"a": None}]), less, [{"a": None}, {"a": half}]),
-        (pa.ListArray.from_arrays(small, less), pa.ListArray.from_arrays(small, more), [[{"a": half, "b": None}], [full]]),
+        (
+            pa.ListArray.from_arrays(small, less),
+            pa.ListArray.from_arrays(small, more),
+            [[{"a": half, "b": None}], [full]],
+        ),
     ):
         for one, other, values in ((a, b, want), (b, a, None)):
             with case(one.type, other.type):
-                got = merge([pa.RecordBatch.from_arrays([c], ["x"]) for c in (one, other)]).column(0).to_pylist()
+                got = (
+                    merge([pa.RecordBatch.from_arrays([c], ["x"]) for c in (one, other)])
+                    .column(0)
+                    .to_pylist()
+                )
                 assert got == values if values is not None else len(got) == 2
     for wrong in (pa.array([[b"x"]], pa.list_(pa.large_binary())), pa.array([[1]])):
         with pytest.raises(TypeError, match="column 'x'"):
@@ -380,12 +515,18 @@ def test_marks_of_every_shape(mark):
     for name, col in shapes(mark).items():
         with case(name):
             ours = marks.trust(col)
-            assert ours.type != col.type and marks.bare(ours).equals(col) and marks.bare(ours.slice(1)).equals(col.slice(1))
+            assert (
+                ours.type != col.type
+                and marks.bare(ours).equals(col)
+                and marks.bare(ours.slice(1)).equals(col.slice(1))
+            )
             assert marks.trust(ours) is ours and marks.has_objects(col.type)
             runs(ours.to_pylist, mark)
             told = marks.came_from(col, "/data/f")
             refused(told.to_pylist, mark, "/data/f")
-            assert marks.relabelled(ours, told.type).equals(told) and marks.relabelled(told, col.type).equals(col)
+            assert marks.relabelled(ours, told.type).equals(told) and marks.relabelled(
+                told, col.type
+            ).equals(col)
             refused(lambda told=told, ours=ours: marks.relabelled(told, ours.type), mark, "/data/f")
     assert marks.bare(pa.array([1])).type == pa.int64() and marks.trust(None) is None
     encoded = pa.DictionaryArray.from_arrays(pa.array([0, 0]), column(mark, 1))
@@ -446,12 +587,22 @@ def test_numpy_files(mark, tmp_path):
     with pytest.raises(ValueError, match="allow_pickle=False"):
         sd.read_numpy(path).take_all()
     assert not mark.exists()
-    runs(lambda: sd.read_numpy(path, allow_pickle=True).count() or sd.read_numpy(path, allow_pickle=True).take_all(), mark)
+    runs(
+        lambda: (
+            sd.read_numpy(path, allow_pickle=True).count()
+            or sd.read_numpy(path, allow_pickle=True).take_all()
+        ),
+        mark,
+    )
 
 
 def test_parameters_of_tensor_types(mark):
     """Ray pickles them. Nor does a type lie about what is below it."""
-    from skate.data.values.tensor_types import ArrowTensorType, ArrowTensorTypeV2, ArrowVariableShapedTensorType
+    from skate.data.values.tensor_types import (
+        ArrowTensorType,
+        ArrowTensorTypeV2,
+        ArrowVariableShapedTensorType,
+    )
 
     ragged = ArrowVariableShapedTensorType(pa.int8(), 1)
     for cls, storage in (
@@ -481,7 +632,9 @@ def test_metadata_of_pandas(mark, tmp_path):
     """What a file says of DataFrames is text: nothing of it is evaluated."""
     call = f"__import__('os').makedirs({str(mark)!r})"
     table = pa.Table.from_pandas(pd.DataFrame({"x": [1, 2]}))
-    said = table.schema.metadata[b"pandas"].replace(b'"int64"', ('"' + call.replace('"', "'") + '"').encode())
+    said = table.schema.metadata[b"pandas"].replace(
+        b'"int64"', ('"' + call.replace('"', "'") + '"').encode()
+    )
     table = table.replace_schema_metadata({b"pandas": said})
     pq.write_table(table, str(tmp_path / "f.parquet"))
     for ds in (sd.from_arrow(table), sd.read_parquet(str(tmp_path / "f.parquet"))):
@@ -507,9 +660,23 @@ def test_preprocessors(mark, tmp_path, monkeypatch):
     refused(lambda: Preprocessor.deserialize(text), mark, "makedirs")
     made = pickle.loads(fitted.serialize()[5:])
     made["fields"] = {**made["fields"], "columns": Payload(mark)}
-    refused(lambda: SerializablePreprocessorBase.deserialize(b"CPKL:" + pickle.dumps(made)), mark, "makedirs")
-    for name in (b"base\nos.makedirs", b"base\ninspect", b"base\npa", b"utils\nsimple_split_tokenizer.__globals__"):
-        refused(lambda n=name: SerializablePreprocessorBase.deserialize(b"CPKL:cskate.data.preprocessors." + n + b"\n."), mark)
+    refused(
+        lambda: SerializablePreprocessorBase.deserialize(b"CPKL:" + pickle.dumps(made)),
+        mark,
+        "makedirs",
+    )
+    for name in (
+        b"base\nos.makedirs",
+        b"base\ninspect",
+        b"base\npa",
+        b"utils\nsimple_split_tokenizer.__globals__",
+    ):
+        refused(
+            lambda n=name: SerializablePreprocessorBase.deserialize(
+                b"CPKL:cskate.data.preprocessors." + n + b"\n."
+            ),
+            mark,
+        )
     for k in kept:  # data only, as a program that serves a model has it
         load = SerializablePreprocessorBase if isinstance(k, bytes) else Preprocessor
         again = load.deserialize(k)
@@ -534,9 +701,12 @@ def test_plans(mark, monkeypatch):
 
 
 def test_replay_files(mark, tmp_path, monkeypatch, capsys):
-    """They hold pickles, so only those that this user alone can have written are read. Objects of others stay so in them, and their bytes do not have the mark."""
+    """They hold pickles, so only those that this user alone can have written are read. Objects of
+    others stay so in them, and their bytes do not have the mark."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    ours = pa.RecordBatch.from_arrays([ArrowPythonObjectArray.from_objects([Fraction(1, 2)]), column(mark, 1)], names=["a", "x"])
+    ours = pa.RecordBatch.from_arrays(
+        [ArrowPythonObjectArray.from_objects([Fraction(1, 2)]), column(mark, 1)], names=["a", "x"]
+    )
     params = {
         "label": "Map",
         "op": "map",
@@ -549,7 +719,9 @@ def test_replay_files(mark, tmp_path, monkeypatch, capsys):
     at = tmp_path / f"skate-replay-{os.getuid()}" / name
     assert not any(half in at.read_bytes() for half in (_job.secret()[:16], _job.secret()[16:]))
     kept = replay.load(name)
-    assert marks.as_kept(pa.ipc.open_stream(kept["batch"]).read_next_batch(), kept["schema"]).equals(ours)
+    assert marks.as_kept(
+        pa.ipc.open_stream(kept["batch"]).read_next_batch(), kept["schema"]
+    ).equals(ours)
     monkeypatch.setattr("pdb.post_mortem", lambda *a: None)
     monkeypatch.setattr("faulthandler.enable", lambda: None)  # pytest has it
     rerun.run(name)
@@ -569,7 +741,8 @@ def test_replay_files(mark, tmp_path, monkeypatch, capsys):
     with pytest.raises(OSError, match="symbolic"):
         replay.load("link")
     assert not mark.exists()
-    with pytest.raises(TypeError):  # the user's own file is the user's own program; this one is none that keep() wrote
+    # the user's own file is the user's own program; this one is none that keep() wrote
+    with pytest.raises(TypeError):
         replay.load(name)
     assert mark.exists()
 
@@ -590,7 +763,11 @@ def test_job_logs(mark, tmp_path):
     made = _skate.JobLog(str(log))
     (head,) = [r for r in made.records() if r[0] == 1]
     made.close()
-    for staged, final in (("../../kept", "x.parquet"), ("run-1/x", "../../../over"), (str(kept), "x.parquet")):
+    for staged, final in (
+        ("../../kept", "x.parquet"),
+        ("run-1/x", "../../../over"),
+        (str(kept), "x.parquet"),
+    ):
         kept.write_bytes(b"1")
         log.unlink()
         made = _skate.JobLog(str(log))
@@ -599,8 +776,13 @@ def test_job_logs(mark, tmp_path):
         made.sync()
         made.close()
         with case(staged, final):
-            sd.read_parquet(source).write_parquet(str(target), resume=True)  # such a record is taken for damage (base/joblog.h)
-            assert kept.read_bytes() == b"1" and not (tmp_path.parent / "over").exists() and sd.read_parquet(str(target)).count() % 3 == 0
+            # such a record is taken for damage (base/joblog.h)
+            sd.read_parquet(source).write_parquet(str(target), resume=True)
+            assert (
+                kept.read_bytes() == b"1"
+                and not (tmp_path.parent / "over").exists()
+                and sd.read_parquet(str(target)).count() % 3 == 0
+            )
 
 
 class Gone(sd.Datasink):
@@ -613,7 +795,9 @@ class Gone(sd.Datasink):
 
 def test_checkpoints_of_rows(mark, tmp_path):
     """Notes of ids are read as columns, in which nothing is opened; notes of ours have no mark."""
-    config = CheckpointConfig(id_column="id", checkpoint_path=str(tmp_path / "notes"), delete_checkpoint_on_success=False)
+    config = CheckpointConfig(
+        id_column="id", checkpoint_path=str(tmp_path / "notes"), delete_checkpoint_on_success=False
+    )
     notes = Rows(config, Gone(str(tmp_path / "out")))
     os.makedirs(notes.folder)
     pq.write_table(pa.table({"id": column(mark)}), os.path.join(notes.folder, "uuid_0.parquet"))
@@ -631,29 +815,42 @@ assert list(batch["x"]) == [Fraction(i, 7) for i in range(4)], batch
 
 
 def test_the_socket_of_ranks(monkeypatch):
-    """Who is at the other end is of the same user, on both sides; a trainer that attaches knows the objects of its job."""
-    its = sd.range(4).map(lambda r: {"x": Fraction(r["id"], 7)}).materialize().streaming_split(1, equal=True, batch_size=10)
+    """Who is at the other end is of the same user, on both sides; a trainer that attaches knows the
+    objects of its job."""
+    its = (
+        sd.range(4)
+        .map(lambda r: {"x": Fraction(r["id"], 7)})
+        .materialize()
+        .streaming_split(1, equal=True, batch_size=10)
+    )
     with sd.serve_ranks(its) as served:
         env = {**served.environ(), "RANK": "0"}
-        trainer = subprocess.run([sys.executable, "-c", TRAINER], env=env, capture_output=True, text=True, timeout=60)
+        trainer = subprocess.run(
+            [sys.executable, "-c", TRAINER], env=env, capture_output=True, text=True, timeout=60
+        )
         assert trainer.returncode == 0, trainer.stderr
         monkeypatch.setattr(ranks, "_peer", lambda s: (1, os.getuid() + 1))
         with pytest.raises(ConnectionError, match=f"of the user {os.getuid() + 1}"):
             sd.attach(served.address, 0)
         known = _job.secrets()
-        monkeypatch.setattr(ranks, "_peer", lambda s: (1, os.getuid() + bool(s.getsockname())))  # the driver sees somebody else at its end
+        # the driver sees somebody else at its end
+        monkeypatch.setattr(ranks, "_peer", lambda s: (1, os.getuid() + bool(s.getsockname())))
         with pytest.raises((RuntimeError, ConnectionError)):
             sd.attach(served.address, 0)
         assert _job.secrets() == known
 
 
 def test_workers_know_the_secret_of_their_job(monkeypatch):
-    assert skate.get(skate.remote(lambda: _job.secret()).remote()) == _job.secret() and len(_job.secret()) == 32
+    assert (
+        skate.get(skate.remote(lambda: _job.secret()).remote()) == _job.secret()
+        and len(_job.secret()) == 32
+    )
     ours = PythonObjectType()
     monkeypatch.setattr(_job, "handed", b"")
     monkeypatch.setattr(_job, "_facts", _job._facts)
     monkeypatch.setattr(_job, "_given", b"")
-    _job.hand(pickle.dumps({"secret": b"s" * 32}))  # a process of another driver now, as those of Ray may be
+    # a process of another driver now, as those of Ray may be
+    _job.hand(pickle.dumps({"secret": b"s" * 32}))
     assert _job.secret() == b"s" * 32 and not ours.trusted and PythonObjectType().trusted
     assert _job.is_signed(_job.signed(b"x")) and not _job.is_signed(b"x" + bytes(32))
 
@@ -662,33 +859,51 @@ def test_workers_know_the_secret_of_their_job(monkeypatch):
 
 
 def some_column(r, shape, mark, n, depth=0):
-    """A column of n rows at some depth of which are objects, this job's or others', or their bytes, or both kinds in the parts of a struct. shape: chooses the type."""
-    kind = shape.choice(["leaf", "list", "large_list", "fixed", "struct", "map", "dictionary"] if depth < 2 else ["leaf"])
+    """A column of n rows at some depth of which are objects, this job's or others', or their bytes,
+    or both kinds in the parts of a struct. shape: chooses the type."""
+    kind = shape.choice(
+        ["leaf", "list", "large_list", "fixed", "struct", "map", "dictionary"]
+        if depth < 2
+        else ["leaf"]
+    )
     if kind == "leaf":
         of = r.choice(["ours", "theirs", "read", "bytes"])
         if of == "ours":
-            return ArrowPythonObjectArray.from_objects([r.choice([None, Fraction(1, 2), {1}]) for _ in range(n)])
-        bytes_ = pa.array([r.choice([None, evil(mark), evil(mark)]) for _ in range(n)], pa.large_binary())
+            return ArrowPythonObjectArray.from_objects(
+                [r.choice([None, Fraction(1, 2), {1}]) for _ in range(n)]
+            )
+        bytes_ = pa.array(
+            [r.choice([None, evil(mark), evil(mark)]) for _ in range(n)], pa.large_binary()
+        )
         if of == "bytes":
             return bytes_
-        return marks.came_from(pa.ExtensionArray.from_storage(THEIRS, bytes_), r.choice(["/a", "/b", ""]) if of == "read" else "")
+        return marks.came_from(
+            pa.ExtensionArray.from_storage(THEIRS, bytes_),
+            r.choice(["/a", "/b", ""]) if of == "read" else "",
+        )
     if kind == "struct":
         parts = [some_column(r, shape, mark, n, depth + 1) for _ in range(shape.randint(1, 2))]
         return pa.StructArray.from_arrays(parts, [f"f{i}" for i in range(len(parts))])
     if kind == "dictionary":
-        return pa.DictionaryArray.from_arrays(pa.array([r.randrange(2) for _ in range(n)], pa.int32()), some_column(r, shape, mark, 2, 2))
+        return pa.DictionaryArray.from_arrays(
+            pa.array([r.randrange(2) for _ in range(n)], pa.int32()),
+            some_column(r, shape, mark, 2, 2),
+        )
     if kind == "fixed":
         return pa.FixedSizeListArray.from_arrays(some_column(r, shape, mark, 2 * n, depth + 1), 2)
     ends = [0, *sorted(r.randint(0, n) for _ in range(n - 1)), n]
     inner = some_column(r, shape, mark, n, depth + 1)
     if kind == "map":
-        return pa.MapArray.from_arrays(pa.array(ends, pa.int32()), pa.array([str(i) for i in range(n)]), inner)
+        return pa.MapArray.from_arrays(
+            pa.array(ends, pa.int32()), pa.array([str(i) for i in range(n)]), inner
+        )
     make, t = (pa.ListArray, pa.int32()) if kind == "list" else (pa.LargeListArray, pa.int64())
     return make.from_arrays(pa.array(ends, t), inner)
 
 
 def as_files(r, table, at):
-    """The table as it comes back from a pickle, or, if that has a form for it, from a file or stream."""
+    """The table as it comes back from a pickle, or, if that has a form for it, from a file or
+    stream."""
     way = r.choice(["feather", "stream", "pickle", "parquet", "nothing"])
     bare = marks.bare(table)
     try:
@@ -712,7 +927,8 @@ def as_files(r, table, at):
 
 @rounds.campaign()
 def test_tables_of_both_at_random(mark, tmp_path):
-    """Whatever is put together with whatever: no pickle of others is opened, and what is given out as bytes is bytes."""
+    """Whatever is put together with whatever: no pickle of others is opened, and what is given out
+    as bytes is bytes."""
     first = rounds.seed()
     wrong = (
         UntrustedPickleError,
@@ -724,13 +940,25 @@ def test_tables_of_both_at_random(mark, tmp_path):
     opened = 0
     for seed in range(first, first + rounds.rounds(300)):
         r = random.Random(seed)
-        shapes_ = [random.Random(seed if r.random() < 0.7 else r.random()) for _ in range(r.randint(1, 3))]  # one type, as a rule
-        tables = [as_files(r, pa.table({"x": some_column(r, shape, mark, r.randint(1, 4))}), str(tmp_path / "f")) for shape in shapes_]
+        # one type, as a rule
+        shapes_ = [
+            random.Random(seed if r.random() < 0.7 else r.random()) for _ in range(r.randint(1, 3))
+        ]
+        tables = [
+            as_files(
+                r,
+                pa.table({"x": some_column(r, shape, mark, r.randint(1, 4))}),
+                str(tmp_path / "f"),
+            )
+            for shape in shapes_
+        ]
         with case("seed", seed, *[t.schema.field("x").type for t in tables]):
             parts = [b for t in tables for b in t.to_batches()]
             for put in (
                 lambda parts=parts: merge(parts),
-                lambda parts=parts: [cast_batch(p, unify([q.schema for q in parts])) for p in parts],
+                lambda parts=parts: [
+                    cast_batch(p, unify([q.schema for q in parts])) for p in parts
+                ],
                 lambda parts=parts: [cast_batch(p, parts[0].schema) for p in parts],
                 lambda parts=parts: pa.Table.from_batches(parts),
             ):

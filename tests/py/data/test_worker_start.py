@@ -1,4 +1,5 @@
-"""What a fresh worker has yet to do, in a program of its own, in which nothing else has run or was imported."""
+"""What a fresh worker has yet to do, in a program of its own, in which nothing else has run or was
+imported."""
 
 import subprocess
 import sys
@@ -29,23 +30,38 @@ def main(path):
         return {pid: rest for *rest, pid in skate.get([a.modules.remote() for a in actors])}
 
     skate.init(num_cpus=2)
-    ds = sd.range(4, override_num_blocks=2).map_batches(tensors, batch_size=None).map_batches(modules, batch_size=None)
-    used = {m for r in ds.map_batches(modules, batch_size=None, num_cpus=0.9).take_all() for m in r["m"].split()}
+    ds = (
+        sd.range(4, override_num_blocks=2)
+        .map_batches(tensors, batch_size=None)
+        .map_batches(modules, batch_size=None)
+    )
+    used = {
+        m
+        for r in ds.map_batches(modules, batch_size=None, num_cpus=0.9).take_all()
+        for m in r["m"].split()
+    }
     assert "pandas" not in used
     old = fresh()
     ds.drop_columns(["x", "n"]).write_parquet(path)
-    assert sd.range(4).filter(expr="id > 1").groupby("id").count().count() == 2  # phases are operators of workers, too
+    # phases are operators of workers, too
+    assert sd.range(4).filter(expr="id > 1").groupby("id").count().count() == 2
     got = fresh()
     new = [got[pid] for pid in got if pid not in old]
     there = set.intersection(*(modules for modules, *_ in new))
-    assert {"skate.data.worker.stage", "skate.data.read.range", "skate.data.write.parquet", "pyarrow.parquet"} <= there
+    assert {
+        "skate.data.worker.stage",
+        "skate.data.read.range",
+        "skate.data.write.parquet",
+        "pyarrow.parquet",
+    } <= there
     assert {"skate.data.op.aggregate_map", "skate.data.in_kernel", "skate.data.expr_eval"} <= there
     assert not used - there, sorted(used - there)
     assert all(frozen > 1000 and enabled for _, frozen, enabled in new)
 
 
 def test_workers_import_nothing_that_the_fork_server_could(tmp_path):
-    """Each of them would pay for it again, in time and in pages of its own; pandas (0.2 s, 40 MB) is for who uses it."""
+    """Each of them would pay for it again, in time and in pages of its own; pandas (0.2 s, 40 MB)
+    is for who uses it."""
     subprocess.run([sys.executable, __file__, str(tmp_path)], check=True, timeout=240)
 
 

@@ -1,4 +1,5 @@
-"""Several writers of one folder: programs, threads, containers; what each mode does beside the others, and what is left of those that die."""
+"""Several writers of one folder: programs, threads, containers; what each mode does beside the
+others, and what is left of those that die."""
 
 import glob
 import json
@@ -42,14 +43,17 @@ print("ended", flush=True)
 
 
 class Held:
-    """A program that writes two rows, `first` and the next, and waits between them until it is let go."""
+    """A program that writes two rows, `first` and the next, and waits between them until it is let
+    go."""
 
     def __init__(self, tmp_path, out, mode="append", first=0, fmt="parquet", before=()):
         self.gate = str(tmp_path / f"gate{first}")
         os.mkfifo(self.gate)
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [*before, sys.executable, "-c", HELD, str(out), mode, str(first), fmt, self.gate]
-        self.p = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.p = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for line in self.p.stdout:
             if "staged" in line:
                 return
@@ -93,13 +97,19 @@ def rows_of(fmt, first):
 @pytest.mark.parametrize("where", ["local", "pyarrow", "fsspec"])
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_threads_that_append_at_once_lose_nothing(tmp_path, fmt, where):
-    at = {"local": None, "pyarrow": pafs.LocalFileSystem(), "fsspec": fsspec.filesystem("file")}[where]
+    at = {"local": None, "pyarrow": pafs.LocalFileSystem(), "fsspec": fsspec.filesystem("file")}[
+        where
+    ]
     out, wrong, together = str(tmp_path / "out"), [], threading.Barrier(3)
     args = {"column": "id"} if fmt == "numpy" else {}
 
     def write(first):
         try:
-            ds = rows_of(fmt, first).map(lambda r: {"id.cls": r["id"]}) if fmt == "webdataset" else rows_of(fmt, first)
+            ds = (
+                rows_of(fmt, first).map(lambda r: {"id.cls": r["id"]})
+                if fmt == "webdataset"
+                else rows_of(fmt, first)
+            )
             together.wait(30)
             getattr(ds, f"write_{fmt}")(out, filesystem=at, **args)
         except Exception as e:
@@ -113,7 +123,9 @@ def test_threads_that_append_at_once_lose_nothing(tmp_path, fmt, where):
     assert not wrong
     got = getattr(sd, f"read_{'numpy' if fmt == 'numpy' else fmt}")(out).take_all()
     name = {"numpy": "data", "webdataset": "cls"}.get(fmt, "id")
-    assert sorted(int(r.get(name, r.get("id.cls"))) for r in got) == [10 * i + j for i in range(3) for j in range(4)]
+    assert sorted(int(r.get(name, r.get("id.cls"))) for r in got) == [
+        10 * i + j for i in range(3) for j in range(4)
+    ]
     assert hidden(out) == []
 
 
@@ -128,21 +140,28 @@ def test_programs_that_append_at_once_lose_nothing(tmp_path):
 
 def test_names_sort_as_the_rows_and_the_writes_do(tmp_path):
     for first in (0, 100, 200):
-        sd.range(50, override_num_blocks=5).map(lambda r, first=first: {"id": r["id"] + first}).write_parquet(
-            str(tmp_path), max_rows_per_file=4
-        )
-    assert [r["id"] for r in sd.read_parquet(str(tmp_path)).take_all()] == [first + i for first in (0, 100, 200) for i in range(50)]
+        sd.range(50, override_num_blocks=5).map(
+            lambda r, first=first: {"id": r["id"] + first}
+        ).write_parquet(str(tmp_path), max_rows_per_file=4)
+    assert [r["id"] for r in sd.read_parquet(str(tmp_path)).take_all()] == [
+        first + i for first in (0, 100, 200) for i in range(50)
+    ]
 
 
 def test_bytes_are_the_same_each_time(tmp_path):
     def content(folder):
-        return [(n.partition("_")[2], open(os.path.join(folder, n), "rb").read()) for n in sorted(os.listdir(folder))]
+        return [
+            (n.partition("_")[2], open(os.path.join(folder, n), "rb").read())
+            for n in sorted(os.listdir(folder))
+        ]
 
     for fmt in FORMATS:
         ds = sd.from_items([{"id.txt": str(i), "id": i} for i in range(8)], override_num_blocks=2)
         ds = ds.select_columns("id.txt" if fmt == "webdataset" else "id")
         for _ in range(2):  # appended: as they were
-            getattr(ds, f"write_{fmt}")(str(tmp_path / fmt), **({"column": "id"} if fmt == "numpy" else {}))
+            getattr(ds, f"write_{fmt}")(
+                str(tmp_path / fmt), **({"column": "id"} if fmt == "numpy" else {})
+            )
         both = content(tmp_path / fmt)
         half = len(both) // 2
         assert half and both[:half] == both[half:], fmt
@@ -153,7 +172,11 @@ def test_mode_error_beside_another_writer(tmp_path):
     with Held(tmp_path, out, "error", 0) as a, Held(tmp_path, out, "error", 2) as b:
         assert b.go()[0] == 0
         code, said = a.go()
-        assert code == 1 and "ValueError: write: while this one ran, another write put files into" in said and "mode is 'error'" in said
+        assert (
+            code == 1
+            and "ValueError: write: while this one ran, another write put files into" in said
+            and "mode is 'error'" in said
+        )
     assert ids(out) == [2, 3] and hidden(out) == []
 
 
@@ -166,7 +189,8 @@ def test_mode_ignore_beside_another_writer(tmp_path):
 
 
 def test_mode_overwrite_beside_other_writers(tmp_path):
-    """What was appended meanwhile stays; of two that overwrite the one that commits last has the folder."""
+    """What was appended meanwhile stays; of two that overwrite the one that commits last has the
+    folder."""
     out = tmp_path / "out"
     sd.range(1).map(lambda r: {"id": 90}).write_parquet(str(out))
     with Held(tmp_path, out, "overwrite", 0) as a, Held(tmp_path, out, "overwrite", 2) as b:
@@ -212,15 +236,22 @@ def test_names_of_users_that_are_taken_are_an_error(tmp_path, where):
     }[where]
     if where == "memory":
         pytest.importorskip("pyarrow", minversion="10")
-        at = pafs.SubTreeFileSystem(str(tmp_path), pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("file"))))
+        at = pafs.SubTreeFileSystem(
+            str(tmp_path), pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem("file")))
+        )
     to = "out" if where in ("subtree", "memory") else out
     ds = sd.range(10, override_num_blocks=2)
     ds.write_csv(to, filename_provider=Names(), filesystem=at)
     before = {p: open(p).read() for p in glob.glob(f"{out}/*")}
-    with pytest.raises(FileExistsError, match=r"a file of that name is there already, of another write.*write_uuid.*part-[01]\.csv"):
+    with pytest.raises(
+        FileExistsError,
+        match=r"a file of that name is there already, of another write.*write_uuid.*part-[01]\.csv",
+    ):
         sd.range(30, override_num_blocks=2).write_csv(to, filename_provider=Names(), filesystem=at)
     assert {p: open(p).read() for p in glob.glob(f"{out}/*")} == before
-    sd.range(3, override_num_blocks=1).write_csv(to, filename_provider=Names(), filesystem=at, mode="overwrite")
+    sd.range(3, override_num_blocks=1).write_csv(
+        to, filename_provider=Names(), filesystem=at, mode="overwrite"
+    )
     assert os.listdir(out) == ["part-0.csv"] and ids(out, "csv") == [0, 1, 2]
 
 
@@ -228,7 +259,10 @@ def test_nothing_of_a_write_stays_when_a_later_name_is_taken(tmp_path):
     (tmp_path / "part-1.csv").write_text("id\n5\n")
     with pytest.raises(FileExistsError, match="part-1.csv"):
         sd.range(10, override_num_blocks=2).write_csv(str(tmp_path), filename_provider=Names())
-    assert os.listdir(tmp_path) == ["part-1.csv"] and (tmp_path / "part-1.csv").read_text() == "id\n5\n"
+    assert (
+        os.listdir(tmp_path) == ["part-1.csv"]
+        and (tmp_path / "part-1.csv").read_text() == "id\n5\n"
+    )
 
 
 def test_one_name_for_two_files_of_a_write_is_an_error(tmp_path):
@@ -253,7 +287,12 @@ class Dying(Names):
 def test_a_task_that_runs_again_replaces_its_own_remote_file(tmp_path):
     """Whose name is the user's, so that it might be another's."""
     ds = sd.range(2, override_num_blocks=1)
-    ds.write_csv(str(tmp_path), filename_provider=Dying(str(tmp_path)), filesystem=pafs.LocalFileSystem(), max_rows_per_file=1)
+    ds.write_csv(
+        str(tmp_path),
+        filename_provider=Dying(str(tmp_path)),
+        filesystem=pafs.LocalFileSystem(),
+        max_rows_per_file=1,
+    )
     assert ids(tmp_path, "csv") == [0, 1]
 
 
@@ -278,7 +317,9 @@ def test_a_sink_of_files_that_overwrites_leaves_what_others_stage(tmp_path):
     out = tmp_path / "out"
     sd.range(3).write_csv(str(out / "sub"))
     with Held(tmp_path, out, fmt="csv") as a:
-        sd.range(2, override_num_blocks=1).write_datasink(Lines(str(out), mode="overwrite", file_format="txt"))
+        sd.range(2, override_num_blocks=1).write_datasink(
+            Lines(str(out), mode="overwrite", file_format="txt")
+        )
         assert a.go()[0] == 0
     assert sorted(n.rpartition(".")[2] for n in os.listdir(out)) == ["csv", "csv", "txt"]
 
@@ -287,7 +328,9 @@ def test_a_commit_that_another_write_does_not_end_is_named(tmp_path, monkeypatch
     monkeypatch.setattr(stage, "COMMIT_S", 0.05)
     with stage.alone(str(tmp_path)):
         for mode in ("append", "overwrite"):
-            with pytest.raises(TimeoutError, match="another process has been committing a write into"):
+            with pytest.raises(
+                TimeoutError, match="another process has been committing a write into"
+            ):
                 sd.range(2).write_parquet(str(tmp_path), mode=mode)
     assert os.listdir(tmp_path) == []
     with stage.alone(str(tmp_path), sd.SaveMode.APPEND):  # appends do not wait for each other
@@ -297,7 +340,9 @@ def test_a_commit_that_another_write_does_not_end_is_named(tmp_path, monkeypatch
 # ---- moves that do not replace
 
 
-@pytest.mark.parametrize("faults", ["", "job.noreplace:fail:0", "job.noreplace:fail:0,job.link:fail:0"])
+@pytest.mark.parametrize(
+    "faults", ["", "job.noreplace:fail:0", "job.noreplace:fail:0,job.link:fail:0"]
+)
 def test_a_move_replaces_nothing_on_any_file_system(tmp_path, faults):
     """Also where renameat2() knows no flags, and where there are no links."""
     a, b = tmp_path / "a", tmp_path / "b"
@@ -312,7 +357,10 @@ def test_a_move_replaces_nothing_on_any_file_system(tmp_path, faults):
         assert b.read_text() == "new" and a.read_text() == "newer"
         assert not _skate.job_move(str(a), str(tmp_path / "none" / "b"), False)
         assert _skate.job_move(str(a), str(b)) and b.read_text() == "newer" and not a.exists()
-        assert not _skate.job_move(str(a), str(tmp_path / "c"), False) and not (tmp_path / "c").exists()
+        assert (
+            not _skate.job_move(str(a), str(tmp_path / "c"), False)
+            and not (tmp_path / "c").exists()
+        )
         if faults.count(":") < 3:  # killed between the two steps of a move by links
             os.link(b, a)
             if faults:
@@ -339,12 +387,17 @@ UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
 @pytest.mark.skipif(
-    subprocess.run([*UNSHARE, "true"], capture_output=True).returncode != 0, reason="no namespaces of processes are to be had here"
+    subprocess.run([*UNSHARE, "true"], capture_output=True).returncode != 0,
+    reason="no namespaces of processes are to be had here",
 )
 def test_a_writer_whose_process_is_not_seen_lives(tmp_path):
-    """As in another container on the same volume: there its process has a number of its own, or none here."""
+    """As in another container on the same volume: there its process has a number of its own, or
+    none here."""
     out = tmp_path / "out"
-    with Held(tmp_path, out, first=0, before=UNSHARE) as a, Held(tmp_path, out, first=2, before=UNSHARE) as b:
+    with (
+        Held(tmp_path, out, first=0, before=UNSHARE) as a,
+        Held(tmp_path, out, first=2, before=UNSHARE) as b,
+    ):
         sd.range(1).map(lambda r: {"id": 9}).write_parquet(str(out))
         assert len(hidden(out)) == 2
         assert a.go()[0] == 0
@@ -449,7 +502,11 @@ def test_file_systems_are_told_apart():
 
 def resumable(folder, rows=8, files=4):
     os.makedirs(folder, exist_ok=True)
-    pq.write_table(pa.table({"id": list(range(rows))}), os.path.join(folder, "f.parquet"), row_group_size=rows // files)
+    pq.write_table(
+        pa.table({"id": list(range(rows))}),
+        os.path.join(folder, "f.parquet"),
+        row_group_size=rows // files,
+    )
     return sd.read_parquet(str(folder), override_num_blocks=files)
 
 
@@ -478,7 +535,9 @@ def test_told_names_survive_odd_characters(tmp_path):
     b.make()
     name = os.fsdecode(b"k=\xff/x.parquet")
     stage.tell(str(tmp_path), "c" * 32, [name])
-    assert stage.told(b.path) == {name} and json.loads(open(glob.glob(f"{b.path}/.told-*")[0]).read()) == [name]
+    assert stage.told(b.path) == {name} and json.loads(
+        open(glob.glob(f"{b.path}/.told-*")[0]).read()
+    ) == [name]
     b.end()
 
 
@@ -510,15 +569,26 @@ for step in range(steps):
 
 
 def chance(base, seed, steps=8):
-    """Four programs that write into the same folders, some of which are killed; then all that can be said of the folders. How many were killed."""
+    """Four programs that write into the same folders, some of which are killed; then all that can
+    be said of the folders. How many were killed."""
     rnd = random.Random(seed)
     base.mkdir()
     (base / "log").touch()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     ps = []
     for me in range(4):
-        command = [sys.executable, "-c", CHANCE, str(base), str(me), str(rnd.randrange(1 << 30)), str(steps)]
-        ps.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+        command = [
+            sys.executable,
+            "-c",
+            CHANCE,
+            str(base),
+            str(me),
+            str(rnd.randrange(1 << 30)),
+            str(steps),
+        ]
+        ps.append(
+            subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        )
     killed = set()
     for me in rnd.sample(range(4), rnd.randint(1, 3)):  # at one of its steps, or within it
         want, until = f"begin {1000 * me + rnd.randrange(steps)} ", time.monotonic() + 120
@@ -532,7 +602,9 @@ def chance(base, seed, steps=8):
             killed.add(me)
     for me, p in enumerate(ps):
         _, said = p.communicate(timeout=200)
-        assert p.returncode == 0 or me in killed and p.returncode == -9, f"seed {seed}: {said.decode()}"
+        assert p.returncode == 0 or me in killed and p.returncode == -9, (
+            f"seed {seed}: {said.decode()}"
+        )
     writes, at = {}, 0  # number: [mode, folder, when it began, when it ended or None, how]
     for at, line in enumerate((base / "log").read_text().splitlines()):
         what, w, *more = line.split(" ")
@@ -551,8 +623,14 @@ def check(folder, writes, seed):
     if os.path.isdir(folder):
         extra = sd.from_items([{"w": -1, "i": 0}])
         getattr(extra, f"write_{fmt}")(folder)
-        assert hidden(folder) == [], f"seed {seed}: what dead writers have staged is left in {folder}"
-    rows = Counter((r["w"], r["i"]) for r in getattr(sd, f"read_{fmt}")(folder).take_all()) if os.path.isdir(folder) else Counter()
+        assert hidden(folder) == [], (
+            f"seed {seed}: what dead writers have staged is left in {folder}"
+        )
+    rows = (
+        Counter((r["w"], r["i"]) for r in getattr(sd, f"read_{fmt}")(folder).take_all())
+        if os.path.isdir(folder)
+        else Counter()
+    )
     assert max(rows.values(), default=1) == 1, f"seed {seed}: rows twice"
     there = Counter(w for w, _ in rows)
     over = {w: v for w, v in writes.items() if v[0] == "overwrite"}
@@ -560,15 +638,20 @@ def check(folder, writes, seed):
         said = f"seed {seed}: write {w} ({mode}, {how}) has {there[w]} of 60 rows in {folder}"
         if how == "done":
             assert there[w] in (0, 60), said
-            later = [v for o, v in over.items() if o != w and (v[3] is None or v[3] > began)]  # that may have removed it
+            # that may have removed it
+            later = [v for o, v in over.items() if o != w and (v[3] is None or v[3] > began)]
             assert there[w] == 60 or later, said
-            assert not there[w] or not any(v[4] == "done" and v[2] > ended for v in over.values()), said
+            assert not there[w] or not any(
+                v[4] == "done" and v[2] > ended for v in over.values()
+            ), said
         elif how == "refused":
             assert not there[w], said
     winners = [w for w, v in over.items() if v[4] == "done" and there[w]]
     assert len(winners) <= 1, f"seed {seed}: {winners} have all overwritten {folder}"
     if any(v[4] == "done" for v in over.values()):
-        assert winners or any(v[4] == "killed" and there[w] == 60 for w, v in over.items()), f"seed {seed}: nobody has overwritten {folder}"
+        assert winners or any(v[4] == "killed" and there[w] == 60 for w, v in over.items()), (
+            f"seed {seed}: nobody has overwritten {folder}"
+        )
     assert sum(v[0] == "error" and v[4] == "done" for v in writes.values()) <= 1, (
         f"seed {seed}: {folder} was not there for more than one write"
     )
@@ -576,7 +659,8 @@ def check(folder, writes, seed):
 
 @rounds.campaign()
 def test_writers_by_chance(tmp_path):
-    """Four programs, three formats, three modes, and kills: what a write has said that it wrote is there once, and nothing is left of the dead."""
+    """Four programs, three formats, three modes, and kills: what a write has said that it wrote is
+    there once, and nothing is left of the dead."""
     seed = rounds.seed()
     killed = sum(chance(tmp_path / str(i), seed + i) for i in range(rounds.rounds(1)))
     print(f"{killed} programs killed")

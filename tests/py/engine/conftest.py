@@ -1,4 +1,5 @@
-"""The same tests over every engine. `ray` is skate with an engine of 4 CPUs that the tests of a module share; `fresh` starts one with options."""
+"""The same tests over every engine. `ray` is skate with an engine of 4 CPUs that the tests of a
+module share; `fresh` starts one with options."""
 
 import os
 
@@ -14,7 +15,11 @@ def engine(request):
 
     skate.shutdown()
     skate.init(
-        num_cpus=4, num_gpus=0, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": request.param, **PRELOAD}
+        num_cpus=4,
+        num_gpus=0,
+        object_store_memory=256 << 20,
+        resources={"widget": 2},
+        _system_config={"engine": request.param, **PRELOAD},
     )
     yield request.param
     skate.shutdown()
@@ -26,13 +31,18 @@ def ray(engine):
 
     if not skate.is_initialized():  # a test shut it down
         skate.init(
-            num_cpus=4, num_gpus=0, object_store_memory=256 << 20, resources={"widget": 2}, _system_config={"engine": engine, **PRELOAD}
+            num_cpus=4,
+            num_gpus=0,
+            object_store_memory=256 << 20,
+            resources={"widget": 2},
+            _system_config={"engine": engine, **PRELOAD},
         )
     return skate
 
 
 class Gate:
-    """Holds tasks back until the test lets them go on. In a task: open(path, "rb", 0).read(1), with `path` from here."""
+    """Holds tasks back until the test lets them go on. In a task: open(path, "rb", 0).read(1), with
+    `path` from here."""
 
     def __init__(self, folder):
         self.path = str(folder / "gate")

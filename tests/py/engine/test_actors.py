@@ -49,7 +49,12 @@ class Counter:
 
 def test_calls_and_state(ray):
     c = Counter.remote(10, step=2)
-    assert ray.get([c.inc.remote(), c.inc.remote(5), c.inc.remote(k=1), c.get.remote()]) == [12, 17, 18, 18]
+    assert ray.get([c.inc.remote(), c.inc.remote(5), c.inc.remote(k=1), c.get.remote()]) == [
+        12,
+        17,
+        18,
+        18,
+    ]
     assert ray.get(c.pair.remote()) == [18, -18]
     assert [ray.get(r) for r in c.upto.remote(4)] == [0, 1, 2, 3]
     assert ray.get(c.static.remote(4)) == 8 and ray.get(c.name.remote()) == "Counter"
@@ -116,9 +121,15 @@ def test_a_constructor_that_raises(ray):
     with pytest.raises(ray.exceptions.ActorDiedError) as info:
         ray.get(early)
     text = str(info.value)
-    assert text.startswith("The actor died in __init__: an error raised in its creation task, ray::Broken.__init__() (pid=")
-    assert f"actor_id={b._actor_id.hex()}, repr=" in text and text.endswith("ValueError: cannot start with 5")
-    assert isinstance(info.value, ray.exceptions.RayActorError) and isinstance(info.value.cause, ValueError)
+    assert text.startswith(
+        "The actor died in __init__: an error raised in its creation task, ray::Broken.__init__() (pid="
+    )
+    assert f"actor_id={b._actor_id.hex()}, repr=" in text and text.endswith(
+        "ValueError: cannot start with 5"
+    )
+    assert isinstance(info.value, ray.exceptions.RayActorError) and isinstance(
+        info.value.cause, ValueError
+    )
     with pytest.raises(ray.exceptions.ActorDiedError, match="cannot start with 5"):
         ray.get(b.m.remote())
     with pytest.raises(ray.exceptions.ActorDiedError):
@@ -138,7 +149,11 @@ def test_arguments_of_the_constructor(ray):
 
     h = Holds.remote(ray.put(1), refs=[ray.put(2), ray.put(3)], big=np.zeros(100_000))
     assert ray.get(h.get.remote()) == 100_006
-    for call in (lambda: Counter.remote(1, 2), lambda: Counter.remote(stop=1), lambda: Holds.remote()):
+    for call in (
+        lambda: Counter.remote(1, 2),
+        lambda: Counter.remote(stop=1),
+        lambda: Holds.remote(),
+    ):
         with pytest.raises(TypeError):
             call()
 
@@ -235,7 +250,8 @@ def _in_a_cycle(cls):
 
 
 def test_who_waits_for_the_place_of_an_actor_in_a_cycle_collects_it(fresh):
-    """A traceback holds its frames, and they hold the traceback: without a collection the handle in one would never go."""
+    """A traceback holds its frames, and they hold the traceback: without a collection the handle in
+    one would never go."""
     ray = fresh(num_cpus=1)
 
     @ray.remote(num_cpus=1)
@@ -279,7 +295,8 @@ def test_restart(ray):
     c = Counter.options(max_restarts=1).remote(5)
     assert ray.get(c.inc.remote()) == 6
     ray.kill(c, no_restart=False)
-    assert ray.get(c.inc.options(max_task_retries=-1).remote()) == 6  # a fresh state: no call goes to a process that was killed
+    # a fresh state: no call goes to a process that was killed
+    assert ray.get(c.inc.options(max_task_retries=-1).remote()) == 6
     ray.kill(c, no_restart=False)
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(c.inc.remote())
@@ -343,7 +360,11 @@ def test_actor_ids_and_context(ray):
         def ids(self):
             import skate
 
-            return self.made, skate.get_runtime_context().get_actor_id(), skate.get_runtime_context().was_current_actor_reconstructed
+            return (
+                self.made,
+                skate.get_runtime_context().get_actor_id(),
+                skate.get_runtime_context().was_current_actor_reconstructed,
+            )
 
     a = Me.remote()
     made, now, restarted = ray.get(a.ids.remote())
@@ -363,13 +384,20 @@ def test_async_methods(ray):
 
 
 def wait_all_free(ray):
-    """Until what others used is given back: actors and tasks of the test before may still be ending."""
+    """Until what others used is given back: actors and tasks of the test before may still be
+    ending."""
     gc.collect()
-    wait_until(lambda: ray.wait([ray.put(0)]) and ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"])
+    wait_until(
+        lambda: (
+            ray.wait([ray.put(0)])
+            and ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"]
+        )
+    )
 
 
 class Opened:
-    """Its constructor waits on the loop on which its methods run, and leaves a task on it behind."""
+    """Its constructor waits on the loop on which its methods run, and leaves a task on it
+    behind."""
 
     async def __init__(self, dies=None, wrong=False):
         await asyncio.sleep(0)
@@ -419,7 +447,8 @@ def test_resources_of_actors(ray):
     c = Counter.options(num_cpus=100, max_restarts=-1).remote()
     for call in (c.inc.remote(), c.__ray_ready__.remote()):
         with pytest.raises(
-            ray.exceptions.ActorUnschedulableError, match="Counter can never run here: .* 100 CPU, but this machine was given 4"
+            ray.exceptions.ActorUnschedulableError,
+            match="Counter can never run here: .* 100 CPU, but this machine was given 4",
         ):
             ray.get(call)
     del c, call

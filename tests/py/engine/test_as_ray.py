@@ -1,4 +1,5 @@
-"""`skate run` and skate.as_ray(): programs that say `import ray`. In processes of their own, since a process that has said as_ray() stays so."""
+"""`skate run` and skate.as_ray(): programs that say `import ray`. In processes of their own, since
+a process that has said as_ray() stays so."""
 
 import os
 import subprocess
@@ -6,7 +7,10 @@ import sys
 
 import pytest
 
-PYTHON = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))), "python")
+PYTHON = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))),
+    "python",
+)
 
 
 def run(*args, cwd=None, skate=True, **env):
@@ -77,7 +81,11 @@ def test_script(tmp_path):
     script.write_text(PROGRAM)
     out, err, rc = run(str(script), "a", "-m", "--help")
     assert out == f"{[str(script), 'a', '-m', '--help']!r} __main__ True\n", err
-    assert rc == 1 and err.startswith(f'Traceback (most recent call last):\n  File "{script}", line ') and err.count("File ") == 1, err
+    assert (
+        rc == 1
+        and err.startswith(f'Traceback (most recent call last):\n  File "{script}", line ')
+        and err.count("File ") == 1
+    ), err
     assert err.endswith("Shown: at the end\n")
 
 
@@ -88,15 +96,30 @@ def test_module_and_code(tmp_path):
         "import sys, ray\nfrom . import __name__ as p\nprint(ray.get(ray.put(p)), sys.argv[1:])\nsys.exit(7)\n"
     )
     assert run("-m", "pkg", "x", "-c", cwd=tmp_path) == ("pkg ['x', '-c']\n", "", 7)
-    assert run("-c", "import ray, sys; print(ray.__name__, sys.argv)", "y") == ("skate ['-c', 'y']\n", "", 0)
+    assert run("-c", "import ray, sys; print(ray.__name__, sys.argv)", "y") == (
+        "skate ['-c', 'y']\n",
+        "",
+        0,
+    )
 
 
 @pytest.mark.parametrize(
-    "args, said", [(("nope.py",), "nope.py"), (("-m", "no.pe"), "no"), (("-x",), "no such option"), (("-c",), "an argument is wanted")]
+    "args, said",
+    [
+        (("nope.py",), "nope.py"),
+        (("-m", "no.pe"), "no"),
+        (("-x",), "no such option"),
+        (("-c",), "an argument is wanted"),
+    ],
 )
 def test_wrong_command(args, said, tmp_path):
     out, err, rc = run(*args, cwd=tmp_path)
-    assert (out, rc) == ("", 2) and err.startswith("skate run: ") and said in err and "Traceback" not in err
+    assert (
+        (out, rc) == ("", 2)
+        and err.startswith("skate run: ")
+        and said in err
+        and "Traceback" not in err
+    )
 
 
 def test_too_late(tmp_path):
@@ -140,7 +163,8 @@ if __name__ == "__main__":
 
 
 def test_the_first_thing_a_program_says(tmp_path):
-    """Nothing of skate was asked for before; and a value of the program's own on its DataContext reaches its functions, with a word."""
+    """Nothing of skate was asked for before; and a value of the program's own on its DataContext
+    reaches its functions, with a word."""
     code = """
 import skate; skate.as_ray()
 import ray

@@ -1,4 +1,5 @@
-"""await, futures, generators as things to wait for: nobody's thread waits for them, and no CPU is kept by who awaits."""
+"""await, futures, generators as things to wait for: nobody's thread waits for them, and no CPU is
+kept by who awaits."""
 
 import asyncio
 import concurrent.futures
@@ -70,7 +71,9 @@ def test_futures_share_one_thread(ray):
 
     refs = [f.remote(i) for i in range(300)]
     futures = [r.future() for r in refs]
-    assert sorted(x.result(60) for x in concurrent.futures.as_completed(futures, 60)) == list(range(300))
+    assert sorted(x.result(60) for x in concurrent.futures.as_completed(futures, 60)) == list(
+        range(300)
+    )
     assert sum(t.name == "skate-futures" for t in threading.enumerate()) == 1
 
 
@@ -204,7 +207,13 @@ def test_a_dropped_generator_runs_to_its_end(fresh, tmp_path):
     del gen
     g.remote("b")  # read by nobody
     other = ray.remote(lambda: None)
-    wait_until(lambda: ray.get(other.remote()) is None and (tmp_path / "a").exists() and (tmp_path / "b").exists())
+    wait_until(
+        lambda: (
+            ray.get(other.remote()) is None
+            and (tmp_path / "a").exists()
+            and (tmp_path / "b").exists()
+        )
+    )
 
 
 def test_waiting_for_an_item_takes_none(fresh, tmp_path):
@@ -342,7 +351,8 @@ def test_an_actor_ends_itself(fresh, tmp_path):
         for call in (begun, a.m.remote()):
             with pytest.raises(ray.exceptions.ActorDiedError, match="exit_actor"):
                 ray.get(call, timeout=60)
-        wait_until(lambda: ray.get(ray.remote(os.getpid).remote()) and os.path.exists(left))  # its process ends in order
+        # its process ends in order
+        wait_until(lambda: ray.get(ray.remote(os.getpid).remote()) and os.path.exists(left))
         assert not os.path.exists(after)
         os.remove(left)
     with pytest.raises(TypeError):
@@ -466,7 +476,10 @@ def test_reference_counts(fresh):
     assert counts() == {}
     ref = ray.put(1)
     outer = ray.put([ref])
-    assert counts()[ref.hex().encode()] == {"local": 1, "submitted": 1} and global_worker.core_worker.object_exists(ref)
+    assert counts()[ref.hex().encode()] == {
+        "local": 1,
+        "submitted": 1,
+    } and global_worker.core_worker.object_exists(ref)
     assert counts()[outer.hex().encode()] == {"local": 1, "submitted": 0}
     again = copy.copy(ref)
     assert again == ref and counts()[ref.hex().encode()]["local"] == 2

@@ -1,4 +1,5 @@
-"""breakpoint() in tasks: one worker has the terminal, the others wait, no line of progress is drawn over its prompt, and a cancel is a cancel afterwards."""
+"""breakpoint() in tasks: one worker has the terminal, the others wait, no line of progress is drawn
+over its prompt, and a cancel is a cancel afterwards."""
 
 import os
 import pty
@@ -19,21 +20,33 @@ class Terminal:
 
     def __init__(self, text, **env):
         self.ours, theirs = pty.openpty()
-        env = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__)), **env}
-        self.p = subprocess.Popen([sys.executable, "-c", text], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+        env = {
+            **os.environ,
+            "TERM": "xterm",
+            "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__)),
+            **env,
+        }
+        self.p = subprocess.Popen(
+            [sys.executable, "-c", text], stdin=theirs, stdout=theirs, stderr=theirs, env=env
+        )
         os.close(theirs)
         self.shown = ""
 
     def until(self, *wanted):
-        """What is shown from here on, up to the end of the first of these that comes; all of it at the end of the program, for None."""
+        """What is shown from here on, up to the end of the first of these that comes; all of it at
+        the end of the program, for None."""
         deadline = time.monotonic() + 60
         while True:
-            found = [(m.end(), w) for w in wanted if w is not None and (m := re.search(w, self.shown))]
+            found = [
+                (m.end(), w) for w in wanted if w is not None and (m := re.search(w, self.shown))
+            ]
             if found:
                 end, w = min(found)
                 seen, self.shown = self.shown[:end], self.shown[end:]
                 return w, seen
-            assert select.select([self.ours], [], [], max(0, deadline - time.monotonic()))[0], self.shown
+            assert select.select([self.ours], [], [], max(0, deadline - time.monotonic()))[0], (
+                self.shown
+            )
             try:
                 self.shown += os.read(self.ours, 65536).decode().replace("\r\n", "\n")
             except OSError:  # the other side is closed
@@ -86,7 +99,8 @@ def test_one_worker_has_the_terminal(terminal):
         t.type("p 'k', k")
         _, text = t.until(r"\(Pdb\) ")
         assert "inputs read" not in text, text  # nothing is drawn over what is typed
-        seen.append(int(re.search(r"^\('k', (\d)\)$", text, re.M)[1]))  # this worker has read the line, and nobody else
+        # this worker has read the line, and nobody else
+        seen.append(int(re.search(r"^\('k', (\d)\)$", text, re.M)[1]))
         t.type("n")
         _, text = t.until(r"\(Pdb\) ")
         assert "inputs read" not in text, text

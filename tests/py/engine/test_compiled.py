@@ -1,4 +1,5 @@
-"""Compiled graphs (skate.dag, experimental_compile), over every engine: values, errors, several graphs on an actor, what is said of wrong graphs, and random graphs beside
+"""Compiled graphs (skate.dag, experimental_compile), over every engine: values, errors, several
+graphs on an actor, what is said of wrong graphs, and random graphs beside
 plain calls. Of shared memory and deaths: tests/py/fault/test_graph_deaths.py."""
 
 import asyncio
@@ -74,7 +75,16 @@ def test_values(ray, compile_):
     a, b = Actor.remote(), Actor.remote(10)
     with InputNode() as x:
         compiled = compile_(b.echo.bind(a.echo.bind(x)))
-    for v in [0, None, "text", b"bytes", [1, {"k": (2, 3)}], np.arange(5), np.arange(1 << 18), {"a": np.ones((3, 70000)), "b": 2}]:
+    for v in [
+        0,
+        None,
+        "text",
+        b"bytes",
+        [1, {"k": (2, 3)}],
+        np.arange(5),
+        np.arange(1 << 18),
+        {"a": np.ones((3, 70000)), "b": 2},
+    ]:
         got = ray.get(compiled.execute(v))
         assert type(got) is type(v) and str(got) == str(v)
     big = ray.get(compiled.execute(np.arange(1 << 18)))
@@ -85,7 +95,9 @@ def test_parts_of_the_input_several_outputs_and_constants(ray, compile_):
     a, b = Actor.remote(), Actor.remote()
     with InputNode() as x:
         p, q = a.two.bind(x[0])
-        compiled = compile_(MultiOutputNode([b.add.bind(p, x.k, 100, by=1), q, q, a.add.bind(q, q)]))
+        compiled = compile_(
+            MultiOutputNode([b.add.bind(p, x.k, 100, by=1), q, q, a.add.bind(q, q)])
+        )
     assert ray.get(compiled.execute(3, k=4)) == [108, -3, -3, -6]
     one, _, three, _ = compiled.execute(5, k=0)
     assert ray.get(three) == -5 and ray.get(one) == 106
@@ -155,7 +167,10 @@ def test_results_wait_to_be_taken(ray, compile_):
 def test_an_error_is_heard_while_other_outputs_are_under_way(ray, compile_, tmp_path):
     slow, fails = Actor.remote(), Actor.remote()
     with InputNode() as x:
-        compiled = compile_(MultiOutputNode([slow.wait_for.bind(x[0]), fails.fail.bind(x[1])]), _max_inflight_executions=2)
+        compiled = compile_(
+            MultiOutputNode([slow.wait_for.bind(x[0]), fails.fail.bind(x[1])]),
+            _max_inflight_executions=2,
+        )
     go = tmp_path / "go"
     if _skate.engine() != "inline":  # there whoever asks runs a call, one after the other
         refs = compiled.execute(str(go), 1)
@@ -165,7 +180,8 @@ def test_an_error_is_heard_while_other_outputs_are_under_way(ray, compile_, tmp_
             ray.get(refs[1])
         refs[1:] = compiled.execute(str(go), 2)
         with pytest.raises(exceptions.RayChannelTimeoutError):
-            ray.get(refs[2], timeout=0)  # results come in order, and the first output of the execution before it is under way
+            # results come in order, and the first output of the execution before it is under way
+            ray.get(refs[2], timeout=0)
         go.touch()
         assert ray.get(refs) == [True, True, 2]
     go.touch()
@@ -174,19 +190,27 @@ def test_an_error_is_heard_while_other_outputs_are_under_way(ray, compile_, tmp_
     later = [compiled.execute(str(go), 4) for _ in range(1)]
     del later  # of an execution that was not read yet
     assert ray.get(kept) == [True, 4]
-    assert not compiled._result_buffer and not compiled._destructed_ref_idxs and not compiled._got_ref_idxs
+    assert (
+        not compiled._result_buffer
+        and not compiled._destructed_ref_idxs
+        and not compiled._got_ref_idxs
+    )
 
 
 def test_threads_wait_for_one_graph(ray, compile_):
     a, b = Actor.remote(), Actor.remote()
     with InputNode() as x:
-        compiled = compile_(MultiOutputNode([a.echo.bind(x), b.fail.bind(x)]), _max_inflight_executions=40)
+        compiled = compile_(
+            MultiOutputNode([a.echo.bind(x), b.fail.bind(x)]), _max_inflight_executions=40
+        )
     refs = [compiled.execute(i) for i in range(40)]
     with ThreadPoolExecutor(8) as pool:
         good = [pool.submit(ray.get, r[0]) for r in reversed(refs)]
         bad = [pool.submit(outcome, ray, r[1]) for r in refs]
     assert [f.result() for f in good] == list(reversed(range(40)))
-    assert [f.result() for f in bad] == [("failed", repr(KeyError(i))) if i % 2 else i for i in range(40)]
+    assert [f.result() for f in bad] == [
+        ("failed", repr(KeyError(i))) if i % 2 else i for i in range(40)
+    ]
 
 
 def test_results_are_passed_on(ray, compile_, tmp_path):
@@ -204,10 +228,15 @@ def test_results_are_passed_on(ray, compile_, tmp_path):
         total = add.remote(one, [two, four])  # as an argument, and inside one: a reference
         chained = b.inc.remote(three)
         assert ray.get(total) == 8
-        assert ray.get([total, one, three]) == [8, 2, 4] == ray.get([total, one, three])  # an object may be got many times
+        # an object may be got many times
+        assert ray.get([total, one, three]) == [8, 2, 4] == ray.get([total, one, three])
         ready, rest = ray.wait([chained, three, bad], num_returns=3, timeout=20)
         assert ready == [chained, three, bad] and not rest
-        for what in (lambda bad=bad: bad, lambda bad=bad: add.remote(bad), lambda bad=bad: add.remote(1, [bad])):
+        for what in (
+            lambda bad=bad: bad,
+            lambda bad=bad: add.remote(bad),
+            lambda bad=bad: add.remote(1, [bad]),
+        ):
             with pytest.raises(KeyError):
                 ray.get(what())
     (big,) = compiled.execute(np.arange(1 << 18))[:1]
@@ -292,13 +321,19 @@ def test_what_cannot_be_compiled(ray):
     refuses(lambda x: a.echo.bind([x]), "container")
     refuses(lambda x: a.add.bind(1, by=x), "as kwargs")
     refuses(lambda x: task.options(num_returns=2).bind(x), "several values", NotImplementedError)
-    refuses(lambda x: task.options(retry_exceptions=True).bind(x), "retry_exceptions", NotImplementedError)
+    refuses(
+        lambda x: task.options(retry_exceptions=True).bind(x),
+        "retry_exceptions",
+        NotImplementedError,
+    )
     refuses(lambda x: task.bind([x]), "container")
     refuses(lambda x: task.bind(1), "No InputNode")
     refuses(lambda x: (task.bind(x), a.echo.bind(x))[1], "leaf nodes.*'task'")
     refuses(lambda x: task.bind(x, x), "signature", TypeError)
     refuses(lambda x: a.echo.bind(1), "No InputNode")
-    refuses(lambda x: MultiOutputNode([a.echo.bind(x), a.echo.bind(1)]), "at least one other DAGNode")
+    refuses(
+        lambda x: MultiOutputNode([a.echo.bind(x), a.echo.bind(1)]), "at least one other DAGNode"
+    )
     refuses(lambda x: a.add.bind(x, x[0]), "All tasks must either")
     refuses(lambda x: (a.echo.bind(x[1]), a.echo.bind(x[0]))[1], "1 is unused")
     refuses(lambda x: (a.inc.bind(x), a.echo.bind(x))[1], "leaf nodes")
@@ -320,7 +355,14 @@ def test_random_graphs_beside_plain_calls(ray, compile_):
             for _ in range(rng.randint(0, 6)):
                 a = rng.choice(actors)
                 picked = [rng.choice(nodes) for _ in range(rng.randint(1, 3))]
-                nodes.append(rng.choice([lambda a=a, p=picked: a.add.bind(*p, 1), lambda a=a, p=picked: a.fail.bind(p[0])])())
+                nodes.append(
+                    rng.choice(
+                        [
+                            lambda a=a, p=picked: a.add.bind(*p, 1),
+                            lambda a=a, p=picked: a.fail.bind(p[0]),
+                        ]
+                    )()
+                )
             used = {id(u) for n in nodes for u in n._upstream}
             root = MultiOutputNode([n for n in nodes if id(n) not in used])
         compiled = compile_(root, _overlap_gpu_communication=rng.random() < 0.5)
@@ -347,13 +389,22 @@ def test_collective_operations(ray, compile_, kind):
         (lambda n: collective.allreduce.bind(n), [sum(ones)] * 3),
         (lambda n: collective.allreduce.bind(n, op=collective.ReduceOp.MAX), [ones[2]] * 3),
         (lambda n: collective.allgather.bind(n), [np.concatenate(ones)] * 3),
-        (lambda n: collective.reducescatter.bind(n, op=collective.ReduceOp.SUM), np.split(sum(ones), 3)),
+        (
+            lambda n: collective.reducescatter.bind(n, op=collective.ReduceOp.SUM),
+            np.split(sum(ones), 3),
+        ),
     ]:
         with InputNode() as x:
             root = MultiOutputNode(op([w.echo.bind(x[i]) for i, w in enumerate(workers)]))
         compiled = compile_(root)
-        for got in (ray.get(compiled.execute(*map(like, ones))), ray.get(root.execute(*map(like, ones)))):
-            assert all(type(g) is type(like([1.0])) and np.array_equal(np.asarray(g), w) for g, w in zip(got, want, strict=True))
+        for got in (
+            ray.get(compiled.execute(*map(like, ones))),
+            ray.get(root.execute(*map(like, ones))),
+        ):
+            assert all(
+                type(g) is type(like([1.0])) and np.array_equal(np.asarray(g), w)
+                for g, w in zip(got, want, strict=True)
+            )
         with pytest.raises(ValueError, match="one shape"):
             ray.get(compiled.execute(like([1.0]), *map(like, ones[1:])))
         compiled.teardown()
@@ -402,10 +453,20 @@ def test_tasks(ray, compile_):
     with InputNode() as x:
         many = [scale.bind(x) for _ in range(40)]
         compiled = compile_(MultiOutputNode(many))
-    assert ray.get(compiled.execute(1)) == [1 + far] * 40 and len(compiled._workers) <= ray.cluster_resources()["CPU"]
+    assert (
+        ray.get(compiled.execute(1)) == [1 + far] * 40
+        and len(compiled._workers) <= ray.cluster_resources()["CPU"]
+    )
     compiled.teardown()
     if _skate.engine() == "local":
-        eventually(lambda: not any(row.class_name == "Worker" for row in list_actors(filters=[("state", "=", "ALIVE")])))
+        eventually(
+            lambda: (
+                not any(
+                    row.class_name == "Worker"
+                    for row in list_actors(filters=[("state", "=", "ALIVE")])
+                )
+            )
+        )
 
 
 def test_transports(ray, compile_):
@@ -428,7 +489,11 @@ def test_drawn_as_text(ray, compile_, capsys):
         p, q = a.two.bind(x)
         compiled = compile_(MultiOutputNode([p, q]))
     text = compiled.visualize(format="ascii")
-    assert '2 [label="Task 2  ClassMethodOutputNode[0]"]' in text and "1 ---> 3" in text and text in capsys.readouterr().out
+    assert (
+        '2 [label="Task 2  ClassMethodOutputNode[0]"]' in text
+        and "1 ---> 3" in text
+        and text in capsys.readouterr().out
+    )
 
 
 @skate.remote

@@ -1,4 +1,5 @@
-"""skate.dag without compilation, over every engine: bind, InputNode, MultiOutputNode, execute, what is said of wrong graphs, and random graphs beside plain calls."""
+"""skate.dag without compilation, over every engine: bind, InputNode, MultiOutputNode, execute, what
+is said of wrong graphs, and random graphs beside plain calls."""
 
 import random
 
@@ -129,7 +130,11 @@ def test_several_values(ray):
         plus, minus = log.halves.bind(inp)
         graph = MultiOutputNode([add.bind(plus, minus), minus, plus])
     assert ray.get(graph.execute(3)) == [0, -3, 3]
-    assert minus.is_class_method_output and minus.output_idx == 1 and minus.class_method_call.num_returns == 2
+    assert (
+        minus.is_class_method_output
+        and minus.output_idx == 1
+        and minus.class_method_call.num_returns == 2
+    )
     assert not minus.class_method_call.is_class_method_output
     assert isinstance(log.halves.options(num_returns=1).bind(1), DAGNode)
 
@@ -163,9 +168,15 @@ def test_values_without_nodes_go_as_they_are(ray):
 
 def test_options_and_accessors(ray):
     a = add.options(name="n", num_cpus=2).bind(1, b=2)
-    assert a.get_options() == {"name": "n", "num_cpus": 2} and a.get_args() == (1,) and a.get_kwargs() == {"b": 2}
+    assert (
+        a.get_options() == {"name": "n", "num_cpus": 2}
+        and a.get_args() == (1,)
+        and a.get_kwargs() == {"b": 2}
+    )
     gpu = skate.remote(num_gpus=1)(lambda: 1)
-    assert gpu.bind().get_options() == {"num_gpus": 1, "max_calls": 1} and gpu.options(num_cpus=1).bind().get_options() == {
+    assert gpu.bind().get_options() == {"num_gpus": 1, "max_calls": 1} and gpu.options(
+        num_cpus=1
+    ).bind().get_options() == {
         "num_gpus": 1,
         "num_cpus": 1,
     }
@@ -176,7 +187,11 @@ def test_options_and_accessors(ray):
     n = add.bind(x, y)
     z = add.bind(3)
     m = n._apply_and_replace_all_child_nodes(lambda node: z)
-    assert m._get_all_child_nodes() == [z] and n._get_all_child_nodes() == [x, y] and m.get_stable_uuid() == n.get_stable_uuid()
+    assert (
+        m._get_all_child_nodes() == [z]
+        and n._get_all_child_nodes() == [x, y]
+        and m.get_stable_uuid() == n.get_stable_uuid()
+    )
     assert n.apply_recursive(lambda node: sum(node.get_args())) == 3
 
 
@@ -188,10 +203,16 @@ def test_errors_of_users_arrive(ray):
 
 def test_what_is_wrong_is_said(ray):
     log = Log.remote()
-    for bind in (lambda: log.put.bind(), lambda: log.put.bind(1, 2, 3), lambda: Log.bind(1, 2), lambda: Log.bind().put.bind()):
+    for bind in (
+        lambda: log.put.bind(),
+        lambda: log.put.bind(1, 2, 3),
+        lambda: Log.bind(1, 2),
+        lambda: Log.bind().put.bind(),
+    ):
         with pytest.raises(TypeError, match="the given arguments to `bind`"):
             bind()
-    for wrong in (add.bind(), add.bind(1, 2, 3), add.bind(1, c=2)):  # functions: when they run, before anything else does
+    # functions: when they run, before anything else does
+    for wrong in (add.bind(), add.bind(1, 2, 3), add.bind(1, c=2)):
         with pytest.raises(TypeError, match="the given arguments to `bind`"):
             MultiOutputNode([log.put.bind(1), wrong]).execute()
     assert ray.get(log.all.remote()) == []

@@ -33,16 +33,27 @@ def used():
     return store("store_leased_bytes") + store("store_sealed_bytes")
 
 
-@pytest.mark.parametrize("dtype", ["?", "b", "<u2", "i4", "f2", "f4", "f8", "c8", "c16", int, float])
+@pytest.mark.parametrize(
+    "dtype", ["?", "b", "<u2", "i4", "f2", "f4", "f8", "c8", "c16", int, float]
+)
 @pytest.mark.parametrize("shape", [(), 0, 5, (3, 0), (7, 11), (40, 50, 3), (2,) * 9, (300, 300)])
 def test_values(ray, shape, dtype):
     a = ray.empty(shape, dtype)
-    assert type(a) is np.ndarray and a.flags.writeable and a.flags.c_contiguous and a.dtype == np.dtype(dtype)
+    assert (
+        type(a) is np.ndarray
+        and a.flags.writeable
+        and a.flags.c_contiguous
+        and a.dtype == np.dtype(dtype)
+    )
     assert a.shape == np.empty(shape).shape
     raw = np.random.default_rng(1).integers(0, 2, a.shape).astype(a.dtype)
     a[...] = raw
     b = ray.get(ray.put(a))
-    assert b.dtype == raw.dtype and b.shape == raw.shape and b.tobytes() == raw.tobytes() == a.tobytes()
+    assert (
+        b.dtype == raw.dtype
+        and b.shape == raw.shape
+        and b.tobytes() == raw.tobytes() == a.tobytes()
+    )
     assert not a.flags.writeable and not b.flags.writeable
     with pytest.raises(ValueError):
         a.flags.writeable = True
@@ -141,7 +152,10 @@ def test_arguments_results_and_streams(ray):
     assert [ray.get(r).sum() for r in stream.remote(20_000)] == [0, 20_000, 40_000, 60_000]
     a = ray.empty(30_000)
     a[:] = 1
-    assert ray.get([total.remote(a), total.remote(a, b=a)]) == [(30_000, False, False), (30_000, False, 30_000)]
+    assert ray.get([total.remote(a), total.remote(a, b=a)]) == [
+        (30_000, False, False),
+        (30_000, False, 30_000),
+    ]
     assert not a.flags.writeable
 
 
@@ -167,7 +181,8 @@ def test_an_actor_keeps_what_it_returned(ray):
     b = ray.get(f.make.remote(40_000))
     ref = f.make.remote(50_000)
     del ref
-    filler = [ray.put(np.full(50_000, 3.0)) for _ in range(20)]  # would be where the array is, if nobody held it
+    # would be where the array is, if nobody held it
+    filler = [ray.put(np.full(50_000, 3.0)) for _ in range(20)]
     assert ray.get(f.look.remote()) == (50_000 + 5 * 6, False)
     assert b.sum() == 40_000 and all(ray.get(x)[0] == 3 for x in filler)
     assert ray.get(ray.get(f.put.remote())[0]).sum() == 80_000
@@ -345,7 +360,8 @@ def test_nothing_stays_pinned(fresh):
     @ray.remote(max_concurrency=4)
     class Actor:
         def make(self, n):
-            mine = self.last = ray.empty(n)  # the one before is let go; another call may put its own there at once
+            # the one before is let go; another call may put its own there at once
+            mine = self.last = ray.empty(n)
             mine[:] = 3
             return mine
 
@@ -360,6 +376,7 @@ def test_nothing_stays_pinned(fresh):
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(actor.make.remote(5))
     end = time.monotonic() + 30
-    while store("store_pins") != pins and time.monotonic() < end:  # a worker that lets go wakes nobody
+    # a worker that lets go wakes nobody
+    while store("store_pins") != pins and time.monotonic() < end:
         ray.get([r for _ in range(4) for r in make.remote(1)])
     assert store("store_pins") == pins and used() - before <= 16 * MIB

@@ -1,4 +1,5 @@
-"""Memory that nobody used yet comes by huge pages, not by a fault for each 4 KiB of it (196 of them for 800 KB, 4 us each); memory of a worker's heap is used again."""
+"""Memory that nobody used yet comes by huge pages, not by a fault for each 4 KiB of it (196 of them
+for 800 KB, 4 us each); memory of a worker's heap is used again."""
 
 import os
 import resource
@@ -10,7 +11,8 @@ MIB = 1 << 20
 
 
 def huge_pages():
-    kernel = tuple(int(x) for x in os.uname().release.split(".")[:2])  # MADV_COLLAPSE of shared memory: 6.1
+    # MADV_COLLAPSE of shared memory: 6.1
+    kernel = tuple(int(x) for x in os.uname().release.split(".")[:2])
     return kernel >= (6, 1) and os.path.exists("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 
 
@@ -35,7 +37,9 @@ class Maker:
 
 def begun(fresh, **how):
     if fresh.engine == "inline" or not huge_pages() or os.environ.get("SKATE_TEST_SANITIZER"):
-        pytest.skip("no store in shared memory here, or a kernel without MADV_COLLAPSE, or memory that a sanitizer touches")
+        pytest.skip(
+            "no store in shared memory here, or a kernel without MADV_COLLAPSE, or memory that a sanitizer touches"
+        )
     return fresh(**how)
 
 
@@ -63,18 +67,22 @@ def test_results_of_an_actor(store):
 
 
 def test_large_values_of_an_actor(fresh):
-    """What its calls free is kept for the next one, whoever allocates it: Python, or a library in C++ (a scalar of Arrow is a std::string)."""
+    """What its calls free is kept for the next one, whoever allocates it: Python, or a library in
+    C++ (a scalar of Arrow is a std::string)."""
     skate = begun(fresh, num_cpus=1, object_store_memory=512 * MIB)
     a = skate.remote(Maker).remote()
-    size = 48 * MIB  # less than half of what is kept, a quarter of the store; more than malloc would keep by itself
-    calls = [a.scalar.remote(size) for _ in range(5)]  # one behind the other: it is not idle, when it would give memory back
+    # less than half of what is kept, a quarter of the store; more than malloc would keep by itself
+    size = 48 * MIB
+    # one behind the other: it is not idle, when it would give memory back
+    calls = [a.scalar.remote(size) for _ in range(5)]
     first, *others = skate.get(calls)
     assert first[1] == size
     assert all(n < size // 4096 // 4 and m == size for n, m in others), others
 
 
 def test_neighbours_keep_their_bytes(store):
-    """A huge page is fetched around objects that are there, of this and of other processes, and while they are read."""
+    """A huge page is fetched around objects that are there, of this and of other processes, and
+    while they are read."""
     a = store.remote(Maker).remote()
     rng = np.random.default_rng(5)
     kept = []

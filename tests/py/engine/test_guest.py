@@ -1,4 +1,5 @@
-"""An engine written in Python: examples/pool_engine.py under skate's data and tasks gives what the local engine gives."""
+"""An engine written in Python: examples/pool_engine.py under skate's data and tasks gives what the
+local engine gives."""
 
 import os
 import sys
@@ -42,7 +43,13 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     for i in range(FILES):
         pq.write_table(
-            pa.table({"id": np.arange(i * 1000, i * 1000 + 1000), "text": [f"row {k}" for k in range(1000)]}), folder / f"{i}.parquet"
+            pa.table(
+                {
+                    "id": np.arange(i * 1000, i * 1000 + 1000),
+                    "text": [f"row {k}" for k in range(1000)],
+                }
+            ),
+            folder / f"{i}.parquet",
         )
     return str(folder)
 
@@ -53,14 +60,20 @@ def pipelines(files):
     return {
         "range": numbers,
         "map_batches": numbers.map_batches(double, batch_size=512),
-        "a stage behind a stage": numbers.map_batches(double).map_batches(double, num_cpus=0.5, batch_size=100),
+        "a stage behind a stage": numbers.map_batches(double).map_batches(
+            double, num_cpus=0.5, batch_size=100
+        ),
         "filter": numbers.filter(odd),
         "limit": numbers.map_batches(double).limit(1234),
         "union": numbers.limit(10).union(data.range(20, override_num_blocks=2)),
         "zip": numbers.zip(data.range(5000, override_num_blocks=4).map_batches(double)),
-        "files": data.read_parquet(files).filter(odd).map_batches(lambda b: {"id": b["id"], "text": b["text"]}),
+        "files": data.read_parquet(files)
+        .filter(odd)
+        .map_batches(lambda b: {"id": b["id"], "text": b["text"]}),
         "flat_map": data.range(100).flat_map(lambda row: [row] * (row["id"] % 3)),
-        "large blocks": data.range(400_000, override_num_blocks=2).map_batches(double, batch_size=None),
+        "large blocks": data.range(400_000, override_num_blocks=2).map_batches(
+            double, batch_size=None
+        ),
         "empty": numbers.filter(lambda row: False),
     }
 
@@ -137,7 +150,9 @@ def test_what_a_function_raises(engine):
 
 def test_a_large_capture(engine):
     table = np.arange(200_000)
-    ds = skate.data.range(1000, override_num_blocks=4).map_batches(lambda b: {"x": table[b["id"]] + 1})
+    ds = skate.data.range(1000, override_num_blocks=4).map_batches(
+        lambda b: {"x": table[b["id"]] + 1}
+    )
     assert ds.sum("x") == 500_500
 
 
@@ -151,7 +166,11 @@ def test_a_run_that_is_quiet_is_looked_at(engine):
 
 def test_an_early_end_gives_everything_back(engine):
     for n in (0, 1, 3):
-        it = iter(skate.data.range(5000, override_num_blocks=10).map_batches(double).iter_batches(batch_size=100))
+        it = iter(
+            skate.data.range(5000, override_num_blocks=10)
+            .map_batches(double)
+            .iter_batches(batch_size=100)
+        )
         for _ in range(n):
             next(it)
         del it
@@ -257,7 +276,9 @@ def test_concurrency_within_an_actor_is_refused(engine):
         assert skate.get(Waits.options(max_concurrency=1).remote().f.remote()) == 1
         assert skate.get(Waits.options(max_concurrency=4).remote().f.remote()) == 1
     else:
-        with pytest.raises(NotImplementedError, match="Waits: this engine has no concurrency within an actor"):
+        with pytest.raises(
+            NotImplementedError, match="Waits: this engine has no concurrency within an actor"
+        ):
             Waits.options(max_concurrency=4).remote()
 
 

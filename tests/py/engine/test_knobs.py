@@ -1,5 +1,5 @@
-"""Every knob of config.py has an effect, as an argument of init() or _system_config and by its name in the environment. A knob without a test here fails
-the last of them."""
+"""Every knob of config.py has an effect, as an argument of init() or _system_config and by its name
+in the environment. A knob without a test here fails the last of them."""
 
 import os
 import sys
@@ -18,7 +18,8 @@ TRIED = set()  # knobs that start() was given
 
 @pytest.fixture
 def start(monkeypatch):
-    """start(**knobs): an engine with these, small otherwise. With `by_env=True` they are said in the environment."""
+    """start(**knobs): an engine with these, small otherwise. With `by_env=True` they are said in
+    the environment."""
 
     def start(by_env=False, **knobs):
         skate.shutdown()
@@ -66,9 +67,21 @@ def grow(mib, stay_s=0.0):
 
 @pytest.mark.parametrize("by_env", [False, True])
 def test_what_there_is(start, by_env):
-    start(by_env, num_cpus=3, num_gpus=2, memory=500 * MIB, object_store_memory=64 * MIB, memory_usage_threshold=0.5)
+    start(
+        by_env,
+        num_cpus=3,
+        num_gpus=2,
+        memory=500 * MIB,
+        object_store_memory=64 * MIB,
+        memory_usage_threshold=0.5,
+    )
     have = skate.cluster_resources()
-    assert (have["CPU"], have["GPU"], have["memory"], have["object_store_memory"]) == (3, 2, 500 * MIB, 64 * MIB)
+    assert (have["CPU"], have["GPU"], have["memory"], have["object_store_memory"]) == (
+        3,
+        2,
+        500 * MIB,
+        64 * MIB,
+    )
     status = _skate.status()
     assert status["store_size_bytes"] == 64 * MIB
     assert status["memory_limit_bytes"] <= 564 * MIB  # of `memory` and `object_store_memory`
@@ -84,7 +97,9 @@ def test_engine_and_seed(start):
         LOG.clear()
         skate.get([log.remote(i) for i in range(20)])
         orders.append(LOG[:])
-    assert orders[0] == list(range(20)) and orders[1] != orders[0] and sorted(orders[1]) == orders[0]
+    assert (
+        orders[0] == list(range(20)) and orders[1] != orders[0] and sorted(orders[1]) == orders[0]
+    )
 
 
 @pytest.mark.parametrize("by_env", [False, True])
@@ -178,7 +193,9 @@ def test_preload_and_spin(start):
     def sleep(s):
         time.sleep(s)
 
-    def awake():  # seconds that this thread is on a CPU while it waits, or in line for one: others may have them all
+    # seconds that this thread is on a CPU while it waits, or in line for one: others may have them
+    # all
+    def awake():
         with open("/proc/thread-self/schedstat") as f:
             return sum(map(int, f.read().split()[:2])) / 1e9
 
@@ -236,7 +253,9 @@ def as_actor(fn, **need):
 
 def as_dataset(fn, **need):
     ds = skate.data.range(1, override_num_blocks=1)
-    return ds.map_batches(lambda batch: {"x": [fn()]}, batch_size=1, **(need or {"num_cpus": 0.1})).take_all()[0]["x"]
+    return ds.map_batches(
+        lambda batch: {"x": [fn()]}, batch_size=1, **(need or {"num_cpus": 0.1})
+    ).take_all()[0]["x"]
 
 
 def as_pool(fn, **need):
@@ -245,7 +264,9 @@ def as_pool(fn, **need):
             return {"x": [fn()]}
 
     ds = skate.data.range(1, override_num_blocks=1)
-    return ds.map_batches(Pool, concurrency=1, batch_size=1, **(need or {"num_cpus": 0.1})).take_all()[0]["x"]
+    return ds.map_batches(
+        Pool, concurrency=1, batch_size=1, **(need or {"num_cpus": 0.1})
+    ).take_all()[0]["x"]
 
 
 WAYS = {"task": as_task, "actor": as_actor, "dataset": as_dataset, "pool": as_pool}
@@ -307,25 +328,53 @@ def ram(n, **more):
 TIGHT = {"spill_dir": "", "overflow_bytes": 0}
 HERE = os.getpid()
 
-# knob: what it and others are set to, what is then seen of a call, and by which probe. A dict: by the kind of call, where they differ.
+# knob: what it and others are set to, what is then seen of a call, and by which probe. A dict: by
+# the kind of call, where they differ.
 HEARD = {
     "engine": [
         ({"engine": "local"}, False, gives(lambda: os.getpid() == HERE)),
         ({"engine": "inline"}, True, gives(lambda: os.getpid() == HERE)),
     ],
-    "num_cpus": [({"num_cpus": 2}, False, needs(num_cpus=3)), ({"num_cpus": 3}, True, needs(num_cpus=3))],
-    "num_gpus": [({"num_gpus": 0}, False, needs(num_gpus=2)), ({"num_gpus": 2}, True, needs(num_gpus=2))],
-    "memory": [({"memory": 200 * MIB}, False, needs(memory=300 * MIB)), ({"memory": 400 * MIB}, True, needs(memory=300 * MIB))],
+    "num_cpus": [
+        ({"num_cpus": 2}, False, needs(num_cpus=3)),
+        ({"num_cpus": 3}, True, needs(num_cpus=3)),
+    ],
+    "num_gpus": [
+        ({"num_gpus": 0}, False, needs(num_gpus=2)),
+        ({"num_gpus": 2}, True, needs(num_gpus=2)),
+    ],
+    "memory": [
+        ({"memory": 200 * MIB}, False, needs(memory=300 * MIB)),
+        ({"memory": 400 * MIB}, True, needs(memory=300 * MIB)),
+    ],
     "object_store_memory": [
-        ({"object_store_memory": 16 * MIB, **TIGHT}, False, does(lambda: np.zeros(24 * MIB, np.uint8))),
-        ({"object_store_memory": 96 * MIB, **TIGHT}, True, does(lambda: np.zeros(24 * MIB, np.uint8))),
+        (
+            {"object_store_memory": 16 * MIB, **TIGHT},
+            False,
+            does(lambda: np.zeros(24 * MIB, np.uint8)),
+        ),
+        (
+            {"object_store_memory": 96 * MIB, **TIGHT},
+            True,
+            does(lambda: np.zeros(24 * MIB, np.uint8)),
+        ),
     ],
     "overflow_bytes": [
-        ({"object_store_memory": 16 * MIB, **TIGHT}, False, does(lambda: np.zeros(24 * MIB, np.uint8))),
+        (
+            {"object_store_memory": 16 * MIB, **TIGHT},
+            False,
+            does(lambda: np.zeros(24 * MIB, np.uint8)),
+        ),
         ({"object_store_memory": 16 * MIB}, True, does(lambda: np.zeros(24 * MIB, np.uint8))),
     ],
-    "spill_dir": [({**TIGHT}, False, does(put_much)), ({"overflow_bytes": 0}, True, does(put_much))],
-    "spill_bytes": [({"spill_bytes": 0, "overflow_bytes": 0}, False, does(put_much)), ({"overflow_bytes": 0}, True, does(put_much))],
+    "spill_dir": [
+        ({**TIGHT}, False, does(put_much)),
+        ({"overflow_bytes": 0}, True, does(put_much)),
+    ],
+    "spill_bytes": [
+        ({"spill_bytes": 0, "overflow_bytes": 0}, False, does(put_much)),
+        ({"overflow_bytes": 0}, True, does(put_much)),
+    ],
     "memory_limit": [(ram(150 * MIB), False, does(grows(60))), (ram(0), True, does(grows(0)))],
     "memory_monitor_refresh_ms": [
         (ram(150 * MIB), False, does(grows(60))),
@@ -333,7 +382,11 @@ HEARD = {
     ],
     "task_oom_retries": [  # of tasks, as max_retries
         (ram(150 * MIB), {"task": 1, "dataset": 1, "actor": 1, "pool": 4}, runs(grows(60))),
-        (ram(150 * MIB, task_oom_retries=1), {"task": 2, "dataset": 2, "actor": 1, "pool": 4}, runs(grows(60))),
+        (
+            ram(150 * MIB, task_oom_retries=1),
+            {"task": 2, "dataset": 2, "actor": 1, "pool": 4},
+            runs(grows(60)),
+        ),
     ],
     "max_workers": [
         ({"max_workers": 1}, False, does(lambda: skate.get(pid.remote()))),
@@ -344,9 +397,18 @@ HEARD = {
         ({"preload": "colorsys"}, True, gives(lambda: "colorsys" in sys.modules)),
     ],
     "print_labels": [({"print_labels": 0}, "hello\n", prints)],
-    "max_retries": [  # of tasks: actors have max_restarts and max_task_retries, as in Ray, also those of a Dataset
-        ({"max_retries": 0}, {"task": 1, "dataset": 1, "actor": 1, "pool": 4}, runs(lambda: os._exit(1))),
-        ({"max_retries": 4}, {"task": 5, "dataset": 5, "actor": 1, "pool": 4}, runs(lambda: os._exit(1))),
+    # of tasks: actors have max_restarts and max_task_retries, as in Ray, also those of a Dataset
+    "max_retries": [
+        (
+            {"max_retries": 0},
+            {"task": 1, "dataset": 1, "actor": 1, "pool": 4},
+            runs(lambda: os._exit(1)),
+        ),
+        (
+            {"max_retries": 4},
+            {"task": 5, "dataset": 5, "actor": 1, "pool": 4},
+            runs(lambda: os._exit(1)),
+        ),
     ],
 }
 # Of the engine as a whole: no task, actor or Dataset is done otherwise. The tests above try them.

@@ -11,7 +11,9 @@ def test_no_port_and_no_name(tmp_path):
     before = set(os.listdir("/dev/shm"))
     skate.init(num_cpus=2)
     try:
-        assert skate.get([skate.remote(lambda x: x).remote(i) for i in range(50)]) == list(range(50))
+        assert skate.get([skate.remote(lambda x: x).remote(i) for i in range(50)]) == list(
+            range(50)
+        )
         inodes = set()
         for pid in family(os.getpid()):
             for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -36,7 +38,8 @@ def test_no_port_and_no_name(tmp_path):
 
 def test_workers_end_with_the_engine():
     skate.shutdown()
-    others = family(os.getpid())  # multiprocessing's resource tracker, where test_guest.py ran in this process
+    # multiprocessing's resource tracker, where test_guest.py ran in this process
+    others = family(os.getpid())
     skate.init(num_cpus=2)
     skate.get([skate.remote(os.getpid).remote() for _ in range(20)])
     before = family(os.getpid())

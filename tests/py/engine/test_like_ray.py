@@ -85,7 +85,9 @@ def test_a_process_whose_import_was_broken_off_runs_nothing_more(fresh, tmp_path
     os.mkfifo(never)
     text = f"import os\nwith open({pid!r}, 'w') as f: f.write(str(os.getpid()))\nopen({never!r}).read()\n"
     (tmp_path / "slow_import.py").write_text(text)
-    (tmp_path / "slow_run.py").write_text("def run():\n" + "".join(f"    {line}\n" for line in text.splitlines()))
+    (tmp_path / "slow_run.py").write_text(
+        "def run():\n" + "".join(f"    {line}\n" for line in text.splitlines())
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     ray = fresh(num_cpus=1)
     if fresh.engine == "inline":
@@ -128,7 +130,8 @@ def test_an_interrupted_task_does_not_interrupt_the_program(fresh):
         raise KeyboardInterrupt("abc")
 
     if fresh.engine == "inline":  # there it was meant for the program as well
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+        # a shell's background job ignores it
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with pytest.raises(KeyboardInterrupt):
                 ray.get(f.remote())
@@ -213,7 +216,8 @@ def test_dynamic_generator_runs_again(ray, tmp_path):
     with pytest.raises(KeyError):
         ray.get(refs[1])
     os.remove(path)
-    refs = list(ray.get(f.options(retry_exceptions=True).remote(9)))  # retries are at their end: what there is stays
+    # retries are at their end: what there is stays
+    refs = list(ray.get(f.options(retry_exceptions=True).remote(9)))
     with pytest.raises(KeyError):
         ray.get(refs[1])
     with open(path) as x:
@@ -252,7 +256,9 @@ def test_actor_pool_map_gives_up_what_was_submitted_before(fresh, gate):
             if path:
                 import asyncio
 
-                await asyncio.get_running_loop().run_in_executor(None, lambda: open(path, "rb", 0).read(1))
+                await asyncio.get_running_loop().run_in_executor(
+                    None, lambda: open(path, "rb", 0).read(1)
+                )
             if x < 0:
                 raise ValueError("nobody takes it")
             return x
@@ -269,7 +275,13 @@ def test_actor_pool_map_gives_up_what_was_submitted_before(fresh, gate):
 
 
 def test_label_selectors(ray):
-    good = [{"ray.io/market-type": "spot", "a": "H100"}, {"a": "!spot"}, {"a": "in(H100, B200)"}, {"a": "!in(H100,B200)"}, {"a": ""}]
+    good = [
+        {"ray.io/market-type": "spot", "a": "H100"},
+        {"a": "!spot"},
+        {"a": "in(H100, B200)"},
+        {"a": "!in(H100,B200)"},
+        {"a": ""},
+    ]
     for s in good:
         ray.remote(label_selector=s)(lambda: 1)
     bad = [
@@ -294,7 +306,10 @@ def test_memory_is_whole_bytes(fresh):
     def f():
         return 1
 
-    assert ray.get(f.options(memory=2.9).remote()) == 1 and ray.get(f.options(memory=0.5).remote()) == 1
+    assert (
+        ray.get(f.options(memory=2.9).remote()) == 1
+        and ray.get(f.options(memory=0.5).remote()) == 1
+    )
     with pytest.raises(ray.exceptions.TaskUnschedulableError):
         ray.get(f.options(memory=3.1).remote())
 
@@ -313,7 +328,8 @@ def test_names_to_complete(ray):
 
 
 class Ends:
-    """Shuts skate down while it is pickled (as another thread might, at the program's end), and starts it again if told so."""
+    """Shuts skate down while it is pickled (as another thread might, at the program's end), and
+    starts it again if told so."""
 
     def __init__(self, n, again):
         self.n, self.again = n, again

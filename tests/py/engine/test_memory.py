@@ -1,5 +1,5 @@
-"""One budget for the object store and the heaps of the workers. The rules: tests/c/test_engine_memory.c; with C tasks, and in a real cgroup:
-tests/c/test_engine_oom.c."""
+"""One budget for the object store and the heaps of the workers. The rules:
+tests/c/test_engine_memory.c; with C tasks, and in a real cgroup: tests/c/test_engine_oom.c."""
 
 import gc
 import os
@@ -42,7 +42,9 @@ def test_the_message_names_who_and_how_much(start):
         ray.get(f.options(name="the_hog").remote(3000))
     lines = str(e.value).splitlines()
     assert (
-        lines[0].startswith("task the_hog ran out of memory: it had grown to ") and "of 300 MiB" in lines[0] and "memory_limit" in lines[0]
+        lines[0].startswith("task the_hog ran out of memory: it had grown to ")
+        and "of 300 MiB" in lines[0]
+        and "memory_limit" in lines[0]
     )
     assert lines[1] == "It had been stopped before, and ran alone this time."
     assert "batches" in lines[2] and "memory=" in lines[2] and len(lines) == 3
@@ -91,7 +93,9 @@ def test_what_was_asked_for_is_the_share(start, gate):
     said = hold.options(memory=250 * MIB).remote(180, gate.path)
     wait_until(lambda: _skate.memory()["heap_bytes"] > 180 * MIB)
     unsaid = hold.remote(3000, gate.path)
-    with pytest.raises(ray.exceptions.OutOfMemoryError, match="its share was (1[0-9][0-9]|2[0-2][0-9]),"):
+    with pytest.raises(
+        ray.exceptions.OutOfMemoryError, match="its share was (1[0-9][0-9]|2[0-2][0-9]),"
+    ):
         ray.get(unsaid)
     gate.let_go()
     assert ray.get(said) == 180 and _skate.status()["memory_stops"] == 1
@@ -129,7 +133,12 @@ def test_actor(start):
 
 
 def test_objects_make_room_for_heaps(start, tmp_path):
-    ray = start(limit=260, num_cpus=1, object_store_memory=160 * MIB, object_spilling_directory=str(tmp_path))
+    ray = start(
+        limit=260,
+        num_cpus=1,
+        object_store_memory=160 * MIB,
+        object_spilling_directory=str(tmp_path),
+    )
     refs = [ray.put(bytes([i]) * (4 * MIB)) for i in range(32)]  # 128
     f = ray.remote(max_retries=0)(hog)
     assert ray.get([f.remote(170) for _ in range(4)]) == [170] * 4
@@ -152,7 +161,9 @@ def test_pipeline(start):
 
 def test_pipeline_that_cannot(start):
     ray = start(limit=300)
-    ds = ray.data.range(4, override_num_blocks=4).map_batches(lambda b: {"n": [len(eat(3000))]}, batch_size=None)
+    ds = ray.data.range(4, override_num_blocks=4).map_batches(
+        lambda b: {"n": [len(eat(3000))]}, batch_size=None
+    )
     with pytest.raises(ray.exceptions.OutOfMemoryError, match="(?s)ran out of memory.*ran alone"):
         ds.take_all()
 
@@ -192,7 +203,11 @@ def test_usage_and_summary(start, gate):
     (w,) = [w for w in u["workers"] if w["busy"]]
     assert w["name"].endswith("hold") and w["asked_bytes"] == 100 * MIB and not w["actor"]
     assert 60 * MIB < w["heap_bytes"] <= w["peak_bytes"] < 120 * MIB
-    assert u["limit_bytes"] == 300 * MIB and u["store_used_bytes"] >= 8 * MIB and u["store_limit_bytes"] == 80 * MIB
+    assert (
+        u["limit_bytes"] == 300 * MIB
+        and u["store_used_bytes"] >= 8 * MIB
+        and u["store_limit_bytes"] == 80 * MIB
+    )
     text = ray.memory.summary()
     assert "hold" in text.splitlines()[3] and "100 MiB" in text and "of 300 MiB" in text
     gate.let_go()
@@ -218,9 +233,13 @@ def test_arrow_gives_back(start):
 
 
 def test_memory_of_init_is_a_budget(start, monkeypatch):
-    assert config.resolve({"memory": 500 * MIB, "object_store_memory": 100 * MIB})["memory_limit"] == 600 * MIB
+    assert (
+        config.resolve({"memory": 500 * MIB, "object_store_memory": 100 * MIB})["memory_limit"]
+        == 600 * MIB
+    )
     assert config.resolve({"memory": 500 * MIB, "memory_limit": 5})["memory_limit"] == 5
-    assert config.resolve({"memory": 2})["memory_limit"] == 0  # no worker could live in it: it only counts what tasks ask for
+    # no worker could live in it: it only counts what tasks ask for
+    assert config.resolve({"memory": 2})["memory_limit"] == 0
     assert config.resolve({})["memory_limit"] == 0
     monkeypatch.setenv("SKATE_MEMORY", str(200 * MIB))
     assert config.resolve({"object_store_memory": MIB})["memory_limit"] == 201 * MIB

@@ -1,4 +1,5 @@
-"""Placement groups, GPUs by number, and processes with an environment of their own, as Ray's programs see them."""
+"""Placement groups, GPUs by number, and processes with an environment of their own, as Ray's
+programs see them."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,9 @@ from waits import wait_at
 @pytest.fixture
 def ray():
     skate.shutdown()
-    skate.init(num_cpus=4, num_gpus=2, resources={"mine": 2}, object_store_memory=128 << 20, namespace="n")
+    skate.init(
+        num_cpus=4, num_gpus=2, resources={"mine": 2}, object_store_memory=128 << 20, namespace="n"
+    )
     yield skate
     skate.shutdown()
 
@@ -37,7 +40,10 @@ def test_a_group(ray):
     free = ray.available_resources()
     assert (free["CPU"], free["GPU"], free["mine"]) == (1, 1, 1)
     f = ray.remote(where)
-    assert ray.get(f.options(scheduling_strategy=In(pg), num_cpus=2, num_gpus=1).remote())[:2] == (pg.id.hex(), {"CPU": 2.0, "GPU": 1.0})
+    assert ray.get(f.options(scheduling_strategy=In(pg), num_cpus=2, num_gpus=1).remote())[:2] == (
+        pg.id.hex(),
+        {"CPU": 2.0, "GPU": 1.0},
+    )
     assert ray.get(f.remote())[0] is None
 
     @ray.remote(num_cpus=1)
@@ -45,12 +51,18 @@ def test_a_group(ray):
         def where(self):
             return where(), get_current_placement_group()
 
-    (_, resources, _), group = ray.get(A.options(scheduling_strategy=In(pg, 0)).remote().where.remote())
+    (_, resources, _), group = ray.get(
+        A.options(scheduling_strategy=In(pg, 0)).remote().where.remote()
+    )
     assert group == pg and resources == {"CPU": 1.0}
     found = get_placement_group("g")
     assert found == pg and found.bundle_specs == pg.bundle_specs and hash(found) == hash(pg)
     row = placement_group_table(pg)
-    assert row["state"] == "CREATED" and row["strategy"] == "SPREAD" and row["bundles"][1] == {"CPU": 2.0, "GPU": 1.0}
+    assert (
+        row["state"] == "CREATED"
+        and row["strategy"] == "SPREAD"
+        and row["bundles"][1] == {"CPU": 2.0, "GPU": 1.0}
+    )
     assert placement_group_table() == {pg.id.hex(): row}
     assert ray.get(ray.remote(lambda g: g.bundle_count).remote(pg)) == 2  # a handle may travel
     remove_placement_group(pg)
@@ -66,12 +78,17 @@ def test_children_are_captured(ray):
 
     @ray.remote
     def parent():
-        return skate.get_runtime_context().should_capture_child_tasks_in_placement_group, skate.get(child.remote())
+        return skate.get_runtime_context().should_capture_child_tasks_in_placement_group, skate.get(
+            child.remote()
+        )
 
     @ray.remote(num_cpus=1)
     class A:
         def f(self):
-            return skate.get_runtime_context().should_capture_child_tasks_in_placement_group, skate.get(child.remote())
+            return (
+                skate.get_runtime_context().should_capture_child_tasks_in_placement_group,
+                skate.get(child.remote()),
+            )
 
     for capture, want in ((True, pg.id.hex()), (False, None)):
         inside = In(pg, placement_group_capture_child_tasks=capture)
@@ -99,7 +116,11 @@ def test_capture_reaches_all_that_comes_of_it(ray):
             return ray.get(deep.remote(n - 1))
         out = here.options(scheduling_strategy=In(None)), here.options(scheduling_strategy="SPREAD")
         a = A.remote()
-        return [ray.get(x.remote()) for x in (here, *out)], ray.get(a.where.remote()), ray.get(a.where_async.remote())
+        return (
+            [ray.get(x.remote()) for x in (here, *out)],
+            ray.get(a.where.remote()),
+            ray.get(a.where_async.remote()),
+        )
 
     @ray.remote(num_cpus=0.5)
     def stream():
@@ -107,7 +128,11 @@ def test_capture_reaches_all_that_comes_of_it(ray):
             yield ray.get(here.remote())
 
     mine = pg.id.hex()
-    assert ray.get(deep.options(scheduling_strategy=inside).remote(2)) == ([mine, None, None], (mine, mine), mine)
+    assert ray.get(deep.options(scheduling_strategy=inside).remote(2)) == (
+        [mine, None, None],
+        (mine, mine),
+        mine,
+    )
     assert [ray.get(r) for r in stream.options(scheduling_strategy=inside).remote()] == [mine, mine]
     assert ray.get(deep.remote(1)) == ([None, None, None], (None, None), None)
 
@@ -125,7 +150,11 @@ def test_names_of_groups(ray):
 def test_what_waits_and_what_is_removed(ray):
     first = placement_group([{"CPU": 4}])
     second = placement_group([{"CPU": 4}])
-    assert first.wait(30) and not second.wait(0.05) and placement_group_table(second)["state"] == "PENDING"
+    assert (
+        first.wait(30)
+        and not second.wait(0.05)
+        and placement_group_table(second)["state"] == "PENDING"
+    )
     ref = second.ready()
     remove_placement_group(first)
     assert ray.get(ref, timeout=30) == second
@@ -171,7 +200,10 @@ def test_wrong_uses(ray):
         assert validate_placement_group([{"CPU": 1}], s)
     pg = placement_group([{"CPU": 1}])
     f = ray.remote(where)
-    with pytest.raises(ValueError, match=r"Cannot schedule where .*\{'CPU': 3\} cannot fit into any bundles .*\[\{'CPU': 1.0\}\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"Cannot schedule where .*\{'CPU': 3\} cannot fit into any bundles .*\[\{'CPU': 1.0\}\]",
+    ):
         f.options(scheduling_strategy=In(pg), num_cpus=3)
     with pytest.raises(ValueError, match="index 1 is invalid"):
         f.options(scheduling_strategy=In(pg, 1))
@@ -184,7 +216,11 @@ def test_gpus(ray):
     @ray.remote(num_gpus=1, num_cpus=0)
     class A:
         def see(self):
-            return skate.get_gpu_ids(), os.environ["CUDA_VISIBLE_DEVICES"], skate.get_runtime_context().get_accelerator_ids()["GPU"]
+            return (
+                skate.get_gpu_ids(),
+                os.environ["CUDA_VISIBLE_DEVICES"],
+                skate.get_runtime_context().get_accelerator_ids()["GPU"],
+            )
 
     a, b = A.remote(), A.remote()
     seen = sorted(ray.get([a.see.remote(), b.see.remote()]))
@@ -194,7 +230,8 @@ def test_gpus(ray):
     del a
     one = ray.get(f.options(num_gpus=0.5).remote())
     two = ray.get(f.options(num_gpus=0.5).remote())
-    assert one[0] == two[0] and len(one[0]) == 1 and one[2] != two[2]  # a process that had a GPU is not used again
+    # a process that had a GPU is not used again
+    assert one[0] == two[0] and len(one[0]) == 1 and one[2] != two[2]
     half, own = f.options(num_gpus=1.5), ray.remote(resources={"TPU": 2.5})(A.__ray_actor_class__)
     for unfit in (half, own, A.options(num_gpus=1.5)):  # said where it is called, as in Ray
         with pytest.raises(ValueError, match="only whole ones can be"):
@@ -219,7 +256,10 @@ def test_other_devices():
 
         f = skate.remote(see)
         assert skate.get(f.remote()) == ([], "", [])
-        one, two = A.options(resources={"neuron_cores": 1}).remote(), A.options(resources={"neuron_cores": 2}, num_gpus=1).remote()
+        one, two = (
+            A.options(resources={"neuron_cores": 1}).remote(),
+            A.options(resources={"neuron_cores": 2}, num_gpus=1).remote(),
+        )
         a, b = skate.get([one.see.remote(), two.see.remote()])
         assert a == (["0"], "0", []) and b == (["1", "2"], "1,2", [0])
         del two
@@ -233,7 +273,10 @@ def test_gpus_that_have_names(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
     with skate.init(num_cpus=1):
         assert skate.cluster_resources()["GPU"] == 2
-        assert skate.get(skate.remote(num_gpus=2)(lambda: skate.get_gpu_ids()).remote()) == ["GPU-a", "GPU-b"]
+        assert skate.get(skate.remote(num_gpus=2)(lambda: skate.get_gpu_ids()).remote()) == [
+            "GPU-a",
+            "GPU-b",
+        ]
 
 
 def test_calls_on_an_actor_that_restarts(ray, gate):
@@ -310,29 +353,47 @@ def test_environments_are_inherited(ray):
     one, two, here = ("1", "1", "/tmp"), ("1", "2", "/tmp"), os.getcwd()
     assert ray.get(parent.remote()) == (one, one, two, (one, one), (two, two))
     assert ray.get(f.remote()) == (None, None, here)
-    assert ray.get(parent.options(runtime_env={"env_vars": {"A": "3"}}).remote())[1:3] == (("3", None, here), ("3", "2", here))
+    assert ray.get(parent.options(runtime_env={"env_vars": {"A": "3"}}).remote())[1:3] == (
+        ("3", None, here),
+        ("3", "2", here),
+    )
 
 
 @pytest.mark.parametrize("engine", ["local", "inline"])
 def test_many_custom_resources(engine):
     skate.shutdown()
-    all_of_them = {f"r{i}": 1 + i % 3 for i in range(20_000)}  # their names are 160 KB: no variable of an environment may hold as much
-    skate.init(num_cpus=4, resources=all_of_them, object_store_memory=128 << 20, _system_config={"engine": engine})
+    # their names are 160 KB: no variable of an environment may hold as much
+    all_of_them = {f"r{i}": 1 + i % 3 for i in range(20_000)}
+    skate.init(
+        num_cpus=4,
+        resources=all_of_them,
+        object_store_memory=128 << 20,
+        _system_config={"engine": engine},
+    )
     try:
         total = skate.cluster_resources()
         assert {k: total[k] for k in all_of_them} == all_of_them
 
         @skate.remote(num_cpus=0)
         def look():
-            return skate.get_runtime_context().get_assigned_resources(), skate.available_resources().get("r200", 0)
+            return (
+                skate.get_runtime_context().get_assigned_resources(),
+                skate.available_resources().get("r200", 0),
+            )
 
         @skate.remote(num_cpus=0)
         def nested(n):
             return skate.get(look.options(resources={f"r{i}": 1 for i in range(n)}).remote())
 
-        assert skate.get(look.options(resources={"r3": 1, "r200": 2, "r299": 0.5}).remote()) == ({"r3": 1, "r200": 2, "r299": 0.5}, 1)
+        assert skate.get(look.options(resources={"r3": 1, "r200": 2, "r299": 0.5}).remote()) == (
+            {"r3": 1, "r200": 2, "r299": 0.5},
+            1,
+        )
         took_all = ({k: float(v) for k, v in all_of_them.items()}, 0)
-        assert skate.get([look.options(resources=all_of_them).remote() for _ in range(3)]) == [took_all] * 3
+        assert (
+            skate.get([look.options(resources=all_of_them).remote() for _ in range(3)])
+            == [took_all] * 3
+        )
         assert skate.get(nested.remote(250)) == ({f"r{i}": 1 for i in range(250)}, 2)
         assert skate.get(look.remote()) == ({}, 3)
         assert skate.available_resources() == total
@@ -344,9 +405,15 @@ def test_many_custom_resources(engine):
 
         h = Holder.remote()
         assert skate.get(h.left.remote()) == 1  # of two
-        with pytest.raises(skate.exceptions.TaskUnschedulableError, match="for 9 r250, but this machine was given 2"):
+        with pytest.raises(
+            skate.exceptions.TaskUnschedulableError,
+            match="for 9 r250, but this machine was given 2",
+        ):
             skate.get(look.options(resources={"r250": 9}).remote())
-        with pytest.raises(skate.exceptions.TaskUnschedulableError, match="bundles of placement groups hold only the first"):
+        with pytest.raises(
+            skate.exceptions.TaskUnschedulableError,
+            match="bundles of placement groups hold only the first",
+        ):
             placement_group([{"r250": 1}])
     finally:
         skate.shutdown()

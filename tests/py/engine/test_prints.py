@@ -1,4 +1,5 @@
-"""What tasks print: whole lines, with the task's name, through sys.stdout and sys.stderr of the driver, there when get() returns."""
+"""What tasks print: whole lines, with the task's name, through sys.stdout and sys.stderr of the
+driver, there when get() returns."""
 
 import contextlib
 import io
@@ -21,7 +22,9 @@ LABEL = re.compile(r"^\((?:(.+) )?pid=(\d+)\) ", re.M)
 @pytest.fixture(scope="module")
 def local():
     skate.shutdown()
-    skate.init(num_cpus=2, num_gpus=0, object_store_memory=64 << 20, _system_config={"preload": "pytest"})
+    skate.init(
+        num_cpus=2, num_gpus=0, object_store_memory=64 << 20, _system_config={"preload": "pytest"}
+    )
     yield
     skate.shutdown()
 
@@ -42,7 +45,9 @@ def test_prints_are_there_when_get_returns(local, capsys):
     for i in range(50):
         skate.get(say.remote(f"line {i}", "ünï"))
         out, err = capsys.readouterr()
-        assert labelled(out) == [("say", f"line {i}"), ("say", "ünï")] and labelled(err) == [("say", "end")]
+        assert labelled(out) == [("say", f"line {i}"), ("say", "ünï")] and labelled(err) == [
+            ("say", "end")
+        ]
 
     @skate.remote
     def fails():
@@ -62,7 +67,8 @@ def test_prints_are_there_when_get_returns(local, capsys):
             yield i
 
     for i, _ in enumerate(stream.remote()):
-        assert f"item {i}\n" in capsys.readouterr().out or i  # later ones may have been printed, and shown, before
+        # later ones may have been printed, and shown, before
+        assert f"item {i}\n" in capsys.readouterr().out or i
 
 
 def test_names_of_actors(local):
@@ -89,7 +95,14 @@ def test_names_of_actors(local):
         skate.get([a.say.remote("a"), a.later.remote("later"), b.say.remote("b\nc")])
         skate.get(say.options(name="mine").remote("d"))
     assert sorted(labelled(out.getvalue())) == sorted(
-        [("Counter", "begins"), ("Counter", "a"), ("Counter", "later"), ("Named(7)", "b"), ("Named(7)", "c"), ("mine", "d")]
+        [
+            ("Counter", "begins"),
+            ("Counter", "a"),
+            ("Counter", "later"),
+            ("Named(7)", "b"),
+            ("Named(7)", "c"),
+            ("mine", "d"),
+        ]
     )
 
 
@@ -128,7 +141,9 @@ def test_c_code_and_child_programs(local, capsys, gate):
     wait_until(there)
     gate.let_go()
     skate.get(ref)
-    assert labelled(seen[0]) == [("raw", "from C"), ("raw", "child")] and labelled(seen[1]) == [("raw", "error")]
+    assert labelled(seen[0]) == [("raw", "from C"), ("raw", "child")] and labelled(seen[1]) == [
+        ("raw", "error")
+    ]
 
 
 def test_killed_in_the_middle_of_a_line(local, capsys):
@@ -172,7 +187,8 @@ def test_a_stream_of_the_program_that_waits_for_a_task(local, monkeypatch):
 
     monkeypatch.setattr(sys, "stdout", Stream())
     skate.get(loud.remote())
-    assert over.wait(60)  # the thread that shows lines may be in this write, for which get() waits a second only
+    # the thread that shows lines may be in this write, for which get() waits a second only
+    assert over.wait(60)
     monkeypatch.undo()
     assert [LABEL.sub("", text) for text, _ in seen] == ["loud\n"] and seen[0][0] == seen[0][1]
 
@@ -232,7 +248,13 @@ def test_descriptors_are_given_back(local, capfd):
 def program(text, *more, **env):
     """What a program prints: it has both streams in one pipe."""
     env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(skate.__file__)), **env}
-    p = subprocess.run([sys.executable, "-c", text, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, timeout=120)
+    p = subprocess.run(
+        [sys.executable, "-c", text, *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=env,
+        timeout=120,
+    )
     assert p.returncode == 0, p.stdout
     return p.stdout.decode()
 
@@ -294,9 +316,13 @@ skate.get(f.remote())
 
 
 def test_settings():
-    both = ["error", "error", "hello", "hello"]  # what goes to stdout and what goes to stderr have no order between them
+    # what goes to stdout and what goes to stderr have no order between them
+    both = ["error", "error", "hello", "hello"]
     assert sorted(line for _, line in labelled(program(SETTINGS, "{}"))) == both
-    assert sorted(line for _, line in labelled(program(SETTINGS, "{'namespace': 'print_labels'}"))) == both
+    assert (
+        sorted(line for _, line in labelled(program(SETTINGS, "{'namespace': 'print_labels'}")))
+        == both
+    )
     assert program(SETTINGS, "{'log_to_driver': False}") == ""
     assert sorted(program(SETTINGS, "{'_system_config': {'print_labels': 0}}").splitlines()) == both
     assert sorted(program(SETTINGS, "{}", SKATE_PRINT_LABELS="0").splitlines()) == both
@@ -319,7 +345,9 @@ files = [open("/dev/null") for _ in range(16)]  # some are left for the program
 
 def test_few_descriptors():
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 64
-    assert sorted(LABEL.sub("", line) for line in program(FEW).splitlines()) == sorted(f"actor {i}" for i in range(40))
+    assert sorted(LABEL.sub("", line) for line in program(FEW).splitlines()) == sorted(
+        f"actor {i}" for i in range(40)
+    )
 
 
 FLOOD = """
@@ -371,14 +399,21 @@ def test_a_forked_driver_has_prints_of_its_own():
 def test_threads_that_print(local, capsys):
     @skate.remote
     def many():
-        threads = [threading.Thread(target=lambda i=i: [print(f"thread {i} line {k}\n", end="") for k in range(50)]) for i in range(4)]
+        threads = [
+            threading.Thread(
+                target=lambda i=i: [print(f"thread {i} line {k}\n", end="") for k in range(50)]
+            )
+            for i in range(4)
+        ]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
 
     skate.get(many.remote())
-    assert sorted(labelled(capsys.readouterr().out)) == sorted(("many", f"thread {i} line {k}") for i in range(4) for k in range(50))
+    assert sorted(labelled(capsys.readouterr().out)) == sorted(
+        ("many", f"thread {i} line {k}") for i in range(4) for k in range(50)
+    )
 
 
 def test_a_task_that_prints_nothing_wakes_nobody(local):
@@ -392,7 +427,9 @@ def test_a_task_that_prints_nothing_wakes_nobody(local):
             with open(f"/proc/self/task/{tid}/wchan") as f:
                 if "ep_poll" in f.read():
                     with open(f"/proc/self/task/{tid}/status") as f:
-                        found[tid] = re.search(r"^voluntary_ctxt_switches:\s(\d+)", f.read(), re.M)[1]
+                        found[tid] = re.search(r"^voluntary_ctxt_switches:\s(\d+)", f.read(), re.M)[
+                            1
+                        ]
         return found
 
     skate.get(nothing.remote())

@@ -1,4 +1,5 @@
-"""Names of Ray's core beyond tasks and actors: ids, contexts, runtime_env, generators as objects, what travels and what does not."""
+"""Names of Ray's core beyond tasks and actors: ids, contexts, runtime_env, generators as objects,
+what travels and what does not."""
 
 import asyncio
 import dataclasses
@@ -17,12 +18,22 @@ from waits import wait_at
 
 
 def test_ids():
-    for cls, size in ((skate.JobID, 4), (skate.ActorID, 16), (skate.TaskID, 24), (skate.NodeID, 28), (skate.PlacementGroupID, 18)):
+    for cls, size in (
+        (skate.JobID, 4),
+        (skate.ActorID, 16),
+        (skate.TaskID, 24),
+        (skate.NodeID, 28),
+        (skate.PlacementGroupID, 18),
+    ):
         a = cls.from_random()
-        assert cls.size() == a.size() == size == len(a.binary()) and a == cls(a.binary()) == cls.from_hex(a.hex()) == pickle.loads(
-            pickle.dumps(a)
+        assert cls.size() == a.size() == size == len(a.binary()) and a == cls(
+            a.binary()
+        ) == cls.from_hex(a.hex()) == pickle.loads(pickle.dumps(a))
+        assert (
+            a != cls.from_random()
+            and len({a, cls.from_binary(a.binary())}) == 1
+            and a.hex() in repr(a)
         )
-        assert a != cls.from_random() and len({a, cls.from_binary(a.binary())}) == 1 and a.hex() in repr(a)
         assert cls.nil().is_nil() and not a.is_nil() and cls.nil().hex() == "ff" * size
         with pytest.raises(ValueError, match="length"):
             cls(b"short")
@@ -35,10 +46,23 @@ def test_ids():
 def test_refs_of_bytes(ray):
     b = bytes(range(28))
     r = ray.ObjectRef(b)
-    assert r._number() == 0 and (here := ray.put(1))._number() == int.from_bytes(here.binary(), "big") != 0
-    assert r.binary() == b and r.hex() == b.hex() and r == ray.ObjectRef(b) and hash(r) == hash(ray.ObjectRef(b)) and r != ray.put(1)
+    assert (
+        r._number() == 0
+        and (here := ray.put(1))._number() == int.from_bytes(here.binary(), "big") != 0
+    )
+    assert (
+        r.binary() == b
+        and r.hex() == b.hex()
+        and r == ray.ObjectRef(b)
+        and hash(r) == hash(ray.ObjectRef(b))
+        and r != ray.put(1)
+    )
     assert pickle.loads(pickle.dumps(r)) == r and not r.is_nil() and b.hex() in repr(r)
-    assert ray.ObjectRef.nil().is_nil() and not ray.ObjectRef.from_random().is_nil() and ray.ObjectID is ray.ObjectRef
+    assert (
+        ray.ObjectRef.nil().is_nil()
+        and not ray.ObjectRef.from_random().is_nil()
+        and ray.ObjectID is ray.ObjectRef
+    )
     for wrong in (b"", b + b"x"):
         with pytest.raises(ValueError, match="length 28"):
             ray.ObjectRef(wrong)
@@ -69,7 +93,13 @@ class Counter:
 
     def who(self):
         c = skate.get_runtime_context()
-        return c.get_actor_id(), c.get_actor_name(), c.get_task_name(), c.get_task_function_name(), c.get()["actor_id"].hex()
+        return (
+            c.get_actor_id(),
+            c.get_actor_name(),
+            c.get_task_name(),
+            c.get_task_function_name(),
+            c.get()["actor_id"].hex(),
+        )
 
     def self_add(self, k):
         return skate.get_runtime_context().current_actor.add.remote(k)
@@ -87,8 +117,19 @@ class Counter:
 
 def test_context(ray):
     c = ray.get_runtime_context()
-    assert c.get_task_id() is c.get_task_name() is c.get_actor_id() is c.get_actor_name() is c.get_task_function_name() is None
-    assert set(c.get()) == {"job_id", "node_id", "namespace"} and c.get_job_id() == c.get()["job_id"].hex() and c.get_session_name()
+    assert (
+        c.get_task_id()
+        is c.get_task_name()
+        is c.get_actor_id()
+        is c.get_actor_name()
+        is c.get_task_function_name()
+        is None
+    )
+    assert (
+        set(c.get()) == {"job_id", "node_id", "namespace"}
+        and c.get_job_id() == c.get()["job_id"].hex()
+        and c.get_session_name()
+    )
     with pytest.raises(RuntimeError):
         _ = c.current_actor
     with pytest.raises(RuntimeError):
@@ -97,11 +138,31 @@ def test_context(ray):
     @ray.remote
     def f():
         c = ray.get_runtime_context()
-        return c.get(), c.get_task_id(), c.get_task_name(), c.get_task_function_name(), c.get_session_name(), c.namespace, c.is_canceled()
+        return (
+            c.get(),
+            c.get_task_id(),
+            c.get_task_name(),
+            c.get_task_function_name(),
+            c.get_session_name(),
+            c.namespace,
+            c.is_canceled(),
+        )
 
-    d, task, name, function, session, namespace, cancelled = ray.get(f.options(name="a name").remote())
-    assert d["task_id"].hex() == task and "actor_id" not in d and name == "a name" and function == __name__ + ".f" and not cancelled
-    assert session == c.get_session_name() and namespace == c.namespace and d["node_id"] == c.get()["node_id"]
+    d, task, name, function, session, namespace, cancelled = ray.get(
+        f.options(name="a name").remote()
+    )
+    assert (
+        d["task_id"].hex() == task
+        and "actor_id" not in d
+        and name == "a name"
+        and function == __name__ + ".f"
+        and not cancelled
+    )
+    assert (
+        session == c.get_session_name()
+        and namespace == c.namespace
+        and d["node_id"] == c.get()["node_id"]
+    )
     a, b = Counter.options(name="with a name").remote(), Counter.remote()
     for actor, name in ((a, "with a name"), (b, "")):
         actor_id, actor_name, task_name, function, same = ray.get(actor.who.remote())
@@ -113,7 +174,11 @@ def test_context(ray):
 
 
 def test_what_a_class_has(ray):
-    assert Counter.twice(4) == 8 and Counter.made(1) == ("Counter", 1) and isinstance(Counter.n_of, property)
+    assert (
+        Counter.twice(4) == 8
+        and Counter.made(1) == ("Counter", 1)
+        and isinstance(Counter.n_of, property)
+    )
     with pytest.raises(skate.actor.ActorClassInheritanceException):
 
         class Wrong(Counter):
@@ -193,7 +258,8 @@ def test_dynamic_and_fixed_generators(ray):
             ray.get(three)
         with pytest.raises(ValueError, match="num_returns=2"):
             ray.get(f.options(num_returns=2).remote(1)[1])
-        assert [x[0] for x in ray.get(f.options(num_returns=2).remote(3))] == [0, 1]  # the third is dropped, and that is said
+        # the third is dropped, and that is said
+        assert [x[0] for x in ray.get(f.options(num_returns=2).remote(3))] == [0, 1]
         g = f.remote(2)
         assert ray.get(g) is g and [ray.get(r)[0] for r in g] == [0, 1]
 
@@ -222,7 +288,9 @@ def test_generators_are_waited_for(ray, gate):
     never = ray.remote(lambda p: wait_at(p) and 5).remote(path)
     assert ray.wait([g, never], num_returns=1, timeout=30) == ([g], [never])
     assert g.next_ready() and not g.is_finished() and ray.get(next(g)) == 1
-    assert ray.wait([g, never], num_returns=1, timeout=0.05) == ([], [g, never]) and not g.next_ready()
+    assert (
+        ray.wait([g, never], num_returns=1, timeout=0.05) == ([], [g, never]) and not g.next_ready()
+    )
     assert g._next_sync(0.01).is_nil()
     gate.let_go(2)
     ready, rest = ray.wait([g, never], num_returns=2, timeout=30)
@@ -308,9 +376,14 @@ def test_runtime_env(fresh, tmp_path, monkeypatch):
         def f(self):
             return os.environ.get("D_E_F"), os.environ.get("A_B_C")
 
-    assert ray.get(A.options(runtime_env={"env_vars": {"D_E_F": "actor"}}).remote().f.remote()) == ("actor", "job")
+    assert ray.get(A.options(runtime_env={"env_vars": {"D_E_F": "actor"}}).remote().f.remote()) == (
+        "actor",
+        "job",
+    )
     ray = fresh(runtime_env={"py_modules": [module], "working_dir": str(tmp_path / "work")})
-    assert ray.get(ray.remote(lambda: (os.getcwd(), __import__("their_module").VALUE)).remote()) == (str(tmp_path / "work"), "found")
+    assert ray.get(
+        ray.remote(lambda: (os.getcwd(), __import__("their_module").VALUE)).remote()
+    ) == (str(tmp_path / "work"), "found")
 
 
 @pytest.mark.parametrize(
@@ -319,12 +392,28 @@ def test_runtime_env(fresh, tmp_path, monkeypatch):
         ({"env_vars": {"A": 1}}, TypeError, "for A, value 1"),
         ({"env_vars": ["A"]}, TypeError, "Dict"),
         ({"working_dir": "/no/such/folder"}, ValueError, "not a folder"),
-        ({"working_dir": "s3://bucket/x.zip"}, skate.exceptions.RuntimeEnvSetupError, "local folders"),
+        (
+            {"working_dir": "s3://bucket/x.zip"},
+            skate.exceptions.RuntimeEnvSetupError,
+            "local folders",
+        ),
         ({"py_modules": "x"}, TypeError, "list"),
         ({"py_modules": ["/no/such"]}, ValueError, "not a folder"),
-        ({"pip": ["no-such-package"]}, skate.exceptions.RuntimeEnvSetupError, "'no-such-package': it is not installed"),
-        ({"uv": {"packages": ["numpy<1"]}}, skate.exceptions.RuntimeEnvSetupError, "'numpy<1': .* is installed"),
-        ({"pip": ["numpy", "x @ http://y/z.whl"]}, skate.exceptions.RuntimeEnvSetupError, "address"),
+        (
+            {"pip": ["no-such-package"]},
+            skate.exceptions.RuntimeEnvSetupError,
+            "'no-such-package': it is not installed",
+        ),
+        (
+            {"uv": {"packages": ["numpy<1"]}},
+            skate.exceptions.RuntimeEnvSetupError,
+            "'numpy<1': .* is installed",
+        ),
+        (
+            {"pip": ["numpy", "x @ http://y/z.whl"]},
+            skate.exceptions.RuntimeEnvSetupError,
+            "address",
+        ),
         ({"pip": ["-r other"]}, skate.exceptions.RuntimeEnvSetupError, "no name with a version"),
         ({"pip": "/no/such/file"}, ValueError, "requirements file"),
         ({"pip": [1]}, TypeError, "list of requirements"),
@@ -360,20 +449,29 @@ def test_a_setup_hook_that_fails(fresh, whole_job):
         skate.remote(lambda: 2).options(max_retries=0, **options).remote(),
         skate.remote(A).options(**options).remote().f.remote(),
     ):
-        with pytest.raises(skate.exceptions.RayError, match="worker_process_setup_hook failed with ValueError: no such licence"):
+        with pytest.raises(
+            skate.exceptions.RayError,
+            match="worker_process_setup_hook failed with ValueError: no such licence",
+        ):
             skate.get(ref, timeout=60)
 
 
 def test_installed_packages(ray, engine, tmp_path):
-    (tmp_path / "requirements.txt").write_text("# what it needs\nnumpy>=1  # here\n\nno-such-package; python_version < '3'\n")
+    (tmp_path / "requirements.txt").write_text(
+        "# what it needs\nnumpy>=1  # here\n\nno-such-package; python_version < '3'\n"
+    )
     look = ray.remote(lambda: dict(ray.get_runtime_context().runtime_env))
     if engine == "local":  # the inline engine has no process for an environment of its own
-        assert ray.get(look.options(runtime_env={"pip": ["numpy>=1.0", "pyarrow"]}).remote())["pip"] == ["numpy>=1.0", "pyarrow"]
+        assert ray.get(look.options(runtime_env={"pip": ["numpy>=1.0", "pyarrow"]}).remote())[
+            "pip"
+        ] == ["numpy>=1.0", "pyarrow"]
     assert skate.runtime_env.RuntimeEnv(pip=str(tmp_path / "requirements.txt"))["pip"] == [
         "numpy>=1",
         "no-such-package; python_version < '3'",
     ]
-    assert skate.runtime_env.RuntimeEnv(uv={"packages": ["numpy"], "uv_check": True})["uv"] == ["numpy"]
+    assert skate.runtime_env.RuntimeEnv(uv={"packages": ["numpy"], "uv_check": True})["uv"] == [
+        "numpy"
+    ]
 
 
 def test_free(ray, engine):
@@ -409,8 +507,17 @@ def test_cluster():
     c.add_node(num_cpus=10, resources={"node:10.0.0.1": 1})  # the engine has had nothing to do yet
     assert skate.get_runtime_context().namespace == "there"
     found = skate.cluster_resources()
-    assert (found["CPU"], found["GPU"], found["a"], found["b"], found["object_store_memory"]) == (17, 1, 2, 2, 450 << 20)
-    assert found["memory"] > 1 << 20 and skate.get(skate.remote(memory=500)(lambda: 1).remote(), timeout=60) == 1
+    assert (found["CPU"], found["GPU"], found["a"], found["b"], found["object_store_memory"]) == (
+        17,
+        1,
+        2,
+        2,
+        450 << 20,
+    )
+    assert (
+        found["memory"] > 1 << 20
+        and skate.get(skate.remote(memory=500)(lambda: 1).remote(), timeout=60) == 1
+    )
     assert skate.get(skate.remote(resources={"node:10.0.0.1": 0.5})(lambda: 1).remote()) == 1
     for wrong in (lambda: c.add_node(), lambda: c.remove_node(other)):
         with pytest.raises((RuntimeError, NotImplementedError), match="one machine|cannot grow"):
@@ -423,16 +530,35 @@ def test_cluster():
 
 
 def test_names_of_ray_inside(ray):
-    from skate._private import internal_api, ray_microbenchmark_helpers, ray_option_utils, services, state, utils, worker
+    from skate._private import (
+        internal_api,
+        ray_microbenchmark_helpers,
+        ray_option_utils,
+        services,
+        state,
+        utils,
+        worker,
+    )
 
     a = ray.remote(Counter).remote() if not hasattr(Counter, "remote") else Counter.remote()
-    assert state.actors(a._ray_actor_id.hex())["ActorID"] == a._ray_actor_id.hex() and state.actors("00") == {}
     assert (
-        0 < utils.get_used_memory() < utils.get_system_memory() and services.get_node_ip_address() == ray.nodes()[0]["NodeManagerAddress"]
+        state.actors(a._ray_actor_id.hex())["ActorID"] == a._ray_actor_id.hex()
+        and state.actors("00") == {}
     )
-    assert worker.global_worker.mode == ray.SCRIPT_MODE and ray.get(ray.remote(lambda: worker.global_worker.mode).remote()) in (0, 1)
-    assert "label_selector" in ray_option_utils.task_options and "max_restarts" in ray_option_utils.actor_options
-    stats = internal_api.get_memory_info_reply(internal_api.get_state_from_address(None)).store_stats
+    assert (
+        0 < utils.get_used_memory() < utils.get_system_memory()
+        and services.get_node_ip_address() == ray.nodes()[0]["NodeManagerAddress"]
+    )
+    assert worker.global_worker.mode == ray.SCRIPT_MODE and ray.get(
+        ray.remote(lambda: worker.global_worker.mode).remote()
+    ) in (0, 1)
+    assert (
+        "label_selector" in ray_option_utils.task_options
+        and "max_restarts" in ray_option_utils.actor_options
+    )
+    stats = internal_api.get_memory_info_reply(
+        internal_api.get_state_from_address(None)
+    ).store_stats
     assert stats.spilled_bytes_total >= 0 and stats.object_store_bytes_used >= 0
     assert ray_microbenchmark_helpers.timeit.__defaults__ == (1, 10)
 
@@ -441,7 +567,13 @@ def test_resources_and_labels(fresh, monkeypatch):
     monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 3, "one": 1}')
     ray = fresh(resources={"one": 5, "two": 2}, labels={"a": "b"})
     r = ray.cluster_resources()
-    assert r["CPU"] == 3 and r["one"] == 1 and r["two"] == 2 and r["object_store_memory"] > 0 and "GPU" not in r
+    assert (
+        r["CPU"] == 3
+        and r["one"] == 1
+        and r["two"] == 2
+        and r["object_store_memory"] > 0
+        and "GPU" not in r
+    )
     assert ray.nodes()[0]["Labels"]["a"] == "b" and ray.nodes()[0]["Resources"] == r
 
     @ray.remote(num_cpus=3, resources={"two": 2})
@@ -450,13 +582,23 @@ def test_resources_and_labels(fresh, monkeypatch):
 
     free = ray.get(f.remote())
     assert "CPU" not in free and "two" not in free and free["one"] == 1
-    from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy, NodeLabelSchedulingStrategy, NotIn
+    from skate.util.scheduling_strategies import (
+        NodeAffinitySchedulingStrategy,
+        NodeLabelSchedulingStrategy,
+        NotIn,
+    )
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     assert ray.get(ray.remote(lambda: 1).options(scheduling_strategy=here).remote()) == 1
-    for away in (NodeAffinitySchedulingStrategy("00" * 28, soft=False), NodeLabelSchedulingStrategy({"a": NotIn("b")})):
+    for away in (
+        NodeAffinitySchedulingStrategy("00" * 28, soft=False),
+        NodeLabelSchedulingStrategy({"a": NotIn("b")}),
+    ):
         ref = ray.remote(lambda: 1).options(scheduling_strategy=away).remote()
-        with pytest.raises(ray.exceptions.TaskUnschedulableError, match="the scheduling strategy does not allow|the node 0000"):
+        with pytest.raises(
+            ray.exceptions.TaskUnschedulableError,
+            match="the scheduling strategy does not allow|the node 0000",
+        ):
             ray.get(ref)
 
 
@@ -471,7 +613,9 @@ def test_errors_as_the_users_own(ray):
     group = ExceptionGroup("two", [ValueError(1), TypeError(2)])
     with pytest.raises(ExceptionGroup) as info:
         ray.get(f.remote(group))
-    assert [type(e) for e in info.value.exceptions] == [ValueError, TypeError] and isinstance(info.value, ray.exceptions.RayTaskError)
+    assert [type(e) for e in info.value.exceptions] == [ValueError, TypeError] and isinstance(
+        info.value, ray.exceptions.RayTaskError
+    )
     with pytest.raises(Fixed) as info:
         ray.get(f.remote(Fixed()))
     assert info.value.args == (info.value.cause,)
@@ -540,7 +684,9 @@ def test_serializers(ray):
 
     with pytest.raises(TypeError, match="Lock"):
         ray.put(Handle("a"))
-    ray.util.register_serializer(Handle, serializer=lambda h: h.name, deserializer=lambda name: Handle(name + "!"))
+    ray.util.register_serializer(
+        Handle, serializer=lambda h: h.name, deserializer=lambda name: Handle(name + "!")
+    )
     assert ray.get(ray.put([Handle("a")]))[0].name == "a!"
     assert ray.get(ray.remote(lambda h: h.name).remote(Handle("b"))) == "b!"
     ray.util.deregister_serializer(Handle)
@@ -557,7 +703,9 @@ def test_inspect_serializability(capsys):
 
     ok, failures = skate.util.inspect_serializability(f, name="f")
     assert not ok and [(x.obj, x.name, x.parent) for x in failures] == [(lock, "lock", f)]
-    assert capsys.readouterr().out.startswith("f -> closure variable lock: threading.Lock cannot be sent")
+    assert capsys.readouterr().out.startswith(
+        "f -> closure variable lock: threading.Lock cannot be sent"
+    )
     assert skate.util.inspect_serializability(len) == (True, set())
     with pytest.raises(TypeError, match="^f -> closure variable lock"):
         skate.cloudpickle.dumps_debug(f)
@@ -676,9 +824,14 @@ def test_weak_handles(ray):
 
 def test_namespaces(fresh):
     ray = fresh(namespace="mine")
-    a, b = Counter.options(name="n").remote(1), Counter.options(name="n", namespace="other").remote(2)
+    a, b = (
+        Counter.options(name="n").remote(1),
+        Counter.options(name="n", namespace="other").remote(2),
+    )
     assert ray.get_actor("n") == a and ray.get_actor("n", namespace="other") == b and a != b
-    assert {"name": "n", "namespace": "other"} in ray.util.list_named_actors(all_namespaces=True) and ray.util.list_named_actors() == ["n"]
+    assert {"name": "n", "namespace": "other"} in ray.util.list_named_actors(
+        all_namespaces=True
+    ) and ray.util.list_named_actors() == ["n"]
     with pytest.raises(ValueError, match="Failed to look up"):
         ray.get_actor("n", namespace="third")
     with pytest.raises(ValueError, match="already taken"):
@@ -707,7 +860,11 @@ def test_exceptions_take_the_arguments_of_ray():
     cases = [
         (ex.TaskCancelledError(error_message="no"), "no", {"error_message": "no", "task_id": None}),
         (ex.TaskCancelledError("text of the engine"), "text of the engine", {"task_id": None}),
-        (ex.RayActorError(), "The actor failed.", {"actor_id": None, "preempted": False, "actor_init_failed": False}),
+        (
+            ex.RayActorError(),
+            "The actor failed.",
+            {"actor_id": None, "preempted": False, "actor_init_failed": False},
+        ),
         (
             ex.RayActorError("0a", "gone", True, True),
             "gone",
@@ -719,7 +876,11 @@ def test_exceptions_take_the_arguments_of_ray():
         (ex.OutOfMemoryError(message="much"), "much", {"message": "much"}),
         (ex.RuntimeEnvSetupError(error_message="x"), "x", {"error_message": "x"}),
         (ex.RaySystemError("x", traceback_str="y"), "x", {"client_exc": "x", "traceback_str": "y"}),
-        (ex.ObjectLostError(object_ref_hex="aa", owner_address=None, call_site="here"), "aa", {"call_site": "here"}),
+        (
+            ex.ObjectLostError(object_ref_hex="aa", owner_address=None, call_site="here"),
+            "aa",
+            {"call_site": "here"},
+        ),
         (ex.TaskUnschedulableError("never"), "never", {"error_message": "never"}),
         (ex.RpcError("down", rpc_code=14), "('down',)", {"rpc_code": 14}),
     ]
@@ -729,7 +890,12 @@ def test_exceptions_take_the_arguments_of_ray():
             assert {k: getattr(x, k) for k in attributes} == attributes
     died = ex.ActorDiedError(ex.RayTaskError("f", "boom", ValueError(1), actor_id="0b"))
     assert died.actor_init_failed and died.actor_id == "0b" and "boom" in str(died)
-    for cls in (ex.OutOfMemoryError, ex.RayActorError, ex.TaskCancelledError, ex.WorkerCrashedError):
+    for cls in (
+        ex.OutOfMemoryError,
+        ex.RayActorError,
+        ex.TaskCancelledError,
+        ex.WorkerCrashedError,
+    ):
         with pytest.raises(TypeError):
             cls(nonsense=1)
 
@@ -766,12 +932,31 @@ ray.shutdown()
 ray.init(num_cpus=1, logging_config=ray.LoggingConfig())
 logging.info("as text")
 """
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    lines = [line for line in out.stderr.splitlines() if "in a task" in line or "in the driver" in line or "as text" in line]
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    lines = [
+        line
+        for line in out.stderr.splitlines()
+        if "in a task" in line or "in the driver" in line or "as text" in line
+    ]
     assert len(lines) == 3 and "not this" not in out.stderr, out
-    task, driver = json.loads(lines[0].partition(") ")[2] if lines[0].startswith("(f pid=") else lines[0]), json.loads(lines[1])
-    assert task["step"] == 3 and task["name"] == "mine" and task["task_name"] == "f" and task["levelname"] == "INFO" and task["worker_id"]
-    assert "task_name" not in driver and driver["message"] == "in the driver" and driver["job_id"] == task["job_id"]
+    task, driver = (
+        json.loads(lines[0].partition(") ")[2] if lines[0].startswith("(f pid=") else lines[0]),
+        json.loads(lines[1]),
+    )
+    assert (
+        task["step"] == 3
+        and task["name"] == "mine"
+        and task["task_name"] == "f"
+        and task["levelname"] == "INFO"
+        and task["worker_id"]
+    )
+    assert (
+        "task_name" not in driver
+        and driver["message"] == "in the driver"
+        and driver["job_id"] == task["job_id"]
+    )
     assert "INFO <string>:" in lines[2] and "job_id=" in lines[2]
     with pytest.raises(ValueError, match="encoding 'XML'"):
         ray.LoggingConfig(encoding="XML")
@@ -789,8 +974,14 @@ ray.init(num_cpus=1); ray.init(ignore_reinit_error=True); ray.shutdown(); ray.in
 a = ray.get(ray.put(np.zeros(5)))
 a[0] = 1
 """
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert out.returncode == 1 and out.stderr.count("x = x.copy()") == 1 and "ValueError: assignment destination is read-only" in out.stderr
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert (
+        out.returncode == 1
+        and out.stderr.count("x = x.copy()") == 1
+        and "ValueError: assignment destination is read-only" in out.stderr
+    )
 
 
 def test_log_once_and_annotations(recwarn):
@@ -831,6 +1022,10 @@ def test_fields_of_a_runtime_env_by_set_and_get(tmp_path):
     env.set("working_dir", str(tmp_path))
     env.set("config", Config(7))
     assert env.get("working_dir") == str(tmp_path) and env["env_vars"] == {"a": "1"}
-    assert env.get("config", data_class=Config) == Config(7) and env.get("pip") is None and env.get("pip", 3) == 3
+    assert (
+        env.get("config", data_class=Config) == Config(7)
+        and env.get("pip") is None
+        and env.get("pip", 3) == 3
+    )
     with pytest.raises(TypeError, match="env_vars is a Dict"):
         env.set("env_vars", {"a": 1})

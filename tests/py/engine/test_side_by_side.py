@@ -1,4 +1,5 @@
-"""Actors that run calls side by side (threads, an event loop), names, ends in order, interrupts: the C core through Template, without options."""
+"""Actors that run calls side by side (threads, an event loop), names, ends in order, interrupts:
+the C core through Template, without options."""
 
 import asyncio
 import os
@@ -23,7 +24,9 @@ def ray():
 
 def make(cls, *args, **options):
     t = _skate.Template("actor", cls, cls.__name__, num_cpus=0, **options)
-    return ActorHandle(t.submit(*args), Meta(cls.__name__, _methods(cls), {"_default": 0}, 0, False, 0, 0))
+    return ActorHandle(
+        t.submit(*args), Meta(cls.__name__, _methods(cls), {"_default": 0}, 0, False, 0, 0)
+    )
 
 
 class Held:
@@ -56,7 +59,11 @@ class Loop:
         self.event.set()
 
     def n(self):
-        return self.waiting, asyncio.get_running_loop() is self.loop, threading.current_thread() is threading.main_thread()
+        return (
+            self.waiting,
+            asyncio.get_running_loop() is self.loop,
+            threading.current_thread() is threading.main_thread(),
+        )
 
     async def fails(self):
         await asyncio.sleep(0)
@@ -106,7 +113,8 @@ def test_async_calls(ray):
     wait_until(lambda: ray.get(a.n.remote())[0] >= 300)
     assert ray.get(a.n.remote()) == (300, True, True)
     ray.get(a.send.remote())
-    assert [ids.TaskID._of(n) for n in ray.get(refs)] == [r.task_id() for r in refs]  # each coroutine knows its own task
+    # each coroutine knows its own task
+    assert [ids.TaskID._of(n) for n in ray.get(refs)] == [r.task_id() for r in refs]
     with pytest.raises(ValueError, match="no luck"):
         ray.get(a.fails.remote())
     with pytest.raises(ray.exceptions.RayTaskError):  # ends the call, not the loop
@@ -114,7 +122,8 @@ def test_async_calls(ray):
     assert ray.get(a.n.remote())[0] == 300
 
 
-def test_what_a_failed_async_call_held_is_let_go_at_once(ray):  # the exception and the frame that caught it held each other
+# the exception and the frame that caught it held each other
+def test_what_a_failed_async_call_held_is_let_go_at_once(ray):
     a = ray.remote(Loop).remote()
     for _ in range(3):
         with pytest.raises(ValueError, match="7"):
@@ -139,7 +148,9 @@ def test_async_cancel(ray):
 @pytest.mark.parametrize("window", [0, 1, 3])
 def test_async_generator(ray, window):
     a = make(Loop, groups=[1000], is_async=True)
-    o = {"num_returns": "streaming"} | ({"_generator_backpressure_num_objects": window} if window else {})
+    o = {"num_returns": "streaming"} | (
+        {"_generator_backpressure_num_objects": window} if window else {}
+    )
     one, two = a.gen.options(**o).remote(50), a.gen.options(**o).remote(50)
     assert [(ray.get(x), ray.get(y)) for x, y in zip(one, two)] == [(i, i) for i in range(50)]
     bad = a.gen.options(**o).remote(2, True)
@@ -209,7 +220,11 @@ def test_names(ray):
             make(Threads, actor_name="bob", space="s", meta=b"")
         except ValueError:
             m += b"!"
-        return m, ray.get(ActorHandle(t, Meta("Threads", _methods(Threads), {"_default": 0}, 0, False, 0, 0)).pid.remote())
+        return m, ray.get(
+            ActorHandle(
+                t, Meta("Threads", _methods(Threads), {"_default": 0}, 0, False, 0, 0)
+            ).pid.remote()
+        )
 
     assert ray.get(find.remote()) == (b"abc!", ray.get(a.pid.remote()))
     ray.kill(a)
@@ -273,4 +288,5 @@ def test_cancel_interrupts(ray):
                 continue
             with pytest.raises(ray.exceptions.TaskCancelledError):
                 ray.get(ref)
-    wait_until(lambda: ray.available_resources()["CPU"] >= 4)  # the child of `waits` was cancelled with it
+    # the child of `waits` was cancelled with it
+    wait_until(lambda: ray.available_resources()["CPU"] >= 4)

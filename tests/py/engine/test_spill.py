@@ -23,7 +23,14 @@ def start(tmp_path):
 
     def go(**kw):
         skate.shutdown()
-        skate.init(**{"num_cpus": 2, "object_store_memory": 32 * MIB, "object_spilling_directory": str(tmp_path), **kw})
+        skate.init(
+            **{
+                "num_cpus": 2,
+                "object_store_memory": 32 * MIB,
+                "object_spilling_directory": str(tmp_path),
+                **kw,
+            }
+        )
         return skate
 
     yield go
@@ -43,9 +50,15 @@ def test_puts_come_back(start):
         assert np.array_equal(ray.get(refs[i]), pattern(i))
     assert [int(a[0]) for a in ray.get(refs[40:60])] == list(range(40, 60))
     status = _skate.status()
-    assert status["restored_bytes"] >= 90 * MIB and status["spilled_bytes"] <= 129 * MIB and status["spill_failures"] == 0
+    assert (
+        status["restored_bytes"] >= 90 * MIB
+        and status["spilled_bytes"] <= 129 * MIB
+        and status["spill_failures"] == 0
+    )
     del refs, status
-    assert _skate.status()["spill_objects_on_disk"] == 0 and _skate.status()["spill_disk_bytes"] == 0
+    assert (
+        _skate.status()["spill_objects_on_disk"] == 0 and _skate.status()["spill_disk_bytes"] == 0
+    )
 
 
 def test_small_objects_lists_and_references_inside(start):
@@ -55,7 +68,9 @@ def test_small_objects_lists_and_references_inside(start):
     first = [ray.get(s)[0] for s in small]
     assert _skate.status()["spilled_objects"] > 2000
     inner = ray.get(outer)["all"]
-    assert [v[0] for v in ray.get(inner[:1000])] == first[:1000] and ray.get(inner[5999]) == bytes([first[5999]]) * 10_000
+    assert [v[0] for v in ray.get(inner[:1000])] == first[:1000] and ray.get(inner[5999]) == bytes(
+        [first[5999]]
+    ) * 10_000
 
 
 def test_results_arguments_and_streams(start):
@@ -87,7 +102,8 @@ def test_results_arguments_and_streams(start):
 
 @pytest.mark.parametrize("n", [4060, 8200])
 def test_a_task_whose_arguments_are_all_of_the_store(start, n):
-    """The message that names them needs room, too; and twice as many as the store has room for come one behind the other, without a wait for each."""
+    """The message that names them needs room, too; and twice as many as the store has room for come
+    one behind the other, without a wait for each."""
     ray = start()
 
     @ray.remote
@@ -99,7 +115,8 @@ def test_a_task_whose_arguments_are_all_of_the_store(start, n):
 
 
 def test_after_a_refusal_of_the_disk_tasks_run(start):
-    """The disk is asked again after a while: also where there is nothing then that could go to it, as all that is in the store is arguments (the driver asked itself without end)."""
+    """The disk is asked again after a while: also where there is nothing then that could go to it,
+    as all that is in the store is arguments (the driver asked itself without end)."""
     ray = start(_system_config={"spill_bytes": MIB})
 
     @ray.remote
@@ -154,8 +171,12 @@ def test_a_dataset_larger_than_the_store(start):
     ds = skate.data.range(12_000, override_num_blocks=24).map_batches(wide).materialize()
     assert _skate.status()["spilled_bytes"] > 50 * MIB
     for _ in range(2):
-        assert sum(int(b["x"][:, 999].sum()) for b in ds.iter_batches(batch_size=1000)) == sum(range(12_000))
-    assert sum(int(b["y"].sum()) for b in ds.map_batches(lambda b: {"y": b["x"][:, 5]}).iter_batches()) == sum(range(12_000))
+        assert sum(int(b["x"][:, 999].sum()) for b in ds.iter_batches(batch_size=1000)) == sum(
+            range(12_000)
+        )
+    assert sum(
+        int(b["y"].sum()) for b in ds.map_batches(lambda b: {"y": b["x"][:, 5]}).iter_batches()
+    ) == sum(range(12_000))
     del ds
     assert ray.is_initialized()
 
@@ -183,7 +204,8 @@ def test_quota_is_one_error_soon(start):
 def test_directories_in_turn(start, tmp_path):
     dirs = [tmp_path / "a", tmp_path / "b"]
     ray = start(object_spilling_directory=[str(d) for d in dirs])
-    size = 4 * MIB  # what is written at once: of smaller objects a turn takes one to some, as the load has it
+    # what is written at once: of smaller objects a turn takes one to some, as the load has it
+    size = 4 * MIB
     refs = [ray.put(pattern(i, size)) for i in range(25)]
 
     def differ():
@@ -204,10 +226,15 @@ def test_a_full_directory_is_passed_over(start, tmp_path):
     """A file system of 8 MiB, and one with room: nobody hears of the first one's end."""
     small = tmp_path / "small"
     small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)], capture_output=True
+    ).returncode:
         pytest.skip("mounting a small tmpfs needs root")
     try:
-        ray = start(object_spilling_directory=[str(small), str(tmp_path / "b")], _system_config={"spill_bytes": 1 << 40})
+        ray = start(
+            object_spilling_directory=[str(small), str(tmp_path / "b")],
+            _system_config={"spill_bytes": 1 << 40},
+        )
         refs = [ray.put(pattern(i)) for i in range(128)]
         assert _skate.status()["spill_failures"] > 0
         for i, r in enumerate(refs):
@@ -222,7 +249,8 @@ def test_a_full_directory_is_passed_over(start, tmp_path):
 
 
 def test_disk_follows_what_is_alive(start, tmp_path):
-    """Every second of many objects goes: their bytes on disk come back though their neighbours stay."""
+    """Every second of many objects goes: their bytes on disk come back though their neighbours
+    stay."""
     ray = start()
     refs = [ray.put(pattern(i, 100_000)) for i in range(1500)]
     full = _skate.status()["spill_disk_bytes"]
@@ -231,7 +259,10 @@ def test_disk_follows_what_is_alive(start, tmp_path):
     status = _skate.status()
     assert status["spill_disk_bytes"] < 0.7 * full
     until = time.monotonic() + 60
-    while sum(os.stat(f).st_blocks for f in spill_files(tmp_path)) * 512 > status["spill_disk_bytes"] + 8 * MIB:
+    while (
+        sum(os.stat(f).st_blocks for f in spill_files(tmp_path)) * 512
+        > status["spill_disk_bytes"] + 8 * MIB
+    ):
         assert time.monotonic() < until
         ray.get(refs[-1])
     for k, r in enumerate(refs):
@@ -252,7 +283,9 @@ def test_the_inline_engine_does_not_spill():
     skate.shutdown()
     skate.init(local_mode=True, object_store_memory=8 * MIB)
     try:
-        with pytest.raises(skate.exceptions.ObjectStoreFullError, match="inline engine does not spill"):
+        with pytest.raises(
+            skate.exceptions.ObjectStoreFullError, match="inline engine does not spill"
+        ):
             keep = [skate.put(pattern(i)) for i in range(9)]
             del keep
     finally:
@@ -287,7 +320,9 @@ def test_files_that_somebody_cut(start, tmp_path):
 
 
 def test_without_spilling_a_full_store_is_an_error(start):
-    ray = start(object_spilling_directory=None, _system_config={"automatic_object_spilling_enabled": False})
+    ray = start(
+        object_spilling_directory=None, _system_config={"automatic_object_spilling_enabled": False}
+    )
     with pytest.raises(ray.exceptions.ObjectStoreFullError):
         keep = [ray.put(pattern(i)) for i in range(64)]
         del keep
@@ -336,7 +371,9 @@ else:
 def run(tmp_path, what):
     root = os.path.dirname(os.path.dirname(os.path.abspath(skate.__file__)))
     env = {**os.environ, "PYTHONPATH": root, "TMPDIR": str(tmp_path)}
-    p = subprocess.Popen([sys.executable, "-c", SCRIPT, what], env=env, stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, what], env=env, stdout=subprocess.PIPE, text=True
+    )
     line = p.stdout.readline()
     if line != "held\n":
         p.kill()

@@ -34,11 +34,22 @@ def test_tasks_that_ended(fresh):
     rows = state.list_tasks(detail=True)
     assert [r.func_or_class_name for r in rows].count("plain") == 4
     outer = next(r for r in rows if r.func_or_class_name == "nested")
-    assert (outer.name, outer.state, outer.type, outer.attempt_number) == ("outside", "FINISHED", "NORMAL_TASK", 0)
-    assert outer.worker_pid == pid and outer["worker_pid"] == pid and outer.required_resources == {"CPU": 1.0}
+    assert (outer.name, outer.state, outer.type, outer.attempt_number) == (
+        "outside",
+        "FINISHED",
+        "NORMAL_TASK",
+        0,
+    )
+    assert (
+        outer.worker_pid == pid
+        and outer["worker_pid"] == pid
+        and outer.required_resources == {"CPU": 1.0}
+    )
     assert outer.creation_time_ms <= outer.start_time_ms <= outer.end_time_ms
     assert abs(outer.end_time_ms / 1e3 - time.time()) < 300
-    assert [r.name for r in rows if r.parent_task_id == outer.task_id] == (["plain"] if fresh.engine == "local" else [])
+    assert [r.name for r in rows if r.parent_task_id == outer.task_id] == (
+        ["plain"] if fresh.engine == "local" else []
+    )
     failed = state.list_tasks(filters=[("state", "=", "failed")], detail=True)
     assert [(r.name, r.error_type) for r in failed] == [("bad", "TASK_EXECUTION_EXCEPTION")]
     assert "ValueError: as told" in failed[0].error_message
@@ -70,7 +81,11 @@ def test_each_attempt_is_a_row(fresh):
     ref = f.remote()
     ray.get(ref)
     rows = state.get_task(ref)
-    assert [(r.attempt_number, r.state) for r in rows] == [(0, "FAILED"), (1, "FAILED"), (2, "FINISHED")]
+    assert [(r.attempt_number, r.state) for r in rows] == [
+        (0, "FAILED"),
+        (1, "FAILED"),
+        (2, "FINISHED"),
+    ]
     assert all(r.start_time_ms for r in rows)
 
 
@@ -89,7 +104,12 @@ def test_a_worker_that_died(tmp_path):
     ref = f.remote()
     pid = ray.get(ref)
     first, second = state.get_task(ref)
-    assert (first.state, first.error_type, second.state, second.worker_pid) == ("FAILED", "WORKER_DIED", "FINISHED", pid)
+    assert (first.state, first.error_type, second.state, second.worker_pid) == (
+        "FAILED",
+        "WORKER_DIED",
+        "FINISHED",
+        pid,
+    )
     assert "killed by signal 9" in first.error_message and first.worker_pid not in (None, pid)
     ray.shutdown()
 
@@ -98,7 +118,8 @@ def test_tasks_under_way(fresh, gate):
     ray = fresh(num_cpus=1)
     if fresh.engine == "inline":
         ref = ray.remote(wait_at).remote(gate.path)
-        assert [r.state for r in state.list_tasks()] == ["PENDING_NODE_ASSIGNMENT"]  # it runs when somebody waits
+        # it runs when somebody waits
+        assert [r.state for r in state.list_tasks()] == ["PENDING_NODE_ASSIGNMENT"]
         gate.let_go()
         ray.get(ref)
         return
@@ -121,7 +142,12 @@ def test_tasks_under_way(fresh, gate):
     os.read(fd, 1)
     rows = {r.task_id: r for r in state.list_tasks(detail=True)}
     got = [rows[r.task_id().hex()] for r in [*refs, last]]
-    assert got[0].state == "RUNNING" and got[0].start_time_ms and not got[0].end_time_ms and got[0].worker_pid
+    assert (
+        got[0].state == "RUNNING"
+        and got[0].start_time_ms
+        and not got[0].end_time_ms
+        and got[0].worker_pid
+    )
     assert got[1].state in ("PENDING_NODE_ASSIGNMENT", "SUBMITTED_TO_WORKER")
     assert got[2].state == "PENDING_ARGS_AVAIL"
     assert state.get_objects(last.hex())[0].task_status == "WAITING_FOR_DEPENDENCIES"
@@ -153,9 +179,20 @@ def test_actors(fresh):
     with pytest.raises(Exception, match="never"):
         ray.get(b.m.remote())
     rows = {r.class_name: r for r in state.list_actors(detail=True)}
-    assert (rows["A"].state, rows["A"].name, rows["A"].pid, rows["A"].num_restarts) == ("ALIVE", "joe", pid, 0)
-    assert rows["A"].ray_namespace == ray.get_runtime_context().namespace and rows["A"].death_cause is None
-    assert rows["B"].state == "DEAD" and "never" in rows["B"].death_cause["actor_died_error_context"]["error_message"]
+    assert (rows["A"].state, rows["A"].name, rows["A"].pid, rows["A"].num_restarts) == (
+        "ALIVE",
+        "joe",
+        pid,
+        0,
+    )
+    assert (
+        rows["A"].ray_namespace == ray.get_runtime_context().namespace
+        and rows["A"].death_cause is None
+    )
+    assert (
+        rows["B"].state == "DEAD"
+        and "never" in rows["B"].death_cause["actor_died_error_context"]["error_message"]
+    )
     assert state.get_actor(rows["A"].actor_id) == rows["A"]
     ray.kill(a)
     del b
@@ -171,13 +208,16 @@ def test_a_method_goes_by_its_own_class(fresh):
             return ray.get_runtime_context().get_task_name()
 
     a, b = (ray.remote(type(name, (Base,), {})).remote() for name in ("First", "Second"))
-    assert ray.get([a.m.remote(), b.m.remote(), b.m.options(name="other").remote(), b.m.remote()]) == [
+    assert ray.get(
+        [a.m.remote(), b.m.remote(), b.m.options(name="other").remote(), b.m.remote()]
+    ) == [
         "First.m",
         "Second.m",
         "other",
         "Second.m",
     ]
-    names = {"First.__init__", "Second.__init__", "First.m", "Second.m", "m"}  # "m": of the call that has a name of its own
+    # "m": of the call that has a name of its own
+    names = {"First.__init__", "Second.__init__", "First.m", "Second.m", "m"}
     assert set(state.summarize_tasks()["cluster"]["summary"]) == names
 
 
@@ -189,11 +229,15 @@ def test_objects(fresh):
     boxed = ray.put([small])
     rows = {r.object_id: r for r in state.list_objects()}
     assert set(rows) == {big.hex(), small.hex(), boxed.hex()}
-    assert rows[big.hex()].object_size >= 8 << 16 and rows[big.hex()].reference_type == "LOCAL_REFERENCE"
+    assert (
+        rows[big.hex()].object_size >= 8 << 16
+        and rows[big.hex()].reference_type == "LOCAL_REFERENCE"
+    )
     assert rows[big.hex()].pid == os.getpid() and rows[big.hex()].type == "DRIVER"
     inner = small.hex()
     del small
-    assert [r.reference_type for r in state.get_objects(inner)] == ["USED_BY_PENDING_TASK"]  # only `boxed` holds it
+    # only `boxed` holds it
+    assert [r.reference_type for r in state.get_objects(inner)] == ["USED_BY_PENDING_TASK"]
     total = state.summarize_objects()["cluster"]
     assert total["total_objects"] == 3 and total["total_size_mb"] >= 0.5
     del boxed
@@ -205,7 +249,16 @@ def test_from_a_task(fresh):
 
     @ray.remote
     def look():
-        return [len(f()) for f in (state.list_tasks, state.list_actors, state.list_objects, state.list_workers, state.list_nodes)]
+        return [
+            len(f())
+            for f in (
+                state.list_tasks,
+                state.list_actors,
+                state.list_objects,
+                state.list_workers,
+                state.list_nodes,
+            )
+        ]
 
     tasks, actors, objects, workers, nodes = ray.get(look.remote())
     assert (tasks, actors, nodes) == (1, 0, 1) and objects >= 1 and workers >= 1
@@ -233,7 +286,9 @@ def test_other_lists(fresh):
     assert [n.resources_total["widget"] for n in state.list_nodes()] == [1.0]
     driver = state.list_workers(filters=[("worker_type", "=", "DRIVER")])
     assert [w.pid for w in driver] == [os.getpid()]
-    assert state.get_node(state.list_nodes()[0].node_id) and state.list_jobs()[0].status == "RUNNING"
+    assert (
+        state.get_node(state.list_nodes()[0].node_id) and state.list_jobs()[0].status == "RUNNING"
+    )
 
 
 def test_what_cannot_be_listed(ray):
@@ -272,12 +327,19 @@ def test_timeline(fresh, tmp_path):
     events = json.loads(path.read_text())
     assert len(events) == len(ray.timeline())
     runs = {e["name"]: e for e in events if e["ph"] == "X" and e["cat"] == "task"}
-    assert runs["parent"]["pid"] == pid and set(runs) == {"parent", "child", "Wide.__init__", "Wide.m"}
+    assert runs["parent"]["pid"] == pid and set(runs) == {
+        "parent",
+        "child",
+        "Wide.__init__",
+        "Wide.m",
+    }
     starts = {e["id"]: e for e in events if e["ph"] == "s"}
     for e in events:
         if e["ph"] == "f":
             assert starts[e["id"]]["ts"] <= e["ts"]
-    slices = sorted((e["tid"], e["ts"], e["dur"]) for e in events if e["ph"] == "X" and e["cat"] == "task")
+    slices = sorted(
+        (e["tid"], e["ts"], e["dur"]) for e in events if e["ph"] == "X" and e["cat"] == "task"
+    )
     for (tid, ts, dur), (tid2, ts2, _) in zip(slices, slices[1:]):
         if fresh.engine == "local":  # inline, tasks run inside of those that wait for them
             assert tid != tid2 or ts + dur <= ts2 + 0.001  # none overlaps another in its lane
@@ -293,7 +355,10 @@ def test_memory_summary(fresh):
     text = memory_summary()
     assert ref.hex() in text and "1 objects, 1.0 MiB" in text
     stats = memory_summary(stats_only=True)
-    assert ref.hex() not in stats and (fresh.engine == "inline" or re.search(r"Plasma memory usage 1 MiB, 1 objects, \d\.\d+% full", stats))
+    assert ref.hex() not in stats and (
+        fresh.engine == "inline"
+        or re.search(r"Plasma memory usage 1 MiB, 1 objects, \d\.\d+% full", stats)
+    )
     with pytest.raises(ValueError, match="units"):
         memory_summary(units="XB")
 
@@ -323,7 +388,11 @@ def test_the_older_name_of_the_state_api():
     from skate.experimental.state import api as older
     from skate.util.state import api
 
-    assert all(getattr(older, n) is getattr(api, n) for n in dir(older) if n.startswith(("list_", "get_", "summarize_")))
+    assert all(
+        getattr(older, n) is getattr(api, n)
+        for n in dir(older)
+        if n.startswith(("list_", "get_", "summarize_"))
+    )
 
 
 def test_workers_that_have_ended(fresh):
@@ -342,7 +411,12 @@ def test_workers_that_have_ended(fresh):
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: not state.get_worker(worker).is_alive)
     w = state.get_worker(worker)
-    assert w.exit_type == "SYSTEM_ERROR" and w.exit_detail.startswith("SIGTERM: ") and w.end_time_ms > 0 and w.pid == pid
+    assert (
+        w.exit_type == "SYSTEM_ERROR"
+        and w.exit_detail.startswith("SIGTERM: ")
+        and w.end_time_ms > 0
+        and w.pid == pid
+    )
     b = A.remote()
     worker, pid = ray.get(b.where.remote())
     ray.kill(b)

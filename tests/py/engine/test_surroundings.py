@@ -1,4 +1,5 @@
-"""What a program changes around itself while the engine runs, as in a notebook: sys.path, the environment, the working directory (skate/surroundings.py)."""
+"""What a program changes around itself while the engine runs, as in a notebook: sys.path, the
+environment, the working directory (skate/surroundings.py)."""
 
 import os
 import sys
@@ -42,12 +43,17 @@ def test_a_folder_appended_to_sys_path_is_found_by_tasks_actors_and_datasets(lib
     with pytest.raises(ModuleNotFoundError):
         skate.get(f.remote())
     sys.path.append(folder)
-    assert skate.get([f.remote() for _ in range(4)]) == [5] * 4  # the function that was sent before, in workers that are there
+    # the function that was sent before, in workers that are there
+    assert skate.get([f.remote() for _ in range(4)]) == [5] * 4
     assert skate.get(A.remote().m.remote()) == 5
     module = __import__(name)
-    assert skate.get(f.remote(module.Item())) == 7 and skate.get(skate.remote(module.f).remote()) == 5
+    assert (
+        skate.get(f.remote(module.Item())) == 7 and skate.get(skate.remote(module.f).remote()) == 5
+    )
     assert sd.range(2).map(lambda r: {"x": __import__(name).X}).take_all() == [{"x": 5}] * 2
-    with pytest.raises(ModuleNotFoundError, match=f"this program finds '{name}' in {folder}.*made from now on does"):
+    with pytest.raises(
+        ModuleNotFoundError, match=f"this program finds '{name}' in {folder}.*made from now on does"
+    ):
         skate.get(old.m.remote())
 
 
@@ -115,14 +121,17 @@ def test_who_goes_back_to_what_was_uses_what_was_sent_then(monkeypatch):
                 monkeypatch.delenv("SURROUNDINGS_B")
             ref = (env if i % 2 else template).remote("SURROUNDINGS_B")
             if i % 100 == 0:
-                assert skate.get(ref)[1] == value, "a worker puts on what a function came with, also when it has it loaded"
+                assert skate.get(ref)[1] == value, (
+                    "a worker puts on what a function came with, also when it has it loaded"
+                )
     assert counted.n == 2
     for i in range(30):
         monkeypatch.setenv(f"SURROUNDINGS_C{i}", "1")
         assert skate.get(env.remote("SURROUNDINGS_C0"))[1] == "1"
     for i in range(30):
         monkeypatch.delenv(f"SURROUNDINGS_C{i}")
-    assert skate.get(env.remote("SURROUNDINGS_C0"))[1] is None and counted.n <= 34  # it was sent again, as the others are many
+    # it was sent again, as the others are many
+    assert skate.get(env.remote("SURROUNDINGS_C0"))[1] is None and counted.n <= 34
 
 
 def test_another_list_for_sys_path_is_seen_and_taken_back(lib):

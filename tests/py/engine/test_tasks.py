@@ -119,7 +119,8 @@ def test_what_a_generator_gave_before_it_raised_stays(ray):
     for ref in (third, fourth):
         with pytest.raises(ValueError, match="the third"):
             ray.get(ref)
-    assert ray.get(two_then_error.options(num_returns=2).remote()) == [0, 1]  # nothing is left to hold the error: it is printed
+    # nothing is left to hold the error: it is printed
+    assert ray.get(two_then_error.options(num_returns=2).remote()) == [0, 1]
     assert ray.get(two_then_error.options(num_returns=1).remote()) == 0
 
 
@@ -150,7 +151,11 @@ def test_generators(ray):
     def from_a_list():
         return ["a", np.zeros(5000), None]
 
-    assert [type(ray.get(r)).__name__ for r in from_a_list.remote()] == ["str", "ndarray", "NoneType"]
+    assert [type(ray.get(r)).__name__ for r in from_a_list.remote()] == [
+        "str",
+        "ndarray",
+        "NoneType",
+    ]
 
     @ray.remote(num_returns="streaming")
     def no_iterable():
@@ -337,7 +342,11 @@ def test_get_of_several_raises_the_first_error(ray):
 def test_errors_of_every_builtin_class(ray):
     @ray.remote
     def fail(cls):
-        raise cls("x") if cls is not UnicodeDecodeError else UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")
+        raise (
+            cls("x")
+            if cls is not UnicodeDecodeError
+            else UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")
+        )
 
     for cls in (
         KeyError,
@@ -434,7 +443,9 @@ def test_nested_put_and_generator(ray):
     def total(n):
         import skate
 
-        return sum(skate.get(r) for r in gen.remote(n)) + skate.get(skate.put(np.arange(10_000))).size
+        return (
+            sum(skate.get(r) for r in gen.remote(n)) + skate.get(skate.put(np.arange(10_000))).size
+        )
 
     assert ray.get(total.remote(10)) == 10_045
 
@@ -488,7 +499,11 @@ def test_wrong_gets(ray):
         ray.put(ray.put(1))
     assert ray.get([]) == [] and ray.get(()) == []
     assert ray.get((ray.put(1), ray.put(2))) == [1, 2]
-    assert ray.get(ray.put(3), timeout=0) == 3 and ray.get(ray.put(3), timeout=None) == 3 and ray.get(ray.put(3), timeout=-1) == 3
+    assert (
+        ray.get(ray.put(3), timeout=0) == 3
+        and ray.get(ray.put(3), timeout=None) == 3
+        and ray.get(ray.put(3), timeout=-1) == 3
+    )
 
 
 def test_cancel_before_it_runs(ray, gate):
@@ -521,8 +536,14 @@ def test_cancel_before_it_runs(ray, gate):
 def test_resources_that_can_never_be_had(ray):
     """As in Ray the call goes through, and who gets the value hears of it."""
     for options, match in (
-        ({"num_cpus": 1000}, "add can never run here: a task or actor asks for 1000 CPU, but this machine was given 4"),
-        ({"resources": {"gadget": 1}}, "asks for resource 'gadget', which this machine was not given"),
+        (
+            {"num_cpus": 1000},
+            "add can never run here: a task or actor asks for 1000 CPU, but this machine was given 4",
+        ),
+        (
+            {"resources": {"gadget": 1}},
+            "asks for resource 'gadget', which this machine was not given",
+        ),
         ({"resources": {"widget": 3}}, "asks for 3 widget, but this machine was given 2"),
     ):
         f = add.options(num_returns=2, **options)
@@ -548,7 +569,9 @@ def test_resources_that_can_never_be_had(ray):
     g = stream.remote()
     with pytest.raises(ray.exceptions.TaskUnschedulableError, match="1000 CPU"):
         ray.get(next(g))
-    assert ray.get(add.options(num_cpus=0, resources={"widget": 1.5}, memory=1 << 20).remote(1)) == 111
+    assert (
+        ray.get(add.options(num_cpus=0, resources={"widget": 1.5}, memory=1 << 20).remote(1)) == 111
+    )
     assert ray.cluster_resources()["widget"] == 2 and ray.cluster_resources()["CPU"] == 4
 
 
@@ -639,9 +662,14 @@ def test_many_small_tasks(ray):
     assert sum(ray.get(refs)) == sum(range(5000))
 
 
-@pytest.mark.parametrize("kind", [{"num_gpus": 1}, {"runtime_env": {"env_vars": {"SKATE_TEST_KIND": "1"}}}], ids=["gpu", "environment"])
+@pytest.mark.parametrize(
+    "kind",
+    [{"num_gpus": 1}, {"runtime_env": {"env_vars": {"SKATE_TEST_KIND": "1"}}}],
+    ids=["gpu", "environment"],
+)
 def test_younger_tasks_do_not_keep_one_of_another_kind_waiting(kind):
-    """It needs a worker process of its own; the only CPU is never free of younger tasks meanwhile."""
+    """It needs a worker process of its own; the only CPU is never free of younger tasks
+    meanwhile."""
     skate.shutdown()
     with skate.init(num_cpus=1, num_gpus=1):
         add.remote(0)

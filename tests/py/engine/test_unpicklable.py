@@ -25,8 +25,16 @@ import skate
 LOCK = threading.Lock()
 
 
-NAMESPACE = {"__name__": "__main__"}  # as in a script: goes by value, while functions of modules go by name
-exec(compile("import threading\nLOCK = threading.Lock()\ndef uses_global():\n    return LOCK\n", __file__, "exec"), NAMESPACE)
+# as in a script: goes by value, while functions of modules go by name
+NAMESPACE = {"__name__": "__main__"}
+exec(
+    compile(
+        "import threading\nLOCK = threading.Lock()\ndef uses_global():\n    return LOCK\n",
+        __file__,
+        "exec",
+    ),
+    NAMESPACE,
+)
 
 
 def closure():
@@ -124,9 +132,15 @@ FUNCTIONS = [
         lambda: NAMESPACE["uses_global"],
         r"uses_global -> global variable LOCK: threading.Lock cannot be sent .*; create it inside uses_global",
     ),
-    (closure, r"f -> closure variable lock: threading.Lock cannot be sent to another process; create it inside f"),
+    (
+        closure,
+        r"f -> closure variable lock: threading.Lock cannot be sent to another process; create it inside f",
+    ),
     (rlock_in_a_list, r"f -> closure variable things -> item 1: threading.RLock"),
-    (deep_in_an_object, r"f -> closure variable c -> attribute db -> value of 'conn': sqlite3.Connection"),
+    (
+        deep_in_an_object,
+        r"f -> closure variable c -> attribute db -> value of 'conn': sqlite3.Connection",
+    ),
     (default_argument, r"f -> default of argument sock: a socket"),
     (keyword_default, r"f -> default of argument gen: a generator"),
     (helper_in_closure, r"f -> closure variable helper -> closure variable lock: threading.Lock"),
@@ -229,31 +243,67 @@ class Config:
 
 VALUES = [
     (object_array, r"a value of type numpy.ndarray -> item 1: threading.Lock"),
-    (in_its_class, r"a value of type .*WithProperty -> class WithProperty -> property p -> closure variable lock: threading.Lock"),
-    (in_a_base_class, r"a value of type .*Derived -> class Derived -> base class Base -> class attribute lock: threading.Lock"),
+    (
+        in_its_class,
+        r"a value of type .*WithProperty -> class WithProperty -> property p -> closure variable lock: threading.Lock",
+    ),
+    (
+        in_a_base_class,
+        r"a value of type .*Derived -> class Derived -> base class Base -> class attribute lock: threading.Lock",
+    ),
     (in_its_state, r"a value of type .*Stateful -> state -> value of 'x': threading.Lock"),
     (in_an_exception, r"a value of type ValueError -> attribute lock: threading.Lock"),
     (in_a_frame, r"a value of type pandas.*DataFrame -> column 'a' -> item 1: threading.Lock"),
     (a_coroutine, r"a value of type coroutine: a coroutine cannot be sent"),
     (in_a_cycle, r"a value of type list -> item 2: threading.Lock"),
     (a_bound_method, r"predict -> bound object -> attribute session: a socket cannot be sent .*"),
-    (lambda: Config(threading.Lock()), r"a value of type .*Config -> attribute lock: threading.Lock"),
-    (lambda: collections.deque([1, threading.Lock()]), r"a value of type collections.deque -> item 1: threading.Lock"),
+    (
+        lambda: Config(threading.Lock()),
+        r"a value of type .*Config -> attribute lock: threading.Lock",
+    ),
+    (
+        lambda: collections.deque([1, threading.Lock()]),
+        r"a value of type collections.deque -> item 1: threading.Lock",
+    ),
     (queue.Queue, r"a value of type queue.Queue -> attribute mutex: threading.Lock"),
-    (threading.Event, r"a value of type threading.Event -> attribute _cond -> attribute _lock: threading.Lock"),
-    (lambda: concurrent.futures.ThreadPoolExecutor(1), r"a value of type .*ThreadPoolExecutor -> attribute "),
-    (lambda: weakref.ref(Config), r"a value of type weakref.ReferenceType: a weak reference cannot be sent"),
+    (
+        threading.Event,
+        r"a value of type threading.Event -> attribute _cond -> attribute _lock: threading.Lock",
+    ),
+    (
+        lambda: concurrent.futures.ThreadPoolExecutor(1),
+        r"a value of type .*ThreadPoolExecutor -> attribute ",
+    ),
+    (
+        lambda: weakref.ref(Config),
+        r"a value of type weakref.ReferenceType: a weak reference cannot be sent",
+    ),
     (tempfile.TemporaryFile, r"a value of type .*: an open file cannot be sent"),
     (lambda: mmap.mmap(-1, 4096), r"a value of type mmap.mmap: mmap.mmap cannot be sent"),
-    (lambda: ctypes.pointer(ctypes.c_int(1)), r"a value of type .*LP_c_int: .*LP_c_int cannot be sent"),
+    (
+        lambda: ctypes.pointer(ctypes.c_int(1)),
+        r"a value of type .*LP_c_int: .*LP_c_int cannot be sent",
+    ),
     (lambda: multiprocessing.Lock(), r"a value of type .*Lock -> attribute _semlock: "),
-    (lambda: logging.StreamHandler(), r"a value of type logging.StreamHandler -> attribute lock: threading.RLock"),
+    (
+        lambda: logging.StreamHandler(),
+        r"a value of type logging.StreamHandler -> attribute lock: threading.RLock",
+    ),
     (lambda: sys._getframe(), r"a value of type frame: a frame cannot be sent"),
     (threading.Lock, r"a value of type _thread.lock: threading.Lock cannot be sent"),
-    (lambda: {"k": [1, open(os.devnull, "w")]}, r"a value of type dict -> value of 'k' -> item 1: an open file"),
+    (
+        lambda: {"k": [1, open(os.devnull, "w")]},
+        r"a value of type dict -> value of 'k' -> item 1: an open file",
+    ),
     (in_slots, r"a value of type .*S -> attribute b: threading.Lock"),
-    (lambda: (i for i in "ab"), r"a value of type generator: a generator|.*: a generator cannot be sent"),
-    (lambda: functools.partial(max, threading.Lock()), r".*argument 0 of the partial: threading.Lock"),
+    (
+        lambda: (i for i in "ab"),
+        r"a value of type generator: a generator|.*: a generator cannot be sent",
+    ),
+    (
+        lambda: functools.partial(max, threading.Lock()),
+        r".*argument 0 of the partial: threading.Lock",
+    ),
     (lambda: {threading.Lock(): 1}, r".*key .*: threading.Lock"),
 ]
 
@@ -284,7 +334,10 @@ def test_the_reason_of_the_class_itself(ray):
         def __reduce__(self):
             raise RuntimeError("my own reason")
 
-    with pytest.raises(TypeError, match="item 0: .*Refuses cannot be sent.*\n  reason: RuntimeError: my own reason\n"):
+    with pytest.raises(
+        TypeError,
+        match="item 0: .*Refuses cannot be sent.*\n  reason: RuntimeError: my own reason\n",
+    ):
         ray.put([Refuses()])
 
 

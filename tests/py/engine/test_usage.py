@@ -239,7 +239,9 @@ def test_a_deadlock_of_the_inline_engine_is_an_error(fresh):
             return 1
 
     a = A.remote()
-    with pytest.raises(ray.exceptions.RaySystemError, match="waits for something that cannot happen"):
+    with pytest.raises(
+        ray.exceptions.RaySystemError, match="waits for something that cannot happen"
+    ):
         ray.get(a.outer.remote([a]))
 
 
@@ -286,7 +288,8 @@ START = """
 
 
 def in_namespace(mount):
-    """Runs a command behind `mount` in a mount namespace of its own, or None where that cannot be made."""
+    """Runs a command behind `mount` in a mount namespace of its own, or None where that cannot be
+    made."""
     wrap = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh"]
     return wrap if subprocess.run([*wrap, "true"], capture_output=True).returncode == 0 else None
 
@@ -295,14 +298,20 @@ def test_what_the_machine_lacks_is_said(tmp_path):
     """One error each, that says what is missing and what to do."""
     gone = "import os, tempfile; d = tempfile.mkdtemp(); os.chdir(d); os.rmdir(d)"
     p = run(gone + textwrap.dedent(START))
-    assert "FileNotFoundError" in p.stdout and "the current directory of this program was deleted" in p.stdout, p.stdout + p.stderr
+    assert (
+        "FileNotFoundError" in p.stdout
+        and "the current directory of this program was deleted" in p.stdout
+    ), p.stdout + p.stderr
     p = run(START, TMPDIR="/proc")
-    assert "/proc" in p.stdout and ("no file can be made" in p.stdout or "ValueError TMPDIR='/proc' is read-only" in p.stdout), (
-        p.stdout + p.stderr
-    )
+    assert "/proc" in p.stdout and (
+        "no file can be made" in p.stdout or "ValueError TMPDIR='/proc' is read-only" in p.stdout
+    ), p.stdout + p.stderr
     assert p.stderr == ""
     p = run(START, TMPDIR=str(tmp_path / "not_there"))
-    assert "is no directory, and what does not fit into memory is written there: set TMPDIR" in p.stdout, p.stdout + p.stderr
+    assert (
+        "is no directory, and what does not fit into memory is written there: set TMPDIR"
+        in p.stdout
+    ), p.stdout + p.stderr
     p = run(START, TMPDIR=str(tmp_path / "not_there"), SKATE_SPILL_DIR="")
     assert p.stdout == "started\n", p.stdout + p.stderr
     wrap = in_namespace(f"mount -t tmpfs -o ro none {tmp_path}")
@@ -312,7 +321,9 @@ def test_what_the_machine_lacks_is_said(tmp_path):
     wrap = in_namespace("mount -t tmpfs none /dev && mkdir /dev/shm")
     if wrap:
         p = run(START, wrap)
-        assert "FileNotFoundError" in p.stdout and "/dev/null cannot be opened" in p.stdout, p.stdout + p.stderr
+        assert "FileNotFoundError" in p.stdout and "/dev/null cannot be opened" in p.stdout, (
+            p.stdout + p.stderr
+        )
 
 
 def test_auto_init_by_many_threads_at_once():
@@ -351,7 +362,9 @@ def test_environment_of_workers():
     """,
         OMP_NUM_THREADS="3",
     )
-    assert p.stdout == f"{['1', 'yes', '3', None, None, os.getcwd(), True]} None 3\n", p.stdout + p.stderr
+    assert p.stdout == f"{['1', 'yes', '3', None, None, os.getcwd(), True]} None 3\n", (
+        p.stdout + p.stderr
+    )
 
 
 def test_knobs_from_the_environment():

@@ -35,7 +35,9 @@ def test_actor_pool(ray, gate):
     a, b = D.remote(), D.remote()
     pool = ActorPool([a, b])
     assert list(pool.map(lambda a, v: a.double.remote(v), range(20))) == [2 * i for i in range(20)]
-    assert sorted(pool.map_unordered(lambda a, v: a.double.remote(v), range(20))) == [2 * i for i in range(20)]
+    assert sorted(pool.map_unordered(lambda a, v: a.double.remote(v), range(20))) == [
+        2 * i for i in range(20)
+    ]
     pool.submit(lambda a, v: a.read.remote(v), gate.path)
     assert pool.has_next() and pool.has_free()
     with pytest.raises(builtins.TimeoutError, match="Timed out"):
@@ -47,7 +49,12 @@ def test_actor_pool(ray, gate):
     with pytest.raises(StopIteration):
         pool.get_next_unordered()
     x = pool.pop_idle()
-    assert x in (a, b) and pool.pop_idle() is not None and pool.pop_idle() is None and not pool.has_free()
+    assert (
+        x in (a, b)
+        and pool.pop_idle() is not None
+        and pool.pop_idle() is None
+        and not pool.has_free()
+    )
     pool.submit(lambda a, v: a.double.remote(v), 5)  # waits for an actor
     pool.push(x)
     assert pool.get_next() == 10
@@ -69,10 +76,19 @@ def test_queue(ray):
         with pytest.raises(Full):
             full()
     assert q.get() == 1 and q.get_nowait() == [2]
-    for empty in (lambda: q.get(block=False), q.get_nowait, lambda: q.get(timeout=0.01), lambda: q.get_nowait_batch(1)):
+    for empty in (
+        lambda: q.get(block=False),
+        q.get_nowait,
+        lambda: q.get(timeout=0.01),
+        lambda: q.get_nowait_batch(1),
+    ):
         with pytest.raises(Empty):
             empty()
-    for wrong in (lambda: q.put(1, timeout=-1), lambda: q.get(timeout=-1), lambda: q.get_nowait_batch(-1)):
+    for wrong in (
+        lambda: q.put(1, timeout=-1),
+        lambda: q.get(timeout=-1),
+        lambda: q.get_nowait_batch(-1),
+    ):
         with pytest.raises(ValueError):
             wrong()
     q.put_nowait_batch([5, 6])
@@ -112,7 +128,9 @@ def fails(x):
 def test_pool(ray):
     with Pool(3) as pool:
         assert pool.map(cube, range(50)) == [i**3 for i in range(50)] and pool.map(cube, []) == []
-        assert pool.starmap(power, [(2, i) for i in range(10)], chunksize=3) == [2**i for i in range(10)]
+        assert pool.starmap(power, [(2, i) for i in range(10)], chunksize=3) == [
+            2**i for i in range(10)
+        ]
         assert pool.apply(power, (2,), {"y": 5}) == 32
         assert list(pool.imap(cube, iter(range(30)), chunksize=4)) == [i**3 for i in range(30)]
         assert sorted(pool.imap_unordered(cube, range(30))) == [i**3 for i in range(30)]
@@ -120,7 +138,9 @@ def test_pool(ray):
         got, failed = [], []
         done = threading.Event()
         r = pool.map_async(cube, range(3), callback=got.append)
-        assert r.get(timeout=60) == [0, 1, 8] and r.ready() and r.successful() and got == [[0, 1, 8]]
+        assert (
+            r.get(timeout=60) == [0, 1, 8] and r.ready() and r.successful() and got == [[0, 1, 8]]
+        )
         r = pool.apply_async(fails, (3,), error_callback=lambda e: (failed.append(e), done.set()))
         with pytest.raises(KeyError):
             r.get()
@@ -171,7 +191,9 @@ def test_helpers(ray):
     assert sorted(ray.get(refs)) == [0, 1, 8]
     with pytest.raises(ValueError):
         next(map_unordered(cube, [1]))
-    assert skate.util.log_once("a key of this test") and not skate.util.log_once("a key of this test")
+    assert skate.util.log_once("a key of this test") and not skate.util.log_once(
+        "a key of this test"
+    )
 
 
 def test_joblib(ray):
@@ -180,7 +202,9 @@ def test_joblib(ray):
 
     register_ray()
     with joblib.parallel_backend("ray", n_jobs=2):
-        assert joblib.Parallel()(joblib.delayed(power)(2, i) for i in range(40)) == [2**i for i in range(40)]
+        assert joblib.Parallel()(joblib.delayed(power)(2, i) for i in range(40)) == [
+            2**i for i in range(40)
+        ]
         with pytest.raises(KeyError):
             joblib.Parallel()(joblib.delayed(fails)(i) for i in range(6))
 
@@ -198,15 +222,26 @@ def test_dask(ray):
     frame = dd.from_pandas(table, npartitions=3)
     calls = []
     with on_ray.enable_dask_on_ray():
-        assert ((x + 1) @ x.T).sum().compute() == ((np.arange(600).reshape(20, 30) + 1) @ np.arange(600).reshape(20, 30).T).sum()
-        pd.testing.assert_series_equal(frame.groupby("k").v.mean().compute(), table.groupby("k").v.mean())
+        assert ((x + 1) @ x.T).sum().compute() == (
+            (np.arange(600).reshape(20, 30) + 1) @ np.arange(600).reshape(20, 30).T
+        ).sum()
+        pd.testing.assert_series_equal(
+            frame.groupby("k").v.mean().compute(), table.groupby("k").v.mean()
+        )
         assert frame.shuffle("k").compute().sort_index().equals(table)
-        kept = (frame.assign(w=frame.v * 2).persist(), (x * 2).persist())  # their values stay in the store
-        assert all(isinstance(v, ray.ObjectRef) or type(v).__name__ == "Alias" for k in kept for v in dict(k.__dask_graph__()).values())
+        # their values stay in the store
+        kept = (frame.assign(w=frame.v * 2).persist(), (x * 2).persist())
+        assert all(
+            isinstance(v, ray.ObjectRef) or type(v).__name__ == "Alias"
+            for k in kept
+            for v in dict(k.__dask_graph__()).values()
+        )
         assert dask.compute(kept[0].w.sum(), kept[1].sum()) == (table.v.sum() * 2, 599 * 600)
         with pytest.raises(KeyError):
             dask.delayed(fails)(3).compute()
-        with on_ray.RayDaskCallback(ray_postsubmit=lambda task, key, deps, ref: calls.append(deps), ray_finish=calls.append):
+        with on_ray.RayDaskCallback(
+            ray_postsubmit=lambda task, key, deps, ref: calls.append(deps), ray_finish=calls.append
+        ):
             assert dask.delayed(max)([dask.delayed(abs)(-2), 1]).compute() == 2
         assert len(calls) == 3 and calls[0] == {} and len(calls[1]) == 1 and calls[2] == (2,)
         with on_ray.RayDaskCallback(ray_presubmit=lambda task, key, deps: 5):
@@ -250,7 +285,11 @@ def test_bars_of_workers(ray, gate, capfd):
         return os.getpid()
 
     ref = work.remote(gate.path)
-    wait_until(lambda: [b.bar.n for g in manager.bar_groups.values() for b in g.bars_by_uuid.values()] == [3])
+    wait_until(
+        lambda: (
+            [b.bar.n for g in manager.bar_groups.values() for b in g.bars_by_uuid.values()] == [3]
+        )
+    )
     (bar,) = (b for g in manager.bar_groups.values() for b in g.bars_by_uuid.values())
     assert (bar.bar.desc, bar.bar.total) == ("there", 5)
     gate.let_go()
@@ -288,7 +327,14 @@ def test_actor_group(ray):
 
 
 def test_parallel_iterators(ray):
-    from skate.util.iter import LocalIterator, ParallelIteratorWorker, from_actors, from_items, from_iterators, from_range
+    from skate.util.iter import (
+        LocalIterator,
+        ParallelIteratorWorker,
+        from_actors,
+        from_items,
+        from_iterators,
+        from_range,
+    )
 
     it = from_range(10, num_shards=2).for_each(lambda x: x * 10).filter(lambda x: x != 30)
     assert repr(it) == "ParallelIterator[from_range[10, shards=2].for_each().filter()]"
@@ -299,30 +345,65 @@ def test_parallel_iterators(ray):
     assert sorted(x for s in it.repartition(3).shards() for x in s) == sorted(it.gather_sync())
     assert list(from_items(["a", "bc"], 1).flatten().batch(2).gather_sync()) == [["a", "b"], ["c"]]
     assert from_items([1, 2], repeat=True).take(5) == [1, 2, 1, 2, 1]
-    assert sorted(from_range(8).for_each(lambda x: x + 1, max_concurrency=3).gather_sync()) == list(range(1, 9))
+    assert sorted(from_range(8).for_each(lambda x: x + 1, max_concurrency=3).gather_sync()) == list(
+        range(1, 9)
+    )
     shuffled = list(from_range(50, 1).local_shuffle(10, seed=3).gather_sync())
-    assert shuffled != sorted(shuffled) == list(range(50)) and shuffled == list(from_range(50, 1).local_shuffle(10, seed=3).gather_sync())
+    assert shuffled != sorted(shuffled) == list(range(50)) and shuffled == list(
+        from_range(50, 1).local_shuffle(10, seed=3).gather_sync()
+    )
     both = from_iterators([range(3)]).union(from_iterators([lambda: iter("xyz")]))
-    assert list(both.gather_sync()) == [0, "x", 1, "y", 2, "z"] and list(both.select_shards([1]).gather_sync()) == ["x", "y", "z"]
+    assert list(both.gather_sync()) == [0, "x", 1, "y", 2, "z"] and list(
+        both.select_shards([1]).gather_sync()
+    ) == ["x", "y", "z"]
 
     def count(x):
         c = LocalIterator.get_metrics().counters
         c["n"] += 1
         return c["n"], x
 
-    a, b = from_range(3, 1).gather_sync().for_each(count), from_items("xyz", 1).gather_sync().for_each(count)
-    assert list(a.union(b, deterministic=True)) == [(1, 0), (2, "x"), (3, 1), (4, "y"), (5, 2), (6, "z")]  # one context
+    a, b = (
+        from_range(3, 1).gather_sync().for_each(count),
+        from_items("xyz", 1).gather_sync().for_each(count),
+    )
+    # one context
+    assert list(a.union(b, deterministic=True)) == [
+        (1, 0),
+        (2, "x"),
+        (3, 1),
+        (4, "y"),
+        (5, 2),
+        (6, "z"),
+    ]
     one, two = from_range(4, 1).gather_sync().duplicate(2)
     assert list(one.batch(2).union(two)) == [0, [0, 1], 1, 2, [2, 3], 3]
     one, two = from_range(4, 1).gather_sync().duplicate(2)
-    assert sorted(one.union(from_range(2, 1).gather_sync())) == [0, 0, 1, 1, 2, 3]  # while nobody reads the other
+    # while nobody reads the other
+    assert sorted(one.union(from_range(2, 1).gather_sync())) == [0, 0, 1, 1, 2, 3]
     assert list(two) == [0, 1, 2, 3]
-    assert sorted(from_range(6).gather_async().union(from_range(3).gather_async())) == [0, 0, 1, 1, 2, 2, 3, 4, 5]
+    assert sorted(from_range(6).gather_async().union(from_range(3).gather_async())) == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+        4,
+        5,
+    ]
     assert len({actor for actor, _ in from_range(6, 3).gather_async().zip_with_source_actor()}) == 3
 
     own = ray.remote(ParallelIteratorWorker)
-    assert list(from_actors([own.remote([1, 2], False), own.remote("ab", False)]).gather_sync()) == [1, "a", 2, "b"]
-    assert ray.get(ray.remote(lambda i: list(i)).remote(from_range(4).gather_sync())) == [0, 2, 1, 3]
+    assert list(
+        from_actors([own.remote([1, 2], False), own.remote("ab", False)]).gather_sync()
+    ) == [1, "a", 2, "b"]
+    assert ray.get(ray.remote(lambda i: list(i)).remote(from_range(4).gather_sync())) == [
+        0,
+        2,
+        1,
+        3,
+    ]
 
     with pytest.raises(TypeError, match="gather_sync"):
         list(from_range(2))
@@ -345,7 +426,10 @@ def test_object_locations(ray, gate):
 
     here, coming = ray.put(bytes(100_000)), ray.remote(Doubler).remote().read.remote(gate.path)
     places = get_object_locations([here, coming])
-    assert places[here]["node_ids"] == [ray.get_runtime_context().get_node_id()] and places[here]["object_size"] >= 100_000
+    assert (
+        places[here]["node_ids"] == [ray.get_runtime_context().get_node_id()]
+        and places[here]["object_size"] >= 100_000
+    )
     assert places[coming] == {"node_ids": [], "object_size": None, "did_spill": False}
     gate.let_go(1)
     ray.get(coming)

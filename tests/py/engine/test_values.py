@@ -126,7 +126,11 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: f"{type(v).__name__}-{v!r:.12}")
 def test_round_trip(ray, value):
-    got = [ray.get(ray.put(value)), ray.get(echo.remote(value)), ray.get(echo.remote(ray.put(value)))]
+    got = [
+        ray.get(ray.put(value)),
+        ray.get(echo.remote(value)),
+        ray.get(echo.remote(ray.put(value))),
+    ]
     for g in got:
         assert type(g) is type(value)
         assert g == value
@@ -299,7 +303,13 @@ def test_ndarray_subclasses(ray):
 
 
 def test_numpy_scalars(ray):
-    for v in (np.int64(3), np.float32(1.5), np.bool_(True), np.str_("x"), np.datetime64("2020-01-01")):
+    for v in (
+        np.int64(3),
+        np.float32(1.5),
+        np.bool_(True),
+        np.str_("x"),
+        np.datetime64("2020-01-01"),
+    ):
         g = ray.get(echo.remote(v))
         assert g == v and type(g) is type(v)
 
@@ -320,7 +330,12 @@ def test_large_values_with_buffers_of_all_sizes(ray):
 def test_pandas(ray):
     pd = pytest.importorskip("pandas")
     df = pd.DataFrame(
-        {"a": np.arange(5000), "b": np.random.rand(5000), "c": [f"s{i}" for i in range(5000)], "d": pd.date_range("2020", periods=5000)}
+        {
+            "a": np.arange(5000),
+            "b": np.random.rand(5000),
+            "c": [f"s{i}" for i in range(5000)],
+            "d": pd.date_range("2020", periods=5000),
+        }
     )
     pd.testing.assert_frame_equal(ray.get(echo.remote(df)), df)
     pd.testing.assert_frame_equal(ray.get(ray.put(df)), df)
@@ -345,7 +360,9 @@ def test_blocks(ray):
         rb = pa.RecordBatch.from_pydict(
             {
                 "a": pa.array(range(n), pa.int64()),
-                "b": pa.array([None if i % 3 == 0 else "s" * (i % 7) for i in range(n)], pa.string()),
+                "b": pa.array(
+                    [None if i % 3 == 0 else "s" * (i % 7) for i in range(n)], pa.string()
+                ),
                 "l": pa.array([[i] * (i % 4) for i in range(n)], pa.list_(pa.int32())),
             }
         )
@@ -512,7 +529,12 @@ def test_pickling_a_reference_by_hand(ray, monkeypatch):
 def test_ref_identity(ray):
     a, b = ray.put(1), ray.put(1)
     assert a == a and a != b and hash(a) == hash(a) and len({a, b, a}) == 2 and a != 1
-    assert len(a.hex()) == 56 and len(a.binary()) == 28 and a.binary().hex() == a.hex() and a.hex() in repr(a)
+    assert (
+        len(a.hex()) == 56
+        and len(a.binary()) == 28
+        and a.binary().hex() == a.hex()
+        and a.hex() in repr(a)
+    )
     assert not a.is_nil()
     c = ray.get(ray.put([a]))[0]
     assert c == a and hash(c) == hash(a) and c is not a

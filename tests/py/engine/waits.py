@@ -1,4 +1,5 @@
-"""What tests wait with: for a condition, with an end; and, in a task, at the gate (see conftest.Gate) until the test opens it."""
+"""What tests wait with: for a condition, with an end; and, in a task, at the gate (see
+conftest.Gate) until the test opens it."""
 
 import time
 

@@ -1,4 +1,5 @@
-"""Processes of a test's own, found by a mark in their environment, and waiting for their end without sleeping."""
+"""Processes of a test's own, found by a mark in their environment, and waiting for their end
+without sleeping."""
 
 import os
 import select
@@ -42,7 +43,8 @@ def spill_files(path):
     for fd in os.listdir("/proc/self/fd"):
         try:
             link = f"/proc/self/fd/{fd}"
-            if os.readlink(link).startswith(str(path)) and os.stat(link).st_blocks:  # not the store's overflow, where nothing is
+            # not the store's overflow, where nothing is
+            if os.readlink(link).startswith(str(path)) and os.stat(link).st_blocks:
                 out.append(f"/proc/self/fd/{fd}")
         except OSError:
             pass
@@ -71,7 +73,8 @@ def wait_gone(pids, seconds):
 
 
 def wait_no_marked(tag, seconds):
-    """Those that carry the tag after at most `seconds`. Looks again each time those it knew are gone: a process may be born while its parent dies."""
+    """Those that carry the tag after at most `seconds`. Looks again each time those it knew are
+    gone: a process may be born while its parent dies."""
     deadline = time.monotonic() + seconds
     while pids := marked(tag):
         left = wait_gone(pids, deadline - time.monotonic())

@@ -1,6 +1,8 @@
-"""SIGKILL of the driver at a random moment: 0 processes and 0 bytes are left (3 rounds, more in a campaign).
+"""SIGKILL of the driver at a random moment: 0 processes and 0 bytes are left (3 rounds, more in a
+campaign).
 
-0.5 s is what is promised; most rounds must keep it. One round may be late when somebody else has the cores."""
+0.5 s is what is promised; most rounds must keep it. One round may be late when somebody else has
+the cores."""
 
 import os
 import random

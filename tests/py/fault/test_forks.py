@@ -48,7 +48,13 @@ def in_fork(fn):
 
 
 def run(program, *args, **kw):
-    p = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *args], capture_output=True, text=True, timeout=120, **kw)
+    p = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *args],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **kw,
+    )
     return p.returncode, p.stdout, p.stderr
 
 
@@ -69,7 +75,8 @@ def test_a_child_of_the_driver_has_an_engine_of_its_own_and_puts_much(ray):
 
 
 def test_a_run_under_way_is_the_parents(ray):
-    """A child that shut its own engine down stopped the runs of its parent, through threads it did not have."""
+    """A child that shut its own engine down stopped the runs of its parent, through threads it did
+    not have."""
     it = iter(ray.data.range(100, override_num_blocks=20).iter_batches(batch_size=5))
     first = next(it)
 
@@ -96,7 +103,9 @@ def test_children_in_tasks(ray):
         pid = os.fork()
         if pid == 0:
             os._exit(7)
-        said = subprocess.run([sys.executable, "-c", "print(5)"], capture_output=True, text=True, preexec_fn=os.setsid).stdout
+        said = subprocess.run(
+            [sys.executable, "-c", "print(5)"], capture_output=True, text=True, preexec_fn=os.setsid
+        ).stdout
         return got, p.exitcode, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
 
     assert ray.get(f.remote(np.ones(1 << 20, np.uint8))) == (1 << 20, 0, 7, "5\n")
@@ -108,7 +117,12 @@ def test_skate_in_a_child_of_a_task(ray):
         def each(call):
             return in_fork(call)[1]
 
-        return [each(lambda: ray.put(1)), each(lambda: ray.get(ref)), each(lambda: f.remote(ref)), ray.get(ray.put(2))]
+        return [
+            each(lambda: ray.put(1)),
+            each(lambda: ray.get(ref)),
+            each(lambda: f.remote(ref)),
+            ray.get(ray.put(2)),
+        ]
 
     *errors, mine = ray.get(f.remote([ray.put(0)]))
     assert mine == 2
@@ -166,7 +180,10 @@ def test_a_child_that_comes_back_from_the_task_ends_there():
     """Two processes answered on one ring: wrong values, and a worker that went dumb."""
     rc, out, err = run(RETURNS)
     assert rc == 0, err
-    assert out.splitlines() == [str(["parent", 1, 3, "parent", "parent", 1, 2]), str(["parent"] * 5)]
+    assert out.splitlines() == [
+        str(["parent", 1, 3, "parent", "parent", 1, 2]),
+        str(["parent"] * 5),
+    ]
     told = [line for line in err.splitlines() if ") skate: process " in line]
     assert len(told) == 10 and all("os._exit()" in line for line in told), err
     assert sum("raised ValueError in it" in line for line in told) == 1 and "ValueError: oh" in err
@@ -214,8 +231,14 @@ def held(pid):
 
 @pytest.mark.parametrize("end", ["worker", "driver", "shutdown"])
 def test_a_daemon_of_a_task_keeps_nothing(end):
-    """What a task forked ends with its worker, however that ends; a program that it started does not."""
-    p = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DAEMON)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    """What a task forked ends with its worker, however that ends; a program that it started does
+    not."""
+    p = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(DAEMON)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     daemon, worker, program, _ = map(int, p.stdout.readline().split())
     try:
         if end == "shutdown":
@@ -287,14 +310,18 @@ FIRST_CALLS = """
 
 @pytest.mark.parametrize("slow", ["cloudpickle", "skate.data.context", "pyarrow"])
 def test_a_fork_in_the_middle_of_another_threads_first_call(slow):
-    """The lock of the import that the other thread was in stayed taken in the child, and its first call waited for ever, whatever its timeout."""
+    """The lock of the import that the other thread was in stayed taken in the child, and its first
+    call waited for ever, whatever its timeout."""
     rc, out, err = run(FIRST_CALLS, slow)
     assert rc == 0 and sorted(out.split("\n")) == ["", "child 55", "parent 55"], out + err
 
 
 def test_a_fork_in_a_task_whose_other_thread_imports(ray, tmp_path):
-    """The same in a worker, for a module of the user's own; what the thread that forks is importing itself stays as it is."""
-    (tmp_path / "half_there.py").write_text("import builtins\nbuiltins.begun.set()\nbuiltins.go_on.wait()\nwhole = True\n")
+    """The same in a worker, for a module of the user's own; what the thread that forks is importing
+    itself stays as it is."""
+    (tmp_path / "half_there.py").write_text(
+        "import builtins\nbuiltins.begun.set()\nbuiltins.go_on.wait()\nwhole = True\n"
+    )
     (tmp_path / "forks.py").write_text(
         "import os\nbefore = 1\npid = os.fork()\nif pid == 0:\n    import forks\n    os._exit(forks.before)\n"
     )
@@ -319,7 +346,11 @@ def test_a_fork_in_a_task_whose_other_thread_imports(ray, tmp_path):
         got = in_fork(child)
         builtins.go_on.set()
         other.join()
-        return got, sys.modules["half_there"].whole, os.waitstatus_to_exitcode(os.waitpid(forks.pid, 0)[1])
+        return (
+            got,
+            sys.modules["half_there"].whole,
+            os.waitstatus_to_exitcode(os.waitpid(forks.pid, 0)[1]),
+        )
 
     assert ray.get(f.remote(str(tmp_path))) == ((True, None), True, 1)
 
@@ -380,7 +411,8 @@ BEGIN = """
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_program_that_closes_the_engines_descriptors(warm):
-    """It died of an assertion at the end; a new worker was refused for a "Bad file descriptor (9 times in a row)"."""
+    """It died of an assertion at the end; a new worker was refused for a "Bad file descriptor (9
+    times in a row)"."""
     rc, out, err = run(
         BEGIN
         + f"""
@@ -398,7 +430,9 @@ def test_a_program_that_closes_the_engines_descriptors(warm):
     assert rc == 0 and "assertion" not in err, err
     task, put, again = out.splitlines()
     assert (
-        task.startswith("WorkerCrashedError task f cannot be run: the program has closed descriptors of the engine")
+        task.startswith(
+            "WorkerCrashedError task f cannot be run: the program has closed descriptors of the engine"
+        )
         and "init() after" in task
     )
     assert "in a row" not in task and (put, again) == (str(4 << 20), "2")
@@ -431,12 +465,17 @@ def test_what_a_program_opens_in_place_of_the_engines_descriptors_is_its_own(tmp
     """,
         str(tmp_path / "mine"),
     )
-    assert rc == 0 and "has closed descriptors of the engine" in out.splitlines()[0] and out.splitlines()[1:] == ["True"], out + err
+    assert (
+        rc == 0
+        and "has closed descriptors of the engine" in out.splitlines()[0]
+        and out.splitlines()[1:] == ["True"]
+    ), out + err
     assert (tmp_path / "mine").read_bytes() == b"x" * 100_000
 
 
 def test_a_task_that_closes_its_workers_descriptors():
-    """An actor with an event loop died of an assertion. A task that needs none of them goes on, and so do those after it."""
+    """An actor with an event loop died of an assertion. A task that needs none of them goes on, and
+    so do those after it."""
     rc, out, err = run(
         BEGIN
         + """
@@ -462,7 +501,10 @@ def test_a_task_that_closes_its_workers_descriptors():
     lines = out.splitlines()
     assert rc == 0 and lines[0] == "['closed', 1, 1048576]" and lines[-1] == "3", out + err
     assert lines[1].startswith("ActorDiedError") and "assertion" not in err, out + err
-    assert "user code has closed descriptors of the worker" in out or "event loop of the actor ended" in out, out
+    assert (
+        "user code has closed descriptors of the worker" in out
+        or "event loop of the actor ended" in out
+    ), out
 
 
 @pytest.mark.parametrize("closes", [False, True])
@@ -491,4 +533,9 @@ def test_a_daemon_of_the_driver_has_an_engine_of_its_own(closes):
     )
     assert rc == 0, err
     first, second, *end = out.splitlines()
-    assert first == "1" and second.startswith("UnknownOwnerError") and "was forked" in second and end == ["end", " 4"], out + err
+    assert (
+        first == "1"
+        and second.startswith("UnknownOwnerError")
+        and "was forked" in second
+        and end == ["end", " 4"]
+    ), out + err

@@ -1,5 +1,6 @@
-"""Compiled graphs on the local engine: killed actors, owners that are actors themselves, memory that is given back, results that are kept. Rounds are few here, more in a
-campaign (SKATE_TEST_ROUNDS)."""
+"""Compiled graphs on the local engine: killed actors, owners that are actors themselves, memory
+that is given back, results that are kept. Rounds are few here, more in a campaign
+(SKATE_TEST_ROUNDS)."""
 
 import gc
 import os
@@ -55,7 +56,9 @@ class Owner:
     def __init__(self):
         self.actors = [Actor.remote() for _ in range(2)]
         with InputNode() as x:
-            self.compiled = self.actors[1].echo.bind(self.actors[0].echo.bind(x)).experimental_compile()
+            self.compiled = (
+                self.actors[1].echo.bind(self.actors[0].echo.bind(x)).experimental_compile()
+            )
 
     def call(self, x):
         return skate.get(self.compiled.execute(x))
@@ -73,7 +76,9 @@ class Owner:
 @pytest.fixture
 def ray():
     skate.shutdown()
-    skate.init(num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,pytest"})
+    skate.init(
+        num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,pytest"}
+    )
     yield skate
     skate.shutdown()
 
@@ -186,7 +191,9 @@ def test_what_is_kept_stays_and_what_is_not_is_given_back(ray):
     del compiled
     other = chain([a])
     more = [ray.get(other.execute(np.full(20_000, -i))) for i in range(40)]
-    assert [int(x[0]) for x in arrays] == list(range(40)) and all((x == x[0]).all() for x in arrays + more)
+    assert [int(x[0]) for x in arrays] == list(range(40)) and all(
+        (x == x[0]).all() for x in arrays + more
+    )
     other.teardown()
     del other, arrays, more
     gc.collect()
@@ -246,7 +253,11 @@ def test_compile_and_teardown_leave_nothing(ray):
         for p in [os.getpid(), *pids]:
             with open(f"/proc/{p}/statm") as f:
                 out += int(f.read().split()[1]) * 4096
-        return out, sum(len(os.listdir(f"/proc/{p}/task")) for p in pids), len(os.listdir("/proc/self/fd"))
+        return (
+            out,
+            sum(len(os.listdir(f"/proc/{p}/task")) for p in pids),
+            len(os.listdir("/proc/self/fd")),
+        )
 
     first = None
     for i in range(ROUNDS * 30):
@@ -256,7 +267,8 @@ def test_compile_and_teardown_leave_nothing(ray):
         if i == 20:
             first = rss()
     assert first is not None and _skate.Graph.living() == 0
-    # The threads of loops end a little later than their seats are free: so it may have been at the first look, too.
+    # The threads of loops end a little later than their seats are free: so it may have been at the
+    # first look, too.
     eventually(lambda: rss()[1] <= first[1] and rss()[2] <= first[2])
     last = rss()
     assert last[0] - first[0] < (8 << 20) + ROUNDS * 2000
@@ -276,7 +288,9 @@ def test_the_engine_closes_under_a_graph(ray):
 def test_large_values_and_a_full_store(ray):
     a, b = Actor.remote(), Actor.remote()
     with InputNode() as x:
-        compiled = MultiOutputNode([b.echo.bind(a.echo.bind(x)), a.echo.bind(x)]).experimental_compile()
+        compiled = MultiOutputNode(
+            [b.echo.bind(a.echo.bind(x)), a.echo.bind(x)]
+        ).experimental_compile()
     for n in (1, 1 << 20, 3, 16 << 20, 1 << 10, 24 << 20):
         one, two = ray.get(compiled.execute(np.full(n, 7, dtype=np.uint8)))
         assert len(one) == len(two) == n and one[-1] == two[0] == 7

@@ -1,5 +1,6 @@
-"""Compiled graphs whose actors may restart: killed actors go on, the executions in flight are replayed, and all results are those of an undisturbed run. Rounds are few here, more
-in a campaign (SKATE_TEST_ROUNDS)."""
+"""Compiled graphs whose actors may restart: killed actors go on, the executions in flight are
+replayed, and all results are those of an undisturbed run. Rounds are few here, more in a campaign
+(SKATE_TEST_ROUNDS)."""
 
 import contextlib
 import gc
@@ -78,7 +79,9 @@ Counter = skate.remote(max_restarts=-1)(Sum)
 @pytest.fixture(scope="module")
 def ray():
     skate.shutdown()
-    skate.init(num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,pytest"})
+    skate.init(
+        num_cpus=4, object_store_memory=128 << 20, _system_config={"preload": "numpy,pytest"}
+    )
     yield skate
     skate.shutdown()
 
@@ -105,11 +108,20 @@ def test_whoever_is_killed_results_are_the_same(ray):
     a, b, c = Retried.remote(), Counter.remote(), Retried.remote()
     with InputNode() as x:
         y = a.twice.bind(x)
-        compiled = MultiOutputNode([y, b.add.bind(c.echo.bind(y)), b.add.bind(x)]).experimental_compile(_max_inflight_executions=5)
+        compiled = MultiOutputNode(
+            [y, b.add.bind(c.echo.bind(y)), b.add.bind(x)]
+        ).experimental_compile(_max_inflight_executions=5)
     total, under_way, n_killed = 0, [], 0
     for i in range(ROUNDS * 40):
         value = np.full(random.choice([1, 3000]), i % 100)
-        under_way.append((2 * value, total + 2 * int(value.sum()), total + 3 * int(value.sum()), compiled.execute(value)))
+        under_way.append(
+            (
+                2 * value,
+                total + 2 * int(value.sum()),
+                total + 3 * int(value.sum()),
+                compiled.execute(value),
+            )
+        )
         total += 3 * int(value.sum())
         if random.random() < 0.1:
             kill(random.choice([a, b, c]))
@@ -153,7 +165,8 @@ def test_an_execution_that_always_kills_comes_to_an_end(ray):
     refs = [compiled.execute(i) for i in range(3)]
     assert ray.get(refs[0], timeout=60) == 0
     with pytest.raises(
-        exceptions.ActorDiedError, match=r"(?s)signal 9.*max_task_retries is 2, and 3 of its processes have died in execution 1"
+        exceptions.ActorDiedError,
+        match=r"(?s)signal 9.*max_task_retries is 2, and 3 of its processes have died in execution 1",
     ):
         ray.get(refs[1], timeout=60)
     later = compiled.execute(3)
@@ -178,7 +191,10 @@ def test_the_last_restart(ray):
     assert _skate.Graph.living() == 0
 
 
-@pytest.mark.parametrize("given", [{"max_restarts": -1, "max_task_retries": 0}, {"max_restarts": 0, "max_task_retries": -1}])
+@pytest.mark.parametrize(
+    "given",
+    [{"max_restarts": -1, "max_task_retries": 0}, {"max_restarts": 0, "max_task_retries": -1}],
+)
 def test_who_did_not_ask_for_it_is_not_replayed(ray, given):
     a = Retried.options(**given).remote()
     compiled = chain([(a.twice,)])
@@ -222,7 +238,8 @@ def test_torn_down_before_its_next_process_is_there(ray):
         eventually(lambda: _skate.Graph.living() == 1)  # the array
         assert array.sum() == np.arange(5000).sum()
         del array
-        other = chain([(a.echo,)])  # looks, and its own begin comes after that of the one that is gone
+        # looks, and its own begin comes after that of the one that is gone
+        other = chain([(a.echo,)])
         assert ray.get(other.execute(i), timeout=60) == i
         other.teardown()
         del other
@@ -256,7 +273,8 @@ def test_a_state_that_cannot_be_kept(ray):
     compiled = chain([(a.add,)])
     assert ray.get(compiled.execute(1)) == 1
     ref = compiled.execute(2)
-    with contextlib.suppress(exceptions.RayChannelError):  # the value is there before the state is asked for
+    # the value is there before the state is asked for
+    with contextlib.suppress(exceptions.RayChannelError):
         assert ray.get(ref) == 3
     with pytest.raises(exceptions.RayChannelError, match="this state cannot be kept"):
         ray.get(compiled.execute(3), timeout=60)

@@ -1,9 +1,11 @@
-"""{tasks, actors, generators, borrowing, spilling} x {none, SIGKILL of workers, SIGSTOP of workers, a full disk, damaged spill files}: every result is
-that of the same work in plain Python; in a campaign, with more to run than there are cores.
+"""{tasks, actors, generators, borrowing, spilling} x {none, SIGKILL of workers, SIGSTOP of workers,
+a full disk, damaged spill files}: every result is that of the same work in plain Python; in a
+campaign, with more to run than there are cores.
 
-The store is smaller than what each kind of work keeps, so that all of them spill; with a full disk it is large enough for all but the last row. A
-fault happens at drawn points of the work, never after a time. What may be lost is said where it is checked: what was put
-or came from an actor's call, when its bytes on disk were damaged; with a full disk, what found no room."""
+The store is smaller than what each kind of work keeps, so that all of them spill; with a full disk
+it is large enough for all but the last row. A fault happens at drawn points of the work, never
+after a time. What may be lost is said where it is checked: what was put or came from an actor's
+call, when its bytes on disk were damaged; with a full disk, what found no room."""
 
 import os
 import random
@@ -30,14 +32,18 @@ BURN = "import os\np = os.getppid()\nwhile os.getppid() == p:\n    for _ in rang
 @pytest.fixture(scope="module", autouse=True)
 def load():
     """In a campaign as many busy processes as there are cores, besides the engine's own."""
-    burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(os.cpu_count() or 1 if rounds.FACTOR > 1 else 0)]
+    burners = [
+        subprocess.Popen([sys.executable, "-c", BURN])
+        for _ in range(os.cpu_count() or 1 if rounds.FACTOR > 1 else 0)
+    ]
     yield
     for b in burners:
         b.kill()
         b.wait()
 
 
-# ---- the work, in plain Python ------------------------------------------------------------------------------------------------------------
+# ---- the work, in plain Python
+# ------------------------------------------------------------------------------------------------------------
 
 
 def block(seed, n):
@@ -53,7 +59,8 @@ def pieces(seed, n, size):
         yield block(seed * 1000 + i, size)
 
 
-# ---- faults -------------------------------------------------------------------------------------------------------------------------------
+# ---- faults
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 def workers():
@@ -71,7 +78,8 @@ class Cell:
         self.small = skate.remote(num_cpus=1)(lambda x: x + 1)
 
     def plan(self, n):
-        """The fault happens before three of the n results that are looked at (a full disk: from the first on)."""
+        """The fault happens before three of the n results that are looked at (a full disk: from the
+        first on)."""
         self.points = set(self.rnd.sample(range(n), min(3, n)))
 
     def strike(self):
@@ -122,7 +130,8 @@ class Cell:
             assert np.array_equal(got, want)
 
 
-# ---- rows ---------------------------------------------------------------------------------------------------------------------------------
+# ---- rows
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def tasks(cell):
@@ -160,11 +169,15 @@ def actors(cell):
     cell.plan(6 * n)
     handles = [Maker.remote(100 * k) for k in range(3)]
     made = [[h.make.remote(i, size) for i in range(n)] for h in handles]
-    joined = [[handles[k].join.remote(made[k][i], made[(k + 1) % 3][i]) for i in range(n)] for k in range(3)]
+    joined = [
+        [handles[k].join.remote(made[k][i], made[(k + 1) % 3][i]) for i in range(n)]
+        for k in range(3)
+    ]
     want = [[block(100 * k + i, size) for i in range(n)] for k in range(3)]
     for i in range(n):
         for k in range(3):
-            # its arguments may be lost, too: they came from calls, and calls are not run again for them
+            # its arguments may be lost, too: they came from calls, and calls are not run again for
+            # them
             cell.check(joined[k][i], join(want[k][i], want[(k + 1) % 3][i]), may_be_lost=True)
             cell.check(made[k][i], want[k][i], may_be_lost=True)
 
@@ -192,7 +205,8 @@ def generators(cell):
 
 
 def borrowing(cell):
-    """References inside values: passed on by tasks, kept by an actor, after their maker let go of its own."""
+    """References inside values: passed on by tasks, kept by an actor, after their maker let go of
+    its own."""
     n, size = 20, 300 * KIB
     make = skate.remote(max_retries=-1)(block)
 
@@ -224,9 +238,12 @@ def borrowing(cell):
     refs = [make.remote(i, size) for i in range(n)]
     boxes = [wrap.remote([refs[i], refs[(i + 1) % n]]) for i in range(n)]
     sums = [open_all.remote(b) for b in boxes]
-    keepers = [] if cell.fault == "kill" else [Keeper.remote()]  # what a killed actor had kept is gone with it
+    # what a killed actor had kept is gone with it
+    keepers = [] if cell.fault == "kill" else [Keeper.remote()]
     for k in keepers:
-        assert skate.get([k.keep.remote(i, [refs[i]]) for i in range(n)], timeout=PATIENCE) == list(range(n))
+        assert skate.get([k.keep.remote(i, [refs[i]]) for i in range(n)], timeout=PATIENCE) == list(
+            range(n)
+        )
     del refs
     for i in cell.rnd.sample(range(n), n):
         inner = skate.get(boxes[i], timeout=PATIENCE)
@@ -238,7 +255,8 @@ def borrowing(cell):
 
 
 def spilling(cell):
-    """Puts and results of several sizes, three times what the store holds, looked at in any order."""
+    """Puts and results of several sizes, three times what the store holds, looked at in any
+    order."""
     make = skate.remote(max_retries=-1)(block)
     sizes = [10 * KIB] * 30 + [100 * KIB] * 30 + [MIB] * 12 + [2 * MIB] * 4
     cell.rnd.shuffle(sizes)
@@ -279,12 +297,18 @@ def square(row, fault, seed, tmp_path):
         "preload": "numpy,pytest",
         **({"overflow_bytes": 0} if fault == "full" else {}),
     }  # a limit of files' sizes, as below, is none for what is mapped
-    skate.init(num_cpus=2, object_store_memory=STORE if small else 256 * MIB, object_spilling_directory=str(tmp_path), _system_config=conf)
+    skate.init(
+        num_cpus=2,
+        object_store_memory=STORE if small else 256 * MIB,
+        object_spilling_directory=str(tmp_path),
+        _system_config=conf,
+    )
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         cell = Cell(fault, seed, tmp_path)
         if fault == "full":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (5 * MIB, before[1]))  # the disk takes 5 MiB, then no more
+            # the disk takes 5 MiB, then no more
+            resource.setrlimit(resource.RLIMIT_FSIZE, (5 * MIB, before[1]))
         row(cell)
         status = _skate.status()
         if small:
@@ -294,7 +318,8 @@ def square(row, fault, seed, tmp_path):
         if fault == "kill":
             assert cell.n_kills > 0
             deadline = time.monotonic() + PATIENCE
-            while not _skate.status()["worker_deaths"]:  # the last one may not have been reported yet
+            # the last one may not have been reported yet
+            while not _skate.status()["worker_deaths"]:
                 assert skate.get(cell.small.remote(1), timeout=PATIENCE) == 2
                 assert time.monotonic() < deadline
         if fault == "full":
@@ -303,7 +328,9 @@ def square(row, fault, seed, tmp_path):
         # and it goes on: more than fits, whole
         refs = [skate.put(block(i, MIB)) for i in range(16)]
         assert all(np.array_equal(skate.get(r), block(i, MIB)) for i, r in enumerate(refs))
-        assert skate.get([cell.small.remote(i) for i in range(20)], timeout=PATIENCE) == list(range(1, 21))
+        assert skate.get([cell.small.remote(i) for i in range(20)], timeout=PATIENCE) == list(
+            range(1, 21)
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         skate.shutdown()

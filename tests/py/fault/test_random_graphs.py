@@ -1,5 +1,6 @@
-"""Random compiled graphs (branches, fan-in, several on the same actors, values of 0 bytes to 64 MB, errors, kills) beside the same functions called here: equal results, or
-the death of an actor that was killed, unless it restarts: then equal results all the same; none hangs, and nothing is left."""
+"""Random compiled graphs (branches, fan-in, several on the same actors, values of 0 bytes to 64 MB,
+errors, kills) beside the same functions called here: equal results, or the death of an actor that
+was killed, unless it restarts: then equal results all the same; none hangs, and nothing is left."""
 
 import contextlib
 import gc
@@ -56,7 +57,9 @@ class Graph:
                 made[i] = actor.run.bind(k, *(made[a] for a in picked))
             root = MultiOutputNode([made[i] for i in self.ends])
         self.compiled = root.experimental_compile(
-            _max_inflight_executions=rng.randint(1, 4), _overlap_gpu_communication=rng.random() < 0.3, _submit_timeout=PATIENCE
+            _max_inflight_executions=rng.randint(1, 4),
+            _overlap_gpu_communication=rng.random() < 0.3,
+            _submit_timeout=PATIENCE,
         )
         self.under_way = []
 
@@ -90,7 +93,11 @@ class Graph:
             try:
                 got = skate.get(ref, timeout=PATIENCE)
             except ValueError as e:
-                assert isinstance(want, ValueError) and e.args == want.args or repr(e.cause) == repr(want)  # pyright: ignore[reportAttributeAccessIssue]
+                assert (
+                    isinstance(want, ValueError)
+                    and e.args == want.args
+                    or repr(e.cause) == repr(want)
+                )  # pyright: ignore[reportAttributeAccessIssue]
             else:
                 assert not isinstance(want, Exception) and np.array_equal(got, want)
 

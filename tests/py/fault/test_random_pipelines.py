@@ -1,5 +1,6 @@
-"""Random pipelines of skate.data on the real engine: little memory, workers killed at random, a consumer that pauses. Each must end with the rows that a
-list of numbers says, in their order. The seed of each pipeline is in its failure."""
+"""Random pipelines of skate.data on the real engine: little memory, workers killed at random, a
+consumer that pauses. Each must end with the rows that a list of numbers says, in their order. The
+seed of each pipeline is in its failure."""
 
 import os
 import random
@@ -50,13 +51,17 @@ class Pipeline:
     def source(self, first):
         n, blocks, size = self.rows, self.rng.randint(1, 20), self.size
         self.words.append(f"range({n}, {blocks} blocks, {size} bytes)")
-        ds = sd.range(n, override_num_blocks=blocks).map_batches(lambda b: {"id": b["id"] + first, "x": fill(b["id"] + first, size)})
+        ds = sd.range(n, override_num_blocks=blocks).map_batches(
+            lambda b: {"id": b["id"] + first, "x": fill(b["id"] + first, size)}
+        )
         return ds, list(range(first, first + n))
 
     def map(self):
         k, size, batch = self.rng.randint(1, 5), self.size, self.rng.choice([None, 1, 7, 100])
         self.words.append(f"map({k}, batch {batch})")
-        self.ds = self.ds.map_batches(lambda b: {"id": b["id"] * k, "x": fill(b["id"] * k, size)}, batch_size=batch)
+        self.ds = self.ds.map_batches(
+            lambda b: {"id": b["id"] * k, "x": fill(b["id"] * k, size)}, batch_size=batch
+        )
         self.ids = [i * k for i in self.ids]
 
     def filter(self):
@@ -88,7 +93,10 @@ class Pipeline:
         n, least = self.rng.randint(1, 3), self.rng.choice([True, False])
         self.words.append(f"pool({n}, {least})")
         self.ds = self.ds.map_batches(
-            Pool, fn_constructor_args=(self.size,), batch_size=self.rng.choice([None, 10]), concurrency=(1, n) if least else n
+            Pool,
+            fn_constructor_args=(self.size,),
+            batch_size=self.rng.choice([None, 10]),
+            concurrency=(1, n) if least else n,
         )
         self.ids = [i + 1 for i in self.ids]
 
@@ -137,7 +145,9 @@ class Killer:
 
 def consume(p, rng):
     got, pauses = [], rng.random() < 0.5
-    for b in p.ds.iter_batches(batch_size=rng.choice([None, 1 + p.rows // 3, 64]), prefetch_batches=rng.choice([0, 1])):
+    for b in p.ds.iter_batches(
+        batch_size=rng.choice([None, 1 + p.rows // 3, 64]), prefetch_batches=rng.choice([0, 1])
+    ):
         got += b["id"].tolist()
         if len(b["id"]):
             assert (b["x"] == fill(b["id"], p.size)).all(), "bytes of a row"

@@ -1,4 +1,5 @@
-"""Looking at running processes from outside: `skate stack`, `skate memory`, Ctrl-\\, pdb inside of a task."""
+"""Looking at running processes from outside: `skate stack`, `skate memory`, Ctrl-\\, pdb inside of
+a task."""
 
 import fcntl
 import os
@@ -61,7 +62,12 @@ def program(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAM))
     p = subprocess.Popen(
-        [sys.executable, str(script), fifo, up], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, str(script), fifo, up],
+        env=ENV,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         assert p.stdout.readline() == "waiting\n"
@@ -75,7 +81,13 @@ def program(tmp_path):
 
 
 def skate(*args):
-    return subprocess.run([sys.executable, "-m", "skate", *map(str, args)], env=ENV, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, "-m", "skate", *map(str, args)],
+        env=ENV,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def workers(text):
@@ -93,13 +105,23 @@ def whole(pid, want):
 
 
 def test_stack(program):
-    text = whole(program.pid, " waits for get(): 2 of 2 objects are not there; the first is made by task stuck_in_c, which runs in worker ")
+    text = whole(
+        program.pid,
+        " waits for get(): 2 of 2 objects are not there; the first is made by task stuck_in_c, which runs in worker ",
+    )
     assert text.startswith(f"driver {program.pid} (") and "in in_the_driver\n" in text
     w = workers(text)
     assert set(w) == {"stuck_in_c", "Actor.held"}
-    parts = dict(re.findall(r"^worker \d+: task (\S+), for [^\n]*\n(.*?)\n\n", text + "\n", re.M | re.S))
-    assert "program.py" in parts["stuck_in_c"] and "in stuck_in_c\n" in parts["stuck_in_c"] and "in held\n" in parts["Actor.held"]
-    assert skate("stack", w["Actor.held"]).stdout.count("worker ") >= 2  # any process of the engine names it
+    parts = dict(
+        re.findall(r"^worker \d+: task (\S+), for [^\n]*\n(.*?)\n\n", text + "\n", re.M | re.S)
+    )
+    assert (
+        "program.py" in parts["stuck_in_c"]
+        and "in stuck_in_c\n" in parts["stuck_in_c"]
+        and "in held\n" in parts["Actor.held"]
+    )
+    # any process of the engine names it
+    assert skate("stack", w["Actor.held"]).stdout.count("worker ") >= 2
     assert program.poll() is None
 
 
@@ -107,7 +129,9 @@ def test_stack_of_a_stopped_process(program):
     w = workers(whole(program.pid, "2 of 2"))
     os.kill(w["Actor.held"], signal.SIGSTOP)
     text = skate("stack", program.pid, "--timeout", 1).stdout
-    assert re.search(r"task Actor.held.*\n    \(no answer within 1 s; the kernel says: [Tt] \(", text), text
+    assert re.search(
+        r"task Actor.held.*\n    \(no answer within 1 s; the kernel says: [Tt] \(", text
+    ), text
     assert "in stuck_in_c\n" in text
     os.kill(w["Actor.held"], signal.SIGCONT)
 
@@ -119,7 +143,9 @@ def test_memory(program):
     for pid in (program.pid, *w.values()):
         assert re.search(rf"^ +{pid} +[\d.]+ MiB", r.stdout, re.M), r.stdout
     assert "of 64.0 MiB" in r.stdout
-    assert re.search(rf"^ +{program.pid} +[\d.]+ MiB  driver \(.*program\.py ", r.stdout, re.M), r.stdout
+    assert re.search(rf"^ +{program.pid} +[\d.]+ MiB  driver \(.*program\.py ", r.stdout, re.M), (
+        r.stdout
+    )
 
 
 def test_nobody_to_ask():
@@ -163,19 +189,25 @@ FORGER = """
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_a_segment_that_names_processes_of_others(program):
-    """A memfd that looks like an engine's, of another user: what it names was sent signals by root's `skate stack`."""
+    """A memfd that looks like an engine's, of another user: what it names was sent signals by
+    root's `skate stack`."""
     sys.path.insert(0, ENV["PYTHONPATH"])
     from skate._private import stack
 
     w = workers(whole(program.pid, "2 of 2"))
     path = stack._segment(program.pid)
     forger = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(FORGER), str(program.pid), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(FORGER), str(program.pid), path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert forger.stdout.readline() == "there\n"
         r = skate("stack")
-        assert f"process {forger.pid} of user" in r.stdout and f"skate stack {forger.pid}" in r.stdout, r
+        assert (
+            f"process {forger.pid} of user" in r.stdout and f"skate stack {forger.pid}" in r.stdout
+        ), r
         assert all(r.stdout.count(f"worker {pid}:") == 1 for pid in w.values())
         r = skate("stack", forger.pid)
         assert not any(f"worker {pid}:" in r.stdout for pid in w.values()), r
@@ -195,9 +227,15 @@ def test_an_engine_that_begins_just_now_is_passed_over(program):
             os.truncate(fd, size)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
             r = skate("stack")
-            assert r.returncode == 0 and all(r.stdout.count(f"worker {pid}:") == 1 for pid in w.values()), r
+            assert r.returncode == 0 and all(
+                r.stdout.count(f"worker {pid}:") == 1 for pid in w.values()
+            ), r
             r = skate("stack", os.getpid())
-            assert r.returncode and f"process {os.getpid()} does not run skate" in r.stderr and "Traceback" not in r.stderr, r
+            assert (
+                r.returncode
+                and f"process {os.getpid()} does not run skate" in r.stderr
+                and "Traceback" not in r.stderr
+            ), r
         finally:
             os.close(fd)
 
@@ -212,16 +250,20 @@ def read_until(stream, *wanted):
 
 
 def test_ctrl_backslash(program):
-    """To the whole group, as a terminal sends it: one stack of each process, and the program goes on; twice: it ends."""
+    """To the whole group, as a terminal sends it: one stack of each process, and the program goes
+    on; twice: it ends."""
     w = workers(whole(program.pid, "2 of 2"))
     os.killpg(program.pid, signal.SIGQUIT)
-    out = read_until(program.stderr, "in stuck_in_c", "in held", "in in_the_driver", "again within 2 seconds")
+    out = read_until(
+        program.stderr, "in stuck_in_c", "in held", "in in_the_driver", "again within 2 seconds"
+    )
     assert out.count(f"-- skate driver {program.pid}") == 1
     for name, pid in w.items():
         assert out.count(f"-- skate worker {pid}, task {name}, for ") == 1
     assert program.poll() is None
     end = time.monotonic() + 60
-    while program.poll() is None and time.monotonic() < end:  # one of two in a row comes within two seconds of the one before
+    # one of two in a row comes within two seconds of the one before
+    while program.poll() is None and time.monotonic() < end:
         os.kill(program.pid, signal.SIGQUIT)
         try:
             program.wait(1)
@@ -240,14 +282,22 @@ def test_ctrl_backslash_of_the_program_stays_its_own(tmp_path):
         os.kill(os.getpid(), signal.SIGQUIT)
         ray.shutdown()
     """
-    r = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=ENV, capture_output=True, text=True, timeout=120)
+    r = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=ENV,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (r.returncode, r.stdout, r.stderr) == (0, "mine\n", "")
 
 
 def test_ctrl_backslash_without_an_engine():
     """After shutdown it does what it did before."""
     code = "import os, signal, skate as ray; ray.init(num_cpus=1); ray.shutdown(); os.kill(os.getpid(), signal.SIGQUIT)"
-    r = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True, timeout=120)
+    r = subprocess.run(
+        [sys.executable, "-c", code], env=ENV, capture_output=True, text=True, timeout=120
+    )
     assert r.returncode == -signal.SIGQUIT, r
 
 
@@ -316,12 +366,18 @@ def test_code_that_goes_by_value_keeps_its_file(tmp_path):
     """cloudpickle 3.1.3 takes the name of the file away: no line of the source was anywhere."""
     script = tmp_path / "of_mine.py"
     script.write_text(textwrap.dedent(BY_VALUE))
-    r = subprocess.run([sys.executable, str(script)], env=ENV, capture_output=True, text=True, timeout=120)
+    r = subprocess.run(
+        [sys.executable, str(script)], env=ENV, capture_output=True, text=True, timeout=120
+    )
     assert r.returncode == 0 and "<dynamic-code>" not in r.stdout + r.stderr, r.stderr
     source, warning = r.stdout.split("\n", 1)
     assert "yield from (1 / n for n in (1, 0))" in source and str(script) in source
     assert warning.startswith(f"{script}:") and 'warnings.warn("look here")' in warning
     told = r.stderr.split("\n")
-    for line in ("return Base().far", "return [x for x in inner()]", "yield from (1 / n for n in (1, 0))"):
+    for line in (
+        "return Base().far",
+        "return [x for x in inner()]",
+        "yield from (1 / n for n in (1, 0))",
+    ):
         at = next(i for i, t in enumerate(told) if line in t)
         assert told[at - 1].startswith(f'  File "{script}", line '), r.stderr

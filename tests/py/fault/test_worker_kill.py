@@ -1,4 +1,5 @@
-"""Random SIGKILLs of workers during a job: the output is byte for byte that of an undisturbed run."""
+"""Random SIGKILLs of workers during a job: the output is byte for byte that of an undisturbed
+run."""
 
 import concurrent.futures
 import hashlib
@@ -40,14 +41,18 @@ def digest(folder):
     h = hashlib.sha256()
     for f in sorted(os.listdir(folder)):
         with open(os.path.join(folder, f), "rb") as x:
-            h.update(f.partition("_")[2].encode() + x.read())  # its name without the id of the write
+            # its name without the id of the write
+            h.update(f.partition("_")[2].encode() + x.read())
     return h.hexdigest()
 
 
 def run(command, kills, within, rnd, log):
-    """Runs command; kills a random worker (a grandchild: driver -> fork server -> workers) `kills` times, at random moments at most `within` s apart."""
+    """Runs command; kills a random worker (a grandchild: driver -> fork server -> workers) `kills`
+    times, at random moments at most `within` s apart."""
     with open(log, "wb") as errors:
-        p = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, env=dict(os.environ))
+        p = subprocess.Popen(
+            [sys.executable, *command], stdout=subprocess.PIPE, stderr=errors, env=dict(os.environ)
+        )
     killed = 0
     while p.poll() is None:
         try:
@@ -87,7 +92,9 @@ def test_same_bytes(tmp_path):
     src = tmp_path / "src"
     src.mkdir()
     for i in range(600):
-        (src / f"{i:04d}-{uuid.uuid5(uuid.NAMESPACE_URL, str(i)).hex}").write_bytes(rnd.randbytes(rnd.randrange(40_000)))
+        (src / f"{i:04d}-{uuid.uuid5(uuid.NAMESPACE_URL, str(i)).hex}").write_bytes(
+            rnd.randbytes(rnd.randrange(40_000))
+        )
     same_bytes(lambda out: ["-c", JOB, str(src), str(out)], 0.15, rounds.rounds(2), tmp_path, seed)
 
 
@@ -97,11 +104,18 @@ def test_main_job_same_bytes(tmp_path):
     pytest.importorskip("magika")
     src = os.path.join(sysconfig.get_path("stdlib"), "idlelib")
     job = os.path.join(os.path.dirname(__file__), "../../../examples/classify_files.py")
-    same_bytes(lambda out: [job, src, "--out", str(out), "--limit", "120"], 0.4, rounds.rounds(1), tmp_path, rounds.seed())
+    same_bytes(
+        lambda out: [job, src, "--out", str(out), "--limit", "120"],
+        0.4,
+        rounds.rounds(1),
+        tmp_path,
+        rounds.seed(),
+    )
 
 
 def test_a_fork_server_that_is_killed_again_and_again():
-    """After eight deaths in a row what waited for a worker failed, and so did the queries that followed while it was killed."""
+    """After eight deaths in a row what waited for a worker failed, and so did the queries that
+    followed while it was killed."""
     import skate as ray
     from skate._private.internal_api import memory_summary
 
@@ -119,12 +133,15 @@ def test_a_fork_server_that_is_killed_again_and_again():
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         got, total = threads.submit(ray.get, refs), threads.submit(query)
         try:
-            while len(killed) < 9 and not got.done():  # none of them has had the time to make a worker
+            # none of them has had the time to make a worker
+            while len(killed) < 9 and not got.done():
                 for pid in set(children(os.getpid())) - mine - killed:
                     os.kill(pid, signal.SIGKILL)
                     killed.add(pid)
                 concurrent.futures.wait([got], 0.001)
             assert got.result(60) == [i * 2 for i in range(10)] and total.result(60) == 999_000
-            assert len(killed) == 9 and "Fork server: started again " in memory_summary(stats_only=True)
+            assert len(killed) == 9 and "Fork server: started again " in memory_summary(
+                stats_only=True
+            )
         finally:
             ray.shutdown()

@@ -1,4 +1,5 @@
-"""Batches on a GPU: page-locked memory, copies on a stream of their own (docs/design/ingest.md). Skipped where torch has no GPU."""
+"""Batches on a GPU: page-locked memory, copies on a stream of their own (docs/design/ingest.md).
+Skipped where torch has no GPU."""
 
 import numpy as np
 import pytest
@@ -30,11 +31,14 @@ def ds():
 
 
 def check(batches, shuffled=False):
-    """That all rows have come, each whole; the tensors as they are used: by work that is queued behind them."""
+    """That all rows have come, each whole; the tensors as they are used: by work that is queued
+    behind them."""
     seen = []
     for b in batches:
         assert b["x"].is_cuda and b["id"].is_cuda
-        good = (b["x"] == (b["id"][:, None] + torch.arange(WIDTH, device="cuda")).to(torch.int32)).all()
+        good = (
+            b["x"] == (b["id"][:, None] + torch.arange(WIDTH, device="cuda")).to(torch.int32)
+        ).all()
         seen.append((b["id"].clone(), good))
         b["x"].zero_()  # the memory goes back while the next batch is under way
     assert all(bool(good) for _, good in seen)
@@ -48,7 +52,10 @@ def check(batches, shuffled=False):
 def test_all_rows_arrive_whole(ds, ahead, shuffle):
     options = {"local_shuffle_buffer_size": shuffle, "local_shuffle_seed": 1} if shuffle else {}
     for _ in range(3):
-        check(ds.iter_torch_batches(batch_size=96, device="cuda", prefetch_batches=ahead, **options), shuffle is not None)
+        check(
+            ds.iter_torch_batches(batch_size=96, device="cuda", prefetch_batches=ahead, **options),
+            shuffle is not None,
+        )
 
 
 def test_whole_blocks_arrive(ds):
@@ -81,7 +88,11 @@ def test_pin_memory_gives_page_locked_batches_of_the_cpu(ds):
 
 
 def test_page_locked_memory_is_used_again(ds):
-    addresses = {b["x"].data_ptr() for _ in range(4) for b in ds.iter_torch_batches(batch_size=100, pin_memory=True, prefetch_batches=2)}
+    addresses = {
+        b["x"].data_ptr()
+        for _ in range(4)
+        for b in ds.iter_torch_batches(batch_size=100, pin_memory=True, prefetch_batches=2)
+    }
     assert len(addresses) <= 30, "of 160 batches"
 
 
@@ -91,7 +102,9 @@ def test_collate_fn_and_its_tensors(ds):
             return [torch.as_tensor(b["id"].copy()), torch.as_tensor(b["x"].copy())]
 
     got = []
-    for i, x in ds.iter_torch_batches(batch_size=100, device="cuda", collate_fn=Collate(), prefetch_batches=2):
+    for i, x in ds.iter_torch_batches(
+        batch_size=100, device="cuda", collate_fn=Collate(), prefetch_batches=2
+    ):
         assert x.is_cuda and bool((x[:, 1].long() == i + 1).all())
         got.append(i)
     assert torch.equal(torch.cat(got).cpu(), torch.arange(ROWS))
@@ -123,5 +136,7 @@ def test_training_is_the_same_as_over_tensors_in_memory(ds):
 
     x = torch.from_numpy((np.arange(ROWS)[:, None] + np.arange(WIDTH)).astype(np.int32))
     plain = train(x[i : i + 100].cuda() for i in range(0, ROWS, 100))
-    ours = train(b["x"] for b in ds.iter_torch_batches(batch_size=100, device="cuda", prefetch_batches=4))
+    ours = train(
+        b["x"] for b in ds.iter_torch_batches(batch_size=100, device="cuda", prefetch_batches=4)
+    )
     assert torch.isfinite(plain).all() and torch.equal(plain, ours)

@@ -1,7 +1,9 @@
-"""Random pipelines of skate.data against lists of rows: the same rows in order, for any cut into blocks, any engine, with workers killed or not.
+"""Random pipelines of skate.data against lists of rows: the same rows in order, for any cut into
+blocks, any engine, with workers killed or not.
 
-The model of an operator is one line over a list of dicts. Columns are ints, floats (with nan), strings, strings or ints with nulls; user functions
-depend on values alone, never on where a batch was cut.
+The model of an operator is one line over a list of dicts. Columns are ints, floats (with nan),
+strings, strings or ints with nulls; user functions depend on values alone, never on where a batch
+was cut.
 """
 
 import math
@@ -30,7 +32,11 @@ def start(engine="local", cpus=2, seed=0):
     skate.init(
         num_cpus=cpus,
         object_store_memory=256 << 20,
-        _system_config={"engine": engine, "seed": seed, "preload": "hypothesis,numpy,pyarrow,pytest"},
+        _system_config={
+            "engine": engine,
+            "seed": seed,
+            "preload": "hypothesis,numpy,pyarrow,pytest",
+        },
     )
 
 
@@ -59,7 +65,14 @@ def a_row(i, salt):
     }
 
 
-TYPES = {"i": pa.int64(), "k": pa.int64(), "f": pa.float64(), "s": pa.string(), "n": pa.string(), "m": pa.int64()}
+TYPES = {
+    "i": pa.int64(),
+    "k": pa.int64(),
+    "f": pa.float64(),
+    "s": pa.string(),
+    "n": pa.string(),
+    "m": pa.int64(),
+}
 
 
 def table(rows):
@@ -78,7 +91,11 @@ def sources(draw):
     n = draw(st.integers(0, 60) | st.sampled_from([0, 1, 2, 255, 256, 700]))
     k = draw(st.none() | st.integers(1, 12))
     if kind == "range":
-        return (lambda: sd.range(n, override_num_blocks=k)), [{"id": i} for i in range(n)], f"range({n}, {k})"
+        return (
+            (lambda: sd.range(n, override_num_blocks=k)),
+            [{"id": i} for i in range(n)],
+            f"range({n}, {k})",
+        )
     rows = [a_row(i, draw(st.integers(0, 3)) if i == 0 else 7) for i in range(n)]
     cuts = draw(st.lists(st.integers(0, 1000), max_size=5))
     if kind == "items" and n:
@@ -86,15 +103,23 @@ def sources(draw):
         rows[0].update(n="p", m=1)
         return (lambda: sd.from_items(rows, override_num_blocks=k)), rows, f"from_items({n}, {k})"
     if kind == "pandas" and n:
-        frames = [t.to_pandas(types_mapper={pa.int64(): __import__("pandas").Int64Dtype()}.get) for t in map(table, cut(rows, cuts))]
+        frames = [
+            t.to_pandas(types_mapper={pa.int64(): __import__("pandas").Int64Dtype()}.get)
+            for t in map(table, cut(rows, cuts))
+        ]
         return (lambda: sd.from_pandas(frames)), rows, f"from_pandas({[len(f) for f in frames]})"
     tables = [table(c) for c in cut(rows, cuts)]
     if kind == "arrow":
-        return (lambda: sd.from_arrow(tables, override_num_blocks=k)), rows, f"from_arrow({[len(t) for t in tables]}, {k})"
+        return (
+            (lambda: sd.from_arrow(tables, override_num_blocks=k)),
+            rows,
+            f"from_arrow({[len(t) for t in tables]}, {k})",
+        )
     return (lambda: sd.from_blocks(tables)), rows, f"from_blocks({[len(t) for t in tables]})"
 
 
-# ---- operators: each draws (apply to a dataset, apply to rows, text); cols: names of the int columns without nulls, all names
+# ---- operators: each draws (apply to a dataset, apply to rows, text); cols: names of the int
+# columns without nulls, all names
 
 
 def h(x, salt):
@@ -148,23 +173,48 @@ SIZES = st.none() | st.integers(1, 40) | st.just(1000)
 
 def op_map(draw, cols):
     c, add = draw(st.sampled_from(cols["int"])), draw(st.integers(-9, 9))
-    return (lambda ds: ds.map(lambda r: {**r, c: r[c] + add})), (lambda rows: [{**r, c: r[c] + add} for r in rows]), f"map({c}+{add})"
+    return (
+        (lambda ds: ds.map(lambda r: {**r, c: r[c] + add})),
+        (lambda rows: [{**r, c: r[c] + add} for r in rows]),
+        f"map({c}+{add})",
+    )
 
 
 def op_map_batches(draw, cols):
-    c, add, fmt, size = draw(st.sampled_from(cols["int"])), draw(st.integers(-9, 9)), draw(FORMATS), draw(SIZES)
+    c, add, fmt, size = (
+        draw(st.sampled_from(cols["int"])),
+        draw(st.integers(-9, 9)),
+        draw(FORMATS),
+        draw(SIZES),
+    )
     zero = draw(st.booleans())
     return (
-        (lambda ds: ds.map_batches(lambda b: add_in(fmt, b, c, add), batch_size=size, batch_format=fmt, zero_copy_batch=zero)),
+        (
+            lambda ds: ds.map_batches(
+                lambda b: add_in(fmt, b, c, add),
+                batch_size=size,
+                batch_format=fmt,
+                zero_copy_batch=zero,
+            )
+        ),
         (lambda rows: [{**r, c: r[c] + add} for r in rows]),
         f"map_batches({fmt}, {size}, {c}+{add}, zero_copy={zero})",
     )
 
 
 def op_generator(draw, cols):
-    c, fmt, size, piece = draw(st.sampled_from(cols["int"])), draw(FORMATS), draw(SIZES), draw(st.integers(1, 30))
+    c, fmt, size, piece = (
+        draw(st.sampled_from(cols["int"])),
+        draw(FORMATS),
+        draw(SIZES),
+        draw(st.integers(1, 30)),
+    )
     return (
-        (lambda ds: ds.map_batches(lambda b: generated(fmt, b, c, piece), batch_size=size, batch_format=fmt)),
+        (
+            lambda ds: ds.map_batches(
+                lambda b: generated(fmt, b, c, piece), batch_size=size, batch_format=fmt
+            )
+        ),
         (lambda rows: rows),
         f"generator({fmt}, {size}, {piece})",
     )
@@ -172,26 +222,49 @@ def op_generator(draw, cols):
 
 def op_same(draw, cols):
     fmt, size = draw(FORMATS), draw(SIZES)
-    return (lambda ds: ds.map_batches(lambda b: b, batch_size=size, batch_format=fmt)), (lambda rows: rows), f"same({fmt}, {size})"
+    return (
+        (lambda ds: ds.map_batches(lambda b: b, batch_size=size, batch_format=fmt)),
+        (lambda rows: rows),
+        f"same({fmt}, {size})",
+    )
 
 
 def op_only(draw, cols):
-    c, add, fmt, size = draw(st.sampled_from(cols["int"])), draw(st.integers(-9, 9)), draw(FORMATS), draw(SIZES)
+    c, add, fmt, size = (
+        draw(st.sampled_from(cols["int"])),
+        draw(st.integers(-9, 9)),
+        draw(FORMATS),
+        draw(SIZES),
+    )
     cols["all"], cols["int"] = [c], [c]
     return (
-        (lambda ds: ds.map_batches(lambda b: batch_to(fmt, b, c, add), batch_size=size, batch_format=fmt)),
+        (
+            lambda ds: ds.map_batches(
+                lambda b: batch_to(fmt, b, c, add), batch_size=size, batch_format=fmt
+            )
+        ),
         (lambda rows: [{c: r[c] + add} for r in rows]),
         f"only({fmt}, {size}, {c}+{add})",
     )
 
 
 def op_class(draw, cols):
-    c, add, fmt, size = draw(st.sampled_from(cols["int"])), draw(st.integers(-9, 9)), draw(FORMATS), draw(SIZES)
+    c, add, fmt, size = (
+        draw(st.sampled_from(cols["int"])),
+        draw(st.integers(-9, 9)),
+        draw(FORMATS),
+        draw(SIZES),
+    )
     how = draw(st.sampled_from([1, 2, (1, 2), None]))
     return (
         (
             lambda ds: ds.map_batches(
-                AddClass, fn_constructor_args=(c, add, fmt), batch_size=size, batch_format=fmt, concurrency=how, num_cpus=0.25
+                AddClass,
+                fn_constructor_args=(c, add, fmt),
+                batch_size=size,
+                batch_format=fmt,
+                concurrency=how,
+                num_cpus=0.25,
             )
         ),
         (lambda rows: [{**r, c: r[c] + add} for r in rows]),
@@ -200,7 +273,11 @@ def op_class(draw, cols):
 
 
 def op_filter(draw, cols):
-    c, m, salt = draw(st.sampled_from(cols["int"])), draw(st.integers(1, 4)), draw(st.integers(0, 9))
+    c, m, salt = (
+        draw(st.sampled_from(cols["int"])),
+        draw(st.integers(1, 4)),
+        draw(st.integers(0, 9)),
+    )
     return (
         (lambda ds: ds.filter(lambda r: h(r[c], salt) % m == 0)),
         (lambda rows: [r for r in rows if h(r[c], salt) % m == 0]),
@@ -218,9 +295,17 @@ def op_filter_expr(draw, cols):
 
 
 def op_flat_map(draw, cols):
-    c, m, salt = draw(st.sampled_from(cols["int"])), draw(st.integers(1, 3)), draw(st.integers(0, 9))
+    c, m, salt = (
+        draw(st.sampled_from(cols["int"])),
+        draw(st.integers(1, 3)),
+        draw(st.integers(0, 9)),
+    )
     return (
-        (lambda ds: ds.flat_map(lambda r: [{**r, c: r[c] + j} for j in range(h(r[c], salt) % (m + 1))])),
+        (
+            lambda ds: ds.flat_map(
+                lambda r: [{**r, c: r[c] + j} for j in range(h(r[c], salt) % (m + 1))]
+            )
+        ),
         (lambda rows: [{**r, c: r[c] + j} for r in rows for j in range(h(r[c], salt) % (m + 1))]),
         f"flat_map({c}, {m}, {salt})",
     )
@@ -237,15 +322,30 @@ def op_select(draw, cols):
     if not set(keep) & set(cols["int"]):
         keep = [*keep, cols["int"][0]]
     cols["all"], cols["int"] = keep, [c for c in cols["int"] if c in keep]
-    return (lambda ds: ds.select_columns(keep)), (lambda rows: [{c: r[c] for c in keep} for r in rows]), f"select({keep})"
+    return (
+        (lambda ds: ds.select_columns(keep)),
+        (lambda rows: [{c: r[c] for c in keep} for r in rows]),
+        f"select({keep})",
+    )
 
 
 def op_drop(draw, cols):
-    gone = [c for c in draw(st.lists(st.sampled_from(cols["all"]), max_size=2, unique=True)) if c != cols["int"][0]]
+    gone = [
+        c
+        for c in draw(st.lists(st.sampled_from(cols["all"]), max_size=2, unique=True))
+        if c != cols["int"][0]
+    ]
     if not gone:
         return op_select(draw, cols)
-    cols["all"], cols["int"] = [c for c in cols["all"] if c not in gone], [c for c in cols["int"] if c not in gone]
-    return (lambda ds: ds.drop_columns(gone)), (lambda rows: [{c: v for c, v in r.items() if c not in gone} for r in rows]), f"drop({gone})"
+    cols["all"], cols["int"] = (
+        [c for c in cols["all"] if c not in gone],
+        [c for c in cols["int"] if c not in gone],
+    )
+    return (
+        (lambda ds: ds.drop_columns(gone)),
+        (lambda rows: [{c: v for c, v in r.items() if c not in gone} for r in rows]),
+        f"drop({gone})",
+    )
 
 
 def op_rename(draw, cols):
@@ -333,7 +433,9 @@ def pipelines(draw, ops=OPS, most=5):
 
 def same_value(a, b):
     if isinstance(a, float) and isinstance(b, float):
-        return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+        return (math.isnan(a) and math.isnan(b)) or (
+            a == b and math.copysign(1, a) == math.copysign(1, b)
+        )
     return type(a) is type(b) and a == b
 
 
@@ -372,18 +474,29 @@ def test_prefixes_and_schema(p, n):
         # values decide types only where no metadata does: a column of nulls alone has type null
         got = whole.to_arrow().schema
         for name, t in zip(known.names, known.types):
-            assert got.field(name).type == t or any(pa.types.is_null(x) for x in (t, got.field(name).type)), name
+            assert got.field(name).type == t or any(
+                pa.types.is_null(x) for x in (t, got.field(name).type)
+            ), name
 
 
 def length(b, fmt):
-    return b.num_rows if fmt == "pyarrow" else len(b) if fmt == "pandas" else len(next(iter(b.values())))
+    return (
+        b.num_rows
+        if fmt == "pyarrow"
+        else len(b)
+        if fmt == "pandas"
+        else len(next(iter(b.values())))
+    )
 
 
 def rows_of(b, fmt):
     if fmt == "pyarrow":
         return b.to_pylist()
     if fmt == "pandas":
-        return [{c: None if v is None or str(v) in ("<NA>",) else v for c, v in r.items()} for r in b.astype(object).to_dict("records")]
+        return [
+            {c: None if v is None or str(v) in ("<NA>",) else v for c, v in r.items()}
+            for r in b.astype(object).to_dict("records")
+        ]
     out = {c: [x.item() if isinstance(x, np.generic) else x for x in v] for c, v in b.items()}
     return [dict(zip(out, r)) for r in zip(*out.values())]
 
@@ -394,20 +507,31 @@ def test_batches(p, size, fmt, drop_last):
     make, rows = p
     bs = list(make().iter_batches(batch_size=size, batch_format=fmt, drop_last=drop_last))
     full, rest = divmod(len(rows), size)
-    assert [length(b, fmt) for b in bs] == [size] * full + ([rest] if rest and not drop_last else [])
+    assert [length(b, fmt) for b in bs] == [size] * full + (
+        [rest] if rest and not drop_last else []
+    )
     got = [r for b in bs for r in rows_of(b, fmt)]
     want = rows[: full * size] if drop_last else rows
     if fmt == "pandas":  # a batch without nulls has the plain dtype, a float stands for itself
         assert len(got) == len(want)
         for a, b in zip(got, want):
-            assert all(same_value(a[c], v) or (v is None and a[c] != a[c]) for c, v in b.items()), (a, b)
+            assert all(same_value(a[c], v) or (v is None and a[c] != a[c]) for c, v in b.items()), (
+                a,
+                b,
+            )
     elif fmt != "pyarrow":  # numbers are floats with NaN in a batch where some are missing
         assert len(got) == len(want)
         for a, b in zip(got, want):
             assert list(a) == list(b)
             for c, v in b.items():
                 missing = v is None and (a[c] is None or a[c] != a[c])
-                assert missing or same_value(a[c], v) or type(a[c]) is float and type(v) in (int, bool) and a[c] == v, (c, a[c], v)
+                assert (
+                    missing
+                    or same_value(a[c], v)
+                    or type(a[c]) is float
+                    and type(v) in (int, bool)
+                    and a[c] == v
+                ), (c, a[c], v)
     else:
         check(got, want)
 
@@ -443,15 +567,23 @@ def test_any_engine_gives_the_same(ps, seed):
 
 # ---- with workers that die
 
-KILL_OPS = [op for op in OPS if op is not op_materialize]  # it runs the pipeline while the program is built: before the killer looks
+# it runs the pipeline while the program is built: before the killer looks
+KILL_OPS = [op for op in OPS if op is not op_materialize]
 
 
 class Killer(threading.Thread):
-    """Kills a random worker, at most `n` times, each time after a random number of looks at a running job."""
+    """Kills a random worker, at most `n` times, each time after a random number of looks at a
+    running job."""
 
     def __init__(self, n, seed):
         super().__init__(daemon=True)
-        self.n, self.rnd, self.over, self.killed, self.error = n, random.Random(seed), threading.Event(), 0, None
+        self.n, self.rnd, self.over, self.killed, self.error = (
+            n,
+            random.Random(seed),
+            threading.Event(),
+            0,
+            None,
+        )
 
     def run(self):
         try:

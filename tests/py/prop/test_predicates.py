@@ -1,8 +1,10 @@
-"""One truth of predicates (docs/design/predicates.md): random predicates over random columns of all types, in memory, pushed down into Parquet files of all kinds, and as text, against a naive evaluator
-of Python's numbers; where SQL means the same, against DuckDB, too.
+"""One truth of predicates (docs/design/predicates.md): random predicates over random columns of all
+types, in memory, pushed down into Parquet files of all kinds, and as text, against a naive
+evaluator of Python's numbers; where SQL means the same, against DuckDB, too.
 
-A case is one predicate over one set of files. Row groups are of a few rows, values few, so that statistics often have min == max == the value that is asked for. What is pushed runs in this process, as a
-worker would run it (some cases run on the engine as well): 10^5 cases take minutes.
+A case is one predicate over one set of files. Row groups are of a few rows, values few, so that
+statistics often have min == max == the value that is asked for. What is pushed runs in this
+process, as a worker would run it (some cases run on the engine as well): 10^5 cases take minutes.
 """
 
 import datetime as dt
@@ -41,7 +43,8 @@ NS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 
 
 # ---- columns: (Arrow type, kind, pool of values as the model has them)
-# The model of a number is itself, of text and bytes the same, of what is temporal an integer of nanoseconds.
+# The model of a number is itself, of text and bytes the same, of what is temporal an integer of
+# nanoseconds.
 
 
 def near(r, *values):
@@ -50,13 +53,37 @@ def near(r, *values):
 
 def integers(t):
     bits = int(str(t).strip("uint"))
-    least, most = (0, 2**bits - 1) if pa.types.is_unsigned_integer(t) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return t, "number", lambda r: [v for v in near(r, least, most, 2**53, -(2**53), 2**63, 127) if least <= v <= most]
+    least, most = (
+        (0, 2**bits - 1)
+        if pa.types.is_unsigned_integer(t)
+        else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
+    return (
+        t,
+        "number",
+        lambda r: [
+            v for v in near(r, least, most, 2**53, -(2**53), 2**63, 127) if least <= v <= most
+        ],
+    )
 
 
 def floats(t, width):
     def pool(r):
-        values = [0.0, -0.0, NAN, math.inf, -math.inf, 0.1, -1.5, 2.0, 2.0**53, 2.0**63, -(2.0**63), 65504.0, 1e-8]
+        values = [
+            0.0,
+            -0.0,
+            NAN,
+            math.inf,
+            -math.inf,
+            0.1,
+            -1.5,
+            2.0,
+            2.0**53,
+            2.0**63,
+            -(2.0**63),
+            65504.0,
+            1e-8,
+        ]
         with np.errstate(over="ignore"):
             return [width(v).item() for v in values]
 
@@ -65,14 +92,24 @@ def floats(t, width):
 
 def decimals(t):
     most = Decimal((0, (9,) * t.precision, -t.scale))
-    return t, "number", lambda r: [Decimal(v).scaleb(-t.scale) for v in (0, 1, -1, 10, 150, -150)] + [most, most.copy_negate()]
+    return (
+        t,
+        "number",
+        lambda r: (
+            [Decimal(v).scaleb(-t.scale) for v in (0, 1, -1, 10, 150, -150)]
+            + [most, most.copy_negate()]
+        ),
+    )
 
 
 def instants(t, unit):
     return (
         t,
         "tz" if getattr(t, "tz", None) else "ts",
-        lambda r: [v * unit for v in near(r, 0, 86400, 10**9)] + [86400 * 10**9 * k for k in (0, 1, 18262)],
+        lambda r: (
+            [v * unit for v in near(r, 0, 86400, 10**9)]
+            + [86400 * 10**9 * k for k in (0, 1, 18262)]
+        ),
     )
 
 
@@ -83,7 +120,18 @@ def steps(t, kind, unit, most):
 COLUMNS = [
     *map(
         integers,
-        (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.uint64(), pa.int64()),
+        (
+            pa.int8(),
+            pa.int16(),
+            pa.int32(),
+            pa.int64(),
+            pa.uint8(),
+            pa.uint16(),
+            pa.uint32(),
+            pa.uint64(),
+            pa.uint64(),
+            pa.int64(),
+        ),
     ),
     floats(pa.float16(), np.float16),
     floats(pa.float32(), np.float32),
@@ -94,7 +142,10 @@ COLUMNS = [
         (t, "text", lambda r: ["", "a", "ab", "b", "z" * 80, "é", "日本", "\U0001f600"])
         for t in (pa.string(), pa.large_string(), pa.string_view())
     ),
-    *((t, "bytes", lambda r: [b"", b"a", b"\xff", b"ab\0", b"\x80" * 70]) for t in (pa.binary(), pa.large_binary(), pa.binary_view())),
+    *(
+        (t, "bytes", lambda r: [b"", b"a", b"\xff", b"ab\0", b"\x80" * 70])
+        for t in (pa.binary(), pa.large_binary(), pa.binary_view())
+    ),
     (pa.binary(2), "bytes", lambda r: [b"aa", b"\xff\0", b"zz"]),
     (pa.bool_(), "bool", lambda r: [True, False]),
     steps(pa.date32(), "date", 86400 * 10**9, 40000),
@@ -143,9 +194,21 @@ class Column:
         t = self.type
         if self.kind in ("number", "text", "bytes", "bool"):
             of = t.value_type if pa.types.is_dictionary(t) else t
-            made = pa.array([np.float16(v) if v is not None and pa.types.is_float16(of) else v for v in self.values], of)
+            made = pa.array(
+                [
+                    np.float16(v) if v is not None and pa.types.is_float16(of) else v
+                    for v in self.values
+                ],
+                of,
+            )
             return made.dictionary_encode().cast(t) if pa.types.is_dictionary(t) else made
-        unit = 86400 * 10**9 if pa.types.is_date32(t) else 10**6 if pa.types.is_date64(t) else NS[t.unit]
+        unit = (
+            86400 * 10**9
+            if pa.types.is_date32(t)
+            else 10**6
+            if pa.types.is_date64(t)
+            else NS[t.unit]
+        )
         width = pa.int32() if t.bit_width == 32 else pa.int64()
         return pa.array([None if v is None else v // unit for v in self.values], width).cast(t)
 
@@ -196,7 +259,11 @@ def literal(r, c):
         v = v % (86400 * 10**9) // 1000 * 1000
         return (EPOCH + dt.timedelta(microseconds=v // 1000)).time(), v
     if c.kind == "duration":
-        return (np.timedelta64(v, "ns"), v) if r.random() < 0.5 else (dt.timedelta(microseconds=v // 1000), v // 1000 * 1000)
+        return (
+            (np.timedelta64(v, "ns"), v)
+            if r.random() < 0.5
+            else (dt.timedelta(microseconds=v // 1000), v // 1000 * 1000)
+        )
     how = r.choice(("python", "numpy", "date"))
     if how == "date":
         day = v // (86400 * 10**9)
@@ -230,7 +297,9 @@ def predicate(r, columns, depth=0):
     if roll < 0.1:
         return ("null", name, r.random() < 0.5)
     if roll < 0.3:
-        values = [literal(r, c) for _ in range(r.randint(0, 3))] + ([(None, None)] if r.random() < 0.2 else [])
+        values = [literal(r, c) for _ in range(r.randint(0, 3))] + (
+            [(None, None)] if r.random() < 0.2 else []
+        )
         return ("in", name, values, r.random() < 0.5)
     if roll < 0.4:
         others = [n for n in columns if comparable(c, columns[n])]
@@ -259,7 +328,11 @@ def expression(p):
         return BinaryExpr(OPS[p[1]][0], col(p[2]), col(p[3]))
     if p[0] == "column":
         return col(p[1])
-    return BinaryExpr(OPS[FLIP[p[1]]][0], lit(p[3][0]), col(p[2])) if p[4] else BinaryExpr(OPS[p[1]][0], col(p[2]), LiteralExpr(p[3][0]))
+    return (
+        BinaryExpr(OPS[FLIP[p[1]]][0], lit(p[3][0]), col(p[2]))
+        if p[4]
+        else BinaryExpr(OPS[p[1]][0], col(p[2]), LiteralExpr(p[3][0]))
+    )
 
 
 class CannotSay(Exception):
@@ -267,7 +340,11 @@ class CannotSay(Exception):
 
 
 def written(v):
-    if type(v) not in (int, float, str, bytes, bool) or isinstance(v, float) and not math.isfinite(v):
+    if (
+        type(v) not in (int, float, str, bytes, bool)
+        or isinstance(v, float)
+        and not math.isfinite(v)
+    ):
         raise CannotSay
     return repr(v)
 
@@ -280,7 +357,11 @@ def text(p):
     if p[0] == "null":
         return f"{p[1]} is {'' if p[2] else 'not '}null"
     if p[0] == "in":
-        if not p[2] or len({type(v) for v, _ in p[2]} - {int, float}) > 1 or {bool, int, float} & {type(v) for v, _ in p[2]} > {bool}:
+        if (
+            not p[2]
+            or len({type(v) for v, _ in p[2]} - {int, float}) > 1
+            or {bool, int, float} & {type(v) for v, _ in p[2]} > {bool}
+        ):
             raise CannotSay
         if any(v is None for v, _ in p[2]):
             raise CannotSay
@@ -385,7 +466,9 @@ def files(r, folder, columns, table):
         options["write_page_index"] = r.random() < 0.3
     if "bloom_filter_options" in given and r.random() < 0.3:
         options["bloom_filter_options"] = {
-            n: True for n, c in columns.items() if n != "p" and c.kind in ("text", "bytes") and "view" not in str(c.type)
+            n: True
+            for n, c in columns.items()
+            if n != "p" and c.kind in ("text", "bytes") and "view" not in str(c.type)
         }
     parts = {(): list(range(table.num_rows))}
     if "p" in columns:
@@ -405,12 +488,15 @@ def files(r, folder, columns, table):
                 pq.write_table(some, f"{at}/{k}.parquet", **options)
     kinds = {"p": int} if "p" in columns and columns["p"].kind == "number" else {}
     return sd.read_parquet(
-        folder, partitioning=Partitioning("hive", field_types=kinds) if "p" in columns else None, override_num_blocks=r.choice((None, 1))
+        folder,
+        partitioning=Partitioning("hive", field_types=kinds) if "p" in columns else None,
+        override_num_blocks=r.choice((None, 1)),
     )
 
 
 def here(ds):
-    """The rows of a filter over a reader, in this process, by the plan that the optimiser makes; and how many rows the reader gave."""
+    """The rows of a filter over a reader, in this process, by the plan that the optimiser makes;
+    and how many rows the reader gave."""
     test = optimised(ds._node, "raise")[0]
     read = test.inputs[0]
     out, n = [], 0
@@ -419,7 +505,11 @@ def here(ds):
         for rb in read.operator.run({**read.params, "label": "read"}, None, task):
             n += rb.num_rows
             mask = expr_eval.mask(test.params["expr"], rb)
-            rb = selection.where(rb, mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+            rb = (
+                selection.where(rb, mask)
+                if isinstance(mask, pa.Array)
+                else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+            )
             out += rb.column(rb.schema.names.index("row")).to_pylist()
     return sorted(out), n
 
@@ -431,7 +521,8 @@ def in_memory(e, table):
 
 
 def pyarrows_own(e, folder, table, about):
-    """filter= of a read against the same expression of pyarrow in memory; whether pyarrow has it."""
+    """filter= of a read against the same expression of pyarrow in memory; whether pyarrow has
+    it."""
     try:
         test = e.to_pyarrow()
         want = sorted(table.filter(test)["row"].to_pylist())
@@ -452,10 +543,20 @@ def a_table(r):
     columns = {f"c{i}": Column(r, n, r.choice(COLUMNS)) for i in range(r.randint(1, 3))}
     if r.random() < 0.3:
         columns["p"] = Column(
-            r, n, r.choice(((pa.string(), "text", lambda r: ["a", "b", "c", "10"]), (pa.int64(), "number", lambda r: [1, 2, -3, 10])))
+            r,
+            n,
+            r.choice(
+                (
+                    (pa.string(), "text", lambda r: ["a", "b", "c", "10"]),
+                    (pa.int64(), "number", lambda r: [1, 2, -3, 10]),
+                )
+            ),
         )
     table = pa.table({**{k: c.array for k, c in columns.items()}, "row": list(range(n))})
-    rows = [dict(zip(columns, v, strict=True)) for v in zip(*(c.values for c in columns.values()), strict=True)]
+    rows = [
+        dict(zip(columns, v, strict=True))
+        for v in zip(*(c.values for c in columns.values()), strict=True)
+    ]
     return columns, table, rows
 
 
@@ -488,14 +589,21 @@ def check(r, folder, n_predicates, engine, duckdb, seen):
             seen["by pyarrow"] += pyarrows_own(e, folder, table, about)
         if k == 0 and engine:
             seen["on the engine"] += 1
-            assert sorted(x["row"] for x in ds.filter(expr=e).take_all()) == want, f"on the engine: {about}"
+            assert sorted(x["row"] for x in ds.filter(expr=e).take_all()) == want, (
+                f"on the engine: {about}"
+            )
         if k % 8 == 0 and duckdb is not None and "p" not in columns:
             try:
                 said = sql(p, columns)
             except CannotSay:
                 continue
             seen["as SQL"] += 1
-            got = sorted(x for (x,) in duckdb.execute(f"select row from read_parquet('{folder}/*.parquet') where {said}").fetchall())
+            got = sorted(
+                x
+                for (x,) in duckdb.execute(
+                    f"select row from read_parquet('{folder}/*.parquet') where {said}"
+                ).fetchall()
+            )
             assert got == want, f"as SQL: {said}: {about}"
 
 
@@ -513,7 +621,9 @@ def duckdb():
 @rounds.campaign()
 def test_predicates_mean_the_same_everywhere(tmp_path, duckdb):
     seed = rounds.seed()
-    seen = dict.fromkeys(("cases", "as text", "as SQL", "by pyarrow", "on the engine", "skipped rows"), 0)
+    seen = dict.fromkeys(
+        ("cases", "as text", "as SQL", "by pyarrow", "on the engine", "skipped rows"), 0
+    )
     for k in range(rounds.rounds(40)):
         check(random.Random(f"{seed} {k}"), str(tmp_path / "files"), 10, k % 10 == 0, duckdb, seen)
     print(f"predicates: {seen}")

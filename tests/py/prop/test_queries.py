@@ -1,7 +1,11 @@
-"""Random queries over exchanges (sort, groupby, map_groups, distinct, join of each kind, random_shuffle, repartition, union, in chains with filters, maps and limits) over random tables with nulls
-and NaN and hot keys, of random block sizes, under random memory limits and with workers killed: the rows, and where the documents say it their order, are those of a plain evaluation over lists of dicts.
+"""Random queries over exchanges (sort, groupby, map_groups, distinct, join of each kind,
+random_shuffle, repartition, union, in chains with filters, maps and limits) over random tables with
+nulls and NaN and hot keys, of random block sizes, under random memory limits and with workers
+killed: the rows, and where the documents say it their order, are those of a plain evaluation over
+lists of dicts.
 
-The plain evaluation knows of no block, partition or hash: it is written from the rules in docs/design/kernels.md and docs/design/data_api.md.
+The plain evaluation knows of no block, partition or hash: it is written from the rules in
+docs/design/kernels.md and docs/design/data_api.md.
 """
 
 import datetime
@@ -21,33 +25,71 @@ from cases import case
 from key_order import in_order
 from rounds import campaign, rounds, seed
 from skate.data import joins
-from skate.data.aggregate import AbsMax, AsList, Count, CountDistinct, Max, Mean, Min, Quantile, Std, Sum
+from skate.data.aggregate import (
+    AbsMax,
+    AsList,
+    Count,
+    CountDistinct,
+    Max,
+    Mean,
+    Min,
+    Quantile,
+    Std,
+    Sum,
+)
 
 KINDS = {
     "int64": (pa.int64(), lambda r: r.randrange(-6, 7)),
     "int32": (pa.int32(), lambda r: r.choice([0, 1, -(2**31), 2**31 - 1])),
-    "float64": (pa.float64(), lambda r: r.choice([0.0, -0.0, 1.5, -3.25, math.nan, math.inf, r.uniform(-2, 2)])),
+    "float64": (
+        pa.float64(),
+        lambda r: r.choice([0.0, -0.0, 1.5, -3.25, math.nan, math.inf, r.uniform(-2, 2)]),
+    ),
     "bool": (pa.bool_(), lambda r: r.random() < 0.5),
-    "string": (pa.string(), lambda r: r.choice(["", "a", "a\0", "ab", "zz", "the same beginning " + str(r.randrange(9)), "ä"])),
+    "string": (
+        pa.string(),
+        lambda r: r.choice(
+            ["", "a", "a\0", "ab", "zz", "the same beginning " + str(r.randrange(9)), "ä"]
+        ),
+    ),
     "date": (pa.date32(), lambda r: r.randrange(18_000, 18_009)),
     "uint8": (pa.uint8(), lambda r: r.choice([0, 1, 127, 128, 255])),
     "float32": (pa.float32(), lambda r: r.choice([0.0, -0.0, 0.5, -2.25, math.nan, -math.inf])),
     "timestamp": (
         pa.timestamp("us"),
-        lambda r: datetime.datetime(1969, 12, 31, 23, 59, 59, r.randrange(7)) + datetime.timedelta(r.randrange(2)),
+        lambda r: (
+            datetime.datetime(1969, 12, 31, 23, 59, 59, r.randrange(7))
+            + datetime.timedelta(r.randrange(2))
+        ),
     ),
     "decimal": (pa.decimal128(20, 2), lambda r: decimal.Decimal(r.randrange(-4, 5)).scaleb(-2)),
-    "binary": (pa.binary(), lambda r: r.choice([b"", b"\0", b"\0\0", b"\xff", b"abcdefgh" + bytes([r.randrange(3)])])),
-    "dictionary": (pa.dictionary(pa.int32(), pa.string()), lambda r: r.choice(["x", "y", "", "yy"])),
-    "large_string": (pa.large_string(), lambda r: r.choice(["", "b", "ba", "a longer one " * r.randrange(3)])),
+    "binary": (
+        pa.binary(),
+        lambda r: r.choice([b"", b"\0", b"\0\0", b"\xff", b"abcdefgh" + bytes([r.randrange(3)])]),
+    ),
+    "dictionary": (
+        pa.dictionary(pa.int32(), pa.string()),
+        lambda r: r.choice(["x", "y", "", "yy"]),
+    ),
+    "large_string": (
+        pa.large_string(),
+        lambda r: r.choice(["", "b", "ba", "a longer one " * r.randrange(3)]),
+    ),
 }
-VALUES = {"v": (pa.int64(), lambda r: r.randrange(-1000, 1000)), "f": (pa.float64(), lambda r: r.choice([math.nan, r.uniform(-9, 9)]))}
+VALUES = {
+    "v": (pa.int64(), lambda r: r.randrange(-1000, 1000)),
+    "f": (pa.float64(), lambda r: r.choice([math.nan, r.uniform(-9, 9)])),
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def engine():
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=256 << 20, _system_config={"preload": "numpy,pyarrow,pytest"})
+    skate.init(
+        num_cpus=2,
+        object_store_memory=256 << 20,
+        _system_config={"preload": "numpy,pyarrow,pytest"},
+    )
     yield
     skate.shutdown()
 
@@ -68,7 +110,9 @@ def groups(rows, keys):
     out = {}
     for row in rows:
         out.setdefault(tuple(same(row[k]) for k in keys), []).append(row)
-    return in_order([({k: g[0][k] for k in keys} | {"": g}) for g in out.values()], keys, [False] * len(keys))
+    return in_order(
+        [({k: g[0][k] for k in keys} | {"": g}) for g in out.values()], keys, [False] * len(keys)
+    )
 
 
 def total(values):
@@ -82,9 +126,21 @@ AGGREGATES = {
     "sum": (Sum, lambda c, g: total(g) if (g := present(c, g)) else None, lambda c: f"sum({c})"),
     "min": (Min, lambda c, g: min(present(c, g), default=None), lambda c: f"min({c})"),
     "max": (Max, lambda c, g: max(present(c, g), default=None), lambda c: f"max({c})"),
-    "mean": (Mean, lambda c, g: total(g) / len(g) if (g := present(c, g)) else None, lambda c: f"mean({c})"),
-    "absmax": (AbsMax, lambda c, g: max(map(abs, present(c, g)), default=None), lambda c: f"abs_max({c})"),
-    "distinct": (CountDistinct, lambda c, g: len({same(v) for v in present(c, g)}), lambda c: f"count_distinct({c})"),
+    "mean": (
+        Mean,
+        lambda c, g: total(g) / len(g) if (g := present(c, g)) else None,
+        lambda c: f"mean({c})",
+    ),
+    "absmax": (
+        AbsMax,
+        lambda c, g: max(map(abs, present(c, g)), default=None),
+        lambda c: f"abs_max({c})",
+    ),
+    "distinct": (
+        CountDistinct,
+        lambda c, g: len({same(v) for v in present(c, g)}),
+        lambda c: f"count_distinct({c})",
+    ),
     "std": (Std, lambda c, g: deviation(present(c, g)), lambda c: f"std({c})"),
     "quantile": (Quantile, lambda c, g: median(sorted(present(c, g))), lambda c: f"quantile({c})"),
     "list": (AsList, lambda c, g: [row[c] for row in g], lambda c: f"list({c})"),
@@ -114,7 +170,8 @@ def present(column, rows):
 
 
 def joined(left, right, names, how, key):
-    """Every pair of rows with equal keys; null meets nothing, NaN meets NaN. What has no partner, with nulls beside it, where the kind keeps it. names: of both sides' columns."""
+    """Every pair of rows with equal keys; null meets nothing, NaN meets NaN. What has no partner,
+    with nulls beside it, where the kind keeps it. names: of both sides' columns."""
     by, met, out = {}, set(), []
     for i, row in enumerate(right):
         if row[key] is not None:
@@ -132,7 +189,11 @@ def joined(left, right, names, how, key):
     if how in ("right_semi", "right_anti"):
         return [row for i, row in enumerate(right) if (i in met) == (how == "right_semi")]
     if how in ("right_outer", "full_outer"):
-        out += [{k: None for k in names[0] if k != key} | row for i, row in enumerate(right) if i not in met]
+        out += [
+            {k: None for k in names[0] if k != key} | row
+            for i, row in enumerate(right)
+            if i not in met
+        ]
     return out
 
 
@@ -146,28 +207,38 @@ def a_table(rng, keys, prefix, n):
     for k, t in keys.items():
         one = None if rng.random() < 0.15 else KINDS[t][1](rng)
         cols[k] = pa.array(
-            [one if rng.random() < hot else None if rng.random() < 0.15 else KINDS[t][1](rng) for _ in range(n)], KINDS[t][0]
+            [
+                one if rng.random() < hot else None if rng.random() < 0.15 else KINDS[t][1](rng)
+                for _ in range(n)
+            ],
+            KINDS[t][0],
         )
     for name, (t, make) in VALUES.items():
-        cols[prefix + name] = pa.array([None if rng.random() < 0.1 else make(rng) for _ in range(n)], t)
+        cols[prefix + name] = pa.array(
+            [None if rng.random() < 0.1 else make(rng) for _ in range(n)], t
+        )
     cols[prefix + "row"] = pa.array(range(n), pa.int64())
     return pa.table(cols)
 
 
 def dataset(rng, table):
-    """The table in random pieces, some of them empty, in blocks of a random size, under a random limit of memory."""
+    """The table in random pieces, some of them empty, in blocks of a random size, under a random
+    limit of memory."""
     at = sorted(rng.randrange(table.num_rows + 1) for _ in range(rng.randrange(7)))
     pieces = [table.slice(a, b - a) for a, b in zip([0, *at], [*at, table.num_rows], strict=True)]
     ds = sd.from_arrow(pieces)
     ds.context.target_max_block_size = rng.choice([600, 5_000, 1 << 20])
     ds.context.target_min_block_size = 0
     if rng.random() < 0.3:
-        ds.context.execution_options.resource_limits = sd.ExecutionResources(object_store_memory=rng.choice([30_000, 300_000]))
+        ds.context.execution_options.resource_limits = sd.ExecutionResources(
+            object_store_memory=rng.choice([30_000, 300_000])
+        )
     return ds
 
 
 def killer(folder, name, b):
-    """Ends its worker in one batch of three, once for each number of rows, and three times at most."""
+    """Ends its worker in one batch of three, once for each number of rows, and three times at
+    most."""
     if b.num_rows % 3 == 1 and len(os.listdir(folder)) < 3:
         mark = os.path.join(folder, f"{name}-{b.num_rows}")
         try:
@@ -179,14 +250,16 @@ def killer(folder, name, b):
 
 
 class Query:
-    """A dataset, the rows that it should have, what was done to it in words, and whether the order of the rows is known."""
+    """A dataset, the rows that it should have, what was done to it in words, and whether the order
+    of the rows is known."""
 
     def __init__(self, rng, folder):
         self.rng, self.folder, self.said = rng, folder, []
         self.keys = {f"k{i}": rng.choice(list(KINDS)) for i in range(rng.randrange(1, 4))}
         table = a_table(rng, self.keys, "", rng.choice([0, 1, 2, 40, 300, 2000]))
         self.ds, self.rows, self.names = dataset(rng, table), table.to_pylist(), table.column_names
-        self.ordered, self.called = True, False  # called: a function, of whose columns nothing is known where it has seen no rows
+        # called: a function, of whose columns nothing is known where it has seen no rows
+        self.ordered, self.called = True, False
 
     def some_keys(self):
         return self.rng.sample([k for k in self.names if k in self.keys] or self.names[:1], 1)
@@ -198,21 +271,43 @@ class Query:
         if not self.ordered:  # so that it is known from here on
             rest = [n for n in names if n not in keys]
             keys, directions = keys + rest, directions + [False] * len(rest)
-        self.ds, self.rows, self.ordered = self.ds.sort(keys, descending=directions), in_order(self.rows, keys, directions), True
+        self.ds, self.rows, self.ordered = (
+            self.ds.sort(keys, descending=directions),
+            in_order(self.rows, keys, directions),
+            True,
+        )
         return f"sort({keys}, {directions})"
 
     def group(self):
         keys = self.rng.sample(
-            [k for k in self.names if k in self.keys], self.rng.randrange(1, len([k for k in self.names if k in self.keys]) + 1)
+            [k for k in self.names if k in self.keys],
+            self.rng.randrange(1, len([k for k in self.names if k in self.keys]) + 1),
         )
         numbers = [n for n in self.names if n[-1] in "vf" or n == "row"]
-        kinds = [a for a in AGGREGATES if a != "list" or self.ordered]  # values of a list are in the order of the rows
-        aggs = [(self.rng.choice(kinds), self.rng.choice(numbers)) for _ in range(self.rng.randrange(1, 4))] if numbers else [("count", "")]
-        aggs = [a for i, a in enumerate(aggs) if AGGREGATES[a[0]][2](a[1]) not in [AGGREGATES[b[0]][2](b[1]) for b in aggs[:i]]]
+        # values of a list are in the order of the rows
+        kinds = [a for a in AGGREGATES if a != "list" or self.ordered]
+        aggs = (
+            [
+                (self.rng.choice(kinds), self.rng.choice(numbers))
+                for _ in range(self.rng.randrange(1, 4))
+            ]
+            if numbers
+            else [("count", "")]
+        )
+        aggs = [
+            a
+            for i, a in enumerate(aggs)
+            if AGGREGATES[a[0]][2](a[1]) not in [AGGREGATES[b[0]][2](b[1]) for b in aggs[:i]]
+        ]
         rows = []
         for g in groups(self.rows, keys):
-            rows.append({k: g[k] for k in keys} | {AGGREGATES[a][2](c): AGGREGATES[a][1](c, g[""]) for a, c in aggs})
-        self.ds = self.ds.groupby(keys if len(keys) > 1 else keys[0]).aggregate(*[AGGREGATES[a][0](c) for a, c in aggs])
+            rows.append(
+                {k: g[k] for k in keys}
+                | {AGGREGATES[a][2](c): AGGREGATES[a][1](c, g[""]) for a, c in aggs}
+            )
+        self.ds = self.ds.groupby(keys if len(keys) > 1 else keys[0]).aggregate(
+            *[AGGREGATES[a][0](c) for a, c in aggs]
+        )
         self.rows, self.ordered = rows, True
         self.names = keys + [AGGREGATES[a][2](c) for a, c in aggs]
         self.keys = {k: self.keys[k] for k in keys}
@@ -222,16 +317,25 @@ class Query:
         """Of each group how many rows it has, beside its first key, in the order of the keys."""
         keys = self.some_keys()
         self.called = True
-        self.ds = self.ds.groupby(keys[0]).map_groups(functools.partial(count_rows, keys[0]), batch_format="pyarrow")
+        self.ds = self.ds.groupby(keys[0]).map_groups(
+            functools.partial(count_rows, keys[0]), batch_format="pyarrow"
+        )
         self.rows = [{keys[0]: g[keys[0]], "rows": len(g[""])} for g in groups(self.rows, keys)]
         self.names, self.ordered = [keys[0], "rows"], True
         self.keys = {keys[0]: self.keys[keys[0]]}
         return f"map_groups({keys})"
 
     def distinct(self):
-        keys = self.rng.sample([k for k in self.names if k in self.keys], 1) if self.ordered else self.plain_names()
+        keys = (
+            self.rng.sample([k for k in self.names if k in self.keys], 1)
+            if self.ordered
+            else self.plain_names()
+        )
         self.ds = self.ds.distinct(keys)
-        self.rows, self.ordered = [g[""][0] for g in groups(self.rows, keys)], self.ordered or len(keys) == len(self.names)
+        self.rows, self.ordered = (
+            [g[""][0] for g in groups(self.rows, keys)],
+            self.ordered or len(keys) == len(self.names),
+        )
         return f"distinct({keys})"
 
     def plain_names(self):
@@ -245,7 +349,12 @@ class Query:
         if self.called and not self.rows:
             return "-"
         key = self.rng.choice([k for k in self.names if k in self.keys])
-        other = a_table(self.rng, {key: self.keys[key]}, f"r{len(self.said)}", self.rng.choice([0, 1, 5, 60, 60, 400]))
+        other = a_table(
+            self.rng,
+            {key: self.keys[key]},
+            f"r{len(self.said)}",
+            self.rng.choice([0, 1, 5, 60, 60, 400]),
+        )
         how = self.rng.choice(list(joins.KINDS))
         n_pairs = min(len(self.rows), 10**9) * other.num_rows
         if n_pairs > 150_000:  # with a hot key on both sides there would be so many
@@ -290,7 +399,9 @@ class Query:
             return "-"
         at, self.called = len(self.said), True
         self.ds = self.ds.map_batches(
-            functools.partial(killer, self.folder, f"{at}-{self.rng.random()}"), batch_format="pyarrow", batch_size=None
+            functools.partial(killer, self.folder, f"{at}-{self.rng.random()}"),
+            batch_format="pyarrow",
+            batch_size=None,
         )
         return "kill"
 
@@ -307,7 +418,8 @@ def count_rows(key, group):
 
 
 def text(row):
-    """A row as it is compared: its columns by name, floats to 12 digits, since sums may be rounded once more."""
+    """A row as it is compared: its columns by name, floats to 12 digits, since sums may be rounded
+    once more."""
     return [(k, value(v)) for k, v in sorted(row.items())]
 
 
@@ -319,7 +431,19 @@ def value(v):
     return [value(x) for x in v] if isinstance(v, list) else v
 
 
-STEPS = ["sort", "group", "map_groups", "distinct", "join", "join", "shuffle", "repartition", "union", "filter", "limit"]
+STEPS = [
+    "sort",
+    "group",
+    "map_groups",
+    "distinct",
+    "join",
+    "join",
+    "shuffle",
+    "repartition",
+    "union",
+    "filter",
+    "limit",
+]
 OF_ANY = ("sort", "filter", "limit", "shuffle", "repartition", "union")
 
 

@@ -1,7 +1,9 @@
-"""Random Python values, arrays, frames and tables through put/get, task arguments and results; and that nothing of them stays when they are dropped.
+"""Random Python values, arrays, frames and tables through put/get, task arguments and results; and
+that nothing of them stays when they are dropped.
 
-The store is asked by status(), after results were fetched and everything was released: objects, sealed bytes and pins must come to 0 within a deadline
-(workers give back what they hold when they tell it, so it is not at once).
+The store is asked by status(), after results were fetched and everything was released: objects,
+sealed bytes and pins must come to 0 within a deadline (workers give back what they hold when they
+tell it, so it is not at once).
 """
 
 import gc
@@ -28,10 +30,14 @@ def engine(request):
         num_cpus=2,
         object_store_memory=256 << 20,
         resources={"widget": 2},
-        _system_config={"engine": request.param, "preload": "hypothesis,numpy,pandas,pyarrow,pytest"},
+        _system_config={
+            "engine": request.param,
+            "preload": "hypothesis,numpy,pandas,pyarrow,pytest",
+        },
     )
     gc.collect()
-    gc.freeze()  # left() collects after each example: what other tests left is not looked at each time
+    # left() collects after each example: what other tests left is not looked at each time
+    gc.freeze()
     yield request.param
     gc.unfreeze()
     skate.shutdown()
@@ -90,7 +96,8 @@ def left():
         if not over:
             return over
         if time.monotonic() > end:
-            patience = 1.0  # hypothesis looks for a smaller example now, and holds on to what the failed ones held
+            # hypothesis looks for a smaller example now, and holds on to what the failed ones held
+            patience = 1.0
             return over
         select.select([], [], [], 0.001)  # workers tell of it when they tell anything
 
@@ -113,11 +120,19 @@ SCALARS = (
     | st.uuids()
     | st.builds(range, st.integers(-9, 9), st.integers(-9, 9))
     | st.builds(lambda n: "x" * n, st.sampled_from([100, 4095, 8191, 8192, 8193, 70_000]))
-    | st.builds(lambda n: bytes([n % 256]) * n, st.sampled_from([100, 4096, 8180, 8192, 8193, 65_536, 300_000]))
+    | st.builds(
+        lambda n: bytes([n % 256]) * n,
+        st.sampled_from([100, 4096, 8180, 8192, 8193, 65_536, 300_000]),
+    )
     | st.builds(lambda n: bytearray(n), st.integers(0, 10_000))
 )
 HASHABLE = (
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.binary(max_size=8) | st.tuples(st.integers(), st.text(max_size=3))
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.binary(max_size=8)
+    | st.tuples(st.integers(), st.text(max_size=3))
 )
 
 DTYPES = [
@@ -159,12 +174,16 @@ def arrays(draw):
     n = math.prod(shape)
     if dtype.kind == "O":
         a = np.empty(n, object)
-        a[:] = [draw(st.sampled_from([None, 1, "a", b"b", 2.5, [1, "x"], {"k": (1,)}])) if i < 5 else i for i in range(n)]
+        a[:] = [
+            draw(st.sampled_from([None, 1, "a", b"b", 2.5, [1, "x"], {"k": (1,)}])) if i < 5 else i
+            for i in range(n)
+        ]
         a = a.reshape(shape)
     else:
         rng = np.random.default_rng(draw(st.integers(0, 99)))
         raw = rng.integers(0, 2 if dtype.kind == "b" else 100, n * dtype.itemsize, dtype=np.uint8)
-        if dtype.kind == "U" or (dtype.names and "b" in dtype.names and dtype["b"].names):  # raw bytes are no text
+        # raw bytes are no text
+        if dtype.kind == "U" or (dtype.names and "b" in dtype.names and dtype["b"].names):
             a = np.zeros(shape, dtype)
             if dtype.kind == "U":
                 a[...] = "hé"
@@ -172,7 +191,9 @@ def arrays(draw):
             a = raw.view(dtype).reshape(shape)
         else:
             a = np.zeros(shape, dtype)
-    how = draw(st.sampled_from(["C", "F", "strided", "reversed", "transposed", "broadcast", "readonly"]))
+    how = draw(
+        st.sampled_from(["C", "F", "strided", "reversed", "transposed", "broadcast", "readonly"])
+    )
     if how == "F":
         a = np.asfortranarray(a) if a.ndim else a
     elif how == "strided" and a.ndim:
@@ -197,10 +218,26 @@ BIG_ARRAYS = st.builds(
 FRAMES = st.builds(
     lambda n, ints, text, cat, when: pd.DataFrame(
         {
-            **({"i": np.arange(n), "m": pd.array([None if j % 3 == 0 else j for j in range(n)], dtype="Int64")} if ints else {}),
-            **({"s": [f"s{j % 7}" for j in range(n)], "o": [None if j % 2 else "x" for j in range(n)]} if text else {}),
+            **(
+                {
+                    "i": np.arange(n),
+                    "m": pd.array([None if j % 3 == 0 else j for j in range(n)], dtype="Int64"),
+                }
+                if ints
+                else {}
+            ),
+            **(
+                {
+                    "s": [f"s{j % 7}" for j in range(n)],
+                    "o": [None if j % 2 else "x" for j in range(n)],
+                }
+                if text
+                else {}
+            ),
             **({"c": pd.Categorical([f"c{j % 3}" for j in range(n)])} if cat else {}),
-            **({"t": pd.date_range("2020", periods=n, tz="UTC" if n % 2 else None)} if when else {}),
+            **(
+                {"t": pd.date_range("2020", periods=n, tz="UTC" if n % 2 else None)} if when else {}
+            ),
         },
         index=pd.RangeIndex(n) if n % 2 else pd.Index([f"r{j}" for j in range(n)]),
     ),
@@ -244,7 +281,9 @@ def same(a, b):
     """a is b by value and type, all the way down."""
     assert type(a) is type(b), (type(a), type(b))
     if isinstance(b, np.ndarray):
-        if not b.flags.forc:  # numpy pickles strided ones in this machine's order, except in structures, with skate or without
+        # numpy pickles strided ones in this machine's order, except in structures, with skate or
+        # without
+        if not b.flags.forc:
             b = pickle.loads(pickle.dumps(b, 5))
         assert a.dtype == b.dtype and a.shape == b.shape
         if b.dtype.kind == "O":
@@ -387,12 +426,19 @@ def test_generators(sizes, take):
         assert m == n and skate.get(inner) == bytes(n)
         del inner, ref
     del it
-    skate.get(skate.remote(lambda: None).remote())  # on the inline engine a task runs when somebody waits, that of a dropped stream, too
+    # on the inline engine a task runs when somebody waits, that of a dropped stream, too
+    skate.get(skate.remote(lambda: None).remote())
     assert left() == {}
 
 
 @examples(8)
-@given(st.lists(st.sampled_from(["ok", "error", "lost", "cancel", "infeasible_then_cancel"]), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.sampled_from(["ok", "error", "lost", "cancel", "infeasible_then_cancel"]),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_nothing_stays_of_failures(kinds):
     @skate.remote(max_retries=0)
     def f(kind, data):
@@ -403,7 +449,11 @@ def test_nothing_stays_of_failures(kinds):
     data = skate.put(np.zeros(20_000))
     refs = []
     for k in kinds:
-        r = f.options(resources={"widget": 2}).remote(k, data) if k == "infeasible_then_cancel" else f.remote(k, [data])
+        r = (
+            f.options(resources={"widget": 2}).remote(k, data)
+            if k == "infeasible_then_cancel"
+            else f.remote(k, [data])
+        )
         if k in ("cancel", "infeasible_then_cancel"):
             skate.cancel(r)
         refs.append((k, r, echo.remote(r)))

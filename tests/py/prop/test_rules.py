@@ -1,7 +1,9 @@
-"""Random chains of operators over random sources: with all rules of the optimiser, with none, and with each one alone they give the same rows in the same order, and write the same files.
+"""Random chains of operators over random sources: with all rules of the optimiser, with none, and
+with each one alone they give the same rows in the same order, and write the same files.
 
-Here nothing says what the rows should be (test_pipelines.py has the models of operators): a rule is right if it changes nothing. Filters are expressions over columns with nulls and NaN,
-so that what a reader skips by statistics is among what is compared.
+Here nothing says what the rows should be (test_pipelines.py has the models of operators): a rule is
+right if it changes nothing. Filters are expressions over columns with nulls and NaN, so that what a
+reader skips by statistics is among what is compared.
 """
 
 import datetime
@@ -31,7 +33,11 @@ RULES = ("projection", "predicates", "dictionary encoding", "limit", "fusion")
 @pytest.fixture(scope="module", autouse=True)
 def engine():
     skate.shutdown()
-    skate.init(num_cpus=2, object_store_memory=256 << 20, _system_config={"preload": "hypothesis,numpy,pyarrow,pytest"})
+    skate.init(
+        num_cpus=2,
+        object_store_memory=256 << 20,
+        _system_config={"preload": "hypothesis,numpy,pyarrow,pytest"},
+    )
     yield
     skate.shutdown()
 
@@ -69,7 +75,10 @@ def a_table(n, salt):
 
 @st.composite
 def sources(draw, folder):
-    tables = [a_table(draw(st.integers(0, 90)), draw(st.integers(0, 1 << 30))) for _ in range(draw(st.integers(1, 3)))]
+    tables = [
+        a_table(draw(st.integers(0, 90)), draw(st.integers(0, 1 << 30)))
+        for _ in range(draw(st.integers(1, 3)))
+    ]
     blocks = draw(st.none() | st.integers(1, 7))
     kind = draw(st.sampled_from(["parquet", "parquet", "parquet", "arrow"]))
     note(f"{kind}: {[len(t) for t in tables]} rows, override_num_blocks={blocks}")
@@ -77,12 +86,15 @@ def sources(draw, folder):
         return sd.from_arrow(tables, override_num_blocks=blocks)
     at = tempfile.mkdtemp(dir=folder)
     for i, t in enumerate(tables):
-        pq.write_table(t, os.path.join(at, f"{i}.parquet"), row_group_size=draw(st.sampled_from([7, 40, 1000])))
+        pq.write_table(
+            t, os.path.join(at, f"{i}.parquet"), row_group_size=draw(st.sampled_from([7, 40, 1000]))
+        )
     columns = draw(st.none() | st.lists(st.sampled_from(sorted(KINDS)), min_size=1, unique=True))
     return sd.read_parquet(at, override_num_blocks=blocks, columns=columns)
 
 
-# ---- operators: each takes a Dataset and the kinds of its columns, {name: letter}, which it changes; None: it does not fit
+# ---- operators: each takes a Dataset and the kinds of its columns, {name: letter}, which it
+# changes; None: it does not fit
 
 
 def some(draw, kinds, of):
@@ -115,8 +127,16 @@ def a_test(draw, kinds, deep=2):
     elif k == "f":
         v = draw(st.sampled_from([0.0, -0.0, 1.5, -4.0]))
     else:
-        v = datetime.datetime(2020, 1, draw(st.integers(1, 9))) if k == "t" else draw(st.sampled_from(["a", "b", "é", "x"]))
-    return draw(st.sampled_from([col(c) == v, col(c) != v, col(c) < v, col(c) <= v, col(c) > v, col(c) >= v]))
+        v = (
+            datetime.datetime(2020, 1, draw(st.integers(1, 9)))
+            if k == "t"
+            else draw(st.sampled_from(["a", "b", "é", "x"]))
+        )
+    return draw(
+        st.sampled_from(
+            [col(c) == v, col(c) != v, col(c) < v, col(c) <= v, col(c) > v, col(c) >= v]
+        )
+    )
 
 
 def select(draw, ds, kinds):
@@ -289,7 +309,8 @@ def test_no_rule_changes_rows(folder, data):
     ds = data.draw(chains(folder))
     sink = data.draw(st.sampled_from(["rows", "rows", "write", "write", "count", 7]))
     note(f"sink: {sink}")
-    # What says which task it was depends on how blocks were cut, which each rule changes: it only has to run. What must hold of it is below.
+    # What says which task it was depends on how blocks were cut, which each rule changes: it only
+    # has to run. What must hold of it is below.
     by_task = any(n.operator.numbered for n in below(ds._node))
     plain = {}
     try:
@@ -309,16 +330,25 @@ COUNTING = {
     "numbered": numbered,
     "sample": lambda draw, ds, kinds: ds.random_sample(0.6, seed=draw(st.integers(0, 9))),
     "limit": lambda draw, ds, kinds: ds.limit(draw(st.integers(20, 120))),
-    "limit of a function's": lambda draw, ds, kinds: ds.flat_map(lambda row: [row, row]).limit(draw(st.integers(20, 120))),
+    "limit of a function's": lambda draw, ds, kinds: ds.flat_map(lambda row: [row, row]).limit(
+        draw(st.integers(20, 120))
+    ),
 }
 
 
 def ordered_file(folder, n, rows_of_a_group):
-    """i and t go up, so that the statistics of row groups say which of them a predicate about these drops whole."""
+    """i and t go up, so that the statistics of row groups say which of them a predicate about these
+    drops whole."""
     at = tempfile.mkdtemp(dir=folder)
     t = a_table(n, n).set_column(0, "i", pa.array(range(n), pa.int64()))
-    days = pa.array([datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=k) for k in range(n)], KINDS["t"])
-    pq.write_table(t.set_column(t.column_names.index("t"), "t", days), os.path.join(at, "0.parquet"), row_group_size=rows_of_a_group)
+    days = pa.array(
+        [datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=k) for k in range(n)], KINDS["t"]
+    )
+    pq.write_table(
+        t.set_column(t.column_names.index("t"), "t", days),
+        os.path.join(at, "0.parquet"),
+        row_group_size=rows_of_a_group,
+    )
     return at
 
 
@@ -329,7 +359,11 @@ def later_rows(draw, ds, kinds, n):
     if not about:
         return ds
     c = draw(st.sampled_from(about))
-    v = first if kinds[c] == "=i" else datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=first)
+    v = (
+        first
+        if kinds[c] == "=i"
+        else datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=first)
+    )
     return ds.filter(expr=draw(st.sampled_from([col(c) >= v, (col(c) >= v) & a_test(draw, kinds)])))
 
 
@@ -346,10 +380,17 @@ def with_rules(ds, *on):
 def test_predicates_above_what_counts_rows(folder, data):
     draw = data.draw
     n = draw(st.integers(20, 90))
-    ds = sd.read_parquet(ordered_file(folder, n, draw(st.sampled_from([5, 10]))), override_num_blocks=draw(st.sampled_from([1, 1, 2])))
-    kinds = {c: c for c in ds.schema().names} | {"i": "=i", "t": "=t"}  # "=": goes up; other operators take no notice of these
+    ds = sd.read_parquet(
+        ordered_file(folder, n, draw(st.sampled_from([5, 10]))),
+        override_num_blocks=draw(st.sampled_from([1, 1, 2])),
+    )
+    # "=": goes up; other operators take no notice of these
+    kinds = {c: c for c in ds.schema().names} | {"i": "=i", "t": "=t"}
     around = [rename, select, same_rows, with_columns, keep]
-    names = [*draw(st.lists(st.sampled_from(around[:3]), max_size=1)), draw(st.sampled_from(sorted(COUNTING)))]
+    names = [
+        *draw(st.lists(st.sampled_from(around[:3]), max_size=1)),
+        draw(st.sampled_from(sorted(COUNTING))),
+    ]
     names += draw(st.lists(st.sampled_from(around), max_size=2))
     for op in names:
         ds = (COUNTING[op] if isinstance(op, str) else op)(draw, ds, kinds) or ds
@@ -359,15 +400,23 @@ def test_predicates_above_what_counts_rows(folder, data):
     assert same(with_rules(ds, "fusion"), with_rules(ds, *RULES))
 
 
-@pytest.mark.parametrize("name, wrong", [("numbered", "project_numbered"), ("sample", "random_sample"), ("limit", "limit")])
+@pytest.mark.parametrize(
+    "name, wrong",
+    [("numbered", "project_numbered"), ("sample", "random_sample"), ("limit", "limit")],
+)
 def test_a_predicate_that_went_below_would_be_found(folder, monkeypatch, name, wrong):
-    """The comparison fails where an operator that counts rows says that predicates may go below it."""
+    """The comparison fails where an operator that counts rows says that predicates may go below
+    it."""
     ds = sd.read_parquet(ordered_file(folder, 60, 5), override_num_blocks=1)
-    ds = {"numbered": lambda: numbered(None, ds, {}), "sample": lambda: ds.random_sample(0.5, seed=1), "limit": lambda: ds.limit(30)}[
-        name
-    ]()
+    ds = {
+        "numbered": lambda: numbered(None, ds, {}),
+        "sample": lambda: ds.random_sample(0.5, seed=1),
+        "limit": lambda: ds.limit(30),
+    }[name]()
     ds = ds.filter(expr=col("i") >= 12)
     plain = with_rules(ds)
     assert same(plain, with_rules(ds, "predicates"))
-    monkeypatch.setattr(importlib.import_module(f"skate.data.op.{wrong}").operator, "predicates", True)
+    monkeypatch.setattr(
+        importlib.import_module(f"skate.data.op.{wrong}").operator, "predicates", True
+    )
     assert not same(plain, with_rules(ds, "predicates"))

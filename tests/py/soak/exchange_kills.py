@@ -1,9 +1,12 @@
-"""Sorts, shuffles, groups and joins whose workers are killed at random moments: the output is compared, byte by byte, with that of a run in which nobody is.
+"""Sorts, shuffles, groups and joins whose workers are killed at random moments: the output is
+compared, byte by byte, with that of a run in which nobody is.
 
     python tests/py/soak/exchange_kills.py [--kills 200 | --seconds S] [--rows N] [--seed N]
 
-Each pair of runs takes a strategy by chance. A kill is SIGKILL of a worker that is at work; what it was doing is read from its title just before. The last lines say how many kills met which phase, how many runs gave other bytes (0), and how
-long runs with a kill took next to those without; the exit status is 1 if something is wrong."""
+Each pair of runs takes a strategy by chance. A kill is SIGKILL of a worker that is at work; what it
+was doing is read from its title just before. The last lines say how many kills met which phase, how
+many runs gave other bytes (0), and how long runs with a kill took next to those without; the exit
+status is 1 if something is wrong."""
 
 import argparse
 import os
@@ -36,7 +39,12 @@ def hot(n, blocks):
 
 def works(n):
     """{name: what makes its Dataset}."""
-    other = lambda: sd.range(n // 4, override_num_blocks=5).map_batches(lambda b: {"k": b["id"], "w": -b["id"]})  # noqa: E731
+
+    def other():
+        return sd.range(n // 4, override_num_blocks=5).map_batches(
+            lambda b: {"k": b["id"], "w": -b["id"]}
+        )
+
     return {
         "sort": lambda: rows(n, 9, n).sort("k"),
         "random_shuffle": lambda: rows(n, 9, n).random_shuffle(seed=3),
@@ -44,7 +52,10 @@ def works(n):
         "groupby": lambda: rows(n, 9, 5000).groupby("k").sum("v"),
         "join": lambda: rows(n, 9, n).join(other(), "left_outer", num_partitions=8, on=("k",)),
         "join, hot key": lambda: hot(n, 12).join(other(), "inner", num_partitions=4, on=("k",)),
-        "full outer join, hot key": lambda: hot(n, 12).join(other(), "full_outer", num_partitions=4, on=("k",)),  # its shares tell
+        # its shares tell
+        "full outer join, hot key": lambda: hot(n, 12).join(
+            other(), "full_outer", num_partitions=4, on=("k",)
+        ),
         "join, broadcast": lambda: rows(n, 9, n).join(
             sd.range(900).map_batches(lambda b: {"k": b["id"], "w": b["id"]}), "inner", on=("k",)
         ),
@@ -56,7 +67,11 @@ def run(ds):
     t, crc = time.perf_counter(), defaultdict(int)
     for b in ds.iter_batches(batch_size=None, batch_format="numpy"):
         for name, column in b.items():
-            data = b"".join(column) if column.dtype == object else np.ascontiguousarray(column).tobytes()
+            data = (
+                b"".join(column)
+                if column.dtype == object
+                else np.ascontiguousarray(column).tobytes()
+            )
             crc[name] = zlib.crc32(data, crc[name])
     return dict(crc), time.perf_counter() - t
 
@@ -111,10 +126,18 @@ def main():
     p.add_argument("--rows", type=int, default=300_000)
     p.add_argument("--seed", type=int, default=int(time.time()))
     a = p.parse_args()
-    wanted, until = a.kills or (10**9 if a.seconds else 200), time.monotonic() + (a.seconds or 10**9)
+    wanted, until = (
+        a.kills or (10**9 if a.seconds else 200),
+        time.monotonic() + (a.seconds or 10**9),
+    )
     rng = random.Random(a.seed)
     print("seed", a.seed, flush=True)
-    skate.init(num_cpus=2, object_store_memory=256 << 20, logging_level="error", _system_config={"preload": "numpy"})
+    skate.init(
+        num_cpus=2,
+        object_store_memory=256 << 20,
+        logging_level="error",
+        _system_config={"preload": "numpy"},
+    )
     context = sd.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = 1 << 20
@@ -145,7 +168,9 @@ def main():
     skate.shutdown()
     for name, (plain, killed) in sorted(took.items()):
         if killed:
-            print(f"{name}: {statistics.median(plain):.2f} s, with a kill {statistics.median(killed):.2f} s ({len(killed)} kills)")
+            print(
+                f"{name}: {statistics.median(plain):.2f} s, with a kill {statistics.median(killed):.2f} s ({len(killed)} kills)"
+            )
     print(dict(phases))
     print(f"{sum(phases.values())} kills, {wrong} wrong outputs")
     sys.exit(wrong > 0)

@@ -1,11 +1,14 @@
-"""Random graphs of tasks, actors, streams and nested references on one engine, while workers are killed and stopped, tasks cancelled, processes forked and objects
-spilled; every value is compared with what a plain evaluation of the same graph gives.
+"""Random graphs of tasks, actors, streams and nested references on one engine, while workers are
+killed and stopped, tasks cancelled, processes forked and objects spilled; every value is compared
+with what a plain evaluation of the same graph gives.
 
     python tests/py/soak/mixed_graphs.py [--seconds 3600] [--seed N]
 
-Drivers come one after the other, each a process with an engine of its own: half of them end by themselves, half are killed with SIGKILL in the middle. After each nothing may be left: no
-process, no file. The last line says operations, kills, stops, cancels, forks, wrong values, hangs, what was left over, and the growth of the drivers' memory; the exit status is 1 if something is
-wrong. The seed of a driver is printed when it fails: `--driver SEED SECONDS` runs it alone.
+Drivers come one after the other, each a process with an engine of its own: half of them end by
+themselves, half are killed with SIGKILL in the middle. After each nothing may be left: no process,
+no file. The last line says operations, kills, stops, cancels, forks, wrong values, hangs, what was
+left over, and the growth of the drivers' memory; the exit status is 1 if something is wrong. The
+seed of a driver is printed when it fails: `--driver SEED SECONDS` runs it alone.
 """
 
 import argparse
@@ -31,8 +34,11 @@ PATIENCE_S = 180  # for one get, on a machine that does other things, too
 
 
 def value(node, args):
-    """(number, bytes) of a node: a function of its number in the graph, its size and of all that its arguments hold."""
-    h = hashlib.blake2b(repr((node["id"], [(n, zlib.crc32(b)) for n, b in args])).encode(), digest_size=8)
+    """(number, bytes) of a node: a function of its number in the graph, its size and of all that
+    its arguments hold."""
+    h = hashlib.blake2b(
+        repr((node["id"], [(n, zlib.crc32(b)) for n, b in args])).encode(), digest_size=8
+    )
     n = int.from_bytes(h.digest(), "big")
     return n, h.digest() * (node["size"] // 8)
 
@@ -57,13 +63,25 @@ def plan(rng, n_nodes):
     ]
     nodes = []
     for i in range(n_nodes):
-        size = rng.choice([8, 800, 80_000, 800_000, 4_000_000]) if rng.random() < 0.5 else rng.choice([8, 800])
+        size = (
+            rng.choice([8, 800, 80_000, 800_000, 4_000_000])
+            if rng.random() < 0.5
+            else rng.choice([8, 800])
+        )
         kind = rng.choice(kinds) if i else "put"
         n_args = 0 if kind == "put" else rng.choice([0, 1, 1, 2, 3])
         args = [rng.randrange(max(0, i - 12), i) for _ in range(n_args)] if i else []
         if kind == "fails" and rng.random() < 0.7:
             kind = "task"
-        nodes.append({"id": i, "kind": kind, "size": size, "args": args, "cancel": kind in ("task", "inner") and rng.random() < 0.05})
+        nodes.append(
+            {
+                "id": i,
+                "kind": kind,
+                "size": size,
+                "args": args,
+                "cancel": kind in ("task", "inner") and rng.random() < 0.05,
+            }
+        )
     return nodes
 
 
@@ -72,12 +90,19 @@ class Failed(Exception):
 
 
 def evaluate(nodes):
-    """What each node is worth, or the Failed that ends it; of what hangs on a cancelled one both are right."""
+    """What each node is worth, or the Failed that ends it; of what hangs on a cancelled one both
+    are right."""
     out, shaky = [], []
     for node in nodes:
         args = [out[a] for a in node["args"]]
         bad = next((a for a in args if isinstance(a, Failed)), None)
-        out.append(Failed(node["id"]) if node["kind"] == "fails" else bad if bad is not None else value(node, args))
+        out.append(
+            Failed(node["id"])
+            if node["kind"] == "fails"
+            else bad
+            if bad is not None
+            else value(node, args)
+        )
         shaky.append(node["cancel"] or any(shaky[a] for a in node["args"]))
     return out, shaky
 
@@ -177,7 +202,11 @@ class Chaos(threading.Thread):
         from skate.util import state
 
         while not self.over.wait(self.rng.expovariate(2.0)):
-            pids = [w.pid for w in state.list_workers() if w.worker_type == "WORKER" and w.is_alive and w.pid]
+            pids = [
+                w.pid
+                for w in state.list_workers()
+                if w.worker_type == "WORKER" and w.is_alive and w.pid
+            ]
             if not pids:
                 continue
             pid = self.rng.choice(pids)
@@ -214,7 +243,9 @@ def run_graph(skate, f, rng, actors, counts):
         elif kind == "stateless":
             ref = rng.choice(actors).do.remote(node, *args)
         else:
-            ref = f[kind if kind in ("inner", "fork", "stray", "process") else "task"].remote(node, *args)
+            ref = f[kind if kind in ("inner", "fork", "stray", "process") else "task"].remote(
+                node, *args
+            )
             counts["forks"] += kind in ("fork", "stray", "process")
         if node["cancel"]:
             skate.cancel(ref, force=rng.random() < 0.3)
@@ -257,7 +288,8 @@ def check(skate, node, ref, want, shaky, counts):
             wrong(counts, f"node {node} failed")
         return
     except Exception as e:  # noqa: BLE001
-        if not (shaky and isinstance(e, skate.exceptions.WorkerCrashedError)):  # a forced cancel ends the process
+        # a forced cancel ends the process
+        if not (shaky and isinstance(e, skate.exceptions.WorkerCrashedError)):
             wrong(counts, f"node {node} ended with {type(e).__name__}: {e}")
         return
     if isinstance(want, Failed) or tuple(got) != want:
@@ -281,8 +313,14 @@ def driver(seed, seconds):
     import skate
 
     rng = random.Random(seed)
-    counts = dict.fromkeys(("operations", "graphs", "kills", "stops", "cancels", "forks", "wrong", "hung"), 0)
-    skate.init(num_cpus=4, object_store_memory=STORE, _system_config={"spill_dir": os.environ["SOAK_SPILL"]})
+    counts = dict.fromkeys(
+        ("operations", "graphs", "kills", "stops", "cancels", "forks", "wrong", "hung"), 0
+    )
+    skate.init(
+        num_cpus=4,
+        object_store_memory=STORE,
+        _system_config={"spill_dir": os.environ["SOAK_SPILL"]},
+    )
     f = functions(skate)
     actors = [f["Stateless"].remote() for _ in range(2)]
     chaos = Chaos(random.Random(seed + 1), counts)
@@ -364,7 +402,10 @@ def one_driver(seed, seconds, kill, spill, total):
     told = [t for t in texts if t.startswith(("WRONG", "HUNG"))]
     if told or (rc and not kill) or (not kill and last is None):
         total["bad drivers"] += 1
-        print(f"driver --driver {seed} {seconds:.0f}: exit {rc}\n" + "".join(told or texts[-30:]), flush=True)
+        print(
+            f"driver --driver {seed} {seconds:.0f}: exit {rc}\n" + "".join(told or texts[-30:]),
+            flush=True,
+        )
     left = wait_until_gone(tag.encode(), 20)
     files = os.listdir(spill)
     if left or files:
@@ -376,10 +417,14 @@ def one_driver(seed, seconds, kill, spill, total):
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     a.add_argument("--seconds", type=float, default=3600)
     a.add_argument("--seed", type=int, default=None)
-    a.add_argument("--driver", nargs=2, type=float, metavar=("SEED", "SECONDS"), help=argparse.SUPPRESS)
+    a.add_argument(
+        "--driver", nargs=2, type=float, metavar=("SEED", "SECONDS"), help=argparse.SUPPRESS
+    )
     args = a.parse_args()
     if args.driver:
         os.environ.setdefault("SOAK_SPILL", tempfile.gettempdir())

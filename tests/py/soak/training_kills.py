@@ -1,10 +1,14 @@
-"""Trainers that are killed at random steps and gone on with by state_dict(): the rows that they had are compared, byte by byte, with those of one that nobody kills.
+"""Trainers that are killed at random steps and gone on with by state_dict(): the rows that they had
+are compared, byte by byte, with those of one that nobody kills.
 
     python tests/py/soak/training_kills.py [--kills 1000 | --seconds S] [--seed N] [--only WORD]
 
-Three of them (--only: those whose name has the word), each with its share of the kills: rows shuffled locally, ahead of the trainer; rows shuffled as a whole; rows dealt to ranks, of which there are 8, 4 or 6, another number after each kill. Each step writes the
-rows of its batch and then, by a rename, the state; a kill (SIGKILL) comes a random time behind a random step, so also between the two. The last lines say how long it took from load_state_dict() to
-the first batch, and how many streams were wrong (0); the exit status is 1 if one was."""
+Three of them (--only: those whose name has the word), each with its share of the kills: rows
+shuffled locally, ahead of the trainer; rows shuffled as a whole; rows dealt to ranks, of which
+there are 8, 4 or 6, another number after each kill. Each step writes the rows of its batch and
+then, by a rename, the state; a kill (SIGKILL) comes a random time behind a random step, so also
+between the two. The last lines say how long it took from load_state_dict() to the first batch, and
+how many streams were wrong (0); the exit status is 1 if one was."""
 
 import argparse
 import json
@@ -29,12 +33,24 @@ BATCH = 20
 def local(state, turn):
     """(rows of a step, state behind it) without end: a local shuffle."""
     it = sd.range(3000, override_num_blocks=6).map(lambda row: {"id": row["id"]}).iterator()
-    yield from epochs(it, state, local_shuffle_buffer_size=400, local_shuffle_seed=9, prefetch_batches=2, _collate_fn=lambda b: b)
+    yield from epochs(
+        it,
+        state,
+        local_shuffle_buffer_size=400,
+        local_shuffle_seed=9,
+        prefetch_batches=2,
+        _collate_fn=lambda b: b,
+    )
 
 
 def whole(state, turn):
     """A shuffle of all rows, another one in each epoch."""
-    yield from epochs(sd.range(1500, override_num_blocks=5).random_shuffle(seed=sd.RandomSeedConfig(7)).iterator(), state)
+    yield from epochs(
+        sd.range(1500, override_num_blocks=5)
+        .random_shuffle(seed=sd.RandomSeedConfig(7))
+        .iterator(),
+        state,
+    )
 
 
 def epochs(it, state, **more):
@@ -50,7 +66,8 @@ def epochs(it, state, **more):
 
 
 def ranks(state, turn):
-    """Threads as ranks, whose batches of a step are put one behind the other: the rows of the Dataset in order, however many ranks there are."""
+    """Threads as ranks, whose batches of a step are put one behind the other: the rows of the
+    Dataset in order, however many ranks there are."""
     ds = sd.range(2400, override_num_blocks=5).random_shuffle(seed=sd.RandomSeedConfig(7))
     its = ds.streaming_split((8, 4, 6)[turn % 3], batch_size=BATCH)
     given = [queue.Queue(1) for _ in its]
@@ -69,15 +86,17 @@ def ranks(state, turn):
         step = [out.get() for out in given]
         for item in step:
             if item is not None:
-                yield item[0], item[1] if item is step[-1] else None  # behind a whole step the state of any rank is that of all
+                # behind a whole step the state of any rank is that of all
+                yield item[0], item[1] if item is step[-1] else None
         for i, item in enumerate(step):  # those that have no batch any more wait for the others
             while item is not None and None in step and (item := given[i].get()) is not None:
                 raise AssertionError("a rank had two batches more than another")
 
 
 def train(kind, path, turn, said, limit):
-    """A process: goes on where the files say, until the stream has `limit` bytes. Says a line after each step behind which it has written
-    a state, the first with the seconds that it took to begin."""
+    """A process: goes on where the files say, until the stream has `limit` bytes. Says a line after
+    each step behind which it has written a state, the first with the seconds that it took to
+    begin."""
     skate.init(num_cpus=2, object_store_memory=64 << 20, logging_level="error")
     sd.DataContext.get_current().enable_progress_bars = False
     state, at = None, 0
@@ -146,14 +165,24 @@ def main():
     p.add_argument("--only", default="")
     a = p.parse_args()
     kinds = [k for k in KINDS if a.only in k]
-    wanted, until, rng = a.kills or (10**9 if a.seconds else 1000), time.monotonic() + (a.seconds or 10**9), random.Random(a.seed)
+    wanted, until, rng = (
+        a.kills or (10**9 if a.seconds else 1000),
+        time.monotonic() + (a.seconds or 10**9),
+        random.Random(a.seed),
+    )
     print("seed", a.seed, flush=True)
     wrong = total = 0
     with tempfile.TemporaryDirectory() as folder:
         for k, kind in enumerate(kinds):
             path = os.path.join(folder, f"{k}")
             left = len(kinds) - k
-            took = disturb(kind, path, -(-(wanted - total) // left), time.monotonic() + (until - time.monotonic()) / left, rng)
+            took = disturb(
+                kind,
+                path,
+                -(-(wanted - total) // left),
+                time.monotonic() + (until - time.monotonic()) / left,
+                rng,
+            )
             total += len(took)
             with open(path + ".state") as f:
                 at = json.load(f)[1]

@@ -1,4 +1,5 @@
-"""Worker half of skate.data without an engine: the three functions that a stage calls in its worker are replaced by plain ones."""
+"""Worker half of skate.data without an engine: the three functions that a stage calls in its worker
+are replaced by plain ones."""
 
 import types
 
@@ -22,16 +23,28 @@ class Out:
 
 @pytest.fixture
 def worker(monkeypatch):
-    """worker(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False) -> output batches; worker.notes: the task notes."""
+    """worker(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False) -> output
+    batches; worker.notes: the task notes."""
     from skate import _skate
     from skate.data.worker import stage as stage_mod
 
     notes = []
-    real = {name: getattr(_skate, name) for name in ("block_nbytes", "doing", "current_task", "arrays_counts")}
-    fake = types.SimpleNamespace(BlockOut=Out, task_note=notes.append, task_closing=lambda: None, in_worker=lambda: False, **real)
+    real = {
+        name: getattr(_skate, name)
+        for name in ("block_nbytes", "doing", "current_task", "arrays_counts")
+    }
+    fake = types.SimpleNamespace(
+        BlockOut=Out,
+        task_note=notes.append,
+        task_closing=lambda: None,
+        in_worker=lambda: False,
+        **real,
+    )
     monkeypatch.setattr(stage_mod, "_skate", fake)
     stage_mod._chains.clear()
-    sent = {}  # parameters go by number instead of pickle, so that functions of a test may record what they see
+    # parameters go by number instead of pickle, so that functions of a test may record what they
+    # see
+    sent = {}
     monkeypatch.setattr(stage_mod.captured, "load", lambda b: (dict(sent[b]), 0))
 
     def run(stage, blocks=(), unit=b"", seq=0, cap=-1, target=1 << 24, actor=False, ranges=None):

@@ -1,7 +1,9 @@
-"""The block layer by itself against pyarrow: every Arrow type, sliced and nested at will, through the C Data Interface.
+"""The block layer by itself against pyarrow: every Arrow type, sliced and nested at will, through
+the C Data Interface.
 
-The layer's C files are compiled here into a small shared library that shows its symbols; `_skate` and the build tree are not needed.
-A second library has tiny view buffers, so that columns with many data buffers are reached without gigabytes, and copies past the cache whatever it can.
+The layer's C files are compiled here into a small shared library that shows its symbols; `_skate`
+and the build tree are not needed. A second library has tiny view buffers, so that columns with many
+data buffers are reached without gigabytes, and copies past the cache whatever it can.
 """
 
 import ctypes as ct
@@ -25,13 +27,20 @@ from rounds import examples
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLAGS = ["-std=gnu11", "-O1", "-g1", "-D_GNU_SOURCE", f"-I{ROOT / 'src'}", "-pthread"]
-SOURCES = sorted(glob.glob(str(ROOT / "src/block/*.c"))) + sorted(glob.glob(str(ROOT / "src/base/*.c")))
+SOURCES = sorted(glob.glob(str(ROOT / "src/block/*.c"))) + sorted(
+    glob.glob(str(ROOT / "src/base/*.c"))
+)
 ECORRUPT, EINVAL = -13, -2
 U64_MAX = 2**64 - 1
 
 
 class Err(ct.Structure):
-    _fields_ = [("code", ct.c_int), ("line", ct.c_int), ("file", ct.c_char_p), ("msg", ct.c_char * 1008)]
+    _fields_ = [
+        ("code", ct.c_int),
+        ("line", ct.c_int),
+        ("file", ct.c_char_p),
+        ("msg", ct.c_char * 1008),
+    ]
 
 
 RELEASE = ct.CFUNCTYPE(None, ct.c_void_p)
@@ -78,7 +87,8 @@ class Block:
         self.c.sk_mem_bytes.restype = ct.c_int64
         self.c.sk_mem_failed.restype = ct.c_bool
         self.n_released = 0
-        self.n_held, self.held = 0, {}  # blocks that arrays point into, by the context of their owner
+        # blocks that arrays point into, by the context of their owner
+        self.n_held, self.held = 0, {}
         self.release = RELEASE(self._released)
 
     def _released(self, ctx):
@@ -104,11 +114,21 @@ class Block:
 
     def encode_c(self, schema, array, fill=0xAA, err=None):
         plan, size, nbytes, err = ct.c_void_p(), ct.c_uint64(), ct.c_uint64(), err or Err()
-        self.check(self.c.sk_block_measure(ct.byref(schema), ct.byref(array), ct.byref(plan), ct.byref(size), ct.byref(err)), err)
+        self.check(
+            self.c.sk_block_measure(
+                ct.byref(schema), ct.byref(array), ct.byref(plan), ct.byref(size), ct.byref(err)
+            ),
+            err,
+        )
         out = aligned(size.value, fill)
         self.c.sk_block_write(plan, out.ctypes.data_as(ct.c_void_p))
         self.c.sk_block_plan_free(plan)
-        self.check(self.c.sk_block_nbytes(ct.byref(schema), ct.byref(array), ct.byref(nbytes), ct.byref(err)), err)
+        self.check(
+            self.c.sk_block_nbytes(
+                ct.byref(schema), ct.byref(array), ct.byref(nbytes), ct.byref(err)
+            ),
+            err,
+        )
         assert nbytes.value == data_bytes(out)
         return out
 
@@ -126,18 +146,37 @@ class Block:
     def schema(self, block):
         schema, err = CSchema(), Err()
         self.check(
-            self.c.sk_block_export_schema(block.ctypes.data_as(ct.c_void_p), ct.c_size_t(len(block)), ct.byref(schema), ct.byref(err)), err
+            self.c.sk_block_export_schema(
+                block.ctypes.data_as(ct.c_void_p),
+                ct.c_size_t(len(block)),
+                ct.byref(schema),
+                ct.byref(err),
+            ),
+            err,
         )
         return pa.Schema._import_from_c(ct.addressof(schema))
 
     def info(self, block):
         info, err = Info(), Err()
-        self.check(self.c.sk_block_info(block.ctypes.data_as(ct.c_void_p), ct.c_size_t(len(block)), ct.byref(info), ct.byref(err)), err)
+        self.check(
+            self.c.sk_block_info(
+                block.ctypes.data_as(ct.c_void_p),
+                ct.c_size_t(len(block)),
+                ct.byref(info),
+                ct.byref(err),
+            ),
+            err,
+        )
         return info
 
     def validate(self, block):
         err = Err()
-        self.check(self.c.sk_block_validate(block.ctypes.data_as(ct.c_void_p), ct.c_size_t(len(block)), ct.byref(err)), err)
+        self.check(
+            self.c.sk_block_validate(
+                block.ctypes.data_as(ct.c_void_p), ct.c_size_t(len(block)), ct.byref(err)
+            ),
+            err,
+        )
 
 
 def spans(block):
@@ -151,10 +190,15 @@ def data_bytes(block):
 
 
 def build(name, *args):
-    """Compiles the layer with args to build/block-tests/<name>-<hash of all that goes into it>, unless that is there."""
+    """Compiles the layer with args to build/block-tests/<name>-<hash of all that goes into it>,
+    unless that is there."""
     command = ["gcc", *FLAGS, *args, *SOURCES]
     key = hashlib.sha256(repr(command).encode())
-    tests = [*ROOT.glob("tests/c/*.[ch]"), *ROOT.glob("tests/c/fuzz/*")] if any("tests/c" in str(a) for a in args) else []
+    tests = (
+        [*ROOT.glob("tests/c/*.[ch]"), *ROOT.glob("tests/c/fuzz/*")]
+        if any("tests/c" in str(a) for a in args)
+        else []
+    )
     for path in sorted([*ROOT.glob("src/block/*"), *ROOT.glob("src/base/*"), *tests]):
         if path.is_file():
             key.update(path.read_bytes())
@@ -190,7 +234,11 @@ def block(request):
 
 @pytest.fixture(autouse=True)
 def nothing_leaks(request):
-    libs = [request.getfixturevalue(f) for f in ("big", "tiny") if f in request.fixturenames or "block" in request.fixturenames]
+    libs = [
+        request.getfixturevalue(f)
+        for f in ("big", "tiny")
+        if f in request.fixturenames or "block" in request.fixturenames
+    ]
     before = [b.mem() for b in libs]
     yield
     assert [b.mem() for b in libs] == before
@@ -208,7 +256,9 @@ def fixed(t, width):
 
     def make(rng, n, nulls):
         m = mask(rng, n, nulls)
-        bits = pa.py_buffer(np.packbits(~m, bitorder="little").tobytes() + b"\xff") if nulls else None
+        bits = (
+            pa.py_buffer(np.packbits(~m, bitorder="little").tobytes() + b"\xff") if nulls else None
+        )
         return pa.Array.from_buffers(t, n, [bits, pa.py_buffer(rng.randbytes(n * width))])
 
     return make
@@ -232,7 +282,17 @@ def temporal(t, width, top):
 
 
 def text(rng):
-    return rng.choice(["", "a", "äö", "twelve bytes", "thirteen byte", "x" * rng.randrange(60), "long " * rng.randrange(5)])
+    return rng.choice(
+        [
+            "",
+            "a",
+            "äö",
+            "twelve bytes",
+            "thirteen byte",
+            "x" * rng.randrange(60),
+            "long " * rng.randrange(5),
+        ]
+    )
 
 
 def raw(rng):
@@ -242,7 +302,9 @@ def raw(rng):
 def decimal(digits, bits):
     import decimal as d
 
-    t = {32: pa.decimal32, 64: pa.decimal64, 128: pa.decimal128, 256: pa.decimal256}[bits](digits, 2)
+    t = {32: pa.decimal32, 64: pa.decimal64, 128: pa.decimal128, 256: pa.decimal256}[bits](
+        digits, 2
+    )
     return values(t, lambda rng: d.Decimal(rng.randrange(-(10**digits) + 1, 10**digits)).scaleb(-2))
 
 
@@ -276,9 +338,16 @@ FLAT = {
     "timestamp_tz": fixed(pa.timestamp("us", "Europe/Berlin"), 8),
     "timestamp_tz_odd": fixed(pa.timestamp("ns", "+05:30"), 8),
     **{f"duration_{u}": fixed(pa.duration(u), 8) for u in ("s", "ms", "us", "ns")},
-    "month_day_nano": values(pa.month_day_nano_interval(), lambda rng: (rng.randrange(99), rng.randrange(-9, 9), rng.randrange(10**12))),
-    "extension": lambda rng, n, nulls: pa.ExtensionArray.from_storage(pa.uuid(), fixed(pa.binary(16), 16)(rng, n, nulls)),
-    "json": lambda rng, n, nulls: pa.ExtensionArray.from_storage(pa.json_(), values(pa.string(), text)(rng, n, nulls)),
+    "month_day_nano": values(
+        pa.month_day_nano_interval(),
+        lambda rng: (rng.randrange(99), rng.randrange(-9, 9), rng.randrange(10**12)),
+    ),
+    "extension": lambda rng, n, nulls: pa.ExtensionArray.from_storage(
+        pa.uuid(), fixed(pa.binary(16), 16)(rng, n, nulls)
+    ),
+    "json": lambda rng, n, nulls: pa.ExtensionArray.from_storage(
+        pa.json_(), values(pa.string(), text)(rng, n, nulls)
+    ),
 }
 
 
@@ -289,7 +358,11 @@ def offsets_over(rng, n, size, gaps):
 
 
 def bitmap(m):
-    return pa.py_buffer(np.packbits(~m, bitorder="little").tobytes() + b"\xa5" * 8) if m.any() else None
+    return (
+        pa.py_buffer(np.packbits(~m, bitorder="little").tobytes() + b"\xa5" * 8)
+        if m.any()
+        else None
+    )
 
 
 def a_list(kind, off):
@@ -309,7 +382,9 @@ def a_list_view(kind, off):
         for i in range(n):  # out of order, overlapping, with gaps; often back to back
             o[i] = o[i - 1] + s[i - 1] if i and rng.random() < 0.6 else rng.randrange(len(c) + 1)
             s[i] = rng.randrange(min(4, len(c) - int(o[i])) + 1)
-        return pa.Array.from_buffers(kind(c.type), n, [bitmap(m), pa.py_buffer(o), pa.py_buffer(s)], children=[c])
+        return pa.Array.from_buffers(
+            kind(c.type), n, [bitmap(m), pa.py_buffer(o), pa.py_buffer(s)], children=[c]
+        )
 
     return make
 
@@ -324,7 +399,13 @@ def a_fixed_list(size):
 
 def a_struct(rng, n, nulls, child):
     a, b, m = child(rng, n), FLAT["int32"](rng, n, True), mask(rng, n, nulls)
-    t = pa.struct([pa.field("a", a.type, metadata={b"k\0": b"\xff\0v"}), pa.field("", b.type), pa.field("a", pa.int32())])
+    t = pa.struct(
+        [
+            pa.field("a", a.type, metadata={b"k\0": b"\xff\0v"}),
+            pa.field("", b.type),
+            pa.field("a", pa.int32()),
+        ]
+    )
     return pa.Array.from_buffers(t, n, [bitmap(m)], children=[a, b, b])
 
 
@@ -339,7 +420,9 @@ def a_map(rng, n, nulls, child):
 
 def a_dictionary(rng, n, nulls, child):
     d = child(rng, 7)
-    t = rng.choice([pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64()])
+    t = rng.choice(
+        [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64()]
+    )
     m = mask(rng, n, nulls)
     i = pa.array(np.array([rng.randrange(7) for _ in range(n)]), t, mask=m)
     return pa.DictionaryArray.from_arrays(i, d, ordered=bool(rng.randrange(2)))
@@ -360,7 +443,9 @@ def a_run(rng, n, nulls, child):
 
 def a_sparse(rng, n, nulls, child):
     ids = pa.array([rng.choice([5, 9]) for _ in range(n)], pa.int8())
-    return pa.UnionArray.from_sparse(ids, [child(rng, n), FLAT["int64"](rng, n, nulls)], ["x", "y"], [5, 9])
+    return pa.UnionArray.from_sparse(
+        ids, [child(rng, n), FLAT["int64"](rng, n, nulls)], ["x", "y"], [5, 9]
+    )
 
 
 def a_dense(rng, n, nulls, child):
@@ -370,7 +455,9 @@ def a_dense(rng, n, nulls, child):
     for i in ids:  # offsets of a child rise, with gaps and repeats
         at.append(seen[i])
         seen[i] = min(n + 1, seen[i] + rng.choice([0, 1, 1, 1, 2]))
-    return pa.UnionArray.from_dense(pa.array(ids, pa.int8()), pa.array(at, pa.int32()), kids, ["x", "y"], [0, 7])
+    return pa.UnionArray.from_dense(
+        pa.array(ids, pa.int8()), pa.array(at, pa.int32()), kids, ["x", "y"], [0, 7]
+    )
 
 
 NEST = {
@@ -406,7 +493,13 @@ def make_random(rng, n, depth):
         return make_flat(rng.choice(list(FLAT)), rng, n, nulls)
     name = rng.choice(list(NEST))
     if name == "run":  # pyarrow cannot compare runs of everything
-        return make_nested(name, rng, n, lambda r, k: make_flat(r.choice(["int64", "string", "bool"]), r, k, nulls), nulls)
+        return make_nested(
+            name,
+            rng,
+            n,
+            lambda r, k: make_flat(r.choice(["int64", "string", "bool"]), r, k, nulls),
+            nulls,
+        )
     return make_nested(name, rng, n, lambda r, k: make_random(r, k, depth - 1), nulls)
 
 
@@ -414,7 +507,8 @@ def make_random(rng, n, depth):
 
 
 def same(a, b):
-    """Equal in schema, metadata and values; pylist decides where pyarrow's equality is not made for the type, and for NaN."""
+    """Equal in schema, metadata and values; pylist decides where pyarrow's equality is not made for
+    the type, and for NaN."""
     assert a.schema.equals(b.schema, check_metadata=True)
     assert a.num_rows == b.num_rows
     for x, y in zip(a.columns, b.columns):
@@ -447,7 +541,11 @@ def roundtrip(block, batch, rng=random):
     assert bytes(encoded) == bytes(block.encode(batch, fill=0x55)), "bytes that nobody wrote"
     block.validate(encoded)
     info = block.info(encoded)
-    assert (info.n_rows, info.n_columns, info.total_bytes) == (batch.num_rows, batch.num_columns, len(encoded))
+    assert (info.n_rows, info.n_columns, info.total_bytes) == (
+        batch.num_rows,
+        batch.num_columns,
+        len(encoded),
+    )
     assert block.schema(encoded).equals(batch.schema, check_metadata=True)
     out = block.decode(encoded)
     out.validate(full=True)
@@ -460,13 +558,17 @@ def roundtrip(block, batch, rng=random):
     rows.validate(full=True)
     same(batch.slice(at, n), rows)
     cut = bytes(block.encode(batch.slice(at, n)))
-    assert bytes(block.encode(rows)) == cut and bytes(block.encode(out.slice(at, n))) == cut, "a slice shows in the bytes"
+    assert bytes(block.encode(rows)) == cut and bytes(block.encode(out.slice(at, n))) == cut, (
+        "a slice shows in the bytes"
+    )
     return encoded
 
 
 def batch_of(*arrays, **metadata):
     fields = [pa.field(f"c{i}", a.type, metadata={"n": str(i)}) for i, a in enumerate(arrays)]
-    return pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=metadata or None))
+    return pa.RecordBatch.from_arrays(
+        list(arrays), schema=pa.schema(fields, metadata=metadata or None)
+    )
 
 
 def test_flat(block):
@@ -506,7 +608,12 @@ def test_nested_twice(block, outer):
 
 
 @examples(300)
-@given(seed=st.integers(0, 2**64), n=st.integers(0, 70), columns=st.integers(0, 4), depth=st.integers(0, 4))
+@given(
+    seed=st.integers(0, 2**64),
+    n=st.integers(0, 70),
+    columns=st.integers(0, 4),
+    depth=st.integers(0, 4),
+)
 def test_random(big, tiny, seed, n, columns, depth):
     rng = random.Random(seed)
     batch = batch_of(*[make_random(rng, n, depth) for _ in range(columns)], seed=str(seed))
@@ -522,12 +629,35 @@ def turned(a):
 
 
 def test_same_values_same_bytes(big):
-    """However the input is cut, padded or spread over buffers, the bytes and nbytes follow from the values."""
-    words = ["", "short", "a text that is long enough for the heap", None, "another text beyond twelve bytes"] * 5
-    for t in (pa.string(), pa.large_string(), pa.string_view(), pa.list_view(pa.int64()), pa.list_(pa.int64())):
-        v = words if not pa.types.is_nested(t) else [None if w is None else list(range(len(w))) for w in words]
+    """However the input is cut, padded or spread over buffers, the bytes and nbytes follow from the
+    values."""
+    words = [
+        "",
+        "short",
+        "a text that is long enough for the heap",
+        None,
+        "another text beyond twelve bytes",
+    ] * 5
+    for t in (
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.list_view(pa.int64()),
+        pa.list_(pa.int64()),
+    ):
+        v = (
+            words
+            if not pa.types.is_nested(t)
+            else [None if w is None else list(range(len(w))) for w in words]
+        )
         whole = pa.array(v, t)
-        spread = pa.concat_arrays([whole[:7], pa.array(["other text, quite long as well"] if v is words else [[1]], t), whole[7:]])
+        spread = pa.concat_arrays(
+            [
+                whole[:7],
+                pa.array(["other text, quite long as well"] if v is words else [[1]], t),
+                whole[7:],
+            ]
+        )
         again = pa.concat_arrays([spread[:7], spread[8:]])
         backwards = turned(turned(whole))
         want = bytes(big.encode(batch_of(whole)))
@@ -539,7 +669,10 @@ def test_views_in_many_buffers(tiny):
     a = pa.array([f"value number {i:05} of many" for i in range(100)], pa.string_view())
     encoded = roundtrip(tiny, batch_of(a))
     assert len(spans(encoded)) > 50
-    roundtrip(tiny, batch_of(pa.array(["y" * 500, None, "z" * 39, "z" * 40, "z" * 41], pa.string_view())))  # longer than a buffer
+    # longer than a buffer
+    roundtrip(
+        tiny, batch_of(pa.array(["y" * 500, None, "z" * 39, "z" * 40, "z" * 41], pa.string_view()))
+    )
 
 
 def test_no_columns_but_rows(block):
@@ -573,8 +706,12 @@ def test_too_deep(big):
 
 
 def test_metadata(block):
-    f = pa.field("ü", pa.int32(), nullable=False, metadata={b"": b"", b"a\0b": b"\xff\xfe", "k": "v" * 5000})
-    batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int32())], schema=pa.schema([f], metadata={"pandas": "{}" * 900}))
+    f = pa.field(
+        "ü", pa.int32(), nullable=False, metadata={b"": b"", b"a\0b": b"\xff\xfe", "k": "v" * 5000}
+    )
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([1], pa.int32())], schema=pa.schema([f], metadata={"pandas": "{}" * 900})
+    )
     out = block.decode(roundtrip(block, batch))
     assert out.schema.field(0).nullable is False and out.schema.field(0).metadata == f.metadata
 
@@ -596,7 +733,8 @@ def test_extension_type_of_the_user(block):
     try:
         a = pa.ExtensionArray.from_storage(Celsius("milli"), pa.array([1.5, None, 2.5]))
         t = pa.ExtensionArray.from_storage(
-            pa.fixed_shape_tensor(pa.float32(), [2, 3]), pa.array([[0.5] * 6] * 3, pa.list_(pa.float32(), 6))
+            pa.fixed_shape_tensor(pa.float32(), [2, 3]),
+            pa.array([[0.5] * 6] * 3, pa.list_(pa.float32(), 6)),
         )
         out = block.decode(roundtrip(block, batch_of(a, t[0:3])))
         assert out.column(0).type.unit == "milli" and out.column(1).type.shape == [2, 3]
@@ -605,14 +743,25 @@ def test_extension_type_of_the_user(block):
 
 
 def test_slice_carries_only_its_rows(big):
-    for t in (pa.int64(), pa.string(), pa.list_(pa.int64()), pa.string_view(), pa.list_view(pa.int64())):
-        v = [["x" * 100, "y"][i % 2] for i in range(1000)] if not pa.types.is_nested(t) else [[i] * 100 for i in range(1000)]
+    for t in (
+        pa.int64(),
+        pa.string(),
+        pa.list_(pa.int64()),
+        pa.string_view(),
+        pa.list_view(pa.int64()),
+    ):
+        v = (
+            [["x" * 100, "y"][i % 2] for i in range(1000)]
+            if not pa.types.is_nested(t)
+            else [[i] * 100 for i in range(1000)]
+        )
         a = pa.array(v, t) if t != pa.int64() else pa.array(range(1000))
         assert len(big.encode(batch_of(a[500:502]))) < 3000
 
 
 def test_nulls_that_are_not_there(big):
-    """A bitmap without nulls is dropped, in a slice too; a null count that is not known is found out."""
+    """A bitmap without nulls is dropped, in a slice too; a null count that is not known is found
+    out."""
     a = pa.array([None, *range(100)])
     assert spans(big.encode(batch_of(a[1:])))[1] == (0, 0)
     assert spans(big.encode(batch_of(a)))[1] != (0, 0)
@@ -623,7 +772,9 @@ def test_nulls_that_are_not_there(big):
 def test_sliding_windows_get_their_own_rows(big):
     v = pa.array(range(100))
     o, s = np.arange(90, dtype=np.int32), np.full(90, 10, np.int32)
-    a = pa.Array.from_buffers(pa.list_view(pa.int64()), 90, [None, pa.py_buffer(o), pa.py_buffer(s)], children=[v])
+    a = pa.Array.from_buffers(
+        pa.list_view(pa.int64()), 90, [None, pa.py_buffer(o), pa.py_buffer(s)], children=[v]
+    )
     encoded = roundtrip(big, batch_of(a))
     assert data_bytes(encoded) == 90 * 4 * 2 + 900 * 8
 
@@ -656,7 +807,11 @@ def export(array_like):
 def refuse(block, batch, change, match):
     schema, array = export(batch)
     try:
-        child = CArray.from_address(ct.cast(array.children, ct.POINTER(ct.c_void_p))[0]) if array.n_children else None
+        child = (
+            CArray.from_address(ct.cast(array.children, ct.POINTER(ct.c_void_p))[0])
+            if array.n_children
+            else None
+        )
         undo = change(schema, array, child)
         try:
             with pytest.raises(BlockError, match=match) as e:
@@ -718,10 +873,14 @@ def test_null_rows_at_the_top(big):
 
 def test_view_out_of_bounds(big):
     views = struct.pack("<i4sii", 20, b"aaaa", 0, 5)
-    a = pa.Array.from_buffers(pa.string_view(), 1, [None, pa.py_buffer(views), pa.py_buffer(b"a" * 24)])
+    a = pa.Array.from_buffers(
+        pa.string_view(), 1, [None, pa.py_buffer(views), pa.py_buffer(b"a" * 24)]
+    )
     with pytest.raises(BlockError, match="column 'c0': a view points outside"):
         big.encode(batch_of(a))
-    hidden = pa.Array.from_buffers(pa.string_view(), 1, [pa.py_buffer(b"\0"), pa.py_buffer(views), pa.py_buffer(b"a" * 24)])
+    hidden = pa.Array.from_buffers(
+        pa.string_view(), 1, [pa.py_buffer(b"\0"), pa.py_buffer(views), pa.py_buffer(b"a" * 24)]
+    )
     assert big.decode(big.encode(batch_of(hidden))).to_pylist() == [{"c0": None}]
 
 
@@ -759,7 +918,15 @@ def corpus():
     for name in NEST:
         yield batch_of(make_nested(name, rng, 9, lambda r, k: make_flat("string_view", r, k)))
         yield batch_of(
-            make_nested(name, rng, 5, lambda r, k: make_nested("dictionary", r, k, lambda q, j: make_flat("string", q, j))), d="e"
+            make_nested(
+                name,
+                rng,
+                5,
+                lambda r, k: make_nested(
+                    "dictionary", r, k, lambda q, j: make_flat("string", q, j)
+                ),
+            ),
+            d="e",
         )
     for _ in range(20):
         yield batch_of(make_random(rng, 12, 3), make_random(rng, 12, 2))
@@ -782,13 +949,20 @@ def test_cut_short(big):
 @pytest.mark.slow
 @rounds.campaign()
 def test_damaged_bytes(big, tmp_path):
-    """Flipped, swapped and cut bytes of every kind of block under ASan: an error or something a reader can walk, never a stray access."""
+    """Flipped, swapped and cut bytes of every kind of block under ASan: an error or something a
+    reader can walk, never a stray access."""
     for i, batch in enumerate(corpus()):
         (tmp_path / f"{i:03}.skb").write_bytes(bytes(big.encode(batch)))
-    own = [f"-I{ROOT / 'tests/c'}", str(ROOT / "tests/c/fuzz/block_fuzz.c"), str(ROOT / "tests/c/block_read.c")]
+    own = [
+        f"-I{ROOT / 'tests/c'}",
+        str(ROOT / "tests/c/fuzz/block_fuzz.c"),
+        str(ROOT / "tests/c/block_read.c"),
+    ]
     exe = build("block_fuzz", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *own)
     n = str(rounds.rounds(int(os.environ.get("SK_FUZZ_ROUNDS", "300"))))
-    done = subprocess.run([str(exe), n, *map(str, sorted(tmp_path.glob("*.skb")))], capture_output=True, text=True)
+    done = subprocess.run(
+        [str(exe), n, *map(str, sorted(tmp_path.glob("*.skb")))], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     tried, refused, read = (int(x) for x in done.stdout.split()[-3:])
     print(done.stdout)

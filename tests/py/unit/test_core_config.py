@@ -12,7 +12,11 @@ from skate import config, options
 
 def test_defaults():
     out = config.resolve({})
-    assert set(out) == set(config.KNOBS) and out["num_cpus"] >= 1 and out["object_store_memory"] > 1 << 20
+    assert (
+        set(out) == set(config.KNOBS)
+        and out["num_cpus"] >= 1
+        and out["object_store_memory"] > 1 << 20
+    )
     assert out["object_store_memory"] < config.memory_bytes()
 
 
@@ -36,7 +40,9 @@ def test_wrong_knobs(monkeypatch):
 
 
 def test_wrong_values(monkeypatch):
-    with pytest.raises(TypeError, match="max_workers='many': what is wanted is a number .most worker processes"):
+    with pytest.raises(
+        TypeError, match="max_workers='many': what is wanted is a number .most worker processes"
+    ):
         config.resolve({"max_workers": "many"})
     with pytest.raises(ValueError, match="idle_reap_s=-1: .* of 0 or more"):
         config.resolve({"idle_reap_s": -1})
@@ -56,7 +62,9 @@ def test_unknown_names_are_told_once_with_the_nearest(monkeypatch, caplog):
         "_system_config: 'health_check_period_ms' means nothing to skate",
         "the environment sets SKATE_NUM_CPU, which means nothing to skate; did you mean SKATE_NUM_CPUS?",
     ]
-    with pytest.raises(RuntimeError, match=r"Unknown keyword argument\(s\): num_cpu; did you mean 'num_cpus'"):
+    with pytest.raises(
+        RuntimeError, match=r"Unknown keyword argument\(s\): num_cpu; did you mean 'num_cpus'"
+    ):
         skate.init(num_cpu=2)
 
 
@@ -72,7 +80,10 @@ def test_spilling(monkeypatch, tmp_path):
     out = config.resolve({})
     assert out["spill_dir"] == [f"{tmp_path}/a", f"{tmp_path}/b"]
     monkeypatch.delenv("SKATE_SPILL_DIR")
-    for path, match in ((tmp_path / "none", "is no directory"), ("/proc/1/fd", "TMPDIR='/proc/1/fd' is read-only|is no directory")):
+    for path, match in (
+        (tmp_path / "none", "is no directory"),
+        ("/proc/1/fd", "TMPDIR='/proc/1/fd' is read-only|is no directory"),
+    ):
         monkeypatch.setenv("TMPDIR", str(path))
         if not os.access(path, os.W_OK):
             with pytest.raises(ValueError, match=match):
@@ -85,11 +96,17 @@ def test_spilling(monkeypatch, tmp_path):
     }
     assert config.from_ray({"automatic_object_spilling_enabled": False}) == {"spill_dir": ""}
     with pytest.raises(ValueError, match="smart_open"):
-        config.from_ray({"object_spilling_config": '{"type": "smart_open", "params": {"uri": "s3://x"}}'})
+        config.from_ray(
+            {"object_spilling_config": '{"type": "smart_open", "params": {"uri": "s3://x"}}'}
+        )
     with pytest.raises(ValueError, match="a directory is wanted"):
         config.from_ray({"object_spilling_config": '{"type": "filesystem", "params": {}}'})
     with pytest.raises(ValueError, match="params are directory_path and buffer_size"):
-        config.from_ray({"object_spilling_config": '{"type": "filesystem", "params": {"directory_path": "/tmp", "random_arg": 1}}'})
+        config.from_ray(
+            {
+                "object_spilling_config": '{"type": "filesystem", "params": {"directory_path": "/tmp", "random_arg": 1}}'
+            }
+        )
 
 
 def test_the_table_is_complete_and_small():
@@ -107,7 +124,12 @@ def test_option_tables_name_their_keywords():
 def test_import_is_light():
     code = "import sys; a = set(sys.modules); import skate; print('\\n'.join(sorted(set(sys.modules) - a)))"
     root = os.path.dirname(os.path.dirname(os.path.abspath(config.__file__)))
-    p = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root})
+    p = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+    )
     got = set(p.stdout.split())
     heavy = {
         "numpy",
@@ -140,9 +162,16 @@ def test_the_temporary_directory(tmp_path, monkeypatch):
     monkeypatch.delenv("SKATE_SPILL_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAY_TMPDIR", os.path.join("of", "ray"))
-    for more, wanted in (({}, tmp_path / "of" / "ray"), ({"_temp_dir": str(tmp_path / "said")}, tmp_path / "said")):
+    for more, wanted in (
+        ({}, tmp_path / "of" / "ray"),
+        ({"_temp_dir": str(tmp_path / "said")}, tmp_path / "said"),
+    ):
         with skate.init(num_cpus=1, _system_config={"engine": "inline"}, **more) as context:
-            assert os.path.dirname(context["session_dir"]) == skate.get_runtime_context().get_temp_dir() == str(wanted)
+            assert (
+                os.path.dirname(context["session_dir"])
+                == skate.get_runtime_context().get_temp_dir()
+                == str(wanted)
+            )
         assert wanted.is_dir()
     with pytest.raises(ValueError, match="_temp_dir: an absolute path"):
         skate.init(_temp_dir="relative")

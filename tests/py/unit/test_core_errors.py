@@ -48,7 +48,13 @@ def through(e, kind=0xE1, name="f", attempt=0):
     ],
 )
 def test_every_class_is_mixed_in(cls):
-    e = cls("x", [ValueError(1)]) if cls is ExceptionGroup else cls("ascii", b"x", 0, 1, "y") if cls is UnicodeDecodeError else cls("x")
+    e = (
+        cls("x", [ValueError(1)])
+        if cls is ExceptionGroup
+        else cls("ascii", b"x", 0, 1, "y")
+        if cls is UnicodeDecodeError
+        else cls("x")
+    )
     got = through(e)
     assert isinstance(got, cls) and isinstance(got, ex.RayTaskError) and isinstance(got, Exception)
     assert type(got.cause) is cls
@@ -57,7 +63,11 @@ def test_every_class_is_mixed_in(cls):
 
 def test_an_interrupted_task_is_a_cancelled_one():
     got = through(KeyboardInterrupt("x"))
-    assert type(got) is ex.TaskCancelledError and type(got.cause) is KeyboardInterrupt and "KeyboardInterrupt: x" in str(got)
+    assert (
+        type(got) is ex.TaskCancelledError
+        and type(got.cause) is KeyboardInterrupt
+        and "KeyboardInterrupt: x" in str(got)
+    )
 
 
 def test_text():
@@ -129,7 +139,9 @@ def test_chains():
             raise RuntimeError("second") from e
     except RuntimeError as e:
         text = str(_user_errors.load_error(0xE1, _user_errors.dumps_error(e, "f", 0)))
-    parts = text.split("\n\nThe above exception was the direct cause of the following exception:\n\n")
+    parts = text.split(
+        "\n\nThe above exception was the direct cause of the following exception:\n\n"
+    )
     assert len(parts) == 2 and all(p.startswith("ray::f() (pid=") for p in parts)
     assert parts[0].endswith("KeyError: 'first'") and parts[1].endswith("RuntimeError: second")
 
@@ -140,17 +152,27 @@ def test_an_error_of_an_error():
     assert isinstance(outer, ValueError)
     lines = str(outer).splitlines()
     assert lines[0].startswith("ray::outer() (pid=") and lines[-1] == "ValueError: deep"
-    assert [x for x in lines if x.startswith("ray.exceptions.RayTaskError(ValueError): ray::inner() (pid=")]
+    assert [
+        x
+        for x in lines
+        if x.startswith("ray.exceptions.RayTaskError(ValueError): ray::inner() (pid=")
+    ]
     assert type(outer.cause) is ValueError
 
 
 def test_a_constructors_error():
     e = through(ValueError("no"), kind=0xE2)
-    assert type(e) is ex.ActorDiedError and str(e).endswith("ValueError: no") and isinstance(e.cause, ValueError)
+    assert (
+        type(e) is ex.ActorDiedError
+        and str(e).endswith("ValueError: no")
+        and isinstance(e.cause, ValueError)
+    )
 
 
 def test_family():
-    assert issubclass(ex.GetTimeoutError, TimeoutError) and issubclass(ex.ActorDiedError, ex.RayActorError)
+    assert issubclass(ex.GetTimeoutError, TimeoutError) and issubclass(
+        ex.ActorDiedError, ex.RayActorError
+    )
     for name in (
         "RayError",
         "RayTaskError",
@@ -172,7 +194,9 @@ def test_family():
         "ActorUnschedulableError",
     ):
         assert issubclass(getattr(ex, name), ex.RayError)
-        assert str(getattr(ex, name)(*(("0a",) if name == "RayActorError" else ()), "text")) == "text"
+        assert (
+            str(getattr(ex, name)(*(("0a",) if name == "RayActorError" else ()), "text")) == "text"
+        )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +214,9 @@ def test_family():
         ("raise AssertionError", False),
     ],
 )
-def test_what_skate_raises_is_told_and_what_goes_wrong_in_it_is_not(tmp_path, monkeypatch, source, told):
+def test_what_skate_raises_is_told_and_what_goes_wrong_in_it_is_not(
+    tmp_path, monkeypatch, source, told
+):
     monkeypatch.setattr(ex, "_HOME", str(tmp_path))
     for folder, expected in ((tmp_path, told), (tmp_path.parent, False)):
         (file := folder / "a_module.py").write_text(source)

@@ -44,7 +44,12 @@ def test_outside_of_tasks():
     for call in (_skate.task_skip, lambda: _skate.task_note([])):
         with pytest.raises(RuntimeError, match="inside a task"):
             call()
-    assert _skate.current_task() is None and not _skate.in_worker() and _skate.crash_fd() == -1 and _skate.serve() is False
+    assert (
+        _skate.current_task() is None
+        and not _skate.in_worker()
+        and _skate.crash_fd() == -1
+        and _skate.serve() is False
+    )
 
 
 def test_a_remote_function_is_collected():
@@ -91,7 +96,15 @@ def test_nothing_leaks(inline):
 
     def work():
         a = A.remote()
-        skate.get([f.remote(1), f.remote(x="y"), f.remote(np.zeros(5)), f.remote(np.zeros(5000)), f.remote([skate.put("z" * 20_000)])])
+        skate.get(
+            [
+                f.remote(1),
+                f.remote(x="y"),
+                f.remote(np.zeros(5)),
+                f.remote(np.zeros(5000)),
+                f.remote([skate.put("z" * 20_000)]),
+            ]
+        )
         [skate.get(r) for r in gen.remote(3)]
         next(gen.remote(3))
         for bad in (
@@ -174,4 +187,7 @@ def test_a_random_uuid_is_one():
 
     some = {ids.random_uuid() for _ in range(100)}
     assert len(some) == 100
-    assert all(str(u) in some and u.version == 4 and u.variant == uuid.RFC_4122 for u in map(uuid.UUID, some))
+    assert all(
+        str(u) in some and u.version == 4 and u.variant == uuid.RFC_4122
+        for u in map(uuid.UUID, some)
+    )

@@ -1,4 +1,5 @@
-"""Batches between Arrow and user formats: a function that gives back what it got changes nothing, for every type and format, or raises."""
+"""Batches between Arrow and user formats: a function that gives back what it got changes nothing,
+for every type and format, or raises."""
 
 import datetime as dt
 import decimal
@@ -14,7 +15,12 @@ from hypothesis import strategies as st
 from identities import FORMATS, numpy_copy, pandas_identity, rows_identity
 from rounds import examples
 from skate.data.values import batch, frames, from_arrow, numpy_batch, row_dicts, to_arrow
-from skate.data.values.tensor_types import ArrowTensorTypeV2, ArrowVariableShapedTensorType, is_fixed, of_flat
+from skate.data.values.tensor_types import (
+    ArrowTensorTypeV2,
+    ArrowVariableShapedTensorType,
+    is_fixed,
+    of_flat,
+)
 from skate.data.values.types import is_ragged
 
 N = None
@@ -23,13 +29,23 @@ TZ = (None, "UTC", "Europe/Berlin", "+05:30")
 
 def columns():
     c = {}
-    for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()):
+    for t in (
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+    ):
         c[str(t)] = pa.array([1, N, 3], t)
         c[f"{t} full"] = pa.array([1, 2, 3], t)
     c["int64 large"] = pa.array([2**53 + 1, N, -(2**63)], pa.int64())
     c["uint64 large"] = pa.array([2**64 - 1, N, 0], pa.uint64())
     for t in (pa.float16(), pa.float32(), pa.float64()):
-        c[str(t)] = pa.array([np.float16(1.5), N, np.float16("nan")], t)  # of pyarrow 20 a float16 is made of those alone
+        # of pyarrow 20 a float16 is made of those alone
+        c[str(t)] = pa.array([np.float16(1.5), N, np.float16("nan")], t)
         c[f"{t} full"] = pa.array(np.array([1.5, float("nan"), -0.0], np.float16)).cast(t)
     c["float32 fine"] = pa.array([0.1, N, 1e-40], pa.float32())
     c["bool"] = pa.array([True, N, False])
@@ -55,7 +71,9 @@ def columns():
     c["null"] = pa.nulls(3)
     c["dictionary"] = pa.array(["x", N, "y"]).dictionary_encode()
     c["dictionary int"] = pa.array([5, N, 6], pa.int16()).dictionary_encode()
-    c["dictionary ordered"] = pa.DictionaryArray.from_arrays(pa.array([1, 0, N], pa.int8()), pa.array(["a", "b"]), ordered=True)
+    c["dictionary ordered"] = pa.DictionaryArray.from_arrays(
+        pa.array([1, 0, N], pa.int8()), pa.array(["a", "b"]), ordered=True
+    )
     c["run end"] = pc.run_end_encode(pa.array(["q", "q", N]))
     c["list"] = pa.array([[1, 2], N, []])
     c["list nulls"] = pa.array([[1, N], N, []])
@@ -73,52 +91,90 @@ def columns():
     c["fixed list float32"] = pa.array([[0.1, 2], N, [5, 6]], pa.list_(pa.float32(), 2))
     c["fixed list str"] = pa.array([["a", "b"], N, ["c", N]], pa.list_(pa.string(), 2))
     c["struct"] = pa.array([{"a": 1, "b": "x"}, N, {"a": N, "b": N}])
-    c["struct narrow"] = pa.array([{"a": 1, "b": 0.1}, N, {"a": N, "b": N}], pa.struct([("a", pa.int8()), ("b", pa.float32())]))
-    c["struct timestamp"] = pa.array([{"a": dt.datetime(2020, 1, 1)}, N, N], pa.struct([("a", pa.timestamp("s", "UTC"))]))
+    c["struct narrow"] = pa.array(
+        [{"a": 1, "b": 0.1}, N, {"a": N, "b": N}],
+        pa.struct([("a", pa.int8()), ("b", pa.float32())]),
+    )
+    c["struct timestamp"] = pa.array(
+        [{"a": dt.datetime(2020, 1, 1)}, N, N], pa.struct([("a", pa.timestamp("s", "UTC"))])
+    )
     c["map"] = pa.array([[("a", 1)], N, []], pa.map_(pa.string(), pa.int32()))
     c["union"] = pa.UnionArray.from_dense(
-        pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["x"])]
+        pa.array([0, 1, 0], pa.int8()),
+        pa.array([0, 0, 1], pa.int32()),
+        [pa.array([1, 2]), pa.array(["x"])],
     )
-    c["tensor uint8"] = to_arrow.array_from_numpy(np.arange(12, dtype=np.uint8).reshape(3, 2, 2), None)
-    c["tensor float32"] = to_arrow.array_from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2), None)
+    c["tensor uint8"] = to_arrow.array_from_numpy(
+        np.arange(12, dtype=np.uint8).reshape(3, 2, 2), None
+    )
+    c["tensor float32"] = to_arrow.array_from_numpy(
+        np.arange(6, dtype=np.float32).reshape(3, 2), None
+    )
     c["tensor bool"] = to_arrow.array_from_numpy(np.ones((3, 2, 1), bool), None)
     perm = pa.fixed_shape_tensor(pa.int32(), [2, 3], dim_names=["h", "w"], permutation=[1, 0])
-    c["tensor permuted"] = pa.ExtensionArray.from_storage(perm, pa.FixedSizeListArray.from_arrays(pa.array(range(18), pa.int32()), 6))
+    c["tensor permuted"] = pa.ExtensionArray.from_storage(
+        perm, pa.FixedSizeListArray.from_arrays(pa.array(range(18), pa.int32()), 6)
+    )
     c["tensor nulls"] = pa.ExtensionArray.from_storage(
-        pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], N, [3, 4]], pa.list_(pa.int32(), 2))
+        pa.fixed_shape_tensor(pa.int32(), [2]),
+        pa.array([[1, 2], N, [3, 4]], pa.list_(pa.int32(), 2)),
     )
     for t in (pa.float16(), pa.float32(), pa.float64()):
         c[f"tensor {t} nulls"] = pa.ExtensionArray.from_storage(
             pa.fixed_shape_tensor(t, [2]),
-            pa.array([np.array([1, 2], t.to_pandas_dtype()), N, np.array([3, 4], t.to_pandas_dtype())], pa.list_(t, 2)),
+            pa.array(
+                [np.array([1, 2], t.to_pandas_dtype()), N, np.array([3, 4], t.to_pandas_dtype())],
+                pa.list_(t, 2),
+            ),
         )
     for name, t in (("ints", pa.int16()), ("floats", pa.float32()), ("large ints", pa.int64())):
         values = pa.array([1, N, 2**60 if name == "large ints" else 3, 4, N, N], t)
         c[f"tensor of {name} with nulls inside"] = pa.ExtensionArray.from_storage(
             pa.fixed_shape_tensor(t, [2]), pa.FixedSizeListArray.from_arrays(values, 2)
         )
-        c[f"ray tensor of {name} with nulls inside"] = of_flat(values, 3, ArrowTensorTypeV2((2,), t))
+        c[f"ray tensor of {name} with nulls inside"] = of_flat(
+            values, 3, ArrowTensorTypeV2((2,), t)
+        )
         c[f"fixed list of {name} with nulls inside"] = pa.FixedSizeListArray.from_arrays(values, 2)
-        c[f"list of {name} with nulls inside"] = pa.ListArray.from_arrays(pa.array([0, 1, 4, 6], pa.int32()), values)
+        c[f"list of {name} with nulls inside"] = pa.ListArray.from_arrays(
+            pa.array([0, 1, 4, 6], pa.int32()), values
+        )
     c["fixed list float32 null inside"] = pa.array([[0.1, N], N, [N, N]], pa.list_(pa.float32(), 2))
-    c["ray tensor nulls"] = to_arrow.array_from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2), None).take(pa.array([0, N, 2]))
-    c["ray tensor of ints nulls"] = to_arrow.array_from_numpy(np.arange(6).reshape(3, 2), None).take(pa.array([0, N, 2]))
+    c["ray tensor nulls"] = to_arrow.array_from_numpy(
+        np.arange(6, dtype=np.float32).reshape(3, 2), None
+    ).take(pa.array([0, N, 2]))
+    c["ray tensor of ints nulls"] = to_arrow.array_from_numpy(
+        np.arange(6).reshape(3, 2), None
+    ).take(pa.array([0, N, 2]))
     c["bool full of null"] = pa.nulls(3, pa.bool_())
     c["large dictionary"] = pa.array([2**60 + 1, N, 3]).dictionary_encode()
-    c["bool dictionary"] = pa.DictionaryArray.from_arrays(pa.array([0, N, 1], pa.int8()), pa.array([True, False]))
+    c["bool dictionary"] = pa.DictionaryArray.from_arrays(
+        pa.array([0, N, 1], pa.int8()), pa.array([True, False])
+    )
     c["float64 both"] = pa.array([float("nan"), N, -0.0])
-    c["tensor ragged"] = to_arrow.from_objects([np.ones((2, 3), np.uint8), N, np.zeros((1, 0), np.uint8)], N)
-    for name, values in (("ints", pa.array([1, N, 3, 4, N], pa.int16())), ("floats", pa.array([1, N, float("nan"), 4, N], pa.float32()))):
+    c["tensor ragged"] = to_arrow.from_objects(
+        [np.ones((2, 3), np.uint8), N, np.zeros((1, 0), np.uint8)], N
+    )
+    for name, values in (
+        ("ints", pa.array([1, N, 3, 4, N], pa.int16())),
+        ("floats", pa.array([1, N, float("nan"), 4, N], pa.float32())),
+    ):
         data = pa.LargeListArray.from_arrays(pa.array([0, 4, 4, 5]), values)
         shape = pa.array([[2, 2], [0, 1], [1, 1]], pa.list_(pa.int64()))
-        storage = pa.StructArray.from_arrays([data, shape], names=["data", "shape"], mask=pa.array([False, True, False]))
+        storage = pa.StructArray.from_arrays(
+            [data, shape], names=["data", "shape"], mask=pa.array([False, True, False])
+        )
         c[f"tensor ragged of {name} with nulls inside"] = pa.ExtensionArray.from_storage(
             ArrowVariableShapedTensorType(values.type, 2), storage
         )
-    c["uuid"] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.UUID(int=1).bytes, N, uuid.UUID(int=2).bytes], pa.binary(16)))
+    c["uuid"] = pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([uuid.UUID(int=1).bytes, N, uuid.UUID(int=2).bytes], pa.binary(16))
+    )
     c["json"] = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', N, "2"]))
     c["bool8"] = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, N, 1], pa.int8()))
-    c["opaque"] = pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "t", "v"), pa.array([0, N, 1], pa.int32()))
+    c["opaque"] = pa.ExtensionArray.from_storage(
+        pa.opaque(pa.int32(), "t", "v"), pa.array([0, N, 1], pa.int32())
+    )
     c["interval"] = pa.array([(1, 2, 3), N, (4, 5, 6)], pa.month_day_nano_interval())
     for t in (pa.int32(), pa.string(), pa.list_(pa.int32()), pa.timestamp("s", "UTC")):
         c[f"only null {t}"] = pa.nulls(3, t)
@@ -126,11 +182,24 @@ def columns():
 
 
 COLUMNS = columns()
-SHAPES = {"as is": lambda c: c, "slice": lambda c: pa.concat_arrays([c, c]).slice(2, 3), "empty": lambda c: c.slice(0, 0)}
+SHAPES = {
+    "as is": lambda c: c,
+    "slice": lambda c: pa.concat_arrays([c, c]).slice(2, 3),
+    "empty": lambda c: c.slice(0, 0),
+}
 
 
 RAISES = {
-    ("union", f) for f in ("numpy_copy", "numpy_pieces", "numpy_some", "numpy_writable", "pandas_identity", "pandas_copy", "rows_identity")
+    ("union", f)
+    for f in (
+        "numpy_copy",
+        "numpy_pieces",
+        "numpy_some",
+        "numpy_writable",
+        "pandas_identity",
+        "pandas_copy",
+        "rows_identity",
+    )
 }
 
 
@@ -162,7 +231,9 @@ def identity(name, shape, fmt):
     assert_same(col, out.column(0))
 
 
-@pytest.mark.parametrize("fmt", [numpy_copy, pandas_identity, rows_identity], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "fmt", [numpy_copy, pandas_identity, rows_identity], ids=lambda f: f.__name__
+)
 def test_nanoseconds_of_a_time_are_not_dropped(fmt):
     rb = pa.RecordBatch.from_arrays([pa.array([1001, 5], pa.time64("ns"))], names=["x"])
     with pytest.raises(ValueError, match="'x'.*pyarrow"):
@@ -170,7 +241,9 @@ def test_nanoseconds_of_a_time_are_not_dropped(fmt):
 
 
 def test_smallest_timestamp_is_not_taken_for_null():
-    rb = pa.RecordBatch.from_arrays([pa.array([-(2**63)], pa.int64()).view(pa.timestamp("us"))], names=["when"])
+    rb = pa.RecordBatch.from_arrays(
+        [pa.array([-(2**63)], pa.int64()).view(pa.timestamp("us"))], names=["when"]
+    )
     with pytest.raises(ValueError, match="'when'.*pyarrow"):
         numpy_batch.to_numpy(rb)
 
@@ -190,7 +263,10 @@ SCALARS = {
     pa.list_(pa.int32()): st.lists(st.one_of(st.none(), st.integers(-5, 5)), max_size=3),
     pa.list_(pa.string()): st.lists(st.text(max_size=2), max_size=2),
     pa.struct([("a", pa.int16()), ("b", pa.list_(pa.float32()))]): st.fixed_dictionaries(
-        {"a": st.one_of(st.none(), st.integers(0, 9)), "b": st.lists(st.floats(width=32), max_size=2)}
+        {
+            "a": st.one_of(st.none(), st.integers(0, 9)),
+            "b": st.lists(st.floats(width=32), max_size=2),
+        }
     ),
 }
 
@@ -216,10 +292,16 @@ def test_identity_of_any_values(rb, fmt):
 
 
 def test_what_numpy_functions_see():
-    rb = pa.RecordBatch.from_pydict({"i": [1, 2], "n": [1, None], "s": ["a", None], "l": [[1, 2], [3]], "b": [True, False]})
+    rb = pa.RecordBatch.from_pydict(
+        {"i": [1, 2], "n": [1, None], "s": ["a", None], "l": [[1, 2], [3]], "b": [True, False]}
+    )
     d = numpy_batch.NumpyBatch(rb)
     assert d["i"].dtype == np.int64 and not d["i"].flags.writeable
-    assert type(d["n"]) is np.ndarray and d["n"].dtype == np.float64 and np.isnan(d["n"]).tolist() == [False, True]
+    assert (
+        type(d["n"]) is np.ndarray
+        and d["n"].dtype == np.float64
+        and np.isnan(d["n"]).tolist() == [False, True]
+    )
     assert d["s"].dtype == object and d["s"].tolist() == ["a", None]
     assert d["l"][0].dtype == np.int64 and d["l"][0].tolist() == [1, 2]
     assert d["b"].dtype == bool
@@ -230,9 +312,19 @@ def test_what_numpy_functions_see():
 def test_a_batch_is_a_dict_that_converts_what_is_used():
     rb = pa.RecordBatch.from_pydict({"a": [1, 2], "s": ["x", "y"], "l": [[1], [2]]})
     d = numpy_batch.NumpyBatch(rb)
-    assert isinstance(d, dict) and len(d) == 3 and "s" in d and list(d) == ["a", "s", "l"] == list(d.keys()) and not d.given
+    assert (
+        isinstance(d, dict)
+        and len(d) == 3
+        and "s" in d
+        and list(d) == ["a", "s", "l"] == list(d.keys())
+        and not d.given
+    )
     d["b"] = d["a"] * 2
-    assert list(d.given) == ["a"] and batch.from_batch(d, "f", rb, d)[0].column("s").equals(rb.column("s")) and list(d.given) == ["a"]
+    assert (
+        list(d.given) == ["a"]
+        and batch.from_batch(d, "f", rb, d)[0].column("s").equals(rb.column("s"))
+        and list(d.given) == ["a"]
+    )
     for make in (
         dict,
         lambda b: {**b},
@@ -247,7 +339,11 @@ def test_a_batch_is_a_dict_that_converts_what_is_used():
         lambda b: {k: b.pop(k) for k in list(b)},
     ):
         plain = make(numpy_batch.NumpyBatch(rb))
-        assert type(plain) is dict and all(type(v) is np.ndarray for v in plain.values()) and plain["s"].tolist() == ["x", "y"]
+        assert (
+            type(plain) is dict
+            and all(type(v) is np.ndarray for v in plain.values())
+            and plain["s"].tolist() == ["x", "y"]
+        )
     assert repr(numpy_batch.NumpyBatch(rb)) == repr(dict(numpy_batch.NumpyBatch(rb)))
     with pytest.raises(KeyError):
         d["zz"]
@@ -294,8 +390,14 @@ def test_a_batch_given_back_untouched_is_the_batch():
 
 def test_a_tensor_type_in_use_is_made_once():
     """pyarrow would make the Python half of a type anew, through JSON, at each look at a column."""
-    rb = pa.RecordBatch.from_arrays([to_arrow.array_from_numpy(np.zeros((3, 7, 5), np.int16), None)], names=["x"])
-    assert rb.column(0).type is rb.schema.field(0).type is to_arrow.array_from_numpy(np.ones((1, 7, 5), np.int16), None).type
+    rb = pa.RecordBatch.from_arrays(
+        [to_arrow.array_from_numpy(np.zeros((3, 7, 5), np.int16), None)], names=["x"]
+    )
+    assert (
+        rb.column(0).type
+        is rb.schema.field(0).type
+        is to_arrow.array_from_numpy(np.ones((1, 7, 5), np.int16), None).type
+    )
     again = pa.ipc.open_stream(pa.BufferReader(_ipc(rb))).read_next_batch()
     assert again.equals(rb) and again.column(0).type is again.schema.field(0).type
     other = to_arrow.array_from_numpy(np.zeros((3, 5, 7), np.int16), None).type
@@ -313,19 +415,25 @@ def test_fixed_lists_and_tensors_are_arrays():
     t = batch.from_batch({"t": np.arange(12.0).reshape(3, 2, 2)}, "f")[0]
     assert is_fixed(t.column(0).type)
     assert numpy_batch.to_numpy(t)["t"].shape == (3, 2, 2)
-    rb = pa.RecordBatch.from_arrays([pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2))], names=["v"])
+    rb = pa.RecordBatch.from_arrays(
+        [pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2))], names=["v"]
+    )
     assert numpy_batch.to_numpy(rb)["v"].shape == (2, 2)
 
 
 def test_a_new_dtype_is_the_users_choice():
     rb = pa.RecordBatch.from_arrays([pa.array([1, 2], pa.int8())], names=["x"])
     d = numpy_batch.NumpyBatch(rb)
-    assert batch.from_batch({"x": d["x"].astype(np.int64)}, "f", rb, d)[0].column(0).type == pa.int64()
+    assert (
+        batch.from_batch({"x": d["x"].astype(np.int64)}, "f", rb, d)[0].column(0).type == pa.int64()
+    )
     assert batch.from_batch({"x": d["x"] * 2}, "f", rb, d)[0].column(0).type == pa.int8()
 
 
 def test_rows_keep_types_only_when_exact():
-    rb = pa.RecordBatch.from_arrays([pa.array([100, 2], pa.int8()), pa.array([0.5, 1.0], pa.float32())], names=["i", "f"])
+    rb = pa.RecordBatch.from_arrays(
+        [pa.array([100, 2], pa.int8()), pa.array([0.5, 1.0], pa.float32())], names=["i", "f"]
+    )
     same = row_dicts.from_rows([{"i": 7, "f": 0.25}], "f", rb)
     assert same.schema.types == [pa.int8(), pa.float32()]
     wide = row_dicts.from_rows([{"i": 300, "f": 0.1}], "f", rb)
@@ -344,7 +452,12 @@ def test_arrays_of_different_shapes():
     from skate.data.values.unify import concat
 
     t = concat([pa.RecordBatch.from_arrays([c], names=["x"]) for c in (b, a)])
-    assert [v.shape for v in numpy_batch.to_numpy(t.combine_chunks().to_batches()[0])["x"]] == [(2, 2), (2, 2), (2, 2), (2, 3)]
+    assert [v.shape for v in numpy_batch.to_numpy(t.combine_chunks().to_batches()[0])["x"]] == [
+        (2, 2),
+        (2, 2),
+        (2, 2),
+        (2, 3),
+    ]
 
 
 def test_rows_with_other_keys():
@@ -353,8 +466,12 @@ def test_rows_with_other_keys():
 
 
 def test_row_arrays_become_tensors_or_lists():
-    assert is_fixed(row_dicts.from_rows([{"v": np.zeros((2, 2))}, {"v": np.ones((2, 2))}], "f").column(0).type)
-    assert row_dicts.from_rows([{"v": np.zeros(2)}, {"v": np.ones(3)}], "f").column(0).type == pa.list_(pa.float64())
+    assert is_fixed(
+        row_dicts.from_rows([{"v": np.zeros((2, 2))}, {"v": np.ones((2, 2))}], "f").column(0).type
+    )
+    assert row_dicts.from_rows([{"v": np.zeros(2)}, {"v": np.ones(3)}], "f").column(
+        0
+    ).type == pa.list_(pa.float64())
 
 
 @pytest.mark.parametrize(
@@ -387,12 +504,24 @@ def test_what_a_pandas_index_says_is_kept():
         return batch.from_batch(frame, "f")[0].to_pydict()
 
     assert columns(df.groupby("k").sum()) == {"k": ["a", "b"], "j": [3, 1], "x": [4, 2]}
-    assert columns(df.groupby(["k", "j"]).sum()) == {"k": ["a", "a", "b"], "j": [1, 2, 1], "x": [1, 3, 2]}
+    assert columns(df.groupby(["k", "j"]).sum()) == {
+        "k": ["a", "a", "b"],
+        "j": [1, 2, 1],
+        "x": [1, 3, 2],
+    }
     assert columns(df.set_index("x")) == {"x": [1, 2, 3], "k": ["a", "b", "a"], "j": [1, 1, 2]}
-    assert columns(df.set_index("k", drop=False)) == df.to_dict("list"), "the column of its name says the same"
+    assert columns(df.set_index("k", drop=False)) == df.to_dict("list"), (
+        "the column of its name says the same"
+    )
     assert columns(df[df.j == 1]) == df[df.j == 1].to_dict("list"), "numbers of rows are left out"
-    assert columns(df.groupby("k")[["x"]].apply(lambda g: g.head(1))) == {"k": ["a", "b"], "x": [1, 2]}, "and beside a name"
-    assert columns(df[["x"]].describe().loc[["min", "max"]]) == {"__index_level_0__": ["min", "max"], "x": [1.0, 3.0]}
+    assert columns(df.groupby("k")[["x"]].apply(lambda g: g.head(1))) == {
+        "k": ["a", "b"],
+        "x": [1, 2],
+    }, "and beside a name"
+    assert columns(df[["x"]].describe().loc[["min", "max"]]) == {
+        "__index_level_0__": ["min", "max"],
+        "x": [1.0, 3.0],
+    }
     assert columns(df[["x"]].set_index(pd.MultiIndex.from_tuples([(1, 2), (1, 3), (2, 1)]))) == {
         "__index_level_0__": [1, 1, 2],
         "__index_level_1__": [2, 3, 1],
@@ -405,7 +534,13 @@ def test_what_a_pandas_index_says_is_kept():
 
 
 def test_an_index_comes_back_in_the_type_of_its_column():
-    rb = pa.record_batch({"k": pa.array([2, 1], pa.int32()), "s": pa.array(["a", None]).dictionary_encode(), "x": [1.0, 2.0]})
+    rb = pa.record_batch(
+        {
+            "k": pa.array([2, 1], pa.int32()),
+            "s": pa.array(["a", None]).dictionary_encode(),
+            "x": [1.0, 2.0],
+        }
+    )
     for key in "ks":
         out = batch.from_batch(frames.to_pandas(rb).set_index(key), "f", rb)[0]
         assert out.select(["k", "s", "x"]).equals(rb) and out.schema.names[0] == key
@@ -460,9 +595,14 @@ def test_more_text_than_one_array_holds(monkeypatch):
         ]
         for rbs in ways:
             assert len(rbs) > 3 and {b.schema.field("x").type for b in rbs} == {t}
-            assert all(sum(len(v.encode() if t == pa.string() else v) for v in b["x"].to_pylist()) <= 64 for b in rbs)
+            assert all(
+                sum(len(v.encode() if t == pa.string() else v) for v in b["x"].to_pylist()) <= 64
+                for b in rbs
+            )
             assert [r for b in rbs for r in b.to_pylist()] == rows
-        assert row_dicts.from_rows(rows, "f").to_pylist() == rows, "readers of whole files want one batch"
+        assert row_dicts.from_rows(rows, "f").to_pylist() == rows, (
+            "readers of whole files want one batch"
+        )
     if pd.__version__ < "3":
         return  # it has no such type
     some = pd.DataFrame({"x": pd.array([*texts, None], "str")})
@@ -476,7 +616,9 @@ def test_joining_more_text_than_one_array_holds():
 
     n = 1_200_000_000
     data = pa.py_buffer(np.zeros(n, np.uint8))
-    part = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(np.array([0, n], np.int32)), data])
+    part = pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(np.array([0, n], np.int32)), data]
+    )
     parts = [pa.record_batch({"x": part})] * 2
     with pytest.raises(pa.ArrowInvalid, match="offset overflow"):
         pa.concat_batches(parts)
@@ -491,10 +633,18 @@ def test_joining_more_text_than_one_array_holds():
 
     real = pa.concat_batches
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(unify.pa, "concat_batches", lambda b: real(parts) if type(b[0]) is Batch else real(b))
-        assert unify.merge([Batch(), Batch()]).schema.field("x").type == asked[0].field("x").type == pa.large_binary()
+        m.setattr(
+            unify.pa, "concat_batches", lambda b: real(parts) if type(b[0]) is Batch else real(b)
+        )
+        assert (
+            unify.merge([Batch(), Batch()]).schema.field("x").type
+            == asked[0].field("x").type
+            == pa.large_binary()
+        )
     nested = pa.struct([("a", pa.list_(pa.string())), ("i", pa.int8())])
-    assert unify.widened(nested) == pa.struct([("a", pa.large_list(pa.large_string())), ("i", pa.int8())])
+    assert unify.widened(nested) == pa.struct(
+        [("a", pa.large_list(pa.large_string())), ("i", pa.int8())]
+    )
 
 
 class Tensor:
@@ -513,16 +663,24 @@ class Tensor:
 
 
 def test_arrays_inside_a_value_are_kept_as_they_are():
-    """(image, label) of a torch Dataset, a list of tensors, a list of matrices: Arrow has no type for any of them."""
-    for value in ((Tensor(1.0, 2.0), 3), [Tensor(1.0), Tensor(1.0, 2.0)], {"a": [Tensor(1.0)]}, [Tensor(1), Tensor(2, 3), None]):
+    """(image, label) of a torch Dataset, a list of tensors, a list of matrices: Arrow has no type
+    for any of them."""
+    for value in (
+        (Tensor(1.0, 2.0), 3),
+        [Tensor(1.0), Tensor(1.0, 2.0)],
+        {"a": [Tensor(1.0)]},
+        [Tensor(1), Tensor(2, 3), None],
+    ):
         rb = row_dicts.from_rows([{"item": value, "i": 0}, {"item": None, "i": 1}], "f")
         assert row_dicts.to_rows(rb) == [{"item": value, "i": 0}, {"item": None, "i": 1}]
         assert numpy_batch.NumpyBatch(rb)["item"][0] == value
     (out,) = batch.from_batch({"x": [[np.ones((2, 2)), np.zeros((1, 2))], []]}, "f")
     got = row_dicts.to_rows(out)
-    assert [a.tolist() for a in got[0]["x"]] == [[[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0]]] and got[1]["x"] == []
-    assert row_dicts.from_rows([{"x": [np.float32(1.5), np.ones(1)[0]]}], "f").schema.field("x").type == pa.list_(pa.float64()), (
-        "single numbers are numbers"
-    )
+    assert [a.tolist() for a in got[0]["x"]] == [[[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0]]] and got[1][
+        "x"
+    ] == []
+    assert row_dicts.from_rows([{"x": [np.float32(1.5), np.ones(1)[0]]}], "f").schema.field(
+        "x"
+    ).type == pa.list_(pa.float64()), "single numbers are numbers"
     with pytest.raises((TypeError, pa.ArrowInvalid)):
         row_dicts.from_rows([{"x": [1, "a"]}], "f")

@@ -1,4 +1,5 @@
-"""Aggregates by group (data/in_kernel.py, by_group.py), over exchanges in one process: against plain Python over the rows of each group, however rows are cut into batches."""
+"""Aggregates by group (data/in_kernel.py, by_group.py), over exchanges in one process: against
+plain Python over the rows of each group, however rows are cut into batches."""
 
 import datetime
 import decimal
@@ -40,17 +41,32 @@ def by_hand(keys, rows):
     out = {}
     for r in rows:
         out.setdefault(tuple(same(r[k]) for k in keys), []).append(r)
-    return [(tuple(rs[0][k] for k in keys), rs) for _, rs in sorted(out.items(), key=lambda e: in_order(e[1][0][k] for k in keys))]
+    return [
+        (tuple(rs[0][k] for k in keys), rs)
+        for _, rs in sorted(out.items(), key=lambda e: in_order(e[1][0][k] for k in keys))
+    ]
 
 
 def aggregated(keys, aggs, batches, n=1):
     """The results of an exchange with a task a batch and n partitions."""
-    params = {"by": keys, "fns": aggs, "names": ag.names_of(keys, aggs), "one_key": len(keys) == 1, "n": 0}
-    return [row for rb in exchanged("group_aggregate", params, [[[b] for b in batches]], n) for row in rb.to_pylist()]
+    params = {
+        "by": keys,
+        "fns": aggs,
+        "names": ag.names_of(keys, aggs),
+        "one_key": len(keys) == 1,
+        "n": 0,
+    }
+    return [
+        row
+        for rb in exchanged("group_aggregate", params, [[[b] for b in batches]], n)
+        for row in rb.to_pylist()
+    ]
 
 
 def batch(rows, types):
-    return pa.RecordBatch.from_arrays([pa.array([r[c] for r in rows], t) for c, t in types.items()], names=list(types))
+    return pa.RecordBatch.from_arrays(
+        [pa.array([r[c] for r in rows], t) for c, t in types.items()], names=list(types)
+    )
 
 
 def cut(rows, sizes, types):
@@ -104,7 +120,9 @@ def expected(rs, c, lax):
         "max": None if n is None else of_values(v, max),
         "abs": None if n is None else of_values([abs(x) for x in v], max),
         "mean": None if n is None else of_values(v, lambda x: sum(x) / len(x)),
-        "std": None if n is None else of_values(v, lambda x: statistics.stdev(x) if len(x) > 1 else NAN),
+        "std": None
+        if n is None
+        else of_values(v, lambda x: statistics.stdev(x) if len(x) > 1 else NAN),
         "q": None if n is None else of_values(v, lambda x: quantile(x, 0.3)),
         "list": v if lax else [r[c] for r in rs],
         "unique": distinct(v if lax else [r[c] for r in rs]),
@@ -177,11 +195,14 @@ def test_aggregates_of_text_and_of_all(rows, sizes):
         t = there(rs, "t")
         all_t = [r["t"] for r in rs]
         assert g["count()"] == len(rs) and g["count(t)"] == len(t)
-        assert g["min(t)"] == of_values(t, lambda v: min(v, key=str.encode)) and g["max(t)"] == of_values(
-            t, lambda v: max(v, key=str.encode)
-        )
+        assert g["min(t)"] == of_values(t, lambda v: min(v, key=str.encode)) and g[
+            "max(t)"
+        ] == of_values(t, lambda v: max(v, key=str.encode))
         assert g["unique(t)"] == distinct(all_t)
-        assert g["value_counter(t)"] == {"values": distinct(all_t), "counts": [all_t.count(v) for v in distinct(all_t)]}
+        assert g["value_counter(t)"] == {
+            "values": distinct(all_t),
+            "counts": [all_t.count(v) for v in distinct(all_t)],
+        }
         assert g["missing_pct(f)"] == pytest.approx(100 * (len(rs) - len(there(rs, "f"))) / len(rs))
 
 
@@ -197,7 +218,10 @@ class Product(ag.AggregateFnV2):
 
 
 def test_aggregates_of_users_get_keys_and_rows():
-    rows = [{"k": k, "t": t, "i": i, "f": None} for i, (k, t) in enumerate([(1.5, "a"), (None, "a"), (1.5, "b"), (1.5, "a"), (NAN, "a")])]
+    rows = [
+        {"k": k, "t": t, "i": i, "f": None}
+        for i, (k, t) in enumerate([(1.5, "a"), (None, "a"), (1.5, "b"), (1.5, "a"), (NAN, "a")])
+    ]
     seen, columns = [], ["f", "i", "k", "t"]
     fn = ag.AggregateFn(
         init=lambda k: seen.append(k) or 0,
@@ -206,11 +230,21 @@ def test_aggregates_of_users_get_keys_and_rows():
         name="s",
     )
     parts = [batch(rows[:2], TYPES), batch(rows[2:], TYPES)]
-    assert [(g["product(i)"], g["s"]) for g in aggregated(["k"], [fn, Product("i")], parts)] == [(0, 5), (4, 4), (1, 1)]
-    assert sorted(map(repr, seen)) == ["1.5", "1.5", "None", "nan"], "init gets the value of a single key"
+    assert [(g["product(i)"], g["s"]) for g in aggregated(["k"], [fn, Product("i")], parts)] == [
+        (0, 5),
+        (4, 4),
+        (1, 1),
+    ]
+    assert sorted(map(repr, seen)) == ["1.5", "1.5", "None", "nan"], (
+        "init gets the value of a single key"
+    )
     seen.clear()
     got = aggregated(["k", "t"], [fn], parts)
-    assert [(g["k"], g["t"], g["s"]) for g in got if not is_nan(g["k"])] == [(1.5, "a", 3), (1.5, "b", 2), (None, "a", 1)]
+    assert [(g["k"], g["t"], g["s"]) for g in got if not is_nan(g["k"])] == [
+        (1.5, "a", 3),
+        (1.5, "b", 2),
+        (None, "a", 1),
+    ]
     assert set(map(type, seen)) == {tuple}
 
 
@@ -227,8 +261,16 @@ VALUES = {
         [D("1.10"), D("2.20"), D("-5.00")],
         {"sum": D("-1.70"), "min": D("-5.00"), "max": D("2.20"), "mean": -1.7 / 3},
     ),
-    "decimal256": (pa.decimal256(50, 2), [D("1.10"), D("2.20"), D("-5.00")], {"sum": D("-1.70"), "min": D("-5.00"), "max": D("2.20")}),
-    "date32": (pa.date32(), [DAY, DAY + datetime.timedelta(3), DAY], {"min": DAY, "max": DAY + datetime.timedelta(3)}),
+    "decimal256": (
+        pa.decimal256(50, 2),
+        [D("1.10"), D("2.20"), D("-5.00")],
+        {"sum": D("-1.70"), "min": D("-5.00"), "max": D("2.20")},
+    ),
+    "date32": (
+        pa.date32(),
+        [DAY, DAY + datetime.timedelta(3), DAY],
+        {"min": DAY, "max": DAY + datetime.timedelta(3)},
+    ),
     "timestamp": (pa.timestamp("us", "UTC"), [1, 5, 3], {}),
     "duration": (pa.duration("s"), [1, 5, 3], {"sum": datetime.timedelta(seconds=9)}),
     "time64": (pa.time64("us"), [1, 5, 3], {}),
@@ -236,8 +278,16 @@ VALUES = {
     "large_string": (pa.large_string(), ["b", "a", "c"], {"min": "a", "max": "c"}),
     "binary": (pa.binary(), [b"b", b"a", b"c"], {"min": b"a", "max": b"c"}),
     "fixed": (pa.binary(2), [b"bb", b"aa", b"cc"], {"min": b"aa", "max": b"cc"}),
-    "dictionary": (pa.dictionary(pa.int8(), pa.string()), ["b", "a", "c"], {"min": "a", "max": "c"}),
-    "null": (pa.null(), [None, None, None], {"sum": None, "min": None, "max": None, "mean": None, "std": None}),
+    "dictionary": (
+        pa.dictionary(pa.int8(), pa.string()),
+        ["b", "a", "c"],
+        {"min": "a", "max": "c"},
+    ),
+    "null": (
+        pa.null(),
+        [None, None, None],
+        {"sum": None, "min": None, "max": None, "mean": None, "std": None},
+    ),
 }
 
 
@@ -257,12 +307,22 @@ def test_values_and_keys_of_every_type(name):
         pa.RecordBatch.from_arrays([pa.array([1]), col[2:]], names=["k", "v"]),
     ]
     (got,) = aggregated(["k"], aggs, rbs)
-    assert got["count"] == 3 and got["list"] == col.to_pylist() and got["unique"] == distinct(col.to_pylist())
+    assert (
+        got["count"] == 3
+        and got["list"] == col.to_pylist()
+        and got["unique"] == distinct(col.to_pylist())
+    )
     for n, v in want.items():
         assert close(got[n], v), n
-    keyed = [pa.RecordBatch.from_arrays([rb.column("v"), rb.column("v")], names=["k", "v"]) for rb in rbs]
+    keyed = [
+        pa.RecordBatch.from_arrays([rb.column("v"), rb.column("v")], names=["k", "v"]) for rb in rbs
+    ]
     got = aggregated(["k"], [ag.Count()], keyed)
-    assert [r["k"] for r in got] == sorted(set(col.to_pylist()) - {None}) or name == "null" and got == [{"k": None, "count()": 3}]
+    assert (
+        [r["k"] for r in got] == sorted(set(col.to_pylist()) - {None})
+        or name == "null"
+        and got == [{"k": None, "count()": 3}]
+    )
 
 
 def test_a_list_is_no_key_and_text_has_no_sum():
@@ -270,7 +330,9 @@ def test_a_list_is_no_key_and_text_has_no_sum():
     with pytest.raises(ValueError, match=r"column 'l' of type list<.*> cannot be a key"):
         aggregated(["l"], [ag.Count()], [rb])
     for fn in (ag.Sum, ag.Mean, ag.Std, ag.Quantile, ag.AbsMax, ag.ZeroPercentage):
-        with pytest.raises(TypeError, match=r"Aggregate.*: .*\(t\) over column 't' of type string is not possible"):
+        with pytest.raises(
+            TypeError, match=r"Aggregate.*: .*\(t\) over column 't' of type string is not possible"
+        ):
             aggregated([], [fn("t")], [rb])
     with pytest.raises(TypeError, match="over column 'l' of type list"):
         aggregated([], [ag.Min("l")], [rb])
@@ -278,18 +340,32 @@ def test_a_list_is_no_key_and_text_has_no_sum():
         aggregated([], [ag.Min("x")], [rb])
     with pytest.raises(ValueError, match="there is no column 'x'"):
         aggregated(["x"], [ag.Count()], [rb])
-    assert not orderable(pa.list_(pa.int8())) and not orderable(pa.struct([])) and orderable(pa.dictionary(pa.int8(), pa.string()))
+    assert (
+        not orderable(pa.list_(pa.int8()))
+        and not orderable(pa.struct([]))
+        and orderable(pa.dictionary(pa.int8(), pa.string()))
+    )
 
 
 def test_sums_are_exact_or_an_error():
-    big = [batch([{"i": 2**62}] * 3, {"i": pa.int64()}), batch([{"i": -(2**62)}] * 2, {"i": pa.int64()})]
-    assert aggregated([], [ag.Sum("i"), ag.Mean("i")], big) == [{"sum(i)": 2**62, "mean(i)": 2**62 / 5}]
+    big = [
+        batch([{"i": 2**62}] * 3, {"i": pa.int64()}),
+        batch([{"i": -(2**62)}] * 2, {"i": pa.int64()}),
+    ]
+    assert aggregated([], [ag.Sum("i"), ag.Mean("i")], big) == [
+        {"sum(i)": 2**62, "mean(i)": 2**62 / 5}
+    ]
     with pytest.raises(OverflowError, match=r"sum\(i\): a group's sum is more than int64 holds"):
         aggregated([], [ag.Sum("i")], big[:1])
 
 
 def test_blocks_of_several_types():
-    parts = [pa.array([1, 2, None]), pa.array([0.5, None, None]), pa.nulls(3), pa.array([2**62, 2**62, None])]
+    parts = [
+        pa.array([1, 2, None]),
+        pa.array([0.5, None, None]),
+        pa.nulls(3),
+        pa.array([2**62, 2**62, None]),
+    ]
     rbs = [pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), c], names=["k", "v"]) for c in parts]
     aggs = [ag.Sum("v"), ag.Mean("v"), ag.Count("v", ignore_nulls=True)]
     for width in (1, 2, 5):
@@ -298,10 +374,17 @@ def test_blocks_of_several_types():
             {"k": 2, "sum(v)": 2.0**62, "mean(v)": 2.0**61, "count(v)": 2},
             {"k": 3, "sum(v)": None, "mean(v)": None, "count(v)": 0},
         ]
-    money = [pa.record_batch({"v": c}) for c in (pa.array([1, 2]), pa.array([D("0.50")], pa.decimal128(5, 2)))]
-    assert aggregated([], [ag.Sum("v"), ag.Mean("v")], money) == [{"sum(v)": D("3.50"), "mean(v)": 3.5 / 3}]
+    money = [
+        pa.record_batch({"v": c})
+        for c in (pa.array([1, 2]), pa.array([D("0.50")], pa.decimal128(5, 2)))
+    ]
+    assert aggregated([], [ag.Sum("v"), ag.Mean("v")], money) == [
+        {"sum(v)": D("3.50"), "mean(v)": 3.5 / 3}
+    ]
     mixed = [pa.record_batch({"v": c}) for c in (pa.array([1, 2]), pa.array([0.5]))]
-    assert aggregated([], [ag.Min("v"), ag.Max("v"), ag.AsList("v")], mixed) == [{"min(v)": 0.5, "max(v)": 2.0, "list(v)": [1.0, 2.0, 0.5]}]
+    assert aggregated([], [ag.Min("v"), ag.Max("v"), ag.AsList("v")], mixed) == [
+        {"min(v)": 0.5, "max(v)": 2.0, "list(v)": [1.0, 2.0, 0.5]}
+    ]
 
 
 def test_a_task_whose_batches_have_several_types_keeps_the_order_of_values(monkeypatch):
@@ -311,8 +394,16 @@ def test_a_task_whose_batches_have_several_types_keeps_the_order_of_values(monke
         pa.record_batch({"k": [1] * len(v), "v": pa.array(v, t)})
         for v, t in (([2, 1], pa.int64()), ([0.5], pa.float64()), ([3, 1], pa.int8()))
     ]
-    params = {"by": ["k"], "fns": [ag.AsList("v"), ag.Unique("v"), ag.Sum("v")], "names": ["l", "u", "s"], "one_key": True, "n": 0}
-    (got,) = [row for rb in exchanged("group_aggregate", params, [[parts]], 1) for row in rb.to_pylist()]
+    params = {
+        "by": ["k"],
+        "fns": [ag.AsList("v"), ag.Unique("v"), ag.Sum("v")],
+        "names": ["l", "u", "s"],
+        "one_key": True,
+        "n": 0,
+    }
+    (got,) = [
+        row for rb in exchanged("group_aggregate", params, [[parts]], 1) for row in rb.to_pylist()
+    ]
     assert got == {"k": 1, "l": [2.0, 1.0, 0.5, 3.0, 1.0], "u": [2.0, 1.0, 0.5, 3.0], "s": 7.5}
 
 
@@ -321,22 +412,37 @@ def test_many_keys_go_as_rows_and_few_as_states():
     n = 70_000
     many = pa.record_batch({"k": pa.array(range(n)), "v": pa.array(range(n))})
     few = pa.record_batch({"k": pa.array([i % 5 for i in range(n)]), "v": pa.array([1] * n)})
-    params = {"by": ["k"], "fns": [ag.Sum("v"), ag.Count(), ag.Max("v")], "names": ["s", "n", "m"], "one_key": True, "n": 0}
+    params = {
+        "by": ["k"],
+        "fns": [ag.Sum("v"), ag.Count(), ag.Max("v")],
+        "names": ["s", "n", "m"],
+        "one_key": True,
+        "n": 0,
+    }
     found = list(exchanged("group_aggregate", params, [[[many], [few], [many.slice(0, 10)]]], 3))
     got = pa.Table.from_batches(found).to_pydict()
     assert got["k"] == list(range(n))
     assert got["s"] == [i + (n // 5 if i < 5 else 0) + (i if i < 10 else 0) for i in range(n)]
-    assert got["n"] == [1 + (n // 5 if i < 5 else 0) + (i < 10) for i in range(n)] and got["m"] == [max(i, i < 5) for i in range(n)]
+    assert got["n"] == [1 + (n // 5 if i < 5 else 0) + (i < 10) for i in range(n)] and got["m"] == [
+        max(i, i < 5) for i in range(n)
+    ]
 
 
 def test_names():
-    assert ag.names_of(["k"], [ag.Sum("x"), ag.Sum("x"), ag.Count(), ag.Sum("x")]) == ["sum(x)", "sum(x)_2", "count()", "sum(x)_3"]
+    assert ag.names_of(["k"], [ag.Sum("x"), ag.Sum("x"), ag.Count(), ag.Sum("x")]) == [
+        "sum(x)",
+        "sum(x)_2",
+        "count()",
+        "sum(x)_3",
+    ]
     with pytest.raises(ValueError, match="'k' is there twice"):
         ag.names_of(["k"], [ag.Sum("x", alias_name="k")])
 
 
 def test_lists_inside_of_lists():
-    rb = pa.RecordBatch.from_arrays([pa.array([1, 2, 1, 1]), pa.array([[1, 2], [3], None, [2, 2]])], names=["k", "l"])
+    rb = pa.RecordBatch.from_arrays(
+        [pa.array([1, 2, 1, 1]), pa.array([[1, 2], [3], None, [2, 2]])], names=["k", "l"]
+    )
     got = aggregated(
         ["k"],
         [
@@ -350,19 +456,34 @@ def test_lists_inside_of_lists():
         {"k": 1, "list(l)": [[1, 2], None, [2, 2]], "u": [1, 2, None], "v": [1, 2]},
         {"k": 2, "list(l)": [[3]], "u": [3], "v": [3]},
     ]
-    got = aggregated(["k"], [ag.Unique("l", encode_lists=ag.Unique.ListEncodingMode.HASH, alias_name="h")], [rb])
+    got = aggregated(
+        ["k"], [ag.Unique("l", encode_lists=ag.Unique.ListEncodingMode.HASH, alias_name="h")], [rb]
+    )
     assert [len(g["h"]) for g in got] == [3, 1]
 
 
 def test_columns_of_arrays_and_objects_are_listed():
     objects = python_objects([object(), {1}, None])
-    rb = pa.RecordBatch.from_arrays([pa.array([2, 1, 2]), from_objects([np.ones((2, 2))] * 3, None), objects], names=["k", "a", "o"])
-    got = aggregated(["k"], [ag.AsList("a"), ag.AsList("o"), ag.Count("o", ignore_nulls=True)], [rb[:1], rb[1:]])
+    rb = pa.RecordBatch.from_arrays(
+        [pa.array([2, 1, 2]), from_objects([np.ones((2, 2))] * 3, None), objects],
+        names=["k", "a", "o"],
+    )
+    got = aggregated(
+        ["k"], [ag.AsList("a"), ag.AsList("o"), ag.Count("o", ignore_nulls=True)], [rb[:1], rb[1:]]
+    )
     assert [g["count(o)"] for g in got] == [1, 1] and [len(g["list(a)"]) for g in got] == [1, 2]
 
 
 def test_groups_of_rows():
     g = Groups([pa.array([2, 1, 2, None, 1])], 5)
-    assert g.n == 3 and g.ids.tolist() == [0, 1, 0, 2, 1] and g.first.tolist() == [0, 1, 3] and g.sizes.tolist() == [2, 2, 1]
-    assert [s.column(0).to_pylist() for s in g.slices(pa.record_batch([pa.array(range(5))], names=["x"]))] == [[0, 2], [1, 4], [3]]
+    assert (
+        g.n == 3
+        and g.ids.tolist() == [0, 1, 0, 2, 1]
+        and g.first.tolist() == [0, 1, 3]
+        and g.sizes.tolist() == [2, 2, 1]
+    )
+    assert [
+        s.column(0).to_pylist()
+        for s in g.slices(pa.record_batch([pa.array(range(5))], names=["x"]))
+    ] == [[0, 2], [1, 4], [3]]
     assert Groups([], 0).n == 0 and Groups([], 3).n == 1

@@ -36,7 +36,8 @@ def test_a_name_like_no_other(monkeypatch):
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     with pytest.raises(AttributeError, match=r"'zzz'; help.*set_config\('zzz'"):
         ctx.zzz = 1
-    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))  # a program of Ray, which takes any
+    # a program of Ray, which takes any
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
     with pytest.warns(UserWarning, match="no setting 'zzz'"):
         ctx.zzz = 1
     assert ctx.zzz == 1 and ctx.copy().zzz == 1
@@ -101,8 +102,14 @@ def test_rays_settings_without_a_meaning_say_so_once(monkeypatch):
         ctx.eager_free = True
         ctx.eager_free = True
         DataContext().eager_free = True
-    assert [str(w.message) for w in said] == ["DataContext.eager_free is a setting of Ray that has no effect in skate"]
-    assert said[0].filename == __file__ and ctx.eager_free is True and repr(ctx) == "DataContext(eager_free=True)"
+    assert [str(w.message) for w in said] == [
+        "DataContext.eager_free is a setting of Ray that has no effect in skate"
+    ]
+    assert (
+        said[0].filename == __file__
+        and ctx.eager_free is True
+        and repr(ctx) == "DataContext(eager_free=True)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,12 @@ def test_rays_settings_without_a_meaning_say_so_once(monkeypatch):
         ("target_shuffle_max_block_size", 1 << 20, "target_max_block_size", 1 << 20),
         ("write_file_retry_on_errors", ["busy"], "retried_io_errors", ["busy"]),
         ("use_polars", True, "use_polars_sort", True),
-        ("use_arrow_tensor_v2", False, "arrow_fixed_shape_tensor_format", of.FixedShapeTensorFormat.V1),
+        (
+            "use_arrow_tensor_v2",
+            False,
+            "arrow_fixed_shape_tensor_format",
+            of.FixedShapeTensorFormat.V1,
+        ),
     ],
 )
 def test_a_deprecated_name_reads_and_sets_what_took_its_place(name, value, other, means):

@@ -39,7 +39,9 @@ RB = pa.RecordBatch.from_pydict(
         "l": [[3, 1, None], [], None, [5], [2, 2]],
         "ll": [[[1], [2, 3]], [], None, [[]], [[4], None]],
         "st": [{"k": i} for i in range(5)],
-        "m": pa.array([[("a", 1)], [], None, [("b", 2), ("c", 3)], []], pa.map_(pa.string(), pa.int64())),
+        "m": pa.array(
+            [[("a", 1)], [], None, [("b", 2), ("c", 3)], []], pa.map_(pa.string(), pa.int64())
+        ),
     }
 )
 
@@ -64,9 +66,16 @@ OPS = {
 
 
 @examples(100)
-@given(st.sampled_from(list(OPS)), st.lists(st.tuples(st.none() | st.integers(-99, 99), st.integers(-99, 99).filter(bool)), min_size=1))
+@given(
+    st.sampled_from(list(OPS)),
+    st.lists(
+        st.tuples(st.none() | st.integers(-99, 99), st.integers(-99, 99).filter(bool)), min_size=1
+    ),
+)
 def test_operations_are_pythons_and_null_gives_null(op, pairs):
-    rb = pa.RecordBatch.from_pydict({"a": pa.array([a for a, _ in pairs], pa.int64()), "b": [b for _, b in pairs]})
+    rb = pa.RecordBatch.from_pydict(
+        {"a": pa.array([a for a, _ in pairs], pa.int64()), "b": [b for _, b in pairs]}
+    )
     fn = OPS[op]
     assert values(fn(col("a"), col("b")), rb) == [None if a is None else fn(a, b) for a, b in pairs]
     assert values(fn(col("a"), 7), rb) == [None if a is None else fn(a, 7) for a, _ in pairs]
@@ -76,7 +85,12 @@ def test_operations_are_pythons_and_null_gives_null(op, pairs):
 @examples(100)
 @given(st.lists(st.tuples(*[st.sampled_from([True, False, None])] * 2), min_size=1))
 def test_and_or_not_are_kleenes(pairs):
-    rb = pa.RecordBatch.from_pydict({"a": pa.array([a for a, _ in pairs], pa.bool_()), "b": pa.array([b for _, b in pairs], pa.bool_())})
+    rb = pa.RecordBatch.from_pydict(
+        {
+            "a": pa.array([a for a, _ in pairs], pa.bool_()),
+            "b": pa.array([b for _, b in pairs], pa.bool_()),
+        }
+    )
 
     def both(a, b):
         return False if a is False or b is False else None if a is None or b is None else True
@@ -180,24 +194,45 @@ NEAR = pa.array([2**53 + 1, 2**53, None, 2**63 - 1], pa.int64())
         (pa.array([1, None], pa.int8()), col("x") < math.inf, [True, None]),
         (pa.array([1, None], pa.int8()), col("x") + 1000, [1001, None]),
         (pa.array([1, None], pa.int8()), col("x") >= math.nan, [False, None]),
-        (pa.array([0.0, -0.0, math.nan, 0.1], pa.float32()), col("x").is_in([0, math.nan, 0.1]), [True, True, True, False]),
-        (pa.array([0.0, -0.0, math.nan, 0.1], pa.float32()), col("x") != 0, [False, False, True, True]),
+        (
+            pa.array([0.0, -0.0, math.nan, 0.1], pa.float32()),
+            col("x").is_in([0, math.nan, 0.1]),
+            [True, True, True, False],
+        ),
+        (
+            pa.array([0.0, -0.0, math.nan, 0.1], pa.float32()),
+            col("x") != 0,
+            [False, False, True, True],
+        ),
         (pa.array([1.5, None], pa.float32()).cast(pa.float16()), col("x") >= 1.5, [True, None]),
         (pa.array([Decimal("0.10"), None]), col("x") == 0.1, [False, None]),
         (pa.array([Decimal("0.10"), None]), col("x") < 0.1, [True, None]),
-        (pa.array([Decimal("0.10"), None]), col("x").is_in([Decimal("0.1"), 7, 10**30]), [True, False]),
+        (
+            pa.array([Decimal("0.10"), None]),
+            col("x").is_in([Decimal("0.1"), 7, 10**30]),
+            [True, False],
+        ),
         (pa.array([dt.date(2020, 1, 1)]), col("x") < dt.datetime(2020, 1, 1, 1), [True]),
         (pa.array([dt.datetime(2020, 1, 1)]), col("x") == dt.date(2020, 1, 1), [True]),
         (pa.array([10**12], pa.timestamp("s")), col("x") > np.datetime64(1, "ns"), [True]),
-        (pa.array([10], pa.timestamp("s", "Asia/Tokyo")), col("x") == dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC), [True]),
-        (pa.array([0, 1], pa.duration("s")), col("x") > dt.timedelta(microseconds=1), [False, True]),
+        (
+            pa.array([10], pa.timestamp("s", "Asia/Tokyo")),
+            col("x") == dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC),
+            [True],
+        ),
+        (
+            pa.array([0, 1], pa.duration("s")),
+            col("x") > dt.timedelta(microseconds=1),
+            [False, True],
+        ),
         (pa.array(["a", None], pa.string_view()), col("x").is_in(["a", "b"]), [True, False]),
         (pa.array(["a", None]).dictionary_encode(), col("x") >= "a", [True, None]),
         (pa.array([b"a"], pa.binary(1)), col("x").is_in([b"a", b"abc"]), [True]),
     ],
 )
 def test_numbers_are_compared_by_value(of, e, want):
-    """A literal takes the column's type where it fits; where not, it is compared all the same, exactly."""
+    """A literal takes the column's type where it fits; where not, it is compared all the same,
+    exactly."""
     assert values(e, pa.record_batch({"x": of})) == want
 
 
@@ -209,8 +244,16 @@ def test_numbers_are_compared_by_value(of, e, want):
         (BIG, pa.array([2.0**63, math.nan, 1.0, 2.0**64]), [False, False, None, True]),
         (pa.array([2**24 + 1], pa.int32()), pa.array([2.0**24], pa.float32()), [False]),
         (pa.array([10**12], pa.timestamp("s")), pa.array([1], pa.timestamp("ns")), [False]),
-        (pa.array([1], pa.timestamp("s", "UTC")), pa.array([2], pa.timestamp("ms", "Asia/Tokyo")), [False]),
-        (pa.array([Decimal(1)], pa.decimal128(38, 2)), pa.array([Decimal("1.5")], pa.decimal128(38, 30)), [True]),
+        (
+            pa.array([1], pa.timestamp("s", "UTC")),
+            pa.array([2], pa.timestamp("ms", "Asia/Tokyo")),
+            [False],
+        ),
+        (
+            pa.array([Decimal(1)], pa.decimal128(38, 2)),
+            pa.array([Decimal("1.5")], pa.decimal128(38, 30)),
+            [True],
+        ),
         (pa.array([Decimal(1)], pa.decimal128(38, 30)), pa.array([2]), [True]),
         (pa.array(["a"], pa.string_view()), pa.array(["b"]), [True]),
     ],
@@ -218,14 +261,23 @@ def test_numbers_are_compared_by_value(of, e, want):
 def test_columns_of_two_types_are_compared_by_value(a, b, less):
     rb = pa.record_batch({"a": a, "b": b})
     assert values(col("a") < col("b"), rb) == values(col("b") > col("a"), rb) == less
-    assert values(~(col("a") >= col("b")) & (col("b") == col("b")) & (col("a") != col("b")), rb) == less
+    assert (
+        values(~(col("a") >= col("b")) & (col("b") == col("b")) & (col("a") != col("b")), rb)
+        == less
+    )
 
 
 def test_what_cannot_be_compared_says_so():
     for e, why in (
-        (col("s") == 1, "values of string cannot be compared with values of int64 .==.; cast one of the two"),
+        (
+            col("s") == 1,
+            "values of string cannot be compared with values of int64 .==.; cast one of the two",
+        ),
         (col("x").is_in(["a"]), "'a' cannot be compared with values of int32"),
-        (col("t") < dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "cannot be compared with values of timestamp"),
+        (
+            col("t") < dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
+            "cannot be compared with values of timestamp",
+        ),
     ):
         with pytest.raises(TypeError, match=why):
             values(e)
@@ -251,7 +303,18 @@ def test_structural_equality():
         lambda: download("u"),
     ):
         assert make().structurally_equals(make())
-    different = [col("a"), col("b"), lit(1), lit(1.0), lit(True), col("a") + 1, col("a") - 1, col("a").alias("b"), col("a").ceil(), star()]
+    different = [
+        col("a"),
+        col("b"),
+        lit(1),
+        lit(1.0),
+        lit(True),
+        col("a") + 1,
+        col("a") - 1,
+        col("a").alias("b"),
+        col("a").ceil(),
+        star(),
+    ]
     for i, a in enumerate(different):
         for j, b in enumerate(different):
             assert a.structurally_equals(b) == (i == j)
@@ -266,7 +329,13 @@ def test_user_functions():
         assert isinstance(x, pa.ChunkedArray)
         return pc.multiply(x, by)
 
-    assert values(twice(col("x"))) == [2, 4, None, -14, 10] and values(twice(col("x"), by=3)) == [3, 6, None, -21, 15]
+    assert values(twice(col("x"))) == [2, 4, None, -14, 10] and values(twice(col("x"), by=3)) == [
+        3,
+        6,
+        None,
+        -21,
+        15,
+    ]
 
     @udf(return_dtype=DataType.int64())
     class Plus:
@@ -306,12 +375,21 @@ def test_repr_and_columns():
         "        │   └── right: LIT(10)",
         "        └── right: LIT('" + "x" * 46 + "...)",
     ]
-    assert inline(~(col("a") > 1)) == "~(col('a') > 1)" and inline(col("a").is_null()) == "col('a').is_null()"
-    assert columns_of(e) == {"a"} and columns_of(star()) is None and columns_of(download("u")) == {"u"}
+    assert (
+        inline(~(col("a") > 1)) == "~(col('a') > 1)"
+        and inline(col("a").is_null()) == "col('a').is_null()"
+    )
+    assert (
+        columns_of(e) == {"a"} and columns_of(star()) is None and columns_of(download("u")) == {"u"}
+    )
 
 
 @examples(100)
-@given(st.lists(st.none() | st.integers(-5, 5), min_size=1, max_size=20), st.integers(-5, 5), st.sets(st.integers(-5, 5)))
+@given(
+    st.lists(st.none() | st.integers(-5, 5), min_size=1, max_size=20),
+    st.integers(-5, 5),
+    st.sets(st.integers(-5, 5)),
+)
 def test_arrow_expressions_select_the_same_rows(xs, k, some):
     """What is pushed into a reader keeps exactly the rows that the filter keeps."""
     rb = pa.RecordBatch.from_pydict({"x": pa.array(xs, pa.int64())})
@@ -329,7 +407,11 @@ def test_arrow_expressions_select_the_same_rows(xs, k, some):
 
 
 def test_pushdown_of_columns_and_tests():
-    read = Node("read", "Read", {"columns": None, "pushed": None, "names": ["a", "b", "c", "p"], "stored": ["a", "b", "c"]})
+    read = Node(
+        "read",
+        "Read",
+        {"columns": None, "pushed": None, "names": ["a", "b", "c", "p"], "stored": ["a", "b", "c"]},
+    )
 
     def reader(n):
         while n.inputs:
@@ -344,20 +426,38 @@ def test_pushdown_of_columns_and_tests():
 
     assert chain(("select_columns", {"cols": ["b"]}))["columns"] == ["b"]
     assert chain(("map", {"fn": 1}), ("select_columns", {"cols": ["b"]}))["columns"] is None
-    assert chain(("filter", {"expr": col("a") > 1}), ("select_columns", {"cols": ["b"]}))["columns"] == ["a", "b"]
-    assert chain(("project", {"exprs": [("n", col("c") + 1)], "keep": True}), ("select_columns", {"cols": ["n"]}))["columns"] == ["c"]
-    assert chain(("rename_columns", {"names": {"a": "z"}}), ("select_columns", {"cols": ["z"]}))["columns"] == ["a"]
-    few, new = ("select_columns", {"cols": ["c", "b"]}), ("project", {"exprs": [("n", lit(1))], "keep": True})
-    assert chain(few, new, ("select_columns", {"cols": ["n"]}))["columns"] == ["c"]  # rows are counted by a column that the selection has
-    assert chain(("limit", {}), ("aggregate", {"aggs": [("sum", "b", True, 1)]}))["columns"] == ["b"]
+    assert chain(("filter", {"expr": col("a") > 1}), ("select_columns", {"cols": ["b"]}))[
+        "columns"
+    ] == ["a", "b"]
+    assert chain(
+        ("project", {"exprs": [("n", col("c") + 1)], "keep": True}),
+        ("select_columns", {"cols": ["n"]}),
+    )["columns"] == ["c"]
+    assert chain(("rename_columns", {"names": {"a": "z"}}), ("select_columns", {"cols": ["z"]}))[
+        "columns"
+    ] == ["a"]
+    few, new = (
+        ("select_columns", {"cols": ["c", "b"]}),
+        ("project", {"exprs": [("n", lit(1))], "keep": True}),
+    )
+    # rows are counted by a column that the selection has
+    assert chain(few, new, ("select_columns", {"cols": ["n"]}))["columns"] == ["c"]
+    assert chain(("limit", {}), ("aggregate", {"aggs": [("sum", "b", True, 1)]}))["columns"] == [
+        "b"
+    ]
     assert chain(("drop_columns", {"cols": ["a"]}))["columns"] is None
     got = chain(("filter", {"expr": col("a") > 1}), ("filter", {"expr": col("b") == 2}))["pushed"]
     assert sorted(map(inline, got)) == ["col('a') > 1", "col('b') == 2"]
-    got = chain(("filter", {"expr": (col("a") > 1) & (col("p") == "x") & ~(col("b") == 2)}))["pushed"]  # each part by itself
+    # each part by itself
+    got = chain(("filter", {"expr": (col("a") > 1) & (col("p") == "x") & ~(col("b") == 2)}))[
+        "pushed"
+    ]
     assert sorted(map(inline, got)) == ["col('a') > 1", "~(col('b') == 2)"]
     assert chain(("limit", {}), ("filter", {"expr": col("a") > 1}))["pushed"] is None
     assert chain(("filter", {"expr": col("p") == "x"}))["pushed"] is None  # a column of the path
-    made = chain(("project", {"exprs": [("a", col("b"))], "keep": True}), ("filter", {"expr": col("a") > 1}))
+    made = chain(
+        ("project", {"exprs": [("a", col("b"))], "keep": True}), ("filter", {"expr": col("a") > 1})
+    )
     assert made["pushed"] is None
     assert read.params["columns"] is None  # the Dataset's own node stays as it is
     both = Node("union", "Union", {}, (read, Node("select_columns", "s", {"cols": ["a"]}, (read,))))

@@ -1,4 +1,5 @@
-"""DataFrames of groups (data/values/frame_groups.py): each is what its rows alone would give; what comes back becomes the columns that it would have become by itself."""
+"""DataFrames of groups (data/values/frame_groups.py): each is what its rows alone would give; what
+comes back becomes the columns that it would have become by itself."""
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,9 @@ def test_groups_may_be_changed_and_do_not_see_each_other():
     a["n"] = 9
     a.loc[0, "s"] = "new"
     a["more"] = 1
-    assert b.n.tolist() == [2, 3] and list(b.columns) == rb.schema.names and a.s.tolist()[0] == "new"
+    assert (
+        b.n.tolist() == [2, 3] and list(b.columns) == rb.schema.names and a.s.tolist()[0] == "new"
+    )
     assert frames.of(0, rb.slice(0, 2)).columns.tolist() == rb.schema.names
 
 
@@ -60,7 +63,10 @@ def test_frames_that_go_together_become_one_batch():
         and got.column("n").to_pylist() == list(range(6))
         and got.column("x").to_pylist() == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
     )
-    assert got.column("s").equals(rb.column("s")) and got.column("l").to_pylist() == rb.column("l").to_pylist()
+    assert (
+        got.column("s").equals(rb.column("s"))
+        and got.column("l").to_pylist() == rb.column("l").to_pylist()
+    )
 
 
 def test_frames_that_do_not_stay_apart():
@@ -75,7 +81,15 @@ def test_frames_that_do_not_stay_apart():
         pd.DataFrame({"x": []}),
     ]
     got = kept(outs, rb)
-    assert [b.schema.names for b in got] == [["x"], ["x"], ["y"], ["__index_level_0__", "y"], ["z", "y"], ["x"], ["x"]]
+    assert [b.schema.names for b in got] == [
+        ["x"],
+        ["x"],
+        ["y"],
+        ["__index_level_0__", "y"],
+        ["z", "y"],
+        ["x"],
+        ["x"],
+    ]
     assert got[0].column(0).type == pa.int64() and got[1].column(0).type == pa.float64()
     with pytest.raises(ValueError, match="twice"):
         kept([pd.DataFrame([[1, 2]], columns=["x", "x"])], rb)

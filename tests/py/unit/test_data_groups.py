@@ -1,4 +1,5 @@
-"""The operators behind groupby, distinct and join, over exchanges in one process (exchanges.py): however rows are cut into batches, tasks and partitions."""
+"""The operators behind groupby, distinct and join, over exchanges in one process (exchanges.py):
+however rows are cut into batches, tasks and partitions."""
 
 import math
 
@@ -30,7 +31,11 @@ def batches(rows, sizes, names=("k", "t", "i")):
         part = rows[at : at + n]
         cols = list(zip(*part, strict=True)) if part else [()] * 3
         types = (pa.float64(), pa.string(), pa.int64())
-        out.append(pa.RecordBatch.from_arrays([pa.array(c, t) for c, t in zip(cols, types, strict=True)], names=list(names)))
+        out.append(
+            pa.RecordBatch.from_arrays(
+                [pa.array(c, t) for c, t in zip(cols, types, strict=True)], names=list(names)
+            )
+        )
         at += n
     return out
 
@@ -40,10 +45,19 @@ def tasks(of, every):
 
 
 @examples(60)
-@given(ROWS, CUTS, st.integers(1, 3), st.integers(1, 5), st.sampled_from([["k"], ["t", "k"]]), st.sampled_from([64, 1 << 20]))
+@given(
+    ROWS,
+    CUTS,
+    st.integers(1, 3),
+    st.integers(1, 5),
+    st.sampled_from([["k"], ["t", "k"]]),
+    st.sampled_from([64, 1 << 20]),
+)
 def test_groups_are_whole_and_in_order(rows, sizes, every, n, keys, target):
     given = tasks(batches(rows, sizes), every)
-    found = [b for b in exchanged("group_rows", {"keys": keys, "n": 0}, [given], n, target) if b.num_rows]
+    found = [
+        b for b in exchanged("group_rows", {"keys": keys, "n": 0}, [given], n, target) if b.num_rows
+    ]
     got = [r for b in found for r in b.to_pylist()]
 
     def key(r):
@@ -52,7 +66,9 @@ def test_groups_are_whole_and_in_order(rows, sizes, every, n, keys, target):
     want = sorted((dict(zip("kti", (*r, i), strict=True)) for i, r in enumerate(rows)), key=key)
     assert [r["i"] for r in got] == [r["i"] for r in want]
     for a, b in zip(found, found[1:], strict=False):
-        assert key(a.slice(a.num_rows - 1).to_pylist()[0]) != key(b.slice(0, 1).to_pylist()[0]), "a group is in two blocks"
+        assert key(a.slice(a.num_rows - 1).to_pylist()[0]) != key(b.slice(0, 1).to_pylist()[0]), (
+            "a group is in two blocks"
+        )
 
 
 @examples(60)
@@ -64,10 +80,17 @@ def test_aggregates(rows, sizes, every, n, target):
         ag.Sum("i"),
         ag.AsList("i"),
         ag.Unique("t"),
-        ag.AggregateFn(init=lambda k: 0, accumulate_row=lambda a, r: a + r["i"], merge=lambda a, b: a + b, name="own"),
+        ag.AggregateFn(
+            init=lambda k: 0,
+            accumulate_row=lambda a, r: a + r["i"],
+            merge=lambda a, b: a + b,
+            name="own",
+        ),
     ]
     params = {"by": ["k"], "fns": fns, "names": ag.names_of(["k"], fns), "one_key": True, "n": 0}
-    got = [r for b in exchanged("group_aggregate", params, [given], n, target) for r in b.to_pylist()]
+    got = [
+        r for b in exchanged("group_aggregate", params, [given], n, target) for r in b.to_pylist()
+    ]
     want = {}
     for i, (k, t) in enumerate(rows):
         want.setdefault(place(k), []).append((i, t))
@@ -75,15 +98,31 @@ def test_aggregates(rows, sizes, every, n, target):
     for r in got:
         of = want[place(r["k"])]
         numbers = [i for i, _ in of]
-        assert (r["count()"], r["sum(i)"], r["list(i)"], r["own"]) == (len(of), sum(numbers), numbers, sum(numbers))
+        assert (r["count()"], r["sum(i)"], r["list(i)"], r["own"]) == (
+            len(of),
+            sum(numbers),
+            numbers,
+            sum(numbers),
+        )
         assert r["unique(t)"] == list(dict.fromkeys(t for _, t in of))
 
 
 @examples(60)
-@given(ROWS, CUTS, st.integers(1, 3), st.integers(1, 5), st.sampled_from([["k"], ["k", "t"]]), st.sampled_from([64, 1 << 20]))
+@given(
+    ROWS,
+    CUTS,
+    st.integers(1, 3),
+    st.integers(1, 5),
+    st.sampled_from([["k"], ["k", "t"]]),
+    st.sampled_from([64, 1 << 20]),
+)
 def test_distinct(rows, sizes, every, n, keys, target):
     given = tasks(batches(rows, sizes), every)
-    got = [r for b in exchanged("distinct", {"keys": keys, "n": 0}, [given], n, target) for r in b.to_pylist()]
+    got = [
+        r
+        for b in exchanged("distinct", {"keys": keys, "n": 0}, [given], n, target)
+        for r in b.to_pylist()
+    ]
     first = {}
     for i, r in enumerate(rows):
         first.setdefault(tuple(place(v) for v in r[: len(keys)]), i)
@@ -100,10 +139,17 @@ def meets(a, b):
 def test_joins(kind, left, right, sizes, every, n):
     a, b = batches(left, sizes), batches(right, sizes[::-1], ("q", "u", "j"))
     params = {"join": joins.check(kind, ("k",), ("q",), (None, None)), "n": n, "resources": {}}
-    got = [r for rb in exchanged("join", params, [tasks(a, every), tasks(b, every)], 7) for r in rb.to_pylist()]
+    got = [
+        r
+        for rb in exchanged("join", params, [tasks(a, every), tasks(b, every)], 7)
+        for r in rb.to_pylist()
+    ]
     pairs = [(i, j) for i, x in enumerate(left) for j, y in enumerate(right) if meets(x[0], y[0])]
     met = ({i for i, _ in pairs}, {j for _, j in pairs})
-    lone = ([i for i in range(len(left)) if i not in met[0]], [j for j in range(len(right)) if j not in met[1]])
+    lone = (
+        [i for i in range(len(left)) if i not in met[0]],
+        [j for j in range(len(right)) if j not in met[1]],
+    )
     want = {
         "inner": pairs,
         "left_outer": pairs + [(i, None) for i in lone[0]],
@@ -114,7 +160,9 @@ def test_joins(kind, left, right, sizes, every, n):
         "left_anti": [(i, None) for i in lone[0]],
         "right_anti": [(None, j) for j in lone[1]],
     }[kind]
-    assert sorted((place(r.get("i")), place(r.get("j"))) for r in got) == sorted((place(i), place(j)) for i, j in want)
+    assert sorted((place(r.get("i")), place(r.get("j"))) for r in got) == sorted(
+        (place(i), place(j)) for i, j in want
+    )
     for r in got:
         if r.get("i") is not None and "k" in r:
             assert (place(r["k"]), r["t"]) == (place(left[r["i"]][0]), left[r["i"]][1])

@@ -19,14 +19,17 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(skate.data.__path__, "ska
 
 def fresh(code, **more):
     env = {**os.environ, "PYTHONPATH": ROOT}
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, timeout=120, **more)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, timeout=120, **more
+    )
 
 
 @pytest.mark.slow
 def test_every_module_first():
     assert "skate.data.dataset" in MODULES and "skate.data.read.files" in MODULES
     code = (
-        "import os, importlib, skate.data\n"  # the packages come first in any case; what others wrote is imported once, not in each child
+        # the packages come first in any case; what others wrote is imported once, not in each child
+        "import os, importlib, skate.data\n"
     )
     code += "import numpy, pandas, pyarrow.compute, pyarrow.csv, pyarrow.dataset, pyarrow.fs, pyarrow.json, pyarrow.parquet\n"
     code += f"for m in {MODULES!r}:\n    pid = os.fork()\n    if not pid:\n        importlib.import_module(m)\n        os._exit(0)\n"
@@ -36,7 +39,8 @@ def test_every_module_first():
 
 
 def test_only_the_room_of_values_loads_arrow_when_it_is_imported():
-    """A driver loads Arrow and NumPy while its workers start; pandas defines what is in extensions."""
+    """A driver loads Arrow and NumPy while its workers start; pandas defines what is in
+    extensions."""
     heavy = ("skate.data.values.", "skate.data.extensions")
     light = [m for m in MODULES if not m.startswith(heavy)]
     assert len(light) > 150
@@ -57,28 +61,42 @@ def test_unpickled_first():
 
 
 def test_importing_the_package_is_light():
-    r = fresh("import sys, skate.data; assert not {'numpy', 'pyarrow', 'skate.data.dataset'} & set(sys.modules), 'heavy'")
+    r = fresh(
+        "import sys, skate.data; assert not {'numpy', 'pyarrow', 'skate.data.dataset'} & set(sys.modules), 'heavy'"
+    )
     assert r.returncode == 0, r.stderr.decode()
 
 
 def test_what_a_type_checker_is_told_is_what_there_is():
-    """_public.py names what is loaded when it is asked for twice: for type checkers, and where it is."""
+    """_public.py names what is loaded when it is asked for twice: for type checkers, and where it
+    is."""
     public = skate.data._public
     block = next(n for n in ast.parse(inspect.getsource(public)).body if isinstance(n, ast.If))
     told = {}
     for n in block.body:
         if isinstance(n, ast.ImportFrom):
             modules = n.module == "skate.data.read"
-            told.update({} if modules else {a.name: (n.module.removeprefix("skate.data."), "as it is") for a in n.names})
+            told.update(
+                {}
+                if modules
+                else {a.name: (n.module.removeprefix("skate.data."), "as it is") for a in n.names}
+            )
         else:
             call = n.value
             module = {"_range": "range"}.get(call.args[0].value.id, call.args[0].value.id)
             assert n.targets[0].id == call.args[0].attr
             told[n.targets[0].id] = f"read.{module}", call.func.id
-    readers = {f"read_{p.stem}" for p in Path(skate.data.read.__path__[0]).glob("*.py") if f"def read_{p.stem}(" in p.read_text()}
+    readers = {
+        f"read_{p.stem}"
+        for p in Path(skate.data.read.__path__[0]).glob("*.py")
+        if f"def read_{p.stem}(" in p.read_text()
+    }
     assert set(told) == readers | set(public._MODULE)  # each reader is one of them
     module = {name: public._module(name) for name in told}
-    assert told == {name: (m, "as it is" if "." not in m else "holds" if m == "read.memory" else "reads") for name, m in module.items()}
+    assert told == {
+        name: (m, "as it is" if "." not in m else "holds" if m == "read.memory" else "reads")
+        for name, m in module.items()
+    }
     assert set(told) <= set(skate.data.__all__)
     for name in skate.data.__all__:
         assert getattr(skate.data, name) is not None
@@ -88,7 +106,10 @@ def test_what_a_type_checker_is_told_is_what_there_is():
 def test_what_a_dataset_needs_is_light():
     """asyncio, with ssl and subprocess, is a fifth of the time to the first rows."""
     code = "import sys, skate.data; skate.data.range(3).map(print); from skate.data.run import execute\n"
-    r = fresh(code + "heavy = {'asyncio', 'ssl', 'subprocess', 'pandas', 'pyarrow.compute'} & set(sys.modules); assert not heavy, heavy")
+    r = fresh(
+        code
+        + "heavy = {'asyncio', 'ssl', 'subprocess', 'pandas', 'pyarrow.compute'} & set(sys.modules); assert not heavy, heavy"
+    )
     assert r.returncode == 0, r.stderr.decode()
 
 
@@ -96,7 +117,8 @@ def test_a_desk_imports_nothing_that_runs_a_plan():
     """It holds references, in a process of its own."""
     code = "import sys, skate.data.run.desks\n"
     r = fresh(
-        code + "data = [m for m in sys.modules if m.startswith('skate.data.') or m in ('numpy', 'pyarrow')]; assert len(data) == 3, data"
+        code
+        + "data = [m for m in sys.modules if m.startswith('skate.data.') or m in ('numpy', 'pyarrow')]; assert len(data) == 3, data"
     )
     assert r.returncode == 0, r.stderr.decode()
 
@@ -147,7 +169,9 @@ def test_public_readers_are_pickled_by_name():
 
 
 def test_what_a_sink_imports_in_workers_runs_no_pipeline():
-    r = fresh("import sys, skate.data.write.sink; assert 'skate.data.run.execute' not in sys.modules")
+    r = fresh(
+        "import sys, skate.data.write.sink; assert 'skate.data.run.execute' not in sys.modules"
+    )
     assert r.returncode == 0, r.stderr.decode()
 
 
@@ -160,7 +184,19 @@ def test_the_keywords_that_errors_guess_from_are_those_of_the_methods():
         getattr(skate.data.Dataset, m)
         for m in "map map_batches flat_map filter add_column drop_columns select_columns rename_columns with_column".split()
     ]
-    known = {p.name for m in methods for p in inspect.signature(m).parameters.values() if p.kind is p.KEYWORD_ONLY}
-    options = {"max_retries": 1, "max_restarts": 1, "max_task_retries": 1, "max_calls": 1, "resources": {"x": 1}, "runtime_env": {}}
+    known = {
+        p.name
+        for m in methods
+        for p in inspect.signature(m).parameters.values()
+        if p.kind is p.KEYWORD_ONLY
+    }
+    options = {
+        "max_retries": 1,
+        "max_restarts": 1,
+        "max_task_retries": 1,
+        "max_calls": 1,
+        "resources": {"x": 1},
+        "runtime_env": {},
+    }
     assert resources.ARGUMENTS == known | set(options)
     resources.resources(options)

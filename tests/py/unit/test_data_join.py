@@ -1,4 +1,5 @@
-"""Blocks of many batches, written one behind the other (src/block/join.c): the same bytes as of one concatenated batch."""
+"""Blocks of many batches, written one behind the other (src/block/join.c): the same bytes as of one
+concatenated batch."""
 
 import decimal
 import os
@@ -45,7 +46,10 @@ COLUMNS = {  # a type, and how a value of it is drawn
     ),
     "m": (pa.map_(pa.string(), pa.int32()), many(lambda r: (text(r, 3), maybe(number)(r)), 3)),
     "n": (pa.null(), lambda r: None),
-    "d": (pa.decimal128(12, 2), maybe(lambda r: decimal.Decimal(r.randint(-99900, 99900)).scaleb(-2))),
+    "d": (
+        pa.decimal128(12, 2),
+        maybe(lambda r: decimal.Decimal(r.randint(-99900, 99900)).scaleb(-2)),
+    ),
     # what is concatenated first
     "dict": (pa.dictionary(pa.int8(), pa.string()), maybe(text)),
     "v": (pa.string_view(), maybe(lambda r: text(r, 30))),
@@ -67,7 +71,8 @@ def engine():
 
 @st.composite
 def parts(draw):
-    """Batches of one schema, each a slice of another. hypothesis draws what is where; the values follow from a seed."""
+    """Batches of one schema, each a slice of another. hypothesis draws what is where; the values
+    follow from a seed."""
     names = draw(st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True))
     schema = pa.schema([(n, COLUMNS[n][0]) for n in names])
     r, out = random.Random(draw(st.integers(0, 2**32))), []
@@ -95,7 +100,12 @@ def test_joined_is_concatenated(batches):
 
 def test_many_parts_and_large_ones():
     batches = [
-        pa.RecordBatch.from_pydict({"x": np.arange(i, i + 1000), "s": [f"{k}" * (k % 7) if k % 3 else None for k in range(1000)]})
+        pa.RecordBatch.from_pydict(
+            {
+                "x": np.arange(i, i + 1000),
+                "s": [f"{k}" * (k % 7) if k % 3 else None for k in range(1000)],
+            }
+        )
         for i in range(300)
     ]
     got = _skate.get(_skate.put_block(_skate.BlockOut.join([_skate.BlockOut(b) for b in batches])))

@@ -1,4 +1,5 @@
-"""Joins of two batches (data/joins.py, joining.py), in one process: against a loop over all pairs of rows; names of columns and errors."""
+"""Joins of two batches (data/joins.py, joining.py), in one process: against a loop over all pairs
+of rows; names of columns and errors."""
 
 import math
 
@@ -31,17 +32,25 @@ SIDE = st.lists(st.tuples(KEYS, TEXTS, st.integers(0, 99)), max_size=12)
 def batch(rows, names):
     cols = list(zip(*rows, strict=True)) if rows else [(), (), ()]
     return pa.RecordBatch.from_arrays(
-        [pa.array(c, t) for c, t in zip(cols, (pa.float64(), pa.string(), pa.int64()), strict=True)], names=names
+        [
+            pa.array(c, t)
+            for c, t in zip(cols, (pa.float64(), pa.string(), pa.int64()), strict=True)
+        ],
+        names=names,
     )
 
 
 def meet(a, b):
     """Whether two keys are equal."""
-    return all(x is not None and y is not None and (x == y or x != x and y != y) for x, y in zip(a, b, strict=True))
+    return all(
+        x is not None and y is not None and (x == y or x != x and y != y)
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def by_hand(kind, left, right, n):
-    """(left row or None, right row or None) of each row of the result; n: the columns of the key."""
+    """(left row or None, right row or None) of each row of the result; n: the columns of the
+    key."""
     pairs = [(a, b) for a in left for b in right if meet(a[:n], b[:n])]
     lone_left = [a for a in left if not any(meet(a[:n], b[:n]) for b in right)]
     lone_right = [b for b in right if not any(meet(a[:n], b[:n]) for a in left)]
@@ -64,7 +73,11 @@ def same(v):
 @examples(40)
 @given(SIDE, SIDE, st.sampled_from([1, 2]), st.integers(0, 12), st.sampled_from([1, 1 << 20]))
 def test_every_kind(kind, left, right, n, cut, target):
-    left, right = [(*r[:2], i) for i, r in enumerate(left)], [(*r[:2], 100 + i) for i, r in enumerate(right)]  # rows that can be told apart
+    # rows that can be told apart
+    left, right = (
+        [(*r[:2], i) for i, r in enumerate(left)],
+        [(*r[:2], 100 + i) for i, r in enumerate(right)],
+    )
     on = ["k", "t"][:n]
     join = joins.check(kind, on, ["q", "r"][:n], (None, None))
     a, b = batch(left, ["k", "t", "x"]), batch(right, ["q", "r", "y"])
@@ -77,8 +90,14 @@ def test_every_kind(kind, left, right, n, cut, target):
         if kind == "full_outer" and a is None:
             row.update(zip(on, b, strict=False))
         want.append(row)
-    assert [{k: same(v) for k, v in r.items()} for r in got.to_pylist()] == [{k: same(v) for k, v in r.items()} for r in want]
-    assert got.schema.equals(joins.schema_of(join, (batch([], ["k", "t", "x"]).schema, batch([], ["q", "r", "y"]).schema)))
+    assert [{k: same(v) for k, v in r.items()} for r in got.to_pylist()] == [
+        {k: same(v) for k, v in r.items()} for r in want
+    ]
+    assert got.schema.equals(
+        joins.schema_of(
+            join, (batch([], ["k", "t", "x"]).schema, batch([], ["q", "r", "y"]).schema)
+        )
+    )
 
 
 @pytest.mark.parametrize("first", [joins.LEFT, joins.RIGHT])
@@ -102,12 +121,16 @@ def test_shares_and_what_they_leave_are_the_whole(kind, first, left, right, n, c
         sorted(str(row).replace("-0.0", "0.0") for row in batch.to_pylist())
         for batch in (whole, merge(batches_of(join, [sides[0]], [sides[1]])))
     ]
-    assert rows[0] == rows[1], "the same rows, whatever side comes first"  # but for which 0.0 is the key of a full_outer
+    # but for which 0.0 is the key of a full_outer
+    assert rows[0] == rows[1], "the same rows, whatever side comes first"
 
 
 def test_what_is_told_is_of_the_other_side():
     join = joins.check("full_outer", ("k",), None, (None, None))
-    a, b = batch([(1.0, "a", 1)], ["k", "t", "x"]), batch([(1.0, "b", i) for i in range(9)], ["k", "u", "y"])
+    a, b = (
+        batch([(1.0, "a", 1)], ["k", "t", "x"]),
+        batch([(1.0, "b", i) for i in range(9)], ["k", "u", "y"]),
+    )
     told = [pa.record_batch([pa.array([True])], names=["met"])]
     with pytest.raises(RuntimeError, match=r"shares told of \[1\] rows, and there are 9"):
         Joining(join, ([a[:0]], [b]), 1 << 20, joins.LEFT, told)
@@ -137,12 +160,20 @@ def test_names(kind):
 
 def test_names_that_meet():
     def names(left, right, suffixes=(None, None), on=("k",), right_on=None, kind="inner"):
-        return [c.name for c in joins.columns(joins.check(kind, on, right_on, suffixes), (left, right))]
+        return [
+            c.name for c in joins.columns(joins.check(kind, on, right_on, suffixes), (left, right))
+        ]
 
     assert names(["k", "x"], ["k", "x"], ("_l", None)) == ["k", "x_l", "x"], "one suffix is enough"
-    assert names(["k", "q"], ["q", "y"], on=("k",), right_on=("q",)) == ["k", "q", "y"], "the right key is left out, so it meets nothing"
-    assert names(["k", "q"], ["q", "k"], ("_l", "_r"), ("k",), ("q",)) == ["k", "q", "k_r"], "a key keeps its name"
-    with pytest.raises(ValueError, match="'x' would be there twice.*left_suffix.*Field \"x\" exists 2 times"):
+    assert names(["k", "q"], ["q", "y"], on=("k",), right_on=("q",)) == ["k", "q", "y"], (
+        "the right key is left out, so it meets nothing"
+    )
+    assert names(["k", "q"], ["q", "k"], ("_l", "_r"), ("k",), ("q",)) == ["k", "q", "k_r"], (
+        "a key keeps its name"
+    )
+    with pytest.raises(
+        ValueError, match="'x' would be there twice.*left_suffix.*Field \"x\" exists 2 times"
+    ):
         names(["k", "x"], ["k", "x"])
     with pytest.raises(ValueError, match="'x_l' would be there twice"):
         names(["k", "x", "x_l"], ["k", "x"], ("_l", None))
@@ -163,7 +194,10 @@ def test_arguments():
         (("inner", "k", None), r"Expected tuple or list as `on` \(got str\)"),
         (("inner", ("k",), "k"), r"Expected tuple or list as `right_on` \(got str\)"),
         (("inner", (), None), "At least 1 column name to join on"),
-        (("inner", ("a", "b"), ("a",)), "Number of columns provided for left and right datasets has to match"),
+        (
+            ("inner", ("a", "b"), ("a",)),
+            "Number of columns provided for left and right datasets has to match",
+        ),
         (("inner", ("a", "a"), None), "names a column twice"),
         (("inner", (1,), None), "1 is no name of a column"),
     ):
@@ -173,19 +207,29 @@ def test_arguments():
 
 def test_types_of_keys():
     join = joins.check("full_outer", ("k",), None, (None, None))
-    left, right = (pa.record_batch([pa.array(v, t)], names=["k"]) for v, t in (([1, 300], pa.int16()), ([300, 2**40], pa.int64())))
+    left, right = (
+        pa.record_batch([pa.array(v, t)], names=["k"])
+        for v, t in (([1, 300], pa.int16()), ([300, 2**40], pa.int64()))
+    )
     assert joined(join, left, right).to_pydict() == {"k": [1, 300, 2**40]}
     coded = pa.record_batch([pa.array(["a", "b"]).dictionary_encode()], names=["k"])
     plain = pa.record_batch([pa.array(["b", "c"], pa.large_string())], names=["k"])
     assert joined(join, coded, plain).to_pydict() == {"k": ["a", "b", "c"]}
-    with pytest.raises(TypeError, match="column 'k' of type string and column 'k' of type int64 cannot be compared"):
+    with pytest.raises(
+        TypeError, match="column 'k' of type string and column 'k' of type int64 cannot be compared"
+    ):
         joined(join, pa.record_batch([pa.array(["a"])], names=["k"]), right)
-    with pytest.raises(ValueError, match="column 'k' of type list<.*> on the left side cannot be a key"):
+    with pytest.raises(
+        ValueError, match="column 'k' of type list<.*> on the left side cannot be a key"
+    ):
         joined(join, pa.record_batch([pa.array([[1]])], names=["k"]), right)
 
 
 def test_columns_of_any_type_come_along():
-    left = pa.record_batch([pa.array([1, 2]), pa.array([[1], [2, 3]]), pa.array([{"a": 1}, None])], names=["id", "l", "s"])
+    left = pa.record_batch(
+        [pa.array([1, 2]), pa.array([[1], [2, 3]]), pa.array([{"a": 1}, None])],
+        names=["id", "l", "s"],
+    )
     right = pa.record_batch([pa.array([2, 3]), pa.array(["x", "y"])], names=["id", "v"])
     got = joined(joins.check("full_outer", ("id",), None, (None, None)), left, right)
     assert got.to_pylist() == [

@@ -98,13 +98,32 @@ def test_unknown_column_is_named():
 @given(st.integers(-50, 50), st.integers(-50, 50).filter(bool))
 def test_modulo_and_floor_division_are_pythons(a, b):
     rb = pa.RecordBatch.from_pydict({"a": [a]})
-    assert run("filter", {"expr": parse(f"a % {b} == {a % b} and a // {b} == {a // b}"), "label": "f"}, [rb])[0].num_rows == 1
+    assert (
+        run(
+            "filter",
+            {"expr": parse(f"a % {b} == {a % b} and a // {b} == {a // b}"), "label": "f"},
+            [rb],
+        )[0].num_rows
+        == 1
+    )
 
 
 def test_columns():
-    assert run("select_columns", {"cols": ["s", "x"], "label": "l"}, [RB])[0].schema.names == ["s", "x"]
-    assert run("drop_columns", {"cols": ["s", "t", "b", "st"], "label": "l"}, [RB])[0].schema.names == ["x", "y"]
-    assert run("rename_columns", {"names": {"x": "q"}, "label": "l"}, [RB])[0].schema.names == ["q", "y", "s", "t", "b", "st"]
+    assert run("select_columns", {"cols": ["s", "x"], "label": "l"}, [RB])[0].schema.names == [
+        "s",
+        "x",
+    ]
+    assert run("drop_columns", {"cols": ["s", "t", "b", "st"], "label": "l"}, [RB])[
+        0
+    ].schema.names == ["x", "y"]
+    assert run("rename_columns", {"names": {"x": "q"}, "label": "l"}, [RB])[0].schema.names == [
+        "q",
+        "y",
+        "s",
+        "t",
+        "b",
+        "st",
+    ]
     for op, p in (
         ("select_columns", {"cols": ["zz"]}),
         ("drop_columns", {"cols": ["zz"]}),
@@ -117,7 +136,11 @@ def test_columns():
 @pytest.mark.parametrize("fmt", ["pandas", "numpy", "pyarrow"])
 def test_add_column(fmt):
     p = {
-        "fn": lambda b: {"pyarrow": lambda: b["st"], "numpy": lambda: np.arange(5), "pandas": lambda: [1, 2, 3, 4, 5]}[fmt](),
+        "fn": lambda b: {
+            "pyarrow": lambda: b["st"],
+            "numpy": lambda: np.arange(5),
+            "pandas": lambda: [1, 2, 3, 4, 5],
+        }[fmt](),
         "fn_args": (),
         "fn_kwargs": {},
         "label": "l",
@@ -129,7 +152,11 @@ def test_add_column(fmt):
     over = run("add_column", {**p, "col": "x"}, [RB.select(["x", "st"])])[0]
     assert over.schema.names == ["x", "st"]
     with pytest.raises(ValueError, match="2 values for 5 rows"):
-        run("add_column", {**p, "fn": lambda b: pa.array([1, 2]) if fmt == "pyarrow" else np.array([1, 2])}, [RB])
+        run(
+            "add_column",
+            {**p, "fn": lambda b: pa.array([1, 2]) if fmt == "pyarrow" else np.array([1, 2])},
+            [RB],
+        )
 
 
 def test_random_sample_depends_on_seed_and_task_only():
@@ -151,14 +178,22 @@ def combine(batches, *aggs):
 
 
 @examples(100)
-@given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=30), st.integers(1, 5))
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=30),
+    st.integers(1, 5),
+)
 def test_int_aggregates_are_exact(values, k):
     col = pa.array(values, pa.int64())
     rb = pa.RecordBatch.from_arrays([col], names=["v"])
     parts = [[rb.slice(i, k)] for i in range(0, len(values), k)]
     have = [v for v in values if v is not None]
     got = combine(parts, *[(kind, "v", True, 1) for kind in ("sum", "min", "max", "count")])
-    assert got == [sum(have) if have else None, min(have, default=None), max(have, default=None), len(have)]
+    assert got == [
+        sum(have) if have else None,
+        min(have, default=None),
+        max(have, default=None),
+        len(have),
+    ]
 
 
 @examples(50)
@@ -174,12 +209,20 @@ def test_float_aggregates():
     rb = pa.RecordBatch.from_pydict({"v": values})
     parts = [[rb.slice(i, 90)] for i in range(0, 1000, 90)]
     mean, std = combine(parts, ("mean", "v", True, 1), ("std", "v", True, 1))
-    assert mean == pytest.approx(np.mean(values), rel=1e-12) and std == pytest.approx(np.std(values, ddof=1), rel=1e-12)
+    assert mean == pytest.approx(np.mean(values), rel=1e-12) and std == pytest.approx(
+        np.std(values, ddof=1), rel=1e-12
+    )
 
 
 def test_nulls_strings_and_empty():
     rb = pa.RecordBatch.from_pydict({"v": [1, None], "s": ["b", "a"]})
-    assert combine([[rb]], ("sum", "v", False, 1), ("sum", "v", True, 1), ("min", "s", True, 1), ("unique", "s", True, 1)) == [
+    assert combine(
+        [[rb]],
+        ("sum", "v", False, 1),
+        ("sum", "v", True, 1),
+        ("min", "s", True, 1),
+        ("unique", "s", True, 1),
+    ) == [
         None,
         1,
         "a",
@@ -194,7 +237,11 @@ def test_added_column_from_pandas_objects():
     import pandas as pd
 
     p = {"fn_args": (), "fn_kwargs": {}, "label": "l", "col": "n", "batch_format": "pandas"}
-    for fn in (lambda b: pd.Series([1] * len(b)), lambda b: pd.DatetimeIndex([1] * len(b)), lambda b: pd.DataFrame({"z": [1] * len(b)})):
+    for fn in (
+        lambda b: pd.Series([1] * len(b)),
+        lambda b: pd.DatetimeIndex([1] * len(b)),
+        lambda b: pd.DataFrame({"z": [1] * len(b)}),
+    ):
         (out,) = run("add_column", {**p, "fn": fn}, [RB.select(["x"])])
         assert out.column(1).to_pylist() in ([1] * 5, [pd.Timestamp(1)] * 5)
     with pytest.raises(ValueError, match="2 columns"):

@@ -16,9 +16,24 @@ def whole_budget():
 @pytest.mark.parametrize(
     ("e", "kind"),
     [
-        (OSError("AWS Error SLOW_DOWN during GetObject operation: Please reduce your request rate."), "throttled"),
-        (OSError("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body."), "service"),
-        (OSError("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 28, Timeout was reached"), "connection"),
+        (
+            OSError(
+                "AWS Error SLOW_DOWN during GetObject operation: Please reduce your request rate."
+            ),
+            "throttled",
+        ),
+        (
+            OSError(
+                "AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body."
+            ),
+            "service",
+        ),
+        (
+            OSError(
+                "AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 28, Timeout was reached"
+            ),
+            "connection",
+        ),
         (ConnectionResetError(errno.ECONNRESET, "reset"), "connection"),
         (TimeoutError("x"), "connection"),
         (OSError(errno.EPIPE, "pipe"), "connection"),
@@ -46,9 +61,14 @@ def test_waits_double_within_a_budget(monkeypatch):
 
     before = retry.counts.tries
     assert retry.retried(work, "w", []) == 7
-    assert asked[0] == (0, retry.FIRST_S) and asked[1] == (0, 2 * retry.FIRST_S) and asked[-1] == (0, retry.LONGEST_S)
+    assert (
+        asked[0] == (0, retry.FIRST_S)
+        and asked[1] == (0, 2 * retry.FIRST_S)
+        and asked[-1] == (0, retry.LONGEST_S)
+    )
     assert retry.counts.tries - before == 8
-    monkeypatch.setattr(retry.random, "uniform", lambda a, b: retry.BUDGET_S + 1)  # more than is left: given up without waiting
+    # more than is left: given up without waiting
+    monkeypatch.setattr(retry.random, "uniform", lambda a, b: retry.BUDGET_S + 1)
     with pytest.raises(ConnectionError) as e:
         retry.retried(lambda: (_ for _ in ()).throw(ConnectionError("down")), "w", [])
     assert getattr(e.value, "__notes__", []) == [] and retry.counts.tries - before == 8
@@ -57,5 +77,7 @@ def test_waits_double_within_a_budget(monkeypatch):
 def test_what_stays_is_not_tried_again():
     calls = []
     with pytest.raises(PermissionError):
-        retry.retried(lambda: calls.append(1) or (_ for _ in ()).throw(PermissionError("no")), "w", [])
+        retry.retried(
+            lambda: calls.append(1) or (_ for _ in ()).throw(PermissionError("no")), "w", []
+        )
     assert calls == [1]

@@ -15,7 +15,13 @@ from skate.data.values.unify import merge
 from skate.data.worker import rows, stage
 from skate.data.worker.task import task
 
-UDF = {"fn_args": (), "fn_kwargs": {}, "batch_size": None, "batch_format": "numpy", "zero_copy_batch": True}
+UDF = {
+    "fn_args": (),
+    "fn_kwargs": {},
+    "batch_size": None,
+    "batch_format": "numpy",
+    "zero_copy_batch": True,
+}
 ROW = {"fn_args": (), "fn_kwargs": {}}
 
 
@@ -69,7 +75,8 @@ def test_cut_keeps_rows_and_order(sizes, target, cap):
 
 def test_cut_joins_neighbours_and_slices_evenly():
     out = cut(iter([numbers(10)] * 32), 8 * 160, -1)
-    assert [b.num_rows for b in out] == [10, 20, 30, 60, 120, 80]  # a 16th, an eighth, ... of what a block may have, three quarters filled
+    # a 16th, an eighth, ... of what a block may have, three quarters filled
+    assert [b.num_rows for b in out] == [10, 20, 30, 60, 120, 80]
     out = cut(iter([numbers(100)]), 8 * 30, -1)
     assert [b.num_rows for b in out] == [25, 25, 25, 25]
 
@@ -114,13 +121,22 @@ def test_chain_and_notes(worker):
     assert flat(out) == [-2, -4, -6, -8, -10]
     (note,) = worker.notes
     assert [rows for rows, *_ in note] == [10, 10, 5, 5]
-    assert all(ns >= 0 and not any(counts) for _, ns, *counts in note) and sum(ns for _, ns, *_ in note) > 0
+    assert (
+        all(ns >= 0 and not any(counts) for _, ns, *counts in note)
+        and sum(ns for _, ns, *_ in note) > 0
+    )
 
 
 def test_a_retry_yields_the_same_blocks(worker):
-    chain = [("read", "r", {"format": "range", "shape": None}), ("flat_map", "f", {**ROW, "fn": lambda r: [r] * (r["id"] % 3)})]
+    chain = [
+        ("read", "r", {"format": "range", "shape": None}),
+        ("flat_map", "f", {**ROW, "fn": lambda r: [r] * (r["id"] % 3)}),
+    ]
     runs = [
-        [(b.num_rows, b.column(0).to_pylist()[:1]) for b in worker(chain, unit=struct.pack("<qq", 0, 20000), target=20000)]
+        [
+            (b.num_rows, b.column(0).to_pylist()[:1])
+            for b in worker(chain, unit=struct.pack("<qq", 0, 20000), target=20000)
+        ]
         for _ in range(2)
     ]
     assert runs[0] == runs[1] and len(runs[0]) > 3
@@ -153,24 +169,33 @@ def test_constructor_errors_are_the_users(worker):
             raise LookupError("no model")
 
     with pytest.raises(LookupError, match="no model") as e:
-        worker([("map_batches", "M", {**UDF, "fn": Bad, "ctor": ((), {})})], [numbers(1)], actor=True)
+        worker(
+            [("map_batches", "M", {**UDF, "fn": Bad, "ctor": ((), {})})], [numbers(1)], actor=True
+        )
     assert "constructing Bad" in e.value.__notes__[0]
 
 
 def test_batch_size_over_borders_and_whole_blocks(worker):
     seen = []
     sizes = {**UDF, "batch_size": 4, "fn": lambda b: (seen.append(len(b["id"])), b)[1]}
-    assert flat(worker([("map_batches", "m", sizes)], [numbers(3), numbers(3, 3), numbers(3, 6)])) == list(range(9))
+    assert flat(
+        worker([("map_batches", "m", sizes)], [numbers(3), numbers(3, 3), numbers(3, 6)])
+    ) == list(range(9))
     assert seen == [4, 4, 1]
     seen.clear()
-    whole = [("map", "r", {**ROW, "fn": lambda r: r}), ("map_batches", "m", {**UDF, "fn": lambda b: (seen.append(len(b["id"])), b)[1]})]
+    whole = [
+        ("map", "r", {**ROW, "fn": lambda r: r}),
+        ("map_batches", "m", {**UDF, "fn": lambda b: (seen.append(len(b["id"])), b)[1]}),
+    ]
     worker(whole, [numbers(1000), numbers(10)])
     assert seen == [1000, 10], "a row function before it does not change what a whole block is"
 
 
 def test_row_functions_stop_early(worker):
     calls = []
-    out = worker([("map", "m", {**ROW, "fn": lambda r: (calls.append(1), r)[1]})], [numbers(100000)], cap=5)
+    out = worker(
+        [("map", "m", {**ROW, "fn": lambda r: (calls.append(1), r)[1]})], [numbers(100000)], cap=5
+    )
     assert flat(out) == [0, 1, 2, 3, 4] and len(calls) <= rows.PIECE_FIRST
 
 
@@ -181,7 +206,9 @@ def test_pieces_follow_the_bytes(worker):
         calls.append(rb.num_rows)
         return [pa.RecordBatch.from_arrays([pa.array([b"x" * 100_000] * rb.num_rows)], names=["x"])]
 
-    assert sum(b.num_rows for b in rows.pieces(iter([numbers(500)]), task, big, False, False)) == 500
+    assert (
+        sum(b.num_rows for b in rows.pieces(iter([numbers(500)]), task, big, False, False)) == 500
+    )
     assert max(calls[1:]) <= 16, "100 KB rows go in pieces of about 1 MiB"
 
 
@@ -196,19 +223,37 @@ def test_user_errors_keep_their_class_and_say_where(worker):
 
     with pytest.raises(MyError, match="seventy") as e:
         worker(
-            [("read", "r", {"format": "range", "shape": None}), ("map", "Map(fail)", {**ROW, "fn": fail})],
+            [
+                ("read", "r", {"format": "range", "shape": None}),
+                ("map", "Map(fail)", {**ROW, "fn": fail}),
+            ],
             unit=struct.pack("<qq", 0, 1000),
             seq=7,
         )
     (note,) = e.value.__notes__
-    assert "Map(fail)" in note and "input row 70" in note and "range 0..999" in note and "task 7" in note
+    assert (
+        "Map(fail)" in note
+        and "input row 70" in note
+        and "range 0..999" in note
+        and "task 7" in note
+    )
 
     def fail_batch(b):
         raise MyError("batch")
 
     with pytest.raises(MyError) as e:
         worker(
-            [("map_batches", "MapBatches(fail_batch)", {**UDF, "batch_size": 10, "fn": lambda b: fail_batch(b) if 20 in b["id"] else b})],
+            [
+                (
+                    "map_batches",
+                    "MapBatches(fail_batch)",
+                    {
+                        **UDF,
+                        "batch_size": 10,
+                        "fn": lambda b: fail_batch(b) if 20 in b["id"] else b,
+                    },
+                )
+            ],
             [numbers(50)],
         )
     assert "input rows 20..29" in e.value.__notes__[0]
@@ -231,13 +276,20 @@ def test_generators_and_every_batch_format(worker):
     assert flat(worker([("map_batches", "g", {**UDF, "fn": gen})], [numbers(5)])) == list(range(5))
     import pandas as pd
 
-    for fmt, kind in (("numpy", dict), ("default", dict), ("pandas", pd.DataFrame), ("pyarrow", pa.Table)):
+    for fmt, kind in (
+        ("numpy", dict),
+        ("default", dict),
+        ("pandas", pd.DataFrame),
+        ("pyarrow", pa.Table),
+    ):
 
         def same(b, kind=kind):
             assert isinstance(b, kind)
             return b
 
-        assert flat(worker([("map_batches", "f", {**UDF, "batch_format": fmt, "fn": same})], [numbers(5)])) == list(range(5))
+        assert flat(
+            worker([("map_batches", "f", {**UDF, "batch_format": fmt, "fn": same})], [numbers(5)])
+        ) == list(range(5))
 
 
 def test_zero_copy_false_gives_writable_arrays(worker):
@@ -247,7 +299,9 @@ def test_zero_copy_false_gives_writable_arrays(worker):
 
     with pytest.raises(ValueError, match="read-only"):
         worker([("map_batches", "m", {**UDF, "fn": plus})], [numbers(3)])
-    assert flat(worker([("map_batches", "m", {**UDF, "zero_copy_batch": False, "fn": plus})], [numbers(3)])) == [1, 2, 3]
+    assert flat(
+        worker([("map_batches", "m", {**UDF, "zero_copy_batch": False, "fn": plus})], [numbers(3)])
+    ) == [1, 2, 3]
 
 
 def test_one_empty_batch_keeps_the_schema(worker):

@@ -5,7 +5,8 @@ import random
 import pytest
 from skate.data.run.stall import WORKING_S, Quiet, Sample
 
-# What a worker does in a second: (seconds on a CPU or in line for one, bytes, whether it waits for a disk).
+# What a worker does in a second: (seconds on a CPU or in line for one, bytes, whether it waits for
+# a disk).
 AT_WORK = {
     "computes": lambda r: (1.0, 0, False),
     "computes on a loaded machine": lambda r: (r.uniform(0.9, 1.0), 0, False),  # most of it in line
@@ -16,7 +17,8 @@ AT_WORK = {
 
 
 def run(seed, seconds, work, late=0.0, longest=0.0):
-    """Seconds of quiet at which it was told. work: a function from the time to what is done in a second."""
+    """Seconds of quiet at which it was told. work: a function from the time to what is done in a
+    second."""
     r = random.Random(seed)
     q, s, at, told = Quiet(), Sample(), 0.0, []
     while at < seconds:
@@ -42,13 +44,18 @@ def test_who_works_is_not_stalled(what):
 
         told = run(seed, 55, work)
         assert told == [], (what, seed, told)
-    assert run(1, 200, lambda at: (1.0, 0, False))[0] == pytest.approx(WORKING_S, abs=3.1)  # what computes without end is told of
+    # what computes without end is told of
+    assert run(1, 200, lambda at: (1.0, 0, False))[0] == pytest.approx(WORKING_S, abs=3.1)
 
 
 def test_a_stall_is_told_at_once_and_then_seldom():
     for seed in range(200):
         told = run(seed, 100, lambda at: (0.0, 0, False))
-        assert 3 <= told[0] <= 7 and all(b >= 2 * a for a, b in zip(told, told[1:], strict=False)) and 4 <= len(told) <= 6
+        assert (
+            3 <= told[0] <= 7
+            and all(b >= 2 * a for a, b in zip(told, told[1:], strict=False))
+            and 4 <= len(told) <= 6
+        )
         began = random.Random(seed).uniform(5, 30)  # it computed, then stopped
         told = run(seed, 100, lambda at, began=began: (1.0 if at < began else 0.0, 0, False))
         assert began + 1.5 <= told[0] <= began + 7
@@ -67,7 +74,13 @@ def test_tasks_that_take_long_are_given_the_time_that_they_took_before():
 def test_what_moves_begins_it_anew():
     q = Quiet()
     assert q.wants(4.0) and not q.look(4.0, Sample()) and q.wants(5.0) and q.look(5.0, Sample())
-    assert not q.wants(0.1) and q.wants(3.5) and not q.look(3.5, Sample()) and q.wants(4.5) and q.look(4.5, Sample())
+    assert (
+        not q.wants(0.1)
+        and q.wants(3.5)
+        and not q.look(3.5, Sample())
+        and q.wants(4.5)
+        and q.look(4.5, Sample())
+    )
 
 
 def test_who_draws_often_looks_once_a_second():
@@ -77,4 +90,8 @@ def test_who_draws_often_looks_once_a_second():
         if q.wants(at):
             q.look(at, Sample())
             looks.append(at)
-    assert 3 <= looks[0] <= 3.2 and looks[-1] > 58 and all(b - a >= 1.0 for a, b in zip(looks, looks[1:], strict=False))
+    assert (
+        3 <= looks[0] <= 3.2
+        and looks[-1] > 58
+        and all(b - a >= 1.0 for a, b in zip(looks, looks[1:], strict=False))
+    )

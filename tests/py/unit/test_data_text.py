@@ -1,4 +1,5 @@
-"""Strings and bytes of a column as Python objects, in C: the same as pyarrow says, for every length, offset and repetition; and wrong buffers are an error."""
+"""Strings and bytes of a column as Python objects, in C: the same as pyarrow says, for every
+length, offset and repetition; and wrong buffers are an error."""
 
 import random
 import sys
@@ -14,7 +15,18 @@ TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
 def values(kind, n, seed):
     r = random.Random(seed)
-    words = ["", "a", "ab", "exactly8", "é", "\0", "日本語", "x" * 300, "prefix of the same kind 1", "prefix of the same kind 2"]
+    words = [
+        "",
+        "a",
+        "ab",
+        "exactly8",
+        "é",
+        "\0",
+        "日本語",
+        "x" * 300,
+        "prefix of the same kind 1",
+        "prefix of the same kind 2",
+    ]
     if kind == "few":
         out = [r.choice(words) for _ in range(n)]
     elif kind == "distinct":
@@ -35,7 +47,12 @@ def test_the_same_as_pyarrow(t, kind, n):
         want = part.to_pylist()
         assert from_arrow.to_objects("x", part) == want
         v = from_arrow.column_to_numpy("x", part)
-        assert v.dtype == object and v.shape == (len(want),) and v.tolist() == want and all(type(a) is type(b) for a, b in zip(v, want))
+        assert (
+            v.dtype == object
+            and v.shape == (len(want),)
+            and v.tolist() == want
+            and all(type(a) is type(b) for a, b in zip(v, want))
+        )
 
 
 def test_values_that_repeat_are_one_object():
@@ -44,14 +61,24 @@ def test_values_that_repeat_are_one_object():
     v = from_arrow.column_to_numpy(
         "x", pa.array([f"word {i % 1000}" for i in range(20_000)])
     )  # so many that the first thousand looks find nothing
-    assert len({id(o) for o in v}) < 10_000 and v[:1000].tolist() == v[19_000:].tolist() == [f"word {i}" for i in range(1000)]
+    assert len({id(o) for o in v}) < 10_000 and v[:1000].tolist() == v[19_000:].tolist() == [
+        f"word {i}" for i in range(1000)
+    ]
 
 
 @pytest.mark.parametrize("wide", [np.int32, np.int64])
 @pytest.mark.parametrize("offsets", [[0, 7], [0, 3, 2], [-1, 2], [0, 2**31 - 1], [5, 4, 6]])
 def test_offsets_beyond_the_data_are_an_error(offsets, wide):
     with pytest.raises(ValueError, match="row [01] of the column has offsets"):
-        _skate.text_objects([None] * (len(offsets) - 1), False, wide is np.int64, 0, None, np.array(offsets, wide), b"abcdef")
+        _skate.text_objects(
+            [None] * (len(offsets) - 1),
+            False,
+            wide is np.int64,
+            0,
+            None,
+            np.array(offsets, wide),
+            b"abcdef",
+        )
 
 
 @pytest.mark.parametrize("n", [1, 3000])
@@ -68,7 +95,13 @@ def test_buffers_that_are_too_short_are_an_error():
     out = [None] * 2
     _skate.text_objects(out, False, False, 0, None, offsets, data)
     assert out == ["a", "b"]
-    for at, valid, offs in [(1, None, offsets), (0, b"", offsets), (-1, None, offsets), (2**62, None, offsets), (0, None, None)]:
+    for at, valid, offs in [
+        (1, None, offsets),
+        (0, b"", offsets),
+        (-1, None, offsets),
+        (2**62, None, offsets),
+        (0, None, None),
+    ]:
         with pytest.raises((ValueError, TypeError)):
             _skate.text_objects([None] * 2, False, False, at, valid, offs, data)
     with pytest.raises(ValueError, match="None"):
@@ -88,7 +121,9 @@ def test_same_objects():
         _skate.same_objects(a, np.zeros(3))
 
 
-@pytest.mark.parametrize("t", [*TYPES, pa.dictionary(pa.int8(), pa.string()), pa.string_view()], ids=str)
+@pytest.mark.parametrize(
+    "t", [*TYPES, pa.dictionary(pa.int8(), pa.string()), pa.string_view()], ids=str
+)
 def test_a_column_that_comes_back_is_the_column(t):
     words = ["x", "y", "zz"] * 500
     col = pa.array([w.encode() for w in words] if "binary" in str(t) else words).cast(t)
@@ -96,17 +131,27 @@ def test_a_column_that_comes_back_is_the_column(t):
     d = numpy_batch.NumpyBatch(rb)
     plain = dict(d)
     out = batch.from_batch(plain, "f", rb, d)[0]
-    assert out.column(0).type == t and [b.address for b in out.column(0).buffers() if b] == [b.address for b in col.buffers() if b]
+    assert out.column(0).type == t and [b.address for b in out.column(0).buffers() if b] == [
+        b.address for b in col.buffers() if b
+    ]
     plain["s"][3] = plain["s"][4]
     out = batch.from_batch(plain, "f", rb, d)[0]
-    assert out.column(0).type == t and out.column(0).to_pylist() == col.to_pylist()[:3] + [col[4].as_py()] + col.to_pylist()[4:]
+    assert (
+        out.column(0).type == t
+        and out.column(0).to_pylist()
+        == col.to_pylist()[:3] + [col[4].as_py()] + col.to_pylist()[4:]
+    )
 
 
 def test_objects_by_codes():
     values, codes = np.array(["a", "bb", None], object), np.array([1, 0, 2, 1], np.int32)
     out = np.empty(4, object)
     _skate.coded_objects(out, values, codes)
-    assert out.tolist() == ["bb", "a", None, "bb"] and out[0] is values[1] and _skate.same_coded(out, values, codes)
+    assert (
+        out.tolist() == ["bb", "a", None, "bb"]
+        and out[0] is values[1]
+        and _skate.same_coded(out, values, codes)
+    )
     out[3] = "".join(["b", "b"])  # equal, not the same
     assert not _skate.same_coded(out, values, codes)
     own = np.array([object()], object)

@@ -35,7 +35,9 @@ def test_what_is_missing_says_so_each_time():
 
 def test_what_is_missing_can_be_inspected():
     m = _deps.stand_in("no_such_package_at_all")
-    assert inspect.unwrap(m) is m and not inspect.isclass(m) and doctest.DocTestFinder().find(m) == []
+    assert (
+        inspect.unwrap(m) is m and not inspect.isclass(m) and doctest.DocTestFinder().find(m) == []
+    )
 
 
 def test_it_is_pickled_as_the_module():

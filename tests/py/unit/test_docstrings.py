@@ -1,4 +1,5 @@
-"""Every public function and method explains each of its arguments. (That the examples run: tests/py/data/test_examples.py.)"""
+"""Every public function and method explains each of its arguments. (That the examples run:
+tests/py/data/test_examples.py.)"""
 
 import inspect
 import re
@@ -9,7 +10,8 @@ import skate.data as sd
 
 
 def functions():
-    """(name, function) of all that __all__ of skate and of skate.data names, and the public methods that their classes define."""
+    """(name, function) of all that __all__ of skate and of skate.data names, and the public methods
+    that their classes define."""
     for module in (skate, sd):
         for name in module.__all__:
             thing = getattr(module, name)
@@ -19,7 +21,9 @@ def functions():
                     continue
                 yield (
                     path,
-                    thing if "Args:" in (thing.__doc__ or "") else next(c for c in thing.__mro__ if "__init__" in vars(c)),
+                    thing
+                    if "Args:" in (thing.__doc__ or "")
+                    else next(c for c in thing.__mro__ if "__init__" in vars(c)),
                 )  # whose arguments they are
                 seen = set()
                 for c in thing.__mro__:
@@ -27,7 +31,12 @@ def functions():
                         continue
                     for m, f in vars(c).items():
                         f = f.__func__ if isinstance(f, (staticmethod, classmethod)) else f
-                        if not m.startswith("_") and m not in seen and callable(f) and not inspect.isclass(f):
+                        if (
+                            not m.startswith("_")
+                            and m not in seen
+                            and callable(f)
+                            and not inspect.isclass(f)
+                        ):
                             seen.add(m)
                             yield f"{path}.{m}", f
             elif callable(thing):
@@ -40,7 +49,11 @@ def parameters(f):
         signature = inspect.signature(f.__init__ if inspect.isclass(f) else f)
     except (ValueError, TypeError):  # of C, without a signature
         return []
-    names = [n for n in signature.parameters if n not in ("self", "cls", "ref", "gen") and not n.startswith("_")]
+    names = [
+        n
+        for n in signature.parameters
+        if n not in ("self", "cls", "ref", "gen") and not n.startswith("_")
+    ]
     return [] if set(names) <= {"args", "kwargs"} and inspect.isclass(f) else names
 
 
@@ -50,7 +63,9 @@ def unexplained(f):
     if not doc:
         return ["a docstring"]
     section = re.search(r"^Args:\n((?:    .*\n|\n)+)", doc + "\n", re.M)
-    found = re.findall(r"^    ([*\w, ]+?)(?: \([^)]*\))?:", section.group(1), re.M) if section else []
+    found = (
+        re.findall(r"^    ([*\w, ]+?)(?: \([^)]*\))?:", section.group(1), re.M) if section else []
+    )
     known = {n.strip(" *") for line in found for n in line.split(",")}
     return [n for n in parameters(f) if n not in known]
 
@@ -59,7 +74,15 @@ ALL = dict(functions())
 
 
 @pytest.mark.parametrize(
-    "name", sorted({n.rpartition(".")[0] if "." in n.removeprefix("skate.data.").removeprefix("skate.") else n for n in ALL})
+    "name",
+    sorted(
+        {
+            n.rpartition(".")[0]
+            if "." in n.removeprefix("skate.data.").removeprefix("skate.")
+            else n
+            for n in ALL
+        }
+    ),
 )
 def test_arguments_are_explained(name):
     missing = {n: unexplained(f) for n, f in ALL.items() if n == name or n.startswith(name + ".")}

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "bench", "py", "paper.py")
+HERE = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "bench", "py", "paper.py"
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,8 @@ def test_the_published_run_costs_what_was_published(paper):
 
 
 def test_what_limits_each_strategy(paper):
-    """An index of 100 TB fits a driver, one of 10 PB does not; merges on two levels do where owners are on the nodes."""
+    """An index of 100 TB fits a driver, one of 10 PB does not; merges on two levels do where owners
+    are on the nodes."""
     small, large = paper.limits(40, 100e12, "index"), paper.limits(4000, 10e15, "index")
     assert small[2] < 100 < 10_000 < large[2] and max(large[0], key=large[0].get) == "driver"
     need, _, gb = paper.limits(4000, 10e15, "two_level, owners on nodes")
@@ -34,9 +37,14 @@ def test_what_limits_each_strategy(paper):
 def test_rows_run(paper):
     if not os.path.exists(paper.BENCH):
         pytest.skip("scale_bench is not built")
-    for conf in (paper.local_sort(paper.I3, 10, 10e9, 40, "push"), paper.cloud_sort(paper.I4I, 4, 80e9)):
+    for conf in (
+        paper.local_sort(paper.I3, 10, 10e9, 40, "push"),
+        paper.cloud_sort(paper.I4I, 4, 80e9),
+    ):
         r = paper.run(conf)
-        assert r["sec"] > r["map_sec"] > 0 and r["moved_bytes"] == pytest.approx(conf["bytes"] * (1 - 1 / conf["nodes"]), rel=0.02)
+        assert r["sec"] > r["map_sec"] > 0 and r["moved_bytes"] == pytest.approx(
+            conf["bytes"] * (1 - 1 / conf["nodes"]), rel=0.02
+        )
 
 
 def test_a_field_that_is_none_is_refused(paper):

@@ -1,4 +1,5 @@
-"""The shape of the tree (tests/shape.py, ./dev shape) keeps its bounds, and the counting itself is right."""
+"""The shape of the tree (tests/shape.py, ./dev shape) keeps its bounds, and the counting itself is
+right."""
 
 import ast
 import importlib.util
@@ -6,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-spec = importlib.util.spec_from_file_location("shape", Path(__file__).resolve().parents[2] / "shape.py")
+spec = importlib.util.spec_from_file_location(
+    "shape", Path(__file__).resolve().parents[2] / "shape.py"
+)
 assert spec and spec.loader
 shape = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(shape)
@@ -14,7 +17,14 @@ spec.loader.exec_module(shape)
 
 def test_rings_are_the_strongly_connected_components():
     assert shape.rings({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-    edges = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d", "elsewhere"}, "f": {"f", "a"}}
+    edges = {
+        "a": {"b"},
+        "b": {"c"},
+        "c": {"a", "d"},
+        "d": {"e"},
+        "e": {"d", "elsewhere"},
+        "f": {"f", "a"},
+    }
     assert shape.rings(edges) == [["a", "b", "c"], ["d", "e"]]
 
 
@@ -41,10 +51,17 @@ def f():
 from m.deps import x, there
 """
     names = ("never", "otherwise", "always", "late", "also", "x", "there")
-    found = shape.Imports("skate.util.dask.here", False, {f"m.{x}" for x in names}, {"m.deps.x": "m.x", "m.deps.there": "m.there"})
+    found = shape.Imports(
+        "skate.util.dask.here",
+        False,
+        {f"m.{x}" for x in names},
+        {"m.deps.x": "m.x", "m.deps.there": "m.there"},
+    )
     found.visit(ast.parse(text))
     assert found.at_load == {"m.otherwise", "m.always"} and found.late == {"m.late", "m.also"}
-    assert found.n_late == {"skate": 2, "the library": 1, "others": 1} and found.foreign == ["numpy"]
+    assert found.n_late == {"skate": 2, "the library": 1, "others": 1} and found.foreign == [
+        "numpy"
+    ]
     assert found.lazy == {"m.x", "m.there"}
 
 
@@ -60,7 +77,11 @@ def test_type_checkers_see_the_stand_ins():
             elif isinstance(n, ast.ImportFrom):
                 seen.update({x.asname or x.name: f"{n.module}.{x.name}" for x in n.names})
         for n in block.orelse:
-            assert isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and isinstance(n.value, ast.Call)
+            assert (
+                isinstance(n, ast.Assign)
+                and isinstance(n.targets[0], ast.Name)
+                and isinstance(n.value, ast.Call)
+            )
             made[n.targets[0].id] = ast.literal_eval(n.value.args[0])
         assert made == seen and len(made) > 10
 
@@ -83,9 +104,15 @@ def test_the_longest_pattern_says_the_floor():
 def test_calls_among_rooms_go_as_their_table_says():
     readme = "| room | what | may call |\n|---|---|---|\n| `low` | `a.c` | nothing here |\n| `high` | `b.c` | `low` |\n"
     assert shape.rooms_allowed(readme) == {"low": {"low"}, "high": {"high", "low"}}
-    right = {"src/py/high/b.c": {"src/py/low/a.c", "src/py/high/c.c", "src/base/err.c"}, "src/py/module.c": {"src/py/high/b.c"}}
+    right = {
+        "src/py/high/b.c": {"src/py/low/a.c", "src/py/high/c.c", "src/base/err.c"},
+        "src/py/module.c": {"src/py/high/b.c"},
+    }
     assert shape.rooms_undeclared({**right, "src/exec/act.c": {"src/base/err.c"}}, readme) == []
-    wrong = {"src/py/low/a.c": {"src/py/high/b.c", "src/py/module.c"}, "src/py/new/d.c": {"src/py/low/a.c"}}
+    wrong = {
+        "src/py/low/a.c": {"src/py/high/b.c", "src/py/module.c"},
+        "src/py/new/d.c": {"src/py/low/a.c"},
+    }
     assert shape.rooms_undeclared(wrong, readme) == [
         "src/py/new has no row in src/py/README.md",
         "src/py/low/a.c calls src/py/high/b.c",
@@ -122,7 +149,13 @@ void g(struct sk_local *l, struct sk_other *a) {
     a->state = 1;
 }
 """
-    lines = lambda file: [int(x.split(":")[1]) for x in shape.writes_across(shape.ROOT / "src/engine/local/driver" / file, text)]  # noqa: E731
+
+    def lines(file):
+        return [
+            int(x.split(":")[1])
+            for x in shape.writes_across(shape.ROOT / "src/engine/local/driver" / file, text)
+        ]  # noqa: E731
+
     assert lines("loop.c") == [4, 5, 6, 7, 8, 9, 10, 12, 13, 14]
     assert lines("space_read.c") == [5, 6, 8, 9, 10, 12, 13, 14]
     assert lines("actor.c") == [4, 5, 6, 7, 12, 13, 14]
@@ -134,8 +167,14 @@ void g(struct sk_local *l, struct sk_other *a) {
 @pytest.mark.slow
 def test_the_tree_keeps_its_shape():
     values, _, c = shape.measure()
-    broken = {name: (value, shape.BOUNDS[name]) for name, value in values.items() if value is not None and not shape.keeps(name, value)}
+    broken = {
+        name: (value, shape.BOUNDS[name])
+        for name, value in values.items()
+        if value is not None and not shape.keeps(name, value)
+    }
     assert not c["undeclared"], c["undeclared"]
     assert not broken, f"{broken} (measured, bound); ./dev shape shows where"
     if values["c ring"] is None:
-        pytest.skip("the calls of C files were not looked at: the extension was not built from this tree as it is now")
+        pytest.skip(
+            "the calls of C files were not looked at: the extension was not built from this tree as it is now"
+        )

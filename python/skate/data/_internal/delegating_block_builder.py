@@ -1,4 +1,5 @@
-"""DelegatingBlockBuilder: rows, batches and blocks become one block, as in the datasources of Ray's documents."""
+"""DelegatingBlockBuilder: rows, batches and blocks become one block, as in the datasources of Ray's
+documents."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ class DelegatingBlockBuilder:
         """The block; one without rows and columns when nothing was added."""
         self._flush()
         return (
-            pa.concat_tables([pa.Table.from_batches([b]) for b in self._batches], promote_options="permissive")
+            pa.concat_tables(
+                [pa.Table.from_batches([b]) for b in self._batches], promote_options="permissive"
+            )
             if self._batches
             else pa.table({})
         )

@@ -17,7 +17,11 @@ def is_null(value: Any) -> bool:
     Args:
         value: Of any type.
     """
-    return value is None or bool(isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+    return (
+        value is None
+        or bool(isinstance(value, float) and value != value)
+        or type(value).__name__ in ("NAType", "NaTType")
+    )
 
 
 def rows_same(actual: Any, expected: Any) -> bool:
@@ -33,7 +37,10 @@ def rows_same(actual: Any, expected: Any) -> bool:
     def counted(df: Any) -> dict[tuple[Any, ...], int]:
         out: dict[tuple[Any, ...], int] = {}
         for row in df[sorted(df.columns)].itertuples(index=False):
-            key = tuple(None if is_null(v) else repr(v) if not getattr(v, "__hash__", None) else v for v in row)
+            key = tuple(
+                None if is_null(v) else repr(v) if not getattr(v, "__hash__", None) else v
+                for v in row
+            )
             out[key] = out.get(key, 0) + 1
         return out
 

@@ -1,6 +1,8 @@
-"""Ray's names for writes that can be resumed: DataContext.checkpoint_config = CheckpointConfig(...). What it does: data/write/resume.py.
+"""Ray's names for writes that can be resumed: DataContext.checkpoint_config =
+CheckpointConfig(...). What it does: data/write/resume.py.
 
-Unlike in Ray a write of files needs no column with ids, and can be resumed with a config; a write into a Datasink of the user goes by the ids, as in Ray (data/write/rows.py).
+Unlike in Ray a write of files needs no column with ids, and can be resumed with a config; a write
+into a Datasink of the user goes by the ids, as in Ray (data/write/rows.py).
 """
 
 from __future__ import annotations
@@ -33,13 +35,16 @@ class CheckpointConfig:
     """Writes can be resumed.
 
     Args:
-        id_column: A column whose values tell rows apart, among those that write_datasink writes; other writes do not need it, and do not use it.
-        checkpoint_path: A local folder for the logs of jobs; None: beside the output, in <output>/.skate-job (not for write_datasink).
-        delete_checkpoint_on_success: The log goes when its job has ended, so that the same program writes anew when it is run again. False: it finds that
-            nothing is to be done.
+        id_column: A column whose values tell rows apart, among those that write_datasink writes;
+            other writes do not need it, and do not use it.
+        checkpoint_path: A local folder for the logs of jobs; None: beside the output, in
+            <output>/.skate-job (not for write_datasink).
+        delete_checkpoint_on_success: The log goes when its job has ended, so that the same program
+            writes anew when it is run again. False: it finds that nothing is to be done.
 
     Raises:
-        InvalidCheckpointingConfig: checkpoint_path is not local or relative, or id_column is not a text.
+        InvalidCheckpointingConfig: checkpoint_path is not local or relative, or id_column is not a
+            text.
 
     Example:
         >>> from skate.data.checkpoint import CheckpointConfig
@@ -60,21 +65,35 @@ class CheckpointConfig:
         checkpoint_path_partition_filter: Any = None,
     ):
         if id_column is not None and (not isinstance(id_column, str) or not id_column):
-            raise InvalidCheckpointingConfig(f"Checkpoint ID column: the name of a column, not {id_column!r}")
+            raise InvalidCheckpointingConfig(
+                f"Checkpoint ID column: the name of a column, not {id_column!r}"
+            )
         path = None if checkpoint_path is None else os.fspath(checkpoint_path)
         if path is not None:
             path = local_path(path) or path
-            if not os.path.isabs(path):  # relative: a job that is started elsewhere would not find its log
-                raise InvalidCheckpointingConfig(f"Invalid checkpoint path: {checkpoint_path}. It must be a local folder, from the root on")
-        if override_filesystem is not None and getattr(override_filesystem, "type_name", None) != "local":
+            # relative: a job that is started elsewhere would not find its log
+            if not os.path.isabs(path):
+                raise InvalidCheckpointingConfig(
+                    f"Invalid checkpoint path: {checkpoint_path}. It must be a local folder, from the root on"
+                )
+        if (
+            override_filesystem is not None
+            and getattr(override_filesystem, "type_name", None) != "local"
+        ):
             raise InvalidCheckpointingConfig(
                 f"Invalid checkpoint path: {checkpoint_path}. The log of a job is kept in a local folder, not in {override_filesystem}"
             )
         if override_backend is not None:
-            warnings.warn("override_backend is deprecated: the kind of path says it", FutureWarning, stacklevel=2)
+            warnings.warn(
+                "override_backend is deprecated: the kind of path says it",
+                FutureWarning,
+                stacklevel=2,
+            )
         self.id_column, self.checkpoint_path = id_column, path
         self.delete_checkpoint_on_success = delete_checkpoint_on_success
-        self.backend = CheckpointBackend(getattr(override_backend, "value", override_backend or "FILE_STORAGE"))
+        self.backend = CheckpointBackend(
+            getattr(override_backend, "value", override_backend or "FILE_STORAGE")
+        )
         self._filesystem = override_filesystem
         self.filter_num_threads, self.write_num_threads = filter_num_threads, write_num_threads
         self.checkpoint_path_partition_filter = checkpoint_path_partition_filter

@@ -1,4 +1,5 @@
-"""Sources and targets that users write, file names, and what folders of paths say. Names are Ray's."""
+"""Sources and targets that users write, file names, and what folders of paths say. Names are
+Ray's."""
 
 from __future__ import annotations
 
@@ -8,12 +9,27 @@ from skate import _lazy
 from skate.data.write import mode
 
 if TYPE_CHECKING:
-    from skate.data.datasource.datasink import Datasink, DummyOutputDatasink, WriteResult, WriteReturnType
-    from skate.data.datasource.datasource import Datasource, RandomIntRowDatasource, Reader, ReadTask
+    from skate.data.datasource.datasink import (
+        Datasink,
+        DummyOutputDatasink,
+        WriteResult,
+        WriteReturnType,
+    )
+    from skate.data.datasource.datasource import (
+        Datasource,
+        RandomIntRowDatasource,
+        Reader,
+        ReadTask,
+    )
     from skate.data.datasource.file_based_datasource import FileBasedDatasource
     from skate.data.datasource.file_datasink import BlockBasedFileDatasink, RowBasedFileDatasink
     from skate.data.datasource.filename_provider import FilenameProvider
-    from skate.data.datasource.partitioning import Partitioning, PartitionStyle, PathPartitionFilter, PathPartitionParser
+    from skate.data.datasource.partitioning import (
+        Partitioning,
+        PartitionStyle,
+        PathPartitionFilter,
+        PathPartitionParser,
+    )
     from skate.data.random_config import FileShuffleConfig
     from skate.data.write.mode import SaveMode
 

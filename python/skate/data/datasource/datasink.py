@@ -1,6 +1,8 @@
-"""Datasink: a target that users write. on_write_start() in the driver, write(blocks, ctx) once a task in workers, on_write_complete() in the driver at the end.
+"""Datasink: a target that users write. on_write_start() in the driver, write(blocks, ctx) once a
+task in workers, on_write_complete() in the driver at the end.
 
-A task that is run again calls write() again with the same blocks and the same ctx.task_idx: a sink that must not write twice names what it writes by it.
+A task that is run again calls write() again with the same blocks and the same ctx.task_idx: a sink
+that must not write twice names what it writes by it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ WriteReturnType = TypeVar("WriteReturnType")
 
 @dataclass
 class TaskContext:
-    """What a write() call is told about its task: its number, the same when it is run again, and the write's own id in kwargs."""
+    """What a write() call is told about its task: its number, the same when it is run again, and
+    the write's own id in kwargs."""
 
     task_idx: int
     op_name: str = "Write"
@@ -35,7 +38,11 @@ class WriteResult(Generic[WriteReturnType]):
     @classmethod
     def combine(cls, *wrs: WriteResult[WriteReturnType]) -> WriteResult[WriteReturnType]:
         """All of them as one."""
-        return cls(sum(w.num_rows for w in wrs), sum(w.size_bytes for w in wrs), [r for w in wrs for r in w.write_returns])
+        return cls(
+            sum(w.num_rows for w in wrs),
+            sum(w.size_bytes for w in wrs),
+            [r for w in wrs for r in w.write_returns],
+        )
 
 
 WRITE_UUID_KWARG_NAME = "write_uuid"
@@ -44,7 +51,8 @@ WRITE_UUID_KWARG_NAME = "write_uuid"
 class Datasink(Generic[WriteReturnType]):
     """A target that users write: define write(), then ds.write_datasink(sink)."""
 
-    _whole_or_not = False  # on_write_complete() makes all rows appear at once; a failed write leaves none
+    # on_write_complete() makes all rows appear at once; a failed write leaves none
+    _whole_or_not = False
 
     def on_write_start(self, schema: Any = None) -> None:
         """Called once in the driver, before anything is written.

@@ -1,7 +1,8 @@
-"""Datasource: a source that users write. get_read_tasks() says what to read; each ReadTask is one task of the engine and gives blocks.
+"""Datasource: a source that users write. get_read_tasks() says what to read; each ReadTask is one
+task of the engine and gives blocks.
 
-Blocks are pyarrow Tables, pandas DataFrames or dicts of arrays. What a task gives is a function of its number and content alone, or a retried
-task differs from the first.
+Blocks are pyarrow Tables, pandas DataFrames or dicts of arrays. What a task gives is a function of
+its number and content alone, or a retried task differs from the first.
 """
 
 from __future__ import annotations
@@ -23,8 +24,19 @@ class ReadTask:
         per_task_row_limit: Stops after so many rows.
     """
 
-    def __init__(self, read_fn: Callable[[], Iterable[Any]], metadata: Any, schema: Any = None, per_task_row_limit: int | None = None):
-        self._read_fn, self._metadata, self._schema, self._limit = read_fn, metadata, schema, per_task_row_limit
+    def __init__(
+        self,
+        read_fn: Callable[[], Iterable[Any]],
+        metadata: Any,
+        schema: Any = None,
+        per_task_row_limit: int | None = None,
+    ):
+        self._read_fn, self._metadata, self._schema, self._limit = (
+            read_fn,
+            metadata,
+            schema,
+            per_task_row_limit,
+        )
 
     @property
     def metadata(self) -> Any:
@@ -63,7 +75,8 @@ class ReadTask:
 
 
 class Datasource:
-    """A source that users write: define get_read_tasks() and estimate_inmemory_data_size(), then skate.data.read_datasource(source)."""
+    """A source that users write: define get_read_tasks() and estimate_inmemory_data_size(), then
+    skate.data.read_datasource(source)."""
 
     def get_name(self) -> str:
         """A name for plans: the class's without "Datasource"."""
@@ -73,7 +86,9 @@ class Datasource:
         """Bytes of all data in memory; None: unknown."""
         raise NotImplementedError
 
-    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
         """The pieces.
 
         Args:
@@ -102,7 +117,8 @@ class Datasource:
 
     @property
     def should_create_reader(self) -> bool:
-        """Whether this is an older source, which has create_reader() or prepare_read() instead of get_read_tasks()."""
+        """Whether this is an older source, which has create_reader() or prepare_read() instead of
+        get_read_tasks()."""
         return type(self).get_read_tasks is Datasource.get_read_tasks
 
     @property
@@ -146,17 +162,27 @@ class RandomIntRowDatasource(Datasource):
     def estimate_inmemory_data_size(self) -> int | None:
         return self._n * self._num_columns * 8
 
-    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
         k = max(1, min(parallelism, self._n))
         names = [f"c_{i}" for i in range(self._num_columns)]
         out = []
         for i in range(k):
             rows = (i + 1) * self._n // k - i * self._n // k
-            meta = _block.BlockMetadata(num_rows=rows, size_bytes=rows * len(names) * 8, input_files=None, exec_stats=None)
-            out.append(ReadTask(lambda rows=rows: [_random_ints(rows, names)], meta, None, per_task_row_limit))
+            meta = _block.BlockMetadata(
+                num_rows=rows, size_bytes=rows * len(names) * 8, input_files=None, exec_stats=None
+            )
+            out.append(
+                ReadTask(
+                    lambda rows=rows: [_random_ints(rows, names)], meta, None, per_task_row_limit
+                )
+            )
         return out
 
 
 def _random_ints(rows: int, names: list[str]) -> Any:
     rng = np.random.default_rng()
-    return pa.table({n: rng.integers(np.iinfo(np.int64).max, size=rows, dtype=np.int64) for n in names})
+    return pa.table(
+        {n: rng.integers(np.iinfo(np.int64).max, size=rows, dtype=np.int64) for n in names}
+    )

@@ -1,4 +1,5 @@
-"""FileBasedDatasource: a source of files that users write, with one method that reads one open file."""
+"""FileBasedDatasource: a source of files that users write, with one method that reads one open
+file."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class FileBasedDatasource(Datasource):
 
     Args:
         paths: Files or folders.
-        filesystem, partition_filter, partitioning, ignore_missing_paths, shuffle, include_paths, file_extensions: as of read_csv.
+        filesystem, partition_filter, partitioning, ignore_missing_paths, shuffle, include_paths,
+        file_extensions: as of read_csv.
         open_stream_args: compression and the like of pyarrow's open_input_stream.
     """
 
@@ -48,11 +50,20 @@ class FileBasedDatasource(Datasource):
         include_paths: bool = False,
         file_extensions: Any = None,
     ):
-        self._listing = list_files(paths, filesystem=filesystem, extensions=file_extensions, ignore_missing=ignore_missing_paths)
+        self._listing = list_files(
+            paths,
+            filesystem=filesystem,
+            extensions=file_extensions,
+            ignore_missing=ignore_missing_paths,
+        )
         if partition_filter is not None:
             keep_paths(self._listing, partition_filter)
         reshuffled(self._listing, shuffle, None)  # a shuffle that is none is an error now
-        self._shuffle, self._schema, self._open_stream_args = shuffle, schema, dict(open_stream_args or {})
+        self._shuffle, self._schema, self._open_stream_args = (
+            shuffle,
+            schema,
+            dict(open_stream_args or {}),
+        )
         self._partitioning, self._include_paths = partitioning, include_paths
         self._executions = 0
 
@@ -72,9 +83,13 @@ class FileBasedDatasource(Datasource):
             f: An open pyarrow input stream, decompressed.
             path: Of the file.
         """
-        raise NotImplementedError(f"{type(self).__name__}: a FileBasedDatasource needs its own _read_stream()")
+        raise NotImplementedError(
+            f"{type(self).__name__}: a FileBasedDatasource needs its own _read_stream()"
+        )
 
-    def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
         listing = self._listing
         order = reshuffled(listing, self._shuffle, lambda part: part)
         if order is not None:
@@ -85,8 +100,17 @@ class FileBasedDatasource(Datasource):
         out = []
         for i in range(k):
             a, b = i * n // k, (i + 1) * n // k
-            meta = block.BlockMetadata(num_rows=None, size_bytes=sum(listing.sizes[a:b]), input_files=listing.paths[a:b], exec_stats=None)
-            out.append(ReadTask(_ReadFiles(self, listing.paths[a:b]), meta, self._schema, per_task_row_limit))
+            meta = block.BlockMetadata(
+                num_rows=None,
+                size_bytes=sum(listing.sizes[a:b]),
+                input_files=listing.paths[a:b],
+                exec_stats=None,
+            )
+            out.append(
+                ReadTask(
+                    _ReadFiles(self, listing.paths[a:b]), meta, self._schema, per_task_row_limit
+                )
+            )
         return out
 
 
@@ -109,7 +133,10 @@ class _ReadFiles:
                     yield pa.Table.from_batches(
                         [
                             with_columns(
-                                {"partitioning": s._partitioning}, rb, parse(path) if parse else {}, path if s._include_paths else None
+                                {"partitioning": s._partitioning},
+                                rb,
+                                parse(path) if parse else {},
+                                path if s._include_paths else None,
                             )
                         ]
                     )

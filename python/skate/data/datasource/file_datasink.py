@@ -1,4 +1,5 @@
-"""RowBasedFileDatasink and BlockBasedFileDatasink: targets of files that users write, with one method that fills one open file."""
+"""RowBasedFileDatasink and BlockBasedFileDatasink: targets of files that users write, with one
+method that fills one open file."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from skate.data.write import mode as _mode
 
 
 class _FileDatasink(Datasink):
-    """A folder of files, by names that follow from the task. Arguments as of write_csv; mode as SaveMode."""
+    """A folder of files, by names that follow from the task. Arguments as of write_csv; mode as
+    SaveMode."""
 
     def __init__(
         self,
@@ -35,7 +37,9 @@ class _FileDatasink(Datasink):
         if self.filesystem is None:
             self.filesystem = pafs.LocalFileSystem()
         self.try_create_dir, self.open_stream_args = try_create_dir, dict(open_stream_args or {})
-        self.filename_provider = filename_provider or FilenameProvider(dataset_uuid=dataset_uuid, file_format=file_format)
+        self.filename_provider = filename_provider or FilenameProvider(
+            dataset_uuid=dataset_uuid, file_format=file_format
+        )
         self.dataset_uuid, self.file_format, self.mode = dataset_uuid, file_format, mode
         self.has_created_dir = self._skip_write = False
 
@@ -99,11 +103,13 @@ class RowBasedFileDatasink(_FileDatasink):
         path: The folder; local, or a URI of a pyarrow file system.
         filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
         try_create_dir: Makes the folder when it is missing.
-        open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size, metadata.
+        open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size,
+            metadata.
         filename_provider: Names the files; None: by task and row.
         dataset_uuid: Part of the names of files.
         file_format: The ending of the names, without the dot.
-        mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing is written when there are).
+        mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing
+            is written when there are).
     """
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
@@ -147,10 +153,13 @@ class BlockBasedFileDatasink(_FileDatasink):
     Args:
         path: The folder; local, or a URI of a pyarrow file system.
         min_rows_per_file: Rows that a file should have at least.
-        file_datasink_kwargs: The other arguments of RowBasedFileDatasink: filesystem, filename_provider, mode, ...
+        file_datasink_kwargs: The other arguments of RowBasedFileDatasink: filesystem,
+            filename_provider, mode, ...
     """
 
-    def __init__(self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any):
+    def __init__(
+        self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any
+    ):
         super().__init__(path, **file_datasink_kwargs)
         self._min_rows_per_file = min_rows_per_file
 
@@ -177,7 +186,9 @@ class BlockBasedFileDatasink(_FileDatasink):
             with self.open_output_stream(f"{self.path}/{name}") as f:
                 self.write_block_to_file(block, f)
 
-        retried(write, f"write {self.path}/{name}", context.DataContext.get_current().retried_io_errors)
+        retried(
+            write, f"write {self.path}/{name}", context.DataContext.get_current().retried_io_errors
+        )
 
     @property
     def min_rows_per_write(self) -> int | None:

@@ -6,7 +6,8 @@ from typing import Any
 
 
 class FilenameProvider:
-    """Names files by the number of the task that writes them. Names must follow from the arguments alone: a task that runs again must write the same file.
+    """Names files by the number of the task that writes them. Names must follow from the arguments
+    alone: a task that runs again must write the same file.
 
     Args:
         dataset_uuid: A text that every name begins with.
@@ -27,11 +28,20 @@ class FilenameProvider:
         tail = f".{self.file_format}" if self.file_format is not None else ""
         return f"{head}{write_uuid}_{task_index:06}{tail}"
 
-    def get_filename_for_block(self, block: Any, write_uuid: str, task_index: int, block_index: int) -> str:
+    def get_filename_for_block(
+        self, block: Any, write_uuid: str, task_index: int, block_index: int
+    ) -> str:
         """The name of the file of a block; a subclass may define it."""
         raise NotImplementedError
 
-    def get_filename_for_row(self, row: dict[str, Any], write_uuid: str, task_index: int, block_index: int, row_index: int) -> str:
+    def get_filename_for_row(
+        self,
+        row: dict[str, Any],
+        write_uuid: str,
+        task_index: int,
+        block_index: int,
+        row_index: int,
+    ) -> str:
         """The name of the file of a row; a subclass may define it."""
         raise NotImplementedError
 

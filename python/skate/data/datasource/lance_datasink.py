@@ -1,4 +1,5 @@
-"""LanceDatasink: fragments are written by the tasks, and committed as one version by the driver. A write that fails leaves the dataset as it was."""
+"""LanceDatasink: fragments are written by the tasks, and committed as one version by the driver. A
+write that fails leaves the dataset as it was."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class LanceDatasink(Datasink[bytes]):
         storage_options: dict[str, Any] | None = None,
     ):
         if mode not in ("create", "append", "overwrite"):
-            raise ValueError(f"write_lance: mode must be 'create', 'append' or 'overwrite', not {mode!r}")
+            raise ValueError(
+                f"write_lance: mode must be 'create', 'append' or 'overwrite', not {mode!r}"
+            )
         library("lance", "write_lance", "pylance")
         self.uri, self.schema, self.mode = local_path(uri) or uri, schema, mode
         self.min_rows, self.max_rows = min_rows_per_file, max_rows_per_file
@@ -54,10 +57,14 @@ class LanceDatasink(Datasink[bytes]):
             self.read_version = lance.dataset(self.uri, storage_options=self.options).version
         except (ValueError, OSError):  # there is none
             if self.mode == "append":
-                raise FileNotFoundError(f"write_lance: there is no dataset at {self.uri} to append to; use mode='create'") from None
+                raise FileNotFoundError(
+                    f"write_lance: there is no dataset at {self.uri} to append to; use mode='create'"
+                ) from None
             return
         if self.mode == "create":
-            raise FileExistsError(f"write_lance: there is a dataset at {self.uri}; use mode='append' or 'overwrite'")
+            raise FileExistsError(
+                f"write_lance: there is a dataset at {self.uri}; use mode='append' or 'overwrite'"
+            )
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> bytes:
         """The fragments that were written, and their schema, pickled."""
@@ -84,5 +91,11 @@ class LanceDatasink(Datasink[bytes]):
         schema = marks.bare(self.schema or next((s for _, s in made if s is not None), self.known))
         if schema is None or not fragments and self.mode == "append":
             return  # no rows
-        op = lance.LanceOperation.Append(fragments) if self.mode == "append" else lance.LanceOperation.Overwrite(schema, fragments)
-        lance.LanceDataset.commit(self.uri, op, read_version=self.read_version, storage_options=self.options)
+        op = (
+            lance.LanceOperation.Append(fragments)
+            if self.mode == "append"
+            else lance.LanceOperation.Overwrite(schema, fragments)
+        )
+        lance.LanceDataset.commit(
+            self.uri, op, read_version=self.read_version, storage_options=self.options
+        )

@@ -1,6 +1,8 @@
-"""What the folders of a path say: Partitioning (how to read them), PathPartitionParser (path to values), PathPartitionFilter (which paths to read).
+"""What the folders of a path say: Partitioning (how to read them), PathPartitionParser (path to
+values), PathPartitionFilter (which paths to read).
 
-Example of the Hive style: .../year=2024/country=de/x.parquet says year "2024", country "de"; of the directory style with field_names ["year", "country"]:
+Example of the Hive style: .../year=2024/country=de/x.parquet says year "2024", country "de"; of the
+directory style with field_names ["year", "country"]:
 .../2024/de/x.parquet says the same. Values are text unless field_types says otherwise.
 """
 
@@ -32,7 +34,8 @@ class Partitioning:
     Args:
         style: PartitionStyle or its text: "hive" (key=value) or "dir" (values only).
         base_dir: Only what is below it counts.
-        field_names: The columns, in the order of the folders; required for "dir", None in it leaves a folder out.
+        field_names: The columns, in the order of the folders; required for "dir", None in it leaves
+            a folder out.
         field_types: int, float, str or bool by column.
         filesystem: Of base_dir.
     """
@@ -66,8 +69,8 @@ class PathPartitionParser:
 
     Example:
         >>> from skate.data.datasource import PathPartitionParser
-        >>> PathPartitionParser.of("dir", field_names=["year"], base_dir="/data")("/data/2024/x.csv")
-        {'year': '2024'}
+        >>> PathPartitionParser.of("dir", field_names=["year"],
+        base_dir="/data")("/data/2024/x.csv") {'year': '2024'}
     """
 
     @staticmethod
@@ -79,7 +82,9 @@ class PathPartitionParser:
         filesystem: Any = None,
     ) -> PathPartitionParser:
         """One from the arguments of Partitioning."""
-        return PathPartitionParser(Partitioning(style, base_dir, field_names, field_types, filesystem))
+        return PathPartitionParser(
+            Partitioning(style, base_dir, field_names, field_types, filesystem)
+        )
 
     def __init__(self, partitioning: Partitioning):
         try:
@@ -89,7 +94,9 @@ class PathPartitionParser:
                 f"Unsupported partition style: {partitioning.style!r}; there are {', '.join(s.value for s in PartitionStyle)}"
             ) from None
         if style is PartitionStyle.DIRECTORY and not partitioning.field_names:
-            raise ValueError("partitioning 'dir': the folders bear values only; give field_names, one for each level of folders")
+            raise ValueError(
+                "partitioning 'dir': the folders bear values only; give field_names, one for each level of folders"
+            )
         self._scheme, self._hive = partitioning, style is PartitionStyle.HIVE
 
     @property
@@ -98,7 +105,8 @@ class PathPartitionParser:
         return self._scheme
 
     def __call__(self, path: str) -> dict[str, Any]:
-        """The values; {} for a path that is not below base_dir. ValueError when folders and field_names do not fit."""
+        """The values; {} for a path that is not below base_dir. ValueError when folders and
+        field_names do not fit."""
         base = self._scheme.normalized_base_dir
         if not path.startswith(base):
             return {}
@@ -110,7 +118,8 @@ class PathPartitionParser:
         return out
 
     def evaluate_predicate_on_partition(self, path: str, predicate: Any) -> bool:
-        """Whether files of this path may have rows for which an expression over the columns of its folders is true. False where the folders say nothing.
+        """Whether files of this path may have rows for which an expression over the columns of its
+        folders is true. False where the folders say nothing.
 
         Args:
             predicate: An expression (skate.data.expressions).
@@ -119,23 +128,36 @@ class PathPartitionParser:
         if not values:
             return False
         bounds = expr_bounds  # of other columns only the file itself can tell
-        return bool(bounds.may_hold(predicate, bounds.Known({}, pa.RecordBatch.from_pylist([values]))))
+        return bool(
+            bounds.may_hold(predicate, bounds.Known({}, pa.RecordBatch.from_pylist([values])))
+        )
 
     def _of_hive(self, folders: list[str]) -> dict[str, Any]:
         pairs = [d.split("=") for d in folders if d.count("=") == 1 and not d.startswith("=")]
         names = self._scheme.field_names
         if names and pairs:
             if len(pairs) != len(names):
-                raise ValueError(f"Expected {len(names)} partition value(s) but found {len(pairs)}: {pairs}.")
+                raise ValueError(
+                    f"Expected {len(names)} partition value(s) but found {len(pairs)}: {pairs}."
+                )
             for (key, _), name in zip(pairs, names, strict=True):
                 if key != name:
-                    raise ValueError(f"partitioning 'hive': a folder is called {key}=..., where field_names wants {name}=...")
-        return {urllib_parse.unquote(k): None if v == "__HIVE_DEFAULT_PARTITION__" else urllib_parse.unquote(v) for k, v in pairs}
+                    raise ValueError(
+                        f"partitioning 'hive': a folder is called {key}=..., where field_names wants {name}=..."
+                    )
+        return {
+            urllib_parse.unquote(k): None
+            if v == "__HIVE_DEFAULT_PARTITION__"
+            else urllib_parse.unquote(v)
+            for k, v in pairs
+        }
 
     def _of_folders(self, folders: list[str]) -> dict[str, Any]:
         names = self._scheme.field_names or []
         if folders and len(folders) != len(names):
-            raise ValueError(f"Expected {len(names)} partition value(s) but found {len(folders)}: {folders}.")
+            raise ValueError(
+                f"Expected {len(names)} partition value(s) but found {len(folders)}: {folders}."
+            )
         return {n: d for n, d in zip(names, folders, strict=False) if n is not None}
 
 
@@ -158,9 +180,15 @@ class PathPartitionFilter:
         filesystem: Any = None,
     ) -> PathPartitionFilter:
         """One from a function and the arguments of Partitioning."""
-        return PathPartitionFilter(PathPartitionParser.of(style, base_dir, field_names, field_types, filesystem), filter_fn)
+        return PathPartitionFilter(
+            PathPartitionParser.of(style, base_dir, field_names, field_types, filesystem), filter_fn
+        )
 
-    def __init__(self, path_partition_parser: PathPartitionParser, filter_fn: Callable[[dict[str, Any]], bool] | None):
+    def __init__(
+        self,
+        path_partition_parser: PathPartitionParser,
+        filter_fn: Callable[[dict[str, Any]], bool] | None,
+    ):
         self._parser, self._filter_fn = path_partition_parser, filter_fn
 
     @property

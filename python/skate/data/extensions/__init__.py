@@ -1,7 +1,8 @@
 """Tensors and Python objects as columns of pyarrow and pandas, under Ray's names.
 
-Arrow has types of its own for tensors, and those are what blocks hold: the Arrow... names here make arrays of them. TensorArray and PythonObjectArray are pandas
-extension arrays, for DataFrames whose cells are arrays or objects; from_pandas() and map_batches() take them.
+Arrow has types of its own for tensors, and those are what blocks hold: the Arrow... names here make
+arrays of them. TensorArray and PythonObjectArray are pandas extension arrays, for DataFrames whose
+cells are arrays or objects; from_pandas() and map_batches() take them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ __all__ = [
 ]
 
 FixedShapeTensorType = pa.FixedShapeTensorType
-AnyArrowExtTensorType = ArrowTensorType | ArrowTensorTypeV2 | ArrowVariableShapedTensorType | pa.FixedShapeTensorType
+AnyArrowExtTensorType = (
+    ArrowTensorType | ArrowTensorTypeV2 | ArrowVariableShapedTensorType | pa.FixedShapeTensorType
+)
 
 
 def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
@@ -63,7 +66,10 @@ def get_arrow_extension_variable_shape_tensor_types() -> tuple[type, ...]:
 
 def get_arrow_extension_tensor_types() -> tuple[type, ...]:
     """The classes of Arrow types that hold tensors."""
-    return get_arrow_extension_fixed_shape_tensor_types() + get_arrow_extension_variable_shape_tensor_types()
+    return (
+        get_arrow_extension_fixed_shape_tensor_types()
+        + get_arrow_extension_variable_shape_tensor_types()
+    )
 
 
 class PythonObjectDtype(Dtype):
@@ -87,7 +93,9 @@ class PythonObjectArray(Cells):
 
     def __init__(self, values: Any):
         if not isinstance(values, (list, tuple, np.ndarray)):
-            raise TypeError(f"PythonObjectArray takes a sequence of objects, not {type(values).__name__}")
+            raise TypeError(
+                f"PythonObjectArray takes a sequence of objects, not {type(values).__name__}"
+            )
         self.values = np.empty(len(values), object)
         for i, v in enumerate(values):
             self.values[i] = v

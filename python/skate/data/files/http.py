@@ -1,4 +1,5 @@
-"""What a server or the network said of a URL. fsspec's HTTP file system, and pyarrow above it, say of each URL that they cannot have that it is not there."""
+"""What a server or the network said of a URL. fsspec's HTTP file system, and pyarrow above it, say
+of each URL that they cannot have that it is not there."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ def below(fs: Any) -> Any:
     inner = getattr(getattr(fs, "handler", None), "fs", None)
     return (
         inner
-        if inner is not None and "http" in (inner.protocol if isinstance(inner.protocol, (tuple, list)) else (inner.protocol,))
+        if inner is not None
+        and "http"
+        in (inner.protocol if isinstance(inner.protocol, (tuple, list)) else (inner.protocol,))
         else None
     )
 
@@ -29,15 +32,21 @@ def not_found(fs: Any, path: str) -> OSError:
 
 
 def said(e: BaseException, path: str) -> OSError:
-    """The error of a request, in the classes of files: its status and reason, or what was wrong with the connection."""
+    """The error of a request, in the classes of files: its status and reason, or what was wrong
+    with the connection."""
     status = getattr(e, "status", None)
     if isinstance(status, int):
         text = f"HTTP status {status} {getattr(e, 'message', None) or getattr(e, 'reason', '')}".rstrip()
         if status in (404, 410):
             return FileNotFoundError(2, text, path)
-        return PermissionError(13, text, path) if status in (401, 403) else OSError(f"{text}: {path!r}")
+        return (
+            PermissionError(13, text, path)
+            if status in (401, 403)
+            else OSError(f"{text}: {path!r}")
+        )
     return (
-        FileNotFoundError(2, "HTTP status 404 Not Found", path)  # the one status that fsspec makes this of
+        # the one status that fsspec makes this of
+        FileNotFoundError(2, "HTTP status 404 Not Found", path)
         if isinstance(e, FileNotFoundError)
         else ConnectionError(f"{type(e).__name__}: {e}: {path!r}")
     )

@@ -1,4 +1,5 @@
-"""Where a path or URI of the user leads: to a local path, or to a file system of pyarrow or fsspec. Nothing is opened here."""
+"""Where a path or URI of the user leads: to a local path, or to a file system of pyarrow or fsspec.
+Nothing is opened here."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from skate.data.files.retry import begin, retried
 
 
 def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
-    """(file system, path in it) of a path or URI; the file system is None for local files. ValueError or OSError when it names none."""
+    """(file system, path in it) of a path or URI; the file system is None for local files.
+    ValueError or OSError when it names none."""
     at = local_path(path)
     if filesystem is None and at is not None:
         return None, at
@@ -25,7 +27,8 @@ def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
         return fs, path
     rest = path.split("://", 1)[-1]
     host, slash, tail = rest.partition("/")
-    return fs, host.rpartition("@")[2] + slash + tail  # who is in front of the bucket (s3://anonymous@bucket) is the file system's business
+    # who is in front of the bucket (s3://anonymous@bucket) is the file system's business
+    return fs, host.rpartition("@")[2] + slash + tail
 
 
 def is_folder(path: Any, filesystem: Any = None) -> bool:
@@ -41,4 +44,8 @@ def is_folder(path: Any, filesystem: Any = None) -> bool:
 
 def as_filesystem(filesystem: Any) -> Any:
     """A pyarrow file system of one, or of an fsspec one."""
-    return filesystem if isinstance(filesystem, pafs.FileSystem) else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+    return (
+        filesystem
+        if isinstance(filesystem, pafs.FileSystem)
+        else pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+    )

@@ -10,15 +10,26 @@ from typing import Any
 from skate.data.files import http
 from skate.data.files.retry import RetriedFile, begin, retried
 
-# Tells whether a file is still the one that was looked at: its bytes; for a local file also the time of its last change and its inode.
+# Tells whether a file is still the one that was looked at: its bytes; for a local file also the
+# time of its last change and its inode.
 Stamp = tuple[int, ...]
-_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def not_regular(path: str, mode: int | None) -> OSError:
-    """The error for a path that is no file: to read it might never end. mode: st_mode, where it is known."""
+    """The error for a path that is no file: to read it might never end. mode: st_mode, where it is
+    known."""
     kind = _KINDS.get(stat.S_IFMT(mode), "something else") if mode is not None else "something else"
-    return OSError(errno.EINVAL, f"this is {kind}, not a file; copy its content into a file, or leave it out of the paths", path)
+    return OSError(
+        errno.EINVAL,
+        f"this is {kind}, not a file; copy its content into a file, or leave it out of the paths",
+        path,
+    )
 
 
 def check_regular(path: str) -> None:
@@ -63,7 +74,8 @@ def check_stamp(stamps: dict[str, Stamp], path: str, now: Stamp) -> None:
 
 
 def check_stamps(params: dict[str, Any]) -> None:
-    """The same for all files of a reader that keeps stamps: what was known of them holds no more."""
+    """The same for all files of a reader that keeps stamps: what was known of them holds no
+    more."""
     stamps, fs = params.get("stamps") or {}, params.get("fs")
     if fs is None:
         for path in stamps:
@@ -72,14 +84,19 @@ def check_stamps(params: dict[str, Any]) -> None:
     elif stamps:
         begin()
         paths = list(stamps)
-        for path, info in zip(paths, retried(lambda: fs.get_file_info(paths), "look at files that were read"), strict=True):
+        for path, info in zip(
+            paths,
+            retried(lambda: fs.get_file_info(paths), "look at files that were read"),
+            strict=True,
+        ):
             if info.size is None:
                 raise FileNotFoundError(errno.ENOENT, "the file is not there any more", path)
             check_stamp(stamps, path, (info.size,))
 
 
 def open_file(fs: Any, path: str) -> Any:
-    """A seekable binary file object, OSError for a FIFO and the like; reads of a remote one are tried again when the store is not well (retry.py)."""
+    """A seekable binary file object, OSError for a FIFO and the like; reads of a remote one are
+    tried again when the store is not well (retry.py)."""
     if fs is None:
         return open(path, "rb", opener=_opener)
     return fs.open_input_file(path) if fs.type_name == "local" else RetriedFile(fs, path)
@@ -91,7 +108,8 @@ def read_bytes(fs: Any, path: str) -> bytes:
             return f.read()
 
     def read() -> bytes:
-        with fs.open_input_stream(path, compression=None) as f:  # not open_input_file(): a stream of HTTP cannot seek
+        # not open_input_file(): a stream of HTTP cannot seek
+        with fs.open_input_stream(path, compression=None) as f:
             return f.read()
 
     return retried(lambda: http.asked(fs, path, read), f"read {path}")

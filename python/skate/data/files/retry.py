@@ -1,10 +1,14 @@
-"""Input and output that goes on when a store says "not now": what is tried again, when, and for how long.
+"""Input and output that goes on when a store says "not now": what is tried again, when, and for how
+long.
 
-What may pass is told from what stays by class and text of the error (`passing`): throttling, a fault of the service, a broken or stalled connection; a missing file, a
-refused key or a damaged one never is. Waits double from 50 ms to 5 s, each drawn anew from nothing to that ("full jitter"): a thousand readers that were refused together do not come
-back together. A task waits at most BUDGET_S altogether, listing a folder too; then the last error is raised, with the number of tries in it.
+What may pass is told from what stays by class and text of the error (`passing`): throttling, a
+fault of the service, a broken or stalled connection; a missing file, a refused key or a damaged one
+never is. Waits double from 50 ms to 5 s, each drawn anew from nothing to that ("full jitter"): a
+thousand readers that were refused together do not come back together. A task waits at most BUDGET_S
+altogether, listing a folder too; then the last error is raised, with the number of tries in it.
 
-`counts` holds how often this process tried again and how long it waited; stats() shows their sum over a run (stage.py takes the difference a task makes).
+`counts` holds how often this process tried again and how long it waited; stats() shows their sum
+over a run (stage.py takes the difference a task makes).
 """
 
 from __future__ import annotations
@@ -34,7 +38,15 @@ _NUMBERS = {
     errno.ENETRESET,
 }
 _TEXTS = {
-    "throttled": ("SLOW_DOWN", "SlowDown", "THROTTLING", "Throttling", "TooManyRequests", "HTTP status 429", "reduce your request rate"),
+    "throttled": (
+        "SLOW_DOWN",
+        "SlowDown",
+        "THROTTLING",
+        "Throttling",
+        "TooManyRequests",
+        "HTTP status 429",
+        "reduce your request rate",
+    ),
     "service": (
         "INTERNAL_FAILURE",
         "InternalError",
@@ -75,7 +87,8 @@ def begin() -> None:
 
 
 def passing(e: BaseException, texts: Any = None) -> str | None:
-    """What kind of trouble an error is that may pass ("throttled", "service", "connection", "listed"); None: it stays.
+    """What kind of trouble an error is that may pass ("throttled", "service", "connection",
+    "listed"); None: it stays.
 
     Args:
         e: The error.
@@ -86,7 +99,11 @@ def passing(e: BaseException, texts: Any = None) -> str | None:
     said = str(e)
     if isinstance(e, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
         return None
-    if isinstance(e, (ConnectionError, TimeoutError)) or isinstance(e, OSError) and e.errno in _NUMBERS:
+    if (
+        isinstance(e, (ConnectionError, TimeoutError))
+        or isinstance(e, OSError)
+        and e.errno in _NUMBERS
+    ):
         return "connection"
     if isinstance(e, (OSError, RuntimeError)) or type(e).__module__.split(".")[0] in (
         "aiohttp",
@@ -102,8 +119,10 @@ def passing(e: BaseException, texts: Any = None) -> str | None:
 
 
 def retried(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
-    """work(), tried again as the head of the file says. The error of the last try has a note that says how often, of what."""
-    pause = threading.Event()  # nobody sets it: a wait with a deadline, since a remote service says no when it is well again
+    """work(), tried again as the head of the file says. The error of the last try has a note that
+    says how often, of what."""
+    # nobody sets it: a wait with a deadline, since a remote service says no when it is well again
+    pause = threading.Event()
     tried = 0
     while True:
         tried += 1
@@ -126,7 +145,8 @@ def retried(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
 
 
 def taken(path: str) -> FileExistsError:
-    """The error for a name that a user gives to a file, and that another write has given to one already."""
+    """The error for a name that a user gives to a file, and that another write has given to one
+    already."""
     return FileExistsError(
         errno.EEXIST,
         "write: a file of that name is there already, of another write, and this one does not replace it. Let filename_provider put the write_uuid that it is given into its names, "
@@ -136,7 +156,8 @@ def taken(path: str) -> FileExistsError:
 
 
 class RetriedFile(io.RawIOBase):
-    """A remote file for reading, each read of it tried again; a connection that broke is opened anew.
+    """A remote file for reading, each read of it tried again; a connection that broke is opened
+    anew.
 
     Args:
         fs: A pyarrow file system.
@@ -145,7 +166,9 @@ class RetriedFile(io.RawIOBase):
 
     def __init__(self, fs: Any, path: str):
         self._fs, self._path, self._at = fs, path, 0
-        self._f = retried(lambda: http.asked(fs, path, lambda: fs.open_input_file(path)), f"open {path}")
+        self._f = retried(
+            lambda: http.asked(fs, path, lambda: fs.open_input_file(path)), f"open {path}"
+        )
         self._size = retried(lambda: self._f.size(), f"size of {path}")
 
     def _read(self, n: int) -> bytes:
@@ -153,7 +176,8 @@ class RetriedFile(io.RawIOBase):
             return http.asked(self._fs, self._path, lambda: self._f.read_at(n, self._at))
         except Exception as e:
             if passing(e):
-                self._f = self._fs.open_input_file(self._path)  # a file whose connection broke may stay broken
+                # a file whose connection broke may stay broken
+                self._f = self._fs.open_input_file(self._path)
             raise
 
     def read(self, n: int = -1) -> bytes:
@@ -169,7 +193,9 @@ class RetriedFile(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + (0 if whence == io.SEEK_SET else self._at if whence == io.SEEK_CUR else self._size)
+        self._at = offset + (
+            0 if whence == io.SEEK_SET else self._at if whence == io.SEEK_CUR else self._size
+        )
         return self._at
 
     def tell(self) -> int:
@@ -192,7 +218,8 @@ class RetriedFile(io.RawIOBase):
 
 
 class RetriedOutput(io.RawIOBase):
-    """A remote file for writing: it is sent when it is closed, all of it again when the store says "not now". Kept in a file without a name meanwhile, small ones in memory.
+    """A remote file for writing: it is sent when it is closed, all of it again when the store says
+    "not now". Kept in a file without a name meanwhile, small ones in memory.
 
     Args:
         fs: A pyarrow file system.
@@ -204,7 +231,13 @@ class RetriedOutput(io.RawIOBase):
     KEPT_BYTES = 16 << 20
 
     def __init__(self, fs: Any, path: str, stream: dict[str, Any], replace: bool = True):
-        self._fs, self._path, self._stream, self._wanted, self._replace = fs, path, stream, True, replace
+        self._fs, self._path, self._stream, self._wanted, self._replace = (
+            fs,
+            path,
+            stream,
+            True,
+            replace,
+        )
         self._held = tempfile.SpooledTemporaryFile(self.KEPT_BYTES)  # noqa: SIM115
 
     def write(self, data: Any) -> int:
@@ -232,9 +265,11 @@ class RetriedOutput(io.RawIOBase):
                 out.write(part)
 
     def _new(self) -> Any:
-        """An open file of a name that nobody has; None: nobody has had it a moment ago, for file systems that cannot make one without replacing one. FileExistsError: somebody has it."""
+        """An open file of a name that nobody has; None: nobody has had it a moment ago, for file
+        systems that cannot make one without replacing one. FileExistsError: somebody has it."""
         inner = getattr(getattr(self._fs, "handler", None), "fs", None)
-        if inner is not None and not self._stream:  # fsspec's, which may know mode "x" (S3: a conditional PUT)
+        # fsspec's, which may know mode "x" (S3: a conditional PUT)
+        if inner is not None and not self._stream:
             try:
                 return inner.open(self._path, "xb")
             except FileExistsError:
@@ -243,7 +278,9 @@ class RetriedOutput(io.RawIOBase):
                 pass
         if self._fs.type_name == "local":
             try:
-                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+                os.close(
+                    os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                )
             except FileExistsError:
                 raise taken(self._path) from None
         elif self._fs.get_file_info(self._path).type.name != "NotFound":

@@ -1,4 +1,5 @@
-"""add_column: one more column, by a user's function of a batch: it must be as long as the batch, but may depend on all of it."""
+"""add_column: one more column, by a user's function of a batch: it must be as long as the batch,
+but may depend on all of it."""
 
 from __future__ import annotations
 
@@ -19,9 +20,13 @@ class AddColumn(Operator):
         def work(rb: Any) -> list[Any]:
             given = numpy_batch.NumpyBatch(rb) if fmt in ("default", "numpy") else None
             got = batch.to_batch(rb, fmt) if given is None else given
-            arr = _column(fn(got, *params["fn_args"], **params["fn_kwargs"]), col, fmt, rb.num_rows, given)
+            arr = _column(
+                fn(got, *params["fn_args"], **params["fn_kwargs"]), col, fmt, rb.num_rows, given
+            )
             if len(arr) != rb.num_rows:
-                raise ValueError(f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row")
+                raise ValueError(
+                    f"{label} returned {len(arr)} values for {rb.num_rows} rows; return one value per row"
+                )
             i = rb.schema.get_field_index(col)
             names, cols = list(rb.schema.names), list(rb.columns)
             if i >= 0:
@@ -36,19 +41,27 @@ class AddColumn(Operator):
 
 
 def _column(v: Any, name: str, fmt: str, n: int, given: Any) -> Any:
-    """What the function returned for a batch of n rows (`given`, if that was NumPy's), as a column; TypeError when it is not what its format asks for."""
+    """What the function returned for a batch of n rows (`given`, if that was NumPy's), as a column;
+    TypeError when it is not what its format asks for."""
     if fmt != "pandas":
-        kind, said = ((pa.Array, pa.ChunkedArray), "pyarrow Array") if fmt == "pyarrow" else (np.ndarray, "numpy.ndarray")
+        kind, said = (
+            ((pa.Array, pa.ChunkedArray), "pyarrow Array")
+            if fmt == "pyarrow"
+            else (np.ndarray, "numpy.ndarray")
+        )
         if not isinstance(v, kind):
             raise TypeError(f"For {fmt} batch format, a function returns a {said}, not {type(v)}")
     elif type(v).__module__.startswith("pandas"):
         if hasattr(v, "columns"):
             if len(v.columns) != 1:
-                raise ValueError(f"a DataFrame with {len(v.columns)} columns was returned for the one new column")
+                raise ValueError(
+                    f"a DataFrame with {len(v.columns)} columns was returned for the one new column"
+                )
             v = v.iloc[:, 0]
         if hasattr(v, "dtype"):
             return frames.from_series(v if hasattr(v, "iloc") else v.to_series(), None)
-    elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):  # pandas gives every row the one value
+    # pandas gives every row the one value
+    elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):
         return to_arrow.from_objects([v] * n, None)
     elif not hasattr(v, "dtype"):
         v = list(v)

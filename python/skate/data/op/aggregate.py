@@ -1,4 +1,5 @@
-"""aggregate: partial aggregates: one row of states for each task (combine.py); the driver merges them in order."""
+"""aggregate: partial aggregates: one row of states for each task (combine.py); the driver merges
+them in order."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
 class Aggregate(Operator):
     def columns(self, params: Params) -> Columns:
         used: list[Any] = (
-            [None if a[1] is None else {a[1]} for a in params["aggs"]] if "aggs" in params else [f.columns() for f in params["fns"]]
+            [None if a[1] is None else {a[1]} for a in params["aggs"]]
+            if "aggs" in params
+            else [f.columns() for f in params["fns"]]
         )
         return ALL if None in used else Columns(needs=frozenset[str]().union(*used), keeps=ITS_OWN)
 
@@ -19,7 +22,9 @@ class Aggregate(Operator):
         return ("pyarrow.compute",)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        states: Batches = (combine.partial_fns if "fns" in params else combine.partial)(params, batches)
+        states: Batches = (combine.partial_fns if "fns" in params else combine.partial)(
+            params, batches
+        )
         return states
 
 

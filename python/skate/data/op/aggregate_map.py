@@ -1,4 +1,5 @@
-"""aggregate_map: the first half of an exchange that makes aggregates by group in the kernel (in_kernel.py): sorted runs of states, and of the rows of which states would hardly be fewer.
+"""aggregate_map: the first half of an exchange that makes aggregates by group in the kernel
+(in_kernel.py): sorted runs of states, and of the rows of which states would hardly be fewer.
 
 params: what (of _skate.exchange_what), by, fns, names.
 """
@@ -13,7 +14,8 @@ from skate.data.op import Batches, Operator, Params
 from skate.data.op.exchange_map import gathered
 from skate.data.values import unify
 
-STEP = 4 << 20  # bytes that are aggregated at once, about; at most an eighth of what the table may have
+# bytes that are aggregated at once, about; at most an eighth of what the table may have
+STEP = 4 << 20
 
 
 def kernel(params: Params) -> Any:
@@ -31,7 +33,9 @@ class AggregateMap(Operator):
         of, row0 = kernel(params), 0
         for made in _made(of, params["what"], batches, task):
             rb = of.plain(made)
-            yield from _skate.exchange_map(params["what"], rb, task.seq or 0, row0, None, task.values)
+            yield from _skate.exchange_map(
+                params["what"], rb, task.seq or 0, row0, None, task.values
+            )
             row0 += rb.num_rows
 
 
@@ -46,8 +50,9 @@ def rows_of(of: Any, batches: Batches) -> Batches:
 
 
 def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
-    """Batches of states and, behind them, of the rows that came after those. None has what came of more than a map takes at a time (MAP_BLOCKS), or of a table of more bytes than half a
-    block's: the results of that need about as much again."""
+    """Batches of states and, behind them, of the rows that came after those. None has what came of
+    more than a map takes at a time (MAP_BLOCKS), or of a table of more bytes than half a block's:
+    the results of that need about as much again."""
     most, share = _skate.MAP_BLOCKS * task.target, task.target // 2
     states = schema = empty = None
     rows: list[Any] = []  # that go as they are

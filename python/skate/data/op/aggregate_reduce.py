@@ -1,4 +1,5 @@
-"""aggregate_reduce: the second half of an exchange that makes aggregates by group in the kernel (in_kernel.py): a row a group, in the order of the keys. params: as aggregate_map, and keys."""
+"""aggregate_reduce: the second half of an exchange that makes aggregates by group in the kernel
+(in_kernel.py): a row a group, in the order of the keys. params: as aggregate_map, and keys."""
 
 from __future__ import annotations
 
@@ -16,14 +17,30 @@ class AggregateReduce(ExchangeReduce):
 
     def reduced(self, params: Params, x: Any, target: int) -> Any:
         def work(slices: list[Any]) -> Any:
-            return _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds)
+            return _skate.exchange_reduce(
+                params["what"], slices, x.first, x.end, x.n, target, x.bounds
+            )
 
         try:
-            made = work([(p.blocks, p.run, p.rows > 0, p.row) for p in x.parts]) if types_fit(params["keys"], x) else None
+            made = (
+                work([(p.blocks, p.run, p.rows > 0, p.row) for p in x.parts])
+                if types_fit(params["keys"], x)
+                else None
+            )
             if made is None:
                 bounds = None if x.bounds is None else _skate.blocks(x.bounds)[0]
-                first, slices = kernel(params).unified([_skate.blocks(p.blocks) for p in x.parts], bounds)
-                made = work([([first], 0, False, 0), *((s, p.run, p.rows > 0, p.row) for s, p in zip(slices, x.parts, strict=True))])
+                first, slices = kernel(params).unified(
+                    [_skate.blocks(p.blocks) for p in x.parts], bounds
+                )
+                made = work(
+                    [
+                        ([first], 0, False, 0),
+                        *(
+                            (s, p.run, p.rows > 0, p.row)
+                            for s, p in zip(slices, x.parts, strict=True)
+                        ),
+                    ]
+                )
             yield from made
         except OverflowError as e:
             raise OverflowError(f"{params['label']}: {e}") from None

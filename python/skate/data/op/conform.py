@@ -1,7 +1,8 @@
-"""conform: the same rows in a schema that holds them exactly: other types, columns of nulls that other inputs of a union have (run/unions.py).
+"""conform: the same rows in a schema that holds them exactly: other types, columns of nulls that
+other inputs of a union have (run/unions.py).
 
-params: schema, lacks (names of columns that the input does not have), seen (of the input's schema no more is known than what its first rows showed),
-sure (no cast of it may fail)."""
+params: schema, lacks (names of columns that the input does not have), seen (of the input's schema
+no more is known than what its first rows showed), sure (no cast of it may fail)."""
 
 from __future__ import annotations
 
@@ -38,13 +39,16 @@ class Conform(Operator):
 
 
 def fitting(params: Params, has: Any) -> Any:
-    """The schema for batches of this one. Columns that nobody asked the input for stay away; what was not seen before stays as it is."""
+    """The schema for batches of this one. Columns that nobody asked the input for stay away; what
+    was not seen before stays as it is."""
     lacks, fields = set(params["lacks"]), []
     for f in params["schema"]:
         i = has.get_field_index(f.name)
         if i >= 0:
             wide = unify.promoted(has.field(i).type, f.type)
-            fields.append(f if wide is None and not params["seen"] else f.with_type(wide or has.field(i).type))
+            fields.append(
+                f if wide is None and not params["seen"] else f.with_type(wide or has.field(i).type)
+            )
         elif f.name in lacks:
             fields.append(f)
     known = set(params["schema"].names)

@@ -1,4 +1,5 @@
-"""decode_images: a column of encoded pictures (bytes of JPEG, PNG and what else Pillow reads) becomes one of arrays of uint8. Null stays null."""
+"""decode_images: a column of encoded pictures (bytes of JPEG, PNG and what else Pillow reads)
+becomes one of arrays of uint8. Null stays null."""
 
 from __future__ import annotations
 
@@ -27,10 +28,16 @@ class DecodeImages(Operator):
             if i < 0:
                 raise rows.missing(name, rb, label)
             column = rb.column(i)
-            if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) or pa.types.is_binary_view(column.type)):
+            if not (
+                pa.types.is_binary(column.type)
+                or pa.types.is_large_binary(column.type)
+                or pa.types.is_binary_view(column.type)
+            ):
                 raise TypeError(f"{label}: column {name!r} is of type {column.type}, not of bytes")
             made, aside = _decoded(column, want)
-            out: list[Any] = to_arrow.record_batches(list(rb.schema.names), [made if k == i else c for k, c in enumerate(rb.columns)])
+            out: list[Any] = to_arrow.record_batches(
+                list(rb.schema.names), [made if k == i else c for k, c in enumerate(rb.columns)]
+            )
             task.aside[params["at"]] += aside  # of a batch that fails nothing is counted
             return out
 

@@ -1,4 +1,5 @@
-"""distinct: of each key the first row, in the order of the keys. params: keys, n (parts that were asked for; 0: by sizes)."""
+"""distinct: of each key the first row, in the order of the keys. params: keys, n (parts that were
+asked for; 0: by sizes)."""
 
 from __future__ import annotations
 

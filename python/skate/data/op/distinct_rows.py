@@ -1,4 +1,5 @@
-"""distinct_rows: of each key the first row that a task has. Where the rows of a key come together, that is the first of all."""
+"""distinct_rows: of each key the first row that a task has. Where the rows of a key come together,
+that is the first of all."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class DistinctRows(Operator):
                     yield out
         if held:
             yield first_rows()
-        elif not last and empty is not None and all(k in empty.schema.names for k in params["keys"]):
+        elif (
+            not last and empty is not None and all(k in empty.schema.names for k in params["keys"])
+        ):
             yield empty  # no row, but its columns
 
 

@@ -1,7 +1,9 @@
-"""exchange_map: the first half of an exchange, fused behind what makes the rows: packs of partitions, or sorted runs, of the output of a task.
+"""exchange_map: the first half of an exchange, fused behind what makes the rows: packs of
+partitions, or sorted runs, of the output of a task.
 
-params: what (of _skate.exchange_what), keys (names of columns that must be there), boundaries (of a sort whose user says where blocks begin; else None). Rows are moved in C
-(src/shuffle/work.h); here batches are put together until they are worth a pack, in one schema (values/unify.py).
+params: what (of _skate.exchange_what), keys (names of columns that must be there), boundaries (of a
+sort whose user says where blocks begin; else None). Rows are moved in C (src/shuffle/work.h); here
+batches are put together until they are worth a pack, in one schema (values/unify.py).
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ class ExchangeMap(Operator):
             limits = None
             if params.get("boundaries") is not None:
                 t = rb.schema.field(params["keys"][0]).type
-                limits = bounds[t] = bounds.get(t) or boundaries(params["boundaries"], params["keys"][0], t)
-            yield from _skate.exchange_map(params["what"], rb, task.seq or 0, row0, limits, task.values)
+                limits = bounds[t] = bounds.get(t) or boundaries(
+                    params["boundaries"], params["keys"][0], t
+                )
+            yield from _skate.exchange_map(
+                params["what"], rb, task.seq or 0, row0, limits, task.values
+            )
             row0 += rb.num_rows
             del rb  # before the next one is gathered
 
@@ -56,7 +62,8 @@ def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
 
 
 def _one(held: list[Any]) -> Any:
-    """All of them as one batch; the list is empty then, so that what it held need not be in memory beside it (10 ms of work for 100 MB)."""
+    """All of them as one batch; the list is empty then, so that what it held need not be in memory
+    beside it (10 ms of work for 100 MB)."""
     whole = plain(unify.merge(held))
     held.clear()
     return whole
@@ -67,10 +74,15 @@ SMALL = 4 << 20  # bytes of all of them that do not matter
 
 
 def plain(rb: Any) -> Any:
-    """rb with the values of dictionaries in their place where the dictionaries of all parts would be larger."""
+    """rb with the values of dictionaries in their place where the dictionaries of all parts would
+    be larger."""
     columns, schema = rb.columns, rb.schema
     for i, c in enumerate(columns):
-        if pa.types.is_dictionary(c.type) and PARTS * c.dictionary.nbytes > SMALL and PARTS * len(c.dictionary) > len(c):
+        if (
+            pa.types.is_dictionary(c.type)
+            and PARTS * c.dictionary.nbytes > SMALL
+            and PARTS * len(c.dictionary) > len(c)
+        ):
             columns[i] = selection.decoded(c)
             schema = schema.set(i, schema.field(i).with_type(columns[i].type))
     return rb if schema.equals(rb.schema) else pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -84,12 +96,17 @@ def check_keys(schema: Any, keys: Any) -> None:
             raise unify.MissingColumn(
                 f"You specified the column {key!r}, but there's no such column in the dataset: {unify.columns_are(key, schema.names)}"
             )
-        if isinstance(schema.field(i if i >= 0 else schema.names.index(key)).type, types.PythonObjectType):
-            raise TypeError(f"column {key!r} cannot be a key: it holds Python objects of several types, which have no order")
+        if isinstance(
+            schema.field(i if i >= 0 else schema.names.index(key)).type, types.PythonObjectType
+        ):
+            raise TypeError(
+                f"column {key!r} cannot be a key: it holds Python objects of several types, which have no order"
+            )
 
 
 def boundaries(values: list[float], key: str, t: Any) -> Any:
-    """Numbers as a batch of one column of a key's type: a row is behind one of them if it is not less."""
+    """Numbers as a batch of one column of a key's type: a row is behind one of them if it is not
+    less."""
     is_ = pa.types
     if is_.is_dictionary(t):
         t = t.value_type
@@ -99,7 +116,9 @@ def boundaries(values: list[float], key: str, t: Any) -> Any:
     try:
         return pa.RecordBatch.from_arrays([pa.array(exact, t)], names=[key])
     except (pa.ArrowInvalid, OverflowError) as e:
-        raise ValueError(f"sort: the boundaries {values} do not fit the type {t} of column {key!r}: {e}") from None
+        raise ValueError(
+            f"sort: the boundaries {values} do not fit the type {t} of column {key!r}: {e}"
+        ) from None
 
 
 operator = ExchangeMap()

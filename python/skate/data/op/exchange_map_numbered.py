@@ -1,4 +1,5 @@
-"""exchange_map_numbered: as exchange_map, for what depends on the number of the task: what is drawn, or dealt out in turn."""
+"""exchange_map_numbered: as exchange_map, for what depends on the number of the task: what is
+drawn, or dealt out in turn."""
 
 from __future__ import annotations
 

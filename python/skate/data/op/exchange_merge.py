@@ -1,7 +1,9 @@
-"""exchange_merge: between the halves of an exchange: packs of the same partitions become one, or sorted runs one run, so that reduces read fewer and longer parts. How many is the
-strategy's matter (src/shuffle/shuffle.h); where it says none, no task of this runs.
+"""exchange_merge: between the halves of an exchange: packs of the same partitions become one, or
+sorted runs one run, so that reduces read fewer and longer parts. How many is the strategy's matter
+(src/shuffle/shuffle.h); where it says none, no task of this runs.
 
-params: what, keys. Rows are moved in C (src/shuffle/work.h); packs of different schemas are brought to one first, as by a reduce.
+params: what, keys. Rows are moved in C (src/shuffle/work.h); packs of different schemas are brought
+to one first, as by a reduce.
 """
 
 from __future__ import annotations
@@ -19,12 +21,18 @@ class ExchangeMerge(Operator):
     def run(self, params: Params, batches: Any, task: Any) -> Any:
         x = task.exchange
         how = (x.first, x.end - x.first, task.values)
-        work: Any = _skate.exchange_merge(params["what"], [(part.blocks, part.lengths) for part in x.parts], *how)
+        work: Any = _skate.exchange_merge(
+            params["what"], [(part.blocks, part.lengths) for part in x.parts], *how
+        )
         if work is None:
             packs = [_skate.blocks(part.blocks) for part in x.parts]
             schema = unify.unify([rb.schema for pack in packs for rb in pack])
             same = [[unify.cast_batch(rb, schema) for rb in pack] for pack in packs]
-            work = _skate.exchange_merge(params["what"], [(pack, part.lengths) for pack, part in zip(same, x.parts, strict=True)], *how)
+            work = _skate.exchange_merge(
+                params["what"],
+                [(pack, part.lengths) for pack, part in zip(same, x.parts, strict=True)],
+                *how,
+            )
         yield from work
 
 

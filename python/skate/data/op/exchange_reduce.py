@@ -1,6 +1,8 @@
-"""exchange_reduce: the second half of an exchange: the rows of some partitions, out of slices of packs or sorted runs. Where runs are cut, one task of it says where, before all others.
+"""exchange_reduce: the second half of an exchange: the rows of some partitions, out of slices of
+packs or sorted runs. Where runs are cut, one task of it says where, before all others.
 
-params: what, keys. Rows are moved in C (src/shuffle/work.h). Slices of different schemas are brought to one first (values/unify.py), as the keys of all runs are for the cut.
+params: what, keys. Rows are moved in C (src/shuffle/work.h). Slices of different schemas are
+brought to one first (values/unify.py), as the keys of all runs are for the cut.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ class ExchangeReduce(Operator):
     exchange = True
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
-        """Of the last operator of a stage: BlockOuts, which are written where they belong; else batches."""
+        """Of the last operator of a stage: BlockOuts, which are written where they belong; else
+        batches."""
         x = task.exchange
         if x.phase == _skate.PHASE_CUT:
             yield from cut(params["what"], params["keys"], [part.blocks for part in x.parts], x.n)
             return
-        stops, left = params["last"] and task.cap >= 0, task.cap  # what is fused behind it may drop rows
+        # what is fused behind it may drop rows
+        stops, left = params["last"] and task.cap >= 0, task.cap
         for out in self.reduced(params, x, task.target):
             yield out if params["last"] else out.batch()
             left -= out.num_rows
@@ -39,7 +43,8 @@ def cut(what: bytes, keys: list[str], samples: list[Any], n: int) -> Any:
     work = _skate.exchange_cut(what, samples, n)
     if work is None:
         batches = [_skate.blocks(s)[0] for s in samples]
-        batches = [b.rename_columns([*keys, *b.schema.names[len(keys) :]]) for b in batches]  # for errors: in samples they are numbers
+        # for errors: in samples they are numbers
+        batches = [b.rename_columns([*keys, *b.schema.names[len(keys) :]]) for b in batches]
         schema = unify.unify([b.schema for b in batches])
         work = _skate.exchange_cut(what, [[unify.cast_batch(b, schema)] for b in batches], n)
     return work
@@ -48,10 +53,15 @@ def cut(what: bytes, keys: list[str], samples: list[Any], n: int) -> Any:
 def reduced(params: Params, x: Any, target: int) -> Any:
     """The BlockOuts of a reduce."""
     slices = [(part.blocks, part.run, part.rows > 0, part.row) for part in x.parts]
-    work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds) if types_fit(params["keys"], x) else None
+    work = (
+        _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds)
+        if types_fit(params["keys"], x)
+        else None
+    )
     if work is None:
         slices = [
-            (batches, part.run, part.rows > 0, part.row) for batches, part in zip(in_one_schema(params["keys"], x), x.parts, strict=True)
+            (batches, part.run, part.rows > 0, part.row)
+            for batches, part in zip(in_one_schema(params["keys"], x), x.parts, strict=True)
         ]
         work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds)
     return work
@@ -63,16 +73,22 @@ def types_fit(keys: list[str], x: Any) -> bool:
         return True
     schema = _skate.blocks(x.parts[0].blocks)[0].schema
     bounds = _skate.blocks(x.bounds)[0].schema
-    return all(schema.field(schema.names.index(key)).type.equals(bounds.field(i).type) for i, key in enumerate(keys))
+    return all(
+        schema.field(schema.names.index(key)).type.equals(bounds.field(i).type)
+        for i, key in enumerate(keys)
+    )
 
 
 def in_one_schema(keys: list[str], x: Any) -> list[list[Any]]:
-    """The batches of each slice, cast to a schema that holds them all, and in it the keys as the bounds have them."""
+    """The batches of each slice, cast to a schema that holds them all, and in it the keys as the
+    bounds have them."""
     slices = [_skate.blocks(part.blocks) for part in x.parts]
     schemas = [rb.schema for batches in slices for rb in batches]
     if x.bounds is not None:
         bounds = _skate.blocks(x.bounds)[0].schema
-        schemas.append(pa.schema([pa.field(key, bounds.field(i).type) for i, key in enumerate(keys)]))
+        schemas.append(
+            pa.schema([pa.field(key, bounds.field(i).type) for i, key in enumerate(keys)])
+        )
     schema = unify.unify(schemas)
     return [[unify.cast_batch(rb, schema) for rb in batches] for batches in slices]
 

@@ -1,4 +1,5 @@
-"""explode: a row for each element of a list column, with the row's other columns beside it. A row whose list is empty or null stays, with null."""
+"""explode: a row for each element of a list column, with the row's other columns beside it. A row
+whose list is empty or null stays, with null."""
 
 from __future__ import annotations
 
@@ -36,7 +37,12 @@ class Explode(Operator):
 def _values(field: Any) -> Any:
     """The type of the elements of a column of lists; TypeError for another one."""
     t = field.type
-    if not (pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or _view(t)):
+    if not (
+        pa.types.is_list(t)
+        or pa.types.is_large_list(t)
+        or pa.types.is_fixed_size_list(t)
+        or _view(t)
+    ):
         raise TypeError(f"explode: column {field.name!r} is of type {t}, not of lists")
     return t.value_type
 
@@ -51,7 +57,11 @@ def _exploded(rb: Any, i: int) -> Any:
     parent = np.repeat(np.arange(rb.num_rows), np.maximum(n, 1))
     none = np.repeat(n == 0, np.maximum(n, 1))  # what a row without elements gives
     element = np.cumsum(~none) - 1
-    at = pc.if_else(to_arrow.array_from_numpy(none, None), pa.scalar(None, pa.int64()), to_arrow.array_from_numpy(element, None))
+    at = pc.if_else(
+        to_arrow.array_from_numpy(none, None),
+        pa.scalar(None, pa.int64()),
+        to_arrow.array_from_numpy(element, None),
+    )
     values = selection.take_values(pc.list_flatten(lists), at)
     out = selection.take(rb, parent)
     return out.set_column(i, rb.schema.field(i).with_type(values.type), values)

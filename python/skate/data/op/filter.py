@@ -1,4 +1,5 @@
-"""filter: the rows for which a user's function, or an expression, is true (null counts as false)."""
+"""filter: the rows for which a user's function, or an expression, is true (null counts as
+false)."""
 
 from __future__ import annotations
 
@@ -37,14 +38,23 @@ class Filter(Operator):
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         if params.get("expr") is not None:
-            test, used, keep = evaluation.mask, expressions.columns_of(params["expr"]), params.get("keep")
+            test, used, keep = (
+                evaluation.mask,
+                expressions.columns_of(params["expr"]),
+                params.get("keep"),
+            )
 
             def kept(rb: Any) -> list[Any]:
                 mask = test(params["expr"], encoded_text.plain_columns(rb, used))
                 if keep is not None:
-                    few = [n for n in rb.schema.names if n in keep] or rb.schema.names[:1]  # rows are counted by a column
+                    # rows are counted by a column
+                    few = [n for n in rb.schema.names if n in keep] or rb.schema.names[:1]
                     rb = rb.select(few) if len(few) < rb.num_columns else rb
-                return [selection.where(rb, mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)]
+                return [
+                    selection.where(rb, mask)
+                    if isinstance(mask, pa.Array)
+                    else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+                ]
 
             return rows.by_batch(params, batches, task, kept)
 

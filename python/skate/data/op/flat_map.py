@@ -20,8 +20,14 @@ class FlatMap(Operator):
         def check(got: list[Any]) -> None:
             if not set(map(type, got)) <= {list, tuple}:
                 for i, g in enumerate(got):
-                    if g is None or isinstance(g, (Mapping, str, bytes)) or not isinstance(g, Iterable):
-                        raise ValueError(f"{label} returned {batch.named(g)} for row {i} of its batch; return a list of dicts (rows)")
+                    if (
+                        g is None
+                        or isinstance(g, (Mapping, str, bytes))
+                        or not isinstance(g, Iterable)
+                    ):
+                        raise ValueError(
+                            f"{label} returned {batch.named(g)} for row {i} of its batch; return a list of dicts (rows)"
+                        )
                     if not isinstance(g, (list, tuple)):
                         got[i] = list(g)
 

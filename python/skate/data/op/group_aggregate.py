@@ -1,5 +1,6 @@
-"""group_aggregate: a row a group, of aggregates. The kernel makes them (in_kernel.py), unless one is the user's own: then all are made by calls (by_group.py). params: as group_partial, and n
-(parts that were asked for; 0: by sizes)."""
+"""group_aggregate: a row a group, of aggregates. The kernel makes them (in_kernel.py), unless one
+is the user's own: then all are made by calls (by_group.py). params: as group_partial, and n (parts
+that were asked for; 0: by sizes)."""
 
 from __future__ import annotations
 
@@ -22,11 +23,20 @@ class GroupAggregate(Operator):
     def phases(self, params: Params) -> Phases:
         by, fns, names = params["by"], params["fns"], params["names"]
         if not in_kernel.takes(fns, names):
-            return by_order("Aggregate", params, [f"k{i}" for i in range(len(by))], "group_partial", "group_final")
+            return by_order(
+                "Aggregate",
+                params,
+                [f"k{i}" for i in range(len(by))],
+                "group_partial",
+                "group_final",
+            )
         given = {**params, "what": in_kernel.Kernel(by, fns, names, "Aggregate").what(), "keys": by}
         cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1, "tables": True}
         reduce = Phase("aggregate_reduce", f"AggregateReduce({few(by)})", given, {"exchange": cut})
-        return Phases((Phase("aggregate_map", f"AggregateMap({few(by)})", given),), reduce, merges=False)  # what maps give is of two kinds
+        # what maps give is of two kinds
+        return Phases(
+            (Phase("aggregate_map", f"AggregateMap({few(by)})", given),), reduce, merges=False
+        )
 
 
 operator = GroupAggregate()

@@ -1,4 +1,5 @@
-"""group_final: states of aggregates, in the order of their keys, become results: a row a group (by_group.py). params: as group_partial."""
+"""group_final: states of aggregates, in the order of their keys, become results: a row a group
+(by_group.py). params: as group_partial."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""group_partial: rows become states of aggregates, a row a group (by_group.py); in front of what brings the states of a group together. params: by (the key's
-columns), fns, names, one_key (init() of an aggregate of the user's gets a key as it is, no tuple)."""
+"""group_partial: rows become states of aggregates, a row a group (by_group.py); in front of what
+brings the states of a group together. params: by (the key's columns), fns, names, one_key (init()
+of an aggregate of the user's gets a key as it is, no tuple)."""
 
 from __future__ import annotations
 
@@ -15,13 +16,17 @@ ROWS = 1 << 16  # that are grouped at once, at least: what comes in small batche
 
 def aggregates(params: Params) -> Any:
     """The aggregates of a node."""
-    return by_group.Aggregates(params["by"], params["fns"], params["names"], params["one_key"], params["label"])
+    return by_group.Aggregates(
+        params["by"], params["fns"], params["names"], params["one_key"], params["label"]
+    )
 
 
 def used(params: Params) -> Columns:
     """What aggregates do to columns."""
     each = [f.columns() for f in params["fns"]]
-    return ALL if None in each else Columns(needs=frozenset(params["by"]).union(*each), keeps=ITS_OWN)
+    return (
+        ALL if None in each else Columns(needs=frozenset(params["by"]).union(*each), keeps=ITS_OWN)
+    )
 
 
 class GroupPartial(Operator):
@@ -49,7 +54,8 @@ class GroupPartial(Operator):
         if states:
             yield of.combined(states)
         elif empty is not None:
-            with contextlib.suppress(unify.MissingColumn):  # where there are no rows, none lacks a column
+            # where there are no rows, none lacks a column
+            with contextlib.suppress(unify.MissingColumn):
                 yield of.partial(empty)  # no group, but its columns
 
 

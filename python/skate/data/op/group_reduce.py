@@ -1,4 +1,5 @@
-"""group_reduce: the second half of an exchange by order, whose rows go through the operator params["behind"], which sees whole groups: so they run in one task, whatever is fused."""
+"""group_reduce: the second half of an exchange by order, whose rows go through the operator
+params["behind"], which sees whole groups: so they run in one task, whatever is fused."""
 
 from __future__ import annotations
 
@@ -18,8 +19,14 @@ class GroupReduce(ExchangeReduce):
         if task.exchange.phase == _skate.PHASE_CUT:
             return super().run(params, batches, task)
         behind = find(params["behind"])
-        made = behind.run(params, (out.batch() for out in reduced(params, task.exchange, task.target)), task)
-        return stage.cut(made, 0 if behind.makes_blocks else task.target, task.cap, _skate.BlockOut) if params["last"] else made
+        made = behind.run(
+            params, (out.batch() for out in reduced(params, task.exchange, task.target)), task
+        )
+        return (
+            stage.cut(made, 0 if behind.makes_blocks else task.target, task.cap, _skate.BlockOut)
+            if params["last"]
+            else made
+        )
 
 
 operator = GroupReduce()

@@ -1,4 +1,5 @@
-"""group_rows: rows of equal keys together, in the order of the keys, in blocks that end where a group does. params: keys, n (parts that were asked for; 0: by sizes)."""
+"""group_rows: rows of equal keys together, in the order of the keys, in blocks that end where a
+group does. params: keys, n (parts that were asked for; 0: by sizes)."""
 
 from __future__ import annotations
 
@@ -10,14 +11,31 @@ from skate.data.values.unify import few
 
 
 def by_order(name: str, params: Params, keys: list[str], before: str | None, behind: str) -> Phases:
-    """Sorted runs, which are cut between keys only. before, behind: the operators that rows go through in the maps and in the reduces. keys: columns of what goes between
+    """Sorted runs, which are cut between keys only. before, behind: the operators that rows go
+    through in the maps and in the reduces. keys: columns of what goes between
     them. name: what plans call it."""
-    given = {**params, "what": _skate.exchange_what("sort", keys=[(k, False, False) for k in keys], groups=True), "keys": keys}
+    given = {
+        **params,
+        "what": _skate.exchange_what("sort", keys=[(k, False, False) for k in keys], groups=True),
+        "keys": keys,
+    }
     by = few(params.get("by", keys))
     reduce = Phase(
-        "group_reduce", f"{name}Reduce({by})", {**given, "behind": behind}, {"exchange": {"cut": True, "n_partitions": params["n"]}}
+        "group_reduce",
+        f"{name}Reduce({by})",
+        {**given, "behind": behind},
+        {"exchange": {"cut": True, "n_partitions": params["n"]}},
     )
-    return Phases((Phase("group_map" if before else "exchange_map", f"{name}Map({by})", {**given, "before": before}),), reduce)
+    return Phases(
+        (
+            Phase(
+                "group_map" if before else "exchange_map",
+                f"{name}Map({by})",
+                {**given, "before": before},
+            ),
+        ),
+        reduce,
+    )
 
 
 class GroupRows(Operator):

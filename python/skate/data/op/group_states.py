@@ -1,7 +1,10 @@
-"""group_states: rows of a task become states of aggregates by group, a row a group, with what they add to the bounds of results (src/shuffle/online.h): for who puts those of many tasks together while they come
-(run/partial.py). A task's unit is several pieces, and says how many, and whether bounds are wanted (task.about).
+"""group_states: rows of a task become states of aggregates by group, a row a group, with what they
+add to the bounds of results (src/shuffle/online.h): for who puts those of many tasks together while
+they come (run/partial.py). A task's unit is several pieces, and says how many, and whether bounds
+are wanted (task.about).
 
-params: as group_partial; user: how many of the aggregates are the user's, behind which are those that bounds of means are worked out from.
+params: as group_partial; user: how many of the aggregates are the user's, behind which are those
+that bounds of means are worked out from.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from skate.data.op.group_partial import GroupPartial, aggregates
 from skate.data.values import selection
 
 SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # names of what a mean's bound is worked out from
-PRODUCT = "\1"  # begins the name of a column of products: "\1" and the number of the aggregate, then aa, ab or bb
+# begins the name of a column of products: "\1" and the number of the aggregate, then aa, ab or bb
+PRODUCT = "\1"
 
 
 class States:
@@ -33,7 +37,8 @@ class States:
         self.what = self.of.what()
         self.states: Any = None
         self.schemas: list[Any] = []  # of batches that it takes as it is
-        self.whole: Any = None  # where these are several: the types that hold all, to which each is cast
+        # where these are several: the types that hold all, to which each is cast
+        self.whole: Any = None
 
     def add(self, batch: Any) -> None:
         """Takes states, or rows."""
@@ -88,7 +93,8 @@ def states_of(params: Params) -> Any:
 
 
 def bounded(params: Params) -> dict[int, tuple[int, ...]]:
-    """By the number of an aggregate of which there are bounds: the columns of results with its sums or counts, (a,), or of a mean with sums and counts, (a, b)."""
+    """By the number of an aggregate of which there are bounds: the columns of results with its sums
+    or counts, (a,), or of a mean with sums and counts, (a, b)."""
     out: dict[int, tuple[int, ...]] = {}
     n = len(params["by"])
     for i, f in enumerate(params["fns"][: params["user"]]):
@@ -111,7 +117,11 @@ class GroupStates(GroupPartial):
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         held = states_of(params)
-        for rb in rows_of(held.of, batches) if isinstance(held, States) else super().run(params, batches, task):
+        for rb in (
+            rows_of(held.of, batches)
+            if isinstance(held, States)
+            else super().run(params, batches, task)
+        ):
             held.add(rb)
         if held.states is not None:
             pieces, bounds = task.about
@@ -126,8 +136,13 @@ def with_products(params: Params, held: Any, pieces: int) -> Any:
     except OverflowError:  # of a part, which other parts may bring back: as if it had no value
         results = None
     for i, columns in bounded(params).items():
-        of = tuple(np.full(len(states), np.nan) if results is None else doubles(results.column(c)) for c in columns)
-        for which, made in zip(("aa", "ab", "bb"), _skate.online_products(pieces, of), strict=False):
+        of = tuple(
+            np.full(len(states), np.nan) if results is None else doubles(results.column(c))
+            for c in columns
+        )
+        for which, made in zip(
+            ("aa", "ab", "bb"), _skate.online_products(pieces, of), strict=False
+        ):
             states = states.append_column(f"{PRODUCT}{i}{which}", pa.array(np.frombuffer(made)))
     return states
 

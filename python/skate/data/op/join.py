@@ -1,5 +1,7 @@
-"""join: the rows of two inputs that have equal keys, side by side: both are cut by the hashes of their keys, and each partition is joined by itself (join_reduce). params: join, n (parts
-that were asked for; 0: by sizes), resources; larger (run/small_sides.py: the side that has more rows, of which some may have been left out by then; else each partition tells which it is)."""
+"""join: the rows of two inputs that have equal keys, side by side: both are cut by the hashes of
+their keys, and each partition is joined by itself (join_reduce). params: join, n (parts that were
+asked for; 0: by sizes), resources; larger (run/small_sides.py: the side that has more rows, of
+which some may have been left out by then; else each partition tells which it is)."""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Any
 from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
-LARGER = 2  # behind both sides: of each partition the one that has more rows in it (sk_exchange_desc in src/plan/plan.h)
+# behind both sides: of each partition the one that has more rows in it (sk_exchange_desc in
+# src/plan/plan.h)
+LARGER = 2
 
 
 class Join(Operator):
@@ -22,17 +26,26 @@ class Join(Operator):
             params["join"],
             params["n"] or _skate.PARTITIONS,
         )  # each is a reduce, so that the order of rows follows from the data alone
-        spread = {"spread": 1 + params.get("larger", LARGER), "tells": _skate.join_rules(join.kind)[2]}
+        spread = {
+            "spread": 1 + params.get("larger", LARGER),
+            "tells": _skate.join_rules(join.kind)[2],
+        }
 
         def side(keys: tuple[str, ...]) -> dict[str, Any]:
             return {
-                "what": _skate.exchange_what("hash", keys=[(k, False, False) for k in keys], partitions=n),
+                "what": _skate.exchange_what(
+                    "hash", keys=[(k, False, False) for k in keys], partitions=n
+                ),
                 "keys": list(keys),
             }
 
-        maps = tuple(Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on)
+        maps = tuple(
+            Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on
+        )
         options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n, **spread}}
-        return Phases(maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options))
+        return Phases(
+            maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options)
+        )
 
 
 operator = Join()

@@ -1,6 +1,8 @@
-"""join_broadcast: the rows of one side of a join, joined block by block with the whole other side, which is small: in the order of this side's rows, then of the other one's. No exchange.
+"""join_broadcast: the rows of one side of a join, joined block by block with the whole other side,
+which is small: in the order of this side's rows, then of the other one's. No exchange.
 
-params: join, side (that comes block by block), small (a batch: the other side). Made by run/small_sides.py."""
+params: join, side (that comes block by block), small (a batch: the other side). Made by
+run/small_sides.py."""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ class JoinBroadcast(Operator):
 
 
 def _gathered(batches: Batches, least: int, nbytes: Any) -> Iterator[list[Any]]:
-    """Batches until they are as many bytes as the small side, which is looked at as a whole each time."""
+    """Batches until they are as many bytes as the small side, which is looked at as a whole each
+    time."""
     held: list[Any] = []
     size = 0
     for rb in batches:

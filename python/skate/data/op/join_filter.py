@@ -1,4 +1,5 @@
-"""join_filter: leaves out rows whose keys are not on the other side of a join, as far as a Bloom filter of these keys tells: what meets nothing need not be moved. It gives up, for a task, where
+"""join_filter: leaves out rows whose keys are not on the other side of a join, as far as a Bloom
+filter of these keys tells: what meets nothing need not be moved. It gives up, for a task, where
 most rows pass. params: keys, filter (bytes). Made by run/small_sides.py."""
 
 from __future__ import annotations
@@ -20,15 +21,27 @@ class JoinFilter(Operator):
     def run(self, params: Params, batches: Batches, task: Any) -> Any:
         seen = passed = 0
         for rb in batches:
-            if not rb.num_rows or (seen >= LOOK and passed > PAYS * seen) or not all(k in rb.schema.names for k in params["keys"]):
+            if (
+                not rb.num_rows
+                or (seen >= LOOK and passed > PAYS * seen)
+                or not all(k in rb.schema.names for k in params["keys"])
+            ):
                 yield rb
                 continue
-            keys = pa.RecordBatch.from_arrays([rb.column(k) for k in params["keys"]], names=params["keys"])
+            keys = pa.RecordBatch.from_arrays(
+                [rb.column(k) for k in params["keys"]], names=params["keys"]
+            )
             index = _skate.bloom_select(params["filter"], keys)
             n = len(index) // 4
             seen += rb.num_rows
             passed += n
-            yield rb if n == rb.num_rows else selection.take(rb, pa.Array.from_buffers(pa.uint32(), n, [None, pa.py_buffer(index)]))
+            yield (
+                rb
+                if n == rb.num_rows
+                else selection.take(
+                    rb, pa.Array.from_buffers(pa.uint32(), n, [None, pa.py_buffer(index)])
+                )
+            )
 
 
 operator = JoinFilter()

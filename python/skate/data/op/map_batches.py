@@ -1,4 +1,5 @@
-"""map_batches: a user's function over batches. It may change the number of rows, and sees the batch: nothing can be promised."""
+"""map_batches: a user's function over batches. It may change the number of rows, and sees the
+batch: nothing can be promised."""
 
 from __future__ import annotations
 
@@ -42,7 +43,13 @@ class MapBatches(Operator):
                 try:
                     out: Any = list(called(params, rb))
                 except Exception as e:
-                    out = dead_letters.isolate(e, rb, row, lambda part: list(called(params, part)), functools.partial(task.bad_row, params))
+                    out = dead_letters.isolate(
+                        e,
+                        rb,
+                        row,
+                        lambda part: list(called(params, part)),
+                        functools.partial(task.bad_row, params),
+                    )
                 yield from out
             else:
                 try:
@@ -59,14 +66,20 @@ def called(params: Params, rb: Any) -> Batches:
     """What the function makes of one batch."""
     label, fmt = params["label"], params["batch_format"]
     numpy = fmt == "numpy" or fmt == "default"
-    given = numpy_batch.NumpyBatch(rb, not params["zero_copy_batch"]) if numpy else batch.to_batch(rb, fmt)
+    given = (
+        numpy_batch.NumpyBatch(rb, not params["zero_copy_batch"])
+        if numpy
+        else batch.to_batch(rb, fmt)
+    )
     for out in returned(params, given):
         yield from batch.from_batch(out, label, rb, given if numpy else None)
 
 
 def returned(params: Params, given: Any) -> Iterator[Any]:
     """What the function gives for one batch: one value, or several."""
-    before = _skate.arrays_begin(params["in_store"], tasks.task.turn) if params.get("in_store") else None
+    before = (
+        _skate.arrays_begin(params["in_store"], tasks.task.turn) if params.get("in_store") else None
+    )
     try:
         out = params["fn"](given, *params["fn_args"], **params["fn_kwargs"])
     finally:
@@ -76,7 +89,9 @@ def returned(params: Params, given: Any) -> Iterator[Any]:
         return
     if inspect.isawaitable(out) or inspect.isasyncgen(out):
         out = rows.awaited(out)
-    if isinstance(out, types.GeneratorType) or (not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")):
+    if isinstance(out, types.GeneratorType) or (
+        not isinstance(out, (Mapping, pa.Table, pa.RecordBatch)) and hasattr(out, "__next__")
+    ):
         yield from out
     else:
         yield out

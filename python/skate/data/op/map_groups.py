@@ -1,6 +1,8 @@
-"""map_groups: a user's function over groups: rows of equal keys, which stand one behind the other, whole in a batch (group_reduce). A group is one call, however large it is.
+"""map_groups: a user's function over groups: rows of equal keys, which stand one behind the other,
+whole in a batch (group_reduce). A group is one call, however large it is.
 
-DataFrames of groups are parts of one that is made of a batch, and DataFrames that come back are put together before they become columns: pandas takes 0.1 ms for each step, whatever the size.
+DataFrames of groups are parts of one that is made of a batch, and DataFrames that come back are put
+together before they become columns: pandas takes 0.1 ms for each step, whatever the size.
 """
 
 from __future__ import annotations
@@ -56,9 +58,18 @@ class _Place:
 
     def note(self, e: BaseException) -> None:
         rows = self.rb.slice(self.at, self.n)
-        key = ", ".join(f"{k}={v[0]!r}" for k, v in rows.slice(0, 1).select(self.params["keys"]).to_pydict().items())
+        key = ", ".join(
+            f"{k}={v[0]!r}"
+            for k, v in rows.slice(0, 1).select(self.params["keys"]).to_pydict().items()
+        )
         first = self.row + self.at
-        self.task.note(e, self.params, f"the group {key or 'of all rows'}, input rows {first}..{first + self.n - 1}", first, rows)
+        self.task.note(
+            e,
+            self.params,
+            f"the group {key or 'of all rows'}, input rows {first}..{first + self.n - 1}",
+            first,
+            rows,
+        )
 
 
 def _of_batches(params: Params, rb: Any, sizes: list[int], place: _Place) -> Batches:

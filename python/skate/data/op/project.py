@@ -1,4 +1,5 @@
-"""project: new columns from expressions (all from the old ones), after or instead of the old ones; in the place of one that has their name."""
+"""project: new columns from expressions (all from the old ones), after or instead of the old ones;
+in the place of one that has their name."""
 
 from __future__ import annotations
 

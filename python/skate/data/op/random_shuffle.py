@@ -1,4 +1,5 @@
-"""random_shuffle: the rows in a random order: each to a partition by chance, each partition permuted. The same for a seed and an input, whatever workers and memory there are."""
+"""random_shuffle: the rows in a random order: each to a partition by chance, each partition
+permuted. The same for a seed and an input, whatever workers and memory there are."""
 
 from __future__ import annotations
 
@@ -21,9 +22,22 @@ class RandomShuffle(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        given = {"what": _skate.exchange_what("random", partitions=_skate.PARTITIONS, seed=params["seed"]), "keys": []}
-        reduce = Phase("exchange_reduce", "RandomShuffleReduce", given, {"exchange": {"cut": False, "n_partitions": 0}})
-        return Phases((Phase("exchange_map_numbered", "RandomShuffleMap", given, params["resources"]),), reduce)
+        given = {
+            "what": _skate.exchange_what(
+                "random", partitions=_skate.PARTITIONS, seed=params["seed"]
+            ),
+            "keys": [],
+        }
+        reduce = Phase(
+            "exchange_reduce",
+            "RandomShuffleReduce",
+            given,
+            {"exchange": {"cut": False, "n_partitions": 0}},
+        )
+        return Phases(
+            (Phase("exchange_map_numbered", "RandomShuffleMap", given, params["resources"]),),
+            reduce,
+        )
 
 
 operator = RandomShuffle()

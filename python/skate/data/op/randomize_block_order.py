@@ -15,7 +15,10 @@ class RandomizeBlockOrder(Operator):
         return True
 
     def arranged(self, params: Params, blocks: list[Any]) -> list[list[Any]]:
-        return [[blocks[i]] for i in np.random.default_rng(params["seed"]).permutation(len(blocks)).tolist()]
+        return [
+            [blocks[i]]
+            for i in np.random.default_rng(params["seed"]).permutation(len(blocks)).tolist()
+        ]
 
 
 operator = RandomizeBlockOrder()

@@ -1,4 +1,5 @@
-"""read: rows from outside (files, ranges, items): each unit of the source is one task. The file of the format does it: data/read/<format>.py."""
+"""read: rows from outside (files, ranges, items): each unit of the source is one task. The file of
+the format does it: data/read/<format>.py."""
 
 from __future__ import annotations
 
@@ -33,19 +34,25 @@ class Read(Operator):
         return {**params, "columns": read} if len(read) < len(names) else None
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
-        """Of formats that can: by statistics, then by rows. Expressions over columns that are not stored, or with functions of users, are left to the filter; so are those over what only
-        the path says, which units_with() is for."""
+        """Of formats that can: by statistics, then by rows. Expressions over columns that are not
+        stored, or with functions of users, are left to the filter; so are those over what only the
+        path says, which units_with() is for."""
         if params.get("names") is None or params.get("udf") is not None:
             return None
         stored = set(params["stored"]) - set(params.get("tensors") or ())
-        pushed = tuple(e for e, used in tests if used & stored and used <= stored | set(params["names"]))
+        pushed = tuple(
+            e for e, used in tests if used & stored and used <= stored | set(params["names"])
+        )
         return {**params, "pushed": pushed} if pushed else None
 
-    def units_with(self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
+    def units_with(
+        self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]
+    ) -> tuple[list[Any], str] | None:
         """Of files whose folders say values of columns: what these values rule out is not read."""
         if params.get("partitioning") is None or params.get("udf") is not None:
             return None
-        from skate.data.read import files  # 2 ms that a program without such folders need not wait for
+        # 2 ms that a program without such folders need not wait for
+        from skate.data.read import files
 
         return files.units_with(params, units, tests)
 

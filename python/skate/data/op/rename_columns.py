@@ -38,7 +38,9 @@ class RenameColumns(Operator):
                 new = [names.get(n, n) for n in old]
             else:
                 if len(names) != len(old):
-                    raise ValueError(f"{params['label']}: {len(names)} names for {len(old)} columns ({unify.few(old)})")
+                    raise ValueError(
+                        f"{params['label']}: {len(names)} names for {len(old)} columns ({unify.few(old)})"
+                    )
                 new = names
             unify.check_names(new, params["label"])
             yield rb.rename_columns(new)

@@ -1,4 +1,5 @@
-"""repartition_shuffled: the rows in so many blocks, each with rows of all blocks before; by keys: all rows of equal keys in one block."""
+"""repartition_shuffled: the rows in so many blocks, each with rows of all blocks before; by keys:
+all rows of equal keys in one block."""
 
 from __future__ import annotations
 
@@ -23,12 +24,30 @@ class RepartitionShuffled(Operator):
     def phases(self, params: Params) -> Phases:
         keys, n = params["keys"], params["n"]
         what = _skate.exchange_what(
-            "hash" if keys else "even", keys=[(k, False, False) for k in keys], partitions=n, one_block=True, sorted=params["sort"]
+            "hash" if keys else "even",
+            keys=[(k, False, False) for k in keys],
+            partitions=n,
+            one_block=True,
+            sorted=params["sort"],
         )
         given = {"what": what, "keys": keys}
         by = f"({', '.join(keys)})" if keys else ""
-        reduce = Phase("exchange_reduce", f"RepartitionReduce{by}", given, {"exchange": {"cut": False, "n_partitions": n}})
-        return Phases((Phase("exchange_map" if keys else "exchange_map_numbered", f"RepartitionMap{by}", given),), reduce)
+        reduce = Phase(
+            "exchange_reduce",
+            f"RepartitionReduce{by}",
+            given,
+            {"exchange": {"cut": False, "n_partitions": n}},
+        )
+        return Phases(
+            (
+                Phase(
+                    "exchange_map" if keys else "exchange_map_numbered",
+                    f"RepartitionMap{by}",
+                    given,
+                ),
+            ),
+            reduce,
+        )
 
 
 operator = RepartitionShuffled()

@@ -22,7 +22,8 @@ class SelectColumns(Operator):
         return pa.schema([given.field(name) for name in params["cols"]])
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        few = [c for c in params["cols"] if c in columns] or params["cols"][:1]  # rows are counted by a column
+        # rows are counted by a column
+        few = [c for c in params["cols"] if c in columns] or params["cols"][:1]
         return {**params, "cols": few} if len(few) < len(params["cols"]) else None
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:

@@ -1,4 +1,5 @@
-"""sort: the rows in the order of keys: each map sorts its own, and reduces merge what one cut task gave them. With boundaries of the user maps cut by these, a block each."""
+"""sort: the rows in the order of keys: each map sorts its own, and reduces merge what one cut task
+gave them. With boundaries of the user maps cut by these, a block each."""
 
 from __future__ import annotations
 
@@ -34,8 +35,15 @@ class Sort(Operator):
             limit=params.get("limit") or 0,
         )
         given = {"what": what, "keys": keys, "boundaries": boundaries}
-        by = ", ".join(k + " descending" * d for k, d in zip(keys, params["descending"], strict=True))
-        reduce = Phase("exchange_reduce", f"SortReduce({by})", given, {"exchange": {"cut": not n, "n_partitions": n}})
+        by = ", ".join(
+            k + " descending" * d for k, d in zip(keys, params["descending"], strict=True)
+        )
+        reduce = Phase(
+            "exchange_reduce",
+            f"SortReduce({by})",
+            given,
+            {"exchange": {"cut": not n, "n_partitions": n}},
+        )
         return Phases((Phase("exchange_map", f"SortMap({by})", given),), reduce)
 
 

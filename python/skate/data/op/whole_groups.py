@@ -1,4 +1,5 @@
-"""whole_groups: blocks that end where a group does, of rows that come in the order of their keys; in front of what takes whole groups."""
+"""whole_groups: blocks that end where a group does, of rows that come in the order of their keys;
+in front of what takes whole groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""write: rows to files or elsewhere. Its output rows are reports of what was written, one or more a task. The file of the format does it: data/write/<format>.py."""
+"""write: rows to files or elsewhere. Its output rows are reports of what was written, one or more a
+task. The file of the format does it: data/write/<format>.py."""
 
 from __future__ import annotations
 

@@ -19,17 +19,22 @@ from skate.serialize import is_missing, unpicklable
 
 
 def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
-    """Parameters for the workers. Functions of users bring the settings of the Dataset along, and so do all operators where the settings that they read differ from the defaults. hold: see
+    """Parameters for the workers. Functions of users bring the settings of the Dataset along, and
+    so do all operators where the settings that they read differ from the defaults. hold: see
     captured.py."""
     matters = context.matters_in_workers()
     if not node.params and not matters:
         return b""
-    code = next((k for k in ("fn", "expr", "exprs", "fns", "code") if node.params.get(k) is not None), None)
+    code = next(
+        (k for k in ("fn", "expr", "exprs", "fns", "code") if node.params.get(k) is not None), None
+    )
     own = node.params.get("fn") is not None or bool(node.params.get("by_settings")) or matters
     if code is None and not own and not node.params.get("shared"):
         return pickle.dumps(node.params, 5)
     try:
-        return captured.dump({**node.params, "context": context} if own else node.params, node.label, hold)
+        return captured.dump(
+            {**node.params, "context": context} if own else node.params, node.label, hold
+        )
     except RayError:
         raise
     except Exception as e:
@@ -56,9 +61,11 @@ def lower(
     sized: Callable[[Node, list[str]], Node] | None = None,
     shuffle: str | None = None,
 ) -> Lowered:
-    """A plan for one run. context None: for people to read only. hold: see values/captured.py. rearranged: gives the blocks of a node that needs
-    its whole input, which it runs; None: such a node has none. on_error: of operators that do not say it themselves; None: as the context says. sized: decides what depends on sizes that
-    are measured (run/small_sides.py), and says what it did. shuffle: the strategy of exchanges; None: as the context says."""
+    """A plan for one run. context None: for people to read only. hold: see values/captured.py.
+    rearranged: gives the blocks of a node that needs its whole input, which it runs; None: such a
+    node has none. on_error: of operators that do not say it themselves; None: as the context says.
+    sized: decides what depends on sizes that are measured (run/small_sides.py), and says what it
+    did. shuffle: the strategy of exchanges; None: as the context says."""
     on_error = on_error or (context.on_error if context is not None else "raise")
     shuffle = shuffle or strategy(context)
     plan = new_plan()
@@ -68,7 +75,8 @@ def lower(
     ids: dict[int, int] = {}
     place = context.scheduling_strategy if context is not None else None
     everywhere = group({"scheduling_strategy": place}) if not isinstance(place, str) else {}
-    if "max_retries" in _job.facts():  # the knob; as in Ray it is of tasks, not of the calls of a pool's actors
+    # the knob; as in Ray it is of tasks, not of the calls of a pool's actors
+    if "max_retries" in _job.facts():
         everywhere = {**everywhere, "max_retries": _job.facts()["max_retries"]}
     stack = [root]
     while stack:
@@ -76,7 +84,11 @@ def lower(
         if id(node) in ids:
             stack.pop()
             continue
-        todo = [i for i in node.inputs if id(i) not in ids] if not node.operator.blocking or context is None else []
+        todo = (
+            [i for i in node.inputs if id(i) not in ids]
+            if not node.operator.blocking or context is None
+            else []
+        )
         if todo:
             stack += reversed(todo)
             continue
@@ -84,21 +96,36 @@ def lower(
         if this.operator.blocking and rearranged is not None:
             this = Node("blocks", this.label, {}, (), blocks=rearranged(this))
         elif this.operator.blocking and context is None:
-            this = Node("blocks", f"{this.label} (BLOCKING: all of its input first, {expected(this.inputs)})", {}, (), blocks=[])
+            this = Node(
+                "blocks",
+                f"{this.label} (BLOCKING: all of its input first, {expected(this.inputs)})",
+                {},
+                (),
+                blocks=[],
+            )
         if on_error != "raise" and this.operator.on_error and this.params.get("on_error") is None:
             this = this.replaced(params={**this.params, "on_error": on_error})
         options = {**everywhere, **this.options}
         if "blocks" in options:
             options = {
                 **options,
-                "blocks": [(r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more) for r, *more in options["blocks"]],
+                "blocks": [
+                    (r if isinstance(r, _skate.ObjectRef) else _skate.put_block(r), *more)
+                    for r, *more in options["blocks"]
+                ],
             }
         inputs = tuple(ids[id(i)] for i in this.inputs)
         if this.operator.moves_rows:
             chains, this = phases(this, _skate.SHUFFLES[shuffle])
             for k, chain in enumerate(chains):
                 for part in chain:
-                    at = add(plan, part, _params(part, context, hold), (inputs[k],), {**everywhere, **part.options})
+                    at = add(
+                        plan,
+                        part,
+                        _params(part, context, hold),
+                        (inputs[k],),
+                        {**everywhere, **part.options},
+                    )
                     inputs = (*inputs[:k], at, *inputs[k + 1 :])
             options = {**everywhere, **this.options}
         ids[id(node)] = add(plan, this, _params(this, context, hold), inputs, options)
@@ -111,15 +138,29 @@ def _params(node: Node, context: DataContext | None, hold: list[Any] | None) -> 
 
 
 def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
-    """(a map for each input, and behind it a merge if there may be one; the reduce) of a node that moves rows between blocks. A map runs as its input does, so that they fuse,
-    unless it says otherwise; a merge as the reduce does."""
+    """(a map for each input, and behind it a merge if there may be one; the reduce) of a node that
+    moves rows between blocks. A map runs as its input does, so that they fuse, unless it says
+    otherwise; a merge as the reduce does."""
     found = node.operator.phases(node.params)
-    chains = [[Node(m.op, m.label, m.params, (), **(m.options or as_input(i)))] for m, i in zip(found.maps, node.inputs, strict=True)]
+    chains = [
+        [Node(m.op, m.label, m.params, (), **(m.options or as_input(i)))]
+        for m, i in zip(found.maps, node.inputs, strict=True)
+    ]
     options = {k: v for k, v in found.reduce.options.items() if k != "exchange"}
     for chain, m in zip(chains, found.maps, strict=True):
         if merges and found.merges:
-            chain.append(Node("exchange_merge", m.label.replace("Map", "Merge", 1), {"what": m.params["what"]}, (), **options))
-    return chains, Node(found.reduce.op, found.reduce.label, found.reduce.params, (), **found.reduce.options)
+            chain.append(
+                Node(
+                    "exchange_merge",
+                    m.label.replace("Map", "Merge", 1),
+                    {"what": m.params["what"]},
+                    (),
+                    **options,
+                )
+            )
+    return chains, Node(
+        found.reduce.op, found.reduce.label, found.reduce.params, (), **found.reduce.options
+    )
 
 
 def strategy(context: DataContext | None) -> str:
@@ -133,12 +174,16 @@ def expected(roots: tuple[Node, ...]) -> str:
     rows = size = 0
     for n in {id(n): n for r in roots for n in below(r)}.values():
         for _, r, b in n.parts or ():
-            rows, size = (rows + r if rows >= 0 and r >= 0 else -1), (size + b if size >= 0 and b >= 0 else -1)
+            rows, size = (
+                (rows + r if rows >= 0 and r >= 0 else -1),
+                (size + b if size >= 0 and b >= 0 else -1),
+            )
     return f"of {nbytes(size) if size >= 0 else 'unknown size'} read{f' ({rows:,} rows)' if rows >= 0 else ''}"
 
 
 def explain(root: Node, on_error: str = "raise", shuffle: str = "auto") -> str:
-    """The plan of root, what the optimiser did, and below it the plans of what its blocking operators wait for."""
+    """The plan of root, what the optimiser did, and below it the plans of what its blocking
+    operators wait for."""
     plan, at, rules = lower(root, on_error=on_error, shuffle=shuffle)
     text: str = plan.explain(at)
     if any(n.operator.moves_rows for n in below(root)):
@@ -167,7 +212,9 @@ def said_of(shuffle: str) -> str:
     """A strategy in words, for explain()."""
     if shuffle == "auto":
         return "strategy auto: the cheapest one for the sizes that are measured while maps run (stats() shows what came of it)"
-    return f"strategy {shuffle}, as DataContext.shuffle_strategy asks" + ("; it may merge packs" if _skate.SHUFFLES[shuffle] else "")
+    return f"strategy {shuffle}, as DataContext.shuffle_strategy asks" + (
+        "; it may merge packs" if _skate.SHUFFLES[shuffle] else ""
+    )
 
 
 def warn_few_inputs(node: Node) -> None:

@@ -1,4 +1,5 @@
-"""The logical plan: a Dataset points at a Node, one operator with its parameters and inputs, never changed; and what is known of it without running it."""
+"""The logical plan: a Dataset points at a Node, one operator with its parameters and inputs, never
+changed; and what is known of it without running it."""
 
 from __future__ import annotations
 
@@ -7,13 +8,16 @@ from typing import Any
 
 from skate.data.op import find
 
-Block = tuple[Any, int, int, int]  # ObjectRef (or a RecordBatch of this process), first row, rows, bytes
+# ObjectRef (or a RecordBatch of this process), first row, rows, bytes
+Block = tuple[Any, int, int, int]
 
 
 class Node:
-    """One operator of the logical plan. op: its name; operator: what is known of it (op/<name>.py). options: keyword arguments of _skate.Plan.add beyond the first four and the facts.
+    """One operator of the logical plan. op: its name; operator: what is known of it (op/<name>.py).
+    options: keyword arguments of _skate.Plan.add beyond the first four and the facts.
 
-    each_run: a function from the number of a run (0, 1, ...) to options and, under "params", parameters that differ in it: what is drawn anew each time.
+    each_run: a function from the number of a run (0, 1, ...) to options and, under "params",
+    parameters that differ in it: what is drawn anew each time.
     """
 
     __slots__ = ("op", "operator", "label", "params", "inputs", "options", "each_run", "counter")
@@ -29,7 +33,13 @@ class Node:
         **options: Any,
     ):
         self.operator = find(op)
-        self.op, self.label, self.params, self.inputs, self.options = op, label, params, inputs, options
+        self.op, self.label, self.params, self.inputs, self.options = (
+            op,
+            label,
+            params,
+            inputs,
+            options,
+        )
         self.each_run = each_run
         self.counter = [0]  # of the runs that began; one for a node and all that replace it
 
@@ -40,7 +50,8 @@ class Node:
 
     @property
     def parts(self) -> list[tuple[Any, int, int]] | None:
-        """Of a source: (unit or block, rows, bytes) of each of its parts, -1 where that is not known; None: it is none."""
+        """Of a source: (unit or block, rows, bytes) of each of its parts, -1 where that is not
+        known; None: it is none."""
         if "units" in self.options:
             return self.options["units"]
         return [(b, b[2], b[3]) for b in self.blocks] if self.blocks is not None else None
@@ -58,7 +69,18 @@ class Node:
         """The nodes below it as a flat list: a chain of thousands is deeper than pickle goes."""
         nodes = below(self)
         number = {id(n): i for i, n in enumerate(nodes)}
-        rows = [(n.op, n.label, n.params, [number[id(i)] for i in n.inputs], n.each_run, n.runs, n.options) for n in nodes]
+        rows = [
+            (
+                n.op,
+                n.label,
+                n.params,
+                [number[id(i)] for i in n.inputs],
+                n.each_run,
+                n.runs,
+                n.options,
+            )
+            for n in nodes
+        ]
         return _of_rows, (rows,)
 
     def this_run(self) -> Node:
@@ -78,7 +100,8 @@ class Node:
         options: dict[str, Any] | None = None,
         each_run: Callable[[int], dict[str, Any]] | None = None,
     ) -> Node:
-        """The same operator with other parameters, inputs, options or what each run draws anew (None: as they are). Its runs count as runs of this one, and the other way round."""
+        """The same operator with other parameters, inputs, options or what each run draws anew
+        (None: as they are). Its runs count as runs of this one, and the other way round."""
         new = Node(
             self.op,
             self.label,
@@ -91,7 +114,8 @@ class Node:
         return new
 
     def beside(self, options: dict[str, Any]) -> Node:
-        """Of a reader that asks for nothing: the same in the placement group of its consumer, which may be all that there is."""
+        """Of a reader that asks for nothing: the same in the placement group of its consumer, which
+        may be all that there is."""
         own = self.options.keys() & {"num_cpus", "num_gpus", "memory", "resources", "group", "env"}
         if "group" not in options or "units" not in self.options or own:
             return self
@@ -112,7 +136,9 @@ def _of_rows(rows: list[Any]) -> Node:
             continue
         todo.pop()
         if i not in made:
-            made[i] = Node(op, label, params, tuple(made[k] for k in inputs), each_run=each_run, **options)
+            made[i] = Node(
+                op, label, params, tuple(made[k] for k in inputs), each_run=each_run, **options
+            )
             made[i].runs = runs
     return made[0]
 

@@ -1,11 +1,17 @@
-"""The optimiser: rules over the facts of operators (op/<name>.py), each a small function from a plan to one that gives the same rows for less work.
+"""The optimiser: rules over the facts of operators (op/<name>.py), each a small function from a
+plan to one that gives the same rows for less work.
 
-Here are the rules that change parameters: which columns a reader gives, which rows it may skip, whether strings stay dictionary-encoded. The two that change the shape, limit and fusion,
-look at the same facts in C (src/plan/rule_limit.c, rule_fuse.c), since exec runs what they make. What a rule did it says in words; Dataset.explain() shows that below the stages,
-which show limit and fusion. OFF has the names of rules that are left out: for tests, which show that the rows are the same.
+Here are the rules that change parameters: which columns a reader gives, which rows it may skip,
+whether strings stay dictionary-encoded. The two that change the shape, limit and fusion, look at
+the same facts in C (src/plan/rule_limit.c, rule_fuse.c), since exec runs what they make. What a
+rule did it says in words; Dataset.explain() shows that below the stages, which show limit and
+fusion. OFF has the names of rules that are left out: for tests, which show that the rows are the
+same.
 
-A rule is a pass over the nodes when a plan is lowered; the Dataset's own nodes stay as they are. It follows chains with one consumer; a node that several take, or that has to have all
-of its input first, is asked for everything. Plans may be thousands of nodes deep: nothing here calls itself. Calls: op, and of C the plan.
+A rule is a pass over the nodes when a plan is lowered; the Dataset's own nodes stay as they are. It
+follows chains with one consumer; a node that several take, or that has to have all of its input
+first, is asked for everything. Plans may be thousands of nodes deep: nothing here calls itself.
+Calls: op, and of C the plan.
 """
 
 from __future__ import annotations
@@ -25,13 +31,15 @@ T = TypeVar("T")
 IN_C = ("limit", "fusion")
 OFF: set[str] = set()
 
-PREDICATES_MOST = 32  # that a reader is told: each skips a little, and they become one nested expression
+# that a reader is told: each skips a little, and they become one nested expression
+PREDICATES_MOST = 32
 
 Predicate = tuple[Any, frozenset[str]]  # an expression, and the columns that it is about
 
 
 def optimised(root: Node, on_error: str) -> tuple[Node, list[str]]:
-    """(the same for less work, what was done, in words). on_error: of operators that do not say it themselves."""
+    """(the same for less work, what was done, in words). on_error: of operators that do not say it
+    themselves."""
     said: list[str] = []
     if "projection" not in OFF:
         root = projection(root, said)
@@ -61,7 +69,9 @@ def projection(root: Node, said: list[str]) -> Node:
         params = n.operator.narrowed(n.params, need) if need is not None else None
         if params is not None and n.operator.source:
             columns = params["columns"]
-            said.append(f"projection: {n.label} reads {len(columns)} of {len(params['names'])} columns: {few(columns)}")
+            said.append(
+                f"projection: {n.label} reads {len(columns)} of {len(params['names'])} columns: {few(columns)}"
+            )
         return None if params is None else n.replaced(params=params)
 
     return _rebuilt(root, narrowed)
@@ -78,13 +88,17 @@ def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
     handed_on = {c.renamed.get(name, name) for name in need - c.makes}
     if c.keeps is None:
         return needs | handed_on
-    if not handed_on & c.keeps:  # Rows alone are wanted: they are counted by the column that is left of it when it is narrowed.
-        return needs | set(n.operator.columns(n.operator.narrowed(n.params, need) or n.params).keeps or ())
+    # Rows alone are wanted: they are counted by the column that is left of it when it is narrowed.
+    if not handed_on & c.keeps:
+        return needs | set(
+            n.operator.columns(n.operator.narrowed(n.params, need) or n.params).keeps or ()
+        )
     return needs | (handed_on & c.keeps)
 
 
 def predicates(root: Node, said: list[str]) -> Node:
-    """Sources are told which rows filters above them drop. A filter stays where it is, so one that skips less is right as well."""
+    """Sources are told which rows filters above them drop. A filter stays where it is, so one that
+    skips less is right as well."""
     nothing: list[Predicate] = []
     asked = _asked(root, nothing, _predicates_on_input)
 
@@ -95,7 +109,9 @@ def predicates(root: Node, said: list[str]) -> Node:
         tests = _tests(mine)
         params = n.operator.filtered(n.params, tests)
         if params is not None:
-            said.append(f"predicates: {n.label} skips rows for which this does not hold: {in_words(params['pushed'])}")
+            said.append(
+                f"predicates: {n.label} skips rows for which this does not hold: {in_words(params['pushed'])}"
+            )
         found = _left(n, n.options.get("units", []), tests)
         if found is not None:
             units, what = found
@@ -106,28 +122,43 @@ def predicates(root: Node, said: list[str]) -> Node:
     return _rebuilt(root, filtered)
 
 
-_PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}  # modules whose values any process can unpickle
+# modules whose values any process can unpickle
+_PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}
 
 
 def _tests(predicates: list[Predicate]) -> list[tuple[Any, set[str]]]:
-    """What all has to be true, in parts as small as possible, with the columns of each; without what calls functions of users, or has values of their own classes."""
+    """What all has to be true, in parts as small as possible, with the columns of each; without
+    what calls functions of users, or has values of their own classes."""
     parts = [part for e, _ in predicates for part in expr_bounds.conjuncts(e)]
-    return [(e, used) for e in parts if (used := expressions.columns_of(e)) and not expressions.has_user_code(e) and _is_plain(e)]
+    return [
+        (e, used)
+        for e in parts
+        if (used := expressions.columns_of(e)) and not expressions.has_user_code(e) and _is_plain(e)
+    ]
 
 
 def _is_plain(e: Any) -> bool:
     values = [n.value for n in expressions.walk(e) if isinstance(n, expressions.LiteralExpr)]
-    kinds = {t for v in values for t in (map(type, v) if isinstance(v, (list, tuple, set, frozenset)) else (type(v),))}
+    kinds = {
+        t
+        for v in values
+        for t in (map(type, v) if isinstance(v, (list, tuple, set, frozenset)) else (type(v),))
+    }
     return all(t.__module__.partition(".")[0] in _PLAIN for t in kinds)
 
 
-def _left(n: Node, units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
+def _left(
+    n: Node, units: list[Any], tests: list[tuple[Any, set[str]]]
+) -> tuple[list[Any], str] | None:
     """What the tests leave of the units of a source, and that in words; None: all."""
     return n.operator.units_with(n.params, units, tests) if units else None
 
 
-def _with_units(n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[tuple[Any, set[str]]]) -> Node:
-    """A source that reads these units only; of those that a run draws anew, the ones that the tests leave."""
+def _with_units(
+    n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[tuple[Any, set[str]]]
+) -> Node:
+    """A source that reads these units only; of those that a run draws anew, the ones that the tests
+    leave."""
     draws = n.each_run
 
     def each_run(k: int) -> dict[str, Any]:
@@ -136,12 +167,20 @@ def _with_units(n: Node, params: dict[str, Any] | None, units: list[Any], tests:
         found = _left(n, different["units"], tests) if "units" in different else None
         return different if found is None else {**different, "units": found[0]}
 
-    return n.replaced(params=params, options={**n.options, "units": units}, each_run=each_run if draws is not None else None)
+    return n.replaced(
+        params=params,
+        options={**n.options, "units": units},
+        each_run=each_run if draws is not None else None,
+    )
 
 
 def in_words(tests: tuple[Any, ...]) -> str:
     """Expressions of which all have to hold, for people."""
-    return " and ".join(map(_said, tests)) if len(tests) < 2 else f"({' and '.join(map(_said, tests))})"
+    return (
+        " and ".join(map(_said, tests))
+        if len(tests) < 2
+        else f"({' and '.join(map(_said, tests))})"
+    )
 
 
 def _said(e: Any) -> str:
@@ -177,47 +216,79 @@ def top_k(root: Node, said: list[str]) -> Node:
 
 
 def _rows_of_input(n: Node, most: int | None) -> int | None:
-    """How many of the first rows of its input n needs when so many of its own are wanted (None: all)."""
+    """How many of the first rows of its input n needs when so many of its own are wanted (None:
+    all)."""
     if n.operator.first_rows:
         limit = int(n.options["limit"])
         return limit if most is None else min(limit, most)
-    return most if n.operator.one_to_one and n.operator.by_task and not n.operator.on_error else None
+    return (
+        most if n.operator.one_to_one and n.operator.by_task and not n.operator.on_error else None
+    )
 
 
 def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
-    """Strings of few values stay numbers into a dictionary from a reader to a writer, or to what moves rows, in one task, where all operators between let them through
+    """Strings of few values stay numbers into a dictionary from a reader to a writer, or to what
+    moves rows, in one task, where all operators between let them through
     (values/encoded_text.py)."""
     order = in_order(root)
     takers = Counter(id(i) for n in order for i in n.inputs)
     encoded: set[int] = set()
     for end in order:
-        if not (end is root and end.operator.writes and end.operator.encoded(end.params)) and not end.operator.decodes(end.params):
+        if not (
+            end is root and end.operator.writes and end.operator.encoded(end.params)
+        ) and not end.operator.decodes(end.params):
             continue
         chain = [end]
-        while len(chain[-1].inputs) == 1 and (chain[-1] is end or chain[-1].operator.encoded(chain[-1].params)):
+        while len(chain[-1].inputs) == 1 and (
+            chain[-1] is end or chain[-1].operator.encoded(chain[-1].params)
+        ):
             chain.append(chain[-1].inputs[0])
         source = chain[-1]
-        if not source.operator.source or len(chain) < 2 or not source.operator.encoded(source.params):
+        if (
+            not source.operator.source
+            or len(chain) < 2
+            or not source.operator.encoded(source.params)
+        ):
             continue
         if any(takers[id(n)] > 1 for n in chain[1:]):  # others do not know them
             continue
-        if any((n.params.get("on_error") or on_error) != "raise" for n in chain[1:-1] if n.operator.on_error):  # dead letters hold rows
+        # dead letters hold rows
+        if any(
+            (n.params.get("on_error") or on_error) != "raise"
+            for n in chain[1:-1]
+            if n.operator.on_error
+        ):
             continue
         if not _one_task(chain[::-1]):
             continue
-        said.append(f"dictionary encoding: strings of few values stay numbers into a dictionary from {source.label} to {end.label}")
+        said.append(
+            f"dictionary encoding: strings of few values stay numbers into a dictionary from {source.label} to {end.label}"
+        )
         encoded |= {id(end), id(source)}
-    return _rebuilt(root, lambda n: n.replaced(params={**n.params, "encoded": True}) if id(n) in encoded else None) if encoded else root
+    return (
+        _rebuilt(
+            root,
+            lambda n: (
+                n.replaced(params={**n.params, "encoded": True}) if id(n) in encoded else None
+            ),
+        )
+        if encoded
+        else root
+    )
 
 
 def _one_task(chain: list[Node]) -> bool:
-    """Whether this chain, source first, becomes one stage of tasks (of a node that moves rows at its end: its map): the fusion rule itself says so."""
+    """Whether this chain, source first, becomes one stage of tasks (of a node that moves rows at
+    its end: its map): the fusion rule itself says so."""
     plan = new_plan()
     at: tuple[Any, ...] = ()
     end = chain[-1]
     if end.operator.moves_rows:
         found = end.operator.phases(end.params)
-        of = [Node(p.op, p.label, p.params, (), **(p.options or as_input(chain[-2]))) for p in (found.maps[0], found.reduce)]
+        of = [
+            Node(p.op, p.label, p.params, (), **(p.options or as_input(chain[-2])))
+            for p in (found.maps[0], found.reduce)
+        ]
         chain = [*chain[:-1], *of]
     for n in chain:
         at = (add(plan, n, b"", at, {k: v for k, v in n.options.items() if k != "units"}),)
@@ -225,8 +296,9 @@ def _one_task(chain: list[Node]) -> bool:
 
 
 def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dict[str, Any]) -> int:
-    """Adds a node to a _skate.Plan, with the facts of its operator; its id. The option "exchange" of a node that is one: {"cut": bool, "n_partitions": int, "spread": int, "tells": int, "tables": bool}
-    (struct sk_exchange_desc in src/plan/plan.h)."""
+    """Adds a node to a _skate.Plan, with the facts of its operator; its id. The option "exchange"
+    of a node that is one: {"cut": bool, "n_partitions": int, "spread": int, "tells": int, "tables":
+    bool} (struct sk_exchange_desc in src/plan/plan.h)."""
     given = {**options, **options.get("exchange", {})}
     given.pop("exchange", None)
     made: int = plan.add(n.op, n.label, params, inputs, **n.operator.plan_facts(), **given)
@@ -237,7 +309,8 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
 
 
 def in_order(root: Node, whole: bool = False) -> list[Node]:
-    """All that root needs, inputs before what takes them; with whole also what is below a node that has to have all of its input first, which is a run of its own."""
+    """All that root needs, inputs before what takes them; with whole also what is below a node that
+    has to have all of its input first, which is a run of its own."""
     order: list[Node] = []
     todo: list[tuple[Node, bool]] = [(root, False)]
     seen: set[int] = set()
@@ -255,7 +328,8 @@ def in_order(root: Node, whole: bool = False) -> list[Node]:
 
 
 def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[int, T]:
-    """What each node is asked for, by its id. of_input: what a node asks its inputs for when it is asked for something."""
+    """What each node is asked for, by its id. of_input: what a node asks its inputs for when it is
+    asked for something."""
     order = in_order(root)
     uses: dict[int, int] = {}
     for n in order:

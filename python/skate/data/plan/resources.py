@@ -1,4 +1,5 @@
-"""What a stage takes from the machine, by Ray's names: keyword arguments of users as keyword arguments of _skate.Plan.add."""
+"""What a stage takes from the machine, by Ray's names: keyword arguments of users as keyword
+arguments of _skate.Plan.add."""
 
 from __future__ import annotations
 
@@ -13,14 +14,32 @@ from skate.options import group_of
 from skate.runtime_env import check
 
 ARGUMENTS = {  # of the methods that take resources by keyword, for a name that none of them knows
-    *("batch_format", "batch_size", "compute", "concurrency", "fn_args", "fn_constructor_args", "fn_constructor_kwargs", "fn_kwargs"),
-    *("memory", "num_cpus", "num_gpus", "on_error", "ray_remote_args_fn", "udf_modifying_row_count", "zero_copy_batch"),
+    *(
+        "batch_format",
+        "batch_size",
+        "compute",
+        "concurrency",
+        "fn_args",
+        "fn_constructor_args",
+        "fn_constructor_kwargs",
+        "fn_kwargs",
+    ),
+    *(
+        "memory",
+        "num_cpus",
+        "num_gpus",
+        "on_error",
+        "ray_remote_args_fn",
+        "udf_modifying_row_count",
+        "zero_copy_batch",
+    ),
     *("max_retries", "max_restarts", "max_task_retries", "max_calls", "resources", "runtime_env"),
 }
 
 
 def resources(given: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of Plan.add from Ray's names; ValueError or TypeError for what is not understood."""
+    """Keyword arguments of Plan.add from Ray's names; ValueError or TypeError for what is not
+    understood."""
     out: dict[str, Any] = {}
     for k, v in given.items():
         if v is None:
@@ -35,7 +54,9 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
             out[k] = {str(n): float(x) for n, x in v.items()}
         elif k in ("max_restarts", "max_task_retries", "max_retries", "max_calls"):
             if not isinstance(v, int) or isinstance(v, bool) or v < (0 if k == "max_calls" else -1):
-                raise ValueError(f"{k} must be an int, {'0 (no limit)' if k == 'max_calls' else '-1 (for ever)'} or more, not {v!r}")
+                raise ValueError(
+                    f"{k} must be an int, {'0 (no limit)' if k == 'max_calls' else '-1 (for ever)'} or more, not {v!r}"
+                )
             out[k] = v
         elif k == "runtime_env":
             if v:
@@ -56,13 +77,18 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
     return {**out, **group(given)}
 
 
-def remote_args(args: dict[str, Any], args_fn: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
-    """ray_remote_args with those of ray_remote_args_fn. (Ray calls it for each task, to spread them over machines; here once.)"""
+def remote_args(
+    args: dict[str, Any], args_fn: Callable[[], dict[str, Any]] | None
+) -> dict[str, Any]:
+    """ray_remote_args with those of ray_remote_args_fn. (Ray calls it for each task, to spread them
+    over machines; here once.)"""
     if args_fn is None:
         return args
     made = args_fn()
     if "max_calls" in made:
-        raise ValueError("max_calls cannot come from ray_remote_args_fn: it is of the function, not of one task; give it as an argument")
+        raise ValueError(
+            "max_calls cannot come from ray_remote_args_fn: it is of the function, not of one task; give it as an argument"
+        )
     return {**args, **made}
 
 
@@ -81,11 +107,23 @@ def group(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_input(node: Node) -> dict[str, Any]:
-    """Resources of an operator that has no arguments for them: those of its input when that runs in tasks, so that the two fuse."""
+    """Resources of an operator that has no arguments for them: those of its input when that runs in
+    tasks, so that the two fuse."""
     if node.options.get("pool"):
         return {}
     return {
         k: node.options[k]
-        for k in ("num_cpus", "num_gpus", "resources", "memory", "max_tasks", "max_retries", "max_calls", "group", "bundle", "env")
+        for k in (
+            "num_cpus",
+            "num_gpus",
+            "resources",
+            "memory",
+            "max_tasks",
+            "max_retries",
+            "max_calls",
+            "group",
+            "bundle",
+            "env",
+        )
         if k in node.options
     }

@@ -1,9 +1,12 @@
-"""Preprocessors: what is learned from a Dataset's columns in one pass, and done to batches and Datasets (names and arguments are Ray's).
+"""Preprocessors: what is learned from a Dataset's columns in one pass, and done to batches and
+Datasets (names and arguments are Ray's).
 
 Example:
     >>> import skate
-    >>> from skate.data.preprocessors import Chain, Concatenator, LabelEncoder, SimpleImputer, StandardScaler
-    >>> rows = [{"age": 20.0, "height": 1.5, "kind": "cat"}, {"age": None, "height": 1.7, "kind": "dog"}, {"age": 40.0, "height": 1.9, "kind": "cat"}]
+    >>> from skate.data.preprocessors import Chain, Concatenator, LabelEncoder, SimpleImputer,
+    StandardScaler
+    >>> rows = [{"age": 20.0, "height": 1.5, "kind": "cat"}, {"age": None, "height": 1.7, "kind":
+    "dog"}, {"age": 40.0, "height": 1.9, "kind": "cat"}]
     >>> ds = skate.data.from_items(rows)
     >>> prepare = Chain(
     ...     SimpleImputer(["age"]),
@@ -28,11 +31,29 @@ if TYPE_CHECKING:
     from skate.data.preprocessors.chain import Chain
     from skate.data.preprocessors.concatenator import Concatenator
     from skate.data.preprocessors.discretizer import CustomKBinsDiscretizer, UniformKBinsDiscretizer
-    from skate.data.preprocessors.encoder import Categorizer, LabelEncoder, MultiHotEncoder, OneHotEncoder, OrdinalEncoder
+    from skate.data.preprocessors.encoder import (
+        Categorizer,
+        LabelEncoder,
+        MultiHotEncoder,
+        OneHotEncoder,
+        OrdinalEncoder,
+    )
     from skate.data.preprocessors.imputer import SimpleImputer
-    from skate.data.preprocessors.scaler import MaxAbsScaler, MinMaxScaler, Normalizer, PowerTransformer, RobustScaler, StandardScaler
+    from skate.data.preprocessors.scaler import (
+        MaxAbsScaler,
+        MinMaxScaler,
+        Normalizer,
+        PowerTransformer,
+        RobustScaler,
+        StandardScaler,
+    )
     from skate.data.preprocessors.torch import TorchVisionPreprocessor
-    from skate.data.preprocessors.vectorizer import CountVectorizer, FeatureHasher, HashingVectorizer, Tokenizer
+    from skate.data.preprocessors.vectorizer import (
+        CountVectorizer,
+        FeatureHasher,
+        HashingVectorizer,
+        Tokenizer,
+    )
 
 __all__ = [
     "Categorizer",
@@ -62,9 +83,22 @@ _IN = {  # where a name is, below this package
     "chain": ("Chain",),
     "concatenator": ("Concatenator",),
     "discretizer": ("CustomKBinsDiscretizer", "UniformKBinsDiscretizer"),
-    "encoder": ("Categorizer", "LabelEncoder", "MultiHotEncoder", "OneHotEncoder", "OrdinalEncoder"),
+    "encoder": (
+        "Categorizer",
+        "LabelEncoder",
+        "MultiHotEncoder",
+        "OneHotEncoder",
+        "OrdinalEncoder",
+    ),
     "imputer": ("SimpleImputer",),
-    "scaler": ("MaxAbsScaler", "MinMaxScaler", "Normalizer", "PowerTransformer", "RobustScaler", "StandardScaler"),
+    "scaler": (
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "Normalizer",
+        "PowerTransformer",
+        "RobustScaler",
+        "StandardScaler",
+    ),
     "torch": ("TorchVisionPreprocessor",),
     "vectorizer": ("CountVectorizer", "FeatureHasher", "HashingVectorizer", "Tokenizer"),
 }

@@ -1,6 +1,8 @@
-"""What the built-in preprocessors are made of: arguments kept by name, columns in and out of Tables, aggregates that count.
+"""What the built-in preprocessors are made of: arguments kept by name, columns in and out of
+Tables, aggregates that count.
 
-A class says its parameters by annotations (`columns: list[str]`): each is kept as `_columns`, and read as `columns`. It works on pyarrow Tables and gives back one row for each row.
+A class says its parameters by annotations (`columns: list[str]`): each is kept as `_columns`, and
+read as `columns`. It works on pyarrow Tables and gives back one row for each row.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from skate.data.values.unify import MissingColumn, columns_are
 
 
 class Builtin(SerializablePreprocessorBase):
-    """A preprocessor of skate.data.preprocessors. A subclass defines `_transform_arrow`, and, if it learns something, `_ask`."""
+    """A preprocessor of skate.data.preprocessors. A subclass defines `_transform_arrow`, and, if it
+    learns something, `_ask`."""
 
     def __init_subclass__(cls) -> None:
         for name in inspect.get_annotations(cls):
@@ -36,11 +39,17 @@ class Builtin(SerializablePreprocessorBase):
     @classmethod
     def _fields(cls) -> list[str]:
         """The names of the parameters."""
-        names = {n: None for c in reversed(cls.__mro__) if issubclass(c, Builtin) for n in inspect.get_annotations(c)}
+        names = {
+            n: None
+            for c in reversed(cls.__mro__)
+            if issubclass(c, Builtin)
+            for n in inspect.get_annotations(c)
+        }
         return [n for n in names if isinstance(getattr(cls, n, None), property)]
 
     def _keep(self, **given: Any) -> None:
-        """Keeps the arguments of the constructor; of columns and output_columns, TypeError and ValueError where they name no columns or do not go together."""
+        """Keeps the arguments of the constructor; of columns and output_columns, TypeError and
+        ValueError where they name no columns or do not go together."""
         who = type(self).__name__
         for name in ("columns", "output_columns"):
             if name in given and not (name == "output_columns" and not given[name]):
@@ -52,20 +61,25 @@ class Builtin(SerializablePreprocessorBase):
                     f"{who}: columns has {len(columns)} names and output_columns {len(out)}; give one name for each of {columns}"
                 )
             if len(set(out)) != len(out):
-                raise ValueError(f"{who}: two columns of the result would have one name: {out}; give output_columns, each another name")
+                raise ValueError(
+                    f"{who}: two columns of the result would have one name: {out}; give output_columns, each another name"
+                )
             given["output_columns"] = out
         for name, value in given.items():
             setattr(self, f"_{name}", value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Also of states that name a parameter as it is read, or that lack one with a default, as older Rays wrote them."""
+        """Also of states that name a parameter as it is read, or that lack one with a default, as
+        older Rays wrote them."""
         vars(self).update({f"_{k}" if k in self._fields() else k: v for k, v in state.items()})
         if not all(hasattr(self, f"_{name}") for name in self._fields()):
             known = {n: getattr(self, f"_{n}") for n in self._fields() if hasattr(self, f"_{n}")}
             try:
                 fresh = type(self)(**known)
             except TypeError as e:
-                raise ValueError(f"the serialized {type(self).__name__} lacks a field: {e}") from None
+                raise ValueError(
+                    f"the serialized {type(self).__name__} lacks a field: {e}"
+                ) from None
             vars(self).update({k: v for k, v in vars(fresh).items() if k not in self.__dict__})
 
     def _get_serializable_fields(self) -> dict[str, Any]:
@@ -108,8 +122,14 @@ class Builtin(SerializablePreprocessorBase):
         who = f"{type(self).__name__}.transform_batch"
         if not is_frame(data):
             made = self._transform_arrow(as_table(data, who))
-            return batch.to_batch(one_batch(made), "numpy") if isinstance(data, Mapping | np.ndarray) else made
-        reads = [c for c in dict.fromkeys(self.get_input_columns()) if c in data.columns] or list(data.columns[:1])
+            return (
+                batch.to_batch(one_batch(made), "numpy")
+                if isinstance(data, Mapping | np.ndarray)
+                else made
+            )
+        reads = [c for c in dict.fromkeys(self.get_input_columns()) if c in data.columns] or list(
+            data.columns[:1]
+        )
         made = self._transform_arrow(as_table(data[reads].reset_index(drop=True), who))
         out = data.drop(columns=[c for c in reads if c not in made.column_names]).copy(deep=False)
         new = frames.table_to_pandas(_without_masks(made.select(self.get_output_columns())))
@@ -160,7 +180,9 @@ def _without_masks(table: Any) -> Any:
     for i, f in enumerate(table.schema):
         if table.column(i).null_count and (_T.is_integer(f.type) or _T.is_floating(f.type)):
             t = f.type if _T.is_floating(f.type) else pa.float64()
-            table = table.set_column(i, f.name, pc.fill_null(table.column(i).cast(t), pa.scalar(float("nan"), t)))
+            table = table.set_column(
+                i, f.name, pc.fill_null(table.column(i).cast(t), pa.scalar(float("nan"), t))
+            )
     return table
 
 
@@ -168,28 +190,42 @@ def _without_masks(table: Any) -> Any:
 
 
 def column(table: Any, name: str, who: Any, decoded: bool = True) -> Any:
-    """A column in one piece; MissingColumn (a KeyError and a ValueError). decoded: plain values in place of a dictionary's."""
+    """A column in one piece; MissingColumn (a KeyError and a ValueError). decoded: plain values in
+    place of a dictionary's."""
     if name not in table.column_names:
-        raise MissingColumn(f"{type(who).__name__}: there is no column {name!r}; {columns_are(name, table.column_names)}")
+        raise MissingColumn(
+            f"{type(who).__name__}: there is no column {name!r}; {columns_are(name, table.column_names)}"
+        )
     col = to_arrow.one_array(table.column(name))
     return plain(col) if decoded else col
 
 
 def with_columns(table: Any, made: dict[str, Any]) -> Any:
-    """The table with columns in the place of those that have their names, or behind the others. What it knew of pandas' dtypes is forgotten."""
+    """The table with columns in the place of those that have their names, or behind the others.
+    What it knew of pandas' dtypes is forgotten."""
     for name, col in made.items():
         i = table.schema.get_field_index(name)
         table = table.append_column(name, col) if i < 0 else table.set_column(i, name, col)
-    return table.replace_schema_metadata({k: v for k, v in (table.schema.metadata or {}).items() if k != b"pandas"})
+    return table.replace_schema_metadata(
+        {k: v for k, v in (table.schema.metadata or {}).items() if k != b"pandas"}
+    )
 
 
 def is_number(t: pa.DataType) -> bool:
     """Numbers, booleans, and columns in which all is missing."""
-    return _T.is_integer(t) or _T.is_floating(t) or _T.is_boolean(t) or _T.is_decimal(t) or _T.is_null(t)
+    return (
+        _T.is_integer(t)
+        or _T.is_floating(t)
+        or _T.is_boolean(t)
+        or _T.is_decimal(t)
+        or _T.is_null(t)
+    )
 
 
 def not_numbers(who: str, name: str | None, t: Any) -> TypeError:
-    return TypeError(f"{who}: column {name!r} is of type {t}, not of numbers; leave it out of columns, or cast or encode it first")
+    return TypeError(
+        f"{who}: column {name!r} is of type {t}, not of numbers; leave it out of columns, or cast or encode it first"
+    )
 
 
 def floats(name: str, col: Any, who: Any) -> Any:
@@ -200,13 +236,15 @@ def floats(name: str, col: Any, who: Any) -> Any:
 
 
 def as_numpy(col: Any) -> tuple[Any, Any]:
-    """(float64 values with NaN for null, which of them are null; None: none is) of a column of floats()."""
+    """(float64 values with NaN for null, which of them are null; None: none is) of a column of
+    floats()."""
     null = col.is_null().to_numpy(zero_copy_only=False) if col.null_count else None
     return col.to_numpy(zero_copy_only=False), null
 
 
 def lists_of(col: Any) -> Any:
-    """A column of lists as one of (large) lists of values of any layout; a column of vectors of one length, too. None: it is of another kind."""
+    """A column of lists as one of (large) lists of values of any layout; a column of vectors of one
+    length, too. None: it is of another kind."""
     t = col.type
     if tensor_types.is_fixed(t) and len(t.shape) == 1:
         col = col.storage
@@ -233,11 +271,14 @@ def vectors(values: Any, missing: Any = None) -> Any:
 
 
 class OfNumbers(AggregateFn):
-    """Another aggregate, of a column that must hold numbers: TypeError where it holds something else."""
+    """Another aggregate, of a column that must hold numbers: TypeError where it holds something
+    else."""
 
     def __init__(self, of: AggregateFnV2, who: Any):
         self.of, self.who = of, type(who).__name__
-        super().__init__(of.init, of.merge, of.name, accumulate_block=self._counted, finalize=of.finalize)
+        super().__init__(
+            of.init, of.merge, of.name, accumulate_block=self._counted, finalize=of.finalize
+        )
 
     def columns(self) -> set[str] | None:
         return self.of.columns()
@@ -257,7 +298,8 @@ class Counts(AggregateFnV2):
     Args:
         on: The column.
         name: Of the result.
-        values: What is counted of a column: a function that gives an array whose values can be told apart, or a list of them.
+        values: What is counted of a column: a function that gives an array whose values can be told
+            apart, or a list of them.
     """
 
     def __init__(self, on: str, name: str, values: Callable[[Any], Any]):
@@ -272,7 +314,9 @@ class Counts(AggregateFnV2):
         if isinstance(values, list):
             return dict(Counter(values))
         counts = values.value_counts()
-        return self.combine({}, dict(zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)))
+        return self.combine(
+            {}, dict(zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True))
+        )
 
     def combine(self, current_accumulator: dict[Any, int], new: dict[Any, int]) -> dict[Any, int]:
         for v, n in new.items():
@@ -281,7 +325,8 @@ class Counts(AggregateFnV2):
 
 
 def elements(col: Any) -> Any:
-    """The values of a column, of lists what is in them without what is missing there: what Counts counts."""
+    """The values of a column, of lists what is in them without what is missing there: what Counts
+    counts."""
     inside = lists_of(col)
     if inside is not None:
         return _countable(plain(inside.flatten())).drop_null()
@@ -291,15 +336,22 @@ def elements(col: Any) -> Any:
 def wholes(col: Any) -> Any:
     """The values of a column, lists as tuples: what Counts counts."""
     inside = lists_of(col)
-    return _countable(col) if inside is None else [v if v is None else tuple(v) for v in inside.to_pylist()]
+    return (
+        _countable(col)
+        if inside is None
+        else [v if v is None else tuple(v) for v in inside.to_pylist()]
+    )
 
 
 def _countable(col: Any) -> Any:
     if _T.is_nested(col.type) or isinstance(col.type, pa.BaseExtensionType):
-        raise TypeError(f"values of type {col.type} are no categories; make text or numbers of them first")
+        raise TypeError(
+            f"values of type {col.type} are no categories; make text or numbers of them first"
+        )
     return col
 
 
 def most_common(counts: dict[Any, int], n: int | None) -> dict[Any, int]:
-    """The n values that are there most often, the most frequent first; of those that are there equally often, the one that came first. None: all."""
+    """The n values that are there most often, the most frequent first; of those that are there
+    equally often, the one that came first. None: all."""
     return dict(Counter(counts).most_common(n))

@@ -15,7 +15,8 @@ _STATUS = Preprocessor.FitStatus
 
 @SerializablePreprocessor(version=1, identifier=OURS + "chain")
 class Chain(SerializablePreprocessorBase):
-    """Each preprocessor learns from, and works on, what the one before it gives. Those in a row whose columns none of them changes learn in one pass over the Dataset; transforms run as one
+    """Each preprocessor learns from, and works on, what the one before it gives. Those in a row
+    whose columns none of them changes learn in one pass over the Dataset; transforms run as one
     stage.
 
     Args:
@@ -46,7 +47,9 @@ class Chain(SerializablePreprocessorBase):
         return found.pop() if len(found) == 1 else _STATUS.PARTIALLY_FITTED
 
     def _flat(self) -> list[Preprocessor]:
-        return [q for p in self._preprocessors for q in (p._flat() if isinstance(p, Chain) else [p])]
+        return [
+            q for p in self._preprocessors for q in (p._flat() if isinstance(p, Chain) else [p])
+        ]
 
     def _forget(self) -> None:
         super()._forget()
@@ -54,10 +57,15 @@ class Chain(SerializablePreprocessorBase):
             p._forget()
 
     def _fit(self, ds: Any) -> Chain:
-        waiting: list[Builtin] = []  # that work on ds, one behind the other, and have learned nothing yet
+        # that work on ds, one behind the other, and have learned nothing yet
+        waiting: list[Builtin] = []
         changed: set[str] = set()  # columns of ds, by those
         for p in self._flat():
-            if not isinstance(p, Builtin) or p._is_fittable and changed.intersection(p.get_input_columns()):
+            if (
+                not isinstance(p, Builtin)
+                or p._is_fittable
+                and changed.intersection(p.get_input_columns())
+            ):
                 ds, waiting, changed = _learned(ds, waiting), [], set()
             if isinstance(p, Builtin):
                 waiting.append(p)
@@ -70,9 +78,18 @@ class Chain(SerializablePreprocessorBase):
     def _fit_execute(self, dataset: Any) -> Chain:
         return self  # it learned in _fit, step by step
 
-    def _transform(self, ds: Any, batch_size: Any, num_cpus: Any = None, memory: Any = None, concurrency: Any = None) -> Any:
+    def _transform(
+        self,
+        ds: Any,
+        batch_size: Any,
+        num_cpus: Any = None,
+        memory: Any = None,
+        concurrency: Any = None,
+    ) -> Any:
         for p in self._preprocessors:
-            ds = p.transform(ds, batch_size=batch_size, num_cpus=num_cpus, memory=memory, concurrency=concurrency)
+            ds = p.transform(
+                ds, batch_size=batch_size, num_cpus=num_cpus, memory=memory, concurrency=concurrency
+            )
         return ds
 
     def _transform_batch(self, data: Any) -> Any:
@@ -87,7 +104,9 @@ class Chain(SerializablePreprocessorBase):
         return f"Chain({', '.join(map(repr, self._preprocessors))})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"_preprocessors" if k == "preprocessors" else k: v for k, v in state.items()})
+        super().__setstate__(
+            {"_preprocessors" if k == "preprocessors" else k: v for k, v in state.items()}
+        )
 
     def _get_serializable_fields(self) -> dict[str, Any]:
         return {"preprocessors": self._preprocessors}
@@ -101,7 +120,11 @@ def _learned(ds: Any, waiting: list[Builtin]) -> Any:
     learning = [p for p in waiting if p._is_fittable]
     for p in learning:
         p._fit(ds)
-    for p, found in zip(learning, compute_all([p.stat_computation_plan for p in learning], ds, "fit of a Chain"), strict=True):
+    for p, found in zip(
+        learning,
+        compute_all([p.stat_computation_plan for p in learning], ds, "fit of a Chain"),
+        strict=True,
+    ):
         p._take(found)
         p._fitted = True
     for p in waiting:

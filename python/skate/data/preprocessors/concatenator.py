@@ -7,7 +7,14 @@ import math
 from typing import Any
 
 from skate._deps import np, pa
-from skate.data.preprocessors.base import Builtin, column, is_number, lists_of, vectors, with_columns
+from skate.data.preprocessors.base import (
+    Builtin,
+    column,
+    is_number,
+    lists_of,
+    vectors,
+    with_columns,
+)
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 from skate.data.values import batch, tensor_types, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are
@@ -15,17 +22,21 @@ from skate.data.values.unify import MissingColumn, columns_are
 
 @SerializablePreprocessor(version=1, identifier=OURS + "concatenator")
 class Concatenator(Builtin):
-    """The values of columns side by side, in the order of `columns`, as one column of vectors behind the others; the columns go.
+    """The values of columns side by side, in the order of `columns`, as one column of vectors
+    behind the others; the columns go.
 
     Args:
         columns: Names of columns.
         output_column_name: The name of the result.
         dtype: NumPy's, of the result; None: one that holds all of them, as np.result_type says.
-        raise_if_missing: A column that is not there is an error; False: a warning, and the others are put together.
-        flatten: What is in lists and arrays is part of the vector; False: each is one entry of a row of Python objects.
+        raise_if_missing: A column that is not there is an error; False: a warning, and the others
+            are put together.
+        flatten: What is in lists and arrays is part of the vector; False: each is one entry of a
+            row of Python objects.
 
     Raises:
-        MissingColumn (a KeyError and a ValueError): One is not there, with raise_if_missing; or none of them is.
+        MissingColumn (a KeyError and a ValueError): One is not there, with raise_if_missing; or
+            none of them is.
         ValueError: A value cannot be one of dtype.
 
     Example:
@@ -52,7 +63,13 @@ class Concatenator(Builtin):
         flatten: bool = False,
     ):
         super().__init__()
-        self._keep(columns=columns, output_column_name=output_column_name, dtype=dtype, raise_if_missing=raise_if_missing, flatten=flatten)
+        self._keep(
+            columns=columns,
+            output_column_name=output_column_name,
+            dtype=dtype,
+            raise_if_missing=raise_if_missing,
+            flatten=flatten,
+        )
 
     def get_output_columns(self) -> list[str]:
         return [self.output_column_name]
@@ -72,13 +89,18 @@ class Concatenator(Builtin):
                 raise MissingColumn(text)
             logging.getLogger("ray.data").warning("%s", text)
         cols = [column(table, name, self) for name in there]
-        return with_columns(table.drop_columns(list(dict.fromkeys(there))), {self.output_column_name: self._together(there, cols)})
+        return with_columns(
+            table.drop_columns(list(dict.fromkeys(there))),
+            {self.output_column_name: self._together(there, cols)},
+        )
 
     def _together(self, names: list[str], cols: list[Any]) -> Any:
         parts = [_matrix(c, self.flatten) for c in cols]
         whole = self.dtype is not None and np.dtype(self.dtype).kind in "iub"
         for name, col, p in zip(names, cols, parts, strict=True):
-            if whole and (col.null_count or p is not None and p.dtype.kind == "f" and np.isnan(p).any()):
+            if whole and (
+                col.null_count or p is not None and p.dtype.kind == "f" and np.isnan(p).any()
+            ):
                 raise ValueError(
                     f"Concatenator: column {name!r} has missing values, which {np.dtype(self.dtype)} cannot hold; fill them first (SimpleImputer)"
                 )
@@ -87,14 +109,23 @@ class Concatenator(Builtin):
         values = [_objects(c) for c in cols]
         rows = zip(*values, strict=True)
         if self.flatten:  # of several lengths
-            return to_arrow.from_objects([np.concatenate([np.atleast_1d(np.asarray(v, self.dtype)) for v in row]) for row in rows], None)
+            return to_arrow.from_objects(
+                [
+                    np.concatenate([np.atleast_1d(np.asarray(v, self.dtype)) for v in row])
+                    for row in rows
+                ],
+                None,
+            )
         if self.dtype is None:
             return to_arrow.from_objects([list(row) for row in rows], None)
-        return vectors(np.array([list(row) for row in rows], self.dtype).reshape(len(cols[0]), len(cols)))
+        return vectors(
+            np.array([list(row) for row in rows], self.dtype).reshape(len(cols[0]), len(cols))
+        )
 
 
 def _matrix(col: Any, flatten: bool) -> Any:
-    """A column as an array of the shape (rows, values of each); None where rows have several lengths, or values are no numbers."""
+    """A column as an array of the shape (rows, values of each); None where rows have several
+    lengths, or values are no numbers."""
     t = col.type
     if pa.types.is_null(t) or pa.types.is_decimal(t):
         col = col.cast(pa.float64())
@@ -103,12 +134,17 @@ def _matrix(col: Any, flatten: bool) -> Any:
     if not flatten:
         return None
     if tensor_types.is_fixed(t) and not col.null_count:
-        return _objects(col).reshape(len(col), math.prod(t.shape))  # -1 could not be told of no rows
+        # -1 could not be told of no rows
+        return _objects(col).reshape(len(col), math.prod(t.shape))
     inside = lists_of(col)
     if inside is None or inside.null_count or not is_number(inside.type.value_type):
         return None
     lengths = inside.value_lengths().to_numpy()
-    return inside.flatten().to_numpy(zero_copy_only=False).reshape(len(col), -1) if len(col) and (lengths == lengths[0]).all() else None
+    return (
+        inside.flatten().to_numpy(zero_copy_only=False).reshape(len(col), -1)
+        if len(col) and (lengths == lengths[0]).all()
+        else None
+    )
 
 
 def _objects(col: Any) -> Any:

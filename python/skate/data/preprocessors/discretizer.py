@@ -1,4 +1,5 @@
-"""Discretizers: the number of the interval that a value is in, among edges that are given or evenly spaced. What is outside, or missing, becomes null."""
+"""Discretizers: the number of the interval that a value is in, among edges that are given or evenly
+spaced. What is outside, or missing, becomes null."""
 
 from __future__ import annotations
 
@@ -34,8 +35,15 @@ class _Discretizer(ByColumn):
     ):
         super().__init__()
         if duplicates not in ("raise", "drop"):
-            raise ValueError(f"{type(self).__name__}: duplicates={duplicates!r}: it is 'raise' or 'drop'")
-        more = {"right": right, "include_lowest": include_lowest, "duplicates": duplicates, "dtypes": dtypes}
+            raise ValueError(
+                f"{type(self).__name__}: duplicates={duplicates!r}: it is 'raise' or 'drop'"
+            )
+        more = {
+            "right": right,
+            "include_lowest": include_lowest,
+            "duplicates": duplicates,
+            "dtypes": dtypes,
+        }
         self._keep(columns=columns, bins=bins, **more, output_columns=output_columns)
         self._check_bins()
 
@@ -47,7 +55,9 @@ class _Discretizer(ByColumn):
         if not isinstance(self.bins, dict):
             return self.bins
         if name not in self.bins:
-            raise ValueError(f"{type(self).__name__}: bins says nothing of column {name!r}; it has {', '.join(map(repr, self.bins))}")
+            raise ValueError(
+                f"{type(self).__name__}: bins says nothing of column {name!r}; it has {', '.join(map(repr, self.bins))}"
+            )
         return self.bins[name]
 
     def _edges(self, name: str) -> Any:
@@ -61,7 +71,13 @@ class _Discretizer(ByColumn):
             codes[codes < 0] = np.nan
         else:
             codes, edges = pd.cut(
-                x, edges, right=self.right, labels=False, retbins=True, include_lowest=self.include_lowest, duplicates=self.duplicates
+                x,
+                edges,
+                right=self.right,
+                labels=False,
+                retbins=True,
+                include_lowest=self.include_lowest,
+                duplicates=self.duplicates,
             )
             n = len(edges) - 1
         outside = np.isnan(codes)
@@ -73,7 +89,11 @@ class _Discretizer(ByColumn):
             raise ValueError(
                 f"{type(self).__name__}: dtypes[{name!r}] has {len(labels.categories)} categories for {n} bins; give one for each"
             )
-        return pa.DictionaryArray.from_arrays(numbers.cast(pa.int32()), pa.array(labels.categories.tolist()), ordered=bool(labels.ordered))
+        return pa.DictionaryArray.from_arrays(
+            numbers.cast(pa.int32()),
+            pa.array(labels.categories.tolist()),
+            ordered=bool(labels.ordered),
+        )
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "custom_kbins_discretizer")
@@ -82,11 +102,15 @@ class CustomKBinsDiscretizer(_Discretizer):
 
     Args:
         columns: Names of columns of numbers.
-        bins: Edges that increase, or a pd.IntervalIndex without overlaps; or {column: one of these}.
-        right: Intervals end with their upper edge, and begin behind the lower one; False: the other way round.
+        bins: Edges that increase, or a pd.IntervalIndex without overlaps; or {column: one of
+            these}.
+        right: Intervals end with their upper edge, and begin behind the lower one; False: the other
+            way round.
         include_lowest: With right: the first interval begins with its lower edge.
-        duplicates: What becomes of an edge that is there twice: "raise" (ValueError when it is used), or "drop" one.
-        dtypes: {column: pd.CategoricalDtype with a category for each bin}: these in place of the number. Other columns, and those with an integer type here, become int64.
+        duplicates: What becomes of an edge that is there twice: "raise" (ValueError when it is
+            used), or "drop" one.
+        dtypes: {column: pd.CategoricalDtype with a category for each bin}: these in place of the
+            number. Other columns, and those with an integer type here, become int64.
         output_columns: As many names for the results; None: the columns are replaced.
 
     Raises:
@@ -113,7 +137,9 @@ class CustomKBinsDiscretizer(_Discretizer):
                     "at least two edges that increase",
                 )
             if not good:
-                raise ValueError(f"CustomKBinsDiscretizer: bins of column {name!r} are {wanted}, not {edges!r}")
+                raise ValueError(
+                    f"CustomKBinsDiscretizer: bins of column {name!r} are {wanted}, not {edges!r}"
+                )
 
     def _edges(self, name: str) -> Any:
         edges = self._of(name)
@@ -122,15 +148,20 @@ class CustomKBinsDiscretizer(_Discretizer):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "uniform_kbins_discretizer")
 class UniformKBinsDiscretizer(_Discretizer):
-    """Bins of one width between the smallest and the largest value, as pd.cut makes them: the range is 0.1 % wider at the end where its value would fall out. stats_: {column: edges}.
+    """Bins of one width between the smallest and the largest value, as pd.cut makes them: the range
+    is 0.1 % wider at the end where its value would fall out. stats_: {column: edges}.
 
     Args:
         columns: Names of columns of numbers.
-        bins: How many, or {column: how many}. TypeError by fit() for what is no int, ValueError for less than 1 and where a dict lacks a column.
-        right: Intervals end with their upper edge, and begin behind the lower one; False: the other way round.
+        bins: How many, or {column: how many}. TypeError by fit() for what is no int, ValueError for
+            less than 1 and where a dict lacks a column.
+        right: Intervals end with their upper edge, and begin behind the lower one; False: the other
+            way round.
         include_lowest: With right: the first interval begins with its lower edge.
-        duplicates: What becomes of an edge that is there twice: "raise" (ValueError when it is used), or "drop" one.
-        dtypes: {column: pd.CategoricalDtype with a category for each bin}: these in place of the number. Other columns, and those with an integer type here, become int64.
+        duplicates: What becomes of an edge that is there twice: "raise" (ValueError when it is
+            used), or "drop" one.
+        dtypes: {column: pd.CategoricalDtype with a category for each bin}: these in place of the
+            number. Other columns, and those with an integer type here, become int64.
         output_columns: As many names for the results; None: the columns are replaced.
 
     Raises:
@@ -141,18 +172,27 @@ class UniformKBinsDiscretizer(_Discretizer):
         for name in self.columns:
             bins = self._of(name)
             if not isinstance(bins, int) or isinstance(bins, bool):
-                raise TypeError(f"UniformKBinsDiscretizer: bins of column {name!r} is how many there are, an int, not {bins!r}")
+                raise TypeError(
+                    f"UniformKBinsDiscretizer: bins of column {name!r} is how many there are, an int, not {bins!r}"
+                )
             if bins < 1:
-                raise ValueError(f"UniformKBinsDiscretizer: bins of column {name!r} is {bins}; give 1 or more")
+                raise ValueError(
+                    f"UniformKBinsDiscretizer: bins of column {name!r} is {bins}; give 1 or more"
+                )
             for of in (Min, Max):
                 plan.add(OfNumbers(of(name), self))
 
     def _take(self, found: dict[str, Any]) -> None:
-        self.stats_ = {name: self._uniform(name, found[f"min({name})"], found[f"max({name})"]) for name in self.columns}
+        self.stats_ = {
+            name: self._uniform(name, found[f"min({name})"], found[f"max({name})"])
+            for name in self.columns
+        }
 
     def _uniform(self, name: str, low: Any, high: Any) -> Any:
         if low is None or high is None:
-            raise ValueError(f"UniformKBinsDiscretizer: column {name!r} has no values to make bins of; leave it out, or fill it first")
+            raise ValueError(
+                f"UniformKBinsDiscretizer: column {name!r} has no values to make bins of; leave it out, or fill it first"
+            )
         low, high, n = float(low), float(high), self._of(name)
         if np.isinf(low) or np.isinf(high):
             raise ValueError(

@@ -1,7 +1,10 @@
-"""Encoders: values of a column that stand for categories, as numbers or vectors. What a category's number is, is learned: its place among all that are there, sorted.
+"""Encoders: values of a column that stand for categories, as numbers or vectors. What a category's
+number is, is learned: its place among all that are there, sorted.
 
-A missing value is no category: fit() and transform() raise ValueError for a column that has one (Categorizer leaves it missing). A category that fit() has not seen becomes missing, or a
-vector of zeros. stats_: unique_values(c), of each column c, {category: number}; a list that counts as one category is a tuple there.
+A missing value is no category: fit() and transform() raise ValueError for a column that has one
+(Categorizer leaves it missing). A category that fit() has not seen becomes missing, or a
+vector of zeros. stats_: unique_values(c), of each column c, {category: number}; a list that counts
+as one category is a tuple there.
 """
 
 from __future__ import annotations
@@ -28,8 +31,15 @@ from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 
 
-def _numbered(counts: dict[Any, int] | None, who: str, name: str, most: int | None = None, missing_ok: bool = False) -> dict[Any, int]:
-    """{category: its place in the order of all}, of the most frequent ones; ValueError where a value is missing, TypeError where they have no order."""
+def _numbered(
+    counts: dict[Any, int] | None,
+    who: str,
+    name: str,
+    most: int | None = None,
+    missing_ok: bool = False,
+) -> dict[Any, int]:
+    """{category: its place in the order of all}, of the most frequent ones; ValueError where a
+    value is missing, TypeError where they have no order."""
     counts = dict(counts or {})
     if counts.pop(None, 0) and not missing_ok:
         raise ValueError(
@@ -49,10 +59,13 @@ def _check_no_null(name: str, col: Any, who: Any) -> None:
 
 
 def _codes(name: str, col: Any, numbers: Mapping[Any, int], who: Any) -> Any:
-    """The number of each value, null for one that has none; a list is one value. TypeError where the types of values and of categories do not go together."""
+    """The number of each value, null for one that has none; a list is one value. TypeError where
+    the types of values and of categories do not go together."""
     inside = lists_of(col)
     if inside is not None:
-        return pa.array([None if v is None else numbers.get(tuple(v)) for v in inside.to_pylist()], pa.int64())
+        return pa.array(
+            [None if v is None else numbers.get(tuple(v)) for v in inside.to_pylist()], pa.int64()
+        )
     if pa.types.is_null(col.type) or not numbers:
         return pa.nulls(len(col), pa.int64())
     keys = pa.array(list(numbers))
@@ -61,7 +74,8 @@ def _codes(name: str, col: Any, numbers: Mapping[Any, int], who: Any) -> Any:
             raise TypeError  # Arrow would make text of numbers
         try:
             keys = keys.cast(col.type)
-        except pa.ArrowInvalid:  # categories that the column's type has no room for: 1.5 where there are ints
+        # categories that the column's type has no room for: 1.5 where there are ints
+        except pa.ArrowInvalid:
             col = col.cast(keys.type)
         at = pc.index_in(col, value_set=keys)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError):
@@ -75,7 +89,11 @@ class _Encoder(Builtin):
     """One that numbers categories."""
 
     def _categories(
-        self, plan: StatComputationPlan, names: list[str], values: Callable[[Any], Any], most: Mapping[str, int] | None = None
+        self,
+        plan: StatComputationPlan,
+        names: list[str],
+        values: Callable[[Any], Any],
+        most: Mapping[str, int] | None = None,
     ) -> None:
         """Asks for the categories of columns.
 
@@ -85,7 +103,9 @@ class _Encoder(Builtin):
             most: {column: how many categories at most}.
         """
         for name in names:
-            then = functools.partial(_numbered, who=type(self).__name__, name=name, most=(most or {}).get(name))
+            then = functools.partial(
+                _numbered, who=type(self).__name__, name=name, most=(most or {}).get(name)
+            )
             plan.add(Counts(name, f"unique_values({name})", values), then)
 
     def _numbers(self, name: str) -> dict[Any, int]:
@@ -98,7 +118,8 @@ class OrdinalEncoder(_Encoder, ByColumn):
 
     Args:
         columns: Names of columns of categories, or of lists of them.
-        encode_lists: The values in lists are the categories, and lists of numbers come of them; False: each list is one category.
+        encode_lists: The values in lists are the categories, and lists of numbers come of them;
+            False: each list is one category.
         output_columns: As many names for the results; None: the columns are replaced.
 
     Example:
@@ -111,7 +132,13 @@ class OrdinalEncoder(_Encoder, ByColumn):
 
     encode_lists: bool
 
-    def __init__(self, columns: list[str], *, encode_lists: bool = True, output_columns: list[str] | None = None):
+    def __init__(
+        self,
+        columns: list[str],
+        *,
+        encode_lists: bool = True,
+        output_columns: list[str] | None = None,
+    ):
         super().__init__()
         self._keep(columns=columns, encode_lists=encode_lists, output_columns=output_columns)
 
@@ -124,7 +151,9 @@ class OrdinalEncoder(_Encoder, ByColumn):
         if inside is None:
             return _codes(name, col, self._numbers(name), self)
         ends = np.concatenate(([0], np.cumsum(inside.value_lengths().to_numpy())))
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), _codes(name, inside.flatten(), self._numbers(name), self))
+        return pa.ListArray.from_arrays(
+            pa.array(ends, pa.int32()), _codes(name, inside.flatten(), self._numbers(name), self)
+        )
 
 
 class _Hot(_Encoder, ByColumn):
@@ -132,9 +161,17 @@ class _Hot(_Encoder, ByColumn):
 
     max_categories: dict[str, int]
 
-    def __init__(self, columns: list[str], *, max_categories: dict[str, int] | None = None, output_columns: list[str] | None = None):
+    def __init__(
+        self,
+        columns: list[str],
+        *,
+        max_categories: dict[str, int] | None = None,
+        output_columns: list[str] | None = None,
+    ):
         super().__init__()
-        self._keep(columns=columns, max_categories=max_categories or {}, output_columns=output_columns)
+        self._keep(
+            columns=columns, max_categories=max_categories or {}, output_columns=output_columns
+        )
         for name, n in self.max_categories.items():
             if name not in self.columns or not isinstance(n, int) or n < 1:
                 raise ValueError(
@@ -144,11 +181,13 @@ class _Hot(_Encoder, ByColumn):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "one_hot_encoder")
 class OneHotEncoder(_Hot):
-    """A vector of uint8 with 1 at the number of the category, all 0 for one that was not seen or left out. A list is one category.
+    """A vector of uint8 with 1 at the number of the category, all 0 for one that was not seen or
+    left out. A list is one category.
 
     Args:
         columns: Names of columns of categories.
-        max_categories: {column: n}: only the n most frequent categories have a place (of those equally frequent, what came first); of other columns all have one.
+        max_categories: {column: n}: only the n most frequent categories have a place (of those
+            equally frequent, what came first); of other columns all have one.
         output_columns: As many names for the results; None: the columns are replaced.
     """
 
@@ -167,11 +206,13 @@ class OneHotEncoder(_Hot):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "multi_hot_encoder")
 class MultiHotEncoder(_Hot):
-    """A vector of int64 that says how often each category is in a list; others are left out. A value that is no list counts as a list of one.
+    """A vector of int64 that says how often each category is in a list; others are left out. A
+    value that is no list counts as a list of one.
 
     Args:
         columns: Names of columns of lists of categories, or of categories.
-        max_categories: {column: n}: only the n most frequent categories have a place (of those equally frequent, what came first); of other columns all have one.
+        max_categories: {column: n}: only the n most frequent categories have a place (of those
+            equally frequent, what came first); of other columns all have one.
         output_columns: As many names for the results; None: the columns are replaced.
     """
 
@@ -197,7 +238,9 @@ def counted(rows: Any, codes: Any, n: int, length: int) -> Any:
     """
     codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
     seen = codes >= 0
-    return np.bincount(rows[seen].astype(np.int64) * length + codes[seen], minlength=n * length).reshape(n, length)
+    return np.bincount(
+        rows[seen].astype(np.int64) * length + codes[seen], minlength=n * length
+    ).reshape(n, length)
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "label_encoder")
@@ -215,7 +258,9 @@ class LabelEncoder(_Encoder, ByColumn):
     def __init__(self, label_column: str, *, output_column: str | None = None):
         super().__init__()
         if not isinstance(label_column, str):
-            raise TypeError(f"LabelEncoder: label_column is the name of one column, not {label_column!r}")
+            raise TypeError(
+                f"LabelEncoder: label_column is the name of one column, not {label_column!r}"
+            )
         self._keep(label_column=label_column, output_column=output_column or label_column)
 
     @classmethod
@@ -236,7 +281,8 @@ class LabelEncoder(_Encoder, ByColumn):
         return _codes(name, col, self._numbers(name), self)
 
     def inverse_transform(self, ds: Any) -> Any:
-        """The Dataset with labels in the label column, from the numbers in the output column; null for a number that no label has.
+        """The Dataset with labels in the label column, from the numbers in the output column; null
+        for a number that no label has.
 
         Args:
             ds: A Dataset.
@@ -250,34 +296,50 @@ class LabelEncoder(_Encoder, ByColumn):
 
     def _labels(self, table: Any) -> Any:
         col, numbers = column(table, self.output_column, self), self._numbers(self.label_column)
-        at = pc.index_in(col.cast(pa.float64()), value_set=pa.array(list(numbers.values()), pa.float64()))
+        at = pc.index_in(
+            col.cast(pa.float64()), value_set=pa.array(list(numbers.values()), pa.float64())
+        )
         return with_columns(table, {self.label_column: pa.array(list(numbers)).take(at)})
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "categorizer")
 class Categorizer(_Encoder, ByColumn):
-    """Columns of categories as pandas has them (pd.Categorical; Arrow's dictionaries). A missing value, and one that was not seen, is missing. stats_: {column: pd.CategoricalDtype}.
+    """Columns of categories as pandas has them (pd.Categorical; Arrow's dictionaries). A missing
+    value, and one that was not seen, is missing. stats_: {column: pd.CategoricalDtype}.
 
     Args:
         columns: Names of columns of categories.
-        dtypes: {column: pd.CategoricalDtype} of those columns whose categories are known; the others are learned.
+        dtypes: {column: pd.CategoricalDtype} of those columns whose categories are known; the
+            others are learned.
         output_columns: As many names for the results; None: the columns are replaced.
     """
 
     dtypes: dict[str, pd.CategoricalDtype]
 
-    def __init__(self, columns: list[str], dtypes: dict[str, pd.CategoricalDtype] | None = None, output_columns: list[str] | None = None):
+    def __init__(
+        self,
+        columns: list[str],
+        dtypes: dict[str, pd.CategoricalDtype] | None = None,
+        output_columns: list[str] | None = None,
+    ):
         super().__init__()
         for name, dtype in (dtypes or {}).items():
             if not isinstance(dtype, pd.CategoricalDtype) or dtype.categories is None:
-                raise TypeError(f"Categorizer: dtypes[{name!r}] is a pd.CategoricalDtype with categories, not {dtype!r}")
+                raise TypeError(
+                    f"Categorizer: dtypes[{name!r}] is a pd.CategoricalDtype with categories, not {dtype!r}"
+                )
         self._keep(columns=columns, dtypes=dtypes or {}, output_columns=output_columns)
 
     def _ask(self, plan: StatComputationPlan) -> None:
         for name in self.columns:
             if name not in self.dtypes:
-                numbered = functools.partial(_numbered, who="Categorizer", name=name, missing_ok=True)
-                plan.add(Counts(name, name, wholes), lambda counts, numbered=numbered: pd.CategoricalDtype(list(numbered(counts))))
+                numbered = functools.partial(
+                    _numbered, who="Categorizer", name=name, missing_ok=True
+                )
+                plan.add(
+                    Counts(name, name, wholes),
+                    lambda counts, numbered=numbered: pd.CategoricalDtype(list(numbered(counts))),
+                )
 
     def _take(self, found: dict[str, Any]) -> None:
         self.stats_ = {**self.dtypes, **found}
@@ -287,13 +349,21 @@ class Categorizer(_Encoder, ByColumn):
         values = dtype.categories.tolist()
         codes = _codes(name, col, {v: i for i, v in enumerate(values)}, self)
         return pa.DictionaryArray.from_arrays(
-            codes.cast(pa.int32()), pa.array(values, None if values else col.type), ordered=bool(dtype.ordered)
+            codes.cast(pa.int32()),
+            pa.array(values, None if values else col.type),
+            ordered=bool(dtype.ordered),
         )
 
     def _get_serializable_fields(self) -> dict[str, Any]:
-        dtypes = {name: {"categories": list(d.categories), "ordered": d.ordered} for name, d in self.dtypes.items()}
+        dtypes = {
+            name: {"categories": list(d.categories), "ordered": d.ordered}
+            for name, d in self.dtypes.items()
+        }
         return {**super()._get_serializable_fields(), "dtypes": dtypes or None}
 
     def _set_serializable_fields(self, fields: dict[str, Any], version: int) -> None:
-        dtypes = {name: pd.CategoricalDtype(d["categories"], d["ordered"]) for name, d in (fields.get("dtypes") or {}).items()}
+        dtypes = {
+            name: pd.CategoricalDtype(d["categories"], d["ordered"])
+            for name, d in (fields.get("dtypes") or {}).items()
+        }
         super()._set_serializable_fields({**fields, "dtypes": dtypes}, version)

@@ -7,7 +7,17 @@ from typing import Any
 from skate._deps import pa, pc
 from skate.data import combine
 from skate.data.aggregate import Mean
-from skate.data.preprocessors.base import ByColumn, Counts, OfNumbers, column, floats, is_number, most_common, wholes, with_columns
+from skate.data.preprocessors.base import (
+    ByColumn,
+    Counts,
+    OfNumbers,
+    column,
+    floats,
+    is_number,
+    most_common,
+    wholes,
+    with_columns,
+)
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 
@@ -15,34 +25,50 @@ _STRATEGIES = ("mean", "most_frequent", "constant")
 
 
 def _most_frequent(counts: dict[Any, int] | None) -> Any:
-    return next(iter(most_common({v: n for v, n in (counts or {}).items() if v is not None}, 1)), None)
+    return next(
+        iter(most_common({v: n for v, n in (counts or {}).items() if v is not None}, 1)), None
+    )
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "simple_imputer")
 class SimpleImputer(ByColumn):
-    """One value of each column in the place of null and NaN; a column that is not there is made of it. A column keeps its type where that can hold the value; integers become float64 for a
+    """One value of each column in the place of null and NaN; a column that is not there is made of
+    it. A column keeps its type where that can hold the value; integers become float64 for a
     mean that is none. stats_: mean(c) or most_frequent(c) of each column c.
 
     Args:
         columns: Names of columns.
-        strategy: "mean" (of numbers), "most_frequent" (of those equally frequent, what came first) or "constant".
+        strategy: "mean" (of numbers), "most_frequent" (of those equally frequent, what came first)
+            or "constant".
         fill_value: The constant.
         output_columns: As many names for the results; None: the columns are replaced.
 
     Raises:
-        ValueError: The strategy is another one, or "constant" without fill_value; when it is used, where fit() has seen no value of a column.
+        ValueError: The strategy is another one, or "constant" without fill_value; when it is used,
+            where fit() has seen no value of a column.
     """
 
     strategy: str
     fill_value: Any
 
-    def __init__(self, columns: list[str], strategy: str = "mean", fill_value: Any = None, *, output_columns: list[str] | None = None):
+    def __init__(
+        self,
+        columns: list[str],
+        strategy: str = "mean",
+        fill_value: Any = None,
+        *,
+        output_columns: list[str] | None = None,
+    ):
         super().__init__()
         if strategy not in _STRATEGIES:
-            raise ValueError(f"SimpleImputer: strategy={strategy!r}: it is one of {', '.join(map(repr, _STRATEGIES))}")
+            raise ValueError(
+                f"SimpleImputer: strategy={strategy!r}: it is one of {', '.join(map(repr, _STRATEGIES))}"
+            )
         if strategy == "constant" and fill_value is None:
             raise ValueError("SimpleImputer: strategy='constant' needs fill_value")
-        self._keep(columns=columns, strategy=strategy, fill_value=fill_value, output_columns=output_columns)
+        self._keep(
+            columns=columns, strategy=strategy, fill_value=fill_value, output_columns=output_columns
+        )
 
     @property
     def _is_fittable(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -61,13 +87,21 @@ class SimpleImputer(ByColumn):
     def _transform_arrow(self, table: Any) -> Any:
         made = {}
         for name, out in zip(self.columns, self.output_columns, strict=True):
-            value = self.fill_value if self.strategy == "constant" else self.stats_[f"{self.strategy}({name})"]
+            value = (
+                self.fill_value
+                if self.strategy == "constant"
+                else self.stats_[f"{self.strategy}({name})"]
+            )
             if value is None:
                 raise ValueError(
                     f"SimpleImputer: fit() has seen no value of column {name!r}, so there is none to fill it with; use strategy='constant', or leave it out"
                 )
             there = name in table.column_names
-            made[out] = self._filled(name, column(table, name, self, decoded=False) if there else pa.nulls(table.num_rows), value)
+            made[out] = self._filled(
+                name,
+                column(table, name, self, decoded=False) if there else pa.nulls(table.num_rows),
+                value,
+            )
         return with_columns(table, made)
 
     def _filled(self, name: str, col: Any, value: Any) -> Any:
@@ -78,7 +112,11 @@ class SimpleImputer(ByColumn):
                 return _in_dictionary(col, value)
             if is_number(col.type) != is_number(pa.scalar(value).type):
                 raise pa.ArrowInvalid("Arrow would make text of numbers, and numbers of text")
-            if isinstance(value, float) and (pa.types.is_boolean(col.type) or pa.types.is_integer(col.type) and not value.is_integer()):
+            if isinstance(value, float) and (
+                pa.types.is_boolean(col.type)
+                or pa.types.is_integer(col.type)
+                and not value.is_integer()
+            ):
                 col = floats(name, col, self)
             return pc.fill_null(combine.present(col), pa.scalar(value).cast(col.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -93,4 +131,6 @@ def _in_dictionary(col: Any, value: Any) -> Any:
     at = pc.index_in(pa.scalar(value).cast(values.type), value_set=values).as_py()
     if at is None:
         at, values = len(values), pa.concat_arrays([values, pa.array([value], values.type)])
-    return pa.DictionaryArray.from_arrays(col.indices.cast(pa.int32()).fill_null(at), values, ordered=col.type.ordered)
+    return pa.DictionaryArray.from_arrays(
+        col.indices.cast(pa.int32()).fill_null(at), values, ordered=col.type.ordered
+    )

@@ -1,6 +1,8 @@
-"""Scalers: each column by what is known of it (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler), each row by its length (Normalizer), each value by itself (PowerTransformer).
+"""Scalers: each column by what is known of it (StandardScaler, MinMaxScaler, MaxAbsScaler,
+RobustScaler), each row by its length (Normalizer), each value by itself (PowerTransformer).
 
-Columns of numbers (and bools) become float64, float32 stays float32; what is missing stays missing. A column of which nothing was seen in fit() becomes missing. TypeError for other columns.
+Columns of numbers (and bools) become float64, float32 stays float32; what is missing stays missing.
+A column of which nothing was seen in fit() becomes missing. TypeError for other columns.
 """
 
 from __future__ import annotations
@@ -10,7 +12,15 @@ from typing import Any
 
 from skate._deps import np, pa, pc
 from skate.data.aggregate import AbsMax, ApproximateQuantile, Max, Mean, Min, Std
-from skate.data.preprocessors.base import Builtin, ByColumn, OfNumbers, as_numpy, column, floats, with_columns
+from skate.data.preprocessors.base import (
+    Builtin,
+    ByColumn,
+    OfNumbers,
+    as_numpy,
+    column,
+    floats,
+    with_columns,
+)
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 
@@ -43,13 +53,19 @@ class _Scaler(ByColumn):
     def _made(self, name: str, col: Any) -> Any:
         x, (shift, scale) = floats(name, col, self), self._line(name)
         if shift is None or scale is None:
-            return pa.nulls(len(col), col.type if pa.types.is_floating(col.type) or pa.types.is_null(col.type) else pa.float64())
+            return pa.nulls(
+                len(col),
+                col.type
+                if pa.types.is_floating(col.type) or pa.types.is_null(col.type)
+                else pa.float64(),
+            )
         return _result(pc.divide(pc.subtract(x, float(shift)), float(scale)), col.type)
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "standard_scaler")
 class StandardScaler(_Scaler):
-    """(x - mean) / standard deviation (of the population); a constant column becomes 0. stats_: mean(c) and std(c) of each column c.
+    """(x - mean) / standard deviation (of the population); a constant column becomes 0. stats_:
+    mean(c) and std(c) of each column c.
 
     Args:
         columns: Names of columns of numbers.
@@ -72,7 +88,8 @@ class StandardScaler(_Scaler):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "min_max_scaler")
 class MinMaxScaler(_Scaler):
-    """(x - min) / (max - min); a constant column becomes 0. stats_: min(c) and max(c) of each column c.
+    """(x - min) / (max - min); a constant column becomes 0. stats_: min(c) and max(c) of each
+    column c.
 
     Args:
         columns: Names of columns of numbers.
@@ -108,14 +125,16 @@ class MaxAbsScaler(_Scaler):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "robust_scaler")
 class RobustScaler(_Scaler):
-    """(x - median) / (high quantile - low quantile), all from a sketch of bounded size; where the quantiles are the same, x - median. stats_: low_quantile(c), median(c) and
-    high_quantile(c) of each column c.
+    """(x - median) / (high quantile - low quantile), all from a sketch of bounded size; where the
+    quantiles are the same, x - median. stats_: low_quantile(c), median(c) and high_quantile(c) of
+    each column c.
 
     Args:
         columns: Names of columns of numbers.
         quantile_range: (low, high), each from 0 to 1.
         output_columns: As many names for the results; None: the columns are replaced.
-        quantile_precision: Values kept a level of the sketch: errors of ranks are about 1.7 / quantile_precision.
+        quantile_precision: Values kept a level of the sketch: errors of ranks are about 1.7 /
+            quantile_precision.
     """
 
     DEFAULT_QUANTILE_PRECISION = 800
@@ -131,7 +150,9 @@ class RobustScaler(_Scaler):
     ):
         super().__init__(columns, output_columns)
         if len(quantile_range) != 2 or not 0 <= quantile_range[0] < quantile_range[1] <= 1:
-            raise ValueError(f"RobustScaler: quantile_range is (low, high) with 0 <= low < high <= 1, not {quantile_range!r}")
+            raise ValueError(
+                f"RobustScaler: quantile_range is (low, high) with 0 <= low < high <= 1, not {quantile_range!r}"
+            )
         self._keep(quantile_range=quantile_range, quantile_precision=quantile_precision)
 
     def _aggregates(self, name: str) -> Sequence[Any]:
@@ -142,11 +163,19 @@ class RobustScaler(_Scaler):
         stats = {}
         for name in self.columns:
             values = found[f"approx_quantile({name})"] or [None] * 3
-            stats.update(zip((f"low_quantile({name})", f"median({name})", f"high_quantile({name})"), values, strict=True))
+            stats.update(
+                zip(
+                    (f"low_quantile({name})", f"median({name})", f"high_quantile({name})"),
+                    values,
+                    strict=True,
+                )
+            )
         self.stats_ = stats
 
     def _line(self, name: str) -> tuple[Any, Any]:
-        low, median, high = (self.stats_[f"{k}({name})"] for k in ("low_quantile", "median", "high_quantile"))
+        low, median, high = (
+            self.stats_[f"{k}({name})"] for k in ("low_quantile", "median", "high_quantile")
+        )
         return median, None if low is None or high is None else (high - low) or 1
 
 
@@ -159,11 +188,13 @@ _NORMS = {
 
 @SerializablePreprocessor(version=1, identifier=OURS + "normalizer")
 class Normalizer(Builtin):
-    """Each row, of these columns, divided by its norm. A row of zeros stays as it is; what is missing adds nothing to the norm, and stays missing.
+    """Each row, of these columns, divided by its norm. A row of zeros stays as it is; what is
+    missing adds nothing to the norm, and stays missing.
 
     Args:
         columns: Names of columns of numbers.
-        norm: "l2" (root of the sum of squares), "l1" (sum of absolute values) or "max" (largest absolute value).
+        norm: "l2" (root of the sum of squares), "l1" (sum of absolute values) or "max" (largest
+            absolute value).
         output_columns: As many names for the results; None: the columns are replaced.
     """
 
@@ -172,24 +203,34 @@ class Normalizer(Builtin):
     output_columns: list[str]
     _is_fittable = False
 
-    def __init__(self, columns: list[str], norm: str = "l2", *, output_columns: list[str] | None = None):
+    def __init__(
+        self, columns: list[str], norm: str = "l2", *, output_columns: list[str] | None = None
+    ):
         super().__init__()
         if norm not in _NORMS:
-            raise ValueError(f"Normalizer: norm={norm!r}: it is one of {', '.join(map(repr, _NORMS))}")
+            raise ValueError(
+                f"Normalizer: norm={norm!r}: it is one of {', '.join(map(repr, _NORMS))}"
+            )
         self._keep(columns=columns, norm=norm, output_columns=output_columns)
 
     def _transform_arrow(self, table: Any) -> Any:
         cols = [column(table, name, self) for name in self.columns]
-        parts = [as_numpy(floats(name, col, self)) for name, col in zip(self.columns, cols, strict=True)]
+        parts = [
+            as_numpy(floats(name, col, self)) for name, col in zip(self.columns, cols, strict=True)
+        ]
         x = np.column_stack([values for values, _ in parts])
         norm = _NORMS[self.norm](x)
         x = x / np.where(norm == 0, 1, norm)[:, None]
-        made = [_result(pa.array(x[:, i], mask=null), col.type) for i, (col, (_, null)) in enumerate(zip(cols, parts, strict=True))]
+        made = [
+            _result(pa.array(x[:, i], mask=null), col.type)
+            for i, (col, (_, null)) in enumerate(zip(cols, parts, strict=True))
+        ]
         return with_columns(table, dict(zip(self.output_columns, made, strict=True)))
 
 
 def _yeo_johnson(x: Any, power: float) -> Any:
-    """Yeo and Johnson 2000, formula 3.1: Box and Cox's of x + 1, mirrored below 0 with the power 2 - power."""
+    """Yeo and Johnson 2000, formula 3.1: Box and Cox's of x + 1, mirrored below 0 with the power 2
+    - power."""
     out, up = np.full_like(x, np.nan), x >= 0
     down = x < 0
     out[up] = _box_cox(x[up] + 1, power)
@@ -204,7 +245,8 @@ def _box_cox(x: Any, power: float) -> Any:
 
 @SerializablePreprocessor(version=1, identifier=OURS + "power_transformer")
 class PowerTransformer(ByColumn):
-    """A power of each value, which makes skewed values more like normal ones. The power is given, not learned.
+    """A power of each value, which makes skewed values more like normal ones. The power is given,
+    not learned.
 
     Args:
         columns: Names of columns of numbers.
@@ -217,10 +259,19 @@ class PowerTransformer(ByColumn):
     method: str
     _is_fittable = False
 
-    def __init__(self, columns: list[str], power: float, method: str = "yeo-johnson", *, output_columns: list[str] | None = None):
+    def __init__(
+        self,
+        columns: list[str],
+        power: float,
+        method: str = "yeo-johnson",
+        *,
+        output_columns: list[str] | None = None,
+    ):
         super().__init__()
         if method not in ("yeo-johnson", "box-cox"):
-            raise ValueError(f"PowerTransformer: method={method!r}: it is 'yeo-johnson' or 'box-cox'")
+            raise ValueError(
+                f"PowerTransformer: method={method!r}: it is 'yeo-johnson' or 'box-cox'"
+            )
         self._keep(columns=columns, power=power, method=method, output_columns=output_columns)
 
     def _made(self, name: str, col: Any) -> Any:

@@ -1,4 +1,5 @@
-"""TorchVisionPreprocessor: a transform of torchvision, or any function of tensors, on columns of images."""
+"""TorchVisionPreprocessor: a transform of torchvision, or any function of tensors, on columns of
+images."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class TorchVisionPreprocessor(Builtin):
 
     Args:
         columns: Names of columns of arrays.
-        transform: From a torch tensor of the array's shape (where that is a TypeError: from the array itself, as ToTensor wants it) to a tensor or an array.
+        transform: From a torch tensor of the array's shape (where that is a TypeError: from the
+            array itself, as ToTensor wants it) to a tensor or an array.
         output_columns: As many names for the results; None: the columns are replaced.
         batched: It gets the images of a batch in one array, whose first axis they are.
 
@@ -32,16 +34,31 @@ class TorchVisionPreprocessor(Builtin):
     batched: bool
     _is_fittable = False
 
-    def __init__(self, columns: list[str], transform: Callable[[Any], Any], output_columns: list[str] | None = None, batched: bool = False):
+    def __init__(
+        self,
+        columns: list[str],
+        transform: Callable[[Any], Any],
+        output_columns: list[str] | None = None,
+        batched: bool = False,
+    ):
         super().__init__()
-        self._keep(columns=columns, output_columns=output_columns, torchvision_transform=transform, batched=batched)
+        self._keep(
+            columns=columns,
+            output_columns=output_columns,
+            torchvision_transform=transform,
+            batched=batched,
+        )
 
     def __repr__(self) -> str:
         return f"TorchVisionPreprocessor(columns={self.columns!r}, output_columns={self.output_columns!r}, transform={self.torchvision_transform!r})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(
-            {"batched": False, **({} if "_output_columns" in state else {"output_columns": state.get("columns")}), **state}
+            {
+                "batched": False,
+                **({} if "_output_columns" in state else {"output_columns": state.get("columns")}),
+                **state,
+            }
         )
 
     def _determine_transform_to_use(self) -> BatchFormat:
@@ -56,7 +73,9 @@ class TorchVisionPreprocessor(Builtin):
         made = {}
         for name, out in zip(self.columns, self.output_columns, strict=True):
             if name not in np_data:
-                raise MissingColumn(f"TorchVisionPreprocessor: there is no column {name!r}; {columns_are(name, np_data)}")
+                raise MissingColumn(
+                    f"TorchVisionPreprocessor: there is no column {name!r}; {columns_are(name, np_data)}"
+                )
             made[out] = self._images(np_data[name])
         return {**np_data, **made}
 
@@ -72,7 +91,9 @@ class TorchVisionPreprocessor(Builtin):
 
     def _image(self, array: Any) -> Any:
         try:
-            made = self.torchvision_transform(torch.as_tensor(array if array.flags.writeable else array.copy()))
+            made = self.torchvision_transform(
+                torch.as_tensor(array if array.flags.writeable else array.copy())
+            )
         except TypeError:
             made = self.torchvision_transform(array)
         made = made.numpy() if isinstance(made, torch.Tensor) else made

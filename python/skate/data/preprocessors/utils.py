@@ -17,7 +17,8 @@ def simple_split_tokenizer(value: str) -> list[str]:
 
 
 def simple_hash(value: object, num_features: int) -> int:
-    """A number from 0 to num_features - 1 that follows from a value, in every process the same: SHA-256 of its str().
+    """A number from 0 to num_features - 1 that follows from a value, in every process the same:
+    SHA-256 of its str().
 
     Args:
         value: Any.
@@ -77,11 +78,18 @@ class StatComputationPlan:
         return compute_all([self], dataset, what)[0]
 
 
-def compute_all(plans: Sequence[StatComputationPlan], dataset: Any, what: str) -> list[dict[str, Any]]:
-    """The results of several plans, by one pass over a Dataset; of none where nothing is asked for."""
+def compute_all(
+    plans: Sequence[StatComputationPlan], dataset: Any, what: str
+) -> list[dict[str, Any]]:
+    """The results of several plans, by one pass over a Dataset; of none where nothing is asked
+    for."""
     fns = [aggregate for plan in plans for aggregate, _ in plan._asked]
     found = dataset.aggregate(*fns) if fns else {}
     if found is None:
         raise ValueError(f"{what}: the Dataset has no rows, so nothing can be learned from it")
-    values = iter(found.values())  # in the order of the aggregates; two of one name have got other names there
-    return [{a.name: then(v) if then else v for (a, then), v in zip(plan._asked, values)} for plan in plans]
+    # in the order of the aggregates; two of one name have got other names there
+    values = iter(found.values())
+    return [
+        {a.name: then(v) if then else v for (a, then), v in zip(plan._asked, values)}
+        for plan in plans
+    ]

@@ -1,4 +1,5 @@
-"""Text and counts of words as vectors: Tokenizer, CountVectorizer, HashingVectorizer, FeatureHasher. A missing text stays missing."""
+"""Text and counts of words as vectors: Tokenizer, CountVectorizer, HashingVectorizer,
+FeatureHasher. A missing text stays missing."""
 
 from __future__ import annotations
 
@@ -7,7 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from skate._deps import np, pa, pc
-from skate.data.preprocessors.base import Builtin, ByColumn, Counts, as_numpy, column, floats, lists_of, most_common, vectors, with_columns
+from skate.data.preprocessors.base import (
+    Builtin,
+    ByColumn,
+    Counts,
+    as_numpy,
+    column,
+    floats,
+    lists_of,
+    most_common,
+    vectors,
+    with_columns,
+)
 from skate.data.preprocessors.encoder import counted
 from skate.data.preprocessors.utils import StatComputationPlan, simple_hash, simple_split_tokenizer
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
@@ -17,7 +29,8 @@ Split = Callable[[str], list[str]]
 
 
 class _Tokens:
-    """From a column of text to one of lists of tokens; picklable. The usual tokens are made by Arrow, others by a call of the user's function for each text."""
+    """From a column of text to one of lists of tokens; picklable. The usual tokens are made by
+    Arrow, others by a call of the user's function for each text."""
 
     def __init__(self, split: Split, who: str, name: str):
         self.split, self.who, self.name = split, who, name
@@ -31,7 +44,9 @@ class _Tokens:
                     f"{self.who}: column {self.name!r} is of type {col.type}, not of text; leave it out of columns, or give tokenization_fn"
                 )
             return pc.split_pattern(col, " ")
-        return to_arrow.from_objects([None if v is None else self.split(v) for v in col.to_pylist()], None)
+        return to_arrow.from_objects(
+            [None if v is None else self.split(v) for v in col.to_pylist()], None
+        )
 
     def __call__(self, col: Any) -> Any:
         """All tokens, one behind the other (what Counts counts)."""
@@ -39,7 +54,9 @@ class _Tokens:
 
 
 def _inside(col: Any, tokens: _Tokens) -> Any:
-    inside = pa.nulls(len(col), pa.list_(pa.string())) if pa.types.is_null(col.type) else lists_of(col)
+    inside = (
+        pa.nulls(len(col), pa.list_(pa.string())) if pa.types.is_null(col.type) else lists_of(col)
+    )
     if inside is None:
         raise TypeError(
             f"{tokens.who}: tokenization_fn gives lists of tokens; of column {tokens.name!r} it has given values of type {col.type}"
@@ -62,7 +79,15 @@ class _OfText(ByColumn):
         """
         lists = _inside(self._tokens(name).lists(col), self._tokens(name))
         missing = lists.is_null().to_numpy(zero_copy_only=False) if lists.null_count else None
-        return vectors(counted(pc.list_parent_indices(lists).to_numpy(), codes_of(lists.flatten()), len(lists), length), missing)
+        return vectors(
+            counted(
+                pc.list_parent_indices(lists).to_numpy(),
+                codes_of(lists.flatten()),
+                len(lists),
+                length,
+            ),
+            missing,
+        )
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "tokenizer")
@@ -77,9 +102,18 @@ class Tokenizer(_OfText):
 
     _is_fittable = False
 
-    def __init__(self, columns: list[str], tokenization_fn: Split | None = None, output_columns: list[str] | None = None):
+    def __init__(
+        self,
+        columns: list[str],
+        tokenization_fn: Split | None = None,
+        output_columns: list[str] | None = None,
+    ):
         super().__init__()
-        self._keep(columns=columns, tokenization_fn=tokenization_fn or simple_split_tokenizer, output_columns=output_columns)
+        self._keep(
+            columns=columns,
+            tokenization_fn=tokenization_fn or simple_split_tokenizer,
+            output_columns=output_columns,
+        )
 
     def _made(self, name: str, col: Any) -> Any:
         return self._tokens(name).lists(col)
@@ -87,7 +121,8 @@ class Tokenizer(_OfText):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "count_vectorizer")
 class CountVectorizer(_OfText):
-    """How often each token that fit() has seen is in each text, as a vector of int64: the most frequent token first (of those equally frequent, the one that came first).
+    """How often each token that fit() has seen is in each text, as a vector of int64: the most
+    frequent token first (of those equally frequent, the one that came first).
     stats_: token_counts(c) of each column c, a collections.Counter.
 
     Args:
@@ -109,7 +144,12 @@ class CountVectorizer(_OfText):
     ):
         super().__init__()
         tokens = tokenization_fn or simple_split_tokenizer
-        self._keep(columns=columns, tokenization_fn=tokens, max_features=max_features, output_columns=output_columns)
+        self._keep(
+            columns=columns,
+            tokenization_fn=tokens,
+            max_features=max_features,
+            output_columns=output_columns,
+        )
 
     def _ask(self, plan: StatComputationPlan) -> None:
         for name in self.columns:
@@ -129,7 +169,8 @@ class CountVectorizer(_OfText):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "hashing_vectorizer")
 class HashingVectorizer(_OfText):
-    """How often tokens with each hash are in each text, as a vector of int64. Nothing is learned; two tokens may have one hash.
+    """How often tokens with each hash are in each text, as a vector of int64. Nothing is learned;
+    two tokens may have one hash.
 
     Args:
         columns: Names of columns of text.
@@ -142,23 +183,37 @@ class HashingVectorizer(_OfText):
     _is_fittable = False
 
     def __init__(
-        self, columns: list[str], num_features: int, tokenization_fn: Split | None = None, *, output_columns: list[str] | None = None
+        self,
+        columns: list[str],
+        num_features: int,
+        tokenization_fn: Split | None = None,
+        *,
+        output_columns: list[str] | None = None,
     ):
         super().__init__()
         tokens = tokenization_fn or simple_split_tokenizer
-        self._keep(columns=columns, num_features=_at_least_one(num_features, self), tokenization_fn=tokens, output_columns=output_columns)
+        self._keep(
+            columns=columns,
+            num_features=_at_least_one(num_features, self),
+            tokenization_fn=tokens,
+            output_columns=output_columns,
+        )
 
     def _made(self, name: str, col: Any) -> Any:
         def codes(tokens: Any) -> Any:
             coded = tokens.dictionary_encode()
-            return pa.array([simple_hash(v, self.num_features) for v in coded.dictionary.to_pylist()], pa.int64()).take(coded.indices)
+            return pa.array(
+                [simple_hash(v, self.num_features) for v in coded.dictionary.to_pylist()],
+                pa.int64(),
+            ).take(coded.indices)
 
         return self._vectors(name, col, codes, self.num_features)
 
 
 @SerializablePreprocessor(version=1, identifier=OURS + "feature_hasher")
 class FeatureHasher(Builtin):
-    """A vector with the sums of those columns whose names have one hash: for a table that has a column of counts for each token. It is of int64 for columns of integers, else of float64; NaN
+    """A vector with the sums of those columns whose names have one hash: for a table that has a
+    column of counts for each token. It is of int64 for columns of integers, else of float64; NaN
     where a count is missing. The columns stay.
 
     Args:
@@ -174,7 +229,11 @@ class FeatureHasher(Builtin):
 
     def __init__(self, columns: list[str], num_features: int, output_column: str):
         super().__init__()
-        self._keep(columns=columns, num_features=_at_least_one(num_features, self), output_column=output_column)
+        self._keep(
+            columns=columns,
+            num_features=_at_least_one(num_features, self),
+            output_column=output_column,
+        )
 
     def get_output_columns(self) -> list[str]:
         return [self.output_column]
@@ -184,7 +243,11 @@ class FeatureHasher(Builtin):
         whole = all(pa.types.is_integer(c.type) and not c.null_count for c in cols)
         out = np.zeros((table.num_rows, self.num_features), np.int64 if whole else np.float64)
         for name, col in zip(self.columns, cols, strict=True):
-            values = col.to_numpy(zero_copy_only=False) if whole else as_numpy(floats(name, col, self))[0]
+            values = (
+                col.to_numpy(zero_copy_only=False)
+                if whole
+                else as_numpy(floats(name, col, self))[0]
+            )
             out[:, simple_hash(name, self.num_features)] += values.astype(out.dtype)
         return with_columns(table, {self.output_column: vectors(out)})
 

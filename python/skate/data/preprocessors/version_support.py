@@ -9,7 +9,8 @@ from skate.data import preprocessors as package
 
 _C = TypeVar("_C", bound=type)
 _CLASSES: dict[str, Any] = {}
-OURS = "io.ray.preprocessors."  # Ray's names of the built-in ones, so that either reads what the other has written
+# Ray's names of the built-in ones, so that either reads what the other has written
+OURS = "io.ray.preprocessors."
 
 
 class UnknownPreprocessorError(ValueError):
@@ -17,7 +18,9 @@ class UnknownPreprocessorError(ValueError):
 
     def __init__(self, preprocessor_type: str):
         self.preprocessor_type = preprocessor_type
-        super().__init__(f"there is no preprocessor with the identifier {preprocessor_type!r}; import the module that defines it first")
+        super().__init__(
+            f"there is no preprocessor with the identifier {preprocessor_type!r}; import the module that defines it first"
+        )
 
 
 def SerializablePreprocessor(version: int, identifier: str) -> Callable[[_C], _C]:

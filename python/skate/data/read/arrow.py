@@ -42,14 +42,17 @@ def read_feather(
     """A Dataset of Arrow IPC files or streams (.arrow, .feather version 2, .arrows).
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
         columns: Only these columns; KeyError for one that a file lacks. None: all.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
@@ -58,9 +61,12 @@ def read_feather(
         shuffle: "files" or a FileShuffleConfig: files in random order.
         file_extensions: Only files with one of these endings.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
-        trust_pickled_columns: True: Python objects that others have pickled into the files are unpickled, which runs whatever code they name. False: as
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
+        trust_pickled_columns: True: Python objects that others have pickled into the files are
+            unpickled, which runs whatever code they name. False: as
             DataContext.trust_pickled_columns says, which is not to.
 
     Raises:
@@ -75,7 +81,11 @@ def read_feather(
         3
     """
     return file_source(
-        "ReadFeather", "arrow", paths, {"columns": columns, "trust_pickled_columns": trust_pickled_columns}, **common(locals())
+        "ReadFeather",
+        "arrow",
+        paths,
+        {"columns": columns, "trust_pickled_columns": trust_pickled_columns},
+        **common(locals()),
     )
 
 
@@ -87,8 +97,16 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file."""
     if params.get("fs") is None:
         check_regular(path)  # the map would wait for what a FIFO gives
-    buf = pa.memory_map(path).read_buffer() if params.get("fs") is None else pa.py_buffer(read_bytes(params["fs"], path))
-    with pa.ipc.open_file(buf) if buf.slice(0, 6).to_pybytes() == b"ARROW1" else pa.ipc.open_stream(buf) as r:
+    buf = (
+        pa.memory_map(path).read_buffer()
+        if params.get("fs") is None
+        else pa.py_buffer(read_bytes(params["fs"], path))
+    )
+    with (
+        pa.ipc.open_file(buf)
+        if buf.slice(0, 6).to_pybytes() == b"ARROW1"
+        else pa.ipc.open_stream(buf) as r
+    ):
         n = getattr(r, "num_record_batches", None)
         none = True
         at = 0
@@ -99,9 +117,12 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
             except StopIteration:
                 break
             except (pa.ArrowException, OSError) as e:
-                if n is None or not tolerates(params):  # a stream: no place behind the damage is known to begin a batch
+                # a stream: no place behind the damage is known to begin a batch
+                if n is None or not tolerates(params):
                     raise
-                unreadable(params, task, named(e, f"read_feather, record batch {at} of", path), path)
+                unreadable(
+                    params, task, named(e, f"read_feather, record batch {at} of", path), path
+                )
                 none = False
             else:
                 none = False

@@ -8,7 +8,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skate._deps import fastavro
-from skate.data.read.files import Fitting, common, file_source, named, read_sound, tolerates, unreadable
+from skate.data.read.files import (
+    Fitting,
+    common,
+    file_source,
+    named,
+    read_sound,
+    tolerates,
+    unreadable,
+)
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
 from skate.data.values import row_dicts
@@ -41,24 +49,29 @@ def read_avro(
     """A Dataset of Avro files.
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
         include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out; else they are a FileNotFoundError.
+        ignore_missing_paths: Paths that do not exist are left out; else they are a
+            FileNotFoundError.
         shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
         file_extensions: Only files with one of these endings; None: all files.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as
-            DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
 
     Raises:
         ImportError: The package fastavro is not there.
@@ -73,7 +86,9 @@ def _fastavro() -> Any:
     try:
         fastavro.reader  # noqa: B018  is it installed?
     except ImportError:
-        raise ImportError("read_avro needs the package fastavro; install it with `pip install fastavro`") from None
+        raise ImportError(
+            "read_avro needs the package fastavro; install it with `pip install fastavro`"
+        ) from None
     return fastavro
 
 
@@ -82,7 +97,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file. Its blocks can be told apart: where one is damaged, the others still come."""
+    """The batches of one file. Its blocks can be told apart: where one is damaged, the others still
+    come."""
     fastavro = _fastavro()
     data = read_sound(params, task, "read_avro", path)
     f = io.BytesIO(data)
@@ -91,7 +107,14 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     mark = head[-16:]  # ends each block
 
     def bad(row: dict[str, Any], e: Exception) -> None:
-        unreadable(params, task, named(e, "read_avro", path), path, None, repr(row).encode("utf-8", "backslashreplace"))
+        unreadable(
+            params,
+            task,
+            named(e, "read_avro", path),
+            path,
+            None,
+            repr(row).encode("utf-8", "backslashreplace"),
+        )
 
     def by_block() -> Iterator[dict[str, Any]]:
         blocks = data[len(head) :].split(mark)

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate._deps import np, pa
-from skate.data.read.files import Gather, common, file_source, gathered, named, read_stream, unreadable
+from skate.data.read.files import (
+    Gather,
+    common,
+    file_source,
+    gathered,
+    named,
+    read_stream,
+    unreadable,
+)
 from skate.data.read.source import Source
 from skate.data.values import to_arrow
 
@@ -36,16 +44,19 @@ def read_binary_files(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
 ) -> Source:
-    """A Dataset with one row a file: column "bytes", and "path" if asked for. Folders are read recursively, in sorted order.
+    """A Dataset with one row a file: column "bytes", and "path" if asked for. Folders are read
+    recursively, in sorted order.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
@@ -54,8 +65,10 @@ def read_binary_files(
         shuffle: "files" or a FileShuffleConfig: files in random order.
         file_extensions: Only files with one of these endings.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -79,7 +92,9 @@ def _column(values: list[bytes]) -> Any:
     if len(values) > 1:
         return to_arrow.from_objects(values, pa.binary())
     offsets = np.array([0, len(values[0])], np.int32)
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(values[0])])
+    return pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(values[0])]
+    )
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -100,7 +115,9 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
             unreadable(params, task, named(e, "read_binary_files", path), path)
             continue
         if len(data) >= 1 << 31:
-            raise ValueError(f"read_binary_files {path}: {len(data):,} bytes do not fit one value (2 GiB); read it in parts")
+            raise ValueError(
+                f"read_binary_files {path}: {len(data):,} bytes do not fit one value (2 GiB); read it in parts"
+            )
         if g.bytes and g.bytes + len(data) > task.target:
             yield batch()
         if g.add(data, path, size=len(data) + 16):

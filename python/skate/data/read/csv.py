@@ -20,7 +20,8 @@ from skate.data.values.unify import unique
 if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
-LOOK_BYTES = 1 << 30  # of a file that is read once more, as a whole, to say which line an error is about
+# of a file that is read once more, as a whole, to say which line an error is about
+LOOK_BYTES = 1 << 30
 WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
 
@@ -47,17 +48,21 @@ def read_csv(
 ) -> Source:
     """A Dataset of CSV files.
 
-    A name that is in the header twice gets a number, as in pandas: a, a.1. Types follow from the first 4 MiB of a file, where one value that is no number makes a column text; column_types of
-    convert_options says them. A later block may need a wider one (values after nulls only, doubles after ints): it gets that.
+    A name that is in the header twice gets a number, as in pandas: a, a.1. Types follow from the
+    first 4 MiB of a file, where one value that is no number makes a column text; column_types of
+    convert_options says them. A later block may need a wider one (values after nulls only, doubles
+    after ints): it gets that.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
@@ -66,9 +71,12 @@ def read_csv(
         shuffle: "files" or a FileShuffleConfig: files in random order.
         file_extensions: Only files with one of these endings.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
-        arrow_csv_args: read_options, parse_options, convert_options, invalid_row_handler of pyarrow.csv; TypeError for others.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
+        arrow_csv_args: read_options, parse_options, convert_options, invalid_row_handler of
+            pyarrow.csv; TypeError for others.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -82,8 +90,20 @@ def read_csv(
         [{'a': 1, 'b': 'x'}]
     """
     given = common(locals())
-    keywords("read_csv", arrow_csv_args, ("read_options", "parse_options", "convert_options", "invalid_row_handler", *parameters(read_csv)))
-    return file_source("ReadCSV", "csv", paths, {"args": arrow_csv_args, "code": arrow_csv_args or None}, **given)
+    keywords(
+        "read_csv",
+        arrow_csv_args,
+        (
+            "read_options",
+            "parse_options",
+            "convert_options",
+            "invalid_row_handler",
+            *parameters(read_csv),
+        ),
+    )
+    return file_source(
+        "ReadCSV", "csv", paths, {"args": arrow_csv_args, "code": arrow_csv_args or None}, **given
+    )
 
 
 def as_text(column: str) -> str:
@@ -105,7 +125,8 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         args["parse_options"] = po
     ro = args.pop("read_options", None) or pacsv.ReadOptions()
     ro.use_threads = False
-    ro.block_size = max(ro.block_size or 0, 4 << 20)  # types are inferred from the first block: a larger one is wrong less often
+    # types are inferred from the first block: a larger one is wrong less often
+    ro.block_size = max(ro.block_size or 0, 4 << 20)
     kind = params["stream"].get("compression", "detect")
     rows = 0
     try:
@@ -127,8 +148,15 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 yield rb if names is None else rb.rename_columns(names)
             if not rows:
                 table = reader.schema.empty_table()
-                yield from to_arrow.from_table(table if names is None else table.rename_columns(names))
+                yield from to_arrow.from_table(
+                    table if names is None else table.rename_columns(names)
+                )
     except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
-        if is_io(e) or not tolerates(params) and params.get("fs") is None and os.path.getsize(path) > LOOK_BYTES:
+        if (
+            is_io(e)
+            or not tolerates(params)
+            and params.get("fs") is None
+            and os.path.getsize(path) > LOOK_BYTES
+        ):
             raise
         yield from csv_records.batches(params, task, path, rows, ro, args, e)

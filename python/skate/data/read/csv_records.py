@@ -1,9 +1,14 @@
-"""CSV that Arrow's parser refuses: finds the records that are to blame, so that all others come through.
+"""CSV that Arrow's parser refuses: finds the records that are to blame, so that all others come
+through.
 
-A record is a line, or several where a quoted value goes over them. Bad is a record with too few or too many values, and one with a value that the type of its column cannot hold. Types are
-those of the file's first block, and become wider where a later record needs it and all values stay what they are: anything after nulls only, double after ints.
+A record is a line, or several where a quoted value goes over them. Bad is a record with too few or
+too many values, and one with a value that the type of its column cannot hold. Types are those of
+the file's first block, and become wider where a later record needs it and all values stay what they
+are: anything after nulls only, double after ints.
 
-Python's csv module finds the records and their widths (by the same rules about quotes as Arrow's), Arrow's parser their values: CHUNK records at a time, halves of those that it refuses, down to single ones.
+Python's csv module finds the records and their widths (by the same rules about quotes as Arrow's),
+Arrow's parser their values: CHUNK records at a time, halves of those that it refuses, down to
+single ones.
 Cost: about 2 us a record.
 """
 
@@ -27,9 +32,18 @@ CHUNK = 4096
 Record = tuple[int, int, bytes]  # number of its first line, from 1; values; its text
 
 
-def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, args: dict[str, Any], e: Exception) -> Iterator[Any]:
-    """The good rows of a file behind its first `skip`, which have been read; bad ones become dead letters or are raised. e: what Arrow's parser has said; raised where nothing
-    is wrong with any record."""
+def batches(
+    params: dict[str, Any],
+    task: Any,
+    path: str,
+    skip: int,
+    ro: Any,
+    args: dict[str, Any],
+    e: Exception,
+) -> Iterator[Any]:
+    """The good rows of a file behind its first `skip`, which have been read; bad ones become dead
+    letters or are raised. e: what Arrow's parser has said; raised where nothing is wrong with any
+    record."""
     data = read_sound(params, task, "read_csv", path, lines=True)
     if b"\0" in data[:4096] and ro.encoding.lower() in ("utf8", "utf-8"):
         raise pa.ArrowInvalid(
@@ -91,7 +105,11 @@ def batches(params: dict[str, Any], task: Any, path: str, skip: int, ro: Any, ar
     if not done and not wrong:
         raise e
     if not given:
-        yield from to_arrow.from_table(pa.schema([(n, types.types.get(n, pa.null())) for n in co.include_columns or names]).empty_table())
+        yield from to_arrow.from_table(
+            pa.schema(
+                [(n, types.types.get(n, pa.null())) for n in co.include_columns or names]
+            ).empty_table()
+        )
 
 
 def _left_out(po: Any, columns: int, r: Record) -> bool:
@@ -108,12 +126,18 @@ def _why(e: Exception, names: list[str]) -> str:
     at = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?", said)
     if at is None or int(at[1]) >= len(names):
         return said
-    way = " (column_types of convert_options says its type, for all rows)" if "conversion error" in said else ""
+    way = (
+        " (column_types of convert_options says its type, for all rows)"
+        if "conversion error" in said
+        else ""
+    )
     return f"column {names[int(at[1])]!r}: {said[at.end() :]}{way}"
 
 
 def _text(data: bytes) -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), "utf-8", "replace", newline="")
+    return io.TextIOWrapper(
+        io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), "utf-8", "replace", newline=""
+    )
 
 
 def _dialect(po: Any) -> dict[str, Any]:
@@ -127,7 +151,8 @@ def _dialect(po: Any) -> dict[str, Any]:
 
 
 def _records(data: bytes, po: Any, skip: int) -> Iterator[Record]:
-    """The records after the first `skip` lines. Lines without a character are none, unless ignore_empty_lines is False."""
+    """The records after the first `skip` lines. Lines without a character are none, unless
+    ignore_empty_lines is False."""
     lines = io.TextIOWrapper(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), "latin-1", newline="")
     for _ in range(skip):
         next(lines, None)
@@ -153,7 +178,14 @@ def _records(data: bytes, po: Any, skip: int) -> Iterator[Record]:
 
 def _parse_options(po: Any, **other: Any) -> Any:
     """These but for what is said otherwise; the handler of bad rows is not taken along."""
-    names = ("delimiter", "quote_char", "double_quote", "escape_char", "newlines_in_values", "ignore_empty_lines")
+    names = (
+        "delimiter",
+        "quote_char",
+        "double_quote",
+        "escape_char",
+        "newlines_in_values",
+        "ignore_empty_lines",
+    )
     return pacsv.ParseOptions(**({n: getattr(po, n) for n in names} | other))
 
 
@@ -176,9 +208,12 @@ class _Types:
         self.types: dict[str, pa.DataType] = dict(self.asked)
         # the first block may not fit the types that were asked for; any text fits these
         plain = self._options(dict.fromkeys(self.asked, pa.binary()))
-        with pacsv.open_csv(pa.BufferReader(data), read_options=read, parse_options=loose, convert_options=plain) as r:
+        with pacsv.open_csv(
+            pa.BufferReader(data), read_options=read, parse_options=loose, convert_options=plain
+        ) as r:
             found = dict(zip(co.include_columns or names, r.schema.types, strict=True))
-        text = {n: pa.string() for n, t in found.items() if pa.types.is_binary(t)}  # as Arrow takes what is no UTF-8
+        # as Arrow takes what is no UTF-8
+        text = {n: pa.string() for n, t in found.items() if pa.types.is_binary(t)}
         self.types = found | text | self.asked
 
     def parse(self, records: list[Record]) -> pa.Table:
@@ -197,7 +232,8 @@ class _Types:
         return table
 
     def _wider(self, schema: pa.Schema) -> dict[str, pa.DataType] | None:
-        """Types that hold what is known and what these records have; None when there are no others."""
+        """Types that hold what is known and what these records have; None when there are no
+        others."""
         is_ = pa.types
         out = dict(self.types)
         for f in schema:
@@ -213,7 +249,9 @@ class _Types:
     def _read(self, data: bytes, types: dict[str, pa.DataType]) -> pa.Table:
         return pacsv.read_csv(
             pa.BufferReader(data),
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self.names),
+            read_options=pacsv.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, column_names=self.names
+            ),
             parse_options=self.po,
             convert_options=self._options(types),
         )

@@ -36,10 +36,13 @@ def read_datasource(
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: How many ReadTasks to ask it for; None: as many as there are CPUs, at least.
-        compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: at most its size at once.
+        override_num_blocks: How many ReadTasks to ask it for; None: as many as there are CPUs, at
+            least.
+        compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: at
+            most its size at once.
         read_args: Arguments of create_reader() or prepare_read() of older sources.
 
     Example:
@@ -81,7 +84,9 @@ def read_datasource(
 
     first = tasks()
     known = [getattr(getattr(t, "metadata", None), "num_rows", None) for t in first]
-    files = [f for t in first for f in getattr(getattr(t, "metadata", None), "input_files", None) or []]
+    files = [
+        f for t in first for f in getattr(getattr(t, "metadata", None), "input_files", None) or []
+    ]
     schema = next((t.schema for t in first if getattr(t, "schema", None) is not None), None)
     limited = any(getattr(t, "per_task_row_limit", None) is not None for t in first)
 
@@ -95,14 +100,20 @@ def read_datasource(
         pool = dataset._pool("Read", compute, None, {})
         more["pool"] = (pool.min_size, pool.max_size)
     elif compute is not None and concurrency is None:
-        raise ValueError(f"read_datasource: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}")
+        raise ValueError(
+            f"read_datasource: compute must be a TaskPoolStrategy or an ActorPoolStrategy, not {compute!r}"
+        )
     arrow = schema if isinstance(schema, pa.Schema) else getattr(schema, "arrow", None)
     return Source(
         f"Read{datasource.get_name()}",
         {"format": "custom", "by_settings": True, "name": datasource.get_name()},
         units(first),
         ReadOptions(concurrency, num_cpus, num_gpus, memory, more),
-        Facts(sum(known) if first and None not in known and not limited else None, (lambda: arrow) if arrow is not None else None, files),  # pyright: ignore[reportCallIssue, reportArgumentType]
+        Facts(
+            sum(known) if first and None not in known and not limited else None,
+            (lambda: arrow) if arrow is not None else None,
+            files,
+        ),  # pyright: ignore[reportCallIssue, reportArgumentType]
         each_run=each_run if getattr(datasource, "_shuffle", None) is not None else None,
     )
 

@@ -1,4 +1,5 @@
-"""read_delta: the Parquet files of a version of a Delta Lake table, as its log (read by the package deltalake) names them, in the table's schema."""
+"""read_delta: the Parquet files of a version of a Delta Lake table, as its log (read by the package
+deltalake) names them, in the table's schema."""
 
 from __future__ import annotations
 
@@ -38,35 +39,43 @@ def read_delta(
     trust_pickled_columns: bool = False,
     **arrow_parquet_args: Any,
 ) -> Source | InMemory:
-    """A Dataset of a Delta Lake table. Needs the package deltalake: ImportError without it. Other arguments as of read_parquet.
+    """A Dataset of a Delta Lake table. Needs the package deltalake: ImportError without it. Other
+    arguments as of read_parquet.
 
     Args:
         path: The table's folder; one table.
         version: Of the table; None: the newest.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         columns: Only these columns are read, in this order; None: all.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
         shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
         include_paths: Adds the column "path".
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
         storage_options: As deltalake takes them, to read the log.
-        trust_pickled_columns: True: Python objects that others have pickled into the files are unpickled, which runs whatever code they name. False: as
+        trust_pickled_columns: True: Python objects that others have pickled into the files are
+            unpickled, which runs whatever code they name. False: as
             DataContext.trust_pickled_columns says, which is not to.
         arrow_parquet_args: As of read_parquet: batch_size, use_threads.
 
     Raises:
-        NotImplementedError: Rows of the table are deleted in its log only (deletion vectors), or its columns have other names in the files: reading the files would be wrong.
+        NotImplementedError: Rows of the table are deleted in its log only (deletion vectors), or
+            its columns have other names in the files: reading the files would be wrong.
     """
     if not isinstance(path, str):
         raise ValueError(f"read_delta takes the path of one table, not {path!r}")
-    table = library("deltalake", "read_delta").DeltaTable(local_path(path) or path, version=version, storage_options=storage_options)
+    table = library("deltalake", "read_delta").DeltaTable(
+        local_path(path) or path, version=version, storage_options=storage_options
+    )
     needs = {"deletionVectors", "columnMapping"} & set(table.protocol().reader_features or ())
     if needs:
         raise NotImplementedError(
@@ -76,7 +85,11 @@ def read_delta(
     files = table.file_uris()
     schema = pa.schema(table.schema().to_arrow())
     if not files:
-        return _memory.from_arrow((schema if columns is None else pa.schema([schema.field(c) for c in columns])).empty_table())
+        return _memory.from_arrow(
+            (
+                schema if columns is None else pa.schema([schema.field(c) for c in columns])
+            ).empty_table()
+        )
     return read_parquet(
         files,
         filesystem=filesystem,

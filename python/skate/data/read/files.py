@@ -1,7 +1,8 @@
 """Listing files and making units of them, for every reader of files. No file is opened here.
 
-Order is that of the sorted paths. Names that start with "." or "_" at the top of a folder are left out, as in Ray (their number is kept
-for who wants to say so). Units are made by size, by a rule that reads only sizes, so that a run is the same each time.
+Order is that of the sorted paths. Names that start with "." or "_" at the top of a folder are left
+out, as in Ray (their number is kept for who wants to say so). Units are made by size, by a rule
+that reads only sizes, so that a run is the same each time.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from skate.data.values import to_arrow, unify
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
-FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16  # so many remote paths are looked at side by side, fewer one after the other
+# so many remote paths are looked at side by side, fewer one after the other
+FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
 HIVE = Partitioning("hive")
 
 
 class Listing:
-    """paths and sizes (bytes), sorted per given path; n_hidden: names that were left out; fs: a pyarrow file system, None for local files."""
+    """paths and sizes (bytes), sorted per given path; n_hidden: names that were left out; fs: a
+    pyarrow file system, None for local files."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -41,7 +44,9 @@ class Listing:
         self.fs: Any = None
 
 
-def list_files(paths: Any, *, filesystem: Any = None, extensions: Any = None, ignore_missing: bool = False) -> Listing:
+def list_files(
+    paths: Any, *, filesystem: Any = None, extensions: Any = None, ignore_missing: bool = False
+) -> Listing:
     """The files under paths (a path or list of paths; folders recursively)."""
     out = Listing()
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
@@ -49,8 +54,14 @@ def list_files(paths: Any, *, filesystem: Any = None, extensions: Any = None, ig
         raise ValueError("no paths given; name at least one file or folder")
     exts = None
     if extensions is not None:
-        exts = tuple("." + e.lstrip(".").lower() for e in ([extensions] if isinstance(extensions, str) else extensions))
-    places = [(p, None if filesystem is not None else local_path(p)) for p in (os.fsdecode(os.fspath(p)) for p in given)]
+        exts = tuple(
+            "." + e.lstrip(".").lower()
+            for e in ([extensions] if isinstance(extensions, str) else extensions)
+        )
+    places = [
+        (p, None if filesystem is not None else local_path(p))
+        for p in (os.fsdecode(os.fspath(p)) for p in given)
+    ]
     looks = _looks([p for p, at in places if at is None], filesystem)
     for _, at in places:
         if at is None:
@@ -58,7 +69,9 @@ def list_files(paths: Any, *, filesystem: Any = None, extensions: Any = None, ig
         else:
             _list_local(out, at, exts, ignore_missing)
     if not out.paths and not (ignore_missing and not given):
-        hidden = f" ({out.n_hidden} that start with '.' or '_' are left out)" if out.n_hidden else ""
+        hidden = (
+            f" ({out.n_hidden} that start with '.' or '_' are left out)" if out.n_hidden else ""
+        )
         kind = f" with {' or '.join(exts)}" if exts else ""
         raise FileNotFoundError(2, f"no files{kind}{hidden}", ", ".join(map(str, given[:3])))
     return out
@@ -105,7 +118,8 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
 
 
 def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:
-    """(file system, path in it, what is there) of remote paths, in their order. Many are asked for side by side: an answer takes 10 to 100 ms."""
+    """(file system, path in it, what is there) of remote paths, in their order. Many are asked for
+    side by side: an answer takes 10 to 100 ms."""
     begin()
 
     def look(p: str) -> tuple[Any, str, Any]:
@@ -119,9 +133,18 @@ def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:
         yield from pool.map(look, paths)
 
 
-def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[str, ...] | None, ignore_missing: bool) -> None:
+def _list_remote(
+    out: Listing,
+    filesystem: Any,
+    p: str,
+    info: Any,
+    exts: tuple[str, ...] | None,
+    ignore_missing: bool,
+) -> None:
     if out.fs is not None and not out.fs.equals(filesystem):
-        raise ValueError("paths of different file systems in one read; read them apart and union them")
+        raise ValueError(
+            "paths of different file systems in one read; read them apart and union them"
+        )
     out.fs = filesystem
     if info.type == pafs.FileType.NotFound:
         e = not_found(filesystem, p)
@@ -129,8 +152,14 @@ def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[s
             raise e
     elif info.type == pafs.FileType.Directory:
         base = info.path.rstrip("/") + "/"
-        for f in sorted(retried(lambda: filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), f"list {p}"), key=lambda f: f.path):
-            if f.type == pafs.FileType.Directory or "/.skate-" in f.path.removeprefix(base):  # the latter of a write that has not ended
+        for f in sorted(
+            retried(
+                lambda: filesystem.get_file_info(pafs.FileSelector(p, recursive=True)), f"list {p}"
+            ),
+            key=lambda f: f.path,
+        ):
+            # the latter of a write that has not ended
+            if f.type == pafs.FileType.Directory or "/.skate-" in f.path.removeprefix(base):
                 continue
             if f.path.removeprefix(base).startswith((".", "_")):
                 out.n_hidden += 1
@@ -146,8 +175,11 @@ def _list_remote(out: Listing, filesystem: Any, p: str, info: Any, exts: tuple[s
         out.sizes.append(info.size or 0)
 
 
-def units_of_files(listing: Listing, override_num_blocks: int | None = None, unit_bytes: int = UNIT_BYTES) -> list[tuple[bytes, int, int]]:
-    """Units of neighbouring files: at most unit_bytes or UNIT_FILES files together (a larger file alone), or as many units as asked for."""
+def units_of_files(
+    listing: Listing, override_num_blocks: int | None = None, unit_bytes: int = UNIT_BYTES
+) -> list[tuple[bytes, int, int]]:
+    """Units of neighbouring files: at most unit_bytes or UNIT_FILES files together (a larger file
+    alone), or as many units as asked for."""
     n = len(listing.paths)
     groups: list[list[int]] = []
     if override_num_blocks is not None:
@@ -163,7 +195,10 @@ def units_of_files(listing: Listing, override_num_blocks: int | None = None, uni
                 held = 0
             groups[-1].append(i)
             held += size
-    return [(pickle.dumps([listing.paths[i] for i in g]), -1, max(1, sum(listing.sizes[i] for i in g))) for g in groups]
+    return [
+        (pickle.dumps([listing.paths[i] for i in g]), -1, max(1, sum(listing.sizes[i] for i in g)))
+        for g in groups
+    ]
 
 
 def named(e: Exception, doing: str, path: str) -> Exception:
@@ -228,11 +263,17 @@ def file_source(
     arrow_open_stream_args: dict[str, Any] | None = None,
     on_error: str | None = None,
 ) -> Any:
-    """A Dataset that reads whole files, several in a unit. The format's read_file(params, task, path) gives the batches of one (see `run`).
+    """A Dataset that reads whole files, several in a unit. The format's read_file(params, task,
+    path) gives the batches of one (see `run`).
 
     schema: a function that gives what is known of the columns, partitions and path aside.
     """
-    listing = list_files(paths, filesystem=filesystem, extensions=file_extensions, ignore_missing=ignore_missing_paths)
+    listing = list_files(
+        paths,
+        filesystem=filesystem,
+        extensions=file_extensions,
+        ignore_missing=ignore_missing_paths,
+    )
     if partition_filter is not None:
         keep_paths(listing, partition_filter)
     if override_num_blocks is None and parallelism > 0:
@@ -253,7 +294,11 @@ def file_source(
         s = schema()
         for k, v in named_by_path.items():
             s = s.append(pa.field(k, said_column(params, k, v, 0).type)) if k not in s.names else s
-        return s.append(pa.field("path", pa.string())) if include_paths and "path" not in s.names else s
+        return (
+            s.append(pa.field("path", pa.string()))
+            if include_paths and "path" not in s.names
+            else s
+        )
 
     return Source(
         label,
@@ -261,7 +306,9 @@ def file_source(
         units_of_files(listing, override_num_blocks),
         ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error),
         Facts(None, known if schema is not None else None, listing.paths),
-        each_run=reshuffled(listing, shuffle, lambda part: units_of_files(part, override_num_blocks)),
+        each_run=reshuffled(
+            listing, shuffle, lambda part: units_of_files(part, override_num_blocks)
+        ),
     )
 
 
@@ -272,7 +319,11 @@ def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
         said = [parse(p) for p in paths]
         for k in dict.fromkeys(k for d in said for k in d):
             rb = rb.append_column(k, to_arrow.from_objects([d.get(k) for d in said], None))
-    return rb.append_column("path", to_arrow.from_objects(paths, pa.string())) if params["include_paths"] else rb
+    return (
+        rb.append_column("path", to_arrow.from_objects(paths, pa.string()))
+        if params["include_paths"]
+        else rb
+    )
 
 
 def keep_paths(listing: Listing, partition_filter: Any) -> None:
@@ -280,30 +331,41 @@ def keep_paths(listing: Listing, partition_filter: Any) -> None:
     kept = set(partition_filter(listing.paths))
     both = [(p, n) for p, n in zip(listing.paths, listing.sizes, strict=True) if p in kept]
     if not both:
-        raise ValueError("No input files found to read: partition_filter leaves none of those that were found")
+        raise ValueError(
+            "No input files found to read: partition_filter leaves none of those that were found"
+        )
     listing.paths, listing.sizes = [p for p, _ in both], [n for _, n in both]
 
 
 def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
-    """For shuffle="files" or a FileShuffleConfig: a function from the number of a run to its options (units over shuffled files); else None."""
+    """For shuffle="files" or a FileShuffleConfig: a function from the number of a run to its
+    options (units over shuffled files); else None."""
     if shuffle is None:
         return None
     if shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
-        raise ValueError(f"Invalid value for 'shuffle': {shuffle!r}: None, 'files' or a FileShuffleConfig")
+        raise ValueError(
+            f"Invalid value for 'shuffle': {shuffle!r}: None, 'files' or a FileShuffleConfig"
+        )
 
     def each_run(k: int) -> dict[str, Any]:
         seed = None if shuffle == "files" else shuffle.get_seed(k)
         part = Listing()
         part.fs = listing.fs
         order = np.random.default_rng(seed).permutation(len(listing.paths)).tolist()
-        part.paths, part.sizes = [listing.paths[i] for i in order], [listing.sizes[i] for i in order]
+        part.paths, part.sizes = (
+            [listing.paths[i] for i in order],
+            [listing.sizes[i] for i in order],
+        )
         return {"units": units(part)}
 
     return each_run
 
 
-def units_with(params: dict[str, Any], units: list[Any], tests: list[tuple[Any, set[str]]]) -> tuple[list[Any], str] | None:
-    """(the units without the files whose paths say that one of the tests does not hold, what was left out in words); None: no file is.
+def units_with(
+    params: dict[str, Any], units: list[Any], tests: list[tuple[Any, set[str]]]
+) -> tuple[list[Any], str] | None:
+    """(the units without the files whose paths say that one of the tests does not hold, what was
+    left out in words); None: no file is.
 
     Args:
         params: Of the reader.
@@ -322,7 +384,11 @@ def units_with(params: dict[str, Any], units: list[Any], tests: list[tuple[Any, 
         mine = [(e, used) for e, used in tests if used & said.keys()]
         row = _row_of(params, said) if mine else None
         known = expr_bounds.Known({}, row)
-        failed = None if row is None else next((e for e, _ in mine if not expr_bounds.may_hold(e, known)), None)
+        failed = (
+            None
+            if row is None
+            else next((e for e, _ in mine if not expr_bounds.may_hold(e, known)), None)
+        )
         needed[folder] = failed is None
         if failed is not None:
             about[id(failed)] = failed
@@ -335,7 +401,13 @@ def units_with(params: dict[str, Any], units: list[Any], tests: list[tuple[Any, 
         if len(entries) == len(all_):
             out.append((unit, rows, size))
         elif entries:
-            out.append((pickle.dumps(entries), -1, max(1, size * len(entries) // len(all_)) if size > 0 else size))
+            out.append(
+                (
+                    pickle.dumps(entries),
+                    -1,
+                    max(1, size * len(entries) // len(all_)) if size > 0 else size,
+                )
+            )
     if not out:  # one file says what the columns are
         first = next(e for entries in lists for e in entries)
         out = [(pickle.dumps([first if isinstance(first, str) else (first[0], [])]), -1, 1)]
@@ -348,11 +420,14 @@ def _path_of(entry: Any) -> str:
 
 
 def _row_of(params: dict[str, Any], said: dict[str, Any]) -> Any:
-    """A batch of one row: what a path says, as with_columns() has it; "typed" of params: the types of columns that are in the files, too. None where a value is none of its type."""
+    """A batch of one row: what a path says, as with_columns() has it; "typed" of params: the types
+    of columns that are in the files, too. None where a value is none of its type."""
     typed = params.get("typed") or {}
     columns = [said_column(params, k, v, 1) for k, v in said.items()]
     try:
-        columns = [c.cast(typed[k]) if k in typed else c for k, c in zip(said, columns, strict=True)]
+        columns = [
+            c.cast(typed[k]) if k in typed else c for k, c in zip(said, columns, strict=True)
+        ]
     except pa.ArrowException:
         return None
     return pa.RecordBatch.from_arrays(columns, names=list(said))
@@ -369,7 +444,8 @@ def parser(partitioning: Any) -> Any:
 
 
 def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterator[Any]:
-    """Body of a format's run(): the batches of each file of the unit, with the columns that its path gives."""
+    """Body of a format's run(): the batches of each file of the unit, with the columns that its
+    path gives."""
     parse = parser(params["partitioning"])
     for path in pickle.loads(task.unit):
         task.source, task.source_row = path, 0
@@ -393,18 +469,30 @@ def unreadable(
     raw: bytes | None = None,
     line: int | None = None,
 ) -> None:
-    """A file, or a part of it, that cannot be understood: a dead letter where on_error allows it, else e is raised. I/O errors always are. row: its place in the file, from 0;
+    """A file, or a part of it, that cannot be understood: a dead letter where on_error allows it,
+    else e is raised. I/O errors always are. row: its place in the file, from 0;
     raw: its bytes; line: the number of its (first) line, from 1."""
     if (params.get("on_error") or "raise") == "raise" or on_error.is_fatal(e, reading=True):
         raise e from None
     task.letters.add(params, e, None, None, path, row, raw, line)
 
 
-def bad_line(params: dict[str, Any], task: Any, doing: str, path: str, line: int, why: str, raw: bytes) -> None:
-    """A line that cannot be understood (see unreadable()): an ArrowInvalid (a ValueError) with file, number of the line (from 1) and its start."""
+def bad_line(
+    params: dict[str, Any], task: Any, doing: str, path: str, line: int, why: str, raw: bytes
+) -> None:
+    """A line that cannot be understood (see unreadable()): an ArrowInvalid (a ValueError) with
+    file, number of the line (from 1) and its start."""
     start = raw[:LINE_BYTES].partition(b"\n")[0]
     said = start.decode("utf-8", "backslashreplace") + ("..." if len(start) < len(raw) else "")
-    unreadable(params, task, pa.ArrowInvalid(f"{doing} {path} line {line}: {why}: {said}"), path, line - 1, raw, line)
+    unreadable(
+        params,
+        task,
+        pa.ArrowInvalid(f"{doing} {path} line {line}: {why}: {said}"),
+        path,
+        line - 1,
+        raw,
+        line,
+    )
 
 
 LINE_BYTES = 200  # of a bad line that its message shows
@@ -419,12 +507,15 @@ def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
     """A column of n times what a path says."""
     if v is None:
         kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-        return pa.nulls(n, kinds.get((params["partitioning"].field_types or {}).get(name, str), pa.string()))
+        return pa.nulls(
+            n, kinds.get((params["partitioning"].field_types or {}).get(name, str), pa.string())
+        )
     return to_arrow.from_objects([v] * n, None) if n else to_arrow.from_objects([v], None).slice(1)
 
 
 def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: str | None) -> Any:
-    """rb with columns for what its path says. A column that is there must say the same, or nothing (null, NaN): ValueError names it."""
+    """rb with columns for what its path says. A column that is there must say the same, or nothing
+    (null, NaN): ValueError names it."""
     for k, v in extra.items():
         col = said_column(params, k, v, rb.num_rows)
         i = rb.schema.get_field_index(k)
@@ -442,8 +533,14 @@ def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: s
                 f"partition column {k}: the path says {v!r}, the file's own column of that name holds {old.unique().to_pylist()[:5]}; read with partitioning=None, or drop one"
             )
     if path is not None and "path" in rb.schema.names:
-        raise ValueError('include_paths: the file has a column "path" of its own; read it without include_paths, or rename the column')
-    return rb if path is None else rb.append_column("path", to_arrow.from_objects([path] * rb.num_rows, pa.string()))
+        raise ValueError(
+            'include_paths: the file has a column "path" of its own; read it without include_paths, or rename the column'
+        )
+    return (
+        rb
+        if path is None
+        else rb.append_column("path", to_arrow.from_objects([path] * rb.num_rows, pa.string()))
+    )
 
 
 def read_stream(params: dict[str, Any], path: str) -> bytes:
@@ -454,8 +551,11 @@ def read_stream(params: dict[str, Any], path: str) -> bytes:
     return data if kind is None else decompress(data, kind)
 
 
-def read_sound(params: dict[str, Any], task: Any, doing: str, path: str, lines: bool = False) -> bytes:
-    """As read_stream(); where compressed data is damaged and on_error allows it, what is before the damage (lines: whole lines), and the rest is a dead letter."""
+def read_sound(
+    params: dict[str, Any], task: Any, doing: str, path: str, lines: bool = False
+) -> bytes:
+    """As read_stream(); where compressed data is damaged and on_error allows it, what is before the
+    damage (lines: whole lines), and the rest is a dead letter."""
     if not tolerates(params):
         return read_stream(params, path)
     try:
@@ -487,7 +587,8 @@ SOUND_BYTES = 4096  # steps in which damaged data is decompressed
 class Fitting:
     """Makes batches of a file's rows that have one schema.
 
-    Rows fit that can be built alone, and whose types go together with those of most rows of their batch (majority.py); where bad records are tolerated, with those of the batches before.
+    Rows fit that can be built alone, and whose types go together with those of most rows of their
+    batch (majority.py); where bad records are tolerated, with those of the batches before.
 
     Args:
         params: Of the reader.
@@ -513,7 +614,9 @@ class Fitting:
 
     def _join(self, rb: Any) -> None:
         if rb is not None and self.tolerant:
-            self.schema = rb.schema if self.schema is None else unify.unify([self.schema, rb.schema])
+            self.schema = (
+                rb.schema if self.schema is None else unify.unify([self.schema, rb.schema])
+            )
 
     def _sound(self, rows: list[Any]) -> list[Any]:
         parts: list[tuple[list[Any], Any, Any]] = []  # rows; their schema, why they cannot be built
@@ -529,7 +632,9 @@ class Fitting:
                 else:
                     parts.append((some, None, e))
         out: list[Any] = []
-        for (some, _, alone), beside in zip(parts, unify.misfits([(len(p[0]), p[1]) for p in parts], self.schema), strict=True):
+        for (some, _, alone), beside in zip(
+            parts, unify.misfits([(len(p[0]), p[1]) for p in parts], self.schema), strict=True
+        ):
             why = alone or beside
             if why is None:
                 out += some
@@ -546,7 +651,8 @@ def decompress(data: bytes, kind: str) -> bytes:
 
 
 def _snappy(data: bytes) -> bytes:
-    """The snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4 bytes), data. Checksums are compared."""
+    """The snappy framing format: chunks of type (1 byte), length (3 bytes), CRC-32C (4 bytes),
+    data. Checksums are compared."""
     if data[:10] != b"\xff\x06\x00\x00sNaPpY":
         raise ValueError("not a snappy stream: it does not start with the stream identifier")
     out, at = [], 10
@@ -561,7 +667,9 @@ def _snappy(data: bytes) -> bytes:
             packed = body[4:]
             plain = packed if kind == 1 else codec.decompress(packed, _varint(packed), asbytes=True)
             if crc32c.masked(plain) != int.from_bytes(body[:4], "little"):
-                raise ValueError(f"snappy stream: checksum of the chunk that ends at byte {at} is wrong")
+                raise ValueError(
+                    f"snappy stream: checksum of the chunk that ends at byte {at} is wrong"
+                )
             out.append(plain)
         elif 2 <= kind < 128:
             raise ValueError(f"snappy stream has a chunk of the unknown type {kind}")
@@ -598,7 +706,14 @@ class Gather:
 
 def compression(path: str) -> str | None:
     """Of a file with this name; None: plain."""
-    for end, name in ((".gz", "gzip"), (".bz2", "bz2"), (".zst", "zstd"), (".lz4", "lz4"), (".br", "brotli"), (".snappy", "snappy")):
+    for end, name in (
+        (".gz", "gzip"),
+        (".bz2", "bz2"),
+        (".zst", "zstd"),
+        (".lz4", "lz4"),
+        (".br", "brotli"),
+        (".snappy", "snappy"),
+    ):
         if path.endswith(end):
             return name
     return None

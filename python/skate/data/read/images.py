@@ -45,31 +45,41 @@ def read_images(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
 ) -> Source:
-    """A Dataset with one row an image: column "image", an array (height, width[, channels]) of uint8.
+    """A Dataset with one row an image: column "image", an array (height, width[, channels]) of
+    uint8.
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_file_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
         size: (height, width) to resize to; ValueError when not both are over 0.
         mode: Pillow's mode to convert to, such as "RGB" or "L".
-        crop: What is cut out before it is resized: (top, left, height, width) in pixels, or "center": as much of the middle as has the proportions of size. (Ray has no such argument.)
-        decoder: None: the bytes that Pillow gives, by a quicker decoder where it can (JPEG and PNG; stats() says how many images it left to Pillow); "fast": JPEG files at least twice
-            as large as size are decoded at a half, a quarter or an eighth: other bytes, by 1 on average; "pillow": always Pillow. (Ray has no such argument.)
+        crop: What is cut out before it is resized: (top, left, height, width) in pixels, or
+            "center": as much of the middle as has the proportions of size. (Ray has no such
+            argument.)
+        decoder: None: the bytes that Pillow gives, by a quicker decoder where it can (JPEG and PNG;
+            stats() says how many images it left to Pillow); "fast": JPEG files at least twice as
+            large as size are decoded at a half, a quarter or an eighth: other bytes, by 1 on
+            average; "pillow": always Pillow. (Ray has no such argument.)
         include_paths: Adds the column "path".
         ignore_missing_paths: Paths that do not exist are left out instead of an error.
         shuffle: "files" or a FileShuffleConfig: files in random order.
         file_extensions: Only files with one of these endings.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -83,13 +93,16 @@ def read_images(
 
 
 def __getattr__(name: str) -> Any:
-    """_Unidentified: a file that is no picture Pillow knows: a ValueError as in Ray, and Pillow's own UnidentifiedImageError. Made when it is asked for, since
-    Pillow is imported by who reads pictures only."""
+    """_Unidentified: a file that is no picture Pillow knows: a ValueError as in Ray, and Pillow's
+    own UnidentifiedImageError. Made when it is asked for, since Pillow is imported by who reads
+    pictures only."""
     if name != "_Unidentified":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     made = type(
-        name, (ValueError, PIL.UnidentifiedImageError), {"__module__": __name__, "__doc__": "A file that is no picture Pillow knows."}
+        name,
+        (ValueError, PIL.UnidentifiedImageError),
+        {"__module__": __name__, "__doc__": "A file that is no picture Pillow knows."},
     )
     return globals().setdefault(name, made)
 
@@ -101,7 +114,10 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
     def batch() -> list[Any]:
         task.rows_of = of
-        return [gathered(params, rb, of) for rb in _batch.from_batch({"image": stack.column()}, "read_images")]
+        return [
+            gathered(params, rb, of)
+            for rb in _batch.from_batch({"image": stack.column()}, "read_images")
+        ]
 
     for k, path in enumerate(files):
         task.source, task.source_row = path, None

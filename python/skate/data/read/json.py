@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
 
 WORKERS_IMPORT = ("pyarrow.json",)  # the fork server does it for all of them
-EXTENSIONS = ["json", "jsonl", "json.gz", "jsonl.gz", "json.br", "jsonl.br", "json.zst", "jsonl.zst", "json.lz4", "jsonl.lz4"]
+EXTENSIONS = [
+    "json",
+    "jsonl",
+    "json.gz",
+    "jsonl.gz",
+    "json.br",
+    "jsonl.br",
+    "json.zst",
+    "jsonl.zst",
+    "json.lz4",
+    "jsonl.lz4",
+]
 
 
 def read_json(
@@ -49,14 +60,18 @@ def read_json(
     """A Dataset of JSON files: lines of objects, or one array of objects in a file.
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
-        lines: Files hold one object a line, whatever they begin with (or, as their first line, one array a line: columns are then named 0, 1, ...).
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
+        lines: Files hold one object a line, whatever they begin with (or, as their first line, one
+            array a line: columns are then named 0, 1, ...).
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
@@ -65,9 +80,12 @@ def read_json(
         shuffle: "files" or a FileShuffleConfig: files in random order.
         file_extensions: Only files with one of these endings.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
-        arrow_json_args: read_options, parse_options of pyarrow.json; TypeError for others. A column that explicit_schema of parse_options has as string may hold any kind of value: what is
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
+        arrow_json_args: read_options, parse_options of pyarrow.json; TypeError for others. A column
+            that explicit_schema of parse_options has as string may hold any kind of value: what is
             no string is its JSON text.
 
     Raises:
@@ -82,10 +100,14 @@ def read_json(
         3
     """
     given = common(locals())
-    keywords("read_json", arrow_json_args, ("read_options", "parse_options", *parameters(read_json)))
+    keywords(
+        "read_json", arrow_json_args, ("read_options", "parse_options", *parameters(read_json))
+    )
     if file_extensions is EXTENSIONS and not is_folder(paths, filesystem):
         given["file_extensions"] = None
-    return file_source("ReadJSON", "json", paths, {"args": arrow_json_args, "lines": lines}, **given)
+    return file_source(
+        "ReadJSON", "json", paths, {"args": arrow_json_args, "lines": lines}, **given
+    )
 
 
 def as_text(column: str) -> str:
@@ -110,8 +132,10 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if head[:1] == b"[" and not params["lines"]:
         yield from _array(params, task, path, data, args)
         return
-    ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))  # an object must lie in one block
-    # Arrow's parser (26) crashes at a null that begins a block, and takes any other for a row of nulls
+    # an object must lie in one block
+    ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))
+    # Arrow's parser (26) crashes at a null that begins a block, and takes any other for a row of
+    # nulls
     if head[:4] != b"null" and (len(data) < ro.block_size or data.find(b"\nnull") < 0):
         try:
             table = pajson.read_json(pa.BufferReader(data), read_options=ro, **args)
@@ -130,17 +154,29 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         yield from to_arrow.from_table(table)
 
 
-def _array(params: dict[str, Any], task: Any, path: str, data: bytes, args: dict[str, Any]) -> Iterator[Any]:
+def _array(
+    params: dict[str, Any], task: Any, path: str, data: bytes, args: dict[str, Any]
+) -> Iterator[Any]:
     """The rows of a file that is one array."""
     rows, damage = json_records.elements(data)
     if damage is not None:
         bad_line(params, task, "read_json", path, *damage)
-    if getattr(args.get("parse_options"), "explicit_schema", None) is not None:  # Arrow's parser, which knows it, takes lines
+    # Arrow's parser, which knows it, takes lines
+    if getattr(args.get("parse_options"), "explicit_schema", None) is not None:
 
         def bad(line: int, why: str, raw: bytes) -> None:
-            unreadable(params, task, ValueError(f"read_json {path}, element {line - 1} of the array: {why}"), path, line - 1, raw)
+            unreadable(
+                params,
+                task,
+                ValueError(f"read_json {path}, element {line - 1} of the array: {why}"),
+                path,
+                line - 1,
+                raw,
+            )
 
-        lines = b"\n".join(json.dumps(r, ensure_ascii=False).encode("utf-8", "surrogatepass") for r in rows)
+        lines = b"\n".join(
+            json.dumps(r, ensure_ascii=False).encode("utf-8", "surrogatepass") for r in rows
+        )
         for table in json_records.tables(lines, True, args, bad):
             yield from to_arrow.from_table(table)
         return
@@ -150,6 +186,15 @@ def _array(params: dict[str, Any], task: Any, path: str, data: bytes, args: dict
         odd = dict(json_records.majority(rows))
         for i, why in odd.items():
             e = ValueError(f"read_json {path}, element {i} of the array: {why}")
-            unreadable(params, task, e, path, i, json.dumps(rows[i], ensure_ascii=False).encode("utf-8", "backslashreplace"))
-        rb = row_dicts.from_rows([r for i, r in enumerate(rows) if i not in odd], f"read_json {path}")
+            unreadable(
+                params,
+                task,
+                e,
+                path,
+                i,
+                json.dumps(rows[i], ensure_ascii=False).encode("utf-8", "backslashreplace"),
+            )
+        rb = row_dicts.from_rows(
+            [r for i, r in enumerate(rows) if i not in odd], f"read_json {path}"
+        )
     yield from [] if rb is None else [rb]

@@ -1,11 +1,16 @@
-"""JSON that Arrow's parser refuses as a whole: finds the records that are to blame, so that all others come through.
+"""JSON that Arrow's parser refuses as a whole: finds the records that are to blame, so that all
+others come through.
 
-A record is what a line holds (an object, or several one after another), or an object that goes over several lines. Bad is a record that is no JSON, that holds no
-object, or that has a value of another kind than most records have at its place (majority.py): kinds are bool, number, string, list and object, and null goes with each. What Arrow infers within a kind (int or double, timestamp or string) never makes a record bad: the wider one is taken.
+A record is what a line holds (an object, or several one after another), or an object that goes over
+several lines. Bad is a record that is no JSON, that holds no object, or that has a value of another
+kind than most records have at its place (majority.py): kinds are bool, number, string, list and
+object, and null goes with each. What Arrow infers within a kind (int or double, timestamp or
+string) never makes a record bad: the wider one is taken.
 
-Records go through Arrow's parser CHUNK at a time; only chunks that it refuses, or whose columns have another kind, are looked at record by record in Python. The good
-ones are then parsed with the types of all. So what comes out depends on the file alone. Cost: two more passes of Arrow's parser, and about 5 us a record of a chunk with a
-bad one.
+Records go through Arrow's parser CHUNK at a time; only chunks that it refuses, or whose columns
+have another kind, are looked at record by record in Python. The good ones are then parsed with the
+types of all. So what comes out depends on the file alone. Cost: two more passes of Arrow's parser,
+and about 5 us a record of a chunk with a bad one.
 """
 
 from __future__ import annotations
@@ -23,17 +28,25 @@ BLOCK_BYTES = 64 << 20  # of what is parsed at once in the end
 REST_BYTES = 64 << 10  # of a file whose rest is bad, kept as raw bytes
 
 BOOL, NUMBER, STRING, LIST, OBJECT = 1, 2, 4, 8, 16
-_NAMES = {BOOL: "a bool", NUMBER: "a number", STRING: "a string", LIST: "a list", OBJECT: "an object"}
+_NAMES = {
+    BOOL: "a bool",
+    NUMBER: "a number",
+    STRING: "a string",
+    LIST: "a list",
+    OBJECT: "an object",
+}
 _KINDS = {bool: BOOL, int: NUMBER, float: NUMBER, str: STRING, list: LIST, dict: OBJECT}
 
 Path = tuple[str, ...]
 Record = tuple[int, bytes]  # number of its first line, from 1; its text
-Bad = Callable[[int, str, bytes], None]  # number of the line, what is wrong, the text: notes it, or raises
+# number of the line, what is wrong, the text: notes it, or raises
+Bad = Callable[[int, str, bytes], None]
 
 
 def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator[pa.Table]:
-    """The good records of a file, in one schema. lines: records are lines whatever they look like. args: parse_options of pyarrow.json. bad is called for each bad
-    record, in the order of the file."""
+    """The good records of a file, in one schema. lines: records are lines whatever they look like.
+    args: parse_options of pyarrow.json. bad is called for each bad record, in the order of the
+    file."""
     options = args.get("parse_options") or pajson.ParseOptions()
     found: list[tuple[int, str, bytes]] = []
 
@@ -72,14 +85,17 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
                 note(line, why, text)
         good = [(i, r) for i, r in enumerate(chunk) if i not in wrong[k]]
         table = _parsed([r for _, r in good], options)
-        if table is None:  # what Python's parser takes and Arrow's does not: a key twice, among others
+        # what Python's parser takes and Arrow's does not: a key twice, among others
+        if table is None:
             table = _one_by_one(good, options, values, wrong[k], note)
             changed[k] = [_again(r[1], values) for i, r in good if i not in wrong[k]]
         schemas[k] = table.schema
     for line, why, text in sorted(found, key=lambda f: f[0]):
         bad(line, why, text)
     schema = _unified([s for s in schemas if s is not None])
-    asked = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior=options.unexpected_field_behavior)
+    asked = pajson.ParseOptions(
+        explicit_schema=schema, unexpected_field_behavior=options.unexpected_field_behavior
+    )
     held: list[bytes] = []
     size = 0
     for k, chunk in enumerate(source.chunks()):
@@ -121,7 +137,8 @@ class _Lines:
 
 
 class _Objects:
-    """Objects one after another, over several lines. What comes after one that is damaged cannot be told from its inside, so it is one bad record."""
+    """Objects one after another, over several lines. What comes after one that is damaged cannot be
+    told from its inside, so it is one bad record."""
 
     def __init__(self, data: bytes, bad: Bad):
         self.records: list[Record] = []
@@ -143,7 +160,11 @@ class _Objects:
                 if not isinstance(v, dict):
                     raise ValueError("it holds no object")
             except (ValueError, RecursionError) as e:
-                bad(line + text.count("\n", at, getattr(e, "pos", at)), _why(e), text[at : at + REST_BYTES].encode())
+                bad(
+                    line + text.count("\n", at, getattr(e, "pos", at)),
+                    _why(e),
+                    text[at : at + REST_BYTES].encode(),
+                )
                 return
             self.records.append((line, text[at:to].encode()))
             line += text.count("\n", at, to)
@@ -175,11 +196,16 @@ def _objects(text: bytes) -> list[dict[str, Any]]:
 
 
 def elements(data: bytes) -> tuple[list[Any], tuple[int, str, bytes] | None]:
-    """The values of an array; and line, what is wrong and bytes of its rest, where it is damaged from there on."""
+    """The values of an array; and line, what is wrong and bytes of its rest, where it is damaged
+    from there on."""
     try:
         return json.loads(data), None
     except UnicodeDecodeError as e:
-        return [], (1 + data.count(b"\n", 0, e.start), _why(e), data[e.start : e.start + REST_BYTES])
+        return [], (
+            1 + data.count(b"\n", 0, e.start),
+            _why(e),
+            data[e.start : e.start + REST_BYTES],
+        )
     except (ValueError, RecursionError):
         pass
     text = data.decode("utf-8-sig")
@@ -208,7 +234,8 @@ def elements(data: bytes) -> tuple[list[Any], tuple[int, str, bytes] | None]:
 
 
 def _values(text: bytes) -> list[dict[str, Any]]:
-    """The objects of a record of a file whose lines are arrays: columns are named by their places, as pandas has it."""
+    """The objects of a record of a file whose lines are arrays: columns are named by their places,
+    as pandas has it."""
     v = json.loads(text)
     return [{str(i): x for i, x in enumerate(v)}] if type(v) is list else _objects(text)
 
@@ -333,7 +360,8 @@ def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
 
 
 def majority(rows: list[Any]) -> Iterator[tuple[int, str]]:
-    """(place, what is wrong) of the rows that are no dict, or have a value of another kind than most have."""
+    """(place, what is wrong) of the rows that are no dict, or have a value of another kind than
+    most have."""
     seen = _Seen()
     for r in rows:
         if type(r) is dict:
@@ -352,12 +380,15 @@ def _holds_text(t: pa.DataType) -> bool:
     is_ = pa.types
     if is_.is_struct(t):
         return any(_holds_text(f.type) for f in t)
-    return _holds_text(t.value_type) if is_.is_list(t) else is_.is_string(t) or is_.is_large_string(t)
+    return (
+        _holds_text(t.value_type) if is_.is_list(t) else is_.is_string(t) or is_.is_large_string(t)
+    )
 
 
 class _Texts:
-    """Records of another source. In chunks that Arrow refuses, what explicit_schema has as text and is another kind of value (a number, a bool, an object, a list) is the string of its JSON,
-    as it is written in the file."""
+    """Records of another source. In chunks that Arrow refuses, what explicit_schema has as text and
+    is another kind of value (a number, a bool, an object, a list) is the string of its JSON, as it
+    is written in the file."""
 
     def __init__(self, source: Any, options: Any):
         self.source, self.options = source, options
@@ -365,7 +396,15 @@ class _Texts:
         self.odd: set[int] | None = None  # chunks that Arrow refuses; None: not looked at yet
 
     def chunks(self) -> Iterator[list[Record]]:
-        odd = {k for k, chunk in enumerate(self.source.chunks()) if _parsed(chunk, self.options) is None} if self.odd is None else self.odd
+        odd = (
+            {
+                k
+                for k, chunk in enumerate(self.source.chunks())
+                if _parsed(chunk, self.options) is None
+            }
+            if self.odd is None
+            else self.odd
+        )
         self.odd = odd
         for k, chunk in enumerate(self.source.chunks()):
             yield [(line, self._texts(text)) for line, text in chunk] if k in odd else chunk
@@ -387,9 +426,15 @@ _END = {"{": "}", "[": "]"}
 
 
 def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
-    """Writes the value that begins at a place of `text` to `out`, as this type wants it, and returns where it ends. ValueError, IndexError: it is no JSON."""
+    """Writes the value that begins at a place of `text` to `out`, as this type wants it, and
+    returns where it ends. ValueError, IndexError: it is no JSON."""
     begins = text[at]
-    if t is not None and _END.get(begins) and (pa.types.is_struct(t) if begins == "{" else pa.types.is_list(t)) and _holds_text(t):
+    if (
+        t is not None
+        and _END.get(begins)
+        and (pa.types.is_struct(t) if begins == "{" else pa.types.is_list(t))
+        and _holds_text(t)
+    ):
         out.append(begins)
         at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
         while text[at] != _END[begins]:
@@ -412,7 +457,12 @@ def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
         out.append(text[at])
         return at + 1
     value, end = _value(text, at)
-    as_it_is = value is None or type(value) is str or t is None or not (pa.types.is_string(t) or pa.types.is_large_string(t))
+    as_it_is = (
+        value is None
+        or type(value) is str
+        or t is None
+        or not (pa.types.is_string(t) or pa.types.is_large_string(t))
+    )
     out.append(text[at:end] if as_it_is else json.dumps(text[at:end], ensure_ascii=False))
     return end
 
@@ -421,7 +471,8 @@ def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
 
 
 def parse(data: Any, size: int, options: Any) -> pa.Table:
-    """One block of objects by Arrow's parser; ArrowInvalid for what it refuses, bytes that are no UTF-8 among them."""
+    """One block of objects by Arrow's parser; ArrowInvalid for what it refuses, bytes that are no
+    UTF-8 among them."""
     read = pajson.ReadOptions(use_threads=False, block_size=size + 1)
     table = pajson.read_json(pa.BufferReader(data), read_options=read, parse_options=options)
     table.validate(full=True)
@@ -434,7 +485,8 @@ def _table(texts: list[bytes], options: Any) -> pa.Table:
 
 
 def _parsed(records: list[Record], options: Any) -> pa.Table | None:
-    if not records or any(t.lstrip()[:4] == b"null" for _, t in records):  # which crashes pyarrow 26 where it comes first, and is no object
+    # which crashes pyarrow 26 where it comes first, and is no object
+    if not records or any(t.lstrip()[:4] == b"null" for _, t in records):
         return None if records else pa.table({})
     try:
         return _table([t for _, t in records], options)
@@ -447,8 +499,11 @@ def _again(text: bytes, values: Any) -> bytes:
     return b" ".join(json.dumps(v, ensure_ascii=False).encode() for v in values(text))
 
 
-def _one_by_one(good: list[tuple[int, Record]], options: Any, values: Any, wrong: set[int], bad: Bad) -> pa.Table:
-    """The table of the records that Arrow takes as Python writes them, by halves; the others go to bad()."""
+def _one_by_one(
+    good: list[tuple[int, Record]], options: Any, values: Any, wrong: set[int], bad: Bad
+) -> pa.Table:
+    """The table of the records that Arrow takes as Python writes them, by halves; the others go to
+    bad()."""
     todo, out = [good], []
     while todo:
         some = todo.pop()
@@ -466,7 +521,8 @@ def _one_by_one(good: list[tuple[int, Record]], options: Any, values: Any, wrong
 
 
 def _unified(schemas: list[pa.Schema]) -> pa.Schema:
-    """The schema that holds all of these, which have the same kinds; columns in order of appearance."""
+    """The schema that holds all of these, which have the same kinds; columns in order of
+    appearance."""
     types: dict[str, pa.DataType] = {}
     for s in schemas:
         for f in s:

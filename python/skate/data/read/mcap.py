@@ -1,4 +1,5 @@
-"""read_mcap: messages of MCAP files (logs of robots: ROS 2 and others), by the package mcap. A unit is some files; a file is read in the order of its log times."""
+"""read_mcap: messages of MCAP files (logs of robots: ROS 2 and others), by the package mcap. A unit
+is some files; a file is read in the order of its log times."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from skate.data.datasource import Partitioning, PathPartitionFilter
     from skate.data.typed import FileSystem, OnError, Paths, Shuffle
 
-ROWS, BYTES = 4096, 16 << 20  # of a batch, whichever is reached first: messages are positions, or images
+# of a batch, whichever is reached first: messages are positions, or images
+ROWS, BYTES = 4096, 16 << 20
 
 
 def read_mcap(
@@ -43,31 +45,40 @@ def read_mcap(
     override_num_blocks: int | None = None,
     on_error: OnError = None,
 ) -> Source:
-    """A Dataset of the messages in MCAP files: data (bytes; the value, where the message is encoded as JSON), topic, log_time, publish_time (nanoseconds), sequence, and of the
-    channel and schema channel_id, message_encoding, schema_name, schema_encoding, schema_data. Needs the package mcap: ImportError without it.
+    """A Dataset of the messages in MCAP files: data (bytes; the value, where the message is encoded
+    as JSON), topic, log_time, publish_time (nanoseconds), sequence, and of the channel and schema
+    channel_id, message_encoding, schema_name, schema_encoding, schema_data. Needs the package mcap:
+    ImportError without it.
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
         topics: Only messages of these topics; None: all.
-        time_range: Only messages logged from a start to an end, which is no part of it: a tuple of nanoseconds, or an object with start_time and end_time; None: all.
-        message_types: Only messages whose schema has one of these names, and those without a schema, as in Ray; None: all.
+        time_range: Only messages logged from a start to an end, which is no part of it: a tuple of
+            nanoseconds, or an object with start_time and end_time; None: all.
+        message_types: Only messages whose schema has one of these names, and those without a
+            schema, as in Ray; None: all.
         include_metadata: The columns of channel and schema, too.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
         include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out; else they are a FileNotFoundError.
+        ignore_missing_paths: Paths that do not exist are left out; else they are a
+            FileNotFoundError.
         shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
         file_extensions: Only files with one of these endings; None: all files.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as
-            DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
 
     Raises:
         ImportError: The package mcap is not there.
@@ -76,12 +87,18 @@ def read_mcap(
     """
     library("mcap", "read_mcap")
     start, end = (
-        (getattr(time_range, "start_time", None), getattr(time_range, "end_time", None)) if time_range is not None else (None, None)
+        (getattr(time_range, "start_time", None), getattr(time_range, "end_time", None))
+        if time_range is not None
+        else (None, None)
     )
     if isinstance(time_range, tuple) and len(time_range) == 2:
         start, end = time_range
-    if time_range is not None and not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end):
-        raise ValueError(f"read_mcap: time_range is (start, end) in nanoseconds with 0 <= start < end, not {time_range!r}")
+    if time_range is not None and not (
+        isinstance(start, int) and isinstance(end, int) and 0 <= start < end
+    ):
+        raise ValueError(
+            f"read_mcap: time_range is (start, end) in nanoseconds with 0 <= start < end, not {time_range!r}"
+        )
     params = {
         "topics": sorted(topics) if topics else None,
         "start": start,
@@ -97,10 +114,18 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file. One that is damaged is an error; what was read before it has come."""
+    """The batches of one file. One that is damaged is an error; what was read before it has
+    come."""
 
     def bad(row: dict[str, Any], e: Exception) -> None:
-        unreadable(params, task, named(e, "read_mcap", path), path, None, repr(row).encode("utf-8", "backslashreplace"))
+        unreadable(
+            params,
+            task,
+            named(e, "read_mcap", path),
+            path,
+            None,
+            repr(row).encode("utf-8", "backslashreplace"),
+        )
 
     fitting = Fitting(params, lambda some: row_dicts.from_rows(some, "read_mcap"), bad)
     rows: list[dict[str, Any]] = []
@@ -115,18 +140,25 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         yield from fitting.batch(rows)
 
 
-def _messages(params: dict[str, Any], data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _messages(
+    params: dict[str, Any], data: bytes, path: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """(bytes of its data, row) of each message that is asked for."""
     make_reader = library("mcap.reader", "read_mcap", "mcap").make_reader
     try:
-        for schema, channel, m in make_reader(io.BytesIO(data)).iter_messages(params["topics"], params["start"], params["end"]):
+        for schema, channel, m in make_reader(io.BytesIO(data)).iter_messages(
+            params["topics"], params["start"], params["end"]
+        ):
             if params["types"] and schema and schema.name not in params["types"]:
                 continue
             row = {"data": _decoded(channel, m.data), "topic": channel.topic}
             row |= {"log_time": m.log_time, "publish_time": m.publish_time, "sequence": m.sequence}
             if params["metadata"]:
                 row |= {"channel_id": m.channel_id, "message_encoding": channel.message_encoding}
-                row |= {f"schema_{k}": getattr(schema, k) if schema else None for k in ("name", "encoding", "data")}
+                row |= {
+                    f"schema_{k}": getattr(schema, k) if schema else None
+                    for k in ("name", "encoding", "data")
+                }
             yield len(m.data), row
     except Exception as e:  # whatever the package makes of wrong bytes
         raise ValueError(f"read_mcap {path}: {type(e).__name__}: {e}") from None

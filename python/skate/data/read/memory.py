@@ -1,4 +1,5 @@
-"""from_items, from_arrow, from_pandas, from_numpy, from_blocks: data of this process, split into blocks."""
+"""from_items, from_arrow, from_pandas, from_numpy, from_blocks: data of this process, split into
+blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from skate import ObjectRef
 
 
-def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least: int = 1) -> list[Any]:
+def _split(
+    rbs: list[Any], override: int | None, parallelism: int = -1, at_least: int = 1
+) -> list[Any]:
     """The batches in slices of about one read block each (no copy), or in `override` blocks."""
     if override is None and parallelism > 0:
         override = parallelism
@@ -35,11 +38,20 @@ def _split(rbs: list[Any], override: int | None, parallelism: int = -1, at_least
     out = []
     for b in rbs:
         k = max(1, min(b.num_rows, max(-(-b.nbytes // size), at_least)))
-        out += [b] if k == 1 else [b.slice(i * b.num_rows // k, (i + 1) * b.num_rows // k - i * b.num_rows // k) for i in range(k)]
+        out += (
+            [b]
+            if k == 1
+            else [
+                b.slice(i * b.num_rows // k, (i + 1) * b.num_rows // k - i * b.num_rows // k)
+                for i in range(k)
+            ]
+        )
     return out
 
 
-def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_blocks: int | None = None) -> InMemory:
+def from_items(
+    items: Iterable[Any], *, parallelism: int = -1, override_num_blocks: int | None = None
+) -> InMemory:
     """A Dataset of Python objects: dicts are rows, anything else goes into a column "item".
 
     Args:
@@ -59,17 +71,30 @@ def from_items(items: Iterable[Any], *, parallelism: int = -1, override_num_bloc
     """
     items = list(items)
     rows: list[Mapping[str, Any]] = [r if isinstance(r, Mapping) else {"item": r} for r in items]
-    return InMemory(_split(row_dicts.rows_to_batches(rows, "from_items"), override_num_blocks, parallelism, min_units()), "FromItems")
+    return InMemory(
+        _split(
+            row_dicts.rows_to_batches(rows, "from_items"),
+            override_num_blocks,
+            parallelism,
+            min_units(),
+        ),
+        "FromItems",
+    )
 
 
-def from_arrow(tables: Any, *, override_num_blocks: int | None = None, trust_pickled_columns: bool = False) -> InMemory:
-    """A Dataset of a pyarrow Table or RecordBatch, a list of them, or anything with __arrow_c_stream__ (polars, duckdb).
+def from_arrow(
+    tables: Any, *, override_num_blocks: int | None = None, trust_pickled_columns: bool = False
+) -> InMemory:
+    """A Dataset of a pyarrow Table or RecordBatch, a list of them, or anything with
+    __arrow_c_stream__ (polars, duckdb).
 
     Args:
-        tables: A Table, a RecordBatch, bytes of an Arrow stream, anything with __arrow_c_stream__, or a list of these.
+        tables: A Table, a RecordBatch, bytes of an Arrow stream, anything with __arrow_c_stream__,
+            or a list of these.
         override_num_blocks: Number of blocks; None: it follows from the bytes.
-        trust_pickled_columns: True: Python objects that others have pickled are unpickled, which runs whatever code they name. False: as
-            DataContext.trust_pickled_columns says, which is not to.
+        trust_pickled_columns: True: Python objects that others have pickled are unpickled, which
+            runs whatever code they name. False: as DataContext.trust_pickled_columns says, which is
+            not to.
 
     Example:
         >>> import pyarrow, skate
@@ -96,8 +121,8 @@ def from_blocks(blocks: list[Any]) -> InMemory:
 
     Example:
         >>> import pyarrow, skate
-        >>> skate.data.from_blocks([pyarrow.table({"a": [1]}), pyarrow.table({"a": [2]})]).num_blocks()
-        2
+        >>> skate.data.from_blocks([pyarrow.table({"a": [1]}), pyarrow.table({"a":
+        [2]})]).num_blocks() 2
     """
 
     out = []
@@ -107,8 +132,11 @@ def from_blocks(blocks: list[Any]) -> InMemory:
     return InMemory(out, "FromBlocks")
 
 
-def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: int | None = None) -> InMemory:
-    """A Dataset of one DataFrame or a list of them. An index becomes columns where it is more than numbers of rows (see docs/design/data_api.md).
+def from_pandas(
+    dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: int | None = None
+) -> InMemory:
+    """A Dataset of one DataFrame or a list of them. An index becomes columns where it is more than
+    numbers of rows (see docs/design/data_api.md).
 
     Args:
         dfs: A DataFrame, or a list of them.
@@ -125,12 +153,18 @@ def from_pandas(dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: 
     frames = dfs if isinstance(dfs, (list, tuple)) else [dfs]
     for name in (n for df in frames for n in df.columns):
         if not isinstance(name, str):
-            raise ValueError(f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str")
+            raise ValueError(
+                f"from_pandas: the column name {name!r} is of type {type(name).__name__}; column names are str"
+            )
     rbs = [rb for df in frames for rb in _frames.from_pandas(df, "from_pandas")]
-    return InMemory(_split(rbs, override_num_blocks), "FromPandas", frames=True, dtypes=_frames.noted(frames))
+    return InMemory(
+        _split(rbs, override_num_blocks), "FromPandas", frames=True, dtypes=_frames.noted(frames)
+    )
 
 
-def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, column: str = "data") -> InMemory:
+def from_numpy(
+    ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, column: str = "data"
+) -> InMemory:
     """A Dataset of an array, or a list of arrays, one row for each entry of the first axis.
 
     Args:
@@ -145,7 +179,13 @@ def from_numpy(ndarrays: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]], *, c
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     return InMemory(
         _split(
-            [rb for a in arrays for rb in to_arrow.record_batches([column], [to_arrow.array_from_numpy(np.asanyarray(a), None)])],
+            [
+                rb
+                for a in arrays
+                for rb in to_arrow.record_batches(
+                    [column], [to_arrow.array_from_numpy(np.asanyarray(a), None)]
+                )
+            ],
             None,
         ),
         "FromNumpy",

@@ -42,14 +42,17 @@ def read_orc(
     """A Dataset of ORC files.
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
         columns: Only these columns are read.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
@@ -58,8 +61,10 @@ def read_orc(
         shuffle: "files" or a FileShuffleConfig: files in random order.
         file_extensions: Only files with one of these endings.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
 
     Raises:
         FileNotFoundError: A path does not exist.

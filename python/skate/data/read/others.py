@@ -1,7 +1,8 @@
-"""Datasets of other libraries: torch, Hugging Face, Polars, DuckDB, Dask, Daft, Modin, Spark, TensorFlow. Each library is imported only here and only when used.
+"""Datasets of other libraries: torch, Hugging Face, Polars, DuckDB, Dask, Daft, Modin, Spark,
+TensorFlow. Each library is imported only here and only when used.
 
-What is in memory of this process becomes blocks without a copy where the library gives Arrow; what is iterated is read in one task, since
-nothing else says where to go on.
+What is in memory of this process becomes blocks without a copy where the library gives Arrow; what
+is iterated is read in one task, since nothing else says where to go on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ ROWS = 1024
 
 
 def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
-    """A Dataset of a torch Dataset, in a column "item"; a map-style one is read by several tasks, an iterable one by one.
+    """A Dataset of a torch Dataset, in a column "item"; a map-style one is read by several tasks,
+    an iterable one by one.
 
     Args:
         dataset: torch.utils.data.Dataset or IterableDataset; it is pickled to the workers.
@@ -31,15 +33,27 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
         ImportError: There is no torch.
     """
     n = None
-    if hasattr(dataset, "__getitem__") and not isinstance(dataset, torch.utils.data.IterableDataset):  # which has a __getitem__ that raises
+    # which has a __getitem__ that raises
+    if hasattr(dataset, "__getitem__") and not isinstance(
+        dataset, torch.utils.data.IterableDataset
+    ):
         n = len(dataset)
     if local_read:
-        return InMemory(list(_rows(iter(dataset) if n is None else (dataset[i] for i in range(n)))), "FromTorch")
+        return InMemory(
+            list(_rows(iter(dataset) if n is None else (dataset[i] for i in range(n)))), "FromTorch"
+        )
     if n is None:
         units = [(struct.pack("<qq", 0, -1), -1, 1 << 20)]
     else:
         k = max(1, min(n, min_units()))
-        units = [(struct.pack("<qq", i * n // k, (i + 1) * n // k), (i + 1) * n // k - i * n // k, 1 << 20) for i in range(k)]
+        units = [
+            (
+                struct.pack("<qq", i * n // k, (i + 1) * n // k),
+                (i + 1) * n // k - i * n // k,
+                1 << 20,
+            )
+            for i in range(k)
+        ]
     params = {"format": "others", "fn": cloudpickled(dataset)}
     return Source("ReadTorch", params, units, ReadOptions(), Facts(n))
 
@@ -52,7 +66,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def _rows(items: Iterator[Any]) -> Iterator[Any]:
-    """Batches of items, in a column "item"; items of several values (picture, label) become lists."""
+    """Batches of items, in a column "item"; items of several values (picture, label) become
+    lists."""
     held: list[Mapping[str, Any]] = []
     for v in items:
         held.append({"item": v})
@@ -64,9 +79,13 @@ def _rows(items: Iterator[Any]) -> Iterator[Any]:
 
 
 def from_huggingface(
-    dataset: Any, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None
+    dataset: Any,
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
 ) -> Source | InMemory:
-    """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, selected and shuffled rows included) or IterableDataset (read in one task).
+    """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, selected and shuffled rows
+    included) or IterableDataset (read in one task).
 
     A DatasetDict is an error (DeprecationWarning, as in Ray) that names its splits.
 
@@ -91,7 +110,9 @@ def from_huggingface(
         raise DeprecationWarning(  # the class that Ray raises
             f"You provided a Hugging Face {type(dataset).__name__}, which is several splits: {', '.join(dataset)}. from_huggingface takes one: from_huggingface(d['{next(iter(dataset))}'])"
         )
-    raise TypeError(f"from_huggingface: takes a datasets.Dataset or a datasets.IterableDataset, not {type(dataset)}")
+    raise TypeError(
+        f"from_huggingface: takes a datasets.Dataset or a datasets.IterableDataset, not {type(dataset)}"
+    )
 
 
 def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Source | InMemory:
@@ -101,7 +122,9 @@ def from_polars(df: Any, *, override_num_blocks: int | None = None) -> Source | 
         df: The DataFrame; a LazyFrame is collected.
         override_num_blocks: Number of blocks; None: it follows from the bytes.
     """
-    return from_arrow(df.collect() if hasattr(df, "collect") else df, override_num_blocks=override_num_blocks)
+    return from_arrow(
+        df.collect() if hasattr(df, "collect") else df, override_num_blocks=override_num_blocks
+    )
 
 
 def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Source | InMemory:
@@ -151,7 +174,9 @@ def from_mars(df: Any) -> Source | InMemory:
     return from_pandas(df.to_pandas())
 
 
-def from_spark(df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None) -> Source | InMemory:
+def from_spark(
+    df: Any, *, parallelism: int | None = None, override_num_blocks: int | None = None
+) -> Source | InMemory:
     """A Dataset of a Spark DataFrame, collected to this process.
 
     Args:

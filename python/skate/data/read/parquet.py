@@ -1,7 +1,8 @@
 """read_parquet: footers at plan time in threads, then row groups in workers.
 
-A unit is a run of row groups of neighbouring files up to the target bytes (uncompressed), so many small files make few tasks and one large file
-many. With filter=, row groups that the statistics rule out are never read. Unit parameters are paths and numbers only.
+A unit is a run of row groups of neighbouring files up to the target bytes (uncompressed), so many
+small files make few tasks and one large file many. With filter=, row groups that the statistics
+rule out are never read. Unit parameters are paths and numbers only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,18 @@ from skate.data.files.paths import is_folder
 from skate.data.files.reading import Stamp, check_stamp, open_file, stamp
 from skate.data.on_error import check_policy, is_fatal
 from skate.data.read import parquet_bounds
-from skate.data.read.files import HIVE, keep_paths, list_files, named, parser, reshuffled, said_column, tolerates, unreadable, with_columns
+from skate.data.read.files import (
+    HIVE,
+    keep_paths,
+    list_files,
+    named,
+    parser,
+    reshuffled,
+    said_column,
+    tolerates,
+    unreadable,
+    with_columns,
+)
 from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
 from skate.data.values import batch, encoded_text, marks, selection, tensor_types, to_arrow
 from skate.data.values import types as value_types
@@ -64,17 +76,20 @@ def read_parquet(
     trust_pickled_columns: bool = False,
     **arrow_parquet_args: Any,
 ) -> Source:
-    """A Dataset of Parquet files. Files with different columns become one schema (null where a file lacks a column; TypeError where types do not fit).
+    """A Dataset of Parquet files. Files with different columns become one schema (null where a file
+    lacks a column; TypeError where types do not fit).
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         columns: Only these columns are read; KeyError for one that does not exist.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         tensor_column_schema: {column: (dtype, shape)}: columns of bytes that are arrays.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns; None: none.
@@ -82,14 +97,18 @@ def read_parquet(
         include_paths: Adds the column "path".
         file_extensions: Only files with one of these endings are read from a folder.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of files that are damaged: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says. Rows of
-            a file before the damage stay.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of files that are damaged: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says. Rows of a file before the damage
+            stay.
         schema: A pyarrow schema to read as.
         filter: A pyarrow.compute expression; row groups without a match are skipped.
-        trust_pickled_columns: True: Python objects that others have pickled into the files are unpickled, which runs whatever code they name. False: as
+        trust_pickled_columns: True: Python objects that others have pickled into the files are
+            unpickled, which runs whatever code they name. False: as
             DataContext.trust_pickled_columns says, which is not to.
-        arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError for others.
+        arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError
+            for others.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -108,9 +127,16 @@ def read_parquet(
     tolerant = (on_error or DataContext.get_current().on_error) != "raise"
     parse = parser(partitioning)
     stamps: dict[str, Stamp] = {}
-    listing, infos, damaged = _found(paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant, stamps)
+    listing, infos, damaged = _found(
+        paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant, stamps
+    )
     stored, cast = _stored(listing.paths, infos, None if schema is None else marks.bare(schema))
-    full = _known({"partitioning": partitioning}, stored, parse(listing.paths[0]) if parse else {}, include_paths)
+    full = _known(
+        {"partitioning": partitioning},
+        stored,
+        parse(listing.paths[0]) if parse else {},
+        include_paths,
+    )
     if include_paths:
         check_names([*stored.names, "path"], "read_parquet with include_paths")
     _check_columns(columns, full, stored, listing.paths[0])
@@ -134,12 +160,22 @@ def read_parquet(
         "trust_pickled_columns": trust_pickled_columns,
         **({"fs": listing.fs} if listing.fs is not None else {}),
     }
-    rows = sum([n for _, groups in infos for _, n, _ in groups]) if filter is None and udf is None and not tolerant else None
-    known = (lambda: _given_out(full, columns, include_paths)) if udf is None and tensor_column_schema is None else None
+    rows = (
+        sum([n for _, groups in infos for _, n, _ in groups])
+        if filter is None and udf is None and not tolerant
+        else None
+    )
+    known = (
+        (lambda: _given_out(full, columns, include_paths))
+        if udf is None and tensor_column_schema is None
+        else None
+    )
     options = ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error)
     blocks = parallelism if override_num_blocks is None and parallelism > 0 else override_num_blocks
     units, each_run = _cut(listing, infos, damaged, blocks, shuffle)
-    return Source("ReadParquet", params, units, options, Facts(rows, known, listing.paths), each_run=each_run)
+    return Source(
+        "ReadParquet", params, units, options, Facts(rows, known, listing.paths), each_run=each_run
+    )
 
 
 def _found(
@@ -152,7 +188,8 @@ def _found(
     tolerant: bool,
     stamps: dict[str, Stamp],
 ) -> tuple[Any, list[Any], list[str]]:
-    """(the files that can be read, the schema and row groups of each, the files that are damaged); fills stamps. All that is wrong is raised, unless damage is tolerated and not everywhere."""
+    """(the files that can be read, the schema and row groups of each, the files that are damaged);
+    fills stamps. All that is wrong is raised, unless damage is tolerated and not everywhere."""
     if extensions is EXTENSIONS and not is_folder(paths, filesystem):
         extensions = None
     listing = list_files(paths, filesystem=filesystem, extensions=extensions)
@@ -163,13 +200,18 @@ def _found(
     if wrong and (not tolerant or len(wrong) == len(infos)):
         raise wrong[0] from None
     damaged = [p for p, i in zip(listing.paths, infos, strict=True) if isinstance(i, Exception)]
-    good = [(p, n, i) for p, n, i in zip(listing.paths, listing.sizes, infos, strict=True) if not isinstance(i, Exception)]
+    good = [
+        (p, n, i)
+        for p, n, i in zip(listing.paths, listing.sizes, infos, strict=True)
+        if not isinstance(i, Exception)
+    ]
     listing.paths, listing.sizes = [p for p, _, _ in good], [n for _, n, _ in good]
     return listing, [i for _, _, i in good], damaged
 
 
 def _stored(paths: list[str], infos: list[Any], given: Any) -> tuple[Any, bool]:
-    """(the schema of all files, or the one that the user gave; whether there are files of another one)"""
+    """(the schema of all files, or the one that the user gave; whether there are files of another
+    one)"""
     schemas: list[Any] = []
     files: list[str] = []  # the first of each schema
     for path, (s, _) in zip(paths, infos, strict=True):
@@ -186,7 +228,9 @@ def _check_columns(columns: list[str] | None, full: Any, stored: Any, path: str)
     check_names(columns, "read_parquet, columns")
     missing = [c for c in columns if c not in full.names]
     if missing:
-        raise KeyError(f"read_parquet: there is no column {missing[0]!r} in {path}; {columns_are(missing[0], stored.names)}")
+        raise KeyError(
+            f"read_parquet: there is no column {missing[0]!r} in {path}; {columns_are(missing[0], stored.names)}"
+        )
 
 
 def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
@@ -197,12 +241,17 @@ def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
     return pa.schema([full.field(c) for c in [*columns, *path]])
 
 
-def _cut(listing: Any, infos: list[Any], damaged: list[str], blocks: int | None, shuffle: Any) -> tuple[list[Any], Any]:
+def _cut(
+    listing: Any, infos: list[Any], damaged: list[str], blocks: int | None, shuffle: Any
+) -> tuple[list[Any], Any]:
     """(the units, what draws them anew in each run)"""
     each = dict(zip(listing.paths, infos, strict=True))
     units = _units(listing.paths, infos, blocks)
-    units += [(pickle.dumps([(p, [])]), 0, 1) for p in damaged]  # a task each, which says what is wrong with it
-    return units, reshuffled(listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], blocks))
+    # a task each, which says what is wrong with it
+    units += [(pickle.dumps([(p, [])]), 0, 1) for p in damaged]
+    return units, reshuffled(
+        listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], blocks)
+    )
 
 
 def _arguments(given: dict[str, Any]) -> tuple[int | None, Any]:
@@ -212,9 +261,13 @@ def _arguments(given: dict[str, Any]) -> tuple[int | None, Any]:
     given.pop("use_threads", None)  # a task has one CPU
     arrow = given.pop("dataset_kwargs", None) or {}
     if "partitioning" in arrow:
-        raise ValueError("read_parquet: partitioning is an argument of its own: give it as such, not in dataset_kwargs")
+        raise ValueError(
+            "read_parquet: partitioning is an argument of its own: give it as such, not in dataset_kwargs"
+        )
     if arrow:
-        raise TypeError(f"read_parquet: dataset_kwargs {', '.join(map(repr, arrow))} are not supported")
+        raise TypeError(
+            f"read_parquet: dataset_kwargs {', '.join(map(repr, arrow))} are not supported"
+        )
     if "filters" in given:
         raise TypeError("read_parquet: use filter= with a pyarrow.compute expression, not filters=")
     keywords("read_parquet", given, ("batch_size", "use_threads", *parameters(read_parquet)))
@@ -242,7 +295,9 @@ def _known(params: dict[str, Any], stored: Any, said: dict[str, Any], with_path:
 Groups = list[tuple[int, int, int]]  # (row group, rows, uncompressed bytes)
 
 
-def _footers(fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[str, Stamp]) -> list[Any]:  # noqa: A002
+def _footers(
+    fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[str, Stamp]
+) -> list[Any]:  # noqa: A002
     """(schema, row groups) of each file, or the error of one that is damaged."""
 
     def one(path: str) -> Any:
@@ -250,13 +305,18 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[st
             with open_file(fs, path) as f, pq.ParquetFile(f) as pf:
                 md = pf.metadata
                 seen = stamp(fs, f)
-                groups = [(i, md.row_group(i).num_rows, md.row_group(i).total_byte_size) for i in range(md.num_row_groups)]
+                groups = [
+                    (i, md.row_group(i).num_rows, md.row_group(i).total_byte_size)
+                    for i in range(md.num_row_groups)
+                ]
                 _register(md)
                 schema = pf.schema_arrow
             if filter is not None:
                 said = parse(path) if parse else {}
                 frag = _part(
-                    _fragment(fs, path, said), filter, _known({"partitioning": parse.scheme} if parse else {}, schema, said, False)
+                    _fragment(fs, path, said),
+                    filter,
+                    _known({"partitioning": parse.scheme} if parse else {}, schema, said, False),
                 )
                 keep = {rg.id for rg in frag.row_groups} if frag is not None else set()
                 groups = [g for g in groups if g[0] in keep]
@@ -269,15 +329,23 @@ def _footers(fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[st
 
     if len(paths) == 1:
         return [one(paths[0])]
-    return list(_terminal.counted(_each(one, paths, fs is None), "read_parquet, footers", len(paths), DataContext.get_current()))
+    return list(
+        _terminal.counted(
+            _each(one, paths, fs is None),
+            "read_parquet, footers",
+            len(paths),
+            DataContext.get_current(),
+        )
+    )
 
 
 LOOK = 32  # files after which it is asked whether they were waited for
 
 
 def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
-    """one(path) of each. Files of the page cache are read by this thread: 32 of them that contend for the GIL take four times as long. Those that it has to wait for, as a rule (the
-    kernel counts how often it slept), are waited for side by side."""
+    """one(path) of each. Files of the page cache are read by this thread: 32 of them that contend
+    for the GIL take four times as long. Those that it has to wait for, as a rule (the kernel counts
+    how often it slept), are waited for side by side."""
     done = 0
     while local and done < len(paths):
         slept = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
@@ -291,7 +359,8 @@ def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
 
 
 def _register(footer: Any) -> None:
-    """Types of ours and of Ray in the file are known to Arrow from now on: reading the schema gives their plain forms before. (Others need not load them: 9 ms.)"""
+    """Types of ours and of Ray in the file are known to Arrow from now on: reading the schema gives
+    their plain forms before. (Others need not load them: 9 ms.)"""
     said = (footer.metadata or {}).get(b"ARROW:schema")
     schema = base64.b64decode(said) if said is not None else b""
     for name, module in ((b"ray.data.", tensor_types), (b"skate.python_object", value_types)):
@@ -305,17 +374,22 @@ def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
         e = pc.field(k).is_null() if v is None else pc.field(k) == v
         where = e if where is None else where & e
     return pads.ParquetFileFormat().make_fragment(
-        path if fs is None else open_file(fs, path), filesystem=pafs.LocalFileSystem() if fs is None else None, partition_expression=where
+        path if fs is None else open_file(fs, path),
+        filesystem=pafs.LocalFileSystem() if fs is None else None,
+        partition_expression=where,
     )
 
 
 def _part(fragment: Any, test: Any, schema: Any) -> Any:
-    """A fragment with the row groups that may have rows for which a pyarrow expression holds; None: there are none. Where Arrow's look at statistics may be wrong, the path alone decides."""
+    """A fragment with the row groups that may have rows for which a pyarrow expression holds; None:
+    there are none. Where Arrow's look at statistics may be wrong, the path alone decides."""
     text = str(test)
     if _prunes_rightly(text, any(pa.types.is_floating(f.type) and f.name in text for f in schema)):
         try:
             return fragment.subset(test, schema=schema)
-        except pa.ArrowException:  # The column or type is not there, or Arrow cannot compare the statistics (uint64 with int64).
+        # The column or type is not there, or Arrow cannot compare the statistics (uint64 with
+        # int64).
+        except pa.ArrowException:
             schema.empty_table().filter(test)
             return fragment
     whole = pads.FileSystemDataset([fragment], schema, fragment.format)
@@ -323,17 +397,27 @@ def _part(fragment: Any, test: Any, schema: Any) -> Any:
 
 
 def _prunes_rightly(test: str, floats: bool) -> bool:
-    """Whether Arrow leaves out only row groups without rows for which an expression with this text holds. It forgets that statistics leave NaN out, so a test of floats has to be false of NaN where
-    it is of all numbers: comparisons other than !=, and, or; in a list 0.0 is not -0.0 to it. It is wrong for the literal NaN, and for null in a list; one of more than 20 values is not shown whole."""
+    """Whether Arrow leaves out only row groups without rows for which an expression with this text
+    holds. It forgets that statistics leave NaN out, so a test of floats has to be false of NaN
+    where
+    it is of all numbers: comparisons other than !=, and, or; in a list 0.0 is not -0.0 to it. It is
+    wrong for the literal NaN, and for null in a list; one of more than 20 values is not shown
+    whole."""
     if re.search(r"\b(nan|null)\b|^ *\.\.\.$", test, re.MULTILINE):
         return False
-    return not floats or ("!=" not in test and set(re.findall(r"(\w+)\(", test)) <= {"is_valid", "and", "or"})
+    return not floats or (
+        "!=" not in test and set(re.findall(r"(\w+)\(", test)) <= {"is_valid", "and", "or"}
+    )
 
 
-def _units(paths: list[str], infos: list[tuple[Any, Groups]], override: int | None) -> list[tuple[bytes, int, int]]:
+def _units(
+    paths: list[str], infos: list[tuple[Any, Groups]], override: int | None
+) -> list[tuple[bytes, int, int]]:
     total = sum([b for _, groups in infos for _, _, b in groups])
     k = check_num_blocks(override) if override is not None else min_units()
-    limit = max(1, -(-total // k)) if override is not None else min(UNIT_BYTES, max(1, -(-total // k)))
+    limit = (
+        max(1, -(-total // k)) if override is not None else min(UNIT_BYTES, max(1, -(-total // k)))
+    )
     out: list[tuple[list[tuple[str, list[int]]], int, int]] = []
     for path, (_, groups) in zip(paths, infos, strict=True):
         for g, rows, size in groups:
@@ -365,7 +449,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         try:
             with _File(keep.params, task, path) as file:
                 few = file.needed(groups)
-                # where bad records are tolerated, row groups are read one by one: a damaged one costs itself, whatever else is in the unit
+                # where bad records are tolerated, row groups are read one by one: a damaged one
+                # costs itself, whatever else is in the unit
                 for part in [[g] for g in few] if tolerates(params) and few else [few]:
                     try:
                         for rb in file.batches(part):
@@ -378,7 +463,11 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                     except wrong as e:
                         if not tolerates(params):
                             raise
-                        why = named(e, f"read_parquet, row group {part[0]} of", path) if part else named(e, "read_parquet", path)
+                        why = (
+                            named(e, f"read_parquet, row group {part[0]} of", path)
+                            if part
+                            else named(e, "read_parquet", path)
+                        )
                         unreadable(params, task, why, path, file.row)
         except wrong as e:
             unreadable(params, task, named(e, "read_parquet", path), path)
@@ -387,8 +476,9 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 class _Rows:
-    """Which rows of a batch are given out: those that pass filter= (of pyarrow) and the tests that the optimiser pushed. all: there are no tests; params: those of the read, with the columns
-    that filter= needs."""
+    """Which rows of a batch are given out: those that pass filter= (of pyarrow) and the tests that
+    the optimiser pushed. all: there are no tests; params: those of the read, with the columns that
+    filter= needs."""
 
     def __init__(self, params: dict[str, Any]):
         self.test, self.pushed, self.columns = params["filter"], params["pushed"] or (), None
@@ -396,22 +486,34 @@ class _Rows:
         if self.test is not None and params["columns"] is not None:
             text = str(self.test)
             more = [n for n in params["names"] if n in text and n not in params["columns"]]
-            self.columns = [*params["columns"], *(["path"] if params["include_paths"] and "path" not in params["columns"] else [])]
+            self.columns = [
+                *params["columns"],
+                *(["path"] if params["include_paths"] and "path" not in params["columns"] else []),
+            ]
             self.params = {**params, "columns": [*params["columns"], *more]}
 
     def of(self, rb: Any) -> Any:
-        """A batch without the rows that fail. A test that fails itself leaves all: the filter that it is from, which sees them next, says what is wrong."""
+        """A batch without the rows that fail. A test that fails itself leaves all: the filter that
+        it is from, which sees them next, says what is wrong."""
         for e in self.pushed:
             try:
                 mask = expr_eval.mask(e, rb)
             except Exception:
                 continue
-            rb = selection.where(rb, mask) if isinstance(mask, pa.Array) else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+            rb = (
+                selection.where(rb, mask)
+                if isinstance(mask, pa.Array)
+                else rb.slice(0, rb.num_rows if mask.as_py() else 0)
+            )
         if self.test is None:
             return rb
         kept = pa.Table.from_batches([rb]).filter(self.test).combine_chunks()
         rb = next(iter(kept.to_batches()), rb.slice(0, 0))
-        return rb if self.columns is None else rb.select([c for c in self.columns if c in rb.schema.names])
+        return (
+            rb
+            if self.columns is None
+            else rb.select([c for c in self.columns if c in rb.schema.names])
+        )
 
 
 def _wanted(params: dict[str, Any], schema: Any) -> list[str] | None:
@@ -421,7 +523,8 @@ def _wanted(params: dict[str, Any], schema: Any) -> list[str] | None:
 
 
 class _File:
-    """One file while it is read. row: the place in it of the first row that has not been given out; None with a filter, which does not tell."""
+    """One file while it is read. row: the place in it of the first row that has not been given out;
+    None with a filter, which does not tell."""
 
     def __init__(self, params: dict[str, Any], task: Any, path: str):
         self.params, self.task, self.path = params, task, path
@@ -435,7 +538,8 @@ class _File:
 
     @staticmethod
     def _opened(fs: Any, path: str, stamps: dict[str, Stamp]) -> Any:
-        """The file; a small one as bytes: Arrow reads columns of files on threads of its own, and to wait for one costs more than the rest of such a file."""
+        """The file; a small one as bytes: Arrow reads columns of files on threads of its own, and
+        to wait for one costs more than the rest of such a file."""
         f = open_file(fs, path)
         seen = stamp(fs, f)
         try:
@@ -457,17 +561,25 @@ class _File:
         self.f.close()
 
     def needed(self, groups: list[int]) -> list[int]:
-        """Those of some row groups that may have rows for which the tests hold that the optimiser pushed."""
+        """Those of some row groups that may have rows for which the tests hold that the optimiser
+        pushed."""
         tests = self.params["pushed"]
         if not tests or not groups:
             return groups
         md, schema, given = self.pf.metadata, self.pf.schema_arrow, self.params["schema"]
         at = parquet_bounds.indices(md, {n for e in tests for n in expressions.columns_of(e) or ()})
-        if given is not None:  # values that are cast may lie otherwise than statistics say; integers do not
-            at = {n: i for n, i in at.items() if n in given.names and _same_order(schema.field(n).type, given.field(n).type)}
+        # values that are cast may lie otherwise than statistics say; integers do not
+        if given is not None:
+            at = {
+                n: i
+                for n, i in at.items()
+                if n in given.names and _same_order(schema.field(n).type, given.field(n).type)
+            }
 
         def may(g: int) -> bool:
-            known = expr_bounds.Known({n: parquet_bounds.bounds(md, g, i, schema.field(n).type) for n, i in at.items()})
+            known = expr_bounds.Known(
+                {n: parquet_bounds.bounds(md, g, i, schema.field(n).type) for n, i in at.items()}
+            )
             return all(expr_bounds.may_hold(e, known) for e in tests)
 
         return [g for g in groups if may(g)] if at else groups
@@ -479,17 +591,28 @@ class _File:
         columns = _wanted(params, pf.schema_arrow)
         rows = sum(md.row_group(g).num_rows for g in groups)
         if not rows:
-            schema = pf.schema_arrow if columns is None else pa.schema([pf.schema_arrow.field(c) for c in columns])
+            schema = (
+                pf.schema_arrow
+                if columns is None
+                else pa.schema([pf.schema_arrow.field(c) for c in columns])
+            )
             yield to_arrow.from_table(schema.empty_table())[0]
             return
         encoded = []
         if params.get("encoded"):
-            encoded = [n for n in encoded_text.columns(pf.schema_arrow, md, groups) if columns is None or n in columns]
+            encoded = [
+                n
+                for n in encoded_text.columns(pf.schema_arrow, md, groups)
+                if columns is None or n in columns
+            ]
         if encoded:
             pf = pq.ParquetFile(self.f, metadata=md, memory_map=False, read_dictionary=encoded)
         size = _bytes_per_row(md, groups, columns)
-        step = params["batch_size"] or max(1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size))))
-        whole = params["filter"] is None and not params["pushed"]  # else rows of a batch are not those that stand side by side in the file
+        step = params["batch_size"] or max(
+            1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size)))
+        )
+        # else rows of a batch are not those that stand side by side in the file
+        whole = params["filter"] is None and not params["pushed"]
         self.row = sum(md.row_group(g).num_rows for g in range(groups[0])) if whole else None
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
             task.source_row = self.row
@@ -502,11 +625,20 @@ def _same_order(a: Any, b: Any) -> bool:
 
 
 # Bytes of a value in Arrow; of text those of an offset.
-_WIDTHS = {"BOOLEAN": 1 / 8, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
+_WIDTHS = {
+    "BOOLEAN": 1 / 8,
+    "INT32": 4,
+    "FLOAT": 4,
+    "INT64": 8,
+    "DOUBLE": 8,
+    "INT96": 8,
+    "BYTE_ARRAY": 4,
+}
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
-    """About what a row takes in memory. A file may have less: values that repeat are numbers into a dictionary there."""
+    """About what a row takes in memory. A file may have less: values that repeat are numbers into a
+    dictionary there."""
     rows = size = 0
     for g in groups:
         rg = md.row_group(g)
@@ -514,7 +646,9 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
         for i in range(rg.num_columns):
             c = rg.column(i)
             if columns is None or c.path_in_schema.split(".")[0] in columns:
-                size += max(c.total_uncompressed_size, c.num_values * _WIDTHS.get(c.physical_type, 0))
+                size += max(
+                    c.total_uncompressed_size, c.num_values * _WIDTHS.get(c.physical_type, 0)
+                )
     return size / max(1, rows)
 
 
@@ -524,10 +658,24 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
         rb = rb.replace_schema_metadata(None)
     asked, schema = params["columns"], params["schema"]
     if schema is not None:
-        want = [f for f in schema if (asked is None or f.name in asked) and (f.name not in said or f.name in rb.schema.names)]
-        rb = cast_batch(rb.select([f.name for f in want if f.name in rb.schema.names]), pa.schema(want))
-    rb = with_columns(params, rb, {k: v for k, v in said.items() if asked is None or k in asked}, path if params["include_paths"] else None)
-    if schema is not None and (typed := [f for f in schema if f.name in said and f.name in rb.schema.names]):
+        want = [
+            f
+            for f in schema
+            if (asked is None or f.name in asked)
+            and (f.name not in said or f.name in rb.schema.names)
+        ]
+        rb = cast_batch(
+            rb.select([f.name for f in want if f.name in rb.schema.names]), pa.schema(want)
+        )
+    rb = with_columns(
+        params,
+        rb,
+        {k: v for k, v in said.items() if asked is None or k in asked},
+        path if params["include_paths"] else None,
+    )
+    if schema is not None and (
+        typed := [f for f in schema if f.name in said and f.name in rb.schema.names]
+    ):
         for f in typed:
             rb = rb.set_column(rb.schema.get_field_index(f.name), f, rb.column(f.name).cast(f.type))
         first = [n for n in schema.names if n in rb.schema.names]
@@ -536,7 +684,9 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
         order = [*asked, *(["path"] if params["include_paths"] and "path" not in asked else [])]
         rb = rb.select([c for c in order if c in rb.schema.names])
     for name, (dtype, shape) in (params["tensors"] or {}).items():
-        rb = rb.set_column(rb.schema.get_field_index(name), name, _tensor(name, rb.column(name), shape, dtype))
+        rb = rb.set_column(
+            rb.schema.get_field_index(name), name, _tensor(name, rb.column(name), shape, dtype)
+        )
     return rb
 
 
@@ -549,6 +699,9 @@ def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
 
 
 def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
-    """A column of the bytes of arrays as one of arrays; ValueError when the bytes do not fill them."""
-    values = [None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()]
+    """A column of the bytes of arrays as one of arrays; ValueError when the bytes do not fill
+    them."""
+    values = [
+        None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()
+    ]
     return to_arrow.from_objects(values, None)

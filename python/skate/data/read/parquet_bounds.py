@@ -1,7 +1,10 @@
-"""What the statistics of a Parquet file say of the values of a column in a row group, for expr_bounds.may_hold().
+"""What the statistics of a Parquet file say of the values of a column in a row group, for
+expr_bounds.may_hold().
 
-Statistics may be absent, may leave out how many nulls there are, and leave NaN out by the specification: so a column of floats may always have NaN, whatever they say. Values are taken as they are
-stored and placed by their logical type; what has no order that is certain (INT96, half floats, nested columns) has no bounds here.
+Statistics may be absent, may leave out how many nulls there are, and leave NaN out by the
+specification: so a column of floats may always have NaN, whatever they say. Values are taken as
+they are stored and placed by their logical type; what has no order that is certain (INT96, half
+floats, nested columns) has no bounds here.
 """
 
 from __future__ import annotations
@@ -22,7 +25,11 @@ def indices(md: Any, names: Iterable[str]) -> dict[str, int]:
     """Which columns of the file these are, of those that are neither nested nor repeated."""
     columns, wanted = md.schema, set(names)
     found = ((i, columns.column(i)) for i in range(md.num_columns))
-    return {c.path: i for i, c in found if c.path in wanted and c.max_repetition_level == 0 and c.max_definition_level <= 1}
+    return {
+        c.path: i
+        for i, c in found
+        if c.path in wanted and c.max_repetition_level == 0 and c.max_definition_level <= 1
+    }
 
 
 def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
@@ -35,8 +42,11 @@ def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
     nulls = not said.has_null_count or said.null_count > 0
     if said.has_null_count and said.null_count == chunk.num_values:
         return Bounds(t, None, None, values=False, nulls=True)
-    ends = _ends(said, chunk.physical_type, md.schema.column(index), t) if said.has_min_max else None
-    known = ends is not None and None not in ends and ends[0] <= ends[1]  # false for NaN, which old writers have
+    ends = (
+        _ends(said, chunk.physical_type, md.schema.column(index), t) if said.has_min_max else None
+    )
+    # false for NaN, which old writers have
+    known = ends is not None and None not in ends and ends[0] <= ends[1]
     low, high = ends if ends is not None and known else (None, None)
     return Bounds(t, low, high, nan=floats, nulls=nulls)
 
@@ -45,8 +55,17 @@ def _ends(said: Any, stored: str, column: Any, t: pa.DataType) -> tuple[Any, Any
     """The least and the greatest value, as position() has them."""
     if _T.is_integer(t) and stored in ("INT32", "INT64"):
         low, high = said.min_raw, said.max_raw
-        return (low % (1 << int(stored[3:])), high % (1 << int(stored[3:]))) if _T.is_unsigned_integer(t) else (low, high)
-    if stored in ("FLOAT", "DOUBLE") and _T.is_floating(t) or stored == "BOOLEAN" and _T.is_boolean(t):
+        return (
+            (low % (1 << int(stored[3:])), high % (1 << int(stored[3:])))
+            if _T.is_unsigned_integer(t)
+            else (low, high)
+        )
+    if (
+        stored in ("FLOAT", "DOUBLE")
+        and _T.is_floating(t)
+        or stored == "BOOLEAN"
+        and _T.is_boolean(t)
+    ):
         return said.min_raw, said.max_raw
     if stored == "BYTE_ARRAY" and (comparison.is_text(t) or comparison.is_bytes(t)):
         return said.min_raw, said.max_raw

@@ -14,7 +14,13 @@ from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks,
 from skate.data.values import to_arrow
 
 
-def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None) -> Source:  # noqa: A001
+def range(
+    n: int,
+    *,
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+) -> Source:  # noqa: A001
     """A Dataset of the numbers 0..n-1 in a column "id".
 
     Args:
@@ -36,11 +42,22 @@ def range(n: int, *, parallelism: int = -1, concurrency: int | None = None, over
         raise ValueError(f"range needs a count of 0 or more, not {n}")
     k = _blocks(n, 8, parallelism, override_num_blocks)
     units = [(struct.pack("<qq", a, b), b - a, 8 * (b - a)) for a, b in _cuts(n, k)]
-    return Source("ReadRange", {"format": "range", "shape": None}, units, ReadOptions(concurrency=concurrency), Facts(n, _schema))
+    return Source(
+        "ReadRange",
+        {"format": "range", "shape": None},
+        units,
+        ReadOptions(concurrency=concurrency),
+        Facts(n, _schema),
+    )
 
 
 def range_tensor(
-    n: int, *, shape: tuple[int, ...] = (1,), parallelism: int = -1, concurrency: int | None = None, override_num_blocks: int | None = None
+    n: int,
+    *,
+    shape: tuple[int, ...] = (1,),
+    parallelism: int = -1,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
 ) -> Source:
     """A Dataset of n tensors in a column "data"; the i-th is full of i.
 
@@ -92,7 +109,9 @@ def _schema() -> Any:
 
 def _tensors(shape: tuple[int, ...]) -> Any:
     """The schema of range_tensor: as the column of one row is made."""
-    return pa.schema([("data", to_arrow.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)])
+    return pa.schema(
+        [("data", to_arrow.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)]
+    )
 
 
 _SCHEMA: Any = None
@@ -108,8 +127,12 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         step = max(1, task.target // each)
         for a in builtins.range(start, max(stop, start + 1), step):
             b = min(stop, a + step)
-            data = np.ones((b - a, *shape), np.int64) * np.arange(a, b, dtype=np.int64).reshape(-1, *(1 for _ in shape))
-            yield pa.RecordBatch.from_arrays([to_arrow.array_from_numpy(data, None)], names=["data"])
+            data = np.ones((b - a, *shape), np.int64) * np.arange(a, b, dtype=np.int64).reshape(
+                -1, *(1 for _ in shape)
+            )
+            yield pa.RecordBatch.from_arrays(
+                [to_arrow.array_from_numpy(data, None)], names=["data"]
+            )
         return
     if _SCHEMA is None:
         _SCHEMA = pa.schema([("id", pa.int64())])
@@ -117,7 +140,9 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
     a = start
     while True:
         b = min(stop, a + step)
-        yield pa.RecordBatch.from_arrays([to_arrow.array_from_numpy(np.arange(a, b, dtype=np.int64), None)], schema=_SCHEMA)
+        yield pa.RecordBatch.from_arrays(
+            [to_arrow.array_from_numpy(np.arange(a, b, dtype=np.int64), None)], schema=_SCHEMA
+        )
         if b >= stop:
             return
         a = b

@@ -1,4 +1,5 @@
-"""What a reader gives: where rows come from and what is known of them. A Dataset is made of it above (dataset.reads); nothing is read for that."""
+"""What a reader gives: where rows come from and what is known of them. A Dataset is made of it
+above (dataset.reads); nothing is read for that."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a Dataset without running it. schema: a function that gives a pyarrow.Schema, or None."""
+    """What is known of a Dataset without running it. schema: a function that gives a
+    pyarrow.Schema, or None."""
 
     rows: int | None = None
     schema: Callable[[], Any] | None = None
@@ -32,7 +34,8 @@ class ReadOptions(NamedTuple):
 class Source(NamedTuple):
     """Units that tasks read.
 
-    label: for people. params: of the format, for its run(). units: (bytes for the task, rows or -1, bytes or -1) each. each_run: a function from the number of a run to what is
+    label: for people. params: of the format, for its run(). units: (bytes for the task, rows or -1,
+    bytes or -1) each. each_run: a function from the number of a run to what is
     different in it: units that are drawn anew.
     """
 
@@ -45,7 +48,8 @@ class Source(NamedTuple):
 
 
 class InMemory(NamedTuple):
-    """Record batches of this process. They go to the store when something runs on them. frames: they were DataFrames; dtypes: of their columns, as frames.noted() names those of pandas' own."""
+    """Record batches of this process. They go to the store when something runs on them. frames:
+    they were DataFrames; dtypes: of their columns, as frames.noted() names those of pandas' own."""
 
     batches: list[Any]
     label: str
@@ -54,7 +58,8 @@ class InMemory(NamedTuple):
 
 
 def min_units() -> int:
-    """Fewer units than this would leave cores idle behind a small source. A number of the machine, not of the engine's settings: layouts stay."""
+    """Fewer units than this would leave cores idle behind a small source. A number of the machine,
+    not of the engine's settings: layouts stay."""
     return 2 * (os.cpu_count() or 1)
 
 

@@ -1,6 +1,7 @@
 """read_sql: rows of a query over a DB-API connection.
 
-One task reads all rows in batches of the driver's size, unless shard_keys are given: then each task asks for its share by a hash of them.
+One task reads all rows in batches of the driver's size, unless shard_keys are given: then each task
+asks for its share by a hash of them.
 """
 
 from __future__ import annotations
@@ -35,24 +36,29 @@ def read_sql(
 
     Args:
         sql: The query.
-        connection_factory: A function without arguments that opens a DB-API connection; it is called in the workers.
+        connection_factory: A function without arguments that opens a DB-API connection; it is
+            called in the workers.
         sql_params: Parameters of the query, as execute() of the driver takes them.
         shard_keys: Columns by whose hash the rows are split over the tasks.
-        shard_hash_fn: SQL function from text to text or int used for that ("MD5", "unistr", "ABS"...).
+        shard_hash_fn: SQL function from text to text or int used for that ("MD5", "unistr",
+            "ABS"...).
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can hash, else ValueError. None: one.
+        override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can
+            hash, else ValueError. None: one.
 
     Example:
         >>> import sqlite3, skate, tempfile, os
         >>> db = os.path.join(tempfile.mkdtemp(), "x.db")
-        >>> with sqlite3.connect(db) as c: _ = c.execute("create table t(a)"), c.execute("insert into t values (1), (2)")
-        >>> skate.data.read_sql("select a from t order by a", lambda: sqlite3.connect(db)).take_all()
-        [{'a': 1}, {'a': 2}]
+        >>> with sqlite3.connect(db) as c: _ = c.execute("create table t(a)"), c.execute("insert
+        into t values (1), (2)")
+        >>> skate.data.read_sql("select a from t order by a", lambda:
+        sqlite3.connect(db)).take_all() [{'a': 1}, {'a': 2}]
     """
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism
@@ -64,12 +70,21 @@ def read_sql(
                 "read_sql: more than one block needs shard_keys, the columns by whose hash the rows are split; leave override_num_blocks out"
             )
         key = shard_keys[0] if len(shard_keys) == 1 else f"CONCAT({','.join(shard_keys)})"
-        queries = [f"SELECT * FROM ({sql}) as T WHERE MOD(ABS({shard_hash_fn}({key})), {n}) = {i}" for i in range(n)]
+        queries = [
+            f"SELECT * FROM ({sql}) as T WHERE MOD(ABS({shard_hash_fn}({key})), {n}) = {i}"
+            for i in range(n)
+        ]
         if not _runs(connection_factory, queries[0], sql_params):
             queries = [sql]
     units = [(pickle.dumps(q), -1, 1 << 20) for q in queries]
     params = {"format": "sql", "fn": cloudpickle.dumps(connection_factory), "args": sql_params}
-    return Source("ReadSQL", params, units, ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args), Facts())
+    return Source(
+        "ReadSQL",
+        params,
+        units,
+        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        Facts(),
+    )
 
 
 def _runs(connect: Callable[[], Any], query: str, params: Any) -> bool:
@@ -80,7 +95,9 @@ def _runs(connect: Callable[[], Any], query: str, params: Any) -> bool:
         return True
     except Exception as e:  # every driver has errors of its own
         logging.getLogger("ray.data").info(
-            "read_sql: this database cannot split the query (%s: %s); one task reads all", type(e).__name__, e
+            "read_sql: this database cannot split the query (%s: %s); one task reads all",
+            type(e).__name__,
+            e,
         )
         return False
     finally:
@@ -101,6 +118,9 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         names = [d[0] for d in cursor.description or ()]
         unify.check_names(names, "read_sql (name them with AS)")
         while rows := cursor.fetchmany(ROWS):
-            yield from batch.from_batch({n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)}, "read_sql")
+            yield from batch.from_batch(
+                {n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True)},
+                "read_sql",
+            )
     finally:
         c.close()

@@ -41,15 +41,18 @@ def read_text(
     """A Dataset with one row a line, in a column "text".
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
         encoding: Of the files; ValueError where bytes are not text in it.
         drop_empty_lines: Leaves out lines without a character.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
@@ -58,8 +61,10 @@ def read_text(
         shuffle: "files" or a FileShuffleConfig: files in random order.
         file_extensions: Only files with one of these endings.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -71,7 +76,14 @@ def read_text(
         True
     """
     given = common(locals())
-    return file_source("ReadText", "text", paths, {"encoding": encoding, "drop_empty_lines": drop_empty_lines}, schema=_schema, **given)
+    return file_source(
+        "ReadText",
+        "text",
+        paths,
+        {"encoding": encoding, "drop_empty_lines": drop_empty_lines},
+        schema=_schema,
+        **given,
+    )
 
 
 def _schema() -> Any:
@@ -90,8 +102,11 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     try:
         lines = data.decode(encoding).split("\n")
     except UnicodeDecodeError as e:
-        if "\n".encode(encoding) != b"\n":  # UTF-16 and its kind: no place behind the damage is known to begin a character
-            raise ValueError(f"not {encoding} at byte {e.start}: {e.reason}; pass encoding=...") from None
+        # UTF-16 and its kind: no place behind the damage is known to begin a character
+        if "\n".encode(encoding) != b"\n":
+            raise ValueError(
+                f"not {encoding} at byte {e.start}: {e.reason}; pass encoding=..."
+            ) from None
         lines = _good_lines(params, task, path, data)
     if not lines[-1]:
         lines.pop()  # after the last line's end
@@ -99,7 +114,9 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     if params["drop_empty_lines"]:
         lines = [ln for ln in lines if ln]
     for at in range(0, max(1, len(lines)), 65536):
-        yield pa.RecordBatch.from_arrays([to_arrow.from_objects(lines[at : at + 65536], pa.string())], schema=schema)
+        yield pa.RecordBatch.from_arrays(
+            [to_arrow.from_objects(lines[at : at + 65536], pa.string())], schema=schema
+        )
 
 
 def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> list[str]:

@@ -1,8 +1,10 @@
 """read_tfrecords: TFRecord files of tf.train.Example, without TensorFlow.
 
-A record is length (8 bytes), masked CRC-32C of it, data, masked CRC-32C of the data; both checksums are compared. Example is a protobuf message of three
-nested maps, decoded here: features { feature { key: name, value: bytes_list | float_list | int64_list } }. A list of one value becomes the
-value if that is so in all records of a batch, as in Ray.
+A record is length (8 bytes), masked CRC-32C of it, data, masked CRC-32C of the data; both checksums
+are compared. Example is a protobuf message of three
+nested maps, decoded here: features { feature { key: name, value: bytes_list | float_list |
+int64_list } }. A list of one value becomes the value if that is so in all records of a batch, as in
+Ray.
 """
 
 from __future__ import annotations
@@ -49,24 +51,30 @@ def read_tfrecords(
     """A Dataset of TFRecord files of tf.train.Example: one row a record, one column a feature.
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         num_cpus: CPUs that each read task takes; None: 1.
         num_gpus: GPUs that each read task takes; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources, runtime_env, scheduling_strategy, max_retries, ...
-        arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not say so.
+        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+            runtime_env, scheduling_strategy, max_retries, ...
+        arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not say
+            so.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
         include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out; else they are a FileNotFoundError.
+        ignore_missing_paths: Paths that do not exist are left out; else they are a
+            FileNotFoundError.
         tf_schema: Of TensorFlow's own libraries: NotImplementedError.
         shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
         file_extensions: Only files with one of these endings; None: all files.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as
-            DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
         tfx_read_options: Of TensorFlow's own libraries: NotImplementedError.
 
     Raises:
@@ -77,7 +85,9 @@ def read_tfrecords(
         raise NotImplementedError(
             "read_tfrecords: tf_schema and tfx_read_options need TensorFlow Extended, which skate does not use; leave them out"
         )
-    return file_source("ReadTFRecords", "tfrecords", paths, {"by_settings": True}, **common(locals()))
+    return file_source(
+        "ReadTFRecords", "tfrecords", paths, {"by_settings": True}, **common(locals())
+    )
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -88,7 +98,9 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file."""
 
     def bad(record: tuple[int, dict[str, list[Any]], bytes], e: Exception) -> None:
-        unreadable(params, task, _of_record(path, record[0], e), path, record[0], record[2][:RAW_BYTES])
+        unreadable(
+            params, task, _of_record(path, record[0], e), path, record[0], record[2][:RAW_BYTES]
+        )
 
     fitting = Fitting(params, lambda some: _batch([r[1] for r in some]), bad)
     held: list[tuple[int, dict[str, list[Any]], bytes]] = []
@@ -98,7 +110,14 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 raise found
             held.append((i, example(found), found))
         except (ValueError, struct.error, AttributeError, TypeError) as e:
-            unreadable(params, task, _of_record(path, i, e), path, i, (found.raw if isinstance(found, Damaged) else found)[:RAW_BYTES])
+            unreadable(
+                params,
+                task,
+                _of_record(path, i, e),
+                path,
+                i,
+                (found.raw if isinstance(found, Damaged) else found)[:RAW_BYTES],
+            )
         if len(held) == ROWS:
             yield from fitting.batch(held)
             held = []
@@ -123,7 +142,8 @@ def _of_record(path: str, i: int, e: Exception) -> Exception:
 
 
 def records(data: bytes) -> Iterator[bytes | Damaged]:
-    """The records of a file; a Damaged in the place of one whose checksum is wrong, and as the last where no place behind it is known to begin a record."""
+    """The records of a file; a Damaged in the place of one whose checksum is wrong, and as the last
+    where no place behind it is known to begin a record."""
     at, end = 0, len(data)
     while at < end:
         head = data[at : at + 12]
@@ -141,14 +161,17 @@ def records(data: bytes) -> Iterator[bytes | Damaged]:
             yield Damaged(f"the file ends within the record at byte {at}", body)
             return
         if crc32c.masked(body) != struct.unpack("<I", tail)[0]:
-            yield Damaged(f"the checksum of the record at byte {at} is wrong; the file is damaged", body)
+            yield Damaged(
+                f"the checksum of the record at byte {at} is wrong; the file is damaged", body
+            )
         else:
             yield body
         at += 16 + n
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """(field number, wire type, value) of a protobuf message: an int for varints, bytes for the rest."""
+    """(field number, wire type, value) of a protobuf message: an int for varints, bytes for the
+    rest."""
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)
@@ -182,7 +205,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def example(data: bytes) -> dict[str, list[Any]]:
-    """The features of a serialized tf.train.Example: lists of bytes, floats or ints (an empty one for a feature without values)."""
+    """The features of a serialized tf.train.Example: lists of bytes, floats or ints (an empty one
+    for a feature without values)."""
     out: dict[str, list[Any]] = {}
     for field, _, features in _fields(data):
         if field != 1:
@@ -222,7 +246,15 @@ def _batch(rows: list[dict[str, list[Any]]]) -> Any:
     for name in dict.fromkeys(k for r in rows for k in r):
         values = [r.get(name) for r in rows]
         kinds = {type(x) for v in values if v for x in v}
-        kind = pa.float32() if kinds == {float} else pa.int64() if kinds == {int} else pa.binary() if kinds == {bytes} else pa.null()
+        kind = (
+            pa.float32()
+            if kinds == {float}
+            else pa.int64()
+            if kinds == {int}
+            else pa.binary()
+            if kinds == {bytes}
+            else pa.null()
+        )
         if len(kinds) > 1:
             raise TypeError(
                 f"feature {name!r} has values of different kinds in different records: {', '.join(sorted(k.__name__ for k in kinds))}"

@@ -1,7 +1,9 @@
-"""read_webdataset: tar files whose members share a stem (a.jpg, a.json, a.cls are one row with the columns jpg, json, cls and __key__ "a").
+"""read_webdataset: tar files whose members share a stem (a.jpg, a.json, a.cls are one row with the
+columns jpg, json, cls and __key__ "a").
 
-Members are decoded by their ending: txt, cls, json, npy, images, mp (with the package msgpack), pt (with torch, which is told to take tensors and arrays only: a
-file cannot run code). Other endings, pickle among them, stay bytes unless a decoder is given.
+Members are decoded by their ending: txt, cls, json, npy, images, mp (with the package msgpack), pt
+(with torch, which is told to take tensors and arrays only: a file cannot run code). Other endings,
+pickle among them, stay bytes unless a decoder is given.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from skate._deps import Image, lzma, np
 from skate.data.on_error import is_fatal
-from skate.data.read.files import Fitting, common, decompress, file_source, read_sound, tolerates, unreadable
+from skate.data.read.files import (
+    Fitting,
+    common,
+    decompress,
+    file_source,
+    read_sound,
+    tolerates,
+    unreadable,
+)
 from skate.data.read.files import run as run_files
 from skate.data.read.source import Source
 from skate.data.values import row_dicts
@@ -53,12 +63,15 @@ def read_webdataset(
     """A Dataset of WebDataset tar files: one row for the members with one stem.
 
     Args:
-        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the paths.
+        paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
+            system.
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+            paths.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
         arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
         partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        decoder: True: by the ending; None or False: bytes; "PIL": images stay Pillow's; a function from row to row, or a list of these.
+        decoder: True: by the ending; None or False: bytes; "PIL": images stay Pillow's; a function
+            from row to row, or a list of these.
         fileselect: Which members are read: endings or patterns, or a function of the name.
         filerename: A function from a member's name to the name it is known by, or a list of these.
         suffixes: Which columns are kept: endings or patterns, or a function.
@@ -67,9 +80,10 @@ def read_webdataset(
         include_paths: Adds the column "path".
         file_extensions: Only files with one of these endings; None: all files.
         concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see Dataset.errors()); None: as
-            DataContext.on_error says.
+        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+            input.
+        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+            Dataset.errors()); None: as DataContext.on_error says.
         expand_json: The keys of the column "json" become columns.
 
     Raises:
@@ -98,7 +112,9 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
 
     def bad(row: dict[str, Any], e: Exception) -> None:
         why = f"read_webdataset {path}, row {row['__key__']!r}: {type(e).__name__}: {e}"
-        unreadable(params, task, TypeError(why) if isinstance(e, TypeError) else ValueError(why), path)
+        unreadable(
+            params, task, TypeError(why) if isinstance(e, TypeError) else ValueError(why), path
+        )
 
     fitting = Fitting(params, lambda some: row_dicts.from_rows(some, "read_webdataset"), bad)
     held: list[dict[str, Any]] = []
@@ -136,7 +152,8 @@ class _DamagedArchive(ValueError):
 
 
 def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str, bytes]]:
-    """Names and bytes of the members. Where the archive is damaged no place behind it is known to begin a member."""
+    """Names and bytes of the members. Where the archive is damaged no place behind it is known to
+    begin a member."""
     data = read_sound(params, task, "read_webdataset", path)
     f = data if data[257:262] == b"ustar" else plain(data)
     at = 0
@@ -153,11 +170,15 @@ def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str
                         if len(body) < m.size:
                             raise tarfile.ReadError("unexpected end of data")
                         yield name, body
-        end = f[at : at + 512]  # an archive ends with blocks of zeros, or where the file does; tarfile takes anything else for its end, too
+        # an archive ends with blocks of zeros, or where the file does; tarfile takes anything else
+        # for its end, too
+        end = f[at : at + 512]
         if end.strip(b"\0"):
             raise tarfile.ReadError("no member begins here")
     except tarfile.TarError as e:
-        raise _DamagedArchive(f"read_webdataset {path}: the archive is damaged at byte {at}: {e}") from None
+        raise _DamagedArchive(
+            f"read_webdataset {path}: the archive is damaged at byte {at}: {e}"
+        ) from None
 
 
 def plain(data: bytes) -> bytes:
@@ -172,7 +193,9 @@ def plain(data: bytes) -> bytes:
 
 
 def _rows(
-    members: Iterator[tuple[str, bytes]], suffixes: Any, bad: Callable[[dict[str, Any], Exception], None]
+    members: Iterator[tuple[str, bytes]],
+    suffixes: Any,
+    bad: Callable[[dict[str, Any], Exception], None],
 ) -> Iterator[dict[str, Any]]:
     """Members with one stem; those with a name twice go to bad()."""
     row: dict[str, Any] = {}
@@ -188,7 +211,10 @@ def _rows(
                 yield row
             row, whole = {"__key__": key}, True
         if suffix in row and whole:
-            bad(row, ValueError(f"{name}: duplicate file name: {suffix!r} is twice in the row {key!r}"))
+            bad(
+                row,
+                ValueError(f"{name}: duplicate file name: {suffix!r} is twice in the row {key!r}"),
+            )
             whole = False
         if _wanted(suffix, suffixes):
             row[suffix] = data
@@ -258,6 +284,11 @@ def library(name: str, column: str) -> Any:
 def _load_torch(data: bytes, column: str) -> Any:
     """What torch.save() wrote, tensors and arrays only."""
     torch = library("torch", column)
-    kinds = [np.dtype, np.ndarray, np._core.multiarray._reconstruct, *{type(np.dtype(c)) for c in np.typecodes["All"]}]  # type: ignore[attr-defined]
+    kinds = [
+        np.dtype,
+        np.ndarray,
+        np._core.multiarray._reconstruct,
+        *{type(np.dtype(c)) for c in np.typecodes["All"]},
+    ]  # type: ignore[attr-defined]
     with torch.serialization.safe_globals(kinds):
         return torch.load(io.BytesIO(data), weights_only=True)

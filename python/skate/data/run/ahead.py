@@ -9,17 +9,21 @@ from typing import Any
 
 from skate._deps import futures
 
-LEAVE_S = 5.0  # close() waits so long for the thread; one that waits for a function of the user goes when that comes back
+# close() waits so long for the thread; one that waits for a function of the user goes when that
+# comes back
+LEAVE_S = 5.0
 
 
 class Ahead:
-    """The items of items(), up to n of them before they are taken, in order. Errors come where the item would have come.
+    """The items of items(), up to n of them before they are taken, in order. Errors come where the
+    item would have come.
 
     Args:
         items: Makes the iterator; called, run and closed by the thread.
         n: How many items lie ready, at most; 1 or more.
         interrupt: Ends a wait of the thread, when this is closed early.
-        work: Makes of an item what is given out, in one of `workers` threads more; items keep their order.
+        work: Makes of an item what is given out, in one of `workers` threads more; items keep their
+            order.
     """
 
     def __init__(
@@ -31,7 +35,9 @@ class Ahead:
         workers: int = 1,
     ):
         self._items, self._n, self._interrupt, self._work = items, n, interrupt, work
-        self._workers = futures.ThreadPoolExecutor(workers, "skate-ahead") if work is not None else None
+        self._workers = (
+            futures.ThreadPoolExecutor(workers, "skate-ahead") if work is not None else None
+        )
         self._ready: deque[tuple[Any, BaseException | None]] = deque()
         self._changed = threading.Condition()
         self._ended = self._closed = False

@@ -1,4 +1,5 @@
-"""Blocks of a run in the driver: references with a range of rows, never copied; joining or casting pieces of blocks is a task each."""
+"""Blocks of a run in the driver: references with a range of rows, never copied; joining or casting
+pieces of blocks is a task each."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def fetch(block: Block) -> Any:
 
 
 def reference(block: Block) -> Any:
-    """A reference to a batch of exactly the block's rows: its own, or, where it is some rows of a larger one or a batch of this process, a new one."""
+    """A reference to a batch of exactly the block's rows: its own, or, where it is some rows of a
+    larger one or a batch of this process, a new one."""
     whole, rb = _fetch(block)
     return block[0] if whole is rb and not hasattr(block[0], "num_rows") else _skate.put(rb)
 
@@ -33,7 +35,8 @@ def _fetch(block: Block) -> tuple[Any, Any]:
 
 
 def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
-    """One block for each part: the piece itself where it is one, else a task that puts the pieces together. Takes `parts`: blocks go as soon as the tasks that need them are over."""
+    """One block for each part: the piece itself where it is one, else a task that puts the pieces
+    together. Takes `parts`: blocks go as soon as the tasks that need them are over."""
     out: list[Any] = []
     waiting: list[tuple[int, Any, Any]] = []
     for k, part in enumerate(parts):

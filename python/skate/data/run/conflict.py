@@ -1,4 +1,6 @@
-"""Which files it was whose columns have types that do not go together. Blocks do not know their files, so the files are read again, when the error is there: their first rows only, for a few seconds."""
+"""Which files it was whose columns have types that do not go together. Blocks do not know their
+files, so the files are read again, when the error is there: their first rows only, for a few
+seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ LOOK_S = 5.0  # at files, in all
 
 
 def of_files(e: BaseException, node: Node) -> BaseException:
-    """e, an error of a run of `node`. Where it says that a column has two types, as `unify` does, and files that are read have these, its text names two of them, and what to do."""
+    """e, an error of a run of `node`. Where it says that a column has two types, as `unify` does,
+    and files that are read have these, its text names two of them, and what to do."""
     cause = e.cause if isinstance(e, RayTaskError) else e
     said = getattr(cause, "skate_types", None)
     found = said and _found(node, *said)
@@ -43,7 +46,8 @@ def by_files(node: Node) -> Iterator[None]:
 
 def _found(node: Node, column: str, a: str, b: str) -> str | None:
     until = monotonic() + LOOK_S
-    has: dict[str, tuple[str, Any, str]] = {}  # type -> the first file that has it, its reader, the label of the read
+    # type -> the first file that has it, its reader, the label of the read
+    has: dict[str, tuple[str, Any, str]] = {}
     for n in below(node):
         if n.op != "read" or n.options.get("units") is None:
             continue
@@ -54,7 +58,9 @@ def _found(node: Node, column: str, a: str, b: str) -> str | None:
             if monotonic() > until or {a, b} <= has.keys():
                 break
             try:
-                task = SimpleNamespace(unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0)
+                task = SimpleNamespace(
+                    unit=pickle.dumps([path]), letters=_Letters(), source="", source_row=0
+                )
                 rb = next(reader.run(n.params, task), None)
             except Exception:  # it may be the next one that cannot be read: that is another error
                 continue

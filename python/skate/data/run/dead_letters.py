@@ -15,7 +15,8 @@ FIRST = 5  # causes in messages
 
 
 class TooManyErrors(RayError):
-    """More bad records than DataContext.max_errors allows. `errors`: the Errors of the run, with those that came until then."""
+    """More bad records than DataContext.max_errors allows. `errors`: the Errors of the run, with
+    those that came until then."""
 
     errors: Any = None
 
@@ -39,7 +40,8 @@ class Errors:
         self.__dict__.update(state, x=None, lock=_forked.lock())
 
     def drain(self, log: Any = None, more: int = 0) -> None:
-        """Takes what has come. log: where tasks that were left out are told of; more: how many may still fail (-1: any number)."""
+        """Takes what has come. log: where tasks that were left out are told of; more: how many may
+        still fail (-1: any number)."""
         with self.lock:
             for stage, bad, ref, message in self.x.sides() if self.x is not None else ():
                 if bad:
@@ -58,19 +60,26 @@ class Errors:
         rb = _skate.get(ref)
         counted = "count" in rb.schema.names
         n = rb.column("count").to_pylist() if counted else [1] * rb.num_rows
-        cols = [rb.column(c).to_pylist() for c in ("operator", "error", "message", "source", "source_row")]
+        cols = [
+            rb.column(c).to_pylist()
+            for c in ("operator", "error", "message", "source", "source_row")
+        ]
         for op, kind, message, source, row, k in zip(*cols, n, strict=True):
             by = self.counts.setdefault(op, {})
             by[kind] = by.get(kind, 0) + k
             if len(self.first) < FIRST:
                 where = f" ({source}{'' if row is None else f', row {row}'})" if source else ""
-                self.first.append(f"{op}{where}: {kind}: {message.splitlines()[0] if message else ''}"[:400])
+                self.first.append(
+                    f"{op}{where}: {kind}: {message.splitlines()[0] if message else ''}"[:400]
+                )
         if counted:
             self.skipped += sum(n)
         else:
             self.kept += rb.num_rows
             task = rb.column("task")[0].as_py()
-            self.blocks.append(((stage, -1 if task is None else task), (ref, 0, rb.num_rows, rb.nbytes)))
+            self.blocks.append(
+                ((stage, -1 if task is None else task), (ref, 0, rb.num_rows, rb.nbytes))
+            )
 
     def _tell(self, log: Any, ref: Any, message: str, more: int) -> None:
         if ref is not None:
@@ -91,17 +100,23 @@ class Errors:
 
     def what(self) -> str:
         """Counts by operator and error, in words."""
-        return "; ".join(f"{op}: " + ", ".join(f"{n:,} {k}" for k, n in by.items()) for op, by in self.counts.items())
+        return "; ".join(
+            f"{op}: " + ", ".join(f"{n:,} {k}" for k, n in by.items())
+            for op, by in self.counts.items()
+        )
 
     def too_many(self, allowed: str) -> TooManyErrors:
         """The error of a run with too many bad records."""
         lines = "".join(f"\n  {t}" for t in self.first)
-        e = TooManyErrors(f"{self.total:,} rows failed, more than {allowed} (DataContext.max_errors). {self.what()}. The first:{lines}")
+        e = TooManyErrors(
+            f"{self.total:,} rows failed, more than {allowed} (DataContext.max_errors). {self.what()}. The first:{lines}"
+        )
         e.errors = self
         return e
 
     def check_share(self, share: float | None, stats: dict[str, Any]) -> None:
-        """At the end of a run: TooManyErrors when more than this share of the rows that came in was bad."""
+        """At the end of a run: TooManyErrors when more than this share of the rows that came in was
+        bad."""
         if share is None or not self.total:
             return
         rows = self._rows_in(stats)
@@ -109,7 +124,8 @@ class Errors:
             raise self.too_many(f"the share {share:g} of {rows:,} rows that came in")
 
     def _rows_in(self, stats: dict[str, Any]) -> int:
-        """Rows read or given by the stages that bring data in, those that could not be read included."""
+        """Rows read or given by the stages that bring data in, those that could not be read
+        included."""
         rows = 0
         for o in stats.get("ops") or []:
             fused = o.get("fused") or []
@@ -117,16 +133,21 @@ class Errors:
                 rows += fused[0]["rows_out"]
             elif o["kind"] == "blocks":
                 rows += o["rows_out"]
-        return rows + sum(n for op, by in self.counts.items() if op.startswith("Read") for n in by.values())
+        return rows + sum(
+            n for op, by in self.counts.items() if op.startswith("Read") for n in by.values()
+        )
 
     def letters(self, operator: str | None = None) -> tuple[list[Any], Any]:
-        """Blocks of the dead letters that have come until now (of one operator), and their schema; batches, where operators have columns of one name that go together with no other, and
+        """Blocks of the dead letters that have come until now (of one operator), and their schema;
+        batches, where operators have columns of one name that go together with no other, and
         None."""
         self.drain()
         with self.lock:
             blocks = [b for _, b in sorted(self.blocks, key=lambda b: b[0])]
         if operator is not None:
-            blocks = [b for b in blocks if _skate.get(b[0]).column("operator")[0].as_py() == operator]
+            blocks = [
+                b for b in blocks if _skate.get(b[0]).column("operator")[0].as_py() == operator
+            ]
         rbs = [_skate.get(b[0]) for b in blocks]
         try:
             return blocks, unify([rb.schema for rb in rbs]) if rbs else None

@@ -1,4 +1,5 @@
-"""The actors at which blocks of a run wait for who asks for them: references, never rows. They have this module in their process, so it imports nothing that runs a plan."""
+"""The actors at which blocks of a run wait for who asks for them: references, never rows. They have
+this module in their process, so it imports nothing that runs a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ AT_ONCE = 64  # blocks that an iterator gets for one call, at most
 
 
 class RunDesk:
-    """Of Datasets inside workers (remote.py): jobs for the driver, and of each what it has made and nobody has taken."""
+    """Of Datasets inside workers (remote.py): jobs for the driver, and of each what it has made and
+    nobody has taken."""
 
     def __init__(self) -> None:
         self.turns = Turns()
@@ -38,7 +40,9 @@ class RunDesk:
 
     async def put(self, number: int, block: Any) -> bool:
         """A block of a run, when there is room; False: nobody wants more."""
-        await self.turns.until(lambda: number not in self.runs or self.runs[number].bytes < self.runs[number].held)
+        await self.turns.until(
+            lambda: number not in self.runs or self.runs[number].bytes < self.runs[number].held
+        )
         run = self.runs.get(number)
         if run is None:
             return False
@@ -59,7 +63,8 @@ class RunDesk:
     # ---- for the workers
 
     async def begin(self, job: list[Any], held: int, pid: int) -> int:
-        """A job for the driver, whose blocks wait here up to held bytes; its number. RuntimeError: nobody works for this desk."""
+        """A job for the driver, whose blocks wait here up to held bytes; its number. RuntimeError:
+        nobody works for this desk."""
         if not await self.turns.until(lambda: self.served, ANSWER_S):
             raise RuntimeError(
                 f"the driver, which runs the Datasets of tasks and actors, has not answered for {ANSWER_S:.0f} s; see what it does: skate stack"
@@ -102,7 +107,8 @@ class _Run:
 
 
 class SplitDesk:
-    """Of a streaming_split: what the feeder has dealt, by iterator. n: iterators; held: bytes that lie here for one of them, at most."""
+    """Of a streaming_split: what the feeder has dealt, by iterator. n: iterators; held: bytes that
+    lie here for one of them, at most."""
 
     def __init__(self, n: int, held: int):
         self.n, self.held, self.turns = n, held, Turns()
@@ -110,7 +116,9 @@ class SplitDesk:
         self.asked = [-1] * n  # the newest epoch that each iterator has asked for
         self.named: list[Any] = [
             None
-        ] * n  # what it said the next one is: (number, first row); None: the one behind the last, from its beginning
+            # what it said the next one is: (number, first row); None: the one behind the last, from
+            # its beginning
+        ] * n
         self.number, self.row = -1, 0  # of that epoch: as the consumers count, and its first row
         self.out = [True] * n  # takes no more of it
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
@@ -124,14 +132,19 @@ class SplitDesk:
 
     async def work(self) -> Any:
         """What to do next: the number of an epoch, "schema"; None: nothing within LOOK_S."""
-        if not await self.turns.until(lambda: self.schema_wanted or min(self.asked) > self.epoch, LOOK_S):
+        if not await self.turns.until(
+            lambda: self.schema_wanted or min(self.asked) > self.epoch, LOOK_S
+        ):
             return None
         if self.schema_wanted:
             self.schema_wanted = False
             return "schema"
         said = {x for x in self.named if x is not None}
         if len(said) > 1:
-            each = ", ".join(f"{i}: {'the next one' if x is None else f'epoch {x[0]} from row {x[1]:,}'}" for i, x in enumerate(self.named))
+            each = ", ".join(
+                f"{i}: {'the next one' if x is None else f'epoch {x[0]} from row {x[1]:,}'}"
+                for i, x in enumerate(self.named)
+            )
             await self._break(
                 f"streaming_split: its iterators are to begin different epochs ({each}); tell all the same by set_epoch() and load_state_dict()"
             )
@@ -146,9 +159,13 @@ class SplitDesk:
         return epoch <= self.broken or all(self.out)
 
     async def put(self, epoch: int, dealt: list[tuple[int, Any]]) -> bool | None:
-        """Blocks by consumer, all of them or none. False: nobody wants more; None: there was no room within LOOK_S."""
+        """Blocks by consumer, all of them or none. False: nobody wants more; None: there was no
+        room within LOOK_S."""
         to = {i for i, _ in dealt}
-        if not await self.turns.until(lambda: self._over(epoch) or all(self.out[i] or self.bytes[i] < self.held for i in to), LOOK_S):
+        if not await self.turns.until(
+            lambda: self._over(epoch) or all(self.out[i] or self.bytes[i] < self.held for i in to),
+            LOOK_S,
+        ):
             return None
         if self._over(epoch):
             return False
@@ -171,13 +188,16 @@ class SplitDesk:
     # ---- for the iterators
 
     async def begin(self, i: int, pid: int, named: Any = None) -> tuple[int, int]:
-        """Waits until all have asked for their next epoch; (which of the desk's it is, its number). named: (number, first row) of it, if this iterator has been told."""
+        """Waits until all have asked for their next epoch; (which of the desk's it is, its number).
+        named: (number, first row) of it, if this iterator has been told."""
         want, breaks = self.asked[i] + 1, self.breaks
         self._leave(i)
         self.asked[i], self.named[i] = want, named
         self.turns.watch(i, pid, lambda: self._died(i, pid))
         await self.turns.changed()
-        while not await self.turns.until(lambda: self.epoch >= want or self.breaks != breaks, WARN_S):
+        while not await self.turns.until(
+            lambda: self.epoch >= want or self.breaks != breaks, WARN_S
+        ):
             late = [k for k, a in enumerate(self.asked) if a < want]
             logging.getLogger("ray.data").warning(
                 "streaming_split: iterator %d has waited %.0f s for epoch %d, which begins when iterators %s ask for it, too",
@@ -193,7 +213,13 @@ class SplitDesk:
     async def next(self, i: int, epoch: int) -> Any:
         """Its next blocks, a tuple; at the end [reference to an exception, or None]."""
         await self.turns.until(
-            lambda: self.queues[i] or self.end_of is not None or epoch <= self.broken or self.asked[i] != epoch or self.out[i]
+            lambda: (
+                self.queues[i]
+                or self.end_of is not None
+                or epoch <= self.broken
+                or self.asked[i] != epoch
+                or self.out[i]
+            )
         )
         if epoch <= self.broken:
             raise RuntimeError(self.why)

@@ -1,4 +1,5 @@
-"""The engine of a run: started where there is none, and its fork server told what the stages will import."""
+"""The engine of a run: started where there is none, and its fork server told what the stages will
+import."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _STAGES = (
 
 
 def ensure_engine(node: Node | None = None) -> None:
-    """Starts the engine if there is none, and lets the fork server import what the stages of node need while we go on."""
+    """Starts the engine if there is none, and lets the fork server import what the stages of node
+    need while we go on."""
     if not skate.is_initialized():
         skate.init()
     if not _skate.in_worker():
@@ -42,6 +44,7 @@ def preload(modules: Iterable[str]) -> None:
 
 
 def expect(*modules: str) -> None:
-    """A run will need these beside the stages: where there is an engine, its fork server imports them while the driver does its own part (lists files, imports the same)."""
+    """A run will need these beside the stages: where there is an engine, its fork server imports
+    them while the driver does its own part (lists files, imports the same)."""
     if skate.is_initialized() and not _skate.in_worker():
         preload({*_STAGES, *modules})

@@ -1,7 +1,8 @@
 """Runs a Dataset's plan, and takes blocks, batches and aggregates out of it.
 
-Running lowers the nodes it needs into a fresh _skate.Plan (so nothing is kept of runs that are over, and Datasets of different sources can be united) and drives a
-_skate.Exec. All scheduling is in C.
+Running lowers the nodes it needs into a fresh _skate.Plan (so nothing is kept of runs that are
+over, and Datasets of different sources can be united) and drives a _skate.Exec. All scheduling is
+in C.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def conf(context: DataContext) -> dict[str, Any]:
         "shuffle": strategy(context),
         "target_max_bytes": int(target),
         "target_min_bytes": int(context.target_min_block_size),
-        "preserve_order": True if context.execution_options.preserve_order is None else bool(context.execution_options.preserve_order),
+        "preserve_order": True
+        if context.execution_options.preserve_order is None
+        else bool(context.execution_options.preserve_order),
         "run_stage": stage.run_stage,
         "stage_init": stage.stage_init,
         "stage_call": stage.Chain.stage_call,  # called by its name on what stage_init returned
@@ -58,24 +61,38 @@ def conf(context: DataContext) -> dict[str, Any]:
     less = options.exclude_resources
     if not less.is_zero() or limits.cpu != float("inf") or limits.gpu != float("inf"):
         has = skate.cluster_resources()
-        for key, most, without, n in (("cpu", limits.cpu, less.cpu, has.get("CPU", 0)), ("gpu", limits.gpu, less.gpu, has.get("GPU", 0))):
+        for key, most, without, n in (
+            ("cpu", limits.cpu, less.cpu, has.get("CPU", 0)),
+            ("gpu", limits.gpu, less.gpu, has.get("GPU", 0)),
+        ):
             if min(most, n - without) < n:
-                out[f"most_{key}_e4"] = max(1, round(min(most, n - without) * 1e4))  # 0 would be all of it
+                # 0 would be all of it
+                out[f"most_{key}_e4"] = max(1, round(min(most, n - without) * 1e4))
         if less.object_store_memory:
-            out["memory_bytes"] = max(1, int((has.get("object_store_memory", 0) - less.object_store_memory) / 2))
+            out["memory_bytes"] = max(
+                1, int((has.get("object_store_memory", 0) - less.object_store_memory) / 2)
+            )
     return out
 
 
 def run(
-    ds: Any, node: Any = None, skip: bytes | None = None, schemas: list[int] | None = None, live: list[Any] | None = None
+    ds: Any,
+    node: Any = None,
+    skip: bytes | None = None,
+    schemas: list[int] | None = None,
+    live: list[Any] | None = None,
 ) -> Generator[Any, None, None]:
-    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator stops the run.
+    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator
+    stops the run.
 
-    schemas: gets a checksum of the schema of each block that tasks of this run have made, before the block is given out.
+    schemas: gets a checksum of the schema of each block that tasks of this run have made, before
+    the block is given out.
 
     live: gets a function that ends the run from another thread, when there is one to end.
 
-    In a worker the driver runs it (remote.py). skip: a byte for each unit of its only source, not 0 if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth item.
+    In a worker the driver runs it (remote.py). skip: a byte for each unit of its only source, not 0
+    if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth
+    item.
     """
     node = node or ds._node
     if ds._errors is None:
@@ -97,7 +114,8 @@ def run(
         return
     check_policy(ds.context.on_error)
     share = error_limit(ds.context.max_errors)[1]
-    held: list[Any] | None = [] if _skate.engine() == "local" else None  # what the functions carry, as long as the run lives
+    # what the functions carry, as long as the run lives
+    held: list[Any] | None = [] if _skate.engine() == "local" else None
     found: list[str] = []
     with by_files(node):
         plan, root, rules = lower(
@@ -105,7 +123,9 @@ def run(
             ds.context,
             held,
             lambda n: _rearranged(n, ds.context, before),
-            sized=lambda root, rules: small_sides.decided(root, ds.context, lambda n: input_blocks(n, ds.context, before), rules),
+            sized=lambda root, rules: small_sides.decided(
+                root, ds.context, lambda n: input_blocks(n, ds.context, before), rules
+            ),
         )
     rules = [*found, *rules]
     how = conf(ds.context)
@@ -144,7 +164,15 @@ def run(
         raise in_front(of_user_code(of_files(e, node), ds.context), ds.context) from None
     finally:
         errors.drain(log, ds.context.max_errored_blocks)
-        ds._stats = DatasetStats(x.stats(), {**(ds._stats.extra if ds._stats else {}), "errors": errors, "before": before, "rules": rules})
+        ds._stats = DatasetStats(
+            x.stats(),
+            {
+                **(ds._stats.extra if ds._stats else {}),
+                "errors": errors,
+                "before": before,
+                "rules": rules,
+            },
+        )
         ds._stats.log(ds.context)
         bar.close()
         timeline.ended(x)
@@ -155,10 +183,16 @@ def run(
 
 
 def first_schema(ds: Any, most: Callable[[int], Node] | None = None) -> Any:
-    """The schema of the first rows of ds, for which it is run; None: there are none. most: a function that gives a node of its first rows, as many."""
-    tolerant = any((n.params.get("on_error") or ds.context.on_error) != "raise" for n in below(ds._node) if n.operator.on_error)
+    """The schema of the first rows of ds, for which it is run; None: there are none. most: a
+    function that gives a node of its first rows, as many."""
+    tolerant = any(
+        (n.params.get("on_error") or ds.context.on_error) != "raise"
+        for n in below(ds._node)
+        if n.operator.on_error
+    )
     schema = None
-    for n in (1024,) if tolerant else (1, 1024):  # the first row tells nothing of a column in which it has no value, and may be a bad one
+    # the first row tells nothing of a column in which it has no value, and may be a bad one
+    for n in (1024,) if tolerant else (1, 1024):
         schema, fit = None, Widening(ds._node.label)
         node = most(n) if most else Node("limit", f"limit={n}", {}, (ds._node,), limit=n)
         for rb in batches(ds, node):
@@ -169,12 +203,14 @@ def first_schema(ds: Any, most: Callable[[int], Node] | None = None) -> Any:
 
 
 def _seen(node: Node, context: Any) -> Any:
-    """The schema of a node's first rows, for a run of what is above it: as little as possible runs."""
+    """The schema of a node's first rows, for a run of what is above it: as little as possible
+    runs."""
     quiet = context.copy()
     quiet.enable_progress_bars = False
     part = Part(node, quiet)
     schema = first_schema(part, lambda n: unions.sampled(node, n))
-    if schema is None and any(unions.needs_all(n) for n in below(node)):  # nothing came of the first rows of what it needs
+    # nothing came of the first rows of what it needs
+    if schema is None and any(unions.needs_all(n) for n in below(node)):
         schema = first_schema(part)
     return schema
 
@@ -187,7 +223,8 @@ class Part:
 
 
 def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> list[Block]:
-    """Runs a node to its blocks, empty ones left out (but the last, which keeps the columns). before: gets the stats of that run."""
+    """Runs a node to its blocks, empty ones left out (but the last, which keeps the columns).
+    before: gets the stats of that run."""
     if node.blocks is not None:
         found = list(node.blocks)
     else:
@@ -208,7 +245,8 @@ def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
 
 
 def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[Any, None, None]:
-    """Runs ds and yields its record batches, empty ones included. blocks: those of a run that was begun."""
+    """Runs ds and yields its record batches, empty ones included. blocks: those of a run that was
+    begun."""
     it = run(ds, node) if blocks is None else blocks
     trusted = ds.context.trust_pickled_columns
     try:
@@ -218,8 +256,11 @@ def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[
         it.close()
 
 
-def in_one_schema(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[Any, None, None]:
-    """batches(), brought to one schema: the known one, or what all of them have been so far (values/unify.py: Widening). A whole run tells ds the schema."""
+def in_one_schema(
+    ds: Any, node: Node | None = None, blocks: Any = None
+) -> Generator[Any, None, None]:
+    """batches(), brought to one schema: the known one, or what all of them have been so far
+    (values/unify.py: Widening). A whole run tells ds the schema."""
     known = ds._facts.schema
     earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
     if ds.context.trust_pickled_columns:
@@ -240,9 +281,11 @@ def in_one_schema(ds: Any, node: Node | None = None, blocks: Any = None) -> Gene
 
 
 def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
-    """(the blocks of a run, those cast whose schema is not that of all; the schema of all). keys: what run() said of the schemas of all its blocks, if it did."""
+    """(the blocks of a run, those cast whose schema is not that of all; the schema of all). keys:
+    what run() said of the schemas of all its blocks, if it did."""
     if len(keys) != len(blocks):
-        keys = list(range(-len(blocks), 0))  # they existed, or came from another process: each is looked at
+        # they existed, or came from another process: each is looked at
+        keys = list(range(-len(blocks), 0))
     first: dict[int, int] = {}
     for i, (key, b) in enumerate(zip(keys, blocks, strict=True)):
         if b[2] or len(blocks) == 1:
@@ -262,7 +305,9 @@ def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Bl
     except TypeError as e:
         raise of_files(retold(e, f"{node.label}: ", f": {ADVICE}"), node) from None
     other = {key for key, s in seen.items() if not s.equals(whole)}
-    at = [i for i, key in enumerate(keys) if blocks[i][2] and (key or -1 - len(blocks) - i) in other]
+    at = [
+        i for i, key in enumerate(keys) if blocks[i][2] and (key or -1 - len(blocks) - i) in other
+    ]
     for i, b in zip(at, cast([blocks[i] for i in at], whole), strict=True):
         blocks[i] = b
     return blocks, whole
@@ -279,16 +324,25 @@ def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -
                     try:
                         states[i] = _combine.merge(aggs[i][0], states[i], s)
                     except TypeError as e:
-                        raise TypeError(f"{node.label}: column {aggs[i][1]!r} has values of types that do not go together: {e}") from None
+                        raise TypeError(
+                            f"{node.label}: column {aggs[i][1]!r} has values of types that do not go together: {e}"
+                        ) from None
     return [_combine.final(a, s) for a, s in zip(aggs, states, strict=True)]
 
 
 def combine_fns(ds: Any, fns: list[Any]) -> list[Any] | None:
-    """Runs aggregates of users (aggregate.py) over ds; one value each, None when there are no rows."""
-    node = Node("aggregate", f"Aggregate({', '.join(f.name for f in fns)})", {"fns": fns}, (ds._node,))
+    """Runs aggregates of users (aggregate.py) over ds; one value each, None when there are no
+    rows."""
+    node = Node(
+        "aggregate", f"Aggregate({', '.join(f.name for f in fns)})", {"fns": fns}, (ds._node,)
+    )
     states: list[Any] | None = None
     for rb in batches(ds, node):
         for data in rb.column(0).to_pylist():
             new = pickle.loads(data)
-            states = new if states is None else [f.merge(a, b) for f, a, b in zip(fns, states, new, strict=True)]
+            states = (
+                new
+                if states is None
+                else [f.merge(a, b) for f, a, b in zip(fns, states, new, strict=True)]
+            )
     return None if states is None else [f.finalize(s) for f, s in zip(fns, states, strict=True)]

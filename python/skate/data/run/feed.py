@@ -1,4 +1,5 @@
-"""The feeder of a streaming_split: a thread of the driver that runs the Dataset once an epoch and deals its blocks out to the desk."""
+"""The feeder of a streaming_split: a thread of the driver that runs the Dataset once an epoch and
+deals its blocks out to the desk."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ from skate.exceptions import RayActorError
 class Deal(NamedTuple):
     """How rows are dealt out to n consumers.
 
-    batch: Rows that a consumer gets at a time; None: whole blocks, or with `equal` each block cut in n. equal: "drop" or "pad": all get as many rows, up to n - 1 rows are left out,
-    or given twice; "": as they come.
+    batch: Rows that a consumer gets at a time; None: whole blocks, or with `equal` each block cut
+    in n. equal: "drop" or "pad": all get as many rows, up to n - 1 rows are left out, or given
+    twice; "": as they come.
     """
 
     n: int
@@ -51,13 +53,20 @@ def _feed(ds: Any, desk: Any, deal: Deal) -> None:
             raise
 
 
-def _epoch(ds: Any, desk: Any, deal: Deal, epoch: int, number: int, row: int) -> BaseException | None:
+def _epoch(
+    ds: Any, desk: Any, deal: Deal, epoch: int, number: int, row: int
+) -> BaseException | None:
     wanted = None
     try:
-        if deal.batch is not None:  # its order is that of its number, in whichever process it is gone on with
+        # its order is that of its number, in whichever process it is gone on with
+        if deal.batch is not None:
             position.set_runs(ds._node, [number] * len(position.runs_of(ds._node)))
         with closing(position.blocks_from(ds, row)) as blocks:
-            for dealt in _by_batch(blocks, deal) if deal.batch is not None else _deal(blocks, deal.n, bool(deal.equal)):
+            for dealt in (
+                _by_batch(blocks, deal)
+                if deal.batch is not None
+                else _deal(blocks, deal.n, bool(deal.equal))
+            ):
                 while (wanted := skate.get(desk.put.remote(epoch, dealt))) is None:
                     pass
                 if not wanted:
@@ -97,7 +106,8 @@ def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int
 
 
 def _by_batch(blocks: Iterator[Any], deal: Deal) -> Iterator[list[tuple[int, Any]]]:
-    """Step by step: each consumer in its turn gets the next `batch` rows. So behind any step, n times the rows of one consumer are what all have had."""
+    """Step by step: each consumer in its turn gets the next `batch` rows. So behind any step, n
+    times the rows of one consumer are what all have had."""
     n, batch = deal.n, deal.batch or 1
     held: list[Any] = []
     first: list[Any] = []  # enough rows to fill up the last step

@@ -1,5 +1,7 @@
-"""Aggregates by group as they become known: what GroupedData.iter_partial gives. Which pieces of the input a task works off, after which of them there is a result, and what that is worth is said by
-src/shuffle/online.h. A task merges the states of its pieces (op/group_states.py); here the states of tasks become one while they come, and results are made of it after each round.
+"""Aggregates by group as they become known: what GroupedData.iter_partial gives. Which pieces of
+the input a task works off, after which of them there is a result, and what that is worth is said by
+src/shuffle/online.h. A task merges the states of its pieces (op/group_states.py); here the states
+of tasks become one while they come, and results are made of it after each round.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ import skate
 from skate import _skate
 from skate._deps import np, pa, random
 from skate.data import aggregate as ag
-from skate.data.op.group_states import COUNT_OF, PRODUCT, SUM_OF, States, bounded, doubles, states_of
+from skate.data.op.group_states import (
+    COUNT_OF,
+    PRODUCT,
+    SUM_OF,
+    States,
+    bounded,
+    doubles,
+    states_of,
+)
 from skate.data.plan.node import Node
 from skate.data.plan.optimise import add, new_plan
 from skate.data.plan.resources import as_input
@@ -25,8 +35,10 @@ class Partial(NamedTuple):
 
     Args:
         fraction: Of the pieces of the input that were seen; 1.0: it is the last result.
-        table: A pyarrow.Table as that of aggregate(): a row a group that was seen, in the order of the keys. Counts and sums are estimates of the whole (float64 before the last one).
-        errors: By the name of an aggregate that has one the half width of its confidence interval, a NumPy array with an item a row of table; NaN while a single piece was seen.
+        table: A pyarrow.Table as that of aggregate(): a row a group that was seen, in the order of
+            the keys. Counts and sums are estimates of the whole (float64 before the last one).
+        errors: By the name of an aggregate that has one the half width of its confidence interval,
+            a NumPy array with an item a row of table; NaN while a single piece was seen.
     """
 
     fraction: float
@@ -34,7 +46,8 @@ class Partial(NamedTuple):
     errors: dict[str, Any]
 
     def to_pandas(self) -> Any:
-        """The table as a DataFrame, with a column "name +-" for each aggregate that has an error."""
+        """The table as a DataFrame, with a column "name +-" for each aggregate that has an
+        error."""
         df = self.table.to_pandas()
         for name, error in self.errors.items():
             df[f"{name} +-"] = error
@@ -42,7 +55,8 @@ class Partial(NamedTuple):
 
 
 def pieces_of(node: Node, what: str) -> list[Node]:
-    """The chain from node to its source, whose units are the pieces; ValueError where it is none of which one task works on a piece."""
+    """The chain from node to its source, whose units are the pieces; ValueError where it is none of
+    which one task works on a piece."""
     chain = [node]
     while len(chain[-1].inputs) == 1 and chain[-1].operator.by_task:
         chain.append(chain[-1].inputs[0])
@@ -50,7 +64,13 @@ def pieces_of(node: Node, what: str) -> list[Node]:
     if "units" in source.options:
         plan, root = new_plan(), -1
         for n in reversed(chain):
-            root = add(plan, n, b"", () if n is source else (root,), {k: v for k, v in n.options.items() if k != "units"})
+            root = add(
+                plan,
+                n,
+                b"",
+                () if n is source else (root,),
+                {k: v for k, v in n.options.items() if k != "units"},
+            )
         if len(plan.stages(root)) == 1:
             return chain
     raise ValueError(
@@ -81,17 +101,21 @@ def in_units(chain: list[Node], seed: int | None) -> tuple[Node, list[Unit]]:
         data = pickle.dumps(((unit.pieces, unit.bounds), [(seq, u[0]) for seq, u in mine]), 5)
         made.append((data, *(sum(known) if min(known) >= 0 else -1 for known in (rows, size))))
         units.append(unit)
-    node = source.replaced(params={**source.params, "pieces": True}, options={**source.options, "units": made})
+    node = source.replaced(
+        params={**source.params, "pieces": True}, options={**source.options, "units": made}
+    )
     for n in reversed(chain[:-1]):
         node = n.replaced(inputs=(node,))
     return node, units
 
 
 class Fold:
-    """The state of all units so far: the states of the aggregates, and the sums of products that bounds are worked out from.
+    """The state of all units so far: the states of the aggregates, and the sums of products that
+    bounds are worked out from.
 
     Args:
-        params: Of the node: the user's aggregates, and behind them those that bounds are worked out from.
+        params: Of the node: the user's aggregates, and behind them those that bounds are worked out
+            from.
         pieces: How many there are.
         confidence: Of the bounds.
     """
@@ -111,9 +135,15 @@ class Fold:
         if not columns:
             return
         if self.products is None:
-            self.products = States({**self.params, "fns": [ag.Sum(n) for n in columns], "names": columns})
+            self.products = States(
+                {**self.params, "fns": [ag.Sum(n) for n in columns], "names": columns}
+            )
         rows = [*states.columns[: len(self.by)], *batch.columns[states.num_columns :]]
-        self.products.add(pa.RecordBatch.from_arrays(rows, names=[*self.by, *(f"v{i}" for i in range(len(columns)))]))
+        self.products.add(
+            pa.RecordBatch.from_arrays(
+                rows, names=[*self.by, *(f"v{i}" for i in range(len(columns)))]
+            )
+        )
 
     def result(self) -> Partial:
         """After the units so far."""
@@ -129,9 +159,14 @@ class Fold:
                 errors[name] = np.full(len(results), 0.0 if last else np.nan)
                 continue
             columns = [doubles(results.column(c)) for c in at]
-            products = [doubles(found.column(f"{PRODUCT}{i}{which}")) for which in ("aa", "ab", "bb")[: 1 if len(at) == 1 else 3]]
+            products = [
+                doubles(found.column(f"{PRODUCT}{i}{which}"))
+                for which in ("aa", "ab", "bb")[: 1 if len(at) == 1 else 3]
+            ]
             if len(columns) == 1:
-                total, bound = map(np.frombuffer, _skate.online_totals(seen, (columns[0], products[0])))
+                total, bound = map(
+                    np.frombuffer, _skate.online_totals(seen, (columns[0], products[0]))
+                )
                 table = table.set_column(len(self.by) + i, name, pa.array(total, from_pandas=True))
             else:
                 (bound,) = map(np.frombuffer, _skate.online_ratios(seen, (*columns, *products)))
@@ -139,7 +174,9 @@ class Fold:
         return Partial(self.seen / self.pieces, table, errors)
 
 
-def partials(ds: Any, params: dict[str, Any], confidence: float, seed: int | None) -> Iterator[Partial]:
+def partials(
+    ds: Any, params: dict[str, Any], confidence: float, seed: int | None
+) -> Iterator[Partial]:
     """The results of aggregates while they become known."""
     chain = pieces_of(ds._node, params["label"])
     fns, names = list(params["fns"]), list(params["names"])
@@ -152,7 +189,9 @@ def partials(ds: Any, params: dict[str, Any], confidence: float, seed: int | Non
     return _results(ds, chain, params, confidence, seed)
 
 
-def _results(ds: Any, chain: list[Node], params: dict[str, Any], confidence: float, seed: int | None) -> Iterator[Partial]:
+def _results(
+    ds: Any, chain: list[Node], params: dict[str, Any], confidence: float, seed: int | None
+) -> Iterator[Partial]:
     execute.ensure_engine(ds._node)
     source, units = in_units(chain, seed)
     fold = Fold(params, sum(u.pieces for u in units), confidence)

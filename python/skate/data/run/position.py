@@ -1,6 +1,8 @@
-"""The blocks of a run from a row on. What lies before it is not made where it is known which rows are where; else it is made, and left out.
+"""The blocks of a run from a row on. What lies before it is not made where it is known which rows
+are where; else it is made, and left out.
 
-Known: blocks that are there (materialize), sources that know the rows of their units (range, Parquet, arrays), and operators above them that give a row for each of theirs, in order.
+Known: blocks that are there (materialize), sources that know the rows of their units (range,
+Parquet, arrays), and operators above them that give a row for each of theirs, in order.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ def blocks_from(ds: Any, row: int, live: Ways | None = None) -> Generator[Any, N
     """The blocks of ds from this row on; live: as of execute.run."""
     node, skip, left = ds._node, None, row
     chain = _chain(node) if row else None
-    if chain is not None and all(n.params.get("on_error") in (None, "raise") for n in chain) and ds.context.on_error == "raise":
+    if (
+        chain is not None
+        and all(n.params.get("on_error") in (None, "raise") for n in chain)
+        and ds.context.on_error == "raise"
+    ):
         source = chain[-1]
         whole, left = _before(source.parts or [], row)
         if source.blocks is not None and (len(chain) == 1 or 0 < whole < len(source.blocks)):
@@ -41,7 +47,8 @@ def blocks_from(ds: Any, row: int, live: Ways | None = None) -> Generator[Any, N
 
 
 def runs_of(node: Node) -> list[int]:
-    """How many runs began of each node that draws something anew in each: a part of the state of who reads on."""
+    """How many runs began of each node that draws something anew in each: a part of the state of
+    who reads on."""
     return [n.runs for n in below(node) if n.each_run is not None]
 
 
@@ -49,7 +56,9 @@ def set_runs(node: Node, runs: list[int]) -> None:
     """The next run draws what it drew when runs_of() said this."""
     nodes = [n for n in below(node) if n.each_run is not None]
     if len(nodes) != len(runs):
-        raise ValueError(f"this state is of a Dataset with {len(runs)} random operations, this one has {len(nodes)}")
+        raise ValueError(
+            f"this state is of a Dataset with {len(runs)} random operations, this one has {len(nodes)}"
+        )
     for n, k in zip(nodes, runs, strict=True):
         n.runs = k
 
@@ -60,12 +69,21 @@ def seeded(node: Node) -> bool:
 
 
 def _chain(node: Node) -> list[Node] | None:
-    """From a node down to its source, if each of its rows is one of the source's, in order, and the rows of its parts are known."""
+    """From a node down to its source, if each of its rows is one of the source's, in order, and the
+    rows of its parts are known."""
     chain = [node]
-    while len(chain[-1].inputs) == 1 and chain[-1].operator.one_to_one and not chain[-1].operator.numbered:
+    while (
+        len(chain[-1].inputs) == 1
+        and chain[-1].operator.one_to_one
+        and not chain[-1].operator.numbered
+    ):
         chain.append(chain[-1].inputs[0])
     source = chain[-1]
-    known = source.parts is not None and source.each_run is None and min((p[1] for p in source.parts), default=0) >= 0
+    known = (
+        source.parts is not None
+        and source.each_run is None
+        and min((p[1] for p in source.parts), default=0) >= 0
+    )
     return chain if known else None
 
 

@@ -1,4 +1,5 @@
-"""What a user sees while a run goes on: a line (skate/_terminal.py; DataContext.enable_progress_bars = False: none), and a warning in the log when nothing moves for
+"""What a user sees while a run goes on: a line (skate/_terminal.py;
+DataContext.enable_progress_bars = False: none), and a warning in the log when nothing moves for
 some seconds, which says who waits for what (stall.py).
 """
 
@@ -15,7 +16,8 @@ from skate.exceptions import GetTimeoutError
 
 
 class Progress:
-    """Stands between the caller and Exec.next; next() is the same but looks around while it waits. node: the root of the plan, for the sizes of inputs."""
+    """Stands between the caller and Exec.next; next() is the same but looks around while it waits.
+    node: the root of the plan, for the sizes of inputs."""
 
     def __init__(self, x: Any, context: Any, node: Any = None):
         self.x, self.node = x, node
@@ -47,15 +49,26 @@ class Progress:
         if debugged():
             return  # a breakpoint() keeps its worker
         seconds, who = self.x.quiet()
-        if not self.quiet.wants(seconds) or not self.quiet.look(seconds, stall.sample(), stall.longest_s(self.x.stats())):
+        if not self.quiet.wants(seconds) or not self.quiet.look(
+            seconds, stall.sample(), stall.longest_s(self.x.stats())
+        ):
             return
-        logging.getLogger("ray.data").warning("Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s", seconds, who)
+        logging.getLogger("ray.data").warning(
+            "Nothing has moved for %.0f s (`skate stack` shows where the tasks are): %s",
+            seconds,
+            who,
+        )
 
     def close(self) -> None:
-        """The end of the run, called while what ended it, if something did, is being handled: the last line says what it was."""
+        """The end of the run, called while what ended it, if something did, is being handled: the
+        last line says what it was."""
         error = sys.exc_info()[0]
         self.ended = (
-            "done" if error is None else "stopped by the consumer" if issubclass(error, GeneratorExit) else f"ended by {error.__name__}"
+            "done"
+            if error is None
+            else "stopped by the consumer"
+            if issubclass(error, GeneratorExit)
+            else f"ended by {error.__name__}"
         )
         self.line.close(self.look)
 
@@ -75,10 +88,16 @@ def sizes(node: Any) -> dict[str, list[tuple[int, int]]]:
 
 
 def looked(
-    stats: dict[str, Any], elapsed: float, inputs: dict[str, list[tuple[int, int]]], verbose: bool = False, ended: str | None = None
+    stats: dict[str, Any],
+    elapsed: float,
+    inputs: dict[str, list[tuple[int, int]]],
+    verbose: bool = False,
+    ended: str | None = None,
 ) -> Look:
-    """A run as a line: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234 rows/s · 5.6 MiB · 0:00:05 left · limited by MapBatches(Model)". The share is that of the work (share());
-    rows and bytes are those of the inputs that were read; bytes as their files or ranges say. verbose: what goes on has the tasks of each operator. ended: how the run ended, for the
+    """A run as a line: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234 rows/s · 5.6 MiB · 0:00:05
+    left · limited by MapBatches(Model)". The share is that of the work (share()); rows and bytes
+    are those of the inputs that were read; bytes as their files or ranges say. verbose: what goes
+    on has the tasks of each operator. ended: how the run ended, for the
     last line: only one that has done its work has a bar, which is full."""
     ops = stats.get("ops") or []
     over = bool(stats.get("done")) or ended == "done"
@@ -91,11 +110,15 @@ def looked(
             rows += fused[0]["rows_out"] if fused else o.get("rows_out", 0)
             known = inputs.get(o["label"].split("->")[0], ())
             size += sum(b for _, b in known[:mine]) if len(known) == n else 0
-        elif o.get("kind") == "blocks":  # all of them are there; what takes them tells how far it is
+        # all of them are there; what takes them tells how far it is
+        elif o.get("kind") == "blocks":
             n = o.get("blocks_out", 0)
             mine = min(n, ops[i + 1].get("tasks_done", 0)) if i + 1 < len(ops) else n
             part = mine / n if n else 0
-            rows, size = rows + round(o.get("rows_out", 0) * part), size + round(o.get("bytes_out", 0) * part)
+            rows, size = (
+                rows + round(o.get("rows_out", 0) * part),
+                size + round(o.get("bytes_out", 0) * part),
+            )
         else:
             continue
         done, total = done + mine, total + n
@@ -103,7 +126,13 @@ def looked(
     left = None if ended or not part else elapsed * (1 - part) / part
     shown = [o for o in ops if o.get("kind") != "blocks"] or ops
     what = " · ".join(f"{o['label']} {_tasks(o)}" if verbose else o["label"] for o in shown)
-    notes = [("done" if over else ended) if ended else "working" if part is None else f"{int(part * 100)}%"]
+    notes = [
+        ("done" if over else ended)
+        if ended
+        else "working"
+        if part is None
+        else f"{int(part * 100)}%"
+    ]
     notes += [f"{done:,}/{total:,} inputs read"] if ops else []
     notes += [f"{ops[-1].get('rows_out', 0):,} rows", clock(elapsed)] if ended and ops else []
     notes += [f"{rows / elapsed:,.0f} rows/s"] if elapsed > 0 and not ended else []
@@ -111,19 +140,29 @@ def looked(
     notes += [f"{clock(left)} left"] if left is not None else []
     i = stats.get("bottleneck")
     limit = ops[i]["label"] if isinstance(i, int) and 0 <= i < len(ops) else "the consumer"
-    notes += [f"limited by {limit}"] if not ended and (shown and limit != shown[-1]["label"] or len(shown) > 1) else []
+    notes += (
+        [f"limited by {limit}"]
+        if not ended and (shown and limit != shown[-1]["label"] or len(shown) > 1)
+        else []
+    )
     return Look(what, part, notes, bar=over or not ended)
 
 
 def _tasks(o: dict[str, Any]) -> str:
     total = o.get("total_units", -1)
-    return f"{o.get('tasks_done', 0)}/{total}" if total is not None and total >= 0 else str(o.get("tasks_done", 0))
+    return (
+        f"{o.get('tasks_done', 0)}/{total}"
+        if total is not None and total >= 0
+        else str(o.get("tasks_done", 0))
+    )
 
 
 def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
-    """How much of a run's work is done, below 1; None: not known yet. Each operator's share is that of its tasks, of those that came times what the operators in front of it have
-    yet to give; it weighs the time that all of its tasks take by those that are done. One that has none done weighs its tasks times the time that has passed, which its
-    first task may have taken, and one to which nothing came yet, such as a reduce, the mean of the others."""
+    """How much of a run's work is done, below 1; None: not known yet. Each operator's share is that
+    of its tasks, of those that came times what the operators in front of it have yet to give; it
+    weighs the time that all of its tasks take by those that are done. One that has none done weighs
+    its tasks times the time that has passed, which its first task may have taken, and one to which
+    nothing came yet, such as a reduce, the mean of the others."""
     parts: list[float] = []
     weights: list[float | None] = []
     sources: list[float] = []
@@ -141,11 +180,16 @@ def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
             before = min([before, *sources]) * (done / came if came else 0.0)
             expected = done / before if before else float(came)
         took = o.get("task_ns_total", 0) / 1e9 / done if done else 0.0
-        weights.append(expected * took if done and took else expected * elapsed if came and not done else None)
+        weights.append(
+            expected * took if done and took else expected * elapsed if came and not done else None
+        )
         parts.append(before)
     if not any(parts):
         return 0.0 if parts else None
     known = [w for w in weights if w]
     other = sum(known) / len(known) if known else 1.0
     all_of_them = [other if w is None else w for w in weights]
-    return min(sum(p * w for p, w in zip(parts, all_of_them, strict=True)) / (sum(all_of_them) or 1.0), 0.99)
+    return min(
+        sum(p * w for p, w in zip(parts, all_of_them, strict=True)) / (sum(all_of_them) or 1.0),
+        0.99,
+    )

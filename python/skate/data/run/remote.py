@@ -1,9 +1,13 @@
-"""Datasets inside tasks and actors: a worker asks, the driver runs, the blocks come back by reference.
+"""Datasets inside tasks and actors: a worker asks, the driver runs, the blocks come back by
+reference.
 
-A worker does not drive the engine. The first one that runs a Dataset makes a small named actor, the *desk* (desks.py); the engine tells the driver of it (conf.h: named), which starts a
-thread that waits there for jobs. A Dataset that runs in a worker sends its plan to the desk, and takes the blocks of the run from it as the driver's own loop would: at most held_bytes lie
-at the desk. While it waits its CPU is lent to others, so the run needs no resources of its own. A consumer that closes the iteration, or whose process ends, stops the run. Errors, stats
-and dead letters come back with the end. A program that runs no Dataset in a worker has no desk and no thread.
+A worker does not drive the engine. The first one that runs a Dataset makes a small named actor, the
+*desk* (desks.py); the engine tells the driver of it (conf.h: named), which starts a thread that
+waits there for jobs. A Dataset that runs in a worker sends its plan to the desk, and takes the
+blocks of the run from it as the driver's own loop would: at most held_bytes lie at the desk. While
+it waits its CPU is lent to others, so the run needs no resources of its own. A consumer that closes
+the iteration, or whose process ends, stops the run. Errors, stats and dead letters come back with
+the end. A program that runs no Dataset in a worker has no desk and no thread.
 """
 
 from __future__ import annotations

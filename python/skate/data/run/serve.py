@@ -1,4 +1,5 @@
-"""The driver's part of Datasets in workers: a thread takes their plans from the desk (remote.py), runs them, and puts the blocks there."""
+"""The driver's part of Datasets in workers: a thread takes their plans from the desk (remote.py),
+runs them, and puts the blocks there."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def serve() -> None:
 
 def _begin(desk: Any, job: Any) -> None:
     number, (ref,) = job
-    threading.Thread(target=_job, args=(desk, number, ref), name=f"skate-data-{number}", daemon=True).start()
+    threading.Thread(
+        target=_job, args=(desk, number, ref), name=f"skate-data-{number}", daemon=True
+    ).start()
 
 
 def _job(desk: Any, number: int, ref: Any) -> None:

@@ -1,7 +1,10 @@
-"""Small sides of joins: before a run, the side of a join that may be small runs by itself, and by its rows and bytes src/shuffle/sides.h says how the join is done.
+"""Small sides of joins: before a run, the side of a join that may be small runs by itself, and by
+its rows and bytes src/shuffle/sides.h says how the join is done.
 
-- *Broadcast*: each block of the other side is joined with all of it (op/join_broadcast.py). Nothing else is moved, and the join fuses with what is before and behind it.
-- *Filters*: its blocks are the input of the exchange, and a Bloom filter of its keys goes to the maps of the other side (op/join_filter.py), which leave out what meets nothing before it is moved.
+- *Broadcast*: each block of the other side is joined with all of it (op/join_broadcast.py). Nothing
+  else is moved, and the join fuses with what is before and behind it.
+- *Filters*: its blocks are the input of the exchange, and a Bloom filter of its keys goes to the
+  maps of the other side (op/join_filter.py), which leave out what meets nothing before it is moved.
 - *Moved*: its blocks are the input of the exchange.
 """
 
@@ -20,15 +23,22 @@ from skate.data.run.blocks import fetch
 from skate.data.values import unify
 
 
-def decided(root: Node, context: Any, first: Callable[[Node], list[Block]], said: list[str]) -> Node:
-    """root with its joins as they are to be done. first: runs a node to its blocks; said: gets what was done, in words."""
+def decided(
+    root: Node, context: Any, first: Callable[[Node], list[Block]], said: list[str]
+) -> Node:
+    """root with its joins as they are to be done. first: runs a node to its blocks; said: gets what
+    was done, in words."""
     nodes = below(root)
     strict = (
         context.on_error == "raise"
         and not context.max_errored_blocks
         and all(n.params.get("on_error", "raise") in ("raise", None) for n in nodes)
     )
-    if context.broadcast_join_bytes == 0 or not strict or not any(n.operator.sizes_first for n in nodes):
+    if (
+        context.broadcast_join_bytes == 0
+        or not strict
+        or not any(n.operator.sizes_first for n in nodes)
+    ):
         return root  # what a run that is over has kept of bad rows would be lost
     takers: dict[int, list[Node]] = {}
     for n in nodes:
@@ -38,7 +48,11 @@ def decided(root: Node, context: Any, first: Callable[[Node], list[Block]], said
     stack = [root]
     while stack:  # plans may be thousands of nodes deep
         node = stack[-1]
-        todo = [i for i in node.inputs if id(i) not in became] if id(node) not in became and not node.operator.blocking else []
+        todo = (
+            [i for i in node.inputs if id(i) not in became]
+            if id(node) not in became and not node.operator.blocking
+            else []
+        )
         if todo:
             stack += todo
             continue
@@ -46,18 +60,34 @@ def decided(root: Node, context: Any, first: Callable[[Node], list[Block]], said
         if id(node) in became:
             continue
         inputs = tuple(became.get(id(i), i) for i in node.inputs)
-        new = node if all(a is b for a, b in zip(inputs, node.inputs, strict=True)) else node.replaced(inputs=inputs)
-        became[id(node)] = _join(node, new, takers, context, first, said) if node.operator.sizes_first else new
+        new = (
+            node
+            if all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+            else node.replaced(inputs=inputs)
+        )
+        became[id(node)] = (
+            _join(node, new, takers, context, first, said) if node.operator.sizes_first else new
+        )
     return became[id(root)]
 
 
 def _join(
-    was: Node, node: Node, takers: dict[int, list[Node]], context: Any, first: Callable[[Node], list[Block]], said: list[str]
+    was: Node,
+    node: Node,
+    takers: dict[int, list[Node]],
+    context: Any,
+    first: Callable[[Node], list[Block]],
+    said: list[str],
 ) -> Node:
     """A join as it is to be done. was: as it is in the plan that takers is of."""
     join, most = node.params["join"], min(context.broadcast_join_bytes, sys.maxsize)
     sizes = [_expected(i) for i in node.inputs]
-    facts = (join.kind, bool(node.params["n"]), most, tuple(zip(sizes, _alone(was, takers), strict=True)))
+    facts = (
+        join.kind,
+        bool(node.params["n"]),
+        most,
+        tuple(zip(sizes, _alone(was, takers), strict=True)),
+    )
     side = _skate.join_first(*facts)
     if side < 0:
         return node
@@ -71,7 +101,13 @@ def _join(
         said.append(f"{measured}: broadcast (at most {nbytes(most)}); the other side is not moved")
         options = node.params["resources"] or as_input(node.inputs[other])
         params = {"join": join, "side": other, "small": _one(blocks), "shared": True}
-        return Node("join_broadcast", f"JoinBroadcast({join.kind})", params, (node.inputs[other],), **options)
+        return Node(
+            "join_broadcast",
+            f"JoinBroadcast({join.kind})",
+            params,
+            (node.inputs[other],),
+            **options,
+        )
     made = Node("blocks", f"{node.inputs[side].label}, measured", {}, (), blocks=blocks)
     inputs = [made, made]
     inputs[other] = node.inputs[other]
@@ -79,7 +115,13 @@ def _join(
     if use == "filters":
         keys = list(join.on[other])
         params = {"keys": keys, "filter": _filter(blocks, join.on[side], rows), "shared": True}
-        inputs[other] = Node("join_filter", f"JoinFilter({', '.join(keys)})", params, (inputs[other],), **as_input(inputs[other]))
+        inputs[other] = Node(
+            "join_filter",
+            f"JoinFilter({', '.join(keys)})",
+            params,
+            (inputs[other],),
+            **as_input(inputs[other]),
+        )
         told = f"moved; a Bloom filter of its keys ({nbytes(len(params['filter']))}) goes to the other side"
     said.append(f"{measured}: {told}")
     # How many rows a filter leaves is not the data's matter alone, as it may give up.
@@ -88,23 +130,34 @@ def _join(
 
 
 def _alone(join: Node, takers: dict[int, list[Node]]) -> list[bool]:
-    """Of each side, whether nobody else takes what it is made of: then it runs once, as without us. A side that is blocks has nothing to run."""
+    """Of each side, whether nobody else takes what it is made of: then it runs once, as without us.
+    A side that is blocks has nothing to run."""
     out = []
     for node in join.inputs:
         mine = {id(n) for n in below(node)}
-        out.append(len(takers[id(node)]) == 1 and all(id(t) in mine for n in below(node) if n is not node for t in takers[id(n)]))
+        out.append(
+            len(takers[id(node)]) == 1
+            and all(id(t) in mine for n in below(node) if n is not node for t in takers[id(n)])
+        )
     return out
 
 
 def _expected(node: Node) -> int:
-    """Bytes that may come of a node, by the bytes of its sources; -1: nobody knows, also where what is between leaves out rows."""
+    """Bytes that may come of a node, by the bytes of its sources; -1: nobody knows, also where what
+    is between leaves out rows."""
     known = [bytes_of(n) for n in below(node) if not n.inputs]
-    return sum(k for k in known if k is not None) if None not in known and not _shrinks(node) else -1
+    return (
+        sum(k for k in known if k is not None) if None not in known and not _shrinks(node) else -1
+    )
 
 
 def _shrinks(node: Node) -> bool:
     return any(
-        n.operator.fewer or n.operator.first_rows or (n.operator.no_more and not n.operator.one_to_one) for n in below(node) if n.inputs
+        n.operator.fewer
+        or n.operator.first_rows
+        or (n.operator.no_more and not n.operator.one_to_one)
+        for n in below(node)
+        if n.inputs
     )
 
 

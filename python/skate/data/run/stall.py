@@ -1,9 +1,10 @@
-"""When is a run stalled, and not only busy? The policy (Quiet) is pure: it is given what was seen, and simulated in tests/py/unit/test_data_stall.py. sample()
-looks at the processes, through /proc.
+"""When is a run stalled, and not only busy? The policy (Quiet) is pure: it is given what was seen,
+and simulated in tests/py/unit/test_data_stall.py. sample() looks at the processes, through /proc.
 
-Nothing has moved for some seconds means: no task has ended or given a block, and no block was taken. That is usual for tasks that take long. So who is at a task, and whatever
-these have started, is looked at twice: what has used a CPU, has waited for one (others have it: the machine is loaded), has read or written, waits for a
-disk, or is a process that begins, is at work.
+Nothing has moved for some seconds means: no task has ended or given a block, and no block was
+taken. That is usual for tasks that take long. So who is at a task, and whatever
+these have started, is looked at twice: what has used a CPU, has waited for one (others have it: the
+machine is loaded), has read or written, waits for a disk, or is a process that begins, is at work.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ QUIET_S = 3.0  # the first look; the second, LOOK_S later, is the first that can
 LOOK_S = 1.0  # from a look to the next: it reads two files of each thread that is at work
 WORKING_S = 60.0  # what works without giving anything is told of after so long
 SHARE = 1 / 50  # of the time, on a CPU or in line for one, that is work
-DRIVER = 1 / 4  # of the time, in line for a CPU, after which this process may be the one that is late
+# of the time, in line for a CPU, after which this process may be the one that is late
+DRIVER = 1 / 4
 USUAL = 3.0  # times what the longest task took until now
 
 
 @dataclass
 class Sample:
-    """What the workers have done so far, sums over processes. Those that have ended are missing: a sum that falls is movement, too."""
+    """What the workers have done so far, sums over processes. Those that have ended are missing: a
+    sum that falls is movement, too."""
 
     worked_s: float = 0.0  # on a CPU, or waiting for one
     io_bytes: int = 0
@@ -41,19 +44,27 @@ class Quiet:
         self.told = 0.0  # when it was told last, in seconds of quiet
 
     def wants(self, quiet_s: float) -> bool:
-        """Whether look() is to be called: nothing has moved for long enough, and the last look is not of just now."""
+        """Whether look() is to be called: nothing has moved for long enough, and the last look is
+        not of just now."""
         if quiet_s < QUIET_S or (self.last is not None and quiet_s < self.last[0]):
             self.__init__()  # type: ignore[misc]
         return quiet_s >= (QUIET_S if self.last is None else self.last[0] + LOOK_S)
 
     def look(self, quiet_s: float, now: Sample, longest_s: float = 0.0) -> bool:
-        """Whether it is to be told now. longest_s: what the longest task of the operators that run took."""
+        """Whether it is to be told now. longest_s: what the longest task of the operators that run
+        took."""
         before, self.last = self.last, (quiet_s, now)
         if before is None:
             return False
         past, dt = before[1], max(quiet_s - before[0], 1e-3)
         worked = now.worked_s - past.worked_s
-        if worked > dt * SHARE or worked < 0 or now.io_bytes != past.io_bytes or now.begins or now.late_s - past.late_s > dt * DRIVER:
+        if (
+            worked > dt * SHARE
+            or worked < 0
+            or now.io_bytes != past.io_bytes
+            or now.begins
+            or now.late_s - past.late_s > dt * DRIVER
+        ):
             self.idle_from = quiet_s
         idle = quiet_s - self.idle_from >= QUIET_S
         if not (idle or quiet_s >= WORKING_S) or quiet_s < max(USUAL * longest_s, 2 * self.told):
@@ -98,7 +109,8 @@ def _read(path: str) -> str:
 
 
 def _schedule(pid: int) -> tuple[float, float, bool]:
-    """(seconds on a CPU, seconds in line for one, whether a thread waits for a disk) of all threads of a process."""
+    """(seconds on a CPU, seconds in line for one, whether a thread waits for a disk) of all threads
+    of a process."""
     ran = waited = 0
     disk = False
     try:
@@ -112,12 +124,18 @@ def _schedule(pid: int) -> tuple[float, float, bool]:
         disk |= _read(f"/proc/{pid}/task/{t}/stat").rpartition(") ")[2][:1] == "D"
     if not ran:  # a kernel without it
         fields = _read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
-        ran = int((int(fields[11]) + int(fields[12])) * 1e9 / os.sysconf("SC_CLK_TCK")) if len(fields) > 12 else 0
+        ran = (
+            int((int(fields[11]) + int(fields[12])) * 1e9 / os.sysconf("SC_CLK_TCK"))
+            if len(fields) > 12
+            else 0
+        )
     return ran / 1e9, waited / 1e9, disk
 
 
 def _io_bytes(pid: int) -> int:
-    fields = dict(line.split(": ") for line in _read(f"/proc/{pid}/io").splitlines() if ": " in line)
+    fields = dict(
+        line.split(": ") for line in _read(f"/proc/{pid}/io").splitlines() if ": " in line
+    )
     return int(fields.get("rchar", 0)) + int(fields.get("wchar", 0))
 
 
@@ -131,4 +149,10 @@ def _children(pid: int) -> list[int]:
 
 def longest_s(stats: dict[str, Any]) -> float:
     """What the longest task of the operators that run now took."""
-    return max((o.get("task_ns_max", 0) for o in stats.get("ops") or [] if o.get("tasks_running")), default=0) / 1e9
+    return (
+        max(
+            (o.get("task_ns_max", 0) for o in stats.get("ops") or [] if o.get("tasks_running")),
+            default=0,
+        )
+        / 1e9
+    )

@@ -1,4 +1,5 @@
-"""What a run did: text with a table, and the same as a dict. Built from the dict that _skate.Exec.stats() gives (see exec.h)."""
+"""What a run did: text with a table, and the same as a dict. Built from the dict that
+_skate.Exec.stats() gives (see exec.h)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from skate.data.plan.lower import expected
 
 
 def before_a_run(ds: Any) -> str:
-    """What stats() says of a Dataset that was not run: its operators, and what is known of its input."""
+    """What stats() says of a Dataset that was not run: its operators, and what is known of its
+    input."""
     labels, node = [], ds._node
     while node is not None:
         labels.append(node.label)
@@ -26,7 +28,12 @@ def before_a_run(ds: Any) -> str:
     )
 
 
-_WAITS = (("wait_input_ns", "input"), ("wait_memory_ns", "memory"), ("wait_resource_ns", "resources"), ("wait_consumer_ns", "consumer"))
+_WAITS = (
+    ("wait_input_ns", "input"),
+    ("wait_memory_ns", "memory"),
+    ("wait_resource_ns", "resources"),
+    ("wait_consumer_ns", "consumer"),
+)
 
 
 class DatasetStats:
@@ -37,7 +44,11 @@ class DatasetStats:
 
     def to_dict(self) -> dict[str, Any]:
         errors = self.extra.get("errors")
-        more: dict[str, Any] = {"bad": {op: dict(by) for op, by in errors.counts.items()}} if errors is not None and errors.total else {}
+        more: dict[str, Any] = (
+            {"bad": {op: dict(by) for op, by in errors.counts.items()}}
+            if errors is not None and errors.total
+            else {}
+        )
         if "write" in self.extra:
             more["write"] = self.extra["write"]
         if self.extra.get("rules"):
@@ -58,11 +69,14 @@ class DatasetStats:
         return json.dumps(self.to_dict(), default=str, **kwargs)
 
     def log(self, context: Any) -> None:
-        """Writes to the logger "ray.data": the statistics, where DataContext.enable_auto_log_stats asks for them (with verbose_stats_logs all numbers as well), and at
-        the level DEBUG what each operator did."""
+        """Writes to the logger "ray.data": the statistics, where DataContext.enable_auto_log_stats
+        asks for them (with verbose_stats_logs all numbers as well), and at the level DEBUG what
+        each operator did."""
         log = logging.getLogger("ray.data")
         if context.enable_auto_log_stats:
-            log.info("%s%s", self, "\n" + self.to_json(indent=1) if context.verbose_stats_logs else "")
+            log.info(
+                "%s%s", self, "\n" + self.to_json(indent=1) if context.verbose_stats_logs else ""
+            )
         if log.isEnabledFor(logging.DEBUG):
             for o in self.ops:
                 kind = "ActorPoolMapOperator" if o.get("pool") else "TaskPoolMapOperator"
@@ -74,7 +88,8 @@ class DatasetStats:
         return self._sum("io_retries")
 
     def _sum(self, what: str) -> int:
-        """Of a count that each fused operator has (exec.h). aside: images that Pillow decoded, since the quicker decoder does not take them; in_place: blocks around an array that was made
+        """Of a count that each fused operator has (exec.h). aside: images that Pillow decoded,
+        since the quicker decoder does not take them; in_place: blocks around an array that was made
         in the store; no_room: arrays for which there was none."""
         return sum(f.get(what, 0) for o in self.ops for f in o.get("fused") or [])
 
@@ -94,26 +109,38 @@ class DatasetStats:
         busy = o.get("task_ns_total", 0)
         numbers = f"busy {seconds(busy)} in {seconds(wall)}, {busy / wall:.1f} workers on average"
         fused, names = o.get("fused") or [], o["label"].split("->")
-        if len(fused) > 1 and len(names) == len(fused):  # of operators that run together: the one that takes the time
-            ns, name = max((f["ns"] if isinstance(f, dict) else f[1], n) for f, n in zip(fused, names, strict=True))
+        # of operators that run together: the one that takes the time
+        if len(fused) > 1 and len(names) == len(fused):
+            ns, name = max(
+                (f["ns"] if isinstance(f, dict) else f[1], n)
+                for f, n in zip(fused, names, strict=True)
+            )
             numbers += f"; of it {name} {seconds(ns)}"
         return o["label"], f"{why + '; ' if why else ''}{numbers}"
 
     def __str__(self) -> str:
         """A table an execution, those that had to come first above it."""
-        return "\n\n".join([str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()])
+        return "\n\n".join(
+            [str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()]
+        )
 
     def _exchanged(self, o: dict[str, Any]) -> str:
         """What was in front of an operator that begins with an exchange, and how it was wired."""
         x = o["exchange"]
         size, limit = x["pack_bytes"], self.raw.get("memory_limit") or 0
-        way = f"{x['values']} value{'s' if x['values'] != 1 else ''} a map" + (f", {x['merge']} packs a merge" if x["merge"] > 1 else "")
+        way = f"{x['values']} value{'s' if x['values'] != 1 else ''} a map" + (
+            f", {x['merge']} packs a merge" if x["merge"] > 1 else ""
+        )
         if x["strategy"] == "auto":
             way += ", as it is more than memory" if size > limit else ", as memory holds it"
         parts = f"{x['partitions']:,} partition{'s' if x['partitions'] != 1 else ''}"
         if x["partitions"] > 1 and size:
             parts += f", the largest {nbytes(x['largest_bytes'])}, {x['largest_bytes'] * x['partitions'] / size:.1f} times the mean"
-        disk = f", {nbytes(x['disk_bytes'])} of it on disk when reduces began" if x["disk_bytes"] else ""
+        disk = (
+            f", {nbytes(x['disk_bytes'])} of it on disk when reduces began"
+            if x["disk_bytes"]
+            else ""
+        )
         back = f" ({nbytes(x['read_bytes'])} from disk)" if x["read_bytes"] else ""
         return (
             f"Exchange before {short(o['label'].split('->')[0])}: strategy {x['strategy']} ({way}); {x['packs']:,} packs, {nbytes(size)}{disk}; {parts}; "
@@ -132,7 +159,10 @@ class DatasetStats:
                 continue
             total = o.get("task_ns_total", 0)
             waits = sorted(((o.get(k, 0), name) for k, name in _WAITS), reverse=True)
-            wait = ", ".join(f"{name} {seconds(ns)}" for ns, name in waits[:2] if ns > 1_000_000) or "-"
+            wait = (
+                ", ".join(f"{name} {seconds(ns)}" for ns, name in waits[:2] if ns > 1_000_000)
+                or "-"
+            )
             tasks = f"{done}" + (f" ({o['retries']} retried)" if o.get("retries") else "")
             rows.append(
                 [
@@ -167,23 +197,34 @@ class DatasetStats:
                     )
         widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
         lines = [
-            "  ".join(c.ljust(w) if i in (0, 8) else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+            "  ".join(
+                c.ljust(w) if i in (0, 8) else c.rjust(w)
+                for i, (c, w) in enumerate(zip(r, widths, strict=True))
+            ).rstrip()
             for r in [head, *rows]
         ]
         lines.insert(1, "-" * max(map(len, lines)))
         lines += [self._exchanged(o) for o in ops if o.get("exchange")]
         if "write" in self.extra:
             w = self.extra["write"]
-            lines.append(f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}")
+            lines.append(
+                f"Wrote {w['files']} files, {w['rows']:,} rows, {nbytes(w['bytes'])} to {w['path']}"
+            )
         lines += [rule for rule in self.extra.get("rules") or [] if rule.startswith("join: ")]
         if self.io_retries:
-            lines.append(f"Reads and writes tried again, since the store was not well: {self.io_retries:,}")
+            lines.append(
+                f"Reads and writes tried again, since the store was not well: {self.io_retries:,}"
+            )
         if self._sum("aside"):
-            lines.append(f"Images that Pillow decoded, since the quicker decoder does not take them: {self._sum('aside'):,}")
+            lines.append(
+                f"Images that Pillow decoded, since the quicker decoder does not take them: {self._sum('aside'):,}"
+            )
         if self._sum("in_place"):
             refused = self._sum("no_room")
             said = f"; arrays for which it had no room: {refused:,}" if refused else ""
-            lines.append(f"Blocks around an array that was made in the store, without a copy: {self._sum('in_place'):,}{said}")
+            lines.append(
+                f"Blocks around an array that was made in the store, without a copy: {self._sum('in_place'):,}{said}"
+            )
         errors = self.extra.get("errors")
         if errors is not None and errors.total:
             kept = f", {errors.kept:,} of them kept (Dataset.errors())" if errors.kept else ""
@@ -191,7 +232,10 @@ class DatasetStats:
         if self.raw.get("errored_blocks"):
             lines.append(f"Tasks that failed and were left out: {self.raw['errored_blocks']:,}")
         peak, limit = self.raw.get("memory_peak"), self.raw.get("memory_limit")
-        tasks, blocks = sum(o.get("tasks_done", 0) for o in ops), sum(o.get("blocks_out", 0) for o in ops if o.get("tasks_done"))
+        tasks, blocks = (
+            sum(o.get("tasks_done", 0) for o in ops),
+            sum(o.get("blocks_out", 0) for o in ops if o.get("tasks_done")),
+        )
         lines.append(
             f"Total {seconds(self.raw.get('wall_ns'))}; {tasks} tasks executed, {blocks} blocks produced; memory of blocks: peak {nbytes(peak)} of {nbytes(limit)}"
         )

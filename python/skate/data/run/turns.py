@@ -1,4 +1,5 @@
-"""What async actors wait with, how much they hold, and how an error goes to another process: for the desks of streaming_split and of Datasets in workers."""
+"""What async actors wait with, how much they hold, and how an error goes to another process: for
+the desks of streaming_split and of Datasets in workers."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from skate._deps import asyncio
 
 
 class Turns:
-    """For async actors: waits until something is true, and the ends of processes. One thread: what is between two awaits happens at once."""
+    """For async actors: waits until something is true, and the ends of processes. One thread: what
+    is between two awaits happens at once."""
 
     def __init__(self) -> None:
         self.cv = asyncio.Condition()
@@ -58,7 +60,8 @@ class Turns:
 
 
 def held_bytes(context: Any, consumers: int = 1) -> int:
-    """How many bytes of blocks a desk holds of one consumer: an eighth of the memory that a run of this DataContext may use for all of them, 64 MiB at most."""
+    """How many bytes of blocks a desk holds of one consumer: an eighth of the memory that a run of
+    this DataContext may use for all of them, 64 MiB at most."""
     memory = min(
         skate.cluster_resources().get("object_store_memory", 0) or float("inf"),
         context.execution_options.resource_limits.object_store_memory,
@@ -71,4 +74,6 @@ def sent(error: BaseException | None) -> Any:
     try:
         return skate.put(error)
     except Exception as e:
-        return skate.put(RuntimeError(f"{type(error).__name__}: {error} (the error itself cannot be sent: {e})"))
+        return skate.put(
+            RuntimeError(f"{type(error).__name__}: {error} (the error itself cannot be sent: {e})")
+        )

@@ -1,7 +1,9 @@
 """Unions whose inputs have columns that only a run shows.
 
-Where one schema is known of all inputs, Dataset.union has made them conform. Else the first rows of the inputs in question are made before a run (but one that counts rows only): they show
-their columns, and each input then gives those that only others have, as null (op/conform.py). What was seen once is kept with the union's node, for the runs that follow.
+Where one schema is known of all inputs, Dataset.union has made them conform. Else the first rows of
+the inputs in question are made before a run (but one that counts rows only): they show their
+columns, and each input then gives those that only others have, as null (op/conform.py). What was
+seen once is kept with the union's node, for the runs that follow.
 """
 
 from __future__ import annotations
@@ -55,8 +57,16 @@ def conform(node: Node, has: Any, schema: Any, seen: bool = False) -> Node:
     if has is not None and has.equals(schema):
         return node
     lacks = [n for n in schema.names if has is None or n not in set(has.names)]
-    sure = not seen and has is not None and all(schema.field(f.name).type.equals(f.type) for f in has)
-    return Node("conform", "Conform", {"schema": schema, "lacks": lacks, "seen": seen, "sure": sure}, (node,), **as_input(node))
+    sure = (
+        not seen and has is not None and all(schema.field(f.name).type.equals(f.type) for f in has)
+    )
+    return Node(
+        "conform",
+        "Conform",
+        {"schema": schema, "lacks": lacks, "seen": seen, "sure": sure},
+        (node,),
+        **as_input(node),
+    )
 
 
 def _union(node: Node, first: First, said: list[str]) -> Node:
@@ -66,22 +76,33 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
         if unknown[i]:
             schemas[i] = seen[i] = seen.get(i) or schema_of(n, first)
             if schemas[i] is not None:
-                said.append(f"union: the first rows of input {i + 1} ({n.label}) show its columns: {few(schemas[i].names)}")
+                said.append(
+                    f"union: the first rows of input {i + 1} ({n.label}) show its columns: {few(schemas[i].names)}"
+                )
     known = [s for s in schemas if s is not None]
     if not known:  # no rows at all
         return node
     try:
         whole = unify(
-            known, [f"input {i} ({n.label})" for i, (n, s) in enumerate(zip(node.inputs, schemas, strict=True), 1) if s is not None]
+            known,
+            [
+                f"input {i} ({n.label})"
+                for i, (n, s) in enumerate(zip(node.inputs, schemas, strict=True), 1)
+                if s is not None
+            ],
         )
     except TypeError as e:
         raise retold(e, "union: ", "") from None
-    inputs = tuple(conform(n, s, whole, unsure) for n, s, unsure in zip(node.inputs, schemas, unknown, strict=True))
+    inputs = tuple(
+        conform(n, s, whole, unsure)
+        for n, s, unsure in zip(node.inputs, schemas, unknown, strict=True)
+    )
     return node.replaced(params={"schemas": [whole] * len(inputs), "seen": {}}, inputs=inputs)
 
 
 def schema_of(node: Node, first: First) -> Any:
-    """The schema of what a node gives, as far as first rows show it; None: there are none. Only as much runs as is needed: operators that say what they make of a schema do not."""
+    """The schema of what a node gives, as far as first rows show it; None: there are none. Only as
+    much runs as is needed: operators that say what they make of a schema do not."""
     known: list[Node] = []
     while len(node.inputs) == 1 and type(node.operator).schema is not Operator.schema:
         known.append(node)
@@ -96,7 +117,8 @@ def schema_of(node: Node, first: First) -> Any:
 
 
 def sampled(node: Node, rows: int) -> Node:
-    """The first rows of a node: of what has to have all of its input first, made of the first rows of that."""
+    """The first rows of a node: of what has to have all of its input first, made of the first rows
+    of that."""
     made: dict[int, Node] = {}
 
     def few_of(n: Node) -> Node:

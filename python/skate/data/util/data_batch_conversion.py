@@ -1,4 +1,5 @@
-"""BatchFormat, under Ray's name of the module: what a Preprocessor of one's own says that it works on."""
+"""BatchFormat, under Ray's name of the module: what a Preprocessor of one's own says that it works
+on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Blocks, DataFrames and tensors to torch tensors on a device; the functions have Ray's names. torch is imported when the first of them is called.
+"""Blocks, DataFrames and tensors to torch tensors on a device; the functions have Ray's names.
+torch is imported when the first of them is called.
 
-What tensors lie in (docs/design/ingest.md): private pages over a block (`own_pages`), memory that a batch was gathered into, page-locked if it goes to a GPU, or a copy.
+What tensors lie in (docs/design/ingest.md): private pages over a block (`own_pages`), memory that a
+batch was gathered into, page-locked if it goes to a GPU, or a copy.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ from skate.data.values.unify import columns_are
 SMALL = 1 << 16  # bytes of a column of a block that are copied rather than mapped once more
 
 
-def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_dtypes: Any = None, unsqueeze: bool = True) -> Any:
+def convert_pandas_to_torch_tensor(
+    data_batch: Any, columns: Any = None, column_dtypes: Any = None, unsqueeze: bool = True
+) -> Any:
     """A DataFrame's columns side by side as one tensor; or a list of tensors for lists of columns.
 
     Args:
         columns: Names, or lists of names; None: all.
-        column_dtypes: A torch dtype; for lists of names a dtype for each, or one. TypeError for a list where there is one tensor.
+        column_dtypes: A torch dtype; for lists of names a dtype for each, or one. TypeError for a
+            list where there is one tensor.
         unsqueeze: Each column gets one more dimension first.
     """
     several = bool(columns) and isinstance(columns[0], (list, tuple))
@@ -34,7 +39,11 @@ def convert_pandas_to_torch_tensor(data_batch: Any, columns: Any = None, column_
         )
     if not several:
         return _joined(data_batch, columns, column_dtypes, unsqueeze)
-    dtypes = column_dtypes if isinstance(column_dtypes, (list, tuple)) else [column_dtypes] * len(columns)
+    dtypes = (
+        column_dtypes
+        if isinstance(column_dtypes, (list, tuple))
+        else [column_dtypes] * len(columns)
+    )
     return [_joined(data_batch, c, d, unsqueeze) for c, d in zip(columns, dtypes, strict=True)]
 
 
@@ -42,14 +51,18 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
     parts: dict[str, Any] = {}
     for name in columns or df.columns:
         if name not in df.columns:
-            raise ValueError(f"there is no column {name!r} to make a tensor of; {columns_are(name, df.columns)}")
+            raise ValueError(
+                f"there is no column {name!r} to make a tensor of; {columns_are(name, df.columns)}"
+            )
         try:
             t = _tensor(_values(df[name]), None)
             check_missing(name, t, dtype)
             t = t if dtype is None else t.to(dtype)
         except Exception as e:
             more = "" if columns else "; feature_columns says which columns to take"
-            raise ValueError(f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}{more}") from e
+            raise ValueError(
+                f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}{more}"
+            ) from e
         parts[name] = t.unsqueeze(1) if unsqueeze else t
     if not parts:  # all but the label, and there is only the label
         return torch.empty((len(df), 0), dtype=dtype)
@@ -65,7 +78,8 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
 
 
 def _values(s: Any) -> Any:
-    """The array of a Series: numbers that pandas has under a mask as NumPy batches have them (values/batch.py)."""
+    """The array of a Series: numbers that pandas has under a mask as NumPy batches have them
+    (values/batch.py)."""
     a = s.array
     if not hasattr(a, "_mask"):
         return s.to_numpy()
@@ -75,14 +89,18 @@ def _values(s: Any) -> Any:
 def _tensor(values: Any, dtype: Any) -> Any:
     if values.dtype == object:
         if any(v is None for v in values):
-            raise TypeError("there are nulls beside values that floats cannot hold; leave those rows out, or fill them first")
+            raise TypeError(
+                "there are nulls beside values that floats cannot hold; leave those rows out, or fill them first"
+            )
         tensors = [_tensor(np.asarray(v), dtype) for v in values]
         same = len({t.shape for t in tensors}) == 1
         return torch.stack(tensors) if same else torch.nested.nested_tensor(tensors)
     return torch.as_tensor(values if values.flags.writeable else values.copy(), dtype=dtype)
 
 
-def convert_ndarray_to_torch_tensor(ndarray: Any, dtype: Any = None, device: Any = None, pin_memory: bool = False) -> Any:
+def convert_ndarray_to_torch_tensor(
+    ndarray: Any, dtype: Any = None, device: Any = None, pin_memory: bool = False
+) -> Any:
     """An array as a tensor; RuntimeError for one of objects that are not arrays of one shape."""
     if ndarray.dtype == object:
         try:
@@ -93,26 +111,37 @@ def convert_ndarray_to_torch_tensor(ndarray: Any, dtype: Any = None, device: Any
             raise RuntimeError(
                 "an array of objects of different shapes has no torch tensor; pass collate_fn to iter_torch_batches() to pad or list them"
             )
-    t = torch.as_tensor(ndarray if ndarray.flags.writeable else ndarray.copy(), dtype=dtype, device=device)
+    t = torch.as_tensor(
+        ndarray if ndarray.flags.writeable else ndarray.copy(), dtype=dtype, device=device
+    )
     return t.pin_memory() if pin_memory else t
 
 
-def convert_ndarray_batch_to_torch_tensor_batch(ndarrays: Any, dtypes: Any = None, device: Any = None, pin_memory: bool = False) -> Any:
+def convert_ndarray_batch_to_torch_tensor_batch(
+    ndarrays: Any, dtypes: Any = None, device: Any = None, pin_memory: bool = False
+) -> Any:
     """An array, or a dict of them, as tensors."""
     if not isinstance(ndarrays, Mapping):
         if isinstance(dtypes, dict):
             if len(dtypes) != 1:
-                raise ValueError(f"the batch is one tensor, so dtypes is one torch.dtype, not {dtypes}")
+                raise ValueError(
+                    f"the batch is one tensor, so dtypes is one torch.dtype, not {dtypes}"
+                )
             (dtypes,) = dtypes.values()
         return convert_ndarray_to_torch_tensor(ndarrays, dtypes, device, pin_memory)
     return {
-        k: convert_ndarray_to_torch_tensor(v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory)
+        k: convert_ndarray_to_torch_tensor(
+            v, dtypes.get(k) if isinstance(dtypes, dict) else dtypes, device, pin_memory
+        )
         for k, v in ndarrays.items()
     }
 
 
-def concat_tensors_to_device(tensor_sequence: Any, device: Any = None, non_blocking: bool = True) -> Any:
-    """Tensors one after another along the first dimension, on a device; AssertionError unless all have one dtype and the same other dimensions."""
+def concat_tensors_to_device(
+    tensor_sequence: Any, device: Any = None, non_blocking: bool = True
+) -> Any:
+    """Tensors one after another along the first dimension, on a device; AssertionError unless all
+    have one dtype and the same other dimensions."""
     assert tensor_sequence, f"no tensors to join in {tensor_sequence!r}"
     wrong = [type(t) for t in tensor_sequence if not isinstance(t, torch.Tensor)]
     assert not wrong, f"only tensors can be joined; among them are {wrong}"
@@ -120,11 +149,15 @@ def concat_tensors_to_device(tensor_sequence: Any, device: Any = None, non_block
     dtypes = [t.dtype for t in tensor_sequence]
     assert len(set(dtypes)) == 1, f"tensors of several types cannot be joined: {dtypes}"
     shapes = [t.shape[1:] for t in tensor_sequence]
-    assert len(set(shapes)) == 1, f"tensors whose rows have several shapes cannot be joined: {shapes}"
+    assert len(set(shapes)) == 1, (
+        f"tensors whose rows have several shapes cannot be joined: {shapes}"
+    )
     if len(tensor_sequence) == 1 and (device is None or first.device == torch.device(device)):
         return first
     with torch.no_grad():
-        out = torch.empty((sum(len(t) for t in tensor_sequence), *shapes[0]), dtype=first.dtype, device=device)
+        out = torch.empty(
+            (sum(len(t) for t in tensor_sequence), *shapes[0]), dtype=first.dtype, device=device
+        )
         at = 0
         for t in tensor_sequence:
             out[at : at + len(t)].copy_(t, non_blocking=non_blocking)
@@ -133,7 +166,8 @@ def concat_tensors_to_device(tensor_sequence: Any, device: Any = None, non_block
 
 
 def move_tensors_to_device(batch: Any, device: Any = None, non_blocking: bool = True) -> Any:
-    """A tensor, a sequence or dict of tensors, or a sequence or dict of sequences of them (each joined to one) on a device; ValueError for others."""
+    """A tensor, a sequence or dict of tensors, or a sequence or dict of sequences of them (each
+    joined to one) on a device; ValueError for others."""
 
     def tensors(v: Any) -> bool:
         return isinstance(v, (list, tuple)) and all(isinstance(t, torch.Tensor) for t in v)
@@ -171,17 +205,21 @@ class Tensors:
         dtypes: A torch dtype for all columns, a dict of them by column, or None.
         device: Where the tensors go; None: they stay.
         pin: They come in page-locked memory.
-        other: Makes something else, from its name, its array and its Arrow type, of a column that has no tensor; None: a TypeError says so.
+        other: Makes something else, from its name, its array and its Arrow type, of a column that
+            has no tensor; None: a TypeError says so.
     """
 
     def __init__(self, dtypes: Any, device: Any, pin: bool, other: Any = None):
         self.other = other
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
-        self.works = pin or dtypes is not None or device is not None or other is not None  # there is more to a batch than gathering it
+        # there is more to a batch than gathering it
+        self.works = pin or dtypes is not None or device is not None or other is not None
 
     def gathered(self, planned: gathered.Planned) -> dict[str, Any]:
-        """A batch that was planned, by any thread: tensors over the memory that it is gathered into, which is used again when the last of them is gone; page-locked, torch takes that
-        memory from its own store of such pages, and gives it to another batch when no copy to a device needs it any more."""
+        """A batch that was planned, by any thread: tensors over the memory that it is gathered
+        into, which is used again when the last of them is gone; page-locked, torch takes that
+        memory from its own store of such pages, and gives it to another batch when no copy to a
+        device needs it any more."""
         room: Any = None
 
         def page_locked(n: int) -> Any:
@@ -200,14 +238,18 @@ class Tensors:
         return self.finish(out, planned.columns.schema) if converted or self.works else out
 
     def of_block(self, rb: Any) -> dict[str, Any]:
-        """The columns of a block: tensors over private pages of it where there are some, so that no byte is copied until one is written; arrays where only a batch can be a tensor."""
+        """The columns of a block: tensors over private pages of it where there are some, so that no
+        byte is copied until one is written; arrays where only a batch can be a tensor."""
         return {k: self._mapped(k, v) for k, v in numpy_batch.to_numpy(rb).items()}
 
     def _cut(self, rb: Any) -> Any:
-        """A function from the first row of a batch and their number to the columns of these rows of a block, as of_block() has them."""
+        """A function from the first row of a batch and their number to the columns of these rows of
+        a block, as of_block() has them."""
         cols, varied = numpy_batch.to_cut(rb)
         whole = {k: v if v is None else self._mapped(k, v) for k, v in cols.items()}
-        return lambda at, n: {k: varied[k](at, n) if v is None else v[at : at + n] for k, v in whole.items()}
+        return lambda at, n: {
+            k: varied[k](at, n) if v is None else v[at : at + n] for k, v in whole.items()
+        }
 
     def _mapped(self, name: str, v: Any) -> Any:
         if v.dtype == object:
@@ -242,13 +284,19 @@ class Tensors:
             out[k] = v.pin_memory() if self.pin and not v.is_pinned() else v
         return out
 
-    def jobs(self, blocks: Iterator[Any], size: int, drop_last: bool, rows: Any) -> Iterator[tuple[int, Any]]:
-        """(rows, function that gathers the batch) of each batch of what all goes through a _skate.Rows."""
+    def jobs(
+        self, blocks: Iterator[Any], size: int, drop_last: bool, rows: Any
+    ) -> Iterator[tuple[int, Any]]:
+        """(rows, function that gathers the batch) of each batch of what all goes through a
+        _skate.Rows."""
         for planned in gathered.Gather(rows).plans(blocks, size, drop_last):
             yield planned.num_rows, functools.partial(self.gathered, planned)
 
-    def batches(self, blocks: Iterator[Any], size: int | None, drop_last: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(rows, tensors) of each batch in order: only those that lie over a border are gathered."""
+    def batches(
+        self, blocks: Iterator[Any], size: int | None, drop_last: bool
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(rows, tensors) of each batch in order: only those that lie over a border are
+        gathered."""
         over, held = gathered.Gather(_skate.Rows()), 0
         for rb in blocks:
             at, n = 0, rb.num_rows
@@ -279,9 +327,11 @@ def at_once() -> int:
 
 
 class ToDevice:
-    """Copies batches to a GPU on a stream of its own, so that they travel while the one before is used.
+    """Copies batches to a GPU on a stream of its own, so that they travel while the one before is
+    used.
 
-    send() is called by the thread that makes batches, arrived() by the one that uses them: its current stream waits for the copies, not the thread.
+    send() is called by the thread that makes batches, arrived() by the one that uses them: its
+    current stream waits for the copies, not the thread.
 
     Args:
         device: Of cuda.
@@ -295,7 +345,11 @@ class ToDevice:
     def send(self, batch: Any) -> Any:
         """(batch there, when it has arrived, what it is copied from)"""
         with self.torch.cuda.stream(self.stream):
-            of = dict.fromkeys(batch, self.dtypes) if self.dtypes is not None and not isinstance(self.dtypes, dict) else self.dtypes
+            of = (
+                dict.fromkeys(batch, self.dtypes)
+                if self.dtypes is not None and not isinstance(self.dtypes, dict)
+                else self.dtypes
+            )
             for k, dtype in (of or {}).items():
                 if k in batch:
                     check_missing(k, batch[k], dtype)
@@ -312,7 +366,8 @@ class ToDevice:
         current = self.torch.cuda.current_stream(self.device)
         current.wait_event(event)
         for t in _tensors_of(there):
-            t.record_stream(current)  # its memory was the side stream's: it is not used again before this one is through
+            # its memory was the side stream's: it is not used again before this one is through
+            t.record_stream(current)
         return there
 
 

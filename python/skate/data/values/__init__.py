@@ -1,7 +1,8 @@
 """Values: Arrow columns as numpy arrays, Python objects and DataFrames, and back.
 
-What the modules of this room define needs Arrow and NumPy as soon as they are loaded: 100 ms, which a driver spends while its workers start. So
-`from skate.data.values import batch` gives a stand-in, which loads the module, and with it our Arrow types, at the first look into it.
+What the modules of this room define needs Arrow and NumPy as soon as they are loaded: 100 ms, which
+a driver spends while its workers start. So `from skate.data.values import batch` gives a stand-in,
+which loads the module, and with it our Arrow types, at the first look into it.
 """
 
 from typing import TYPE_CHECKING

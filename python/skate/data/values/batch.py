@@ -1,41 +1,57 @@
-"""Batches between Arrow and what user functions see: dicts of numpy arrays, pandas DataFrames, pyarrow Tables, rows as dicts.
+"""Batches between Arrow and what user functions see: dicts of numpy arrays, pandas DataFrames,
+pyarrow Tables, rows as dicts.
 
-Invariant: a function that gives back what it got changes nothing: same types, same values, same nulls, bit by bit; where a format cannot
-hold a value the conversion raises and names the column. A missing number is never another number. What each type looks like:
+Invariant: a function that gives back what it got changes nothing: same types, same values, same
+nulls, bit by bit; where a format cannot hold a value the conversion raises and names the column. A
+missing number is never another number. What each type looks like:
 
     Arrow                                   numpy                                    pandas
     int, float without nulls                ndarray, a read-only view (no copy)      the numpy dtype
-    float with nulls                        ndarray of its dtype, NaN for null       Float64 (masked)
-    int with nulls                          float64, NaN for null; an object array   Int64, ... (masked)
-                                            with None, if one is beyond 2**53
+    float with nulls                        ndarray of its dtype, NaN for null       Float64
+                                            (masked)
+    int with nulls                          float64, NaN for null; an object array   Int64, ...
+                                            (masked) with None, if one is beyond 2**53
     bool                                    ndarray                                  bool
-    bool with nulls                         float64: 1, 0, NaN for null              boolean (masked)
-    date, timestamp, duration               datetime64 / timedelta64 of its unit,    object / datetime64[unit, tz] / timedelta64
-                                            NaT for null
-    fixed-shape tensor, fixed-size list     ndarray (n, *shape), a view              object of ndarrays
-      with null inside                      the same, as numbers with nulls          the same (lists of lists)
-      null itself: of floats                ndarray (n, *shape), NaN there           None in place of the array
+    bool with nulls                         float64: 1, 0, NaN for null              boolean
+                                            (masked)
+    date, timestamp, duration               datetime64 / timedelta64 of its unit,    object /
+                                            datetime64[unit, tz] / timedelta64 NaT for null
+    fixed-shape tensor, fixed-size list     ndarray (n, *shape), a view              object of
+                                            ndarrays
+      with null inside                      the same, as numbers with nulls          the same (lists
+                                            of lists)
+      null itself: of floats                ndarray (n, *shape), NaN there           None in place
+                                            of the array
                    of ints, bools           object array of ndarrays, None for null  the same
     string, binary, decimal, time           object array, None for null              str / object
-    list                                    object array of ndarrays (of objects, where numbers do not do)   of lists, for those
-      with null inside                      of ndarrays as numbers with nulls        of lists with None
+    list                                    object array of ndarrays (of objects, where numbers do
+                                            not do)   of lists, for those
+      with null inside                      of ndarrays as numbers with nulls        of lists with
+                                            None
     struct, map, union, ...                 object array of dicts, lists             the same
     Python objects                          object array of them                     the same
 
-This holds for every way to a batch: functions, iter_batches, take_batch, to_numpy_refs, collate functions, and tensors, which are made of these arrays. Rows have None.
-The dtype of a column follows from what is missing in the batch (and in nothing else), as in Ray and pandas; results of all batches are brought to one type.
+This holds for every way to a batch: functions, iter_batches, take_batch, to_numpy_refs, collate
+functions, and tensors, which are made of these arrays. Rows have None. The dtype of a column
+follows from what is missing in the batch (and in nothing else), as in Ray and pandas; results of
+all batches are brought to one type.
 
-The way back of missing numbers (missing.py). The array itself, also under another name, is the column that it was. Of another one that holds some of them (copied, filtered,
-calculated), a NaN that was handed out for a null is null, and any other NaN stays NaN. A column of ints or bools comes back as such if all its values are (then every NaN is null:
-they know no other), and as floats else. A masked array that a function makes is welcome: what is masked is null.
+The way back of missing numbers (missing.py). The array itself, also under another name, is the
+column that it was. Of another one that holds some of them (copied, filtered, calculated), a NaN
+that was handed out for a null is null, and any other NaN stays NaN. A column of ints or bools comes
+back as such if all its values are (then every NaN is null: they know no other), and as floats else.
+A masked array that a function makes is welcome: what is masked is null.
 
-Back to Arrow a new column gets its natural type. A returned column with the name of an input column *keeps its Arrow type when the values
-can be cast back exactly* (numpy: and its dtype is the one that was handed out): a zone of a timestamp, a dictionary, a large string, an
-int32 of a row, a column that is all None in one batch. An array that was handed out read-only and comes back itself is not converted at all.
+Back to Arrow a new column gets its natural type. A returned column with the name of an input column
+*keeps its Arrow type when the values can be cast back exactly* (numpy: and its dtype is the one
+that was handed out): a zone of a timestamp, a dictionary, a large string, an int32 of a row, a
+column that is all None in one batch. An array that was handed out read-only and comes back itself
+is not converted at all.
 
-Cost: per batch and column about 3 us for plain numbers; strings and bytes about 10 ns where values repeat (they share an object), 35 where not (py/data/text.c); other
-objects cost what Python objects cost. Plain columns go between numpy and Arrow by their
-buffers and not by pa.array() and to_numpy(): those import pandas at their first call (0.2 s and 40 MB in each process).
+Cost: per batch and column about 3 us for plain numbers; strings and bytes about 10 ns where values
+repeat (they share an object), 35 where not (py/data/text.c); other objects cost what Python objects
+cost. Plain columns go between numpy and Arrow by their buffers and not by pa.array() and
+to_numpy(): those import pandas at their first call (0.2 s and 40 MB in each process).
 """
 
 from __future__ import annotations
@@ -48,7 +64,14 @@ from skate.data.values.encoded_text import plain
 from skate.data.values.frames import from_pandas, to_pandas
 from skate.data.values.numpy_batch import LATER, NumpyBatch, to_numpy
 from skate.data.values.tensor_types import ours
-from skate.data.values.to_arrow import array_from_numpy, column_before, from_objects, from_table, one_array, record_batches
+from skate.data.values.to_arrow import (
+    array_from_numpy,
+    column_before,
+    from_objects,
+    from_table,
+    one_array,
+    record_batches,
+)
 from skate.data.values.unify import check_names
 
 FORMATS = ("default", "numpy", "pandas", "pyarrow")
@@ -62,15 +85,26 @@ def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
         return to_pandas(rb)
     if fmt == "pyarrow" or fmt is None:
         return pa.Table.from_batches([rb])
-    raise ValueError(f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {fmt!r}")
+    raise ValueError(
+        f"batch_format must be one of {', '.join(map(repr, FORMATS))} or None, not {fmt!r}"
+    )
 
 
 def from_batch(
-    out: Any, what: str, rb: pa.RecordBatch | None = None, given: NumpyBatch | None = None, marks: bool = False
+    out: Any,
+    what: str,
+    rb: pa.RecordBatch | None = None,
+    given: NumpyBatch | None = None,
+    marks: bool = False,
 ) -> list[pa.RecordBatch]:
-    """What a user function returned, as record batches. rb: its input; given: the batch it got, if that was numpy; marks: as of as_column()."""
+    """What a user function returned, as record batches. rb: its input; given: the batch it got, if
+    that was numpy; marks: as of as_column()."""
     if isinstance(out, Mapping):
-        return [given.rb] if given is not None and out is given and given.untouched() else _from_dict(out, what, rb, given, marks)
+        return (
+            [given.rb]
+            if given is not None and out is given and given.untouched()
+            else _from_dict(out, what, rb, given, marks)
+        )
     if isinstance(out, (pa.Table, pa.RecordBatch)):
         check_names(out.schema.names, what)
         return from_table(out) if isinstance(out, pa.Table) else [ours(out)]
@@ -87,14 +121,16 @@ def from_batch(
 
 
 def _in_old_types(t: pa.Table, rb: pa.RecordBatch | None) -> pa.Table:
-    """What a library of tables (Polars) gave back: it has one type for all strings, for all lists, ... A column that has its name still gets the type with which it came, where the
-    two hold the same values in another layout."""
+    """What a library of tables (Polars) gave back: it has one type for all strings, for all lists,
+    ... A column that has its name still gets the type with which it came, where the two hold the
+    same values in another layout."""
     for i, name in enumerate(t.schema.names):
         old, c = column_before(name, rb), t.column(i)
         if old is not None and c.type != old.type and _kind(c.type) == _kind(old.type):
             try:
                 t = t.set_column(i, name, c.cast(old.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # new values, which the old type has no room for
+            # new values, which the old type has no room for
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 pass
     return t
 
@@ -104,7 +140,12 @@ def _kind(t: pa.DataType) -> Any:
     is_ = pa.types
     if is_.is_string(t) or is_.is_large_string(t) or is_.is_string_view(t):
         return "string"
-    if is_.is_binary(t) or is_.is_large_binary(t) or is_.is_binary_view(t) or is_.is_fixed_size_binary(t):
+    if (
+        is_.is_binary(t)
+        or is_.is_large_binary(t)
+        or is_.is_binary_view(t)
+        or is_.is_fixed_size_binary(t)
+    ):
         return "binary"
     if is_.is_list(t) or is_.is_large_list(t):
         return "list", _kind(t.value_type)
@@ -128,20 +169,28 @@ def named(v: Any) -> str:
     return "None" if v is None else f"a value of type {type(v).__name__}"
 
 
-def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, given: NumpyBatch | None, marks: bool) -> list[pa.RecordBatch]:
+def _from_dict(
+    out: Mapping[str, Any],
+    what: str,
+    rb: pa.RecordBatch | None,
+    given: NumpyBatch | None,
+    marks: bool,
+) -> list[pa.RecordBatch]:
     if not out:
         return []
     cols: list[pa.Array] = []
     n = -1
     for name, v in dict.items(out) if isinstance(out, NumpyBatch) else out.items():
         if type(name) is not str:
-            raise TypeError(f"{what} returned a dict with the key {name!r} of type {type(name).__name__}; column names are str")
+            raise TypeError(
+                f"{what} returned a dict with the key {name!r} of type {type(name).__name__}; column names are str"
+            )
         try:
             col = as_column(v, name, rb, given, marks)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-            raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}").with_traceback(
-                e.__traceback__
-            ) from None
+            raise type(e)(
+                f"{what} returned column {name!r} that cannot become an Arrow column: {e}"
+            ).with_traceback(e.__traceback__) from None
         if n >= 0 and len(col) != n:
             first = next(iter(out))
             raise ValueError(
@@ -153,7 +202,8 @@ def _from_dict(out: Mapping[str, Any], what: str, rb: pa.RecordBatch | None, giv
 
 
 def again(made: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """What to_batch() made of a batch with this schema, as record batches with its types, as far as they are exact."""
+    """What to_batch() made of a batch with this schema, as record batches with its types, as far as
+    they are exact."""
     if not isinstance(made, Mapping):
         return from_batch(made, "a block")
     cols = [
@@ -163,9 +213,12 @@ def again(made: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
     return record_batches(schema.names, cols)
 
 
-def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None, marks: bool = False) -> Any:
-    """An Arrow array (chunked, where one cannot hold it) of one column of what a function returned. marks: there may be missing numbers in it, as arrays that were handed out have them; so
-    they are anyway, where `given` has some."""
+def as_column(
+    v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | None, marks: bool = False
+) -> Any:
+    """An Arrow array (chunked, where one cannot hold it) of one column of what a function returned.
+    marks: there may be missing numbers in it, as arrays that were handed out have them; so they are
+    anyway, where `given` has some."""
     if v is LATER:
         return column_before(name, rb)
     if isinstance(v, np.ndarray):
@@ -190,8 +243,14 @@ def as_column(v: Any, name: str, rb: pa.RecordBatch | None, given: NumpyBatch | 
         return v
     if isinstance(v, pa.ChunkedArray):
         return one_array(v)
-    if hasattr(v, "__arrow_c_array__") or hasattr(v, "__arrow_c_stream__") or hasattr(v, "__arrow_array__"):
-        return one_array(pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v))
+    if (
+        hasattr(v, "__arrow_c_array__")
+        or hasattr(v, "__arrow_c_stream__")
+        or hasattr(v, "__arrow_array__")
+    ):
+        return one_array(
+            pa.array(v) if not hasattr(v, "__arrow_c_stream__") else pa.chunked_array(v)
+        )
     if hasattr(v, "__array__") and hasattr(v, "__len__"):  # torch tensors and others
         return as_column(np.asarray(v), name, rb, given, marks)
     raise ValueError(f"{named(v)} is no column; use a numpy array or a list with one value per row")

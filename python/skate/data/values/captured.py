@@ -1,12 +1,15 @@
 """What functions take along to the workers: their code, what they capture, and their arguments.
 
-The description of a stage goes along with each of its tasks, so it has to be small. Parameters of an operator that are large when pickled become one object of
-the store, which the description names by its number: a worker reads it once, when it meets the stage. Buffers of an array (pickle protocol 5) are not even copied:
-in the worker they are copy-on-write pages over the store (py/value/cow_pages.c), which all workers share until somebody writes. The driver has the user's own object and
-the one in the store, no pickle of it.
+The description of a stage goes along with each of its tasks, so it has to be small. Parameters of
+an operator that are large when pickled become one object of the store, which the description names
+by its number: a worker reads it once, when it meets the stage. Buffers of an array (pickle protocol
+5) are not even copied: in the worker they are copy-on-write pages over the store
+  (py/value/cow_pages.c), which all workers share until somebody writes. The driver has the user's
+  own object and the one in the store, no pickle of it.
 
-Lifetime: the object lives as long as the run holds its ObjectRef (execute.run). A worker keeps what it read while it exists, asks when it is idle or reads another one
-(forget() in stage.py), and only then drops it.
+Lifetime: the object lives as long as the run holds its ObjectRef (execute.run). A worker keeps what
+it read while it exists, asks when it is idle or reads another one (forget() in stage.py), and only
+then drops it.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ SHARED = 1 << 20  # a buffer of so many bytes is shared, not copied
 
 
 class _Load:
-    """Parameters on their way into the store: the pickle and the buffers of it, none of them copied before."""
+    """Parameters on their way into the store: the pickle and the buffers of it, none of them copied
+    before."""
 
     def __init__(self, data: bytes, buffers: list[Any]):
         self.data, self.buffers = data, buffers
@@ -51,8 +55,8 @@ class _Away:
 
 
 def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
-    """Parameters as bytes of a description. hold: gets the ObjectRefs that have to live as long as the run; None: all goes into the bytes. Whatever
-    pickling raises comes out."""
+    """Parameters as bytes of a description. hold: gets the ObjectRefs that have to live as long as
+    the run; None: all goes into the bytes. Whatever pickling raises comes out."""
     buffers: list[Any] = []
     data = cloudpickled(params, buffers, lambda b: hold is not None and b.raw().nbytes >= SHARED)
     size = len(data) + sum(b.raw().nbytes for b in buffers)

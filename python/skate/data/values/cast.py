@@ -10,7 +10,8 @@ from skate.data.values.types import family
 
 
 def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Array | None:
-    """arr as type `to` if that is the same kind of value and loses nothing, else None. naive_ok: a time without zone may get one."""
+    """arr as type `to` if that is the same kind of value and loses nothing, else None. naive_ok: a
+    time without zone may get one."""
     a = arr.type
     if a.equals(to):
         return arr
@@ -22,7 +23,9 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
             if kept is None:
                 return None
             enc = kept.dictionary_encode()
-            return pa.DictionaryArray.from_arrays(enc.indices.cast(to.index_type), enc.dictionary, ordered=to.ordered)
+            return pa.DictionaryArray.from_arrays(
+                enc.indices.cast(to.index_type), enc.dictionary, ordered=to.ordered
+            )
         if _T.is_dictionary(a):
             return exact_cast(decoded(arr), to, naive_ok)
         if _T.is_run_end_encoded(to):
@@ -42,10 +45,15 @@ def exact_cast(arr: pa.Array, to: pa.DataType, naive_ok: bool = False) -> pa.Arr
             return arr.cast(to, safe=True)
         if family(a) != family(to):
             return None
-        if _T.is_timestamp(a) and (a.tz is None) != (to.tz is None) and not (naive_ok and a.tz is None):
+        if (
+            _T.is_timestamp(a)
+            and (a.tz is None) != (to.tz is None)
+            and not (naive_ok and a.tz is None)
+        ):
             return None
         if _T.is_timestamp(a) and a.tz is None and to.tz is not None:
-            return arr.cast(pa.timestamp(to.unit), safe=True).view(to)  # same instants: numpy knows no zones, its values are UTC
+            # same instants: numpy knows no zones, its values are UTC
+            return arr.cast(pa.timestamp(to.unit), safe=True).view(to)
         kept = arr.cast(to, safe=True)
         return kept if not _T.is_floating(a) or same_floats(arr, kept) else None
     except (pa.ArrowException, TypeError, ValueError):
@@ -62,10 +70,19 @@ def compatible(a: pa.DataType, b: pa.DataType) -> bool:
         return True
     if _T.is_struct(a) and _T.is_struct(b):
         names = {b.field(i).name: b.field(i).type for i in range(b.num_fields)}
-        return all(a.field(i).name in names and compatible(a.field(i).type, names[a.field(i).name]) for i in range(a.num_fields))
+        return all(
+            a.field(i).name in names and compatible(a.field(i).type, names[a.field(i).name])
+            for i in range(a.num_fields)
+        )
     if _T.is_dictionary(b):
         return compatible(a, b.value_type)
-    if _T.is_nested(a) and _T.is_nested(b) and not _T.is_struct(a) and not _T.is_struct(b) and not _T.is_union(b):
+    if (
+        _T.is_nested(a)
+        and _T.is_nested(b)
+        and not _T.is_struct(a)
+        and not _T.is_struct(b)
+        and not _T.is_union(b)
+    ):
         if _T.is_map(b):
             return _T.is_map(a) or _T.is_struct(getattr(a, "value_type", pa.null())) or True
         return not _T.is_map(a) and compatible(a.value_type, b.value_type)
@@ -73,7 +90,8 @@ def compatible(a: pa.DataType, b: pa.DataType) -> bool:
 
 
 def same_floats(a: pa.Array, b: pa.Array) -> bool:
-    """Whether floats narrowed somewhere inside b are those of a (NaN equals NaN). Other types cannot differ after a safe cast."""
+    """Whether floats narrowed somewhere inside b are those of a (NaN equals NaN). Other types
+    cannot differ after a safe cast."""
     if isinstance(b, pa.ExtensionArray):
         b = b.storage
     if isinstance(a, pa.ExtensionArray):
@@ -89,6 +107,12 @@ def same_floats(a: pa.Array, b: pa.Array) -> bool:
             for i in range(b.type.num_fields)
             if a.type.get_field_index(b.type.field(i).name) >= 0
         )
-    if _T.is_nested(a.type) and _T.is_nested(b.type) and not _T.is_map(b.type) and not _T.is_union(b.type) and not _T.is_struct(b.type):
+    if (
+        _T.is_nested(a.type)
+        and _T.is_nested(b.type)
+        and not _T.is_map(b.type)
+        and not _T.is_union(b.type)
+        and not _T.is_struct(b.type)
+    ):
         return same_floats(a.flatten(), b.flatten())
     return True

@@ -1,7 +1,8 @@
-"""Arrays as cells of DataFrames: what pandas has a column of tensors as. Ray's names are in skate.data.extensions.
+"""Arrays as cells of DataFrames: what pandas has a column of tensors as. Ray's names are in
+skate.data.extensions.
 
-Arrow's tensor types (tensor_types.py) say what pandas makes of them, and these say what Arrow makes of them: the two modules are one thing, in two so that who uses no
-pandas does not import it."""
+Arrow's tensor types (tensor_types.py) say what pandas makes of them, and these say what Arrow makes
+of them: the two modules are one thing, in two so that who uses no pandas does not import it."""
 
 from __future__ import annotations
 
@@ -51,8 +52,14 @@ class TensorDtype(Dtype):
 
     def __from_arrow__(self, col: Any) -> TensorArray:
         """The column of an Arrow array of tensors (pyarrow.Table.to_pandas asks for it)."""
-        parts = [v for c in (col.chunks if isinstance(col, pa.ChunkedArray) else [col]) for v in c.to_numpy()]
-        return TensorArray(parts if parts else np.zeros((0, *(n or 0 for n in self._shape or ())), self._dtype))
+        parts = [
+            v
+            for c in (col.chunks if isinstance(col, pa.ChunkedArray) else [col])
+            for v in c.to_numpy()
+        ]
+        return TensorArray(
+            parts if parts else np.zeros((0, *(n or 0 for n in self._shape or ())), self._dtype)
+        )
 
     @property
     def name(self) -> str:
@@ -88,7 +95,9 @@ class Cells(pd_extensions.ExtensionArray):
         return self._of(self.values[np.asarray(item)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.values[pd.api.indexers.check_array_indexer(self, key)] = value.values if isinstance(value, Cells) else value
+        self.values[pd.api.indexers.check_array_indexer(self, key)] = (
+            value.values if isinstance(value, Cells) else value
+        )
 
     def __len__(self) -> int:
         return len(self.values)
@@ -110,7 +119,11 @@ class Cells(pd_extensions.ExtensionArray):
 
     def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
         """The entries as one array."""
-        return np.array(self.values, dtype=dtype, copy=True) if copy else np.asarray(self.values, dtype=dtype)
+        return (
+            np.array(self.values, dtype=dtype, copy=True)
+            if copy
+            else np.asarray(self.values, dtype=dtype)
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.values, dtype=dtype)
@@ -120,16 +133,21 @@ class TensorArray(Cells):
     """Arrays as cells of a DataFrame; arithmetic and comparisons are NumPy's over all of them.
 
     Args:
-        values: One array whose first axis are the entries, or a list of arrays, also of different shapes. TypeError for values that are no numbers.
+        values: One array whose first axis are the entries, or a list of arrays, also of different
+            shapes. TypeError for values that are no numbers.
     """
 
     def __init__(self, values: Any):
         if not isinstance(values, (list, tuple, np.ndarray)):
-            raise TypeError(f"TensorArray takes an array or a list of arrays, not {type(values).__name__}")
+            raise TypeError(
+                f"TensorArray takes an array or a list of arrays, not {type(values).__name__}"
+            )
         if not isinstance(values, np.ndarray) or values.dtype == object:
             arrays = [np.asarray(v) for v in values]
             if any(a.dtype == object for a in arrays):
-                raise TypeError("TensorArray holds arrays of numbers, booleans, text or times, not of objects")
+                raise TypeError(
+                    "TensorArray holds arrays of numbers, booleans, text or times, not of objects"
+                )
             if len({a.shape for a in arrays}) == 1:
                 values = np.stack(arrays)
             else:
@@ -154,11 +172,18 @@ class TensorArray(Cells):
     def _of(self, values: np.ndarray) -> TensorArray:
         return TensorArray(values)
 
-    def _reduce(self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any) -> Any:
-        """Over the entries: one array of their shape. NotImplementedError for other reductions than those above."""
+    def _reduce(
+        self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any
+    ) -> Any:
+        """Over the entries: one array of their shape. NotImplementedError for other reductions than
+        those above."""
         if name not in self.SUPPORTED_REDUCERS:
-            raise NotImplementedError(f"TensorArray has no {name}(); it has {', '.join(self.SUPPORTED_REDUCERS)}")
-        return self.SUPPORTED_REDUCERS[name](self.values, axis=0, **{k: v for k, v in kwargs.items() if k == "ddof"})
+            raise NotImplementedError(
+                f"TensorArray has no {name}(); it has {', '.join(self.SUPPORTED_REDUCERS)}"
+            )
+        return self.SUPPORTED_REDUCERS[name](
+            self.values, axis=0, **{k: v for k, v in kwargs.items() if k == "ddof"}
+        )
 
     def _formatter(self, boxed: bool = False) -> Any:
         return lambda v: np.array2string(np.asarray(v), separator=", ").replace("\n", "")
@@ -182,7 +207,11 @@ class TensorArray(Cells):
 
     def __arrow_array__(self, type: Any = None) -> pa.Array:
         if self.values.dtype == object:
-            return ArrowVariableShapedTensorArray.from_numpy(list(self.values)) if len(self) else pa.nulls(0)
+            return (
+                ArrowVariableShapedTensorArray.from_numpy(list(self.values))
+                if len(self)
+                else pa.nulls(0)
+            )
         return ArrowTensorArray.from_numpy(self.values)
 
     @property
@@ -203,7 +232,5 @@ def _operator(name: str) -> None:
     setattr(TensorArray, name, op)
 
 
-for (
-    _name
-) in "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor eq ne lt le gt ge".split():
+for _name in "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor eq ne lt le gt ge".split():
     _operator(f"__{_name}__")

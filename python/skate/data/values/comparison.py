@@ -1,10 +1,14 @@
-"""Comparisons of columns with values and with each other, and membership in a list: by value, whatever the types are (the table is in docs/design/predicates.md).
+"""Comparisons of columns with values and with each other, and membership in a list: by value,
+whatever the types are (the table is in docs/design/predicates.md).
 
-A number is compared exactly: a uint64 with an int64, an int64 with a float, a decimal with 0.1. Arrow would cast both to one type, which fails or rounds for numbers that this type does not hold. A
-Python value takes the column's type where it fits; where it does not, the nearest values of that type on both sides of it decide, and the rows are compared by one kernel all the same. Null in, null
+A number is compared exactly: a uint64 with an int64, an int64 with a float, a decimal with 0.1.
+Arrow would cast both to one type, which fails or rounds for numbers that this type does not hold. A
+Python value takes the column's type where it fits; where it does not, the nearest values of that
+type on both sides of it decide, and the rows are compared by one kernel all the same. Null in, null
 out; NaN is unequal to all and neither less nor greater; -0.0 is 0.0.
 
-position() is where a value lies on the axis of a type; expr_bounds.py, which works on ranges instead of rows, has it from here, so that both agree.
+position() is where a value lies on the axis of a type; expr_bounds.py, which works on ranges
+instead of rows, has it from here, so that both agree.
 """
 
 from __future__ import annotations
@@ -34,10 +38,15 @@ FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def scalar(v: Any) -> pa.Scalar:
-    """A Python value as pa.scalar() has it, which would import pandas at its first call (0.2 s and 40 MB in each process). Integers from 2**63 on are uint64."""
+    """A Python value as pa.scalar() has it, which would import pandas at its first call (0.2 s and
+    40 MB in each process). Integers from 2**63 on are uint64."""
     if isinstance(v, pa.Scalar):
         return v
-    if getattr(v, "ndim", 1) == 0 and hasattr(v, "item") and getattr(v.dtype, "kind", "f") not in "mM":
+    if (
+        getattr(v, "ndim", 1) == 0
+        and hasattr(v, "item")
+        and getattr(v.dtype, "kind", "f") not in "mM"
+    ):
         v = v.item()
     made = to_arrow.of_one_kind([v])
     if made is not None:
@@ -46,7 +55,8 @@ def scalar(v: Any) -> pa.Scalar:
 
 
 def plain(v: Any) -> Any:
-    """A column or scalar in a type that kernels compare: without dictionaries, runs and views; half floats as floats."""
+    """A column or scalar in a type that kernels compare: without dictionaries, runs and views; half
+    floats as floats."""
     t = plain_type(v.type)
     if t == v.type:
         return v
@@ -78,7 +88,12 @@ def is_text(t: pa.DataType) -> bool:
 
 
 def is_bytes(t: pa.DataType) -> bool:
-    return _T.is_binary(t) or _T.is_large_binary(t) or _T.is_binary_view(t) or _T.is_fixed_size_binary(t)
+    return (
+        _T.is_binary(t)
+        or _T.is_large_binary(t)
+        or _T.is_binary_view(t)
+        or _T.is_fixed_size_binary(t)
+    )
 
 
 def tick(t: pa.DataType) -> int:
@@ -87,7 +102,8 @@ def tick(t: pa.DataType) -> int:
 
 
 def position(v: Any, t: pa.DataType) -> Any:
-    """A value as a number (or bytes) on the axis of a type, exactly; None: it is not compared with values of this type in this way. NaN is NaN.
+    """A value as a number (or bytes) on the axis of a type, exactly; None: it is not compared with
+    values of this type in this way. NaN is NaN.
 
     Args:
         v: Not None: a Python value, one of NumPy, or a pyarrow scalar.
@@ -96,9 +112,19 @@ def position(v: Any, t: pa.DataType) -> Any:
     if is_number(t):
         return _number(v)
     if is_text(t):
-        return str(v).encode() if isinstance(v, str) or isinstance(v, pa.Scalar) and is_text(v.type) else None
+        return (
+            str(v).encode()
+            if isinstance(v, str) or isinstance(v, pa.Scalar) and is_text(v.type)
+            else None
+        )
     if is_bytes(t):
-        return bytes(v) if isinstance(v, bytes) else v.as_py() if isinstance(v, pa.Scalar) and is_bytes(v.type) else None
+        return (
+            bytes(v)
+            if isinstance(v, bytes)
+            else v.as_py()
+            if isinstance(v, pa.Scalar) and is_bytes(v.type)
+            else None
+        )
     if _T.is_boolean(t):
         if hasattr(v, "dtype") or isinstance(v, pa.Scalar):
             v = scalar(v).as_py()
@@ -110,7 +136,8 @@ def position(v: Any, t: pa.DataType) -> Any:
 
 
 def _axis(t: pa.DataType) -> int:
-    """Which temporal types are compared with each other: those that have a bit in common. Instants with and without a time zone have none; 0: the type is not temporal."""
+    """Which temporal types are compared with each other: those that have a bit in common. Instants
+    with and without a time zone have none; 0: the type is not temporal."""
     if _T.is_timestamp(t):
         return 1 if t.tz is None else 2
     return 3 if _T.is_date(t) else 4 if _T.is_time(t) else 8 if _T.is_duration(t) else 0
@@ -124,12 +151,14 @@ def _number(v: Any) -> Any:
     if isinstance(v, Decimal) and not v.is_finite():
         return float(v)
     if isinstance(v, float):
-        return float(v)  # one of NumPy is a float, too, but is rounded when it is compared with an int
+        # one of NumPy is a float, too, but is rounded when it is compared with an int
+        return float(v)
     return v if isinstance(v, (int, Decimal)) and not isinstance(v, bool) else None
 
 
 def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
-    """(the greatest value of type t that is not above a position, the least one that is not below it) as scalars; None where there is none; the same object where the position is one."""
+    """(the greatest value of type t that is not above a position, the least one that is not below
+    it) as scalars; None where there is none; the same object where the position is one."""
     if _T.is_floating(t):
         return _floats_around(at)
     if not (_T.is_integer(t) or _T.is_decimal(t) or _T.is_temporal(t)):
@@ -137,7 +166,11 @@ def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
         return s, s
     least, most = _range(t)
     unit = Fraction(1, 10**t.scale) if _T.is_decimal(t) else tick(t) if _T.is_temporal(t) else 1
-    steps = at if at in (math.inf, -math.inf) or unit == 1 and isinstance(at, int) else Fraction(at) / unit
+    steps = (
+        at
+        if at in (math.inf, -math.inf) or unit == 1 and isinstance(at, int)
+        else Fraction(at) / unit
+    )
     below = most if steps > most else None if steps < least else math.floor(steps)
     above = least if steps < least else None if steps > most else math.ceil(steps)
     low = None if below is None else _of_steps(below, t)
@@ -145,7 +178,8 @@ def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
 
 
 def _range(t: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest number of steps that a type of integers, decimals or times holds."""
+    """The least and the greatest number of steps that a type of integers, decimals or times
+    holds."""
     if _T.is_decimal(t):
         return 1 - 10**t.precision, 10**t.precision - 1
     if _T.is_unsigned_integer(t):
@@ -162,7 +196,8 @@ def _of_steps(n: int, t: pa.DataType) -> pa.Scalar:
 
 
 def _one(v: Any, t: pa.DataType) -> pa.Scalar:
-    """A number as a scalar of a type of integers or floats. pa.scalar() would import pandas, as scalar() says."""
+    """A number as a scalar of a type of integers or floats. pa.scalar() would import pandas, as
+    scalar() says."""
     return of_numpy(np.array([v], t.to_pandas_dtype()))[0]
 
 
@@ -175,7 +210,11 @@ def _floats_around(at: Any) -> tuple[Any, Any]:
     if near == at:
         s = _one(near, pa.float64())
         return s, s
-    low, high = (math.nextafter(near, -math.inf), near) if near > at else (near, math.nextafter(near, math.inf))
+    low, high = (
+        (math.nextafter(near, -math.inf), near)
+        if near > at
+        else (near, math.nextafter(near, math.inf))
+    )
     return _one(low, pa.float64()), _one(high, pa.float64())
 
 
@@ -242,23 +281,29 @@ def with_column(op: str, a: Any, b: Any) -> Any:
     try:
         return _CALL[op](a, b)
     except pa.ArrowNotImplementedError:
-        raise TypeError(f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two") from None
+        raise TypeError(
+            f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two"
+        ) from None
     except pa.ArrowInvalid:  # they have no common type of the width that Arrow tries
         if _axis(s) & _axis(t):
             return _CALL[op](_nanoseconds(a), _nanoseconds(b))
         if _T.is_decimal(s) or _T.is_decimal(t):
             return _CALL[op](_wide(a), _wide(b))
-        raise TypeError(f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two") from None
+        raise TypeError(
+            f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two"
+        ) from None
 
 
 def _unsigned_with_signed(op: str, a: Any, b: Any) -> Any:
-    """A uint64 column with one of signed integers: who is below 0 is less, all others are compared as uint64."""
+    """A uint64 column with one of signed integers: who is below 0 is less, all others are compared
+    as uint64."""
     found = _CALL[op](a, b.cast(pa.uint64(), safe=False))
     return pc.if_else(pc.less(b, _one(0, b.type)), _everywhere(a, op in (">", ">=", "!=")), found)
 
 
 def _integer_with_float(op: str, a: Any, b: Any) -> Any:
-    """A column of integers with one of floats. As floats they say which is greater, unless 64 bits are equal then: there the integers decide, of which the float is one."""
+    """A column of integers with one of floats. As floats they say which is greater, unless 64 bits
+    are equal then: there the integers decide, of which the float is one."""
     b = b.cast(pa.float64())
     if a.type.bit_width < 64:
         return _CALL[op](a, b)
@@ -268,7 +313,9 @@ def _integer_with_float(op: str, a: Any, b: Any) -> Any:
     if not pc.any(pc.and_(tied, pc.greater_equal(pc.abs(b), float(1 << 53)))).as_py():
         return found
     beyond = pc.equal(b, top)  # one more than the greatest integer, which rounds to it
-    held = pc.if_else(pc.and_(pc.fill_null(tied, False), pc.invert(pc.fill_null(beyond, True))), b, 0.0).cast(a.type)
+    held = pc.if_else(
+        pc.and_(pc.fill_null(tied, False), pc.invert(pc.fill_null(beyond, True))), b, 0.0
+    ).cast(a.type)
     exact = pc.if_else(beyond, op in ("<", "<=", "!="), _CALL[op](a, held))
     return pc.if_else(tied, exact, found)
 
@@ -276,19 +323,27 @@ def _integer_with_float(op: str, a: Any, b: Any) -> Any:
 def _nanoseconds(v: Any) -> Any:
     """A temporal column as decimals, which hold the nanoseconds of all of them."""
     width = pa.int32() if v.type.bit_width == 32 else pa.int64()
-    return pc.multiply(v.cast(width).cast(pa.decimal128(19, 0)), pa.scalar(Decimal(tick(v.type)), pa.decimal128(18, 0)))
+    return pc.multiply(
+        v.cast(width).cast(pa.decimal128(19, 0)),
+        pa.scalar(Decimal(tick(v.type)), pa.decimal128(18, 0)),
+    )
 
 
 def _wide(v: Any) -> Any:
     """Decimals or integers as decimals of 256 bits."""
-    return v.cast(pa.decimal256(v.type.precision, v.type.scale) if _T.is_decimal(v.type) else pa.decimal256(20, 0))
+    return v.cast(
+        pa.decimal256(v.type.precision, v.type.scale)
+        if _T.is_decimal(v.type)
+        else pa.decimal256(20, 0)
+    )
 
 
 # ---- membership
 
 
 def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
-    """The values of a list that a column of type t (plain) may hold, for pc.is_in(): what no value of it equals is left out.
+    """The values of a list that a column of type t (plain) may hold, for pc.is_in(): what no value
+    of it equals is left out.
 
     Raises:
         TypeError: A value of the list cannot be compared with values of this type.
@@ -309,7 +364,13 @@ def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
             out += [pa.scalar(math.nan, t)] if _T.is_floating(t) else []
         elif _T.is_floating(t):
             held = _floats_around(at)[0].cast(t, safe=False)
-            out += [pa.scalar(0.0, t), pa.scalar(-0.0, t)] if at == 0 else [held] if held.as_py() == at else []
+            out += (
+                [pa.scalar(0.0, t), pa.scalar(-0.0, t)]
+                if at == 0
+                else [held]
+                if held.as_py() == at
+                else []
+            )
         elif not (_T.is_fixed_size_binary(t) and len(at) != t.byte_width):
             low, high = _around(at, t)
             out += [low.cast(t)] if low is not None and low is high else []
@@ -320,7 +381,8 @@ def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
 
 
 def _of_many(values: list[Any], t: pa.DataType) -> Any:
-    """The same for a long list of one kind, without a step of Python for each of them; None: it is not that simple."""
+    """The same for a long list of one kind, without a step of Python for each of them; None: it is
+    not that simple."""
     try:
         made = pa.array(values)
     except (pa.ArrowException, OverflowError):
@@ -329,7 +391,9 @@ def _of_many(values: list[Any], t: pa.DataType) -> Any:
         least, most = _range(t)
         fits = pc.and_(with_value(">=", made, least), with_value("<=", made, most))
         return made.filter(pc.fill_null(fits, True)).cast(t)
-    same = (is_text(made.type) and is_text(t)) or (is_bytes(made.type) and is_bytes(t) and not _T.is_fixed_size_binary(t))
+    same = (is_text(made.type) and is_text(t)) or (
+        is_bytes(made.type) and is_bytes(t) and not _T.is_fixed_size_binary(t)
+    )
     return made.cast(t) if same else None
 
 

@@ -1,10 +1,14 @@
-"""Strings that stay dictionary-encoded, as Parquet stores them, on their way from a Parquet reader to a Parquet writer, or to aggregates by group, in one task.
+"""Strings that stay dictionary-encoded, as Parquet stores them, on their way from a Parquet reader
+to a Parquet writer, or to aggregates by group, in one task.
 
-A job that reads, adds a column, filters and writes passes most strings on as they are. To make them strings in between costs more than the rest of reading and
-filtering. So where the optimiser says so (plan/optimise.py: dictionary_encoding), columns of few different strings travel as EncodedText: the operators between let it
-through, users' functions see the strings, the files are of strings as always, and so are the keys of groups (group_keys.py).
+A job that reads, adds a column, filters and writes passes most strings on as they are. To make them
+strings in between costs more than the rest of reading and filtering. So where the optimiser says so
+(plan/optimise.py: dictionary_encoding), columns of few different strings travel as EncodedText: the
+operators between let it through, users' functions see the strings, the files are of strings as
+always, and so are the keys of groups (group_keys.py).
 
-Not here: the dictionary types that users have; those are theirs. Invariant: EncodedText never leaves the task, nor reaches an operator whose facts `encoded` and `decodes` are false.
+Not here: the dictionary types that users have; those are theirs. Invariant: EncodedText never
+leaves the task, nor reaches an operator whose facts `encoded` and `decodes` are false.
 """
 
 from __future__ import annotations
@@ -42,15 +46,23 @@ def is_encoded(t: pa.DataType) -> bool:
 
 
 def columns(schema: pa.Schema, md: Any, groups: list[int]) -> list[str]:
-    """Columns of a Parquet file that are strings, of few different values in all of these row groups."""
+    """Columns of a Parquet file that are strings, of few different values in all of these row
+    groups."""
     out = []
-    at = {md.row_group(groups[0]).column(i).path_in_schema: i for i in range(md.num_columns)} if groups else {}
+    at = (
+        {md.row_group(groups[0]).column(i).path_in_schema: i for i in range(md.num_columns)}
+        if groups
+        else {}
+    )
     for f in schema:
         if f.type != pa.string() or f.name not in at:
             continue
         chunks = [md.row_group(g).column(at[f.name]) for g in groups]
         if all(
-            c.has_dictionary_page and 0 < c.data_page_offset - c.dictionary_page_offset <= min(DICTIONARY_MAX, c.num_values // 2)
+            c.has_dictionary_page
+            and 0
+            < c.data_page_offset - c.dictionary_page_offset
+            <= min(DICTIONARY_MAX, c.num_values // 2)
             for c in chunks
         ):
             out.append(f.name)
@@ -87,7 +99,8 @@ def plain_columns(rb: pa.RecordBatch, names: set[str] | None) -> pa.RecordBatch:
 
 
 def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches, with those columns encoded that were so in the first one: a function may give strings of its own for some batches."""
+    """The same batches, with those columns encoded that were so in the first one: a function may
+    give strings of its own for some batches."""
     first: set[str] | None = None
     for rb in batches:
         now = {f.name for f in rb.schema if is_encoded(f.type)}
@@ -97,7 +110,11 @@ def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rb = plain_columns(rb, now - first)
             for i, f in enumerate(rb.schema):
                 if f.name in first - now and f.type == pa.string():
-                    rb = rb.set_column(i, f.with_type(TYPE), pa.ExtensionArray.from_storage(TYPE, rb.column(i).dictionary_encode()))
+                    rb = rb.set_column(
+                        i,
+                        f.with_type(TYPE),
+                        pa.ExtensionArray.from_storage(TYPE, rb.column(i).dictionary_encode()),
+                    )
         yield rb
 
 
@@ -107,10 +124,14 @@ def storage(table: pa.Table) -> pa.Table:
     for i in encoded:
         f, c = table.schema.field(i), table.column(i)
         t = TYPE.storage_type
-        table = table.set_column(i, f.with_type(t), pa.chunked_array([x.storage for x in c.chunks], t))
+        table = table.set_column(
+            i, f.with_type(t), pa.chunked_array([x.storage for x in c.chunks], t)
+        )
     return table.unify_dictionaries() if encoded else table
 
 
 def file_schema(schema: pa.Schema) -> pa.Schema:
     """What the file is to say of itself: strings."""
-    return pa.schema([f.with_type(pa.string()) if is_encoded(f.type) else f for f in schema], schema.metadata)
+    return pa.schema(
+        [f.with_type(pa.string()) if is_encoded(f.type) else f for f in schema], schema.metadata
+    )

@@ -1,6 +1,8 @@
-"""Columns of numbers, booleans, times and texts between Arrow and NumPy, by their buffers; tables of the type ids. Nothing here knows of tensors or of what is nested.
+"""Columns of numbers, booleans, times and texts between Arrow and NumPy, by their buffers; tables
+of the type ids. Nothing here knows of tensors or of what is nested.
 
-pa.array() and to_numpy() would do the same, and import pandas at their first call (0.2 s and 40 MB in each process).
+pa.array() and to_numpy() would do the same, and import pandas at their first call (0.2 s and 40 MB
+in each process).
 """
 
 from __future__ import annotations
@@ -14,7 +16,19 @@ from skate.data.values import missing
 
 TYPES = {
     np.dtype(n): getattr(pa, n)()
-    for n in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+    for n in (
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    )
 }
 DTYPES = {t.id: d for d, t in TYPES.items()}
 NUMBERS = set(DTYPES)
@@ -36,7 +50,8 @@ INT64_MIN = np.iinfo(np.int64).min
 
 
 def to_numpy(name: str, col: pa.Array) -> np.ndarray | None:
-    """The values of a column: a read-only view of numbers and times, a copy where numbers are missing (missing.py); objects for texts. None: it is of another kind."""
+    """The values of a column: a read-only view of numbers and times, a copy where numbers are
+    missing (missing.py); objects for texts. None: it is of another kind."""
     tid = col.type.id
     if tid in NUMBERS or tid == BOOL:
         v = stored(col)
@@ -57,9 +72,13 @@ def texts(name: str, col: pa.Array, out: Any) -> Any:
     """out, a list or object array of None, with the str or bytes of a column."""
     valid, offsets, data = col.buffers()
     try:
-        _skate.text_objects(out, *TEXT[col.type.id], col.offset, valid if col.null_count else None, offsets, data)
+        _skate.text_objects(
+            out, *TEXT[col.type.id], col.offset, valid if col.null_count else None, offsets, data
+        )
     except ValueError as e:
-        raise ValueError(f'column {name!r} ({col.type}) has no exact Python form: {e}; use batch_format="pyarrow"') from None
+        raise ValueError(
+            f'column {name!r} ({col.type}) has no exact Python form: {e}; use batch_format="pyarrow"'
+        ) from None
     return out
 
 
@@ -81,7 +100,9 @@ def _bits(buf: pa.Buffer | None, col: pa.Array) -> np.ndarray:
     if buf is None or n == 0:
         return np.zeros(n, bool)
     first = at // 8
-    return np.unpackbits(np.frombuffer(buf, np.uint8, (at + n + 7) // 8 - first, first), bitorder="little")[at % 8 : at % 8 + n].view(bool)
+    return np.unpackbits(
+        np.frombuffer(buf, np.uint8, (at + n + 7) // 8 - first, first), bitorder="little"
+    )[at % 8 : at % 8 + n].view(bool)
 
 
 def valid_bits(col: pa.Array) -> np.ndarray:
@@ -91,7 +112,11 @@ def valid_bits(col: pa.Array) -> np.ndarray:
 
 def times_to_numpy(name: str, col: pa.Array) -> np.ndarray:
     t = col.type
-    ints = plain_view(col, np.dtype(np.int32)).astype(np.int64) if _T.is_date32(t) else plain_view(col, np.dtype(np.int64))
+    ints = (
+        plain_view(col, np.dtype(np.int32)).astype(np.int64)
+        if _T.is_date32(t)
+        else plain_view(col, np.dtype(np.int64))
+    )
     if col.null_count:
         ints = np.where(valid_bits(col), ints, INT64_MIN)
     ints.setflags(write=False)
@@ -105,8 +130,8 @@ def times_to_numpy(name: str, col: pa.Array) -> np.ndarray:
 
 
 def list_values(col: pa.Array) -> pa.Array:
-    """The values of a list, large list or fixed-size list column without nulls, as col.flatten() gives them; that one is a call of pyarrow.compute (20 us, and
-    80 ms to import it)."""
+    """The values of a list, large list or fixed-size list column without nulls, as col.flatten()
+    gives them; that one is a call of pyarrow.compute (20 us, and 80 ms to import it)."""
     t, n = col.type, len(col)
     if pa.types.is_fixed_size_list(t):
         first, end = col.offset * t.list_size, (col.offset + n) * t.list_size
@@ -114,7 +139,9 @@ def list_values(col: pa.Array) -> pa.Array:
         first = end = 0
     else:
         width = np.int64 if pa.types.is_large_list(t) else np.int32
-        offsets = np.frombuffer(col.buffers()[1], width, n + 1, col.offset * np.dtype(width).itemsize)
+        offsets = np.frombuffer(
+            col.buffers()[1], width, n + 1, col.offset * np.dtype(width).itemsize
+        )
         first, end = int(offsets[0]), int(offsets[n])
     values = col.values
     return values if first == 0 and end == len(values) else values.slice(first, end - first)
@@ -124,45 +151,75 @@ def list_values(col: pa.Array) -> pa.Array:
 
 
 def of_numpy(v: np.ndarray) -> pa.Array:
-    """A column of an array of one dimension, of the type that its dtype has in Arrow; TypeError when there is none."""
+    """A column of an array of one dimension, of the type that its dtype has in Arrow; TypeError
+    when there is none."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     kind = v.dtype.kind
     if kind in "OUS":
-        values = np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist()
+        values = (
+            np.ma.filled(v.astype(object), None).tolist()
+            if isinstance(v, np.ma.MaskedArray)
+            else v.tolist()
+        )
         return pa.array(values, pa.binary() if kind == "S" else pa.string())
     if kind == "M" or kind == "m":
         unit = np.datetime_data(v.dtype)
-        if unit[1] != 1 or unit[0] not in ("s", "ms", "us", "ns", "D") or (unit[0] == "D" and kind == "m"):
+        if (
+            unit[1] != 1
+            or unit[0] not in ("s", "ms", "us", "ns", "D")
+            or (unit[0] == "D" and kind == "m")
+        ):
             raise TypeError(
                 f'dtype {v.dtype} has no Arrow type; use v.astype("{"datetime64" if kind == "M" else "timedelta64"}[s]") (or ms, us, ns)'
             )
         null = np.isnat(np.ma.getdata(v))
         if isinstance(v, np.ma.MaskedArray):
             null = null | np.ma.getmaskarray(v)
-        ints = np.ascontiguousarray(np.ma.getdata(v)).astype(v.dtype.newbyteorder("="), copy=False).view(np.int64)
+        ints = (
+            np.ascontiguousarray(np.ma.getdata(v))
+            .astype(v.dtype.newbyteorder("="), copy=False)
+            .view(np.int64)
+        )
         if unit[0] == "D":
             ints = np.where(null, 0, ints)
             if ints.size and (ints.min() < -(2**31) or ints.max() >= 2**31):
                 raise ValueError("a date is beyond what Arrow's date32 holds")
             ints = ints.astype(np.int32)
-        typ = pa.date32() if unit[0] == "D" else pa.timestamp(unit[0]) if kind == "M" else pa.duration(unit[0])
+        typ = (
+            pa.date32()
+            if unit[0] == "D"
+            else pa.timestamp(unit[0])
+            if kind == "M"
+            else pa.duration(unit[0])
+        )
         return plain_array(typ, ints, null if null.any() else None)
     if kind == "b":
         data = np.ma.getdata(v)
         return pa.Array.from_buffers(
-            pa.bool_(), len(v), [bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None, bitmap(data)]
+            pa.bool_(),
+            len(v),
+            [
+                bitmap(~np.ma.getmaskarray(v)) if isinstance(v, np.ma.MaskedArray) else None,
+                bitmap(data),
+            ],
         )
     if not v.dtype.isnative:
         v = v.astype(v.dtype.newbyteorder("="))
     if v.dtype not in TYPES:
         raise TypeError(f"dtype {v.dtype} has no Arrow type; split it into columns of numbers")
-    return plain_array(TYPES[v.dtype], np.ma.getdata(v), np.ma.getmaskarray(v) if isinstance(v, np.ma.MaskedArray) else None)
+    return plain_array(
+        TYPES[v.dtype],
+        np.ma.getdata(v),
+        np.ma.getmaskarray(v) if isinstance(v, np.ma.MaskedArray) else None,
+    )
 
 
 def of_marked(v: np.ndarray, t: pa.DataType | None = None) -> pa.Array:
-    """A column of an array of floats that missing.shown() may have made: null where the mark is. t: the type of the column that it was made of. Of integers and bools, which know no NaN,
-    each NaN is null; they are kept where all of the others are such values, and small enough for float64 to hold each."""
+    """A column of an array of floats that missing.shown() may have made: null where the mark is. t:
+    the type of the column that it was made of. Of integers and bools, which know no NaN, each NaN
+    is null; they are kept where all of the others are such values, and small enough for float64 to
+    hold each."""
     if t is not None and (t.id == BOOL or _T.is_integer(t)):
         null = np.isnan(v)
         ints = missing.whole(v, null, np.dtype(bool) if t.id == BOOL else DTYPES[t.id])
@@ -181,5 +238,10 @@ def bitmap(bits: np.ndarray) -> pa.Buffer:
 def plain_array(t: pa.DataType, v: np.ndarray, null: np.ndarray | None = None) -> pa.Array:
     """An Arrow array over the memory of v."""
     return pa.Array.from_buffers(
-        t, len(v), [None if null is None else bitmap(~null), pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v))]
+        t,
+        len(v),
+        [
+            None if null is None else bitmap(~null),
+            pa.py_buffer(v if v.flags.c_contiguous else np.ascontiguousarray(v)),
+        ],
     )

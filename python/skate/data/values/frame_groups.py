@@ -1,4 +1,5 @@
-"""DataFrames of many small groups: parts of one DataFrame, and back. Each step of pandas takes 10 to 300 us whatever the size, so as little as can be is done a group."""
+"""DataFrames of many small groups: parts of one DataFrame, and back. Each step of pandas takes 10
+to 300 us whatever the size, so as little as can be is done a group."""
 
 from __future__ import annotations
 
@@ -8,13 +9,16 @@ from typing import Any
 from skate._deps import np, pa, pd
 from skate.data.values.frames import from_pandas, to_pandas
 
-WARNS = int(pd.__version__.split(".")[0]) < 3  # pandas 2 warns of writes to a part of a DataFrame, though nobody else sees these rows
+# pandas 2 warns of writes to a part of a DataFrame, though nobody else sees these rows
+WARNS = int(pd.__version__.split(".")[0]) < 3
 
-MOST_FRAMES, MOST_FRAMES_OF_OBJECTS, MOST_ROWS = 1024, 64, 1 << 16  # that are held before they become a batch
+# that are held before they become a batch
+MOST_FRAMES, MOST_FRAMES_OF_OBJECTS, MOST_ROWS = 1024, 64, 1 << 16
 
 
 class Frames:
-    """The groups of a batch as DataFrames, each as if it had been made of its rows alone, memory of its own to be changed.
+    """The groups of a batch as DataFrames, each as if it had been made of its rows alone, memory of
+    its own to be changed.
 
     Args:
         rb: The batch.
@@ -23,7 +27,11 @@ class Frames:
     def __init__(self, rb: pa.RecordBatch):
         self.df = to_pandas(rb)
         # A column with nulls is masked; that of a group without any is not.
-        masked = [i for i, t in enumerate(self.df.dtypes) if not isinstance(t, np.dtype) and hasattr(t, "numpy_dtype")]
+        masked = [
+            i
+            for i, t in enumerate(self.df.dtypes)
+            if not isinstance(t, np.dtype) and hasattr(t, "numpy_dtype")
+        ]
         self.masked = [i for i in masked if rb.column(i).null_count]
 
     def of(self, at: int, rows: pa.RecordBatch) -> Any:
@@ -45,7 +53,8 @@ class Held:
 
     Args:
         what: The function, for errors.
-        rb: The batch that it got parts of: columns of the same names keep their types where that is exact.
+        rb: The batch that it got parts of: columns of the same names keep their types where that is
+            exact.
     """
 
     def __init__(self, what: str, rb: pa.RecordBatch):
@@ -54,20 +63,28 @@ class Held:
         self.rows, self.most = 0, MOST_FRAMES
 
     def takes(self, out: Any) -> bool:
-        """Whether `out` is a DataFrame that goes together with those that are held, which it now is."""
+        """Whether `out` is a DataFrame that goes together with those that are held, which it now
+        is."""
         if not isinstance(out, pd.DataFrame):
             return False
         index = out.index
-        if index.nlevels != 1 or index.name is not None or index.dtype.kind not in "iu":  # it says something: frames.py
+        # it says something: frames.py
+        if index.nlevels != 1 or index.name is not None or index.dtype.kind not in "iu":
             return False
         if self.frames:
             first = self.frames[0]
-            if not (out.columns.equals(first.columns) and out.dtypes.tolist() == first.dtypes.tolist()):
+            if not (
+                out.columns.equals(first.columns) and out.dtypes.tolist() == first.dtypes.tolist()
+            ):
                 return False
         elif not out.columns.is_unique:
             return False
         else:
-            self.most = MOST_FRAMES_OF_OBJECTS if any(not isinstance(t, np.dtype) or t.kind == "O" for t in out.dtypes) else MOST_FRAMES
+            self.most = (
+                MOST_FRAMES_OF_OBJECTS
+                if any(not isinstance(t, np.dtype) or t.kind == "O" for t in out.dtypes)
+                else MOST_FRAMES
+            )
         self.frames.append(out)
         self.rows += len(out)
         return True
@@ -80,4 +97,8 @@ class Held:
         """What is held, which it no longer is."""
         frames, self.frames, self.rows = self.frames, [], 0
         if frames:
-            yield from from_pandas(frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True, copy=False), self.what, self.rb)
+            yield from from_pandas(
+                frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True, copy=False),
+                self.what,
+                self.rb,
+            )

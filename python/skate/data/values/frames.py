@@ -9,7 +9,13 @@ from skate._deps import extensions, np, pa, pd
 from skate._deps import pa_types as _T
 from skate.data.context import DataContext
 from skate.data.values.flat import BOOL, NUMBERS, plain_view, stored, times_to_numpy, valid_bits
-from skate.data.values.from_arrow import column_to_numpy, objects_array, runs_decoded, tensor_to_numpy, to_objects
+from skate.data.values.from_arrow import (
+    column_to_numpy,
+    objects_array,
+    runs_decoded,
+    tensor_to_numpy,
+    to_objects,
+)
 from skate.data.values.selection import decoded
 from skate.data.values.tensor_types import is_fixed
 from skate.data.values.to_arrow import (
@@ -28,7 +34,8 @@ from skate.data.values.unify import check_names
 
 
 def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
-    """A DataFrame (its own memory, may be changed in place): pandas copies the columns, all of one dtype into one block. A column of numbers costs 5 us. dtypes: of columns by name, if
+    """A DataFrame (its own memory, may be changed in place): pandas copies the columns, all of one
+    dtype into one block. A column of numbers costs 5 us. dtypes: of columns by name, if
     they have this type: (dtype as noted() names it, type)."""
     index = pd.RangeIndex(rb.num_rows)
     made = {
@@ -46,17 +53,24 @@ def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None =
 
 def table_to_pandas(t: pa.Table, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
     rbs = from_table(t)
-    return to_pandas(rbs[0], dtypes) if len(rbs) == 1 else pd.concat([to_pandas(b, dtypes) for b in rbs], ignore_index=True)
+    return (
+        to_pandas(rbs[0], dtypes)
+        if len(rbs) == 1
+        else pd.concat([to_pandas(b, dtypes) for b in rbs], ignore_index=True)
+    )
 
 
 def noted(dfs: Sequence[Any]) -> dict[str, str]:
-    """Names of the dtypes that Arrow's types say nothing of: masked ones (Int64), texts with NA (string[pyarrow]), Arrow-backed ones ("Arrow", "Arrow large_string"); of columns that have
-    the same one in each of these DataFrames."""
+    """Names of the dtypes that Arrow's types say nothing of: masked ones (Int64), texts with NA
+    (string[pyarrow]), Arrow-backed ones ("Arrow", "Arrow large_string"); of columns that have the
+    same one in each of these DataFrames."""
     kept: dict[str, set[str]] = {}
     for df in dfs:
         for name, t in zip(df.columns, df.dtypes, strict=True):
             kept.setdefault(name, set()).add("" if isinstance(t, np.dtype) else _noted(t))
-    return {name: next(iter(names)) for name, names in kept.items() if len(names) == 1 and names != {""}}
+    return {
+        name: next(iter(names)) for name, names in kept.items() if len(names) == 1 and names != {""}
+    }
 
 
 def _noted(t: Any) -> str:
@@ -73,7 +87,9 @@ def _as_noted(pd: Any, name: str, col: pa.Array, index: Any, dtype: str, of: str
     if str(col.type) != of:
         return _values(pd, name, col, index)
     if dtype.startswith("Arrow"):
-        return pd.arrays.ArrowExtensionArray(col.cast(pa.large_string()) if dtype.endswith("large_string") else col)
+        return pd.arrays.ArrowExtensionArray(
+            col.cast(pa.large_string()) if dtype.endswith("large_string") else col
+        )
     if dtype.startswith("string["):
         return pd.array(col.to_pylist(), dtype=dtype)
     return _masked(pd, col)
@@ -81,12 +97,19 @@ def _as_noted(pd: Any, name: str, col: pa.Array, index: Any, dtype: str, of: str
 
 def _masked(pd: Any, col: pa.Array) -> Any:
     t = col.type
-    kind = pd.arrays.BooleanArray if t.id == BOOL else pd.arrays.FloatingArray if _T.is_floating(t) else pd.arrays.IntegerArray
+    kind = (
+        pd.arrays.BooleanArray
+        if t.id == BOOL
+        else pd.arrays.FloatingArray
+        if _T.is_floating(t)
+        else pd.arrays.IntegerArray
+    )
     return kind(np.array(stored(col)), ~valid_bits(col))
 
 
 def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
-    """What a DataFrame takes for a column: a view of numbers, an array of pandas, or a Series over `index` (by the same index a column is not aligned, which costs 100 us)."""
+    """What a DataFrame takes for a column: a view of numbers, an array of pandas, or a Series over
+    `index` (by the same index a column is not aligned, which costs 100 us)."""
     t = col.type
     tid = t.id
     if tid in NUMBERS or tid == BOOL:
@@ -95,11 +118,19 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
         return _masked(pd, col.cast(pa.float32()) if _T.is_float16(t) else col)
     if _T.is_timestamp(t) or _T.is_duration(t):
         times = times_to_numpy(name, col)
-        return times if _T.is_duration(t) or t.tz is None else pd.Series(times, index).dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
+        return (
+            times
+            if _T.is_duration(t) or t.tz is None
+            else pd.Series(times, index).dt.tz_localize("UTC").dt.tz_convert(_zone(t.tz))
+        )
     if (
         _T.is_dictionary(t)
         and col.dictionary.null_count == 0
-        and (_T.is_string(t.value_type) or _T.is_large_string(t.value_type) or _T.is_integer(t.value_type))
+        and (
+            _T.is_string(t.value_type)
+            or _T.is_large_string(t.value_type)
+            or _T.is_integer(t.value_type)
+        )
     ):
         d = col.dictionary.to_pylist()
         if len(set(d)) == len(d):
@@ -111,13 +142,26 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
     if _T.is_run_end_encoded(t):
         return _values(pd, name, runs_decoded(col), index)
     if _T.is_string(t) or _T.is_large_string(t):
-        return pd.Series(col.to_pylist(), index, dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object)
-    if isinstance(t, pa.BaseExtensionType) and t.extension_name.startswith("pandas."):  # periods, intervals
+        return pd.Series(
+            col.to_pylist(),
+            index,
+            dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object,
+        )
+    # periods, intervals
+    if isinstance(t, pa.BaseExtensionType) and t.extension_name.startswith("pandas."):
         return t.to_pandas_dtype().__from_arrow__(col)
-    if (is_fixed(t) or is_ragged(t)) and not DataContext.get_current().enable_tensor_extension_casting and not col.null_count:
-        return extensions.TensorArray(tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col))
+    if (
+        (is_fixed(t) or is_ragged(t))
+        and not DataContext.get_current().enable_tensor_extension_casting
+        and not col.null_count
+    ):
+        return extensions.TensorArray(
+            tensor_to_numpy(col) if is_fixed(t) else to_objects(name, col)
+        )
     if not can_rebuild(t) and not is_fixed(t):
-        raise TypeError(f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first')
+        raise TypeError(
+            f'column {name!r} ({t}) has no exact pandas form; use batch_format="pyarrow", or drop it first'
+        )
     return pd.Series(objects_array(to_objects(name, col)), index, dtype=object)
 
 
@@ -127,29 +171,36 @@ def _zone(tz: str) -> Any:
 
 
 def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:
-    """A DataFrame as a batch (several, where one cannot hold it), what its index says in front. NaN in float columns stays NaN; None, NA and NaT are null."""
+    """A DataFrame as a batch (several, where one cannot hold it), what its index says in front. NaN
+    in float columns stays NaN; None, NA and NaT are null."""
     cols, names = [], []
     index = _of_index(df, what)
     for name, s in [*index, *_columns(df)]:
         old = hint_of(name, rb)
         try:
             if type(s) is np.ndarray:
-                col = array_from_numpy(s, None if old is None or s.dtype.kind not in "mMb" else old.type)
+                col = array_from_numpy(
+                    s, None if old is None or s.dtype.kind not in "mMb" else old.type
+                )
             else:
                 col = from_series(s, None if old is None else old.type, old)
-            if old is not None and len(cols) < len(index):  # an index of evenly spaced integers forgets its dtype
+            # an index of evenly spaced integers forgets its dtype
+            if old is not None and len(cols) < len(index):
                 kept = exact(col, old.type)
                 col = col if kept is None else kept
             cols.append(col)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-            raise type(e)(f"{what} returned column {name!r} that cannot become an Arrow column: {e}") from None
+            raise type(e)(
+                f"{what} returned column {name!r} that cannot become an Arrow column: {e}"
+            ) from None
         names.append(name)
     check_names(names, what)
     return record_batches(names, cols)
 
 
 def _columns(df: Any) -> Iterator[tuple[str, Any]]:
-    """Name and values of each column: numbers and times as arrays, which of a wide DataFrame are views of one array a dtype (a column by itself costs 100 us); others as Series."""
+    """Name and values of each column: numbers and times as arrays, which of a wide DataFrame are
+    views of one array a dtype (a column by itself costs 100 us); others as Series."""
     names = [str(n) for n in df.columns]
     wide: dict[Any, list[int]] = {}
     for i, t in enumerate(df.dtypes):
@@ -165,8 +216,10 @@ def _columns(df: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
-    """Name and values of each level of the index that is data, as Series: a level with a name, unless a column repeats it, under that name; one without a name under
-    pyarrow's __index_level_0__ (1, ...), but integers number rows and are left out, if not all of several levels are such."""
+    """Name and values of each level of the index that is data, as Series: a level with a name,
+    unless a column repeats it, under that name; one without a name under pyarrow's
+    __index_level_0__ (1, ...), but integers number rows and are left out, if not all of several
+    levels are such."""
     index = df.index
     names = list(index.names)
     if names == [None] and index.dtype.kind in "iu":
@@ -192,7 +245,8 @@ def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
 
 
 def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
-    """A Series as an Arrow array; `hint`: the type to keep if that is exact; `old`: the column of that type that it was made from."""
+    """A Series as an Arrow array; `hint`: the type to keep if that is exact; `old`: the column of
+    that type that it was made from."""
     dtype = s.dtype
     if isinstance(dtype, np.dtype):
         if dtype.kind == "O":

@@ -1,4 +1,5 @@
-"""Arrow columns as numpy arrays and Python values; what each type looks like: skate/data/values/batch.py."""
+"""Arrow columns as numpy arrays and Python values; what each type looks like:
+skate/data/values/batch.py."""
 
 from __future__ import annotations
 
@@ -10,7 +11,16 @@ from skate.data.on_error import UntrustedPickleError
 from skate.data.values import flat
 from skate.data.values import tensor_types as _tt
 from skate.data.values.encoded_text import EncodedText
-from skate.data.values.flat import DICTIONARY, FIXED_LIST, LISTS, NUMBERS, TEXT, list_values, plain_view, texts
+from skate.data.values.flat import (
+    DICTIONARY,
+    FIXED_LIST,
+    LISTS,
+    NUMBERS,
+    TEXT,
+    list_values,
+    plain_view,
+    texts,
+)
 from skate.data.values.marks import python_values
 from skate.data.values.missing import ROW_MARKS
 from skate.data.values.selection import decoded
@@ -62,12 +72,15 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
 
 
 def lacks_numbers(col: pa.Array) -> bool:
-    """Whether some numbers or bools of a column are missing, also in lists, arrays, dictionaries and runs: the dtype of its array follows from that."""
+    """Whether some numbers or bools of a column are missing, also in lists, arrays, dictionaries
+    and runs: the dtype of its array follows from that."""
     t = col.type
     if t.id in NUMBERS or t.id == flat.BOOL:
         return col.null_count > 0
     if t.id in LISTS or t.id == FIXED_LIST:
-        return t.value_type.id in NUMBERS and (col.null_count > 0 or list_values(col).null_count > 0)
+        return t.value_type.id in NUMBERS and (
+            col.null_count > 0 or list_values(col).null_count > 0
+        )
     if is_fixed(t):
         return col.null_count > 0 or list_values(col.storage).null_count > 0
     if t.id == DICTIONARY:
@@ -100,7 +113,8 @@ def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
         if col.null_count == 0:
             base = offs[0] if offs else 0
             return [values[a - base : b - base] for a, b in zip(offs, offs[1:], strict=False)]
-        lens = [b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)]  # flatten() leaves out what lies under nulls
+        # flatten() leaves out what lies under nulls
+        lens = [b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)]
     out: list[Any] = []
     at = 0
     for k, v in zip(lens, valid, strict=True):
@@ -110,12 +124,21 @@ def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
 
 
 def form_of(t: pa.DataType) -> tuple[np.dtype, tuple[int, ...]] | None:
-    """(dtype, shape of a row) of the array of a column of this type, where that is a view of its values if none is null; None: it is of another kind."""
+    """(dtype, shape of a row) of the array of a column of this type, where that is a view of its
+    values if none is null; None: it is of another kind."""
     if is_fixed(t):
         values, shape = _tt.fixed_parts(t)
-        return (flat.DTYPES[values.id], shape) if values.id in NUMBERS and getattr(t, "permutation", None) is None else None
+        return (
+            (flat.DTYPES[values.id], shape)
+            if values.id in NUMBERS and getattr(t, "permutation", None) is None
+            else None
+        )
     if t.id == FIXED_LIST:
-        return (flat.DTYPES[t.value_type.id], (t.list_size,)) if t.value_type.id in NUMBERS and t.list_size > 0 else None
+        return (
+            (flat.DTYPES[t.value_type.id], (t.list_size,))
+            if t.value_type.id in NUMBERS and t.list_size > 0
+            else None
+        )
     return (flat.DTYPES[t.id], ()) if t.id in NUMBERS else None
 
 
@@ -129,11 +152,16 @@ def tensor_to_numpy(col: pa.Array) -> np.ndarray:
         return col.to_numpy()
     t = col.type
     values = list_values(col.storage)
-    v = plain_view(values) if values.null_count == 0 and values.type.id in NUMBERS else column_to_numpy("", values)
+    v = (
+        plain_view(values)
+        if values.null_count == 0 and values.type.id in NUMBERS
+        else column_to_numpy("", values)
+    )
     shape = list(t.shape)
     if t.permutation is None:
         return v.reshape(len(col), *shape)
-    physical = [0] * len(shape)  # `shape` is logical here as in pyarrow: logical[i] = physical[permutation[i]]
+    # `shape` is logical here as in pyarrow: logical[i] = physical[permutation[i]]
+    physical = [0] * len(shape)
     for i, p in enumerate(t.permutation):
         physical[i] = shape[i]
     a = v.reshape(len(col), *physical)
@@ -160,8 +188,13 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     if is_ragged(t):
         lists, shapes = col.storage.field("data"), col.storage.field("shape").to_pylist()
         data = _cut(lists, column_to_numpy(name, _values(lists)))
-        return [d.reshape(s) if v else None for d, s, v in zip(data, shapes, col.is_valid().to_pylist(), strict=True)]
-    if isinstance(t, pa.BaseExtensionType) and not isinstance(t, (pa.UuidType, pa.JsonType, pa.Bool8Type)):
+        return [
+            d.reshape(s) if v else None
+            for d, s, v in zip(data, shapes, col.is_valid().to_pylist(), strict=True)
+        ]
+    if isinstance(t, pa.BaseExtensionType) and not isinstance(
+        t, (pa.UuidType, pa.JsonType, pa.Bool8Type)
+    ):
         return to_objects(name, col.storage)
     try:
         if "time64[ns]" in str(t):  # as_py would drop what is below a microsecond
@@ -172,7 +205,9 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     except UntrustedPickleError:
         raise
     except (ValueError, pa.ArrowException, OverflowError) as e:
-        raise ValueError(f'column {name!r} ({t}) has no exact Python form: {e}; use batch_format="pyarrow"') from None
+        raise ValueError(
+            f'column {name!r} ({t}) has no exact Python form: {e}; use batch_format="pyarrow"'
+        ) from None
 
 
 def objects_array(values: list[Any]) -> np.ndarray:

@@ -1,5 +1,6 @@
-"""Batches that are gathered from a stream of batches, by _skate.Rows (src/py/data/rows.c): C makes the block of a batch, whose columns of numbers are arrays over it at once; only what is
-of another kind goes through Arrow."""
+"""Batches that are gathered from a stream of batches, by _skate.Rows (src/py/data/rows.c): C makes
+the block of a batch, whose columns of numbers are arrays over it at once; only what is of another
+kind goes through Arrow."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ class Planned:
         return _skate.block(memory, memory)
 
     def arrays(self, alloc: Any = None) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Gathered into memory of alloc(bytes): (arrays by column, names of those that were converted and are as to_numpy() has them). The others lie in that memory, and may be written."""
+        """Gathered into memory of alloc(bytes): (arrays by column, names of those that were
+        converted and are as to_numpy() has them). The others lie in that memory, and may be
+        written."""
         n = self.num_rows
         memory, where = self.plan.write(alloc)
         out: dict[str, Any] = {}
@@ -59,17 +62,21 @@ class Planned:
 
 
 class Columns:
-    """What the columns of a schema are as arrays over their values: of each (name, dtype, shape of a row, bytes of a row); -1 bytes: they are of another kind."""
+    """What the columns of a schema are as arrays over their values: of each (name, dtype, shape of
+    a row, bytes of a row); -1 bytes: they are of another kind."""
 
     def __init__(self, schema: pa.Schema):
         self.schema, self.forms = schema, []
         for name, t in zip(schema.names, schema.types, strict=True):
             dtype, shape = form_of(t) or (None, ())
-            self.forms.append((name, dtype, shape, -1 if dtype is None else dtype.itemsize * math.prod(shape)))
+            self.forms.append(
+                (name, dtype, shape, -1 if dtype is None else dtype.itemsize * math.prod(shape))
+            )
 
 
 class Gather:
-    """Batches that are gathered from a stream of batches by a _skate.Rows, which says in what order. Their schema may only widen."""
+    """Batches that are gathered from a stream of batches by a _skate.Rows, which says in what
+    order. Their schema may only widen."""
 
     def __init__(self, rows: Any):
         self.rows = rows
@@ -80,7 +87,9 @@ class Gather:
         schema = rb.schema
         if self.columns is None:
             self.columns = Columns(schema)
-        elif schema is not self.columns.schema and not schema.equals(self.columns.schema, check_metadata=True):
+        elif schema is not self.columns.schema and not schema.equals(
+            self.columns.schema, check_metadata=True
+        ):
             if schema.equals(self.columns.schema):
                 rb = type(rb).from_arrays(rb.columns, schema=self.columns.schema)
             else:
@@ -93,8 +102,11 @@ class Gather:
         plan = self.rows.plan(size)
         return None if plan is None else Planned(plan, self.columns)
 
-    def plans(self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool) -> Iterator[Planned]:
-        """Batches of `size` rows each, which are yet to be gathered; the last one may have fewer."""
+    def plans(
+        self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool
+    ) -> Iterator[Planned]:
+        """Batches of `size` rows each, which are yet to be gathered; the last one may have
+        fewer."""
         rows, more = self.rows, True
         while True:
             while more and rows.wants(size):

@@ -1,8 +1,11 @@
-"""Which columns of pickled objects may be unpickled: those of this job. Bytes of others run code when they are unpickled, so they stay bytes (docs/design/security.md).
+"""Which columns of pickled objects may be unpickled: those of this job. Bytes of others run code
+when they are unpickled, so they stay bytes (docs/design/security.md).
 
-The type skate.python_object (types.py) says in its parameter, the *mark*, whose objects they are. The mark of this job's own is a secret that each of its processes knows (_job.py), so no
-file can carry it. Any other one is of somebody else: the type is the same but for `trusted`, and what would unpickle raises UntrustedPickleError. What a reader gives names its file by a
-second secret. Files get neither (`bare`): they have no mark.
+The type skate.python_object (types.py) says in its parameter, the *mark*, whose objects they are.
+The mark of this job's own is a secret that each of its processes knows (_job.py), so no file can
+carry it. Any other one is of somebody else: the type is the same but for `trusted`, and what would
+unpickle raises UntrustedPickleError. What a reader gives names its file by a second secret. Files
+get neither (`bare`): they have no mark.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ def bare(what: Any) -> Any:
 
 
 def came_from(what: Any, source: str) -> Any:
-    """The same, where the objects of others say that they were read from `source`, if nothing is said of them yet."""
+    """The same, where the objects of others say that they were read from `source`, if nothing is
+    said of them yet."""
     return _changed(what, lambda t: t if t.trusted or t.source else types.foreign_type(source))
 
 
@@ -41,7 +45,9 @@ def of_both(a: types.PythonObjectType, b: types.PythonObjectType) -> types.Pytho
     if a.trusted and b.trusted:
         return types.PythonObjectType()
     said = [t.source for t in (a, b) if t.source] or [""]
-    return types.foreign_type(said[0] if len(set(said)) == 1 or said[0].startswith(SEVERAL) else SEVERAL + said[0])
+    return types.foreign_type(
+        said[0] if len(set(said)) == 1 or said[0].startswith(SEVERAL) else SEVERAL + said[0]
+    )
 
 
 def has_objects(t: pa.DataType) -> bool:
@@ -63,7 +69,8 @@ def _objects(t: pa.DataType) -> Iterator[types.PythonObjectType]:
 
 
 def refused(t: pa.DataType, name: str = "") -> UntrustedPickleError:
-    """The error for what would unpickle a column of this type, in which there are objects of others."""
+    """The error for what would unpickle a column of this type, in which there are objects of
+    others."""
     of = next((o for o in _objects(t) if not o.trusted), None)
     where = f" of {of.source}" if of is not None and of.source else ""
     return UntrustedPickleError(
@@ -74,8 +81,9 @@ def refused(t: pa.DataType, name: str = "") -> UntrustedPickleError:
 
 
 def check_alike(schemas: list[pa.Schema]) -> None:
-    """UntrustedPickleError where objects of others are in a column of this job's. Arrow takes dictionaries of extension types for equal whatever their parameters are, and would put the values of
-    one below the type of another."""
+    """UntrustedPickleError where objects of others are in a column of this job's. Arrow takes
+    dictionaries of extension types for equal whatever their parameters are, and would put the
+    values of one below the type of another."""
     for i, f in enumerate(schemas[0]):
         mine = list(_objects(f.type))
         for s in schemas[1:] if mine else ():
@@ -84,8 +92,10 @@ def check_alike(schemas: list[pa.Schema]) -> None:
 
 
 def relabelled(col: pa.Array, t: pa.DataType) -> pa.Array:
-    """A column of objects, at some level, as another type of such: by the marks, and, of nested types, by Arrow's cast. UntrustedPickleError, where it would make objects of others this job's;
-    ArrowNotImplementedError, where it would make objects of other values: Arrow takes bytes for pickles."""
+    """A column of objects, at some level, as another type of such: by the marks, and, of nested
+    types, by Arrow's cast. UntrustedPickleError, where it would make objects of others this job's;
+    ArrowNotImplementedError, where it would make objects of other values: Arrow takes bytes for
+    pickles."""
     if _T.is_dictionary(col.type) and not _T.is_dictionary(t):
         col = col.dictionary_decode()
     for a, b in _pairs(col.type, t):
@@ -116,13 +126,21 @@ def _pairs(a: pa.DataType, t: pa.DataType) -> Iterator[tuple[pa.DataType, types.
 
 
 def as_kept(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """What bare() made of a batch of this schema, as it was. For files of the user's own, whose pickles say the schema (worker/replay.py)."""
-    return pa.RecordBatch._import_from_c_capsule(schema.__arrow_c_schema__(), rb.__arrow_c_array__()[1])
+    """What bare() made of a batch of this schema, as it was. For files of the user's own, whose
+    pickles say the schema (worker/replay.py)."""
+    return pa.RecordBatch._import_from_c_capsule(
+        schema.__arrow_c_schema__(), rb.__arrow_c_array__()[1]
+    )
 
 
 def unpickled(data: bytes, what: str) -> Any:
-    """What _job.signed() was given; UntrustedPickleError, where another job has signed it, or nobody, and the user does not trust others."""
-    if _job.is_signed(data) or settings.current is not None and settings.current.trust_pickled_columns:
+    """What _job.signed() was given; UntrustedPickleError, where another job has signed it, or
+    nobody, and the user does not trust others."""
+    if (
+        _job.is_signed(data)
+        or settings.current is not None
+        and settings.current.trust_pickled_columns
+    ):
         return pickle.loads(data)
     raise UntrustedPickleError(
         f"{what}: these bytes were pickled outside of this job. To unpickle them runs whatever code they name, so it is not done. If you trust who wrote them, set "
@@ -139,7 +157,8 @@ def python_values(name: str, col: pa.Array) -> list[Any]:
 
 
 def _changed(what: Any, to: Callable[[Any], Any]) -> Any:
-    """what, with to(type) for each type of objects in it. Nothing is copied, and what has none is given back itself."""
+    """what, with to(type) for each type of objects in it. Nothing is copied, and what has none is
+    given back itself."""
     if what is None:
         return None
     if isinstance(what, pa.DataType):
@@ -179,7 +198,11 @@ def _type(t: pa.DataType, to: Callable[[Any], Any]) -> pa.DataType:
     if _T.is_struct(t):
         return pa.struct(fields)
     if _T.is_map(t):
-        return pa.map_(t.key_field.with_type(_type(t.key_type, to)), t.item_field.with_type(_type(t.item_type, to)), t.keys_sorted)
+        return pa.map_(
+            t.key_field.with_type(_type(t.key_type, to)),
+            t.item_field.with_type(_type(t.item_type, to)),
+            t.keys_sorted,
+        )
     if _T.is_union(t):
         return pa.union(fields, t.mode, t.type_codes)
     if _T.is_fixed_size_list(t):

@@ -1,8 +1,12 @@
-"""Missing numbers in arrays of NumPy, which know no null: NaN, and None where float64 does not hold the others (the table is in values/batch.py).
+"""Missing numbers in arrays of NumPy, which know no null: NaN, and None where float64 does not hold
+the others (the table is in values/batch.py).
 
-A null is handed out as a NaN with a mark in the bits that say nothing (its payload), as R's NA is one. NumPy calculates with it as with any NaN, and copies, slices, selections, conversions
-between floats and arithmetic keep the mark. So when an array comes back, a NaN with the mark is null again, and one that was in the data or came of a calculation (0/0) stays NaN,
-whatever rows were taken and wherever blocks end. The mark lies in the bits that all floats have, so it goes from float64 to float16 and back. What loses it (a sort, a GPU) makes a usual NaN.
+A null is handed out as a NaN with a mark in the bits that say nothing (its payload), as R's NA is
+one. NumPy calculates with it as with any NaN, and copies, slices, selections, conversions between
+floats and arithmetic keep the mark. So when an array comes back, a NaN with the mark is null again,
+and one that was in the data or came of a calculation (0/0) stays NaN, whatever rows were taken and
+wherever blocks end. The mark lies in the bits that all floats have, so it goes from float64 to
+float16 and back. What loses it (a sort, a GPU) makes a usual NaN.
 """
 
 from __future__ import annotations
@@ -10,9 +14,18 @@ from __future__ import annotations
 from skate._deps import np
 
 MOST = 1 << 53  # integers up to here are exact in float64
-_PAYLOAD, _ROW = 0x156, 1  # of the nine bits that the NaN of a float16 has; a whole array that is null has marks with the last bit set
-_FORMS = {  # dtype -> (its bits, those of a quiet NaN, where the nine bits begin, those that are the same in all marks)
-    np.dtype(f): (np.dtype(u), quiet, at, ~((1 << np.dtype(f).itemsize * 8 - 1) | _ROW << at) & (1 << np.dtype(f).itemsize * 8) - 1)
+# of the nine bits that the NaN of a float16 has; a whole array that is null has marks with the last
+# bit set
+_PAYLOAD, _ROW = 0x156, 1
+# dtype -> (its bits, those of a quiet NaN, where the nine bits begin, those that are the same in
+# all marks)
+_FORMS = {
+    np.dtype(f): (
+        np.dtype(u),
+        quiet,
+        at,
+        ~((1 << np.dtype(f).itemsize * 8 - 1) | _ROW << at) & (1 << np.dtype(f).itemsize * 8) - 1,
+    )
     for f, u, quiet, at in (
         (np.float16, np.uint16, 0x7E00, 0),
         (np.float32, np.uint32, 0x7FC00000, 13),
@@ -20,12 +33,15 @@ _FORMS = {  # dtype -> (its bits, those of a quiet NaN, where the nine bits begi
     )
 }
 MARKS = {f: np.array([q | _PAYLOAD << at], u).view(f)[0] for f, (u, q, at, _) in _FORMS.items()}
-ROW_MARKS = {f: np.array([q | (_PAYLOAD | _ROW) << at], u).view(f)[0] for f, (u, q, at, _) in _FORMS.items()}
+ROW_MARKS = {
+    f: np.array([q | (_PAYLOAD | _ROW) << at], u).view(f)[0] for f, (u, q, at, _) in _FORMS.items()
+}
 
 
 def shown(v: np.ndarray, null: np.ndarray) -> np.ndarray:
-    """The numbers or bools of v, of which some are null (what lies there is anything), as functions see them: floats of their dtype with NaN, others as float64 with NaN, or as objects with
-    None where float64 does not hold all of them. Read-only."""
+    """The numbers or bools of v, of which some are null (what lies there is anything), as functions
+    see them: floats of their dtype with NaN, others as float64 with NaN, or as objects with None
+    where float64 does not hold all of them. Read-only."""
     if v.dtype.kind == "f":
         out = v.copy()
     elif v.dtype.itemsize == 8 and _beyond(v, null):
@@ -58,12 +74,17 @@ def marked_rows(v: np.ndarray) -> np.ndarray:
     """Which arrays along the first axis of one of floats are missing as a whole, as bools."""
     bits, quiet, at, _ = _FORMS[v.dtype]
     sign = 1 << 8 * v.itemsize - 1
-    first = np.ascontiguousarray(v[(slice(None), *(0,) * (v.ndim - 1))]) if v.size else np.zeros(0, v.dtype)
+    first = (
+        np.ascontiguousarray(v[(slice(None), *(0,) * (v.ndim - 1))])
+        if v.size
+        else np.zeros(0, v.dtype)
+    )
     return (first.view(bits) & bits.type(sign - 1)) == bits.type(quiet | (_PAYLOAD | _ROW) << at)
 
 
 def whole(v: np.ndarray, null: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Floats as integers or bools of a dtype (anything where null says so); None: one is no such value, or beyond what float64 holds exactly."""
+    """Floats as integers or bools of a dtype (anything where null says so); None: one is no such
+    value, or beyond what float64 holds exactly."""
     v = np.where(null, v.dtype.type(0), v)
     if dtype.kind == "b":
         low, high = 0, 1

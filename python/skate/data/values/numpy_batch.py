@@ -1,4 +1,5 @@
-"""What a function with batch_format "numpy" gets: a dict of arrays, one a column. Arrays are made at their first use, and those that come back as they were are not converted again."""
+"""What a function with batch_format "numpy" gets: a dict of arrays, one a column. Arrays are made
+at their first use, and those that come back as they were are not converted again."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ from skate.data.values.flat import DICTIONARY, NUMBERS, TEXT, plain_view
 from skate.data.values.from_arrow import column_to_numpy, lacks_numbers
 
 LATER: Any = object()  # stands for an array that nobody has asked for
-_IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}  # an array with the objects that were in it is unchanged
+# an array with the objects that were in it is unchanged
+_IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}
 
 
 class NumpyBatch(dict):
-    """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only passed on costs nothing, both ways."""
+    """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only
+    passed on costs nothing, both ways."""
 
     __slots__ = ("rb", "given", "copies", "codes", "missing", "writable")
 
@@ -25,12 +28,15 @@ class NumpyBatch(dict):
         super().__init__(dict.fromkeys(rb.schema.names, LATER))
         self.rb, self.writable = rb, writable
         self.given: dict[str, np.ndarray] = {}  # as handed out
-        self.copies: dict[str, np.ndarray] = {}  # of those whose objects are compared, which is cheaper than building the column again
+        # of those whose objects are compared, which is cheaper than building the column again
+        self.copies: dict[str, np.ndarray] = {}
         # Of encoded strings (different objects, their codes): they are compared without a copy.
         self.codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.missing: dict[
             str, np.ndarray
-        ] = {}  # of those that were handed out, what is not of its column's type, as numbers are missing in it (missing.py)
+            # of those that were handed out, what is not of its column's type, as numbers are
+            # missing in it (missing.py)
+        ] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         v = dict.__getitem__(self, name)
@@ -38,18 +44,30 @@ class NumpyBatch(dict):
             col = self.rb.column(self.rb.schema.get_field_index(name))
             t = col.type
             if isinstance(t, EncodedText) and col.null_count == 0:
-                values, codes = self.codes[name] = column_to_numpy(name, col.storage.dictionary), plain_view(col.storage.indices)
+                values, codes = self.codes[name] = (
+                    column_to_numpy(name, col.storage.dictionary),
+                    plain_view(col.storage.indices),
+                )
                 v = np.empty(len(col), object)
                 _skate.coded_objects(v, values, codes)
             else:
                 v = column_to_numpy(name, col)
-                if t.id in _IMMUTABLE or t.id == DICTIONARY and t.value_type.id in _IMMUTABLE or isinstance(t, EncodedText):
+                if (
+                    t.id in _IMMUTABLE
+                    or t.id == DICTIONARY
+                    and t.value_type.id in _IMMUTABLE
+                    or isinstance(t, EncodedText)
+                ):
                     self.copies[name] = v.copy()
                 elif self.writable:
                     v = v.copy()
             self.given[name] = v
             # Of dictionaries and runs null_count does not say what is null among their values.
-            if col.null_count if t.id in NUMBERS else v.dtype.kind == "f" and (v.ndim == 1 or col.null_count):
+            if (
+                col.null_count
+                if t.id in NUMBERS
+                else v.dtype.kind == "f" and (v.ndim == 1 or col.null_count)
+            ):
                 self.missing[name] = v
             dict.__setitem__(self, name, v)
         return v
@@ -66,16 +84,23 @@ class NumpyBatch(dict):
         return self
 
     def untouched(self) -> bool:
-        """Whether all its columns would become what they were, in a schema that says no more than their names and types."""
+        """Whether all its columns would become what they were, in a schema that says no more than
+        their names and types."""
         schema = self.rb.schema
         if schema.metadata is not None or list(dict.keys(self)) != schema.names:
             return False
         for name, v in dict.items(self):
-            if v is not LATER and (v is not self.given.get(name) or v.flags.writeable or name in self.copies or name in self.codes):
+            if v is not LATER and (
+                v is not self.given.get(name)
+                or v.flags.writeable
+                or name in self.copies
+                or name in self.codes
+            ):
                 return False
         return all(f.nullable and f.metadata is None for f in schema)
 
-    def __iter__(self) -> Any:  # that it is defined keeps dict(batch) and {**batch} from copying what is not there yet
+    # that it is defined keeps dict(batch) and {**batch} from copying what is not there yet
+    def __iter__(self) -> Any:
         return dict.__iter__(self)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -122,9 +147,12 @@ class NumpyBatch(dict):
         return self.__reduce__()
 
 
-def to_cut(rb: pa.RecordBatch) -> tuple[dict[str, Any], dict[str, Callable[[int, int], np.ndarray]]]:
-    """(arrays of which batches are slices, functions of a batch's first row and number of rows for columns that have None there). These lack numbers in some rows: their dtype in a batch
-    goes by what is missing in it, not by where blocks end."""
+def to_cut(
+    rb: pa.RecordBatch,
+) -> tuple[dict[str, Any], dict[str, Callable[[int, int], np.ndarray]]]:
+    """(arrays of which batches are slices, functions of a batch's first row and number of rows for
+    columns that have None there). These lack numbers in some rows: their dtype in a batch goes by
+    what is missing in it, not by where blocks end."""
     cols: dict[str, Any] = {}
     varied: dict[str, Callable[[int, int], np.ndarray]] = {}
     for name, col in zip(rb.schema.names, rb.columns, strict=True):
@@ -142,4 +170,7 @@ def _part(name: str, col: pa.Array, at: int, n: int) -> np.ndarray:
 
 def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
     """One array a column (see the head of the file)."""
-    return {name: column_to_numpy(name, col) for name, col in zip(rb.schema.names, rb.columns, strict=True)}
+    return {
+        name: column_to_numpy(name, col)
+        for name, col in zip(rb.schema.names, rb.columns, strict=True)
+    }

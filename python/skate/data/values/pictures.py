@@ -1,8 +1,12 @@
-"""Pictures out of bytes: arrays (height, width[, channels]) of uint8, for read_images and decode_images.
+"""Pictures out of bytes: arrays (height, width[, channels]) of uint8, for read_images and
+decode_images.
 
-Pillow says what a picture is. JPEG and PNG are decoded by src/image where that gives Pillow's bytes, to the last bit, in half of the time; what it refuses goes to Pillow, and is counted
-(DatasetStats.aside). It uses the libjpeg-turbo and the libpng of the Pillow that is installed. Which axis Pillow resizes first depends on its version, so it is asked once a process, by
-resizing a small picture. decoder="fast" decodes a JPEG that is at least twice as large as wanted at a half, a quarter or an eighth: other bytes (docs/design/images.md).
+Pillow says what a picture is. JPEG and PNG are decoded by src/image where that gives Pillow's
+bytes, to the last bit, in half of the time; what it refuses goes to Pillow, and is counted
+(DatasetStats.aside). It uses the libjpeg-turbo and the libpng of the Pillow that is installed.
+Which axis Pillow resizes first depends on its version, so it is asked once a process, by resizing a
+small picture. decoder="fast" decodes a JPEG that is at least twice as large as wanted at a half, a
+quarter or an eighth: other bytes (docs/design/images.md).
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ _CHANNELS = {None: 0, "L": 1, "RGB": 3, "RGBA": 4}
 
 
 class Wanted(NamedTuple):
-    """What pictures are to be. size: (height, width); mode: Pillow's; crop: (top, left, height, width) or "center"; decoder: one of DECODERS."""
+    """What pictures are to be. size: (height, width); mode: Pillow's; crop: (top, left, height,
+    width) or "center"; decoder: one of DECODERS."""
 
     size: tuple[int, int] | None = None
     mode: str | None = None
@@ -37,8 +42,12 @@ def wanted(size: Any, mode: Any, crop: Any, decoder: Any) -> Wanted:
             raise ValueError(
                 'crop="center" cuts out the middle in the proportions of size: give size, or the box (top, left, height, width)'
             )
-    elif crop is not None and (isinstance(crop, str) or len(crop) != 4 or min(crop[:2]) < 0 or min(crop[2:]) <= 0):
-        raise ValueError(f'crop must be (top, left, height, width) in pixels, or "center", not {crop!r}')
+    elif crop is not None and (
+        isinstance(crop, str) or len(crop) != 4 or min(crop[:2]) < 0 or min(crop[2:]) <= 0
+    ):
+        raise ValueError(
+            f'crop must be (top, left, height, width) in pixels, or "center", not {crop!r}'
+        )
     if decoder not in DECODERS:
         raise ValueError(f'decoder must be None, "fast" or "pillow", not {decoder!r}')
     box: Any = crop if crop is None or isinstance(crop, str) else tuple(map(int, crop))
@@ -46,7 +55,8 @@ def wanted(size: Any, mode: Any, crop: Any, decoder: Any) -> Wanted:
 
 
 def decode(data: Any, want: Wanted, make: Callable[[tuple[int, ...]], Any]) -> tuple[Any, bool]:
-    """(the picture, whether Pillow made it although it need not have). make: gives the array for a shape; Pillow's is its own. Raises what Pillow raises."""
+    """(the picture, whether Pillow made it although it need not have). make: gives the array for a
+    shape; Pillow's is its own. Raises what Pillow raises."""
     asked = _asked(want)
     if asked is None:
         return by_pillow(data, want), want.decoder != "pillow"
@@ -58,7 +68,9 @@ def by_pillow(data: Any, want: Wanted) -> Any:
     """The picture as Pillow makes it."""
     with Image.open(io.BytesIO(data)) as im:
         if want.crop is not None:
-            top, left, height, width = _middle(im.size, want.size) if isinstance(want.crop, str) else want.crop
+            top, left, height, width = (
+                _middle(im.size, want.size) if isinstance(want.crop, str) else want.crop
+            )
             if top + height > im.size[1] or left + width > im.size[0]:
                 raise ValueError(
                     f"the box (top {top}, left {left}, height {height}, width {width}) is not within {im.size[1]} x {im.size[0]} pixels"
@@ -81,10 +93,22 @@ def _middle(of: tuple[int, int], size: Any) -> tuple[int, int, int, int]:
 def _asked(want: Wanted) -> tuple[Any, ...] | None:
     """The argument of _skate.image_read; None: it cannot make these."""
     codecs = _codecs()
-    if want.decoder == "pillow" or not codecs.any or want.mode not in _CHANNELS or (want.size is not None and codecs.rows_first is None):
+    if (
+        want.decoder == "pillow"
+        or not codecs.any
+        or want.mode not in _CHANNELS
+        or (want.size is not None and codecs.rows_first is None)
+    ):
         return None
     box = want.crop if isinstance(want.crop, tuple) else (0, 0, 0, 0)
-    return (*(want.size or (0, 0)), *box, want.crop == "center", want.decoder == "fast", bool(codecs.rows_first), _CHANNELS[want.mode])
+    return (
+        *(want.size or (0, 0)),
+        *box,
+        want.crop == "center",
+        want.decoder == "fast",
+        bool(codecs.rows_first),
+        _CHANNELS[want.mode],
+    )
 
 
 class _Codecs(NamedTuple):
@@ -107,7 +131,12 @@ def _codecs() -> _Codecs:
     sizes = ((9, 38), (41, 7))
     truth = [by_pillow(to.getvalue(), Wanted(size)) for size in sizes]
     for rows_first in (False, True):
-        got = [_skate.image_read(to.getvalue(), _empty, (*size, 0, 0, 0, 0, False, False, rows_first, 0)) for size in sizes]
+        got = [
+            _skate.image_read(
+                to.getvalue(), _empty, (*size, 0, 0, 0, 0, False, False, rows_first, 0)
+            )
+            for size in sizes
+        ]
         if all(np.array_equal(a, b) for a, b in zip(got, truth, strict=True)):
             return _Codecs(True, rows_first)
     return _Codecs(True, None)
@@ -123,7 +152,8 @@ def _empty(shape: tuple[int, ...]) -> Any:
 
 
 class Stack:
-    """Pictures that lie one behind the other in one array, as long as they have one shape; n: how many are expected, at most `limit` bytes of them."""
+    """Pictures that lie one behind the other in one array, as long as they have one shape; n: how
+    many are expected, at most `limit` bytes of them."""
 
     def __init__(self, n: int, limit: int):
         self.expected, self.limit = n, limit
@@ -136,9 +166,15 @@ class Stack:
             size = 1
             for k in shape:
                 size *= k
-            self.all = np.empty((max(1, min(self.expected, -(-self.limit // size))), *shape), np.uint8)
+            self.all = np.empty(
+                (max(1, min(self.expected, -(-self.limit // size))), *shape), np.uint8
+            )
         at = len(self.pictures)
-        return self.all[at] if at < len(self.all) and self.all.shape[1:] == shape else np.empty(shape, np.uint8)
+        return (
+            self.all[at]
+            if at < len(self.all) and self.all.shape[1:] == shape
+            else np.empty(shape, np.uint8)
+        )
 
     def add(self, picture: Any) -> None:
         """It may be an array of make()'s, or another one."""
@@ -147,7 +183,11 @@ class Stack:
     def column(self) -> Any:
         """All of them: one array, or a list of arrays."""
         n = len(self.pictures)
-        if self.all is None or n > len(self.all) or any(p.shape != self.all.shape[1:] or p.dtype != np.uint8 for p in self.pictures):
+        if (
+            self.all is None
+            or n > len(self.all)
+            or any(p.shape != self.all.shape[1:] or p.dtype != np.uint8 for p in self.pictures)
+        ):
             return self.pictures
         for i, p in enumerate(self.pictures):
             if p.base is not self.all:

@@ -1,4 +1,5 @@
-"""Memory under an array that this process may write without anybody seeing it: pages over the store, which are copied when they are written."""
+"""Memory under an array that this process may write without anybody seeing it: pages over the
+store, which are copied when they are written."""
 
 from __future__ import annotations
 
@@ -24,7 +25,14 @@ class Mapped(mmap.mmap):
 
     def __new__(cls, fd: int, at: int, size: int) -> Mapped:
         start = at - at % mmap.ALLOCATIONGRANULARITY
-        self = super().__new__(cls, fd, at - start + size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE, offset=start)
+        self = super().__new__(
+            cls,
+            fd,
+            at - start + size,
+            flags=mmap.MAP_PRIVATE,
+            prot=mmap.PROT_READ | mmap.PROT_WRITE,
+            offset=start,
+        )
         self.first = at - start
         self.base = np.frombuffer(self, np.uint8).__array_interface__["data"][0]
         _mapped[self.base] = self
@@ -40,7 +48,8 @@ class Mapped(mmap.mmap):
 
 
 def pages_of(v: Any) -> Any:
-    """The bytes of a C-contiguous array as memory to be written; None: there is none, but by copying."""
+    """The bytes of a C-contiguous array as memory to be written; None: there is none, but by
+    copying."""
     pages = _skate.own_pages(v)
     if pages is not None or not _mapped:
         return pages

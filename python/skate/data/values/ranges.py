@@ -6,7 +6,8 @@ from typing import Any
 
 
 def cut(blocks: list[Any], at: list[int]) -> list[list[Any]]:
-    """The blocks in parts that end before the rows `at` (ascending); one part more than cuts. No row is copied."""
+    """The blocks in parts that end before the rows `at` (ascending); one part more than cuts. No
+    row is copied."""
     out: list[list[Any]] = [[] for _ in range(len(at) + 1)]
     row = i = 0
     for ref, row0, n, size in blocks:

@@ -9,7 +9,8 @@ from skate.data.values.unify import merge
 
 
 def rebatch(batches: Iterator[pa.RecordBatch], size: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of exactly `size` rows over all borders (the last one has what is left); None: as they come."""
+    """Batches of exactly `size` rows over all borders (the last one has what is left); None: as
+    they come."""
     if size is None:
         yield from batches
         return

@@ -16,7 +16,8 @@ from skate.data.values.unify import cast_batch, merge
 
 
 def to_columns(rb: pa.RecordBatch) -> list[list[Any]]:
-    """Python values, column by column: ints, floats, str, ..., None for null; tensors as ndarrays."""
+    """Python values, column by column: ints, floats, str, ..., None for null; tensors as
+    ndarrays."""
     out = []
     for name, col in zip(rb.schema.names, rb.columns, strict=True):
         t = col.type
@@ -37,22 +38,35 @@ def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
     if len(names) == 2:
         k, m = names
         return [{k: v, m: w} for v, w in zip(cols[0], cols[1], strict=True)]
-    return [dict(zip(names, r, strict=True)) for r in zip(*cols, strict=True)] if names else [{} for _ in range(rb.num_rows)]
+    return (
+        [dict(zip(names, r, strict=True)) for r in zip(*cols, strict=True)]
+        if names
+        else [{} for _ in range(rb.num_rows)]
+    )
 
 
 def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) -> None:
     """Changes rows, as to_rows() gave them, to what they are in a schema that holds the old one."""
     names, had = new.names, set(old.names)
     other = [n for n in names if n not in had or not old.field(n).type.equals(new.field(n).type)]
-    other = [n for n in other if n not in had or not pa.types.is_null(old.field(n).type)]  # None stays None
+    # None stays None
+    other = [n for n in other if n not in had or not pa.types.is_null(old.field(n).type)]
     same_order = names == old.names
     for at in range(0, len(rows), 65536):
         some = rows[at : at + 65536]
         for n in (n for n in other if n in had):
             t = old.field(n).type
-            was = pa.Table.from_arrays([from_objects([r[n] for r in some], t)], schema=pa.schema([(n, t)]))
+            was = pa.Table.from_arrays(
+                [from_objects([r[n] for r in some], t)], schema=pa.schema([(n, t)])
+            )
             for row, v in zip(
-                some, (r[n] for b in was.to_batches() for r in to_rows(cast_batch(b, pa.schema([new.field(n)])))), strict=True
+                some,
+                (
+                    r[n]
+                    for b in was.to_batches()
+                    for r in to_rows(cast_batch(b, pa.schema([new.field(n)])))
+                ),
+                strict=True,
             ):
                 row[n] = v
         if not same_order:
@@ -62,14 +76,19 @@ def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) 
                 row.update((n, values.get(n)) for n in names)
 
 
-def from_rows(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> pa.RecordBatch | None:
+def from_rows(
+    rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None
+) -> pa.RecordBatch | None:
     """One batch of rows (see rows_to_batches); None when there are none."""
     rbs = rows_to_batches(rows, what, rb)
     return merge(rbs) if rbs else None
 
 
-def rows_to_batches(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:
-    """Rows (dicts; a missing key is null; columns in order of appearance) as a batch, as several where one cannot hold them, as none where there are none."""
+def rows_to_batches(
+    rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None
+) -> list[pa.RecordBatch]:
+    """Rows (dicts; a missing key is null; columns in order of appearance) as a batch, as several
+    where one cannot hold them, as none where there are none."""
     if not rows:
         return []
     keys = list(rows[0])
@@ -89,12 +108,16 @@ def rows_to_batches(rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch
     arrays = []
     for k, values in zip(keys, cols, strict=True):
         if type(k) is not str:
-            raise TypeError(f"{what} returned a row with the key {k!r} of type {type(k).__name__}; column names are str")
+            raise TypeError(
+                f"{what} returned a row with the key {k!r} of type {type(k).__name__}; column names are str"
+            )
         old = hint_of(k, rb)
         try:
             arrays.append(from_objects(values, None if old is None else old.type, old))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-            raise type(e)(f"{what} returned column {k!r} that cannot become an Arrow column: {e}") from None
+            raise type(e)(
+                f"{what} returned column {k!r} that cannot become an Arrow column: {e}"
+            ) from None
     if DataContext.get_current().enable_fallback_to_arrow_object_ext_type is False:
         _no_objects(keys, arrays, what)
     return record_batches(keys, arrays) if arrays else []

@@ -1,7 +1,9 @@
 """Rows of a batch by their numbers or by a mask, and values of a column, whatever their types.
 
-Arrow's kernels do it where they know the type, which is quickest; text and binary views, run ends, and whatever holds them they do not know: there the gather of blocks does it
-(src/block/block.h: sk_block_measure_places), which knows each type. Nothing else in skate.data calls Arrow's take and filter on columns whose types are the user's.
+Arrow's kernels do it where they know the type, which is quickest; text and binary views, run ends,
+and whatever holds them they do not know: there the gather of blocks does it (src/block/block.h:
+sk_block_measure_places), which knows each type. Nothing else in skate.data calls Arrow's take and
+filter on columns whose types are the user's.
 """
 
 from __future__ import annotations
@@ -27,18 +29,27 @@ def take(rb: Any, index: Any) -> Any:
         return pa_kernels.call_function("take", [rb, at])
     except pa.ArrowNotImplementedError:
         if isinstance(rb, pa.Table):
-            return pa.Table.from_batches([_gathered(rb.to_batches() or [pa.RecordBatch.from_pylist([], rb.schema)], plain_view(at))])
+            return pa.Table.from_batches(
+                [
+                    _gathered(
+                        rb.to_batches() or [pa.RecordBatch.from_pylist([], rb.schema)],
+                        plain_view(at),
+                    )
+                ]
+            )
         return _gathered([rb], plain_view(at))
 
 
 def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
     """The rows of which keep is true.
 
-    `RecordBatch.filter` imports pyarrow.compute, which makes a Python function of each of its hundreds: 35 ms in each worker; the kernel is there without.
+    `RecordBatch.filter` imports pyarrow.compute, which makes a Python function of each of its
+    hundreds: 35 ms in each worker; the kernel is there without.
 
     Args:
         rb: The batch.
-        keep: A NumPy array of bool, or an Arrow array of bool, in which null counts as false; one value a row.
+        keep: A NumPy array of bool, or an Arrow array of bool, in which null counts as false; one
+            value a row.
     """
     mask = keep if isinstance(keep, pa.Array) else of_numpy(keep)
     try:
@@ -53,7 +64,9 @@ def take_values(col: pa.Array, index: pa.Array) -> pa.Array:
         return pa_kernels.call_function("take", [col, index])
     except pa.ArrowNotImplementedError:
         rb = pa.RecordBatch.from_arrays([col], names=["values"])
-        return _gathered([rb], plain_view(index), valid_bits(index) if index.null_count else None).column(0)
+        return _gathered(
+            [rb], plain_view(index), valid_bits(index) if index.null_count else None
+        ).column(0)
 
 
 def decoded(col: pa.DictionaryArray) -> pa.Array:
@@ -65,7 +78,8 @@ def decoded(col: pa.DictionaryArray) -> pa.Array:
 
 
 def listed(col: Any) -> Any:
-    """A column of list views as lists. Arrow's cast makes lists of them whose offsets are one too few."""
+    """A column of list views as lists. Arrow's cast makes lists of them whose offsets are one too
+    few."""
     large = pa.types.is_large_list_view(col.type)
     sizes, none = plain_view(col.sizes, np.dtype(np.int64 if large else np.int32)), ~valid_bits(col)
     ends = np.cumsum(np.where(none, 0, sizes))
@@ -74,8 +88,11 @@ def listed(col: Any) -> Any:
     return make.from_arrays(offsets, col.flatten(), mask=of_numpy(none) if none.any() else None)
 
 
-def _gathered(batches: list[pa.RecordBatch], index: np.ndarray, valid: np.ndarray | None = None) -> pa.RecordBatch:
-    """The rows of these numbers, counted through all batches; a row of nulls where one is not valid."""
+def _gathered(
+    batches: list[pa.RecordBatch], index: np.ndarray, valid: np.ndarray | None = None
+) -> pa.RecordBatch:
+    """The rows of these numbers, counted through all batches; a row of nulls where one is not
+    valid."""
     ends = np.cumsum([rb.num_rows for rb in batches])
     if valid is not None:
         index = np.where(valid, index, 0)

@@ -1,16 +1,24 @@
-"""Arrow types for tensors, under the names that files written by Ray carry, with arrays and scalars that know NumPy.
+"""Arrow types for tensors, under the names that files written by Ray carry, with arrays and scalars
+that know NumPy.
 
     ray.data.arrow_tensor                  arrays of one shape, in a list           ArrowTensorType
-    ray.data.arrow_tensor_v2               the same in a large_list (over 2 GiB)    ArrowTensorTypeV2
-    ray.data.arrow_variable_shaped_tensor  struct(data: large_list, shape: list)    ArrowVariableShapedTensorType
+    ray.data.arrow_tensor_v2               the same in a large_list (over 2 GiB)
+                                           ArrowTensorTypeV2
+    ray.data.arrow_variable_shaped_tensor  struct(data: large_list, shape: list)
+                                           ArrowVariableShapedTensorType
 
-Which of them (or Arrow's own fixed_shape_tensor) arrays of one shape become is DataContext.arrow_fixed_shape_tensor_format, V2 as in Ray; what was read or given as one
-stays one. Arrays of different shapes are of the last type, since Arrow's own one has neither scalars nor a way to NumPy. Registered when this module is imported, so that Parquet files give these types back.
+Which of them (or Arrow's own fixed_shape_tensor) arrays of one shape become is
+DataContext.arrow_fixed_shape_tensor_format, V2 as in Ray; what was read or given as one stays one.
+Arrays of different shapes are of the last type, since Arrow's own one has neither scalars nor a way
+to NumPy. Registered when this module is imported, so that Parquet files give these types back.
 
-Parameters are written as JSON. Ray writes them pickled: that is read by an unpickler that knows no classes, so a file cannot run code.
+Parameters are written as JSON. Ray writes them pickled: that is read by an unpickler that knows no
+classes, so a file cannot run code.
 
-Arrow knows one class for a name, and Ray Data registers its own under the same ones. Both work in one process, in either order of import: the classes here are the registered ones, and what Arrow
-asks them to make of a name and its parameters is theirs where Ray asks (`_theirs`), ours otherwise. Columns of theirs that come into skate become ours (`ours`).
+Arrow knows one class for a name, and Ray Data registers its own under the same ones. Both work in
+one process, in either order of import: the classes here are the registered ones, and what Arrow
+asks them to make of a name and its parameters is theirs where Ray asks (`_theirs`), ours otherwise.
+Columns of theirs that come into skate become ours (`ours`).
 """
 
 from __future__ import annotations
@@ -40,8 +48,8 @@ def _numbers_of(data: bytes) -> Any:
         return _NoClasses(io.BytesIO(data)).load()
 
 
-# pyarrow keeps the Python half of a type by a weak reference, and makes it anew, through JSON, at each look at a column whose half is gone (20 us). So types in
-# use are kept here.
+# pyarrow keeps the Python half of a type by a weak reference, and makes it anew, through JSON, at
+# each look at a column whose half is gone (20 us). So types in use are kept here.
 
 
 def _cached(f: Any) -> Any:  # Any: a type checker takes the classes for no Hashable
@@ -57,11 +65,16 @@ def fixed_type(cls: Any, shape: tuple[int, ...], dtype: pa.DataType) -> Any:
 @_cached
 def _read_type(cls: Any, storage_type: pa.DataType, serialized: bytes) -> Any:
     what = pa.types.is_list(storage_type) or pa.types.is_large_list(storage_type)
-    return _over(fixed_type(cls, tuple(_numbers_of(serialized)), storage_type.value_type) if what else None, cls, storage_type)
+    return _over(
+        fixed_type(cls, tuple(_numbers_of(serialized)), storage_type.value_type) if what else None,
+        cls,
+        storage_type,
+    )
 
 
 def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
-    """t, a type that a file names, if what the file has is what that is over: Arrow would read the one as the other."""
+    """t, a type that a file names, if what the file has is what that is over: Arrow would read the
+    one as the other."""
     if t is None or t.storage_type != storage_type:
         raise ValueError(f"{cls.__name__} is not over {storage_type}")
     return t
@@ -84,7 +97,8 @@ def _rays(name: str) -> Any:
 
 
 def _theirs(cls: Any, serialized: bytes) -> Any:
-    """Ray's class for what Arrow makes a type of, None for ours. Who asks is the innermost frame that is not pyarrow's; where that is neither skate's nor Ray's, who made the type."""
+    """Ray's class for what Arrow makes a type of, None for ours. Who asks is the innermost frame
+    that is not pyarrow's; where that is neither skate's nor Ray's, who made the type."""
     theirs = _rays(cls.__name__)
     if theirs is None:
         return None
@@ -104,12 +118,18 @@ def ours(t: Any) -> Any:
     if not any(map(sys.modules.get, _OF_RAY)):
         return t
     for i, f in enumerate(t.schema):
-        cls = CLASSES_OF.get(f.type.extension_name) if isinstance(f.type, pa.ExtensionType) and not isinstance(f.type, _Tensor) else None
+        cls = (
+            CLASSES_OF.get(f.type.extension_name)
+            if isinstance(f.type, pa.ExtensionType) and not isinstance(f.type, _Tensor)
+            else None
+        )
         if cls is not None:
             to = cls._of(f.type.storage_type, f.type.__arrow_ext_serialize__())
             c = t.column(i)
             if isinstance(c, pa.ChunkedArray):
-                new = pa.chunked_array([pa.ExtensionArray.from_storage(to, k.storage) for k in c.chunks], to)
+                new = pa.chunked_array(
+                    [pa.ExtensionArray.from_storage(to, k.storage) for k in c.chunks], to
+                )
             else:
                 new = pa.ExtensionArray.from_storage(to, c.storage)
             t = t.set_column(i, f.with_type(to), new)
@@ -135,7 +155,10 @@ class ArrowTensorScalar(pa.ExtensionScalar):
 
 class _Tensor(pa.ExtensionType):
     def __reduce__(self) -> Any:
-        return type(self).__arrow_ext_deserialize__, (self.storage_type, self.__arrow_ext_serialize__())
+        return type(self).__arrow_ext_deserialize__, (
+            self.storage_type,
+            self.__arrow_ext_serialize__(),
+        )
 
     def __arrow_ext_scalar_class__(self) -> type:
         return ArrowTensorScalar
@@ -174,7 +197,11 @@ class _FixedTensor(_Tensor):
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
         theirs = _theirs(cls, serialized)
-        return theirs.__arrow_ext_deserialize__(storage_type, serialized) if theirs else cls._of(storage_type, serialized)
+        return (
+            theirs.__arrow_ext_deserialize__(storage_type, serialized)
+            if theirs
+            else cls._of(storage_type, serialized)
+        )
 
     @classmethod
     def _of(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
@@ -187,7 +214,11 @@ class _FixedTensor(_Tensor):
         return f"{type(self).__name__}(shape={self._shape}, dtype={self.value_type})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.shape == self.shape and other.value_type == self.value_type
+        return (
+            type(other) is type(self)
+            and other.shape == self.shape
+            and other.value_type == self.value_type
+        )
 
     def __hash__(self) -> int:
         return hash((self.extension_name, self._shape, self.value_type))
@@ -228,7 +259,8 @@ class ArrowVariableShapedTensorType(_Tensor):
     def __init__(self, dtype: pa.DataType, ndim: int):
         self._ndim = int(ndim)
         super().__init__(
-            pa.struct([("data", pa.large_list(dtype)), ("shape", pa.list_(pa.int64()))]), "ray.data.arrow_variable_shaped_tensor"
+            pa.struct([("data", pa.large_list(dtype)), ("shape", pa.list_(pa.int64()))]),
+            "ray.data.arrow_variable_shaped_tensor",
         )
 
     @property
@@ -256,12 +288,24 @@ class ArrowVariableShapedTensorType(_Tensor):
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Any:
         theirs = _theirs(cls, serialized)
-        return theirs.__arrow_ext_deserialize__(storage_type, serialized) if theirs else cls._of(storage_type, serialized)
+        return (
+            theirs.__arrow_ext_deserialize__(storage_type, serialized)
+            if theirs
+            else cls._of(storage_type, serialized)
+        )
 
     @classmethod
     def _of(cls, storage_type: pa.DataType, serialized: bytes) -> ArrowVariableShapedTensorType:
-        data = storage_type.field("data").type if pa.types.is_struct(storage_type) and storage_type.get_field_index("data") >= 0 else None
-        t = cls(data.value_type, int(_numbers_of(serialized))) if data is not None and pa.types.is_large_list(data) else None
+        data = (
+            storage_type.field("data").type
+            if pa.types.is_struct(storage_type) and storage_type.get_field_index("data") >= 0
+            else None
+        )
+        t = (
+            cls(data.value_type, int(_numbers_of(serialized)))
+            if data is not None and pa.types.is_large_list(data)
+            else None
+        )
         return _over(t, cls, storage_type)
 
     def __arrow_ext_class__(self) -> type:
@@ -271,7 +315,9 @@ class ArrowVariableShapedTensorType(_Tensor):
         return f"ArrowVariableShapedTensorType(ndim={self._ndim}, dtype={self.value_type})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ArrowVariableShapedTensorType) and other.value_type == self.value_type
+        return (
+            isinstance(other, ArrowVariableShapedTensorType) and other.value_type == self.value_type
+        )
 
     def __hash__(self) -> int:
         return hash((self.extension_name, self.value_type))
@@ -282,9 +328,10 @@ class ArrowTensorArray(pa.ExtensionArray):
 
     @staticmethod
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
-        """An Arrow array of the entries along the first axis: a plain one for single values, of DataContext.arrow_fixed_shape_tensor_format for arrays of
-        one shape (Arrow's own type holds numbers only, other values are V2), an ArrowVariableShapedTensorArray for others. ArrowConversionError for what
-        does not fit."""
+        """An Arrow array of the entries along the first axis: a plain one for single values, of
+        DataContext.arrow_fixed_shape_tensor_format for arrays of one shape (Arrow's own type holds
+        numbers only, other values are V2), an ArrowVariableShapedTensorArray for others.
+        ArrowConversionError for what does not fit."""
         a = arr if isinstance(arr, np.ndarray) else np.array(arr)
         if a.dtype == object and len(a) and all(hasattr(v, "shape") for v in a.flat):
             parts = [numbers(v) for v in a.ravel()]
@@ -300,7 +347,8 @@ class ArrowTensorArray(pa.ExtensionArray):
         return of_numpy(a, fmt)
 
     def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
-        """All as one array, (rows, *shape): a view for numbers; an array of arrays when some are null."""
+        """All as one array, (rows, *shape): a view for numbers; an array of arrays when some are
+        null."""
         t = self.type
         if self.null_count:
             out = np.empty(len(self), object)
@@ -318,15 +366,22 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
 
     @staticmethod
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
-        """An Arrow array of a sequence of arrays; ValueError when it is empty, no sequence, or not all have as many dimensions."""
+        """An Arrow array of a sequence of arrays; ValueError when it is empty, no sequence, or not
+        all have as many dimensions."""
         if not isinstance(arr, (list, tuple, np.ndarray)):
-            raise ValueError(f"ArrowVariableShapedTensorArray takes a sequence of arrays, not {type(arr).__name__}")
+            raise ValueError(
+                f"ArrowVariableShapedTensorArray takes a sequence of arrays, not {type(arr).__name__}"
+            )
         arrays = [numbers(np.asarray(v)) for v in arr]
         if not arrays:
             raise ValueError("ragged tensors: no arrays were given, so their type is unknown")
         if len({a.ndim for a in arrays}) > 1:
-            raise ValueError(f"all arrays must have as many dimensions, not {sorted({a.ndim for a in arrays})}")
-        return ragged(arrays, ArrowVariableShapedTensorType(value_type_of(arrays[0]), arrays[0].ndim))
+            raise ValueError(
+                f"all arrays must have as many dimensions, not {sorted({a.ndim for a in arrays})}"
+            )
+        return ragged(
+            arrays, ArrowVariableShapedTensorType(value_type_of(arrays[0]), arrays[0].ndim)
+        )
 
     def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
         """An array of the arrays (None for null); those of numbers are views."""
@@ -335,7 +390,9 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
         valid = self.is_valid().to_pylist()
         values, starts = data.values, data.offsets.to_pylist()
         plain = (
-            np.dtype(values.type.to_pandas_dtype()) if pa.types.is_primitive(values.type) and not pa.types.is_boolean(values.type) else None
+            np.dtype(values.type.to_pandas_dtype())
+            if pa.types.is_primitive(values.type) and not pa.types.is_boolean(values.type)
+            else None
         )
         for i, (ok, shape) in enumerate(zip(valid, shapes, strict=True)):
             if not ok:
@@ -344,7 +401,9 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
                 at = (values.offset + starts[i]) * plain.itemsize
                 out[i] = np.ndarray(shape, plain, values.buffers()[1], at)
             else:
-                out[i] = flat_to_numpy(values.slice(starts[i], starts[i + 1] - starts[i])).reshape(shape)
+                out[i] = flat_to_numpy(values.slice(starts[i], starts[i + 1] - starts[i])).reshape(
+                    shape
+                )
         return out
 
 
@@ -352,8 +411,13 @@ CLASSES_OF: dict[str, Any] = {}  # by the names that Arrow knows them by
 
 
 def register() -> None:
-    """Lets Arrow give these types back, also where Ray has registered its own: it gets those when it asks."""
-    for t in (ArrowTensorType((0,), pa.int8()), ArrowTensorTypeV2((0,), pa.int8()), ArrowVariableShapedTensorType(pa.int8(), 1)):
+    """Lets Arrow give these types back, also where Ray has registered its own: it gets those when
+    it asks."""
+    for t in (
+        ArrowTensorType((0,), pa.int8()),
+        ArrowTensorTypeV2((0,), pa.int8()),
+        ArrowVariableShapedTensorType(pa.int8(), 1),
+    ):
         CLASSES_OF[t.extension_name] = type(t)
         try:
             pa.register_extension_type(t)
@@ -369,12 +433,18 @@ register()
 
 
 V1, V2, NATIVE = "v1", "v2", "arrow_native"  # values of DataContext.arrow_fixed_shape_tensor_format
-CLASSES: dict[str, Any] = {V1: ArrowTensorType, V2: ArrowTensorTypeV2, NATIVE: pa.FixedShapeTensorType}
+CLASSES: dict[str, Any] = {
+    V1: ArrowTensorType,
+    V2: ArrowTensorTypeV2,
+    NATIVE: pa.FixedShapeTensorType,
+}
 
 
 def context_format() -> str:
     """What DataContext says."""
-    return V2 if settings.current is None else settings.current.arrow_fixed_shape_tensor_format.value
+    return (
+        V2 if settings.current is None else settings.current.arrow_fixed_shape_tensor_format.value
+    )
 
 
 def is_fixed(t: pa.DataType) -> bool:
@@ -388,7 +458,8 @@ def fixed_parts(t: pa.DataType) -> tuple[pa.DataType, tuple[int, ...]]:
 
 
 def numbers(a: np.ndarray) -> np.ndarray:
-    """Arrays of Python numbers and missing values as floats, of texts as texts; others as they are."""
+    """Arrays of Python numbers and missing values as floats, of texts as texts; others as they
+    are."""
     if a.dtype != object:
         return a
     flat = a.ravel().tolist()
@@ -397,13 +468,20 @@ def numbers(a: np.ndarray) -> np.ndarray:
     if any(isinstance(v, (np.ndarray, list, tuple)) for v in flat):
         return np.stack([numbers(np.asarray(v)) for v in flat])
     return np.array(
-        [np.nan if pd.isna(v) else v for v in flat], bool if flat and all(isinstance(v, (bool, np.bool_)) for v in flat) else np.float64
+        [np.nan if pd.isna(v) else v for v in flat],
+        bool if flat and all(isinstance(v, (bool, np.bool_)) for v in flat) else np.float64,
     ).reshape(a.shape)
 
 
 def value_type_of(a: np.ndarray) -> pa.DataType:
     """The Arrow type of its values."""
-    return pa.string() if a.dtype.kind in "OU" else pa.binary() if a.dtype.kind == "S" else pa.from_numpy_dtype(a.dtype)
+    return (
+        pa.string()
+        if a.dtype.kind in "OU"
+        else pa.binary()
+        if a.dtype.kind == "S"
+        else pa.from_numpy_dtype(a.dtype)
+    )
 
 
 def flat_of_numpy(a: np.ndarray) -> pa.Array:
@@ -446,30 +524,38 @@ def of_flat(values: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
     offsets = np.arange(n + 1, dtype=np.int64) * size
     if not pa.types.is_large_list(typ.storage_type):
         offsets = offsets.astype(np.int32)
-    storage = pa.Array.from_buffers(typ.storage_type, n, [None, pa.py_buffer(offsets)], null_count=0, children=[values])
+    storage = pa.Array.from_buffers(
+        typ.storage_type, n, [None, pa.py_buffer(offsets)], null_count=0, children=[values]
+    )
     return pa.ExtensionArray.from_storage(typ, storage)
 
 
 def native(col: pa.Array) -> pa.Array:
-    """A column of ours as Arrow's fixed_shape_tensor; numbers are not copied unless some arrays are null."""
+    """A column of ours as Arrow's fixed_shape_tensor; numbers are not copied unless some arrays are
+    null."""
     t = col.type
     size = math.prod(t.shape)
     typ = pa.fixed_shape_tensor(t.value_type, t.shape)
     if col.null_count or not size:
         lists = col.storage.to_pylist()
         return pa.ExtensionArray.from_storage(typ, pa.array(lists, typ.storage_type))
-    return pa.ExtensionArray.from_storage(typ, pa.FixedSizeListArray.from_arrays(col.storage.flatten(), size).cast(typ.storage_type))
+    return pa.ExtensionArray.from_storage(
+        typ, pa.FixedSizeListArray.from_arrays(col.storage.flatten(), size).cast(typ.storage_type)
+    )
 
 
 def of_native(col: pa.Array, typ: _FixedTensor) -> pa.Array:
     """Arrow's fixed_shape_tensor as a type of ours of the same shape."""
     if col.null_count:
-        return pa.ExtensionArray.from_storage(typ, pa.array(col.storage.to_pylist(), typ.storage_type))
+        return pa.ExtensionArray.from_storage(
+            typ, pa.array(col.storage.to_pylist(), typ.storage_type)
+        )
     return of_flat(col.storage.flatten(), len(col), typ)
 
 
 def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
-    """A column of arrays (None: null) of a type for any shape, ours or Arrow's. Neighbouring parts of one array are not copied. marks: they are of floats, made of one of this type in which
+    """A column of arrays (None: null) of a type for any shape, ours or Arrow's. Neighbouring parts
+    of one array are not copied. marks: they are of floats, made of one of this type in which
     numbers are missing; it is of this type where that is exact."""
     data_type, shape_type = t.storage_type.field("data").type, t.storage_type.field("shape").type
     some = [a for a in arrays if a is not None]
@@ -479,7 +565,9 @@ def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
         joined = (
             np.concatenate(
                 [
-                    np.ascontiguousarray(a).reshape(-1).astype(object) if kind & set("OU") else np.ascontiguousarray(a).reshape(-1)
+                    np.ascontiguousarray(a).reshape(-1).astype(object)
+                    if kind & set("OU")
+                    else np.ascontiguousarray(a).reshape(-1)
                     for a in some
                 ]
             )
@@ -487,7 +575,11 @@ def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
             else np.zeros(0)
         )
     values = (
-        pa.array([], data_type.value_type) if not some else flat.of_marked(joined, data_type.value_type) if marks else flat_of_numpy(joined)
+        pa.array([], data_type.value_type)
+        if not some
+        else flat.of_marked(joined, data_type.value_type)
+        if marks
+        else flat_of_numpy(joined)
     )
     if marks and values.type != data_type.value_type:
         return ragged(arrays, ArrowVariableShapedTensorType(values.type, some[0].ndim))
@@ -500,7 +592,9 @@ def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
     data = make.from_arrays(pa.array(offsets if large else offsets.astype(np.int32)), values)
     shape = pa.array([None if a is None else a.shape for a in arrays], shape_type)
     mask = pa.array([a is None for a in arrays]) if len(some) < len(arrays) else None
-    return pa.ExtensionArray.from_storage(t, pa.StructArray.from_arrays([data, shape], fields=list(t.storage_type), mask=mask))
+    return pa.ExtensionArray.from_storage(
+        t, pa.StructArray.from_arrays([data, shape], fields=list(t.storage_type), mask=mask)
+    )
 
 
 def _neighbours(arrays: list[np.ndarray]) -> np.ndarray | None:
@@ -508,7 +602,10 @@ def _neighbours(arrays: list[np.ndarray]) -> np.ndarray | None:
     if (
         not arrays
         or arrays[0].dtype == object
-        or any(a.base is None or a.base is not arrays[0].base or not a.flags.c_contiguous for a in arrays)
+        or any(
+            a.base is None or a.base is not arrays[0].base or not a.flags.c_contiguous
+            for a in arrays
+        )
     ):
         return None
     at = arrays[0].__array_interface__["data"][0]
@@ -516,4 +613,6 @@ def _neighbours(arrays: list[np.ndarray]) -> np.ndarray | None:
         if a.dtype != arrays[0].dtype or a.__array_interface__["data"][0] != at:
             return None
         at += a.nbytes
-    return np.lib.stride_tricks.as_strided(arrays[0].reshape(-1), (sum(a.size for a in arrays),), (arrays[0].itemsize,))
+    return np.lib.stride_tricks.as_strided(
+        arrays[0].reshape(-1), (sum(a.size for a in arrays),), (arrays[0].itemsize,)
+    )

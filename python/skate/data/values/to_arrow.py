@@ -1,7 +1,9 @@
-"""numpy arrays and Python values as Arrow columns, of their natural type or of the type that they had, where that is exact.
+"""numpy arrays and Python values as Arrow columns, of their natural type or of the type that they
+had, where that is exact.
 
-An Arrow array of strings, bytes or lists counts what is in it with 32 bits. Values that are more than that become a ChunkedArray of several (record_batches() makes as many batches of
-them); a single value that is more has a type with 64 bits (large_string, large_binary).
+An Arrow array of strings, bytes or lists counts what is in it with 32 bits. Values that are more
+than that become a ChunkedArray of several (record_batches() makes as many batches of them); a
+single value that is more has a type with 64 bits (large_string, large_binary).
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from skate.data.values import missing
 from skate.data.values import tensor_types as _tt
 from skate.data.values.cast import compatible, exact_cast, same_floats
 from skate.data.values.encoded_text import plain
-from skate.data.values.flat import FIXED_LIST, LISTS, TYPES, bitmap, list_values, of_marked, of_numpy, plain_array, valid_bits
+from skate.data.values.flat import (
+    FIXED_LIST,
+    LISTS,
+    TYPES,
+    bitmap,
+    list_values,
+    of_marked,
+    of_numpy,
+    plain_array,
+    valid_bits,
+)
 from skate.data.values.from_arrow import to_objects
 from skate.data.values.missing import MARKS
 from skate.data.values.tensor_types import is_fixed
@@ -43,11 +55,16 @@ def one_array(c: Any) -> Any:
         c = c.combine_chunks()
     except pa.ArrowInvalid:  # too much for one
         return c
-    return c if isinstance(c, pa.Array) else (c.chunk(0) if c.num_chunks == 1 else pa.concat_arrays(c.chunks))
+    return (
+        c
+        if isinstance(c, pa.Array)
+        else (c.chunk(0) if c.num_chunks == 1 else pa.concat_arrays(c.chunks))
+    )
 
 
 def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
-    """Columns of as many rows, side by side: one batch, or more where some are chunked (none of them is copied)."""
+    """Columns of as many rows, side by side: one batch, or more where some are chunked (none of
+    them is copied)."""
     for c in cols:
         if isinstance(c, pa.ChunkedArray):
             return pa.Table.from_arrays(cols, names=names).to_batches()
@@ -55,24 +72,36 @@ def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
 
 
 def narrowed(arr: Any) -> Any:
-    """A large_string array as string: chunked, where one cannot hold it; as it is, where that does not help. Texts are not copied."""
+    """A large_string array as string: chunked, where one cannot hold it; as it is, where that does
+    not help. Texts are not copied."""
     if isinstance(arr, pa.Array) and arr.nbytes <= CHUNK_BYTES:
         return arr.cast(pa.string())
     chunks = []
     for c in arr.chunks if isinstance(arr, pa.ChunkedArray) else [arr]:
         _, offsets, data = c.buffers()
-        ends = np.frombuffer(offsets, np.int64, len(c) + 1, 8 * c.offset) if len(c) else np.zeros(1, np.int64)
+        ends = (
+            np.frombuffer(offsets, np.int64, len(c) + 1, 8 * c.offset)
+            if len(c)
+            else np.zeros(1, np.int64)
+        )
         for a, b in _cuts(ends, CHUNK_BYTES):
             if ends[b] - ends[a] > CHUNK_BYTES:
                 return arr
             valid = None if c.null_count == 0 else bitmap(valid_bits(c.slice(a, b - a)))
             small = pa.py_buffer((ends[a : b + 1] - ends[a]).astype(np.int32))
-            chunks.append(pa.Array.from_buffers(pa.string(), b - a, [valid, small, data.slice(int(ends[a]), int(ends[b] - ends[a]))]))
+            chunks.append(
+                pa.Array.from_buffers(
+                    pa.string(),
+                    b - a,
+                    [valid, small, data.slice(int(ends[a]), int(ends[b] - ends[a]))],
+                )
+            )
     return pa.chunked_array(chunks, pa.string())
 
 
 def _cuts(ends: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of values, of which ends[i] is the end of the first i, in groups of at most `most` (a single one may be more)."""
+    """Ranges of values, of which ends[i] is the end of the first i, in groups of at most `most` (a
+    single one may be more)."""
     at = 0
     while at < len(ends) - 1:
         end = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
@@ -88,19 +117,30 @@ def exact(arr: Any, to: pa.DataType) -> Any:
     return None if any(c is None for c in kept) else pa.chunked_array(kept, to)
 
 
-def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None, marks: bool = False) -> pa.Array:
-    """An Arrow array of v; `hint`: the type to keep if that is exact; `old`: the column v was made from; `marks`: NaN that carry a mark are null (missing.py)."""
+def array_from_numpy(
+    v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None, marks: bool = False
+) -> pa.Array:
+    """An Arrow array of v; `hint`: the type to keep if that is exact; `old`: the column v was made
+    from; `marks`: NaN that carry a mark are null (missing.py)."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     if v.ndim == 1 and v.dtype in TYPES and not isinstance(v, np.ma.MaskedArray):
-        arr = of_marked(v, values_of(hint)) if marks and v.dtype.kind == "f" else plain_array(TYPES[v.dtype], v)
+        arr = (
+            of_marked(v, values_of(hint))
+            if marks and v.dtype.kind == "f"
+            else plain_array(TYPES[v.dtype], v)
+        )
         kept = None if hint is None else exact_cast(arr, hint, naive_ok=True)
         return arr if kept is None else kept
     kind = v.dtype.kind
     if v.ndim > 1 and kind not in "OUS":
         return _tensor_from_numpy(v, hint, old, marks)
     if kind == "O" or v.ndim > 1:
-        values = np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist()
+        values = (
+            np.ma.filled(v.astype(object), None).tolist()
+            if isinstance(v, np.ma.MaskedArray)
+            else v.tolist()
+        )
         if (
             hint is not None
             and not can_rebuild(hint)
@@ -112,7 +152,12 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
             )
         return from_objects(values, hint, old)
     if kind == "U" or kind == "S":
-        arr = from_objects(np.ma.filled(v.astype(object), None).tolist() if isinstance(v, np.ma.MaskedArray) else v.tolist(), None)
+        arr = from_objects(
+            np.ma.filled(v.astype(object), None).tolist()
+            if isinstance(v, np.ma.MaskedArray)
+            else v.tolist(),
+            None,
+        )
         if not len(arr):
             arr = pa.nulls(0, pa.string() if kind == "U" else pa.binary())
     else:
@@ -126,13 +171,23 @@ def array_from_numpy(v: np.ndarray, hint: pa.DataType | None, old: pa.Array | No
 
 def values_of(t: pa.DataType | None) -> pa.DataType | None:
     """The type of what is in a dictionary or in runs; others as they are."""
-    return None if t is None else t.value_type if _T.is_dictionary(t) or _T.is_run_end_encoded(t) else t
+    return (
+        None
+        if t is None
+        else t.value_type
+        if _T.is_dictionary(t) or _T.is_run_end_encoded(t)
+        else t
+    )
 
 
-def _tensor_from_numpy(v: np.ndarray, hint: Any = None, old: pa.Array | None = None, marks: bool = False) -> pa.Array:
+def _tensor_from_numpy(
+    v: np.ndarray, hint: Any = None, old: pa.Array | None = None, marks: bool = False
+) -> pa.Array:
     if isinstance(v, np.ma.MaskedArray):
         if np.ma.getmaskarray(v).any():
-            raise TypeError("a masked array of more than one dimension has no Arrow type; fill the masked values first")
+            raise TypeError(
+                "a masked array of more than one dimension has no Arrow type; fill the masked values first"
+            )
         v = np.ma.getdata(v)
     if v.dtype not in MARKS:
         return _tensor(v, hint)
@@ -157,8 +212,14 @@ def without_rows(arr: pa.Array, null: np.ndarray) -> pa.Array:
     """A new column of arrays of one shape with null in some rows."""
     lists = arr.storage if isinstance(arr, pa.ExtensionArray) else arr
     own = [] if lists.type.id == FIXED_LIST else [lists.buffers()[1]]
-    lists = pa.Array.from_buffers(lists.type, len(lists), [bitmap(~null), *own], children=[lists.values])
-    return pa.ExtensionArray.from_storage(arr.type, lists) if isinstance(arr, pa.ExtensionArray) else lists
+    lists = pa.Array.from_buffers(
+        lists.type, len(lists), [bitmap(~null), *own], children=[lists.values]
+    )
+    return (
+        pa.ExtensionArray.from_storage(arr.type, lists)
+        if isinstance(arr, pa.ExtensionArray)
+        else lists
+    )
 
 
 def _tensor(v: np.ndarray, hint: Any, flat_type: pa.DataType | None = None) -> pa.Array:
@@ -173,7 +234,11 @@ def _tensor(v: np.ndarray, hint: Any, flat_type: pa.DataType | None = None) -> p
     if hint is not None and _T.is_fixed_size_list(hint) and len(shape) == 1:
         flat = flat_of(v)
         if flat.type == hint.value_type:
-            return pa.FixedSizeListArray.from_arrays(flat, type=hint) if size else _zero_lists(len(v), hint)
+            return (
+                pa.FixedSizeListArray.from_arrays(flat, type=hint)
+                if size
+                else _zero_lists(len(v), hint)
+            )
     if (
         isinstance(hint, pa.FixedShapeTensorType)
         and (order := getattr(hint, "permutation", None)) is not None
@@ -200,7 +265,11 @@ def _tensor(v: np.ndarray, hint: Any, flat_type: pa.DataType | None = None) -> p
             return _tt.of_flat(flat, len(v), typ)
     if typ.value_type != flat.type:
         typ = pa.fixed_shape_tensor(flat.type, shape)
-    storage = pa.FixedSizeListArray.from_arrays(flat, size) if size else _zero_lists(len(v), typ.storage_type)
+    storage = (
+        pa.FixedSizeListArray.from_arrays(flat, size)
+        if size
+        else _zero_lists(len(v), typ.storage_type)
+    )
     if storage.type != typ.storage_type:
         storage = storage.cast(typ.storage_type)
     return pa.ExtensionArray.from_storage(typ, storage)
@@ -211,27 +280,38 @@ def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
 
 
 def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
-    """An Arrow array (chunked, where one cannot hold them) of Python values (None: null); keeps `hint` when that is exact. old: the column of that type that the values come from, as
-    far as is known."""
+    """An Arrow array (chunked, where one cannot hold them) of Python values (None: null); keeps
+    `hint` when that is exact. old: the column of that type that the values come from, as far as is
+    known."""
     if hint is not None and _T.is_nested(hint) and holds_union(hint):
-        raise TypeError(f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"')
+        raise TypeError(
+            f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"'
+        )
     first = next((v for v in values if v is not None), None)
     if isinstance(hint, PythonObjectType):
         return _objects_again(values, old)
-    if first is not None and (isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")):
+    if first is not None and (
+        isinstance(first, np.ndarray) or type(first).__module__.startswith("torch")
+    ):
         arr = _from_arrays(values, hint, old)
         if arr is not None:
             return arr
     if (
         hint is not None
         and isinstance(hint, pa.BaseExtensionType)
-        and (first is None or not is_fixed(hint) and not isinstance(hint, (pa.UuidType, pa.Bool8Type)))
+        and (
+            first is None
+            or not is_fixed(hint)
+            and not isinstance(hint, (pa.UuidType, pa.Bool8Type))
+        )
     ):
         storage = from_objects(values, hint.storage_type)
         if storage.type != hint.storage_type:
             return storage
         if isinstance(storage, pa.ChunkedArray):
-            return pa.chunked_array([pa.ExtensionArray.from_storage(hint, c) for c in storage.chunks])
+            return pa.chunked_array(
+                [pa.ExtensionArray.from_storage(hint, c) for c in storage.chunks]
+            )
         return pa.ExtensionArray.from_storage(hint, storage)
     natural = None
     error: Exception | None = None
@@ -241,7 +321,12 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
             natural = _natural(values)
         unit = _pandas_unit(values, natural.type)
         if unit is not None:
-            natural = pa.array(values, type=pa.duration(unit) if _T.is_duration(natural.type) else pa.timestamp(unit, natural.type.tz))
+            natural = pa.array(
+                values,
+                type=pa.duration(unit)
+                if _T.is_duration(natural.type)
+                else pa.timestamp(unit, natural.type.tz),
+            )
         if hint is None or natural.type == hint:
             return natural
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
@@ -259,7 +344,9 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
                 except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
                     error = error or e
                 if kept is not None and natural is not None:
-                    chunked = isinstance(natural, pa.ChunkedArray) or isinstance(kept, pa.ChunkedArray)
+                    chunked = isinstance(natural, pa.ChunkedArray) or isinstance(
+                        kept, pa.ChunkedArray
+                    )
                     kept = None if chunked or not same_floats(natural, kept) else kept
         else:
             kept = exact(natural, hint)
@@ -268,16 +355,24 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
     if natural is not None:
         return natural
     assert error is not None
-    if _foreign(values) or isinstance(error, OverflowError) and {type(v) for v in values} <= {int, type(None)}:  # ints beyond 64 bits
+    # ints beyond 64 bits
+    if (
+        _foreign(values)
+        or isinstance(error, OverflowError)
+        and {type(v) for v in values} <= {int, type(None)}
+    ):
         return python_objects(values)
     if len({type(v) for v in values if v is not None}) > 1:
         kinds = sorted({type(v).__name__ for v in values if v is not None})
-        raise TypeError(f"values of mixed types ({', '.join(kinds)}): {error}; return one type") from None
+        raise TypeError(
+            f"values of mixed types ({', '.join(kinds)}): {error}; return one type"
+        ) from None
     raise error
 
 
 def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
-    """What a function gives for a column of objects: objects, where all are among those it got, or no other type holds them."""
+    """What a function gives for a column of objects: objects, where all are among those it got, or
+    no other type holds them."""
     kept = same_objects(values, old)
     if kept is not None:
         return kept
@@ -290,7 +385,8 @@ def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
 
 
 def same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
-    """The values as a column of objects, if all of them (but None) are in `old`, a column of objects, by their pickles; else None."""
+    """The values as a column of objects, if all of them (but None) are in `old`, a column of
+    objects, by their pickles; else None."""
     if old is None or not isinstance(old.type, PythonObjectType):
         return None
     try:
@@ -298,16 +394,32 @@ def same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
     except TypeError:  # new ones, which cannot be pickled: the caller says so
         return None
     new = set(again.storage.to_pylist()) - {None, *old.storage.to_pylist()}
-    # One that was read is pickled in other words where the first was not: "x" as the value of an attribute x was one object with that name.
-    return again if not new or new.issubset(python_objects(objects_of(old)).storage.to_pylist()) else None
+    # One that was read is pickled in other words where the first was not: "x" as the value of an
+    # attribute x was one object with that name.
+    return (
+        again
+        if not new or new.issubset(python_objects(objects_of(old)).storage.to_pylist())
+        else None
+    )
 
 
-_PLAIN = {"builtins", "datetime", "decimal", "numpy", "uuid", "pandas", "pyarrow", "torch", "collections"}
+_PLAIN = {
+    "builtins",
+    "datetime",
+    "decimal",
+    "numpy",
+    "uuid",
+    "pandas",
+    "pyarrow",
+    "torch",
+    "collections",
+}
 
 
 def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
-    """Whether there is an object of a class that no format knows, or an array in a list, tuple or dict (`inside`), of which Arrow makes none: only such columns are pickled, a mix of plain
-    types stays an error."""
+    """Whether there is an object of a class that no format knows, or an array in a list, tuple or
+    dict (`inside`), of which Arrow makes none: only such columns are pickled, a mix of plain types
+    stays an error."""
     for v in values:
         if isinstance(v, (list, tuple)) or type(v) is dict:
             if _foreign(v.values() if type(v) is dict else v, True):
@@ -315,7 +427,11 @@ def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
         elif hasattr(v, "__array__") or hasattr(v, "__arrow_array__"):
             if inside and not isinstance(v, np.generic):
                 return True
-        elif type(v) is object or isinstance(v, BaseException) or type(v).__module__.split(".")[0] not in _PLAIN:
+        elif (
+            type(v) is object
+            or isinstance(v, BaseException)
+            or type(v).__module__.split(".")[0] not in _PLAIN
+        ):
             return True
     return False
 
@@ -345,7 +461,9 @@ def of_one_kind(values: list[Any]) -> Any:
     if kind is float:
         return plain_array(TYPES[np.dtype(np.float64)], np.array(values, np.float64))
     if kind is bool:
-        return pa.Array.from_buffers(pa.bool_(), len(values), [None, bitmap(np.array(values, bool))])
+        return pa.Array.from_buffers(
+            pa.bool_(), len(values), [None, bitmap(np.array(values, bool))]
+        )
     if kind is str:
         ends = _ends(values)
         if ends[-1] > CHUNK_BYTES // 4:  # bytes that they may become
@@ -374,7 +492,9 @@ def one_of_bytes(data: bytes) -> Any:
     """A binary column of one row."""
     if len(data) > CHUNK_BYTES:
         return _natural([data])
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, len(data))), pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, len(data))), pa.py_buffer(data)]
+    )
 
 
 def _uuids(values: list[Any]) -> pa.Array | None:
@@ -382,22 +502,30 @@ def _uuids(values: list[Any]) -> pa.Array | None:
     kind = type(next(v for v in values if v is not None))
     if any(type(v) is not kind for v in values if v is not None) or kind.__name__ != "UUID":
         return None
-    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([None if v is None else v.bytes for v in values], pa.binary(16)))
+    return pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([None if v is None else v.bytes for v in values], pa.binary(16))
+    )
 
 
 def _pieces_array(t: pa.DataType, ends: np.ndarray, data: bytes) -> pa.Array:
-    return pa.Array.from_buffers(t, len(ends) - 1, [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        t, len(ends) - 1, [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+    )
 
 
 def _in_groups(values: list[Any], ends: np.ndarray, most: int, t: pa.DataType) -> Any:
     """The values as a ChunkedArray, each chunk at most `most` long (a single value may be more)."""
-    chunks = [of_one_kind(values[a:b]) if b > a + 1 else _natural(values[a:b]) for a, b in _cuts(ends, most)]
+    chunks = [
+        of_one_kind(values[a:b]) if b > a + 1 else _natural(values[a:b])
+        for a, b in _cuts(ends, most)
+    ]
     large = next((c.type for c in chunks if c.type != t), None)
     return pa.chunked_array(chunks if large is None else [c.cast(large) for c in chunks])
 
 
 def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
-    """The finest unit of pandas' own times, which Arrow would take for microseconds; None when there are others, or Arrow is right."""
+    """The finest unit of pandas' own times, which Arrow would take for microseconds; None when
+    there are others, or Arrow is right."""
     if not (_T.is_timestamp(t) or _T.is_duration(t)) or t.unit != "us":
         return None
     units = {getattr(v, "unit", "us") for v in values if v is not None}
@@ -405,20 +533,37 @@ def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
     return None if finest == "us" else finest
 
 
-def _from_arrays(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> pa.Array | None:
-    """From ndarrays, one a row: a list column if that was its type, a tensor if all have one shape, else lists (1-d only)."""
+def _from_arrays(
+    values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None
+) -> pa.Array | None:
+    """From ndarrays, one a row: a list column if that was its type, a tensor if all have one shape,
+    else lists (1-d only)."""
     arrays = [v if v is None or type(v) is np.ndarray else _unmasked(v) for v in values]
     some = [a for a in arrays if a is not None]
     if old is not None and not (
-        some and some[0].dtype in MARKS and _holds_numbers(old.type) and lacks(old) and all(a.dtype in MARKS for a in some)
+        some
+        and some[0].dtype in MARKS
+        and _holds_numbers(old.type)
+        and lacks(old)
+        and all(a.dtype in MARKS for a in some)
     ):
         old = None
     if all(a.ndim == 0 for a in some):
-        return from_objects([None if a is None else a.item() if a.dtype.kind not in "Mm" else a[()] for a in arrays], hint)
+        return from_objects(
+            [
+                None if a is None else a.item() if a.dtype.kind not in "Mm" else a[()]
+                for a in arrays
+            ],
+            hint,
+        )
     dtypes = {a.dtype for a in some}
     if any(d.kind in "OUS" for d in dtypes):
         return from_objects([None if a is None else a.tolist() for a in arrays], hint)
-    if hint is not None and (hint.id in LISTS or hint.id == FIXED_LIST) and all(a.ndim == 1 for a in some):
+    if (
+        hint is not None
+        and (hint.id in LISTS or hint.id == FIXED_LIST)
+        and all(a.ndim == 1 for a in some)
+    ):
         if old is not None:
             return _marked_lists(arrays, hint)
         if {pa.from_numpy_dtype(d) for d in dtypes} == {hint.value_type}:
@@ -426,9 +571,18 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
                 return pa.array(arrays, type=hint)
             except pa.ArrowInvalid:
                 pass  # a fixed-size list of other sizes now
-        return pa.array(arrays) if hint.id in LISTS else pa.array([None if a is None else a for a in arrays])
+        return (
+            pa.array(arrays)
+            if hint.id in LISTS
+            else pa.array([None if a is None else a for a in arrays])
+        )
     shapes = {a.shape for a in some}
-    if hint is not None and is_ragged(hint) and len(dtypes) == 1 and {len(s) for s in shapes} == {ragged_parts(hint)[1]}:
+    if (
+        hint is not None
+        and is_ragged(hint)
+        and len(dtypes) == 1
+        and {len(s) for s in shapes} == {ragged_parts(hint)[1]}
+    ):
         if old is not None or ragged_parts(hint)[0] == pa.from_numpy_dtype(next(iter(dtypes))):
             return _tt.ragged(arrays, hint, old is not None)
     if len(shapes) == 1 and len(dtypes) == 1:
@@ -439,11 +593,15 @@ def _from_arrays(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
         for a in arrays:
             index.append(None if a is None else at)
             at += a is not None
-        return pa.ExtensionArray.from_storage(dense.type, dense.storage.take(pa.array(index, pa.int64())))
+        return pa.ExtensionArray.from_storage(
+            dense.type, dense.storage.take(pa.array(index, pa.int64()))
+        )
     if all(a.ndim == 1 for a in some):
         return pa.array(arrays)
     if len(dtypes) == 1 and len({len(s) for s in shapes}) == 1:
-        return _tt.ragged(arrays, ragged_type(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes)))))
+        return _tt.ragged(
+            arrays, ragged_type(pa.from_numpy_dtype(next(iter(dtypes))), len(next(iter(shapes))))
+        )
     raise TypeError(
         f"arrays of different kinds in one column ({', '.join(map(str, sorted(shapes, key=str)[:3]))}); "
         f"give all the same dtype and number of dimensions"
@@ -459,24 +617,37 @@ def _unmasked(v: Any) -> Any:
         return None if null else values
     if not null.any():
         return values
-    return missing.shown(values, null) if v.dtype.kind in "biuf" else np.ma.filled(v.astype(object), None)
+    return (
+        missing.shown(values, null)
+        if v.dtype.kind in "biuf"
+        else np.ma.filled(v.astype(object), None)
+    )
 
 
 def _marked_lists(arrays: list[Any], t: Any) -> pa.Array:
-    """A column of lists of floats that from_arrow.py made of one of type t, as numbers were missing in it; of that type where that is exact."""
+    """A column of lists of floats that from_arrow.py made of one of type t, as numbers were missing
+    in it; of that type where that is exact."""
     size = t.list_size if t.id == FIXED_LIST else None
     if size is not None and any(len(a) != size for a in arrays if a is not None):
         size = None
     none = np.zeros(size or 0, next(a for a in arrays if a is not None).dtype)
     parts = [none if a is None else a for a in arrays]
     flat = of_marked(np.concatenate(parts), t.value_type)
-    kind = t if flat.type == t.value_type and (size is not None or t.id != FIXED_LIST) else pa.list_(flat.type, size or -1)
+    kind = (
+        t
+        if flat.type == t.value_type and (size is not None or t.id != FIXED_LIST)
+        else pa.list_(flat.type, size or -1)
+    )
     null = pa.array([a is None for a in arrays]) if any(a is None for a in arrays) else None
     if size is not None:
         return pa.FixedSizeListArray.from_arrays(flat, type=kind, mask=null)
     large = _T.is_large_list(kind)
-    ends = np.concatenate([[0], np.cumsum([len(a) for a in parts])]).astype(np.int64 if large else np.int32)
-    return (pa.LargeListArray if large else pa.ListArray).from_arrays(pa.array(ends), flat, type=kind, mask=null)
+    ends = np.concatenate([[0], np.cumsum([len(a) for a in parts])]).astype(
+        np.int64 if large else np.int32
+    )
+    return (pa.LargeListArray if large else pa.ListArray).from_arrays(
+        pa.array(ends), flat, type=kind, mask=null
+    )
 
 
 def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
@@ -495,7 +666,11 @@ def _no_rows(c: pa.ChunkedArray) -> pa.Array:
     if c.num_chunks:
         return c.chunk(0).slice(0, 0)
     t = c.type
-    return pa.ExtensionArray.from_storage(t, pa.array([], t.storage_type)) if isinstance(t, pa.BaseExtensionType) else pa.array([], t)
+    return (
+        pa.ExtensionArray.from_storage(t, pa.array([], t.storage_type))
+        if isinstance(t, pa.BaseExtensionType)
+        else pa.array([], t)
+    )
 
 
 def column_before(name: str, rb: pa.RecordBatch | None) -> pa.Array | None:

@@ -33,12 +33,16 @@ def ragged_parts(t: pa.DataType) -> tuple[pa.DataType, int]:
     """(value type, number of dimensions) of a type that is_ragged()."""
     if isinstance(t, ArrowVariableShapedTensorType):
         return t.value_type, t.ndim
-    return t.storage_type.field("data").type.value_type, t.storage_type.field("shape").type.list_size
+    return t.storage_type.field("data").type.value_type, t.storage_type.field(
+        "shape"
+    ).type.list_size
 
 
 def uncoded(t: pa.DataType, inside: bool = False) -> pa.DataType:
-    """The type of the same values without a coding: text and bytes for views of them, lists for list views, values for dictionaries and run ends. unify.cast() casts to it; inside others
-    Arrow casts neither run ends nor dictionaries of views, and of list views it makes damaged lists, so these stay as they are."""
+    """The type of the same values without a coding: text and bytes for views of them, lists for
+    list views, values for dictionaries and run ends. unify.cast() casts to it; inside others Arrow
+    casts neither run ends nor dictionaries of views, and of list views it makes damaged lists, so
+    these stay as they are."""
     if _T.is_string_view(t) or _T.is_binary_view(t):
         return pa.string() if _T.is_string_view(t) else pa.binary()
     if _T.is_dictionary(t) or _T.is_run_end_encoded(t):
@@ -84,7 +88,11 @@ def family(t: pa.DataType) -> int:
 
 def holds_union(t: pa.DataType) -> bool:
     """Whether it is a union, or one is inside of it."""
-    return _T.is_union(t) or _T.is_nested(t) and any(holds_union(t.field(i).type) for i in range(t.num_fields))
+    return (
+        _T.is_union(t)
+        or _T.is_nested(t)
+        and any(holds_union(t.field(i).type) for i in range(t.num_fields))
+    )
 
 
 def can_rebuild(t: pa.DataType) -> bool:
@@ -94,7 +102,13 @@ def can_rebuild(t: pa.DataType) -> bool:
     if _T.is_struct(t):
         return all(can_rebuild(t.field(i).type) for i in range(t.num_fields))
     if _T.is_nested(t):
-        return _T.is_map(t) and can_rebuild(t.key_type) and can_rebuild(t.item_type) or not _T.is_map(t) and can_rebuild(t.value_type)
+        return (
+            _T.is_map(t)
+            and can_rebuild(t.key_type)
+            and can_rebuild(t.item_type)
+            or not _T.is_map(t)
+            and can_rebuild(t.value_type)
+        )
     return True
 
 
@@ -102,7 +116,8 @@ foreign_seen = False  # whether this process has met objects of others
 
 
 class PythonObjectType(pa.ExtensionType):
-    """Python objects that Arrow has no type for, pickled one by one. What a file says is of this type is of others, and is not unpickled (marks.py).
+    """Python objects that Arrow has no type for, pickled one by one. What a file says is of this
+    type is of others, and is not unpickled (marks.py).
 
     Args:
         mark: Whose they are; None: this job's.
@@ -116,18 +131,25 @@ class PythonObjectType(pa.ExtensionType):
     def trusted(self) -> bool:
         """Whether a process of this job has pickled them."""
         mark = self._mark
-        return mark != b"" and (mark == _job.secret()[:HALF] or any(mark == s[:HALF] for s in _job.secrets()))
+        return mark != b"" and (
+            mark == _job.secret()[:HALF] or any(mark == s[:HALF] for s in _job.secrets())
+        )
 
     @property
     def source(self) -> str:
         """What objects of others were read from, as far as is known."""
-        return next((self._mark[HALF:].decode() for s in _job.secrets() if self._mark.startswith(s[HALF:])), "")
+        return next(
+            (self._mark[HALF:].decode() for s in _job.secrets() if self._mark.startswith(s[HALF:])),
+            "",
+        )
 
     def __arrow_ext_serialize__(self) -> bytes:
         return self._mark
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> PythonObjectType:
+    def __arrow_ext_deserialize__(
+        cls, storage_type: pa.DataType, serialized: bytes
+    ) -> PythonObjectType:
         global foreign_seen
         if storage_type != pa.large_binary():
             raise ValueError(f"skate.python_object is over large_binary, not {storage_type}")
@@ -138,7 +160,8 @@ class PythonObjectType(pa.ExtensionType):
         return t if t.source else _marked(b"")
 
     def __reduce__(self) -> Any:
-        return (PythonObjectType, ()) if self.trusted else (foreign_type, (self.source,))  # who unpickles trusts already
+        # who unpickles trusts already
+        return (PythonObjectType, ()) if self.trusted else (foreign_type, (self.source,))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PythonObjectType) and other._mark == self._mark
@@ -159,7 +182,9 @@ class PythonObjectType(pa.ExtensionType):
         return "python_object" if self.trusted else "python_object (of others)"
 
 
-HALF = 16  # bytes of the secret: the first say that objects are this job's, the others that what follows is where those of others were read from
+# bytes of the secret: the first say that objects are this job's, the others that what follows is
+# where those of others were read from
+HALF = 16
 
 
 @functools.lru_cache(maxsize=256)
@@ -184,7 +209,11 @@ class PythonObjectScalar(pa.ExtensionScalar):
     """One value of a PythonObjectArray."""
 
     def as_py(self, **kwargs: Any) -> Any:
-        return None if self.value is None or not self.value.is_valid else _loads(self.type)(self.value.as_py())
+        return (
+            None
+            if self.value is None or not self.value.is_valid
+            else _loads(self.type)(self.value.as_py())
+        )
 
 
 class PythonObjectArray(pa.ExtensionArray):
@@ -211,12 +240,17 @@ pa.register_extension_type(foreign_type())
 
 
 def _compact(v: Any) -> Any:
-    """v, with copies of the torch tensors in it that are parts of larger ones: torch pickles all that is below them."""
+    """v, with copies of the torch tensors in it that are parts of larger ones: torch pickles all
+    that is below them."""
     if type(v) in (list, tuple):
         return type(v)(map(_compact, v))
     if type(v) is dict:
         return {k: _compact(x) for k, x in v.items()}
-    if type(v).__module__.split(".")[0] == "torch" and hasattr(v, "untyped_storage") and v.untyped_storage().nbytes() > v.nbytes:
+    if (
+        type(v).__module__.split(".")[0] == "torch"
+        and hasattr(v, "untyped_storage")
+        and v.untyped_storage().nbytes() > v.nbytes
+    ):
         return v.clone()
     return v
 
@@ -228,7 +262,9 @@ def python_objects(values: list[Any]) -> pa.Array:
         try:
             out.append(None if v is None else cloudpickled(_compact(v)))
         except Exception as e:
-            raise TypeError(f"an object of type {type(v).__name__} cannot be pickled: {e}") from None
+            raise TypeError(
+                f"an object of type {type(v).__name__} cannot be pickled: {e}"
+            ) from None
     return pa.ExtensionArray.from_storage(PythonObjectType(), pa.array(out, pa.large_binary()))
 
 

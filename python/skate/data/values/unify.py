@@ -1,25 +1,35 @@
-"""The written rule by which the blocks of one Dataset are brought to one schema, and what follows it: casts, joined batches, a stream whose schema widens.
+"""The written rule by which the blocks of one Dataset are brought to one schema, and what follows
+it: casts, joined batches, a stream whose schema widens.
 
-Where one schema is decided. What is known when the plan is made (sources with a schema, what is made of them without functions of the user, unions of such) holds for all blocks: inputs of a
-union that say something else are cast by a node of their own (`conform`). What functions of the user make is learned from their blocks: who holds all of them (materialize, take_all, to_pandas,
-to_arrow) has the schema of all; who takes them one by one (iter_batches, iter_rows) has the schema of what has come so far, which only ever widens (`Widening`).
+Where one schema is decided. What is known when the plan is made (sources with a schema, what is
+made of them without functions of the user, unions of such) holds for all blocks: inputs of a union
+that say something else are cast by a node of their own (`conform`). What functions of the user make
+is learned from their blocks: who holds all of them (materialize, take_all, to_pandas, to_arrow) has
+the schema of all; who takes them one by one (iter_batches, iter_rows) has the schema of what has
+come so far, which only ever widens (`Widening`).
 
-Rule (`promote`). The same name may have different types in different blocks only if one type can hold the values of both exactly:
+Rule (`promote`). The same name may have different types in different blocks only if one type can
+hold the values of both exactly:
 
     null                                  any
     ints                                  a wider int of both
-    ints and floats, floats               a float of both, while the ints are exact in it (checked value by value)
+    ints and floats, floats               a float of both, while the ints are exact in it (checked
+                                          value by value)
     ints and decimals, decimals           a decimal of both
     string, binary                        large_string, large_binary; never one for the other
     times of one kind and zone            the finer unit
-    dictionary                            with its own kind: a dictionary; else the type of its values
-    lists                                 a list of what holds both values (a fixed-size one if all have that size)
+    dictionary                            with its own kind: a dictionary; else the type of its
+                                          values
+    lists                                 a list of what holds both values (a fixed-size one if all
+                                          have that size)
     structs                               a struct with the fields of both, null where one has none
     tensors of the same shape             a tensor of what holds both values
-    tensors of other shapes               variable-shaped tensors; those of one dimension and lists: lists
+    tensors of other shapes               variable-shaped tensors; those of one dimension and lists:
+                                          lists
     Python objects                        any: objects; of others (marks.py), if some of both are
 
-A column that some blocks lack is null there. Anything else is an error that names the column, both types and who gave them; never a silent conversion.
+A column that some blocks lack is null there. Anything else is an error that names the column, both
+types and who gave them; never a silent conversion.
 """
 
 from __future__ import annotations
@@ -41,13 +51,16 @@ class MissingColumn(KeyError, ValueError):
 
 
 def columns_are(name: str, names: Any) -> str:
-    """For the error about a column that is not there: the columns, or of many those that look most like it."""
+    """For the error about a column that is not there: the columns, or of many those that look most
+    like it."""
     names = list(map(str, names))
     if len(names) <= 12:
         return f"columns are {', '.join(names)}"
     near = nearest_few(name, names, least=0.5)
     meant = (
-        f"did you mean {' or '.join([', '.join(map(repr, near[:-1])), repr(near[-1])] if near[1:] else [repr(near[0])])}? " if near else ""
+        f"did you mean {' or '.join([', '.join(map(repr, near[:-1])), repr(near[-1])] if near[1:] else [repr(near[0])])}? "
+        if near
+        else ""
     )
     return f"{meant}{'there' if not meant else 'There'} are {len(names):,} columns: {', '.join(names[:5])}, …"
 
@@ -55,11 +68,16 @@ def columns_are(name: str, names: Any) -> str:
 def few(names: Any, most: int = 8) -> str:
     """Names for a label: all, or the first ones and how many more there are."""
     names = list(map(str, names))
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … {len(names) - most:,} more"
+    return (
+        ", ".join(names)
+        if len(names) <= most
+        else f"{', '.join(names[:most])}, … {len(names) - most:,} more"
+    )
 
 
 def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema:
-    """One schema for all (see the head of the file); TypeError naming the column and both types, and who has them (`names`), when there is none."""
+    """One schema for all (see the head of the file); TypeError naming the column and both types,
+    and who has them (`names`), when there is none."""
     first = schemas[0]
     if all(s is first or s.equals(first) for s in schemas[1:]):
         return first
@@ -82,8 +100,11 @@ def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema
     return pa.schema([pa.field(n, t) for n, t in types.items()])
 
 
-def differ(name: str, a: Any, b: Any, where_a: str, where_b: str, before: str = "", after: str = "") -> TypeError:
-    """The error about a column of two types that do not go together. skate_types of it says which (run/conflict.py)."""
+def differ(
+    name: str, a: Any, b: Any, where_a: str, where_b: str, before: str = "", after: str = ""
+) -> TypeError:
+    """The error about a column of two types that do not go together. skate_types of it says which
+    (run/conflict.py)."""
     e = TypeError(
         f"{before}column {name!r} has type {a} in {where_a} and {b} in {where_b}, and no type holds the values of both exactly{after}"
     )
@@ -137,7 +158,9 @@ def promoted(a: Any, b: Any) -> Any:
             return None
         if t.is_fixed_size_list(a) and t.is_fixed_size_list(b) and a.list_size == b.list_size:
             return pa.list_(values, a.list_size)
-        return pa.large_list(values) if t.is_large_list(a) or t.is_large_list(b) else pa.list_(values)
+        return (
+            pa.large_list(values) if t.is_large_list(a) or t.is_large_list(b) else pa.list_(values)
+        )
     if t.is_struct(a) and t.is_struct(b):
         fields = {f.name: f.type for f in a}
         for f in b:
@@ -148,11 +171,20 @@ def promoted(a: Any, b: Any) -> Any:
         return None if None in parts else pa.map_(*parts)
     if not (_simple(a) and _simple(b)):
         return None
-    text = {t.is_string(x) or t.is_large_string(x) for x in (a, b)}  # Arrow would turn str + bytes into bytes
+    # Arrow would turn str + bytes into bytes
+    text = {t.is_string(x) or t.is_large_string(x) for x in (a, b)}
     if len(text) == 2 or (t.is_temporal(a) or t.is_temporal(b)) and a.id != b.id:
         return None
-    try:  # Arrow's own permissive promotion follows this rule inside these kinds, but for what it would lose, which casts check
-        return pa.unify_schemas([pa.schema([("x", a)]), pa.schema([("x", b)])], promote_options="permissive").field(0).type
+    # Arrow's own permissive promotion follows this rule inside these kinds, but for what it would
+    # lose, which casts check
+    try:
+        return (
+            pa.unify_schemas(
+                [pa.schema([("x", a)]), pa.schema([("x", b)])], promote_options="permissive"
+            )
+            .field(0)
+            .type
+        )
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return None
 
@@ -182,8 +214,11 @@ def _promoted_tensors(a: Any, b: Any) -> Any:
     return types.ragged_type(values, na)
 
 
-def misfits(parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None) -> list[TypeError | None]:
-    """Of each part of some rows (how many, their schema) what is wrong with it beside the others (majority.py); None: nothing. before: a schema that stays in any case."""
+def misfits(
+    parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None
+) -> list[TypeError | None]:
+    """Of each part of some rows (how many, their schema) what is wrong with it beside the others
+    (majority.py); None: nothing. before: a schema that stays in any case."""
     count = Majority(promoted)
     for rows, schema in [(SURE, before), *parts]:
         for f in schema or ():
@@ -232,7 +267,9 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     names = set(schema.names)
     extra = [n for n in rb.schema.names if n not in names]
     if extra:
-        raise TypeError(f"column {extra[0]!r} appears only in later blocks; return the same columns from every batch")
+        raise TypeError(
+            f"column {extra[0]!r} appears only in later blocks; return the same columns from every batch"
+        )
     return pa.RecordBatch.from_arrays(cols, schema=schema)
 
 
@@ -245,11 +282,14 @@ def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
     except UntrustedPickleError:
         raise marks.refused(c.type, name) from None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise TypeError(f"column {name!r}: {c.type} in one block cannot become {t} of another without loss: {e}") from None
+        raise TypeError(
+            f"column {name!r}: {c.type} in one block cannot become {t} of another without loss: {e}"
+        ) from None
 
 
 def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
-    """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists below them only."""
+    """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists
+    below them only."""
     tensors, kinds, values = tensor_types, value_types, from_arrow
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
@@ -262,7 +302,13 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
             return to_arrow.ragged_of_fixed(c, t)
         if kinds.is_ragged(c.type):
             return tensors.ragged(values.to_objects("", c), t)
-        return tensors.ragged([None if v is None else v if hasattr(v, "ndim") else _array(v, t) for v in values.to_objects("", c)], t)
+        return tensors.ragged(
+            [
+                None if v is None else v if hasattr(v, "ndim") else _array(v, t)
+                for v in values.to_objects("", c)
+            ],
+            t,
+        )
     if tensors.is_fixed(t):
         value, shape = tensors.fixed_parts(t)
         if tensors.is_fixed(c.type):
@@ -276,7 +322,9 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
             size = 1
             for n in shape:
                 size *= n
-            c = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(value, shape), c.cast(pa.list_(value, size), safe=True))
+            c = pa.ExtensionArray.from_storage(
+                pa.fixed_shape_tensor(value, shape), c.cast(pa.list_(value, size), safe=True)
+            )
         return c if c.type.equals(t) else tensors.of_native(c, t)
     if isinstance(c, tensors.ArrowTensorArray):
         c = tensors.native(c)
@@ -289,7 +337,9 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
         c = selection.listed(c)
     if pa.types.is_dictionary(t):
         c = c.cast(t.value_type, safe=True).dictionary_encode()
-        return pa.DictionaryArray.from_arrays(c.indices.cast(t.index_type), c.dictionary, ordered=t.ordered)
+        return pa.DictionaryArray.from_arrays(
+            c.indices.cast(t.index_type), c.dictionary, ordered=t.ordered
+        )
     return c.cast(t, safe=True)
 
 
@@ -305,12 +355,14 @@ def _array(v: Any, t: Any) -> Any:
 
 
 class Widening:
-    """Brings the blocks of a stream to one schema, block by block: that of all that have come so far, which only widens.
+    """Brings the blocks of a stream to one schema, block by block: that of all that have come so
+    far, which only widens.
 
     Args:
         what: Who makes them, for errors: an operator.
         schema: What is known before the first one; None: nothing.
-        sure: It holds. Else it is what an earlier run has seen, and forgotten if nothing of this one fits.
+        sure: It holds. Else it is what an earlier run has seen, and forgotten if nothing of this
+            one fits.
     """
 
     def __init__(self, what: str, schema: pa.Schema | None = None, sure: bool = True):
@@ -352,7 +404,15 @@ class Widening:
                         if at is None and self.known
                         else f"what came from row {at or 0:,} on"
                     )
-                    raise differ(f.name, old, f.type, before, f"what came from row {first:,} on", f"{self.what}: ", f": {ADVICE}")
+                    raise differ(
+                        f.name,
+                        old,
+                        f.type,
+                        before,
+                        f"what came from row {first:,} on",
+                        f"{self.what}: ",
+                        f": {ADVICE}",
+                    )
                 if wide.equals(old):
                     continue
                 fields[f.name] = wide
@@ -361,7 +421,8 @@ class Widening:
 
 
 def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all rows, in one schema; texts, bytes and lists that are together more than their type counts get its large one."""
+    """One batch of all rows, in one schema; texts, bytes and lists that are together more than
+    their type counts get its large one."""
     if len(batches) == 1:
         return batches[0]
     schema = batches[0].schema
@@ -406,11 +467,14 @@ def concat_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """ValueError when a name is there twice: rows and batches are dicts of names, so one of the columns would be lost."""
+    """ValueError when a name is there twice: rows and batches are dicts of names, so one of the
+    columns would be lost."""
     if len(set(names)) != len(names):
         seen: set[str] = set()
         twice = next(n for n in names if n in seen or seen.add(n))
-        raise ValueError(f"{what}: the column name {twice!r} is there twice; give each column a name of its own")
+        raise ValueError(
+            f"{what}: the column name {twice!r} is there twice; give each column a name of its own"
+        )
 
 
 def free_name(taken: Any, name: str) -> str:
@@ -424,7 +488,8 @@ def free_name(taken: Any, name: str) -> str:
 
 
 def unique(names: list[str]) -> list[str] | None:
-    """Names of which some are there twice as pandas makes them one each (a, a.1, a.2); None where none is."""
+    """Names of which some are there twice as pandas makes them one each (a, a.1, a.2); None where
+    none is."""
     if len(set(names)) == len(names):
         return None
     out: list[str] = []

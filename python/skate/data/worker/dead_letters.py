@@ -1,9 +1,12 @@
-"""The bad records of one task: rows whose function raises, lines and files that cannot be read (on_error.py).
+"""The bad records of one task: rows whose function raises, lines and files that cannot be read
+(on_error.py).
 
-Dead letters leave the task as blocks beside its output (_skate.BlockOut(batch, bad=n)), so that the engine's replay of a retried task gives each exactly once.
+Dead letters leave the task as blocks beside its output (_skate.BlockOut(batch, bad=n)), so that the
+engine's replay of a retried task gives each exactly once.
 
-Cost without errors: a try statement a row or batch. With errors: a function over batches is called again with halves until single rows fail:
-about 2 * log2(n) calls for one bad row among n; 2n when all are.
+Cost without errors: a try statement a row or batch. With errors: a function over batches is called
+again with halves until single rows fail: about 2 * log2(n) calls for one bad row among n; 2n when
+all are.
 """
 
 from __future__ import annotations
@@ -47,8 +50,8 @@ class Letters:
         raw: bytes | None = None,
         line: int | None = None,
     ) -> None:
-        """One bad record. params: of its operator; rb: the row as the operator got it; number: of the row in the task's input; raw: bytes as read; line: of a text file, from
-        1."""
+        """One bad record. params: of its operator; rb: the row as the operator got it; number: of
+        the row in the task's input; raw: bytes as read; line: of a text file, from 1."""
         label, kind = params["label"], type(e).__name__
         where = {
             "operator": label,
@@ -60,7 +63,9 @@ class Letters:
             "task": self.task,
         }
         if params["on_error"] == "skip":
-            seen = self.skipped.setdefault((label, kind), {**where, "input_row": number, "count": 0})
+            seen = self.skipped.setdefault(
+                (label, kind), {**where, "input_row": number, "count": 0}
+            )
             seen["count"] += 1
             return
         text = _trace(e)
@@ -71,12 +76,17 @@ class Letters:
         return len(self.letters) >= FLUSH_ROWS or self.bytes >= FLUSH_BYTES
 
     def take(self, last: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """(block, rows that it stands for) of what was added since; the counts of skipped rows only at the end of the task."""
+        """(block, rows that it stands for) of what was added since; the counts of skipped rows only
+        at the end of the task."""
         groups: list[tuple[Any, list[tuple[dict[str, Any], Any]]]] = []
         for letter in self.letters:
             rb = letter[1]
             key = None if rb is None else rb.schema
-            if not groups or groups[-1][1][0][0]["operator"] != letter[0]["operator"] or groups[-1][0] != key:
+            if (
+                not groups
+                or groups[-1][1][0][0]["operator"] != letter[0]["operator"]
+                or groups[-1][0] != key
+            ):
                 groups.append((key, []))
             groups[-1][1].append(letter)
         for key, group in groups:
@@ -104,7 +114,11 @@ _LETTER = [*_FIELDS, ("traceback", "string"), ("raw", "binary")]
 def _trace(e: BaseException) -> str:
     """The traceback from where the user's code begins; its end, when it is long."""
     tb = e.__traceback__
-    while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename.startswith(_HERE):
+    while (
+        tb is not None
+        and tb.tb_next is not None
+        and tb.tb_frame.f_code.co_filename.startswith(_HERE)
+    ):
         tb = tb.tb_next
     text = "".join(traceback.format_exception(type(e), e, tb))
     return text if len(text) <= TRACEBACK_CHARS else "..." + text[-TRACEBACK_CHARS:]
@@ -139,11 +153,12 @@ def empty() -> pa.RecordBatch:
 
 
 class Trail:
-    """Where the rows of a task come from: what its reader gave, and which rows its operators have dropped. For operators whose rows still have the places
-    that they had when read."""
+    """Where the rows of a task come from: what its reader gave, and which rows its operators have
+    dropped. For operators whose rows still have the places that they had when read."""
 
     def __init__(self, ops: tuple[Operator, ...]):
-        self.read: list[tuple[int, int, Any, int | None]] = []  # first row, rows, source or list of sources, row in the source
+        # first row, rows, source or list of sources, row in the source
+        self.read: list[tuple[int, int, Any, int | None]] = []
         self.rows = 0
         self.dropped: list[list[int]] = [[] for _ in ops]
         self.known = _rows_known(ops)
@@ -183,8 +198,11 @@ class Trail:
 
 @functools.cache
 def _rows_known(ops: tuple[Operator, ...]) -> list[bool]:
-    """Of each operator of a stage: whether its input rows are those that were read, without what the ones before have dropped."""
-    return [bool(ops) and ops[0].source and all(o.one_to_one for o in ops[1:i]) for i in range(len(ops))]
+    """Of each operator of a stage: whether its input rows are those that were read, without what
+    the ones before have dropped."""
+    return [
+        bool(ops) and ops[0].source and all(o.one_to_one for o in ops[1:i]) for i in range(len(ops))
+    ]
 
 
 def isolate(
@@ -194,7 +212,8 @@ def isolate(
     work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
     bad: Callable[[BaseException, Any, int], None],
 ) -> Iterator[pa.RecordBatch]:
-    """What work() gives for rb, in order, after it has raised `first` for all of rb: halves are tried, and single rows that fail go to bad(). row: number of rb's first."""
+    """What work() gives for rb, in order, after it has raised `first` for all of rb: halves are
+    tried, and single rows that fail go to bad(). row: number of rb's first."""
     todo: list[tuple[int, pa.RecordBatch]] = []
 
     def failed(e: BaseException, part: pa.RecordBatch, at: int) -> None:

@@ -1,8 +1,12 @@
-"""The batch that made a user's function fail is kept, so that `skate replay ID` can run it again under pdb, in a process of its own.
+"""The batch that made a user's function fail is kept, so that `skate replay ID` can run it again
+under pdb, in a process of its own.
 
-What is kept: the operator with its function (as sent to the workers), and the one batch or row that it had. Nothing of the run or of other data. Written by the worker when the error
-is on its way, into a folder of this user alone (below the temporary folder, mode 0700; another owner is refused), 16 files at most, each DataContext.replay_bytes at most
-(0: nothing is kept). The files hold pickles: like a script of one's own, they are to be run by who owns them, so replaying refuses others.
+What is kept: the operator with its function (as sent to the workers), and the one batch or row that
+it had. Nothing of the run or of other data. Written by the worker when the error is on its way,
+into a folder of this user alone (below the temporary folder, mode 0700; another owner is refused),
+16 files at most, each DataContext.replay_bytes at most (0: nothing is kept). The files hold
+pickles: like a script of one's own, they are to be run by who owns them, so replaying refuses
+others.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ MOST = 16
 
 
 def folder() -> str:
-    """The folder of this user's files, made when it is missing. PermissionError when it is not this user's alone."""
+    """The folder of this user's files, made when it is missing. PermissionError when it is not this
+    user's alone."""
     path = os.path.join(tempfile.gettempdir(), f"skate-replay-{os.getuid()}")
     try:
         os.mkdir(path, 0o700)
@@ -28,12 +33,15 @@ def folder() -> str:
         pass
     s = os.lstat(path)
     if not stat.S_ISDIR(s.st_mode) or s.st_uid != os.getuid() or s.st_mode & 0o077:
-        raise PermissionError(f"{path} must be a folder of this user (uid {os.getuid()}) with mode 0700; remove it")
+        raise PermissionError(
+            f"{path} must be a folder of this user (uid {os.getuid()}) with mode 0700; remove it"
+        )
     return path
 
 
 def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
-    """Keeps a batch with the operator that failed on it; its id, None when it is larger than `most` bytes."""
+    """Keeps a batch with the operator that failed on it; its id, None when it is larger than `most`
+    bytes."""
     if rb is None or rb.nbytes > most:
         return None
     sink = pa.BufferOutputStream()
@@ -44,7 +52,14 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
     if "ctor" in made:
         made["fn"] = type(made["fn"])  # the instance is made anew
     data = by_value.dumps(
-        {"params": made, "where": where, "batch": sink.getvalue().to_pybytes(), "schema": rb.schema, "path": sys.path, "cwd": os.getcwd()},
+        {
+            "params": made,
+            "where": where,
+            "batch": sink.getvalue().to_pybytes(),
+            "schema": rb.schema,
+            "path": sys.path,
+            "cwd": os.getcwd(),
+        },
         5,
     )
     if len(data) > most + (1 << 20):
@@ -81,12 +96,15 @@ def _forget_old(at: str) -> None:
 
 
 def load(name: str) -> dict[str, Any]:
-    """What keep() wrote. LookupError when there is no such file, PermissionError when it is not this user's alone."""
+    """What keep() wrote. LookupError when there is no such file, PermissionError when it is not
+    this user's alone."""
     path = os.path.join(folder(), os.path.basename(name))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
-        raise LookupError(f"there is no {path}: the newest {MOST} are kept; run the program again") from None
+        raise LookupError(
+            f"there is no {path}: the newest {MOST} are kept; run the program again"
+        ) from None
     with open(fd, "rb") as f:
         s = os.fstat(fd)
         if s.st_uid != os.getuid() or s.st_mode & 0o022:

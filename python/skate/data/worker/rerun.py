@@ -12,7 +12,8 @@ from skate.data.worker import replay, task
 
 
 def run(name: str, step: bool = False) -> None:
-    """Runs the batch again. Where it fails pdb starts, at the frame that raised; step: at the function's first line, too."""
+    """Runs the batch again. Where it fails pdb starts, at the frame that raised; step: at the
+    function's first line, too."""
     faulthandler.enable()  # of what ends the process
     sys.path.insert(0, "")
     try:

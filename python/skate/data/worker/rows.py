@@ -1,7 +1,7 @@
 """Users' functions over the rows or batches of a task: calls, checks of results, rows that fail.
 
-Row functions (map, flat_map, filter) go through a batch in pieces whose size follows the bytes that come out, never the clock: what is cut where is
-the same on every run.
+Row functions (map, flat_map, filter) go through a batch in pieces whose size follows the bytes that
+come out, never the clock: what is cut where is the same on every run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ PIECE_BYTES = 1 << 20  # what one piece of a row function should give
 PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
 
 
-def by_batch(params: dict[str, Any], batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]]) -> Batches:
+def by_batch(
+    params: dict[str, Any],
+    batches: Batches,
+    task: Task,
+    work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
+) -> Batches:
     """work() over batches whose rows do not know of each other."""
     row = 0
     tolerant = tolerates(params)
@@ -46,9 +51,16 @@ def by_batch(params: dict[str, Any], batches: Batches, task: Task, work: Callabl
         row += rb.num_rows
 
 
-def pieces(batches: Batches, task: Task, work: Callable[[pa.RecordBatch], list[pa.RecordBatch]], whole: bool, keeps: bool) -> Batches:
-    """work() over row ranges of each batch, whose size follows the bytes that come out. whole: joins them again for an operator that wants blocks. keeps: the columns are those
-    of the input, so a batch without rows goes on as it is."""
+def pieces(
+    batches: Batches,
+    task: Task,
+    work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
+    whole: bool,
+    keeps: bool,
+) -> Batches:
+    """work() over row ranges of each batch, whose size follows the bytes that come out. whole:
+    joins them again for an operator that wants blocks. keeps: the columns are those of the input,
+    so a batch without rows goes on as it is."""
     size = PIECE_FIRST
     for rb in batches:
         n, at = rb.num_rows, 0
@@ -81,7 +93,8 @@ def by_row(
     lists: bool = False,
     keeps: bool = False,
 ) -> Batches:
-    """Common part of the row operators. check raises for a result that is none; build makes batches of the results for a batch of rows. lists: generators are results,
+    """Common part of the row operators. check raises for a result that is none; build makes batches
+    of the results for a batch of rows. lists: generators are results,
     too. keeps: see pieces()."""
     fn = _bound(params)
     base = [0]
@@ -134,7 +147,8 @@ def by_row(
                 got.append(None)
         if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
             got = _tolerant_finished(got, failed)
-        if lists and not set(map(type, got)) <= {list, tuple}:  # a generator that fails half-way cannot be asked again
+        # a generator that fails half-way cannot be asked again
+        if lists and not set(map(type, got)) <= {list, tuple}:
             for i, v in enumerate(got):
                 if i not in failed:
                     try:
@@ -155,16 +169,22 @@ def by_row(
             task.bad_row(params, failed[i], rb.slice(i, 1), at + i)
         return out
 
-    yield from pieces(batches, task, tolerant if tolerates(params) else strict, params.get("whole", False), keeps)
+    yield from pieces(
+        batches, task, tolerant if tolerates(params) else strict, params.get("whole", False), keeps
+    )
 
 
-def _row_by_row(fn: Callable[[Any], Any], params: dict[str, Any], task: Task, again: list[str]) -> Callable[[Any], Any]:
+def _row_by_row(
+    fn: Callable[[Any], Any], params: dict[str, Any], task: Task, again: list[str]
+) -> Callable[[Any], Any]:
     """fn that says before each call which row it is at."""
     rows = itertools.count()
 
     def called(row: Any) -> Any:
         k = next(rows)
-        _skate.doing(params["label"], f"input row {k}{task.origin(params, k)}{task.number()}{again[0]}")
+        _skate.doing(
+            params["label"], f"input row {k}{task.origin(params, k)}{task.number()}{again[0]}"
+        )
         return fn(row)
 
     return called
@@ -180,7 +200,10 @@ def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list
         async def plain(v: Any) -> Any:
             return v
 
-        work = [_collected(g) if inspect.isasyncgen(g) else g if inspect.isawaitable(g) else plain(g) for g in got]
+        work = [
+            _collected(g) if inspect.isasyncgen(g) else g if inspect.isawaitable(g) else plain(g)
+            for g in got
+        ]
         return list(await asyncio.gather(*work, return_exceptions=True))
 
     out = expr_eval.run_async(settled())
@@ -200,7 +223,8 @@ def _settle(
     check: Callable[[list[Any]], None],
     build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
 ) -> list[pa.RecordBatch]:
-    """A batch of the results that are good, alone and beside the others: where they are of types that do not go together, see majority.py. The rest goes to `failed`."""
+    """A batch of the results that are good, alone and beside the others: where they are of types
+    that do not go together, see majority.py. The rest goes to `failed`."""
     good: list[tuple[list[int], list[pa.RecordBatch]]] = []
     todo = [[i for i in range(len(got)) if i not in failed]]
     while todo:
@@ -221,7 +245,11 @@ def _settle(
             continue
         good.append((some, part))
     out: list[pa.RecordBatch] = []
-    for (some, part), why in zip(good, misfits([(len(some), part[0].schema if part else None) for some, part in good]), strict=True):
+    for (some, part), why in zip(
+        good,
+        misfits([(len(some), part[0].schema if part else None) for some, part in good]),
+        strict=True,
+    ):
         if why is None:
             out += part
         else:
@@ -246,19 +274,28 @@ async def _collected(agen: Any) -> list[Any]:
 
 
 async def _all(work: list[Any]) -> list[Any]:
-    """Results of coroutines and async generators (lists of what they yield), all of them running at once."""
-    return list(await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work]))
+    """Results of coroutines and async generators (lists of what they yield), all of them running at
+    once."""
+    return list(
+        await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work])
+    )
 
 
 def _finished(got: list[Any]) -> list[Any]:
-    """Results of a row function, row by row: those of an async one once all rows of the piece are done, side by side."""
+    """Results of a row function, row by row: those of an async one once all rows of the piece are
+    done, side by side."""
     if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
         return expr_eval.run_async(_all(got))
     return got
 
 
 def _listed(v: Any) -> Any:
-    return list(v) if isinstance(v, types.GeneratorType) or (hasattr(v, "__next__") and not inspect.isawaitable(v)) else v
+    return (
+        list(v)
+        if isinstance(v, types.GeneratorType)
+        or (hasattr(v, "__next__") and not inspect.isawaitable(v))
+        else v
+    )
 
 
 def check(out: list[Any], label: str, want: str) -> None:
@@ -267,7 +304,9 @@ def check(out: list[Any], label: str, want: str) -> None:
     if kinds != {dict}:
         for i, r in enumerate(out):
             if not isinstance(r, Mapping):
-                raise ValueError(f"{label} returned {batch.named(r)} for row {i} of its batch; return {want}")
+                raise ValueError(
+                    f"{label} returned {batch.named(r)} for row {i} of its batch; return {want}"
+                )
 
 
 def missing(name: str, rb: pa.RecordBatch, label: str) -> KeyError:

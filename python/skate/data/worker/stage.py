@@ -1,9 +1,12 @@
-"""A stage in the worker: a chain of fused operators over one task's input, its output cut into blocks.
+"""A stage in the worker: a chain of fused operators over one task's input, its output cut into
+blocks.
 
-run_stage is a generator that the engine runs as a streaming task; it yields _skate.BlockOut(batch), one a block. stage_init and stage_call are the
-same for an actor, whose constructor has made the instances of class UDFs. No scheduling here, and no memory held but one pending block.
+run_stage is a generator that the engine runs as a streaming task; it yields _skate.BlockOut(batch),
+one a block. stage_init and stage_call are the same for an actor, whose constructor has made the
+instances of class UDFs. No scheduling here, and no memory held but one pending block.
 
-Invariant: what is yielded is a pure function of the arguments: cuts depend on bytes and rows only, so a retried task gives the same blocks.
+Invariant: what is yielded is a pure function of the arguments: cuts depend on bytes and rows only,
+so a retried task gives the same blocks.
 Rows are never split. Cost: about 60 us a task and block beside the operators themselves.
 """
 
@@ -30,7 +33,10 @@ from skate.data.worker.task import Exchange, Part, task
 WORKERS_IMPORT = (  # with our Arrow types: the fork server does it for all of them
     "numpy",
     "pyarrow",
-    *(f"skate.data.values.{name}" for name in ("batch", "row_dicts", "numpy_batch", "selection", "types", "tensor_types")),
+    *(
+        f"skate.data.values.{name}"
+        for name in ("batch", "row_dicts", "numpy_batch", "selection", "types", "tensor_types")
+    ),
 )
 
 _skate.set_hooks(merge=merge)
@@ -63,10 +69,14 @@ class Chain:
                 try:
                     params["fn"] = _constructed(params["fn"], *params["ctor"])
                 except BaseException as e:
-                    e.add_note(f"in {label}: constructing {getattr(params['fn'], '__name__', params['fn'])}")
+                    e.add_note(
+                        f"in {label}: constructing {getattr(params['fn'], '__name__', params['fn'])}"
+                    )
                     raise
                 if not callable(params["fn"]):
-                    raise TypeError(f"{label}: instances of {type(params['fn']).__name__} cannot be called; define __call__(self, batch)")
+                    raise TypeError(
+                        f"{label}: instances of {type(params['fn']).__name__} cannot be called; define __call__(self, batch)"
+                    )
             self.ops.append((find(name), params))
         self.operators = tuple(operator for operator, _ in self.ops)
         self.labels = [params["label"] for _, params in self.ops] + [""]
@@ -83,7 +93,12 @@ class Chain:
             return self.run(exec_args, blocks)
         return self._tried(again, exec_args, blocks)
 
-    def _tried(self, again: tuple[type[BaseException], ...], exec_args: Any, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+    def _tried(
+        self,
+        again: tuple[type[BaseException], ...],
+        exec_args: Any,
+        blocks: tuple[pa.RecordBatch, ...],
+    ) -> Iterator[Any]:
         """run(), begun anew after an error of these classes as long as nothing was given out."""
         for left in range(TRIES, -1, -1):
             given = False
@@ -98,14 +113,24 @@ class Chain:
 
     def run(self, exec_args: tuple[Any, ...], blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
         seq, cap, target, unit, ranges, values, phase = exec_args
-        if self.context is not None and settings.current is not self.context:  # another stage may have run here
+        # another stage may have run here
+        if self.context is not None and settings.current is not self.context:
             DataContext._set_current(self.context)
         elif self.context is None and settings.current is not None and _skate.in_worker():
-            settings.current = None  # those of another Dataset do not hold for this one, which has the defaults
+            # those of another Dataset do not hold for this one, which has the defaults
+            settings.current = None
         t = task
         running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
-        t.seq, t.unit, t.cap, t.target, t.values, t.source, t.nbytes = seq, unit, cap, target, values, "", _skate.block_nbytes
+        t.seq, t.unit, t.cap, t.target, t.values, t.source, t.nbytes = (
+            seq,
+            unit,
+            cap,
+            target,
+            values,
+            "",
+            _skate.block_nbytes,
+        )
         t.sides = [r[2] for r in ranges]
         numbering.begin(seq)
         t.source_row, t.rows_of = None, None
@@ -124,7 +149,9 @@ class Chain:
         retry.begin()
         it: Any = _inputs(blocks, ranges) if blocks else None
         if ops[0][1].get("pieces"):
-            it = self._chained(ops[-1:], n - 1, self._pieces(ops[:-1], t, ns, rows, tries), t, ns, rows, tries)
+            it = self._chained(
+                ops[-1:], n - 1, self._pieces(ops[:-1], t, ns, rows, tries), t, ns, rows, tries
+            )
         else:
             first = self._chained(ops[:1], 0, it, t, ns, rows, tries)
             if phase and t.exchange.phase == _skate.PHASE_SHARE:
@@ -146,20 +173,36 @@ class Chain:
         if n > 1 and tries[-1]:
             tries[-1] -= tries[0]  # what writes has asked what reads
         now = _skate.arrays_counts()
-        in_place, no_room = [0] * (n - 1) + [now[1] - arrays[1]], [0] * (n - 1) + [now[2] - arrays[2]]
+        in_place, no_room = (
+            [0] * (n - 1) + [now[1] - arrays[1]],
+            [0] * (n - 1) + [now[2] - arrays[2]],
+        )
         own = [ns[i] - (ns[i - 1] if i else 0) for i in range(n)]
         _skate.task_note(list(zip(rows, own, tries, t.aside, in_place, no_room, strict=True)))
 
-    def _pieces(self, ops: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]) -> Iterator[pa.RecordBatch]:
-        """What these operators give of each unit of a task that has several (run/partial.py), each as if it were a task of its own."""
+    def _pieces(
+        self, ops: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """What these operators give of each unit of a task that has several (run/partial.py), each
+        as if it were a task of its own."""
         t.about, units = pickle.loads(t.unit)
         for seq, unit in units:
             t.seq, t.unit = seq, unit
             numbering.begin(seq)
             yield from self._chained(ops, 0, None, t, ns, rows, tries)
 
-    def _chained(self, ops: Any, first: int, it: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]) -> Any:
-        """What operators, of which ops[0] is the one at `first`, make of batches; it None: it reads. The lists get time, rows and attempts of each."""
+    def _chained(
+        self,
+        ops: Any,
+        first: int,
+        it: Any,
+        t: Any,
+        ns: list[int],
+        rows: list[int],
+        tries: list[int],
+    ) -> Any:
+        """What operators, of which ops[0] is the one at `first`, make of batches; it None: it
+        reads. The lists get time, rows and attempts of each."""
         for i, (operator, params) in enumerate(ops, first):
             it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
             if i == 0 and t.trail.reads:
@@ -170,7 +213,8 @@ class Chain:
         return it
 
 
-TRIES = 16  # of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
+# of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
+TRIES = 16
 
 
 def _retried(on: Any) -> tuple[type[BaseException], ...]:
@@ -194,8 +238,8 @@ _tuned = False
 
 
 def _tune() -> None:
-    """Of a worker that runs its first stage. Rows are many small dicts that live for a moment: looking for cycles after every 700 of them costs a third of a
-    flat_map."""
+    """Of a worker that runs its first stage. Rows are many small dicts that live for a moment:
+    looking for cycles after every 700 of them costs a third of a flat_map."""
     global _tuned
     _tuned = True
     gc.freeze()
@@ -203,7 +247,9 @@ def _tune() -> None:
         gc.set_threshold(20000, 10, 10)
 
 
-def _exchange(phase: tuple[int, int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[Any, ...]]) -> Exchange:
+def _exchange(
+    phase: tuple[int, int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[Any, ...]]
+) -> Exchange:
     """What the exec argument says (exec.h)."""
     kind, first, end, n, shared = phase
     parts, told, bounds = [], [], None
@@ -218,23 +264,34 @@ def _exchange(phase: tuple[int, int, int, int, int], blocks: tuple[Any, ...], ra
     return Exchange(kind, first, end, n, parts, bounds, shared, told)
 
 
-def _inputs(blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]) -> Iterator[pa.RecordBatch]:
+def _inputs(
+    blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]
+) -> Iterator[pa.RecordBatch]:
     for rb, (row0, n, _) in zip(blocks, ranges, strict=True):
         yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
 
 
-def _marked(it: Iterator[pa.RecordBatch], params: dict[str, Any], t: Any) -> Iterator[pa.RecordBatch]:
-    """What a reader gives: pickled objects in it are of others, unless the user trusts them (values/marks.py)."""
-    trusted = params.get("trust_pickled_columns") or settings.current is not None and settings.current.trust_pickled_columns
+def _marked(
+    it: Iterator[pa.RecordBatch], params: dict[str, Any], t: Any
+) -> Iterator[pa.RecordBatch]:
+    """What a reader gives: pickled objects in it are of others, unless the user trusts them
+    (values/marks.py)."""
+    trusted = (
+        params.get("trust_pickled_columns")
+        or settings.current is not None
+        and settings.current.trust_pickled_columns
+    )
     for rb in it:
         if types.foreign_seen:
             rb = marks.trust(rb) if trusted else marks.came_from(rb, t.source)
         yield rb
 
 
-def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int, then: str) -> Iterator[pa.RecordBatch]:
-    """Counts the rows and the time inside `it` (with what is above it; the difference of neighbours is an operator's own). then: who gets its batches. 0.4 us
-    a batch."""
+def _timed(
+    it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int, then: str
+) -> Iterator[pa.RecordBatch]:
+    """Counts the rows and the time inside `it` (with what is above it; the difference of neighbours
+    is an operator's own). then: who gets its batches. 0.4 us a batch."""
     now, spent, n, doing = perf_counter_ns, 0, 0, _skate.doing
     try:
         t = now()
@@ -251,7 +308,8 @@ def _timed(it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int,
 
 
 def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
-    """Counts the reads and writes that were tried again inside `it`, for those that read or write."""
+    """Counts the reads and writes that were tried again inside `it`, for those that read or
+    write."""
     counts, n = retry.counts, 0
     try:
         before = counts.tries
@@ -265,9 +323,11 @@ def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[p
 
 
 def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> Iterator[Any]:
-    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch is sliced evenly by rows (0: batches are blocks). The
-    first block goes out at a 16th of it, each after that at twice as much: what comes next need not wait for a whole one. Stops after `cap` rows (-1:
-    never). When there are no rows at all, one empty batch keeps the schema. out: _skate.BlockOut, which measures a batch once and joins without a copy."""
+    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch
+    is sliced evenly by rows (0: batches are blocks). The first block goes out at a 16th of it, each
+    after that at twice as much: what comes next need not wait for a whole one. Stops after `cap`
+    rows (-1: never). When there are no rows at all, one empty batch keeps the schema. out:
+    _skate.BlockOut, which measures a batch once and joins without a copy."""
     held: list[Any] = []
     held_bytes = 0
     schema = empty = None
@@ -335,14 +395,18 @@ def _chain(stage: list[tuple[str, str, bytes]]) -> Chain:
 
 def forget() -> None:
     """Drops stages of runs that are over, if they keep objects of the store."""
-    over = [key for key, c in _chains.items() if c.objects and not all(map(_skate.exists, c.objects))]
+    over = [
+        key for key, c in _chains.items() if c.objects and not all(map(_skate.exists, c.objects))
+    ]
     for key in over:
         del _chains[key]
     if over:
         gc.collect()  # functions that name themselves, classes
 
 
-def run_stage(stage: list[tuple[str, str, bytes]], exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
+def run_stage(
+    stage: list[tuple[str, str, bytes]], exec_args: Any, *blocks: pa.RecordBatch
+) -> Iterator[Any]:
     """One task of a stage (a streaming task of the engine)."""
     return _chain(stage).run(exec_args, blocks)
 

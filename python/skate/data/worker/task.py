@@ -1,6 +1,8 @@
-"""The piece of work that this process is at: for sources, writers and operators, and for what errors say of where they are.
+"""The piece of work that this process is at: for sources, writers and operators, and for what
+errors say of where they are.
 
-A user's exception leaves a worker as it is, with one note that says operator, input and row; what ends the process finds the same where the message about its death looks for it.
+A user's exception leaves a worker as it is, with one note that says operator, input and row; what
+ends the process finds the same where the message about its death looks for it.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ class Part(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The input of a task of an exchange: of the one that cuts, of one that merges packs of partitions [first, end), or of one that makes partitions [first, end) of n, or a share of them, or what
-    shares leave (exec.h)."""
+    """The input of a task of an exchange: of the one that cuts, of one that merges packs of
+    partitions [first, end), or of one that makes partitions [first, end) of n, or a share of them,
+    or what shares leave (exec.h)."""
 
     phase: int  # _skate.PHASE_...
     first: int
@@ -47,11 +50,13 @@ class Exchange(NamedTuple):
 class Task:
     """The piece of work that this process is at."""
 
-    seq: Any = 0  # number of the task in its stage: the same on every run; None: started ahead of its turn
+    # number of the task in its stage: the same on every run; None: started ahead of its turn
+    seq: Any = 0
     unit: bytes = b""  # parameters of a source's unit
     about: Any = None  # what who put several units into one task says of it
     reader: str = ""  # label of the operator that reads
-    careful: bool = False  # it was begun before, and the process died: what functions get is kept beforehand
+    # it was begun before, and the process died: what functions get is kept beforehand
+    careful: bool = False
     kept: str | None = None  # the name of such a file
     source_row: int | None = None  # row in it at which the batch that the reader gives begins
     rows_of: list[str] | None = None  # instead: the file of each row of that batch
@@ -64,7 +69,8 @@ class Task:
     exchange: Exchange  # of a stage that begins with one
     sides: list[int]  # of each input block: the number of the stage's input that it is of
     turn: int = 0  # how many tasks this process has begun
-    aside: list[int]  # of each operator: rows that its quicker way refused (images that Pillow decoded)
+    # of each operator: rows that its quicker way refused (images that Pillow decoded)
+    aside: list[int]
     _source: str = ""
 
     def __init__(self) -> None:
@@ -87,32 +93,51 @@ class Task:
 
     # ---- where it is
 
-    def note(self, e: BaseException, params: dict[str, Any], where: str, row: int | None = None, rb: pa.RecordBatch | None = None) -> None:
-        """Says once, at the innermost operator, where a user function failed. row: the first input row in question; rb: what the function had, to be kept for
-        `skate replay`."""
+    def note(
+        self,
+        e: BaseException,
+        params: dict[str, Any],
+        where: str,
+        row: int | None = None,
+        rb: pa.RecordBatch | None = None,
+    ) -> None:
+        """Says once, at the innermost operator, where a user function failed. row: the first input
+        row in question; rb: what the function had, to be kept for `skate replay`."""
         if not getattr(e, "__skate_noted__", False):
             try:
                 e.__skate_noted__ = True  # type: ignore[attr-defined]
             except AttributeError:
                 pass
             origin = self.origin(params, row)
-            e.add_note(f"in {params['label']}: {where}{origin}{self.number()}" + _kept(e, params, rb, where + origin))
+            e.add_note(
+                f"in {params['label']}: {where}{origin}{self.number()}"
+                + _kept(e, params, rb, where + origin)
+            )
 
     def origin(self, params: dict[str, Any], row: int | None) -> str:
         """Where an input row of an operator comes from, in words."""
         source, at = self.trail.origin(params.get("at", 0), row)
-        return f", row {at} of {source}" if at is not None else f" of {source or self.source}" if source or self.source else ""
+        return (
+            f", row {at} of {source}"
+            if at is not None
+            else f" of {source or self.source}"
+            if source or self.source
+            else ""
+        )
 
     def number(self) -> str:
         """Its number, in words."""
         return f" (task {self.seq})" if self.seq is not None else ""
 
     def at_hand(self, params: dict[str, Any], what: str, row: int, rb: pa.RecordBatch) -> str:
-        """A function is about to be called with rb, whose first row is `row`: said where the message about this process's death finds it. After such a death rb is kept for `skate
+        """A function is about to be called with rb, whose first row is `row`: said where the
+        message about this process's death finds it. After such a death rb is kept for `skate
         replay` first. What is said behind the place."""
         last = row + rb.num_rows - 1
         if self.careful:
-            return self._at_hand_again(params, f"{what} {row}..{last}{self.origin(params, row)}", rb)
+            return self._at_hand_again(
+                params, f"{what} {row}..{last}{self.origin(params, row)}", rb
+            )
         source, at = self.trail.origin(params.get("at", 0), row)
         _skate.doing(params["label"], what, row, last, source or self.source, at, self.seq)
         return ""
@@ -123,7 +148,8 @@ class Task:
             most = DataContext.get_current().replay_bytes
             try:
                 kept = replay.keep(params, rb, where, most) if most > 0 else None
-            except Exception:  # a function that cannot be pickled again, a full disk: there is no such file, then
+            # a function that cannot be pickled again, a full disk: there is no such file, then
+            except Exception:
                 kept = None
             self.let_go()
             self.kept = kept
@@ -139,8 +165,11 @@ class Task:
 
     # ---- rows that fail
 
-    def bad_row(self, params: dict[str, Any], e: BaseException, rb: pa.RecordBatch | None, row: int) -> None:
-        """The input row `row` of an operator has failed: it goes to the dead letters, and out of the output."""
+    def bad_row(
+        self, params: dict[str, Any], e: BaseException, rb: pa.RecordBatch | None, row: int
+    ) -> None:
+        """The input row `row` of an operator has failed: it goes to the dead letters, and out of
+        the output."""
         at = params.get("at", 0)
         source, source_row = self.trail.origin(at, row)
         self.letters.add(params, e, rb, row, source, source_row)
@@ -164,6 +193,7 @@ def _kept(e: BaseException, params: dict[str, Any], rb: pa.RecordBatch | None, w
         return "; not kept for `skate replay`: what the function takes along is large"
     try:
         name = replay.keep(params, rb, where, most)
-    except Exception as why:  # a function that cannot be pickled again, a full disk: the user's error is what matters
+    # a function that cannot be pickled again, a full disk: the user's error is what matters
+    except Exception as why:
         return f"; not kept for `skate replay`: {str(why).splitlines()[0] if str(why) else type(why).__name__}"
     return f"; `skate replay {name}` runs it again under pdb" if name else ""

@@ -1,1 +1,2 @@
-"""Writers, one file a format: run(params, batches, task) writes files in a worker and yields one report row a file."""
+"""Writers, one file a format: run(params, batches, task) writes files in a worker and yields one
+report row a file."""

@@ -18,7 +18,9 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
-        self.w = pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression=args.get("compression", "lz4")))
+        self.w = pa.ipc.new_file(
+            sink, schema, options=pa.ipc.IpcWriteOptions(compression=args.get("compression", "lz4"))
+        )
 
     def write(self, table: Any) -> None:
         self.w.write_table(table)

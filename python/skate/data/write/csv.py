@@ -15,13 +15,18 @@ WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
 
 def check(args: dict[str, Any], schema: Any) -> Any:
-    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or TypeError for a column that CSV has no form for."""
+    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or
+    TypeError for a column that CSV has no form for."""
     known = [n for n in dir(pacsv.WriteOptions) if not n.startswith("_") and n != "validate"]
     keywords("write_csv", args, ("write_options", *known))
     options = _options(args)
     if schema is not None:
         return columns(
-            "write_csv", "CSV", schema, lambda s: pacsv.CSVWriter(pa.BufferOutputStream(), s, write_options=options).close(), REMEDY
+            "write_csv",
+            "CSV",
+            schema,
+            lambda s: pacsv.CSVWriter(pa.BufferOutputStream(), s, write_options=options).close(),
+            REMEDY,
         )
     return None
 
@@ -34,7 +39,11 @@ class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         schema = self.schema = check(args, schema)
         options = _options(args)
-        self.w = pacsv.CSVWriter(sink if not hasattr(sink, "fileno") else pa.PythonFile(sink, "w"), schema, write_options=options)
+        self.w = pacsv.CSVWriter(
+            sink if not hasattr(sink, "fileno") else pa.PythonFile(sink, "w"),
+            schema,
+            write_options=options,
+        )
 
     def write(self, table: Any) -> None:
         table = concat_as(table, self.schema)
@@ -45,12 +54,15 @@ class _Writer:
             raise
 
     def _name(self, table: Any) -> None:
-        """TypeError that names the first column that CSV does not take; nothing where each by itself is taken."""
+        """TypeError that names the first column that CSV does not take; nothing where each by
+        itself is taken."""
         for f in table.schema:
             try:
                 pacsv.write_csv(table.select([f.name]), pa.BufferOutputStream())
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as of_one:
-                raise TypeError(f"write_csv: column {f.name!r} of type {f.type}: {of_one}; {REMEDY}, or drop it") from None
+                raise TypeError(
+                    f"write_csv: column {f.name!r} of type {f.type}: {of_one}; {REMEDY}, or drop it"
+                ) from None
 
     def close(self) -> None:
         self.w.close()

@@ -1,7 +1,10 @@
-"""What a task of a write does: batches into files of a format, one behind the other, and a report of them. The formats are in their own files.
+"""What a task of a write does: batches into files of a format, one behind the other, and a report
+of them. The formats are in their own files.
 
-A file that is not whole has no name that anybody reads: the driver (job.py) gives it one when all are. Remote files are there when they are closed. Names begin with the id of the write,
-so that no other write has them; those that a user's filename_provider gives may be another's, which is an error.
+A file that is not whole has no name that anybody reads: the driver (job.py) gives it one when all
+are. Remote files are there when they are closed. Names begin with the id of the write, so that no
+other write has them; those that a user's filename_provider gives may be another's, which is an
+error.
 """
 
 from __future__ import annotations
@@ -21,12 +24,14 @@ from skate.data.write.reports import TYPED, report, said
 
 
 class Files:
-    """Writes batches of one task into files of a format. make(sink, schema, args) opens a writer with write(table) and close()."""
+    """Writes batches of one task into files of a format. make(sink, schema, args) opens a writer
+    with write(table) and close()."""
 
     def __init__(self, params: dict[str, Any], task: Any, extension: str, make: Any):
         self.p, self.seq, self.ext, self.make = params, task.seq, extension, make
         self.base = f"{params['prefix']}{self.seq:06d}"
-        if params.get("by_unit") and not task.unit:  # exec.h, keep_units: unit * 2^20 + place, where another task has read the unit
+        # exec.h, keep_units: unit * 2^20 + place, where another task has read the unit
+        if params.get("by_unit") and not task.unit:
             self.base = f"{params['prefix']}{self.seq >> 20:06d}_{self.seq & 0xFFFFF:06d}"
         self.index = 0
         self.reports: list[tuple[str, int, int]] = []
@@ -137,9 +142,12 @@ class Files:
             if folder not in self.made:
                 retried(lambda: self.p["fs"].create_dir(folder, recursive=True), f"make {folder}")
                 self.made.add(folder)
-            return RetriedOutput(self.p["fs"], full, self.p.get("stream", {}), self._may_replace(full))
+            return RetriedOutput(
+                self.p["fs"], full, self.p.get("stream", {}), self._may_replace(full)
+            )
         at = self.p["folder"]
-        for part in full[len(at) + 1 :].split("/")[:-1]:  # not makedirs: it would make the stage itself again when the job is over
+        # not makedirs: it would make the stage itself again when the job is over
+        for part in full[len(at) + 1 :].split("/")[:-1]:
             at = f"{at}/{part}"
             try:
                 os.mkdir(at)
@@ -150,8 +158,9 @@ class Files:
         return open(full, "wb")
 
     def _may_replace(self, full: str) -> bool:
-        """Whether a remote file of that name is none of another write. Where the user gives names, those that were there when the write began are others', and one that is there when a
-        task runs for the first time (a task that runs again finds its own)."""
+        """Whether a remote file of that name is none of another write. Where the user gives names,
+        those that were there when the write began are others', and one that is there when a task
+        runs for the first time (a task that runs again finds its own)."""
         name = full[len(self.p["folder"]) + 1 :]
         if name in self.p.get("taken", ()):
             raise taken(full)
@@ -181,7 +190,8 @@ class Files:
                 os.close(fd)
 
     def _abort(self, writer: Any, full: str, error: BaseException) -> None:
-        """Takes back what was begun. `error` is the one to report: what fails here is noted with it."""
+        """Takes back what was begun. `error` is the one to report: what fails here is noted with
+        it."""
         for w in writer:
             try:
                 w.abort() if isinstance(w, RetriedOutput) else w.close()
@@ -211,7 +221,11 @@ class Files:
                 full,
             )
         try:
-            return type(e)(e.errno, f"write: {e.strerror}", full) if e.errno else OSError(f"write {full}: {e}")
+            return (
+                type(e)(e.errno, f"write: {e.strerror}", full)
+                if e.errno
+                else OSError(f"write {full}: {e}")
+            )
         except TypeError:  # a class of others with arguments of its own
             e.add_note(f"write {full}")
             return e
@@ -225,8 +239,9 @@ class Files:
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
-    """Batches gathered into Tables of about `limit` bytes, in the schema of all so far: it changes where one comes that it does not hold (arrays of another shape, floats after ints).
-    TypeError when there is none for both."""
+    """Batches gathered into Tables of about `limit` bytes, in the schema of all so far: it changes
+    where one comes that it does not hold (arrays of another shape, floats after ints). TypeError
+    when there is none for both."""
     held: list[Any] = []
     size, schema, given = 0, None, False
     for rb in batches:
@@ -256,14 +271,19 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
 
 
 def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tuple[str, Any]]:
-    """(what a name begins with, rows without these columns) for each combination of values, in order of appearance: "a=1/b=x/" (flavor "hive"), "1/x/" (None) or "1_x_"
-    ("filename"). ValueError for a null, which only "hive" has a name for."""
+    """(what a name begins with, rows without these columns) for each combination of values, in
+    order of appearance: "a=1/b=x/" (flavor "hive"), "1/x/" (None) or "1_x_" ("filename").
+    ValueError for a null, which only "hive" has a name for."""
     rest = [n for n in table.column_names if n not in cols]
     if not rest:
-        raise ValueError("write: partition_cols name all columns; at least one has to stay in the files")
+        raise ValueError(
+            "write: partition_cols name all columns; at least one has to stay in the files"
+        )
     for c in cols:
         if c not in table.column_names:
-            raise KeyError(f"write: there is no column {c!r} to partition by; {columns_are(c, table.column_names)}")
+            raise KeyError(
+                f"write: there is no column {c!r} to partition by; {columns_are(c, table.column_names)}"
+            )
     at = table.select(cols).append_column("__row", pa.array(range(table.num_rows), pa.int64()))
     groups = at.group_by(cols, use_threads=False).aggregate([("__row", "list")])
     for i in range(groups.num_rows):
@@ -274,13 +294,20 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
                 raise ValueError(
                     f"write: column {c!r} has {v!r}, which partitioning_flavor={flavor!r} has no name for; use 'hive', or fill it"
                 )
-            text = "__HIVE_DEFAULT_PARTITION__" if v is None else urllib_parse.quote(str(v), safe=" ")
-            folder += f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
+            text = (
+                "__HIVE_DEFAULT_PARTITION__" if v is None else urllib_parse.quote(str(v), safe=" ")
+            )
+            folder += (
+                f"{c}={text}/" if flavor == "hive" else f"{text}/" if flavor is None else f"{text}_"
+            )
         yield folder, selection.take(table.select(rest), groups["__row_list"][i].values)
 
 
-def run(params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int) -> Iterator[Any]:
-    """Body of a format's run(). What it gives is a report of the files, or, where no row came, the schema."""
+def run(
+    params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int
+) -> Iterator[Any]:
+    """Body of a format's run(). What it gives is a report of the files, or, where no row came, the
+    schema."""
     files = Files(params, task, extension, make)
     if params["format"] in TYPED:
         batches = map(marks.bare, batches)
@@ -313,4 +340,6 @@ def _watched(batches: Iterator[Any], seen: list[Any]) -> Iterator[Any]:
 def _no_rows_of(schema: Any) -> Any:
     """The report of a task that had no rows."""
     text = schema.remove_metadata().serialize().to_pybytes()
-    return pa.RecordBatch.from_arrays([to_arrow.from_objects([text], pa.binary())], names=["no_rows"])
+    return pa.RecordBatch.from_arrays(
+        [to_arrow.from_objects([text], pa.binary())], names=["no_rows"]
+    )

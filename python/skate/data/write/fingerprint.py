@@ -1,8 +1,10 @@
-"""What a job is, as a list of (label, digest): its operators with their functions' code and arguments, its input files with size and time, its options.
+"""What a job is, as a list of (label, digest): its operators with their functions' code and
+arguments, its input files with size and time, its options.
 
-Two programs with one fingerprint do the same as far as can be seen: the code of functions, of those that they call in their own module, of classes;
-defaults, closures and constants. Not seen: what other modules do, files that functions open, the time of day. Nothing here depends on the process (no addresses, no hash
-seeds), so the same program gives the same list each time it is started.
+Two programs with one fingerprint do the same as far as can be seen: the code of functions, of those
+that they call in their own module, of classes; defaults, closures and constants. Not seen: what
+other modules do, files that functions open, the time of day. Nothing here depends on the process
+(no addresses, no hash seeds), so the same program gives the same list each time it is started.
 """
 
 from __future__ import annotations
@@ -39,7 +41,17 @@ def fingerprint(ds: Any, write: dict[str, Any]) -> list[tuple[str, bytes]]:
     out.insert(1, (f"{len(files)} input files", of(_stats(files, nodes[-1].params.get("fs")))))
     out.append(("settings", of({k: getattr(ds.context, k) for k in _CONTEXT})))
     more = [k for k, usual in (("names", None), ("flavor", "hive")) if write[k] != usual]
-    out.append(("write", of({k: write[k] for k in ("format", "max_rows", "partition_cols", "args", "stream", *more)})))
+    out.append(
+        (
+            "write",
+            of(
+                {
+                    k: write[k]
+                    for k in ("format", "max_rows", "partition_cols", "args", "stream", *more)
+                }
+            ),
+        )
+    )
     return out
 
 
@@ -74,7 +86,10 @@ class _Walk:
 
     def value(self, v: Any) -> None:
         if isinstance(v, _PLAIN):
-            self.put(type(v).__name__, v if isinstance(v, bytes) else repr(v).encode("utf-8", "surrogatepass"))
+            self.put(
+                type(v).__name__,
+                v if isinstance(v, bytes) else repr(v).encode("utf-8", "surrogatepass"),
+            )
             return
         if id(v) in self.seen:
             self.put("again", str(self.seen[id(v)]).encode())
@@ -121,9 +136,13 @@ class _Walk:
                 self.put("empty cell")
         for n in _names(f.__code__):
             g = f.__globals__.get(n)
-            mine = getattr(g, "__module__", None) == f.__module__ and isinstance(g, (types.FunctionType, type))
+            mine = getattr(g, "__module__", None) == f.__module__ and isinstance(
+                g, (types.FunctionType, type)
+            )
             if n in f.__globals__ and (
-                mine or isinstance(g, _PLAIN) or (isinstance(g, (tuple, frozenset)) and all(isinstance(x, _PLAIN) for x in g))
+                mine
+                or isinstance(g, _PLAIN)
+                or (isinstance(g, (tuple, frozenset)) and all(isinstance(x, _PLAIN) for x in g))
             ):
                 self.put("global", n.encode())
                 self.value(g)
@@ -136,13 +155,23 @@ class _Walk:
 
     def cls(self, c: type) -> None:
         self.put("class", f"{c.__module__}.{c.__qualname__}".encode())
-        if c.__module__ == "builtins" or c.__module__.split(".")[0] in ("numpy", "pandas", "pyarrow", "torch", "skate"):
+        if c.__module__ == "builtins" or c.__module__.split(".")[0] in (
+            "numpy",
+            "pandas",
+            "pyarrow",
+            "torch",
+            "skate",
+        ):
             return
         for b in c.__bases__:
             self.value(b)
         for k, x in vars(c).items():
             x = getattr(x, "__func__", x)
-            if isinstance(x, (types.FunctionType, property, *_PLAIN, tuple)) and k not in ("__module__", "__doc__", "__firstlineno__"):
+            if isinstance(x, (types.FunctionType, property, *_PLAIN, tuple)) and k not in (
+                "__module__",
+                "__doc__",
+                "__firstlineno__",
+            ):
                 self.put("attribute", k.encode())
                 self.value(x.fget if isinstance(x, property) else x)
 

@@ -18,7 +18,9 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     n = 0
     for rb in batches:
         if column not in rb.schema.names:
-            raise KeyError(f"write_images: there is no column {column!r}; {columns_are(column, rb.schema.names)}")
+            raise KeyError(
+                f"write_images: there is no column {column!r}; {columns_are(column, rb.schema.names)}"
+            )
         for row in row_dicts.to_rows(rb):
             f = io.BytesIO()
             try:

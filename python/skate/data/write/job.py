@@ -1,9 +1,13 @@
-"""A write from start to end: where files go, staging, commit, clean-up. What a task does of it: files.py; the formats are in their own files.
+"""A write from start to end: where files go, staging, commit, clean-up. What a task does of it:
+files.py; the formats are in their own files.
 
-All files of a write have one schema (level.py). Tasks write into a hidden folder inside the target (stage.py), under names of the write's id and the task's number; when all is written the
-driver renames the files into place. So a failed or killed job leaves the target as it was, a retried task overwrites its own files, and the same Dataset gives files with the same
-bytes each time, whose names differ in the id and sort the same. What other programs write into the folder at that time stays whole: stage.py says how. Leftovers of killed drivers are
-removed by the next write into the folder. On remote file systems a rename is a copy, so there the files are written in place.
+All files of a write have one schema (level.py). Tasks write into a hidden folder inside the target
+(stage.py), under names of the write's id and the task's number; when all is written the driver
+renames the files into place. So a failed or killed job leaves the target as it was, a retried task
+overwrites its own files, and the same Dataset gives files with the same bytes each time, whose
+names differ in the id and sort the same. What other programs write into the folder at that time
+stays whole: stage.py says how. Leftovers of killed drivers are removed by the next write into the
+folder. On remote file systems a rename is a copy, so there the files are written in place.
 """
 
 from __future__ import annotations
@@ -35,8 +39,11 @@ from skate.data.write.reports import Reports
 from skate.data.write.rows import Rows
 
 
-def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn: Any = None) -> None:
-    """Runs ds into files of a format. args: of the format; args_fn: a function that gives more of them."""
+def write(
+    ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn: Any = None
+) -> None:
+    """Runs ds into files of a format. args: of the format; args_fn: a function that gives more of
+    them."""
     if args_fn is not None:
         args = {**args, **args_fn()}
     known = ds._facts.schema() if ds._facts.schema is not None else None
@@ -50,7 +57,11 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
             args = {**args, "schema": _schema_without(args["schema"], o.partition_cols)}
     flavor, args = _flavor(fmt, o, args)
     path = os.fspath(o.path)
-    target: _Local | _Remote = _Local(path) if o.filesystem is None and local_path(path) is not None else _Remote(path, o.filesystem)
+    target: _Local | _Remote = (
+        _Local(path)
+        if o.filesystem is None and local_path(path) is not None
+        else _Remote(path, o.filesystem)
+    )
     params: dict[str, Any] = {
         "format": fmt,
         "folder": target.folder,
@@ -80,7 +91,16 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
                 "done could not be left out), and it may have fewer; make the units larger (override_num_blocks of the reader)"
             )
         logs = o.resume if isinstance(o.resume, str) else getattr(config, "checkpoint_path", None)
-        done = _resumable(ds, target, o.mode, label, params, options, logs, config is not None and config.delete_checkpoint_on_success)
+        done = _resumable(
+            ds,
+            target,
+            o.mode,
+            label,
+            params,
+            options,
+            logs,
+            config is not None and config.delete_checkpoint_on_success,
+        )
         _wrote(ds, path, [(name, rows, size) for _, name, rows, size in done])
         return
     files = _at_once(ds, target, o.mode, label, params, options, known)
@@ -89,13 +109,16 @@ def write(ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn:
 
 
 def plan_of(ds: Any, method: str) -> Node:
-    """What ds.write_<method>(path) runs, for explain(). ValueError: there is no such method, or it is none of a format of files."""
+    """What ds.write_<method>(path) runs, for explain(). ValueError: there is no such method, or it
+    is none of a format of files."""
     fmt = "arrow" if method == "feather" else method
     if fmt not in _TITLES or method == "arrow":
         known = ", ".join(sorted("feather" if name == "arrow" else name for name in _TITLES))
         raise ValueError(f"explain: write={method!r}: there is a plan for writes of {known}")
     params = {"format": fmt, "partition_cols": None, "args": {}}
-    return Node("write", _label(fmt), params, (ds._node,), **{**as_input(ds._node), **resources({})})
+    return Node(
+        "write", _label(fmt), params, (ds._node,), **{**as_input(ds._node), **resources({})}
+    )
 
 
 def _label(fmt: str) -> str:
@@ -109,16 +132,27 @@ def _flavor(fmt: str, o: WriteOptions, args: dict[str, Any]) -> tuple[str | None
     args = dict(args)
     flavor = args.pop("partitioning_flavor")
     if not o.partition_cols:
-        raise ValueError("write: partitioning_flavor says how folders are named; give partition_cols, too, the columns they are made of")
+        raise ValueError(
+            "write: partitioning_flavor says how folders are named; give partition_cols, too, the columns they are made of"
+        )
     if flavor not in ("hive", "filename", None):
-        raise ValueError(f"partitioning_flavor must be 'hive', None (folders of values) or 'filename', not {flavor!r}")
+        raise ValueError(
+            f"partitioning_flavor must be 'hive', None (folders of values) or 'filename', not {flavor!r}"
+        )
     return flavor, args
 
 
 def _at_once(
-    ds: Any, target: _Local | _Remote, how: SaveMode, label: str, params: dict[str, Any], options: dict[str, Any], known: Any
+    ds: Any,
+    target: _Local | _Remote,
+    how: SaveMode,
+    label: str,
+    params: dict[str, Any],
+    options: dict[str, Any],
+    known: Any,
 ) -> list[tuple[str, int, int]] | None:
-    """A write whose files appear together at its end: (name, rows, bytes) of each; None: mode "ignore" has found files."""
+    """A write whose files appear together at its end: (name, rows, bytes) of each; None: mode
+    "ignore" has found files."""
     old = target.begin(how)
     if old is None:
         return None
@@ -128,7 +162,9 @@ def _at_once(
     with Orderly() as orderly:
         try:
             heard = Reports(known)
-            node = Node("write", label, params, (ds._node,), batch_rows=params["min_rows"] or 0, **options)
+            node = Node(
+                "write", label, params, (ds._node,), batch_rows=params["min_rows"] or 0, **options
+            )
             for rb in execute.batches(ds, node):
                 reports += heard.files(rb)
             if wanted(params):
@@ -152,14 +188,18 @@ def _check(fmt: str, args: dict[str, Any], schema: Any) -> None:
 
 
 class Orderly:
-    """While it is entered SIGTERM unwinds the program, as Ctrl-C does, and then ends it as it would have. Where the program has a handler of its own that one is called; on other
-    threads than the main one there is nothing to be done. After wait() a signal is kept until the end."""
+    """While it is entered SIGTERM unwinds the program, as Ctrl-C does, and then ends it as it would
+    have. Where the program has a handler of its own that one is called; on other threads than the
+    main one there is nothing to be done. After wait() a signal is kept until the end."""
 
     def __init__(self) -> None:
         self.mine = self.came = self.waits = False
 
     def __enter__(self) -> Orderly:
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        ):
             signal.signal(signal.SIGTERM, self._on_signal)
             self.mine = True
         return self
@@ -198,7 +238,12 @@ def _check_names(provider: Any, uuid: str) -> None:
 def _wrote(ds: Any, path: str, files: list[tuple[str, int, int]]) -> None:
     """Says in the statistics what was written."""
     if ds._stats is not None:
-        ds._stats.extra["write"] = {"path": path, "files": len(files), "rows": sum(r[1] for r in files), "bytes": sum(r[2] for r in files)}
+        ds._stats.extra["write"] = {
+            "path": path,
+            "files": len(files),
+            "rows": sum(r[1] for r in files),
+            "bytes": sum(r[2] for r in files),
+        }
 
 
 def _resumable(
@@ -270,7 +315,8 @@ class _Local:
         self.before: stage.Before = []
 
     def begin(self, how: SaveMode) -> list[str] | None:
-        """Makes the folders; names that are in the target now, or None when there is nothing to do."""
+        """Makes the folders; names that are in the target now, or None when there is nothing to
+        do."""
         old = stage.look(self.path, how)
         if old is None:
             return None
@@ -285,11 +331,19 @@ class _Local:
         return old
 
     def commit(self, names: list[str], how: SaveMode) -> bool:
-        """Moves the files to their places; False: mode "ignore" has found files of another write."""
+        """Moves the files to their places; False: mode "ignore" has found files of another
+        write."""
         moves = [(os.path.join(self.folder, n), n) for n in names]
         with stage.alone(self.path, how):
             if how is SaveMode.OVERWRITE:
-                stage.overwrite(self.path, self.id, self.folder, self.before, names, lambda goes: stage.place(self.path, moves, goes))
+                stage.overwrite(
+                    self.path,
+                    self.id,
+                    self.folder,
+                    self.before,
+                    names,
+                    lambda goes: stage.place(self.path, moves, goes),
+                )
                 stage.forget_job(self.path)
                 return True
             if how is not SaveMode.APPEND and (others := stage.names(self.path)):
@@ -316,12 +370,19 @@ class _Remote:
         """{name: (bytes, time of its last change)} of what is in the target."""
         selector = pafs.FileSelector(self.path, allow_not_found=True, recursive=True)
         info = retried(lambda: self.fs.get_file_info(selector), f"list {self.path}")
-        found = {f.path[len(self.path) + 1 :]: (f.size or 0, f.mtime_ns or 0) for f in info if f.type == pafs.FileType.File}
-        return {n: v for n, v in found.items() if not n.startswith(".skate-")}  # of writes that see the folder as a local one
+        found = {
+            f.path[len(self.path) + 1 :]: (f.size or 0, f.mtime_ns or 0)
+            for f in info
+            if f.type == pafs.FileType.File
+        }
+        # of writes that see the folder as a local one
+        return {n: v for n, v in found.items() if not n.startswith(".skate-")}
 
     def begin(self, how: SaveMode) -> list[str] | None:
-        """Makes the folder; names that are in the target now, or None when there is nothing to do."""
-        # The folder is made before it is listed: listing one that another write makes at that moment fails.
+        """Makes the folder; names that are in the target now, or None when there is nothing to
+        do."""
+        # The folder is made before it is listed: listing one that another write makes at that
+        # moment fails.
         retried(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
         self.before = self.files()
         if self.before and how is SaveMode.ERROR:
@@ -333,8 +394,11 @@ class _Remote:
         return list(self.before)
 
     def commit(self, names: list[str], how: SaveMode) -> bool:
-        """Mode "error": looks for files of others again. Mode "overwrite": removes what was there."""
-        if how is SaveMode.ERROR and (others := sorted(n for n in self.files() if n not in names and self.id not in n)):
+        """Mode "error": looks for files of others again. Mode "overwrite": removes what was
+        there."""
+        if how is SaveMode.ERROR and (
+            others := sorted(n for n in self.files() if n not in names and self.id not in n)
+        ):
             self.remove(names)
             raise stage.meanwhile(self.path, others)
         if how is SaveMode.OVERWRITE:
@@ -366,14 +430,25 @@ def write_sink(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, An
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
     config = getattr(ds.context, "checkpoint_config", None)
-    rows = Rows(config, sink) if config is not None and not getattr(sink, "_whole_or_not", False) else None
+    rows = (
+        Rows(config, sink)
+        if config is not None and not getattr(sink, "_whole_or_not", False)
+        else None
+    )
     try:
         sink.on_write_start(ds._facts.schema() if ds._facts.schema is not None else None)
         if getattr(sink, "_skip_write", False):  # mode "ignore": no row is written
             rows = None
         if rows is not None:
             params.update(rows.begin(params["uuid"]))
-        node = Node("write", f"Write{sink.get_name()}", params, (ds._node,), batch_rows=sink.min_rows_per_write or 0, **options)
+        node = Node(
+            "write",
+            f"Write{sink.get_name()}",
+            params,
+            (ds._node,),
+            batch_rows=sink.min_rows_per_write or 0,
+            **options,
+        )
         for rb in execute.batches(ds, node):
             for r in map(pickle.loads, rb.column(0).to_pylist()):
                 if rows is not None and r[0]:
@@ -382,6 +457,10 @@ def write_sink(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, An
     except Exception as e:
         sink.on_write_failed(e)
         raise
-    sink.on_write_complete(datasink.WriteResult(sum(r[0] for r in results), sum(r[1] for r in results), [r[2] for r in results]))
+    sink.on_write_complete(
+        datasink.WriteResult(
+            sum(r[0] for r in results), sum(r[1] for r in results), [r[2] for r in results]
+        )
+    )
     if rows is not None:
         rows.end()

@@ -1,4 +1,5 @@
-"""JSON files, one object a line. Values JSON has no form for (dates, decimals) are written as text; bytes are an error."""
+"""JSON files, one object a line. Values JSON has no form for (dates, decimals) are written as text;
+bytes are an error."""
 
 from __future__ import annotations
 
@@ -15,21 +16,33 @@ _PANDAS = ("orient", "lines")  # taken, and always "records" and True
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError for arguments that are none; with a schema, TypeError for a column of bytes, unless the user's `default` may know what to do with them."""
+    """TypeError for arguments that are none; with a schema, TypeError for a column of bytes, unless
+    the user's `default` may know what to do with them."""
     keywords("write_json", args, (*_PANDAS, *parameters(json.JSONEncoder)))
     if schema is not None and "default" not in args:
         for f in schema:
             if (inner := _bytes_in(f.type)) is not None:
-                raise TypeError(_no_form(f.name, f.type if inner == f.type else f"{f.type}, with {inner} inside"))
+                raise TypeError(
+                    _no_form(
+                        f.name, f.type if inner == f.type else f"{f.type}, with {inner} inside"
+                    )
+                )
 
 
 def _bytes_in(t: Any) -> Any:
     """t, or the first type inside, where that is bytes."""
-    if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or pa.types.is_binary_view(t):
+    if (
+        pa.types.is_binary(t)
+        or pa.types.is_large_binary(t)
+        or pa.types.is_fixed_size_binary(t)
+        or pa.types.is_binary_view(t)
+    ):
         return t
     if isinstance(t, pa.BaseExtensionType) or not pa.types.is_nested(t):
         return None
-    return next((b for i in range(t.num_fields) if (b := _bytes_in(t.field(i).type)) is not None), None)
+    return next(
+        (b for i in range(t.num_fields) if (b := _bytes_in(t.field(i).type)) is not None), None
+    )
 
 
 def _no_form(name: str, t: Any) -> str:
@@ -69,7 +82,9 @@ def _default(v: Any) -> Any:
     if hasattr(v, "tolist"):
         return v.tolist()
     if isinstance(v, bytes):
-        raise TypeError("bytes have no form in JSON; decode them (bytes.decode, base64), drop the column, or pass default=")
+        raise TypeError(
+            "bytes have no form in JSON; decode them (bytes.decode, base64), drop the column, or pass default="
+        )
     return v.isoformat() if hasattr(v, "isoformat") else str(v)
 
 

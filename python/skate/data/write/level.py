@@ -1,8 +1,12 @@
-"""One schema for all files of a write: those that differ are written again before anything is committed.
+"""One schema for all files of a write: those that differ are written again before anything is
+committed.
 
-A task knows the types of its own rows only, and where functions of the user make them a null or an int in one task may be a float in another. So tasks say the schemas of
-their files; where these are not all the same, the one that holds all is found (values/unify.py: a TypeError names two files), and the files of another one are cast, a task each. It costs nothing where all
-are the same. Formats whose files have types: Parquet, Arrow, ORC. A write that was resumed reads the schemas of all its files, and its log says where those are that were written again (resume.py).
+A task knows the types of its own rows only, and where functions of the user make them a null or an
+int in one task may be a float in another. So tasks say the schemas of their files; where these are
+not all the same, the one that holds all is found (values/unify.py: a TypeError names two files),
+and the files of another one are cast, a task each. It costs nothing where all are the same. Formats
+whose files have types: Parquet, Arrow, ORC. A write that was resumed reads the schemas of all its
+files, and its log says where those are that were written again (resume.py).
 """
 
 from __future__ import annotations
@@ -22,19 +26,33 @@ from skate.data.write.reports import TYPED, Report
 
 
 def wanted(params: dict[str, Any]) -> bool:
-    """Whether the files of a write are to have one schema: their format has types, and the user has not said the schema, or compressed them as a whole."""
+    """Whether the files of a write are to have one schema: their format has types, and the user has
+    not said the schema, or compressed them as a whole."""
     return params["format"] in TYPED and "schema" not in params["args"] and not params["stream"]
 
 
-def level(label: str, params: dict[str, Any], reports: list[Report], schemas: list[bytes]) -> list[Report]:
+def level(
+    label: str, params: dict[str, Any], reports: list[Report], schemas: list[bytes]
+) -> list[Report]:
     """The reports of files that all have one schema."""
     other, text = misfits(label, [r[0] for r in reports], schemas)
-    sizes = dict(zip(other, again(params, [(f"{params['folder']}/{reports[i][0]}", reports[i][0]) for i in other], text), strict=True))
+    sizes = dict(
+        zip(
+            other,
+            again(
+                params,
+                [(f"{params['folder']}/{reports[i][0]}", reports[i][0]) for i in other],
+                text,
+            ),
+            strict=True,
+        )
+    )
     return [(name, rows, sizes.get(i, size)) for i, (name, rows, size) in enumerate(reports)]
 
 
 def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[int], bytes]:
-    """(which of the files have another schema than all are to have, that schema). TypeError naming the operator, two files, the column and both types where there is none."""
+    """(which of the files have another schema than all are to have, that schema). TypeError naming
+    the operator, two files, the column and both types where there is none."""
     if len(set(schemas)) < 2 or len(schemas) != len(names):
         return [], b""
     load(tensor_types)  # types of ours in the schemas
@@ -45,17 +63,23 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
     try:
         whole = unify(list(found.values()), list(first.values()))
     except TypeError as e:
-        raise retold(e, f"{label}: ", f": {ADVICE}. No file of this write is in its place") from None
+        raise retold(
+            e, f"{label}: ", f": {ADVICE}. No file of this write is in its place"
+        ) from None
     other = {s for s, schema in found.items() if not schema.equals(whole)}
     return [i for i, s in enumerate(schemas) if s in other], whole.serialize().to_pybytes()
 
 
 def again(params: dict[str, Any], files: list[tuple[str, str]], text: bytes) -> list[int]:
-    """Writes files (where they are, what they are called in the folder of params) in a schema that holds what they have, a task each; their sizes."""
+    """Writes files (where they are, what they are called in the folder of params) in a schema that
+    holds what they have, a task each; their sizes."""
     if not files:
         return []
     task = skate.remote(num_cpus=1)(_again)
-    to = {k: params.get(k) for k in ("format", "folder", "fs", "args", "stream", "prefix", "max_rows", "sync")}
+    to = {
+        k: params.get(k)
+        for k in ("format", "folder", "fs", "args", "stream", "prefix", "max_rows", "sync")
+    }
     return skate.get([task.remote(to, old, name, text) for old, name in files])
 
 

@@ -1,4 +1,5 @@
-"""What a write does with files that are there, its mode; and its id, which is in the names of its files."""
+"""What a write does with files that are there, its mode; and its id, which is in the names of its
+files."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ class SaveMode(enum.StrEnum):
 
 
 def write_id() -> str:
-    """A text that no other write has, on whatever machine: a UUID of version 7, so writes sort by the time at which they began."""
+    """A text that no other write has, on whatever machine: a UUID of version 7, so writes sort by
+    the time at which they began."""
     ms, ns = divmod(time.time_ns(), 1_000_000)
     rand = int.from_bytes(os.urandom(8), "big") >> 2
     return f"{ms << 80 | 7 << 76 | ns * 4096 // 1_000_000 << 64 | 2 << 62 | rand:032x}"

@@ -15,7 +15,9 @@ class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         self.sink, self.column = sink, args["column"]
         if self.column not in schema.names:
-            raise KeyError(f"write_numpy: there is no column {self.column!r}; {columns_are(self.column, schema.names)}")
+            raise KeyError(
+                f"write_numpy: there is no column {self.column!r}; {columns_are(self.column, schema.names)}"
+            )
         self.parts: list[Any] = []
 
     def write(self, table: Any) -> None:

@@ -14,7 +14,8 @@ WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
 
 
 def check(args: dict[str, Any], schema: Any) -> Any:
-    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or TypeError for a column that ORC has no form for."""
+    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or
+    TypeError for a column that ORC has no form for."""
 
     def write(s: Any) -> None:
         with orc.ORCWriter(pa.BufferOutputStream(), **args) as w:
@@ -22,7 +23,9 @@ def check(args: dict[str, Any], schema: Any) -> Any:
 
     keywords("write_orc", args, parameters(orc.ORCWriter.__init__, ("self", "where")))
     if schema is not None:
-        return columns("write_orc", "ORC", schema, write, "turn it into another type (tensors into lists)")
+        return columns(
+            "write_orc", "ORC", schema, write, "turn it into another type (tensors into lists)"
+        )
     return None
 
 

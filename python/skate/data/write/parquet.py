@@ -1,8 +1,10 @@
 """Parquet files: row groups of about 32 MiB, dictionaries for the columns in which values repeat.
 
-Arrow's writer puts each value of every column into a hash table until the dictionary is full, which for columns of distinct values costs more than all
-the rest of the writing. So a sample of each column's first rows says how many different values there are, and columns whose dictionary would save
-less than a quarter are written plain. Who gives use_dictionary or column_encoding decides it alone. Cost: about 0.2 ms a column and file.
+Arrow's writer puts each value of every column into a hash table until the dictionary is full, which
+for columns of distinct values costs more than all the rest of the writing. So a sample of each
+column's first rows says how many different values there are, and columns whose dictionary would
+save less than a quarter are written plain. Who gives use_dictionary or column_encoding decides it
+alone. Cost: about 0.2 ms a column and file.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def encoded(params: dict[str, Any]) -> bool:
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError for arguments that are none; with a schema, TypeError for a column that Parquet has no form for."""
+    """TypeError for arguments that are none; with a schema, TypeError for a column that Parquet has
+    no form for."""
     known = [
         *parameters(pq.write_table, ("table", "where", "filesystem")),
         *parameters(pq.ParquetWriter.__init__, ("self", "where", "filesystem")),
@@ -40,16 +43,23 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 
 def _as_stored(schema: Any) -> Any:
-    """The schema in which Parquet takes these columns. Only types of few kinds are looked at, as a try takes long."""
+    """The schema in which Parquet takes these columns. Only types of few kinds are looked at, as a
+    try takes long."""
 
     def write(s: Any) -> None:
         with pq.ParquetWriter(pa.BufferOutputStream(), s) as w:
-            w.write_table(pa.table([pa.nulls(1, f.type) for f in s], schema=s))  # of no row it does not look at the values of a dictionary
+            # of no row it does not look at the values of a dictionary
+            w.write_table(pa.table([pa.nulls(1, f.type) for f in s], schema=s))
 
     doubtful = [f for f in schema if _doubtful(f.type)]
     if not doubtful:
         return schema
-    fields = {f.name: f for f in columns("write_parquet", "Parquet", pa.schema(doubtful), write, "turn it into another type")}
+    fields = {
+        f.name: f
+        for f in columns(
+            "write_parquet", "Parquet", pa.schema(doubtful), write, "turn it into another type"
+        )
+    }
     return pa.schema([fields.get(f.name, f) for f in schema], schema.metadata)
 
 
@@ -59,7 +69,11 @@ def _doubtful(t: Any) -> bool:
     if isinstance(t, pa.BaseExtensionType):
         return _doubtful(t.storage_type)
     if is_.is_dictionary(t):
-        return is_.is_string_view(t.value_type) or is_.is_binary_view(t.value_type) or _doubtful(t.value_type)
+        return (
+            is_.is_string_view(t.value_type)
+            or is_.is_binary_view(t.value_type)
+            or _doubtful(t.value_type)
+        )
     if is_.is_union(t) or is_.is_run_end_encoded(t) or is_.is_interval(t):
         return True
     return is_.is_nested(t) and any(_doubtful(t.field(i).type) for i in range(t.num_fields))
@@ -68,7 +82,8 @@ def _doubtful(t: Any) -> bool:
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         self.sink, self.args = sink, dict(args)
-        self.given = self.args.pop("schema", None)  # the user's: values are cast to it, exactly or it is an error
+        # the user's: values are cast to it, exactly or it is an error
+        self.given = self.args.pop("schema", None)
         self.schema = _as_stored(schema) if self.given is None else self.given
         self.row_group_size = self.args.pop("row_group_size", None)
         self.w: Any = None
@@ -88,24 +103,36 @@ class _Writer:
 
     def _begin(self, table: Any) -> None:
         if not self.args.keys() & {"use_dictionary", "column_encoding"}:
-            plain = {n for n, c in zip(table.column_names, table.columns, strict=True) if _distinct(c)}
+            plain = {
+                n for n, c in zip(table.column_names, table.columns, strict=True) if _distinct(c)
+            }
             if plain:
-                self.args["use_dictionary"] = [p for f in table.schema if f.name not in plain for p in _leaves(f.name, f.type)]
+                self.args["use_dictionary"] = [
+                    p for f in table.schema if f.name not in plain for p in _leaves(f.name, f.type)
+                ]
         said = encoded_text.file_schema(self.schema)
         if said.equals(self.schema):
             self.w = pq.ParquetWriter(self.sink, self.schema, **self.args)
         else:  # the writer would say that encoded columns are dictionaries
             self.w = pq.ParquetWriter(self.sink, table.schema, store_schema=False, **self.args)
-            self.w.add_key_value_metadata({"ARROW:schema": base64.b64encode(said.serialize()).decode()})
+            self.w.add_key_value_metadata(
+                {"ARROW:schema": base64.b64encode(said.serialize()).decode()}
+            )
 
 
 def _distinct(col: Any) -> bool:
-    """Whether a dictionary of a column would save less than a quarter of its bytes, by two samples: rows from all over it, and neighbours."""
+    """Whether a dictionary of a column would save less than a quarter of its bytes, by two samples:
+    rows from all over it, and neighbours."""
     if not len(col):
         return False
     t, rows, col = col.type, len(col), col.chunk(0)
     n = len(col)
-    text = pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
+    text = (
+        pa.types.is_string(t)
+        or pa.types.is_large_string(t)
+        or pa.types.is_binary(t)
+        or pa.types.is_large_binary(t)
+    )
     if n < 8 * SAMPLE or not (text or pa.types.is_primitive(t) and t.bit_width >= 32):
         return False
     spread = col.take(to_arrow.array_from_numpy(np.arange(0, n, n // SAMPLE), None)).drop_null()
@@ -113,7 +140,8 @@ def _distinct(col: Any) -> bool:
     if not k or not len(close):
         return False
     width = spread.nbytes / k
-    twice = max(0.5, k - pc.count_distinct(spread).as_py())  # k drawn of v values give k * k / 2v that were there before
+    # k drawn of v values give k * k / 2v that were there before
+    twice = max(0.5, k - pc.count_distinct(spread).as_py())
     values = min(k * k / 2 / twice, rows * pc.count_distinct(close).as_py() / len(close))
     return bool(values * width + rows * math.log2(values) / 8 > 0.75 * rows * width)
 
@@ -123,9 +151,16 @@ def _leaves(path: str, t: Any) -> list[str]:
     if isinstance(t, pa.BaseExtensionType):
         return _leaves(path, t.storage_type)
     if pa.types.is_struct(t):
-        return [p for i in range(t.num_fields) for p in _leaves(f"{path}.{t.field(i).name}", t.field(i).type)]
+        return [
+            p
+            for i in range(t.num_fields)
+            for p in _leaves(f"{path}.{t.field(i).name}", t.field(i).type)
+        ]
     if pa.types.is_map(t):
-        return [*_leaves(f"{path}.key_value.key", t.key_type), *_leaves(f"{path}.key_value.value", t.item_type)]
+        return [
+            *_leaves(f"{path}.key_value.key", t.key_type),
+            *_leaves(f"{path}.key_value.value", t.item_type),
+        ]
     if pa.types.is_nested(t) and hasattr(t, "value_type"):
         return _leaves(f"{path}.list.element", t.value_type)
     return [path]

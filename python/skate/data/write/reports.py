@@ -43,11 +43,15 @@ def report(files: list[tuple[str, int, int]]) -> Any:
     """(name, rows, bytes) of files as a batch."""
     schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
     cols = list(zip(*files, strict=True)) if files else [(), (), ()]
-    return pa.RecordBatch.from_arrays([to_arrow.from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [to_arrow.from_objects(list(c), f.type) for c, f in zip(cols, schema, strict=True)],
+        schema=schema,
+    )
 
 
 class Reports:
-    """What the tasks of a write say: files, or, where one had no rows, its columns. known: the schema, where it is known before a run."""
+    """What the tasks of a write say: files, or, where one had no rows, its columns. known: the
+    schema, where it is known before a run."""
 
     def __init__(self, known: Any):
         self.known = known
@@ -64,7 +68,8 @@ class Reports:
         return list(zip(*(c.to_pylist() for c in rb.columns), strict=True))
 
     def without_rows(self, params: dict[str, Any]) -> list[tuple[str, int, int]]:
-        """Writes the one file of a write that had no rows, so that its columns can be read back; none where they are not known."""
+        """Writes the one file of a write that had no rows, so that its columns can be read back;
+        none where they are not known."""
         schema = self.known
         if self.schemas:
             try:
@@ -74,7 +79,13 @@ class Reports:
         schema = params["args"].get("schema", schema)
         if schema is None or not len(schema) or params["format"] == "images":
             return []
-        task = SimpleNamespace(seq=0, unit=b"", nbytes=lambda rb: 0, target=1 << 20, sides=[], source="")
+        task = SimpleNamespace(
+            seq=0, unit=b"", nbytes=lambda rb: 0, target=1 << 20, sides=[], source=""
+        )
         run = importlib.import_module(f"skate.data.write.{params['format']}").run
-        (rb,) = run({**params, "partition_cols": None, "no_rows": True}, iter(to_arrow.from_table(schema.empty_table())), task)
+        (rb,) = run(
+            {**params, "partition_cols": None, "no_rows": True},
+            iter(to_arrow.from_table(schema.empty_table())),
+            task,
+        )
         return self.files(rb)

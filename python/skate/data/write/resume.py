@@ -1,23 +1,34 @@
-"""Writes that can be resumed: a driver that was killed is started again with the same program and does only what is missing.
+"""Writes that can be resumed: a driver that was killed is started again with the same program and
+does only what is missing.
 
-    <target>/.skate-job/log            what is done (src/base/joblog.h): a head with the fingerprint of the job, a record for each unit of the input, the end
-    <target>/.skate-job/run-<random>/  files that one run has staged; a record names the run it is of
+    <target>/.skate-job/log            what is done (src/base/joblog.h): a head with the fingerprint
+                                       of the job, a record for each unit of the input, the end
+    <target>/.skate-job/run-<random>/  files that one run has staged; a record names the run it is
+                                       of
 
-Units of the input (row groups, ranges of bytes, files; what a reader makes tasks of) have the same numbers whenever the same program reads the same input.
-Such a run keeps them apart: no task works on rows of two units, blocks leave in the order of units (exec.h, keep_units), so when the report of a
-later unit comes, all of the earlier ones are whole. Then a unit goes into the log with its files, and the next run leaves it out.
-When all are there: COMMIT; files move to their places under names of the job's id, unit and number; DONE. The id is in the log, so it is the same in each run.
+Units of the input (row groups, ranges of bytes, files; what a reader makes tasks of) have the same
+numbers whenever the same program reads the same input.
+Such a run keeps them apart: no task works on rows of two units, blocks leave in the order of units
+(exec.h, keep_units), so when the report of a later unit comes, all of the earlier ones are whole.
+Then a unit goes into the log with its files, and the next run leaves it out.
+When all are there: COMMIT; files move to their places under names of the job's id, unit and number;
+DONE. The id is in the log, so it is the same in each run.
 
-A target that is not local (RemoteJob): the log is in a local folder that the user names; a rename would be a copy there, so files are written in their places under such names, whole or
-not at all, and what a killed run has left under such names is removed at the end.
+A target that is not local (RemoteJob): the log is in a local folder that the user names; a rename
+would be a copy there, so files are written in their places under such names, whole or not at all,
+and what a killed run has left under such names is removed at the end.
 
-Invariant: a file is in its place (a local one) only after COMMIT, and once; whatever is killed where, the next run ends with the files that an undisturbed one gives. What is
-lost are units that were done behind a slow one. Files are synced by the workers that write them, the log at most 20 times a second and at each mark.
+Invariant: a file is in its place (a local one) only after COMMIT, and once; whatever is killed
+where, the next run ends with the files that an undisturbed one gives. What is lost are units that
+were done behind a slow one. Files are synced by the workers that write them, the log at most 20
+times a second and at each mark.
 
-Mode "overwrite" keeps a list of what was there when the job began (<target>/.skate-job/before, or beside a log that is elsewhere), and removes that alone; stage.py says what holds beside
-other writers.
+Mode "overwrite" keeps a list of what was there when the job began (<target>/.skate-job/before, or
+beside a log that is elsewhere), and removes that alone; stage.py says what holds beside other
+writers.
 
-Refused: a log of another job that has not ended (the message names the part that differs); sources without lasting units; plans that are no chain.
+Refused: a log of another job that has not ended (the message names the part that differs); sources
+without lasting units; plans that are no chain.
 """
 
 from __future__ import annotations
@@ -47,7 +58,8 @@ _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
 _STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")  # (values in front of it, its ending)
 LOOKS = 16  # files whose schemas are read side by side
 
-File = tuple[str, str, int, int]  # staged, final (relative to the folder of the job, to the target), rows, bytes
+# staged, final (relative to the folder of the job, to the target), rows, bytes
+File = tuple[str, str, int, int]
 
 log = logging.getLogger("ray.data")
 
@@ -55,7 +67,9 @@ log = logging.getLogger("ray.data")
 class Job:
     """One resumable write into a local folder."""
 
-    def __init__(self, ds: Any, target: str, how: SaveMode, params: dict[str, Any], log_path: str | None):
+    def __init__(
+        self, ds: Any, target: str, how: SaveMode, params: dict[str, Any], log_path: str | None
+    ):
         self.target, self.how = target, how
         self.folder = os.path.join(target, stage.JOB)
         self.units = self._units(optimised(ds._node, "raise")[0])
@@ -71,7 +85,12 @@ class Job:
 
     def _units(self, node: Node) -> int:
         while True:
-            if node.blocks is not None or node.operator.first_rows or node.operator.blocking or len(node.inputs) > 1:
+            if (
+                node.blocks is not None
+                or node.operator.first_rows
+                or node.operator.blocking
+                or len(node.inputs) > 1
+            ):
                 raise ValueError(
                     f"resume: {node.label} is not possible in a write that can be resumed: that takes one source that reads files or ranges, and operators over its rows"
                 )
@@ -90,7 +109,9 @@ class Job:
         self.log = _skate.JobLog(self.path)
         if self.log.cut():
             log.warning(
-                "resume: %d bytes at the end of %s were torn or damaged, and what they said is done again", self.log.cut(), self.path
+                "resume: %d bytes at the end of %s were torn or damaged, and what they said is done again",
+                self.log.cut(),
+                self.path,
             )
         records = self.log.records()
         if records and not self._same(records):
@@ -108,22 +129,31 @@ class Job:
         self._check_files()
         if self.over and len(self.files) == self.units:
             log.info(
-                "resume: the write into %s has ended before; nothing is done again. Remove %s to start it anew", self.target, self.folder
+                "resume: the write into %s has ended before; nothing is done again. Remove %s to start it anew",
+                self.target,
+                self.folder,
             )
             return False
-        log.info("resume: %d of %d units of the input are done already (%s)", len(self.files), self.units, self.path)
+        log.info(
+            "resume: %d of %d units of the input are done already (%s)",
+            len(self.files),
+            self.units,
+            self.path,
+        )
         self.over = False
         return True
 
     def _look(self) -> list[str] | None:
-        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error" has."""
+        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error"
+        has."""
         return stage.look(self.target, self.how)
 
     def _make_folders(self) -> None:
         os.makedirs(self.folder, exist_ok=True)
 
     def _same(self, records: list[Any]) -> bool:
-        """True: a log of this job. False: of another that has ended. ValueError: of another that has not."""
+        """True: a log of this job. False: of another that has ended. ValueError: of another that
+        has not."""
         _, units, mode, _, parts = records[0]
         mine = [*self.parts, ("mode", self.how.value.encode())]
         theirs = [*[tuple(p) for p in parts], ("mode", mode.encode())]
@@ -167,11 +197,17 @@ class Job:
         """Forgets units whose files are not there as they were recorded."""
         for unit, files in list(self.files.items()):
             if not all(self._size(f) == f[3] for f in files):
-                log.warning("resume: files of unit %d are not as the log has them, and are written again", unit)
+                log.warning(
+                    "resume: files of unit %d are not as the log has them, and are written again",
+                    unit,
+                )
                 del self.files[unit]
 
     def _size(self, f: File) -> int:
-        for path in (os.path.join(self.folder, f[0]), *([os.path.join(self.target, f[1])] if self.committed else [])):
+        for path in (
+            os.path.join(self.folder, f[0]),
+            *([os.path.join(self.target, f[1])] if self.committed else []),
+        ):
             try:
                 return os.path.getsize(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -204,18 +240,28 @@ class Job:
         self.schemas = None if any(skip) else heard.written
 
     def level(self, label: str, params: dict[str, Any]) -> None:
-        """Brings all files to one schema (level.py): those of another one are written again beside them, and then the log says so."""
+        """Brings all files to one schema (level.py): those of another one are written again beside
+        them, and then the log says so."""
         files = [(u, i) for u in sorted(self.files) for i in range(len(self.files[u]))]
         if self.schemas is None:
-            with futures.ThreadPoolExecutor(LOOKS) as pool:  # of a remote store each look is a way there and back
-                self.schemas = list(pool.map(lambda f: of_file(params, self._at(self.files[f[0]][f[1]])), files))
+            # of a remote store each look is a way there and back
+            with futures.ThreadPoolExecutor(LOOKS) as pool:
+                self.schemas = list(
+                    pool.map(lambda f: of_file(params, self._at(self.files[f[0]][f[1]])), files)
+                )
         other, text = misfits(label, [self.files[u][i][1] for u, i in files], self.schemas)
         if not other:
             return
         run, where = self._stage()
         changed = [(u, i, self.files[u][i]) for u, i in (files[k] for k in other)]
-        names = [f[0].removeprefix(f[0].partition("/")[0] + "/") if run else f[0] for _, _, f in changed]
-        sizes = again({**params, **where}, [(self._at(f), n) for (_, _, f), n in zip(changed, names, strict=True)], text)
+        names = [
+            f[0].removeprefix(f[0].partition("/")[0] + "/") if run else f[0] for _, _, f in changed
+        ]
+        sizes = again(
+            {**params, **where},
+            [(self._at(f), n) for (_, _, f), n in zip(changed, names, strict=True)],
+            text,
+        )
         for (u, i, f), name, size in zip(changed, names, sizes, strict=True):
             self.files[u][i] = (f"{run}/{name}" if run else name, f[1], f[2], size)
         for u in dict.fromkeys(u for u, _, _ in changed):
@@ -228,7 +274,9 @@ class Job:
         return staged if os.path.exists(staged) else os.path.join(self.target, f[1])
 
     def _record(self, unit: int) -> None:
-        self.log.unit(unit, [(os.fsencode(a), os.fsencode(b), n, size) for a, b, n, size in self.files[unit]])
+        self.log.unit(
+            unit, [(os.fsencode(a), os.fsencode(b), n, size) for a, b, n, size in self.files[unit]]
+        )
 
     def _stage(self) -> tuple[str, dict[str, Any]]:
         """(name of this run, parameters of the writer)"""
@@ -242,7 +290,9 @@ class Job:
         for u in range(max(unit, 0), upto):
             if u in self.files:
                 continue
-            self.files[u] = [self._file(run, u, i, r) for i, r in enumerate(reports)] if u == unit else []
+            self.files[u] = (
+                [self._file(run, u, i, r) for i, r in enumerate(reports)] if u == unit else []
+            )
             self._record(u)
         if time.monotonic() - self.synced >= SYNC_S:
             self.log.sync()
@@ -254,7 +304,12 @@ class Job:
             return f"{run}/{staged}", staged, rows, size
         folder, slash, name = staged.rpartition("/")
         values, ext = _STAGED.fullmatch(name).groups()  # type: ignore[union-attr]
-        return f"{run}/{staged}", f"{folder}{slash}{values}{self.prefix}{unit:06d}_{i:06d}{ext}", rows, size
+        return (
+            f"{run}/{staged}",
+            f"{folder}{slash}{values}{self.prefix}{unit:06d}_{i:06d}{ext}",
+            rows,
+            size,
+        )
 
     # ---- end
 
@@ -269,9 +324,20 @@ class Job:
             if self.how is SaveMode.OVERWRITE:
                 with open(os.path.join(self.folder, stage.BEFORE)) as f:
                     before = json.load(f)
-                stage.overwrite(self.target, self.prefix, self.folder, before, names, lambda goes: self._place(files, goes))
+                stage.overwrite(
+                    self.target,
+                    self.prefix,
+                    self.folder,
+                    before,
+                    names,
+                    lambda goes: self._place(files, goes),
+                )
             else:
-                others = sorted({n for n, _, _ in stage.files(self.target)} - set(names)) if self.how is SaveMode.ERROR else []
+                others = (
+                    sorted({n for n, _, _ in stage.files(self.target)} - set(names))
+                    if self.how is SaveMode.ERROR
+                    else []
+                )
                 if others:
                     raise stage.meanwhile(self.target, others)
                 self._place(files, lambda name: False)
@@ -279,13 +345,23 @@ class Job:
             self.log.sync()
 
     def _place(self, files: list[File], mine: Any) -> None:
-        """Moves the files that are not in their places yet. mine: which may be replaced, beside those that have the job's id."""
+        """Moves the files that are not in their places yet. mine: which may be replaced, beside
+        those that have the job's id."""
         mine_by_name, folders = self.prefix.removesuffix("_"), {self.target}
         for staged, final, _, size in files:
             to = os.path.join(self.target, final)
-            moved = stage.move(os.path.join(self.folder, staged), to, final, lambda name: mine_by_name in name or mine(name))
+            moved = stage.move(
+                os.path.join(self.folder, staged),
+                to,
+                final,
+                lambda name: mine_by_name in name or mine(name),
+            )
             if not moved and not (os.path.exists(to) and os.path.getsize(to) == size):
-                raise FileNotFoundError(2, "write: a file that the log has is in neither place; run again to write it anew", to)
+                raise FileNotFoundError(
+                    2,
+                    "write: a file that the log has is in neither place; run again to write it anew",
+                    to,
+                )
             while to not in folders:  # its parents, too: they may be new
                 to = os.path.dirname(to)
                 folders.add(to)
@@ -298,7 +374,8 @@ class Job:
         return files
 
     def tidy(self) -> None:
-        """Removes what runs have left: nothing of it is needed any more. Tasks of a killed run may still be at it: renamed first, nobody can add to it."""
+        """Removes what runs have left: nothing of it is needed any more. Tasks of a killed run may
+        still be at it: renamed first, nobody can add to it."""
         for n in os.listdir(self.folder):
             if n == stage.BEFORE or n.startswith(stage.TOLD):
                 os.unlink(os.path.join(self.folder, n))
@@ -328,7 +405,8 @@ class RemoteJob(Job):
         self.remote, self.fs = target, target.fs
 
     def _look(self) -> list[str] | None:
-        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error" has."""
+        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error"
+        has."""
         return self.remote.begin(self.how)
 
     def _make_folders(self) -> None:
@@ -354,7 +432,8 @@ class RemoteJob(Job):
         return report[0], *report
 
     def commit(self) -> None:
-        """All files are in their places; takes away what is not of this job. Safe to be repeated."""
+        """All files are in their places; takes away what is not of this job. Safe to be
+        repeated."""
         mine = {f[1]: f[3] for f in self._all_files()}
         self.log.commit()
         self.log.sync()
@@ -374,7 +453,13 @@ class RemoteJob(Job):
             with open(self.path + ".before") as f:
                 self.remote.clear({n: tuple(v) for n, v in json.load(f).items()}, set(mine))
         left = re.compile(rf"(?:^|_){re.escape(self.prefix)}\d{{6,}}_\d{{6}}[_.]")
-        self.remote.remove([n for n in there if n not in mine and not self.names and left.search(n.rsplit("/", 1)[-1])])
+        self.remote.remove(
+            [
+                n
+                for n in there
+                if n not in mine and not self.names and left.search(n.rsplit("/", 1)[-1])
+            ]
+        )
         self.log.done()
         self.log.sync()
 

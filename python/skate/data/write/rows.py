@@ -1,10 +1,14 @@
-"""Writes into a Datasink that can be resumed (CheckpointConfig): the driver notes the ids of the rows of each task that has ended, and a later run leaves those rows out.
+"""Writes into a Datasink that can be resumed (CheckpointConfig): the driver notes the ids of the
+rows of each task that has ended, and a later run leaves those rows out.
 
     <checkpoint_path>/rows-<digest of the sink's path>/<write_uuid>.run              a run has begun
-    <checkpoint_path>/rows-<digest of the sink's path>/<write_uuid>_<task>.parquet   a task of it has ended: the ids of its rows
+    <checkpoint_path>/rows-<digest of the sink's path>/<write_uuid>_<task>.parquet   a task of it
+    has ended: the ids of its rows
 
-A sink of files names them by write_uuid and task, so what tasks without a note have left in the folder is known, and goes when the next run begins. Of another sink
-only the rows are known: those of a task that wrote and was not noted come twice, as in Ray. A note is on the disk before the next report is read; the sink's own files are as durable as it makes them.
+A sink of files names them by write_uuid and task, so what tasks without a note have left in the
+folder is known, and goes when the next run begins. Of another sink
+only the rows are known: those of a task that wrote and was not noted come twice, as in Ray. A note
+is on the disk before the next report is read; the sink's own files are as durable as it makes them.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ class Rows:
 
     Raises:
         InvalidCheckpointingConfig: id_column or checkpoint_path is missing.
-        ValueError: The names of the sink's files do not say which run and which task has written them.
+        ValueError: The names of the sink's files do not say which run and which task has written
+            them.
     """
 
     def __init__(self, config: CheckpointConfig, sink: Any):
@@ -40,9 +45,15 @@ class Rows:
             raise InvalidCheckpointingConfig(
                 "A write into a Datasink is resumed by the ids of its rows, which are noted in a folder: give CheckpointConfig both id_column and checkpoint_path"
             )
-        self.column, self.forgets, self.sink = config.id_column, config.delete_checkpoint_on_success, sink
+        self.column, self.forgets, self.sink = (
+            config.id_column,
+            config.delete_checkpoint_on_success,
+            sink,
+        )
         self.files = isinstance(sink, _FileDatasink)
-        key = hashlib.blake2b(os.fsencode(str(sink.path) if self.files else ""), digest_size=16).hexdigest()
+        key = hashlib.blake2b(
+            os.fsencode(str(sink.path) if self.files else ""), digest_size=16
+        ).hexdigest()
         self.folder = os.path.join(config.checkpoint_path, f"rows-{key}")
         if self.files:
             self._check_names()
@@ -60,9 +71,11 @@ class Rows:
             )
 
     def begin(self, uuid: str) -> dict[str, Any]:
-        """A run begins: removes what unfinished tasks of earlier ones have left. Parameters for the tasks: the column, and the ids that are done (or None)."""
+        """A run begins: removes what unfinished tasks of earlier ones have left. Parameters for the
+        tasks: the column, and the ids that are done (or None)."""
         os.makedirs(self.folder, exist_ok=True)
-        if self.files and _mode(self.sink) is SaveMode.OVERWRITE:  # what was noted is not there any more
+        # what was noted is not there any more
+        if self.files and _mode(self.sink) is SaveMode.OVERWRITE:
             self.forget()
             os.makedirs(self.folder)
         tasks: dict[str, list[int]] = {}
@@ -72,7 +85,9 @@ class Rows:
                 tasks.setdefault(name.removesuffix(".run"), [])
             elif m := _NOTE.fullmatch(name):
                 tasks.setdefault(m[1], []).append(int(m[2]))
-                ids.append(pq.read_table(os.path.join(self.folder, name)).column(0).combine_chunks())
+                ids.append(
+                    pq.read_table(os.path.join(self.folder, name)).column(0).combine_chunks()
+                )
         if self.files and tasks:
             self._sweep(tasks)
         with open(os.path.join(self.folder, f"{uuid}.run"), "wb"):

@@ -28,7 +28,8 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
     for _ in batches:  # what it left unread is run all the same
         pass
     yield pa.RecordBatch.from_arrays(
-        [to_arrow.from_objects([cloudpickled((seen[0], seen[1], out, task.seq, ids))], None)], names=["written"]
+        [to_arrow.from_objects([cloudpickled((seen[0], seen[1], out, task.seq, ids))], None)],
+        names=["written"],
     )
 
 

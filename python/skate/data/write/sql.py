@@ -20,7 +20,9 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
         for rb in batches:
             for at in range(0, rb.num_rows, ROWS):
                 part = rb.slice(at, ROWS)
-                cursor.executemany(params["sql"], list(zip(*row_dicts.to_columns(part), strict=True)))
+                cursor.executemany(
+                    params["sql"], list(zip(*row_dicts.to_columns(part), strict=True))
+                )
                 rows += part.num_rows
         c.commit()
     except BaseException:

@@ -1,18 +1,27 @@
-"""Several writers of one local folder: the staging folder of each, how others see that it lives, and what a commit may replace and remove.
+"""Several writers of one local folder: the staging folder of each, how others see that it lives,
+and what a commit may replace and remove.
 
     <target>/.skate-<write id>/             files of one write until its commit
     <target>/.skate-<write id>/.lease       says that the write lives
-    <target>/.skate-<write id>/.told-<id>   names that another write, of mode "overwrite", put into the target after this one began
+    <target>/.skate-<write id>/.told-<id>   names that another write, of mode "overwrite", put into
+                                            the target after this one began
 
-The writer holds a lock (flock) on its lease, which goes with its process, and touches the file every BEAT_S. Another writer, in whatever container or on whatever machine,
-removes a staging folder whose lease nobody locks: at once on a file system of this machine, where all see one lock; elsewhere, where two clients may each hold "the" lock, when the lease has
-not been touched for LIMIT_S as well. Ages are differences of times that the file system itself gave; clocks of machines play no part. A folder gets its name when its lease is held.
+The writer holds a lock (flock) on its lease, which goes with its process, and touches the file
+every BEAT_S. Another writer, in whatever container or on whatever machine, removes a staging folder
+whose lease nobody locks: at once on a file system of this machine, where all see one lock;
+elsewhere, where two clients may each hold "the" lock, when the lease has not been touched for
+LIMIT_S as well. Ages are differences of times that the file system itself gave; clocks of machines
+play no part. A folder gets its name when its lease is held.
 
-Names of files are unique, since each has the id of its write in it (write_id). Only names that the user gives can meet, and a commit does not replace what is there: FileExistsError. What modes
-do about others: "append" takes no notice of them. "error" and "ignore" look again when they commit ("ignore" not in a write that
-can be resumed). "overwrite" removes what was there when it began, and what other writes of that mode have
-put there since (they tell it): of two, the one that commits last has the folder; files that were appended meanwhile stay. Its own files are in their places before anything goes.
-Commits of these three modes exclude each other and appends by a lock on the folder; on a file system without locks on folders (NFS) nothing keeps two of them apart that commit in the same instant.
+Names of files are unique, since each has the id of its write in it (write_id). Only names that the
+user gives can meet, and a commit does not replace what is there: FileExistsError. What modes
+do about others: "append" takes no notice of them. "error" and "ignore" look again when they commit
+("ignore" not in a write that can be resumed). "overwrite" removes what was there when it began, and
+what other writes of that mode have put there since (they tell it): of two, the one that commits
+last has the folder; files that were appended meanwhile stay. Its own files are in their places
+before anything goes. Commits of these three modes exclude each other and appends by a lock on the
+folder; on a file system without locks on folders (NFS) nothing keeps two of them apart that commit
+in the same instant.
 """
 
 from __future__ import annotations
@@ -42,7 +51,8 @@ _SEEN_BY_ALL = set(  # types of file systems whose locks all processes that can 
     "bcachefs btrfs exfat ext2 ext3 ext4 f2fs jfs nilfs2 ntfs3 overlay ramfs reiserfs tmpfs ubifs vfat xfs zfs".split()
 )
 
-Before = list[tuple[str, int, int]]  # what was there: (name in the target, inode, time of its last change)
+# what was there: (name in the target, inode, time of its last change)
+Before = list[tuple[str, int, int]]
 
 
 class Stage:
@@ -56,9 +66,12 @@ class Stage:
         """Makes the folder, and takes away those of writers that are gone."""
         os.makedirs(self.target, exist_ok=True)
         new = f"{self.path}.new"
-        with alone(self.target, SaveMode.APPEND):  # so a folder of such a name that nobody is making is of a writer that is gone
+        # so a folder of such a name that nobody is making is of a writer that is gone
+        with alone(self.target, SaveMode.APPEND):
             os.mkdir(new)
-            self.fd = os.open(os.path.join(new, LEASE), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self.fd = os.open(
+                os.path.join(new, LEASE), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
+            )
             self.over = threading.Event()
             try:
                 _lock(self.fd)
@@ -75,7 +88,8 @@ class Stage:
 
     def _touch(self) -> None:
         try:
-            os.utime(os.path.join(self.path, LEASE))  # by name: a number may be another file's when the write has ended
+            # by name: a number may be another file's when the write has ended
+            os.utime(os.path.join(self.path, LEASE))
         except OSError:  # somebody removed the target; the next file of the write says so
             pass
 
@@ -87,7 +101,8 @@ class Stage:
                 _remove_if_dead(os.path.join(self.target, name), now)
 
     def end(self) -> None:
-        """Removes the folder. A task of a failed run may still be at it: under another name it cannot add to what is being removed."""
+        """Removes the folder. A task of a failed run may still be at it: under another name it
+        cannot add to what is being removed."""
         gone = self.path + "x"
         try:
             os.rename(self.path, gone)
@@ -102,7 +117,8 @@ class Stage:
 
 
 def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
-    """Whether this process has the lock on a file now; None: there are no locks on its file system."""
+    """Whether this process has the lock on a file now; None: there are no locks on its file
+    system."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -124,7 +140,8 @@ def is_gone(free: bool | None, seen: bool, age_s: float) -> bool:
 
 
 def _remove_if_dead(path: str, now: float) -> None:
-    """Removes a staging folder whose writer is gone; what cannot be told, or removed, stays. now: the time by the clock of the file system."""
+    """Removes a staging folder whose writer is gone; what cannot be told, or removed, stays. now:
+    the time by the clock of the file system."""
     if not os.path.isdir(path):
         return
     born = not path.endswith(".new")
@@ -156,14 +173,17 @@ def _remove_if_dead(path: str, now: float) -> None:
 
 
 def seen_by_all(path: str) -> bool:
-    """Whether a lock on a file is seen by whoever can see the file: it lies on a file system of this machine's kernel."""
+    """Whether a lock on a file is seen by whoever can see the file: it lies on a file system of
+    this machine's kernel."""
     at, kind, longest = os.path.realpath(path), "", -1
     try:
         with open("/proc/self/mountinfo") as f:
             for line in f:
                 fields, _, rest = line.partition(" - ")
                 mount = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields.split()[4])
-                if len(mount) >= longest and (at == mount or at.startswith(mount.rstrip("/") + "/")):
+                if len(mount) >= longest and (
+                    at == mount or at.startswith(mount.rstrip("/") + "/")
+                ):
                     kind, longest = rest.split()[0], len(mount)
     except OSError:
         return False
@@ -201,11 +221,13 @@ def files(target: str) -> Before:
 
 @contextmanager
 def alone(target: str, how: SaveMode = SaveMode.OVERWRITE) -> Iterator[None]:
-    """While it is entered no other write commits into the folder; of mode "append": none of another mode, for which all of an append is there, or nothing."""
+    """While it is entered no other write commits into the folder; of mode "append": none of another
+    mode, for which all of an append is there, or nothing."""
     kind = fcntl.LOCK_SH if how is SaveMode.APPEND else fcntl.LOCK_EX
     fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        pause, until = threading.Event(), time.monotonic() + COMMIT_S  # nobody sets it: flock knows no deadline
+        # nobody sets it: flock knows no deadline
+        pause, until = threading.Event(), time.monotonic() + COMMIT_S
         while _lock(fd, kind) is False:
             if time.monotonic() > until:
                 raise TimeoutError(
@@ -218,13 +240,18 @@ def alone(target: str, how: SaveMode = SaveMode.OVERWRITE) -> Iterator[None]:
 
 
 def place(target: str, moves: list[tuple[str, str]], mine: Callable[[str], bool]) -> None:
-    """Moves staged files to their names in the target, all of them or none. mine: whether a file that is there may be replaced. FileExistsError: there is one that may not."""
+    """Moves staged files to their names in the target, all of them or none. mine: whether a file
+    that is there may be replaced. FileExistsError: there is one that may not."""
     done = []
     try:
         for staged, name in moves:
             to = os.path.join(target, name)
             if not move(staged, to, name, mine):
-                raise FileNotFoundError(2, "write: a file that was staged is gone: somebody removed it, or the staging folder", staged)
+                raise FileNotFoundError(
+                    2,
+                    "write: a file that was staged is gone: somebody removed it, or the staging folder",
+                    staged,
+                )
             done.append(to)
     except BaseException:
         for to in done:
@@ -246,20 +273,28 @@ def move(staged: str, to: str, name: str, mine: Callable[[str], bool]) -> bool:
             continue
         if not os.path.lexists(staged):
             return False
-        os.makedirs(os.path.dirname(to), exist_ok=True)  # it was not there, or another write has just removed it, empty
+        # it was not there, or another write has just removed it, empty
+        os.makedirs(os.path.dirname(to), exist_ok=True)
 
 
 def tell(target: str, write_id: str, placed: list[str]) -> None:
-    """Says to all other writes what this one, of mode "overwrite", is about to put into the target."""
+    """Says to all other writes what this one, of mode "overwrite", is about to put into the
+    target."""
     for n in os.listdir(target):
         at = os.path.join(target, n)
-        if not n.startswith(_OURS) or n == f"{_OURS}{write_id}" or n == JOB and not os.path.exists(os.path.join(at, BEFORE)):
+        if (
+            not n.startswith(_OURS)
+            or n == f"{_OURS}{write_id}"
+            or n == JOB
+            and not os.path.exists(os.path.join(at, BEFORE))
+        ):
             continue
         try:
             with open(os.path.join(at, f".{write_id}"), "w") as f:
                 json.dump(placed, f)
             os.rename(os.path.join(at, f".{write_id}"), os.path.join(at, f"{TOLD}{write_id}"))
-        except (FileNotFoundError, NotADirectoryError, PermissionError):  # that write has just ended
+        # that write has just ended
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             pass
 
 
@@ -308,7 +343,8 @@ def clear(target: str, goes: Callable[[str], bool], found: list[str]) -> None:
 
 
 def forget_job(target: str) -> None:
-    """Removes the log of a write that can be resumed: its files are not there any more. One that somebody works at stays."""
+    """Removes the log of a write that can be resumed: its files are not there any more. One that
+    somebody works at stays."""
     at = os.path.join(target, JOB)
     try:
         fd = os.open(os.path.join(at, "log"), os.O_RDWR | os.O_CLOEXEC)
@@ -325,13 +361,16 @@ def forget_job(target: str) -> None:
 
 
 def look(path: str, how: SaveMode) -> list[str] | None:
-    """Names that are in a local target; None: mode "ignore" has found it. A folder in which other writes stage files and nothing else lies is not there yet, for a mode."""
+    """Names that are in a local target; None: mode "ignore" has found it. A folder in which other
+    writes stage files and nothing else lies is not there yet, for a mode."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise NotADirectoryError(20, "write: the target is a file, not a folder", path)
     old = names(path)
     if os.path.isdir(path) and (old or not os.listdir(path)):
         if how is SaveMode.ERROR:
-            raise ValueError(f"write: {path} exists already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'")
+            raise ValueError(
+                f"write: {path} exists already, and mode is 'error'; choose another folder, or mode 'append' or 'overwrite'"
+            )
         if how is SaveMode.IGNORE:
             return None
     return old
@@ -345,8 +384,16 @@ def meanwhile(path: str, others: list[str]) -> ValueError:
     )
 
 
-def overwrite(path: str, write_id: str, folder: str, before: Before, new: list[str], put: Callable[[Callable[[str], bool]], None]) -> None:
-    """Commits a write of mode "overwrite" into a local target: put(a function that says which files may be replaced), then removes what was there. folder: where it was told of others."""
+def overwrite(
+    path: str,
+    write_id: str,
+    folder: str,
+    before: Before,
+    new: list[str],
+    put: Callable[[Callable[[str], bool]], None],
+) -> None:
+    """Commits a write of mode "overwrite" into a local target: put(a function that says which files
+    may be replaced), then removes what was there. folder: where it was told of others."""
     same, also = unchanged(path, before), told(folder)
 
     def goes(name: str) -> bool:
@@ -361,7 +408,11 @@ def overwrite(path: str, write_id: str, folder: str, before: Before, new: list[s
 
 def check_twice(given: list[str]) -> list[str]:
     """The names given; ValueError for one that two files of a write have."""
-    twice = next((a for a, b in zip(sorted(given), sorted(given)[1:], strict=False) if a == b), None)
+    twice = next(
+        (a for a, b in zip(sorted(given), sorted(given)[1:], strict=False) if a == b), None
+    )
     if twice is not None:
-        raise ValueError(f"write: filename_provider gives the name {twice!r} to more than one file; let it follow from task_index")
+        raise ValueError(
+            f"write: filename_provider gives the name {twice!r} to more than one file; let it follow from task_index"
+        )
     return given

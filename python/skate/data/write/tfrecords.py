@@ -26,7 +26,9 @@ class _Writer:
 def record(data: bytes) -> bytes:
     """data as a TFRecord record."""
     head = struct.pack("<Q", len(data))
-    return b"".join((head, struct.pack("<I", crc32c.masked(head)), data, struct.pack("<I", crc32c.masked(data))))
+    return b"".join(
+        (head, struct.pack("<I", crc32c.masked(head)), data, struct.pack("<I", crc32c.masked(data)))
+    )
 
 
 def _varint(n: int) -> bytes:
@@ -49,13 +51,23 @@ def example(row: dict[str, Any]) -> bytes:
 
 
 def _feature(name: str, v: Any) -> bytes:
-    values = [] if v is None else v.ravel().tolist() if hasattr(v, "ravel") else v if isinstance(v, (list, tuple)) else [v]
+    values = (
+        []
+        if v is None
+        else v.ravel().tolist()
+        if hasattr(v, "ravel")
+        else v
+        if isinstance(v, (list, tuple))
+        else [v]
+    )
     values = [x for x in values if x is not None]
     if not values:
         return b""
     kinds = {bool if isinstance(x, bool) else type(x) for x in values}
     if kinds <= {bytes, str}:
-        return _field(1, b"".join(_field(1, x.encode() if isinstance(x, str) else x) for x in values))
+        return _field(
+            1, b"".join(_field(1, x.encode() if isinstance(x, str) else x) for x in values)
+        )
     if kinds <= {int, bool}:
         return _field(3, _field(1, b"".join(_varint(int(x) & 0xFFFFFFFFFFFFFFFF) for x in values)))
     if kinds <= {int, float, bool}:

@@ -1,4 +1,5 @@
-"""WebDataset tar files: each row's columns become members key.column; see read/webdataset.py for which values are understood."""
+"""WebDataset tar files: each row's columns become members key.column; see read/webdataset.py for
+which values are understood."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from skate.data.write import files
 
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
-        self.tar, self.encoder, self.name, self.n = tarfile.open(fileobj=sink, mode="w|"), args["encoder"], args["stem"], 0
+        self.tar, self.encoder, self.name, self.n = (
+            tarfile.open(fileobj=sink, mode="w|"),
+            args["encoder"],
+            args["stem"],
+            0,
+        )
 
     def write(self, table: Any) -> None:
         for rb in table.to_batches():
@@ -54,10 +60,14 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
             out[k] = str(v).encode()
         elif end in IMAGES:
             f = io.BytesIO()
-            (Image.fromarray(v) if isinstance(v, np.ndarray) else v).save(f, format="jpeg" if end == "jpg" else end)
+            (Image.fromarray(v) if isinstance(v, np.ndarray) else v).save(
+                f, format="jpeg" if end == "jpg" else end
+            )
             out[k] = f.getvalue()
         elif end == "json":
-            out[k] = json.dumps(v, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x)).encode()
+            out[k] = json.dumps(
+                v, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x)
+            ).encode()
         elif end in ("mp", "msgpack"):
             out[k] = library("msgpack", k).packb(v, default=lambda x: x.tolist())
         elif end in ("pt", "pth"):
@@ -72,5 +82,6 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    params["args"]["stem"] = f"{task.seq:06d}_"  # not the id of the write: the same rows give the same bytes
+    # not the id of the write: the same rows give the same bytes
+    params["args"]["stem"] = f"{task.seq:06d}_"
     yield from files.run(params, batches, task, "tar", _Writer, 8 << 20)

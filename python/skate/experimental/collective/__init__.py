@@ -1,4 +1,5 @@
-"""Collective operations among the actors of a graph: allreduce, allgather, reducescatter. Their values go by shared memory (skate/dag/collective_node.py)."""
+"""Collective operations among the actors of a graph: allreduce, allgather, reducescatter. Their
+values go by shared memory (skate/dag/collective_node.py)."""
 
 import functools
 
@@ -28,8 +29,12 @@ class _Operation:
         """
         _checked(op)
         if transport in ("nccl", "accelerator"):
-            raise NotImplementedError(f"{self._name}: transport {transport!r} needs GPUs; values go by shared memory (transport=None)")
-        return collective_node.bind(self._name, input_nodes, op, transport, functools.partial(self._function_of, op))
+            raise NotImplementedError(
+                f"{self._name}: transport {transport!r} needs GPUs; values go by shared memory (transport=None)"
+            )
+        return collective_node.bind(
+            self._name, input_nodes, op, transport, functools.partial(self._function_of, op)
+        )
 
 
 def _reduce(op, rank):

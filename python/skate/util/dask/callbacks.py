@@ -3,20 +3,28 @@
 import contextlib
 from collections import namedtuple
 
-HOOKS = ("ray_presubmit", "ray_postsubmit", "ray_pretask", "ray_posttask", "ray_postsubmit_all", "ray_finish")
+HOOKS = (
+    "ray_presubmit",
+    "ray_postsubmit",
+    "ray_pretask",
+    "ray_posttask",
+    "ray_postsubmit_all",
+    "ray_finish",
+)
 RayCallback = namedtuple("RayCallback", HOOKS)
 RayCallbacks = namedtuple("RayCallbacks", [f"{name}_cbs" for name in HOOKS])
 
 
 class RayDaskCallback:
-    """What is called while graphs run: in the block of `with RayDaskCallback(...)`, between register() and unregister(), or with
-    compute(ray_callbacks=[...]). Given as arguments of these names, or as methods with an underscore before:
+    """What is called while graphs run: in the block of `with RayDaskCallback(...)`, between
+    register() and unregister(), or with compute(ray_callbacks=[...]). Given as arguments of these
+    names, or as methods with an underscore before:
 
-    ray_presubmit(task, key, deps): before a task is submitted; what it returns, unless None, is the task's value, which then does not run.
-    ray_postsubmit(task, key, deps, object_ref): after that.
-    ray_pretask(key, object_refs): in the worker, before; what it returns goes to ray_posttask. object_refs: the values of the task's inputs.
-    ray_posttask(key, result, pre_state): in the worker, after.
-    ray_postsubmit_all(object_refs, dsk): when all tasks are submitted.
+    ray_presubmit(task, key, deps): before a task is submitted; what it returns, unless None, is the
+    task's value, which then does not run. ray_postsubmit(task, key, deps, object_ref): after that.
+    ray_pretask(key, object_refs): in the worker, before; what it returns goes to ray_posttask.
+    object_refs: the values of the task's inputs. ray_posttask(key, result, pre_state): in the
+    worker, after. ray_postsubmit_all(object_refs, dsk): when all tasks are submitted.
     ray_finish(result): with the values that were asked for."""
 
     ray_active = set()
@@ -24,7 +32,9 @@ class RayDaskCallback:
     def __init__(self, **kwargs):
         unknown = set(kwargs) - set(HOOKS)
         if unknown:
-            raise TypeError(f"RayDaskCallback: {', '.join(sorted(unknown))} unknown; there are {', '.join(HOOKS)}")
+            raise TypeError(
+                f"RayDaskCallback: {', '.join(sorted(unknown))} unknown; there are {', '.join(HOOKS)}"
+            )
         for name, fn in kwargs.items():
             setattr(self, "_" + name, fn)
 
@@ -47,8 +57,12 @@ class RayDaskCallback:
 
 
 def unpack_ray_callbacks(callbacks):
-    """RayCallbacks: of each hook the functions, None when there are none. Pairs of ray_pretask and ray_posttask stay together."""
-    found = [c._ray_callback if isinstance(c, RayDaskCallback) else RayCallback(*c) for c in callbacks or ()]
+    """RayCallbacks: of each hook the functions, None when there are none. Pairs of ray_pretask and
+    ray_posttask stay together."""
+    found = [
+        c._ray_callback if isinstance(c, RayDaskCallback) else RayCallback(*c)
+        for c in callbacks or ()
+    ]
     out = {}
     for name in HOOKS:
         fns = [getattr(c, name) for c in found]

@@ -1,6 +1,8 @@
-"""dask's scheduler on tasks: each node of a graph is a task, what it depends on are its arguments. Values between tasks stay in the object store.
+"""dask's scheduler on tasks: each node of a graph is a task, what it depends on are its arguments.
+Values between tasks stay in the object store.
 
-All tasks are submitted at once, in dask's own order; the engine starts each when its inputs are there, and frees a value with the last task that takes it."""
+All tasks are submitted at once, in dask's own order; the engine starts each when its inputs are
+there, and frees a value with the last task that takes it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +18,9 @@ try:
     from dask.core import flatten
     from dask.order import order
 except ImportError as e:
-    raise ImportError(f"skate.util.dask needs dask 2024.11 or later: pip install 'dask>=2024.11' ({e})") from e
+    raise ImportError(
+        f"skate.util.dask needs dask 2024.11 or later: pip install 'dask>=2024.11' ({e})"
+    ) from e
 
 _RESOURCES = "resources={...} is dask's own; what tasks of skate ask for goes into ray_remote_args={'resources': {...}}"
 
@@ -26,7 +30,11 @@ def _filled(x) -> Any:
     if isinstance(x, skate.ObjectRef):
         return skate.get(x)
     if isinstance(x, DataNode):
-        return DataNode(x.key, _filled(x.value)) if isinstance(x.value, (skate.ObjectRef, list, tuple, dict)) else x
+        return (
+            DataNode(x.key, _filled(x.value))
+            if isinstance(x.value, (skate.ObjectRef, list, tuple, dict))
+            else x
+        )
     if isinstance(x, Task):
         x.args = _filled(x.args)
         x.kwargs = _filled(x.kwargs)
@@ -51,7 +59,8 @@ def _run(node, keys, hooks, *values):
 
 
 def _options(dsk, given):
-    """{key: options of its task}: ray_remote_args of compute(), of dask.annotate(), of the layers' annotations; the inner wins."""
+    """{key: options of its task}: ray_remote_args of compute(), of dask.annotate(), of the layers'
+    annotations; the inner wins."""
     here = dask.get_annotations()
     outer = {**given, **here.get("ray_remote_args", {})}
     if "resources" in here:
@@ -62,13 +71,19 @@ def _options(dsk, given):
         if "resources" in notes:
             raise ValueError(_RESOURCES)
         if notes.get("ray_remote_args"):
-            out.update(dict.fromkeys(layer.get_output_keys(), {**outer, **notes["ray_remote_args"]}))
+            out.update(
+                dict.fromkeys(layer.get_output_keys(), {**outer, **notes["ray_remote_args"]})
+            )
     return out, outer
 
 
 def _submit(dsk, wanted, options, outer, cbs, one_by_one):
     """{key: ObjectRef, or a value that a callback gave} of the wanted keys."""
-    hooks = (cbs.ray_pretask_cbs, cbs.ray_posttask_cbs) if cbs.ray_pretask_cbs or cbs.ray_posttask_cbs else None
+    hooks = (
+        (cbs.ray_pretask_cbs, cbs.ray_posttask_cbs)
+        if cbs.ray_pretask_cbs or cbs.ray_posttask_cbs
+        else None
+    )
     rank = order(dsk)
     uses = {}
     for node in dsk.values():
@@ -86,7 +101,9 @@ def _submit(dsk, wanted, options, outer, cbs, one_by_one):
         elif isinstance(node, Alias):
             (refs[key],) = deps.values()
         elif isinstance(node, DataNode):
-            refs[key] = node.value if isinstance(node.value, skate.ObjectRef) else skate.put(node.value)
+            refs[key] = (
+                node.value if isinstance(node.value, skate.ObjectRef) else skate.put(node.value)
+            )
         else:
             args = {"name": f"dask:{key!s}", **options.get(key, outer)}
             refs[key] = _run.options(**args).remote(node, list(deps), hooks, *deps.values())
@@ -128,10 +145,12 @@ def _get(dsk, keys, one_by_one, kwargs):
 
 
 def ray_dask_get(dsk, keys, **kwargs):
-    """dask's scheduler, compute(scheduler=ray_dask_get): the values of `keys` (a key, or lists of them) of the graph, whose nodes run as tasks.
+    """dask's scheduler, compute(scheduler=ray_dask_get): the values of `keys` (a key, or lists of
+    them) of the graph, whose nodes run as tasks.
 
-    ray_remote_args: options of the tasks. ray_callbacks: RayDaskCallbacks. ray_persist: ObjectRefs instead of values. The error of a node is raised as
-    any task's. num_workers, pool and what else dask passes have no meaning: the engine's CPUs count."""
+    ray_remote_args: options of the tasks. ray_callbacks: RayDaskCallbacks. ray_persist: ObjectRefs
+    instead of values. The error of a node is raised as any task's. num_workers, pool and what else
+    dask passes have no meaning: the engine's CPUs count."""
     return _get(dsk, keys, False, kwargs)
 
 
@@ -141,7 +160,8 @@ def ray_dask_get_sync(dsk, keys, **kwargs):
 
 
 def enable_dask_on_ray(shuffle="tasks", use_shuffle_optimization=True):
-    """Makes ray_dask_get dask's scheduler, from here on or for a `with` block. shuffle: how dask shuffles data frames ("tasks", "disk").
+    """Makes ray_dask_get dask's scheduler, from here on or for a `with` block. shuffle: how dask
+    shuffles data frames ("tasks", "disk").
     use_shuffle_optimization has no effect: dask plans data frames itself since 2025."""
     return dask.config.set({"scheduler": ray_dask_get, "dataframe.shuffle.method": shuffle})
 
@@ -156,7 +176,10 @@ _persist = dask.persist
 
 def ray_dask_persist(*args, **kwargs):
     """dask.persist(); of graphs that run as tasks, the values stay in the object store."""
-    if get_scheduler(collections=[a for a in args if dask.is_dask_collection(a)], scheduler=kwargs.get("scheduler")) in (
+    if get_scheduler(
+        collections=[a for a in args if dask.is_dask_collection(a)],
+        scheduler=kwargs.get("scheduler"),
+    ) in (
         ray_dask_get,
         ray_dask_get_sync,
     ):
@@ -168,6 +191,7 @@ def _persist_one(self, **kwargs):
     return ray_dask_persist(self, traverse=False, **kwargs)[0]
 
 
-# dask tells a scheduler nothing of persist(). Both its forms go through here; with another scheduler they do what they did.
+# dask tells a scheduler nothing of persist(). Both its forms go through here; with another
+# scheduler they do what they did.
 dask.persist = dask.base.persist = ray_dask_persist
 dask.base.DaskMethodsMixin.persist = _persist_one

@@ -1,4 +1,5 @@
-"""skate.util.joblib: joblib's Parallel over skate: register_ray(); with joblib.parallel_backend("ray"): ..."""
+"""skate.util.joblib: joblib's Parallel over skate: register_ray(); with
+joblib.parallel_backend("ray"): ..."""
 
 from skate._deps import joblib_parallel, ray_backend
 

@@ -10,15 +10,20 @@ def _call(batch):
 
 
 class RayBackend(AutoBatchingMixin, ParallelBackendBase):
-    """parallel_backend("ray", n_jobs=-1, ray_remote_args={...}): batches of calls run as tasks; ray_remote_args are their options."""
+    """parallel_backend("ray", n_jobs=-1, ray_remote_args={...}): batches of calls run as tasks;
+    ray_remote_args are their options."""
 
     supports_retrieve_callback = True
     supports_return_generator = True
     supports_timeout = True
     uses_threads = False
 
-    def __init__(self, nesting_level=None, inner_max_num_threads=None, ray_remote_args=None, **kwargs):
-        super().__init__(nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads, **kwargs)
+    def __init__(
+        self, nesting_level=None, inner_max_num_threads=None, ray_remote_args=None, **kwargs
+    ):
+        super().__init__(
+            nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads, **kwargs
+        )
         options: dict = {"num_cpus": 1, **(ray_remote_args or {})}
         self._submit = skate.remote(**options)(_call)
         self._refs = set()

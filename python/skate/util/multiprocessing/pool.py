@@ -1,4 +1,5 @@
-"""Pool: the interface of multiprocessing.Pool, with actors for processes. Work goes to them in chunks; what a call raises comes back as it is."""
+"""Pool: the interface of multiprocessing.Pool, with actors for processes. Work goes to them in
+chunks; what a call raises comes back as it is."""
 
 import itertools
 import multiprocessing
@@ -85,7 +86,8 @@ class AsyncResult:
             skate.wait(refs, num_returns=len(refs), timeout=timeout)
 
     def get(self, timeout=None):
-        """The result. Raises what the first call that failed raised; TimeoutError after timeout seconds."""
+        """The result. Raises what the first call that failed raised; TimeoutError after timeout
+        seconds."""
         value = self._get(timeout)
         self._called.wait(timeout)
         return value
@@ -106,7 +108,8 @@ class AsyncResult:
 
 
 class _Map:
-    """What imap() and imap_unordered() give: an iterator with next(timeout=). Chunks are submitted as results are taken."""
+    """What imap() and imap_unordered() give: an iterator with next(timeout=). Chunks are submitted
+    as results are taken."""
 
     def __init__(self, pool, fn, iterable, chunksize, ordered):
         self._pool, self._fn, self._ordered = pool, fn, ordered
@@ -135,7 +138,11 @@ class _Map:
         if not self._results:
             if not self._refs:
                 raise StopIteration
-            ready, _ = skate.wait([self._refs[0]] if self._ordered else list(self._refs), num_returns=1, timeout=timeout)
+            ready, _ = skate.wait(
+                [self._refs[0]] if self._ordered else list(self._refs),
+                num_returns=1,
+                timeout=timeout,
+            )
             if not ready:
                 raise TimeoutError
             self._refs.remove(ready[0])
@@ -148,11 +155,20 @@ class _Map:
 
 
 class Pool:
-    """Pool(processes=None): as multiprocessing.Pool. processes: the CPUs that there are; initializer(*initargs) runs first in each process;
-    maxtasksperchild: a process is replaced after so many chunks; ray_remote_args: options of the actors."""
+    """Pool(processes=None): as multiprocessing.Pool. processes: the CPUs that there are;
+    initializer(*initargs) runs first in each process;
+    maxtasksperchild: a process is replaced after so many chunks; ray_remote_args: options of the
+    actors."""
 
     def __init__(
-        self, processes=None, initializer=None, initargs=None, maxtasksperchild=None, context=None, ray_address=None, ray_remote_args=None
+        self,
+        processes=None,
+        initializer=None,
+        initargs=None,
+        maxtasksperchild=None,
+        context=None,
+        ray_address=None,
+        ray_remote_args=None,
     ):
         if context is not None:
             raise NotImplementedError("Pool(context=...): processes are skate's")
@@ -173,14 +189,17 @@ class Pool:
         self._n = processes
         self._init = initializer, tuple(initargs or ())
         self._max = maxtasksperchild
-        if maxtasksperchild is not None and (not isinstance(maxtasksperchild, int) or maxtasksperchild < 1):
+        if maxtasksperchild is not None and (
+            not isinstance(maxtasksperchild, int) or maxtasksperchild < 1
+        ):
             raise ValueError("maxtasksperchild must be a positive int or None")
         options: dict = {"num_cpus": 1, **(ray_remote_args or {})}
         self._actor = skate.remote(**options)(_Process)
         self._lock = _forked.lock()
         self._processes = [self._start() for _ in range(processes)]
         if initializer is not None:
-            skate.get([p[0].started.remote() for p in self._processes])  # what it raises is raised here
+            # what it raises is raised here
+            skate.get([p[0].started.remote() for p in self._processes])
         self._turn = 0
         self._closed = False
         self._all = []  # of everything that may still run
@@ -196,12 +215,17 @@ class Pool:
             p = self._processes[i]
             if self._max is not None and p[1] >= self._max:
                 skate.wait(p[2], num_returns=len(p[2]))
-                p = self._processes[i] = self._start()  # the last handle on the old one goes: it ends
+                # the last handle on the old one goes: it ends
+                p = self._processes[i] = self._start()
             p[1] += 1
             ref = p[0].run.remote(fn, chunk, star)
             if self._max is not None:
                 p[2].append(ref)
-            self._all = [r for r in self._all if not skate.wait([r], timeout=0)[0]] if len(self._all) > 1000 else self._all
+            self._all = (
+                [r for r in self._all if not skate.wait([r], timeout=0)[0]]
+                if len(self._all) > 1000
+                else self._all
+            )
             self._all.append(ref)
             return ref
 

@@ -1,6 +1,8 @@
-"""skate.util.state: lists of what there is and, of tasks, what there was. Ray's names; rows are objects with attributes and items.
+"""skate.util.state: lists of what there is and, of tasks, what there was. Ray's names; rows are
+objects with attributes and items.
 
-The engine keeps the last 10,000 ended attempts of tasks and the last 1,000 dead actors (src/engine/state.c). May be called in tasks, too."""
+The engine keeps the last 10,000 ended attempts of tasks and the last 1,000 dead actors
+(src/engine/state.c). May be called in tasks, too."""
 
 from typing import TYPE_CHECKING, Any
 

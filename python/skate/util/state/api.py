@@ -1,4 +1,5 @@
-"""list_*, get_*, summarize_*: what the engine tells (src/engine/state.c, local/driver/state.c) in Ray's fields, filtered and cut as asked."""
+"""list_*, get_*, summarize_*: what the engine tells (src/engine/state.c, local/driver/state.c) in
+Ray's fields, filtered and cut as asked."""
 
 import os
 import signal as signals
@@ -9,10 +10,21 @@ import warnings
 from skate import _job, _skate, api, ids
 from skate.util.placement_group import placement_group_table
 from skate.util.state import common
-from skate.util.state.common import DEFAULT_LIMIT, DEFAULT_RPC_TIMEOUT, RAY_MAX_LIMIT_FROM_API_SERVER
+from skate.util.state.common import (
+    DEFAULT_LIMIT,
+    DEFAULT_RPC_TIMEOUT,
+    RAY_MAX_LIMIT_FROM_API_SERVER,
+)
 from skate.util.state.exception import RayStateApiException, ServerUnavailable
 
-_TASK_STATE = ("PENDING_ARGS_AVAIL", "PENDING_NODE_ASSIGNMENT", "SUBMITTED_TO_WORKER", "RUNNING", "FINISHED", "FAILED")
+_TASK_STATE = (
+    "PENDING_ARGS_AVAIL",
+    "PENDING_NODE_ASSIGNMENT",
+    "SUBMITTED_TO_WORKER",
+    "RUNNING",
+    "FINISHED",
+    "FAILED",
+)
 _TASK_TYPE = ("NORMAL_TASK", "ACTOR_CREATION_TASK", "ACTOR_TASK")
 _ACTOR_STATE = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
 _ERROR_TYPE = {  # of the engine's codes; what user code raised is TASK_EXECUTION_EXCEPTION
@@ -54,7 +66,9 @@ def _rows(what):
     return _skate.state(what, _job_facts().get("custom", []))
 
 
-_offset = 0  # of Unix time to the engine's clock: kept, so that two answers say the same time, until somebody sets the clock
+# of Unix time to the engine's clock: kept, so that two answers say the same time, until somebody
+# sets the clock
+_offset = 0
 
 
 def _to_ms():
@@ -98,8 +112,27 @@ def _tasks(detail):
     env = _job_facts().get("runtime_env") or {}
     out = []
     for t in rows:
-        id, parent, actor, group, submit, start, end, pid, _, attempt, state, kind, _, name, fn, error, res = t
-        called = (fn or name) + ".__init__" if kind == 1 else fn or name  # those of a Dataset have the names of its operators
+        (
+            id,
+            parent,
+            actor,
+            group,
+            submit,
+            start,
+            end,
+            pid,
+            _,
+            attempt,
+            state,
+            kind,
+            _,
+            name,
+            fn,
+            error,
+            res,
+        ) = t
+        # those of a Dataset have the names of its operators
+        called = (fn or name) + ".__init__" if kind == 1 else fn or name
         row = common.TaskState(
             task_id=ids.TaskID._of(id).hex(),
             attempt_number=attempt,
@@ -117,10 +150,15 @@ def _tasks(detail):
         )
         if detail:
             row.language = "PYTHON"
-            row.required_resources = {} if kind == 2 else _plain(res)  # a method takes nothing of its own
+            # a method takes nothing of its own
+            row.required_resources = {} if kind == 2 else _plain(res)
             row.runtime_env_info = {"serialized_runtime_env": env}
             row.placement_group_id = _id(ids.PlacementGroupID, group)
-            row.creation_time_ms, row.start_time_ms, row.end_time_ms = ms(submit), ms(start), ms(end)
+            row.creation_time_ms, row.start_time_ms, row.end_time_ms = (
+                ms(submit),
+                ms(start),
+                ms(end),
+            )
             row.events = [
                 {"state": s, "created_ms": t}
                 for s, t in (
@@ -157,15 +195,30 @@ def _actors(detail):
             row.placement_group_id = _id(ids.PlacementGroupID, group)
             row.repr_name = ""
             row.num_restarts = restarts
-            row.num_restarts_due_to_lineage_reconstruction = row.num_restarts_due_to_node_preemption = 0
+            row.num_restarts_due_to_lineage_reconstruction = (
+                row.num_restarts_due_to_node_preemption
+            ) = 0
             if state == 4:
                 text = _error_message(why) if isinstance(why, tuple) else why
-                row.death_cause = {"actor_died_error_context": {"error_message": text, "pid": pid, "class_name": cls}}
+                row.death_cause = {
+                    "actor_died_error_context": {
+                        "error_message": text,
+                        "pid": pid,
+                        "class_name": cls,
+                    }
+                }
         out.append(row)
     return out, total
 
 
-_OBJECT_STATUS = {0: "WAITING_FOR_DEPENDENCIES", 1: "SCHEDULED", 2: "WAITING_FOR_EXECUTION", 3: "RUNNING", 4: "FINISHED", 5: "FINISHED"}
+_OBJECT_STATUS = {
+    0: "WAITING_FOR_DEPENDENCIES",
+    1: "SCHEDULED",
+    2: "WAITING_FOR_EXECUTION",
+    3: "RUNNING",
+    4: "FINISHED",
+    5: "FINISHED",
+}
 
 
 def _objects(detail):
@@ -179,7 +232,11 @@ def _objects(detail):
                 object_size=size,
                 task_status=_OBJECT_STATUS[state],
                 attempt_number=attempt + 1,
-                reference_type="ACTOR_HANDLE" if where == _OWHERE_ACTOR else "LOCAL_REFERENCE" if refs else "USED_BY_PENDING_TASK",
+                reference_type="ACTOR_HANDLE"
+                if where == _OWHERE_ACTOR
+                else "LOCAL_REFERENCE"
+                if refs
+                else "USED_BY_PENDING_TASK",
                 call_site="disabled",
                 type="WORKER" if worker else "DRIVER",
                 pid=pid,
@@ -190,13 +247,18 @@ def _objects(detail):
 
 
 def object_places(refs):
-    """{ref: {"node_ids": [hex], "object_size": bytes or None, "did_spill": bool}}: for skate.experimental."""
+    """{ref: {"node_ids": [hex], "object_size": bytes or None, "did_spill": bool}}: for
+    skate.experimental."""
     where = {_object_hex(o[0]): (o[1], o[7]) for o in _rows("objects")[0]}
     out = {}
     for ref in refs:
         size, at = where.get(ref.hex(), (0, _OWHERE_PENDING))
         there = at != _OWHERE_PENDING
-        out[ref] = {"node_ids": [ids.NODE.hex()] if there else [], "object_size": size if there else None, "did_spill": at == _OWHERE_DISK}
+        out[ref] = {
+            "node_ids": [ids.NODE.hex()] if there else [],
+            "object_size": size if there else None,
+            "did_spill": at == _OWHERE_DISK,
+        }
     return out
 
 
@@ -225,8 +287,10 @@ def _workers(detail):
             w.exit_detail = f"{name}: {text}" if name else text if end else None
         return w
 
-    out = [row("WORKER", w[4], *w[7:]) for w in rows if w[6] != 3 or w[8]]  # between the two: the engine ends it now
-    if not _skate.in_worker():  # a worker does not know who the driver is: its parent is the fork server
+    # between the two: the engine ends it now
+    out = [row("WORKER", w[4], *w[7:]) for w in rows if w[6] != 3 or w[8]]
+    # a worker does not know who the driver is: its parent is the fork server
+    if not _skate.in_worker():
         out.insert(0, row("DRIVER", os.getpid()))
     return out, total
 
@@ -235,7 +299,9 @@ def _placement_groups(detail):
     _job.ensure()
     out = []
     for id, t in placement_group_table().items():
-        row = common.PlacementGroupState(placement_group_id=id, name=t["name"], creator_job_id=ids.JOB.hex(), state=t["state"])
+        row = common.PlacementGroupState(
+            placement_group_id=id, name=t["name"], creator_job_id=ids.JOB.hex(), state=t["state"]
+        )
         if detail:
             row.bundles = [
                 {
@@ -268,7 +334,11 @@ def _nodes(detail):
 
 def _jobs(detail):
     row = common.JobState(
-        job_id=ids.JOB.hex(), type="DRIVER", status="RUNNING", entrypoint=" ".join(sys.argv), driver_info={"pid": str(os.getpid())}
+        job_id=ids.JOB.hex(),
+        type="DRIVER",
+        status="RUNNING",
+        entrypoint=" ".join(sys.argv),
+        driver_info={"pid": str(os.getpid())},
     )
     if detail:
         row.metadata, row.runtime_env, row.driver_node_id = (
@@ -281,7 +351,11 @@ def _jobs(detail):
 
 def _runtime_envs(detail):
     env = _job_facts().get("runtime_env")
-    return ([common.RuntimeEnvState(runtime_env=env, success=True, node_id=ids.NODE.hex())], 1) if env else ([], 0)
+    return (
+        ([common.RuntimeEnvState(runtime_env=env, success=True, node_id=ids.NODE.hex())], 1)
+        if env
+        else ([], 0)
+    )
 
 
 # ---- filters, limits
@@ -289,7 +363,9 @@ def _runtime_envs(detail):
 
 def _check(address, timeout):
     if address not in (None, "auto", "local"):
-        raise ServerUnavailable(f"address={address!r}: skate runs in this process only; leave address out")
+        raise ServerUnavailable(
+            f"address={address!r}: skate runs in this process only; leave address out"
+        )
     if timeout < 1:
         raise ValueError(f"timeout={timeout}: at least one second")
 
@@ -329,7 +405,9 @@ def _list(make, schema, address, filters, limit, timeout, detail, raise_on_missi
             )
     rows, total = make(detail or any(f[0] not in schema.base_columns() for f in filters))
     if total > len(rows):
-        message = f"{total - len(rows)} of {total} rows are missing: the engine tells {len(rows)} at once"
+        message = (
+            f"{total - len(rows)} of {total} rows are missing: the engine tells {len(rows)} at once"
+        )
         if raise_on_missing_output:
             raise RayStateApiException(message)
         warnings.warn(message, RuntimeWarning, stacklevel=3)
@@ -353,7 +431,9 @@ def _lister(name, make, schema, what):
         raise_on_missing_output=True,
         _explain=False,
     ):
-        return _list(make, schema, address, filters, limit, timeout, detail, raise_on_missing_output)
+        return _list(
+            make, schema, address, filters, limit, timeout, detail, raise_on_missing_output
+        )
 
     list_.__name__ = list_.__qualname__ = name
     list_.__doc__ = f"""{what}: a list of {schema.__name__}.
@@ -365,14 +445,33 @@ def _lister(name, make, schema, what):
     return list_
 
 
-list_tasks = _lister("list_tasks", _tasks, common.TaskState, "Tasks, by attempt: the last that have ended, then those under way")
+list_tasks = _lister(
+    "list_tasks",
+    _tasks,
+    common.TaskState,
+    "Tasks, by attempt: the last that have ended, then those under way",
+)
 list_actors = _lister("list_actors", _actors, common.ActorState, "Actors, dead ones first")
-list_objects = _lister("list_objects", _objects, common.ObjectState, "Objects that something references, a row for each process")
-list_workers = _lister("list_workers", _workers, common.WorkerState, "Processes: the last that have ended, then those that live")
-list_placement_groups = _lister("list_placement_groups", _placement_groups, common.PlacementGroupState, "Placement groups")
+list_objects = _lister(
+    "list_objects",
+    _objects,
+    common.ObjectState,
+    "Objects that something references, a row for each process",
+)
+list_workers = _lister(
+    "list_workers",
+    _workers,
+    common.WorkerState,
+    "Processes: the last that have ended, then those that live",
+)
+list_placement_groups = _lister(
+    "list_placement_groups", _placement_groups, common.PlacementGroupState, "Placement groups"
+)
 list_nodes = _lister("list_nodes", _nodes, common.NodeState, "This machine")
 list_jobs = _lister("list_jobs", _jobs, common.JobState, "The job")
-list_runtime_envs = _lister("list_runtime_envs", _runtime_envs, common.RuntimeEnvState, "The job's environment")
+list_runtime_envs = _lister(
+    "list_runtime_envs", _runtime_envs, common.RuntimeEnvState, "The job's environment"
+)
 
 
 def _getter(name, make, key, what):
@@ -386,15 +485,17 @@ def _getter(name, make, key, what):
 
 
 get_actor = _getter("get_actor", _actors, "actor_id", "actor")
-get_placement_group = _getter("get_placement_group", _placement_groups, "placement_group_id", "placement group")
+get_placement_group = _getter(
+    "get_placement_group", _placement_groups, "placement_group_id", "placement group"
+)
 get_node = _getter("get_node", _nodes, "node_id", "node")
 get_worker = _getter("get_worker", _workers, "worker_id", "worker")
 get_job = _getter("get_job", _jobs, "job_id", "job")
 
 
 def get_task(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
-    """The task of that id (hexadecimal, or an ObjectRef of its results) with all details: its last attempt, a list when it had several; None when
-    there is none."""
+    """The task of that id (hexadecimal, or an ObjectRef of its results) with all details: its last
+    attempt, a list when it had several; None when there is none."""
     _check(address, timeout)
     if not isinstance(id, str):
         id = id.task_id().hex()
@@ -403,7 +504,8 @@ def get_task(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
 
 
 def get_objects(id, address=None, timeout=DEFAULT_RPC_TIMEOUT, _explain=False):
-    """All rows about the object of that id (hexadecimal): one for each process that has references."""
+    """All rows about the object of that id (hexadecimal): one for each process that has
+    references."""
     _check(address, timeout)
     return [r for r in _objects(True)[0] if r.object_id == id]
 
@@ -419,13 +521,21 @@ def _count(counts, key):
     counts[key] = counts.get(key, 0) + 1
 
 
-def summarize_tasks(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False):
-    """{"cluster": {"summary": {name: {"type", "state_counts", ...}}, "total_tasks", "total_actor_tasks", "total_actor_scheduled"}}"""
+def summarize_tasks(
+    address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False
+):
+    """{"cluster": {"summary": {name: {"type", "state_counts", ...}}, "total_tasks",
+    "total_actor_tasks", "total_actor_scheduled"}}"""
     _check(address, timeout)
     summary, totals = {}, dict.fromkeys(_TASK_TYPE, 0)
     for t in _tasks(False)[0]:
         name = t.func_or_class_name
-        _count(summary.setdefault(name, {"func_or_class_name": name, "type": t.type, "state_counts": {}})["state_counts"], t.state)
+        _count(
+            summary.setdefault(
+                name, {"func_or_class_name": name, "type": t.type, "state_counts": {}}
+            )["state_counts"],
+            t.state,
+        )
         totals[t.type] += 1
     return _node(
         summary,
@@ -436,17 +546,28 @@ def summarize_tasks(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_
     )
 
 
-def summarize_actors(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False):
-    """{"cluster": {"summary": {class: {"class_name", "state_counts"}}, "total_actors", "summary_by"}}"""
+def summarize_actors(
+    address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False
+):
+    """{"cluster": {"summary": {class: {"class_name", "state_counts"}}, "total_actors",
+    "summary_by"}}"""
     _check(address, timeout)
     summary, rows = {}, _actors(False)[0]
     for a in rows:
-        _count(summary.setdefault(a.class_name, {"class_name": a.class_name, "state_counts": {}})["state_counts"], a.state)
+        _count(
+            summary.setdefault(a.class_name, {"class_name": a.class_name, "state_counts": {}})[
+                "state_counts"
+            ],
+            a.state,
+        )
     return _node(summary, total_actors=len(rows), summary_by="class")
 
 
-def summarize_objects(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False):
-    """{"cluster": {"summary": {call site: {...}}, "total_objects", "total_size_mb", ...}}. Call sites are not recorded: there is one, "disabled"."""
+def summarize_objects(
+    address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missing_output=True, _explain=False
+):
+    """{"cluster": {"summary": {call site: {...}}, "total_objects", "total_size_mb", ...}}. Call
+    sites are not recorded: there is one, "disabled"."""
     _check(address, timeout)
     rows, sizes, pids = _objects(False)[0], {}, set()
     s: dict = {"task_state_counts": {}, "task_attempt_number_counts": {}, "ref_type_counts": {}}
@@ -458,7 +579,10 @@ def summarize_objects(address=None, timeout=DEFAULT_RPC_TIMEOUT, raise_on_missin
         _count(s["task_attempt_number_counts"], str(o.attempt_number))
         _count(s["ref_type_counts"], o.reference_type)
     s.update(
-        total_objects=len(sizes), total_size_mb=sum(sizes.values()) / 2**20, total_num_workers=len(pids), total_num_nodes=int(bool(rows))
+        total_objects=len(sizes),
+        total_size_mb=sum(sizes.values()) / 2**20,
+        total_num_workers=len(pids),
+        total_num_nodes=int(bool(rows)),
     )
     return _node(
         {"disabled": s} if rows else {},

@@ -1,4 +1,5 @@
-"""Rows of the state lists: their fields, in Ray's order and spelling, and which of them may be filtered by."""
+"""Rows of the state lists: their fields, in Ray's order and spelling, and which of them may be
+filtered by."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -69,7 +70,8 @@ class StateSchema:
 
 @dataclass
 class TaskState(StateSchema):
-    """An attempt of a task. Times are Unix milliseconds. state: PENDING_ARGS_AVAIL, PENDING_NODE_ASSIGNMENT, SUBMITTED_TO_WORKER, RUNNING, FINISHED,
+    """An attempt of a task. Times are Unix milliseconds. state: PENDING_ARGS_AVAIL,
+    PENDING_NODE_ASSIGNMENT, SUBMITTED_TO_WORKER, RUNNING, FINISHED,
     FAILED. type: NORMAL_TASK, ACTOR_CREATION_TASK, ACTOR_TASK."""
 
     task_id: str | None = _plain()
@@ -130,9 +132,11 @@ class ActorState(StateSchema):
 
 @dataclass
 class ObjectState(StateSchema):
-    """An object and one process that holds references of it (object_size in bytes); or what else holds it: a pending task, another object.
+    """An object and one process that holds references of it (object_size in bytes); or what else
+    holds it: a pending task, another object.
 
-    reference_type: LOCAL_REFERENCE, USED_BY_PENDING_TASK (or captured in another object), ACTOR_HANDLE."""
+    reference_type: LOCAL_REFERENCE, USED_BY_PENDING_TASK (or captured in another object),
+    ACTOR_HANDLE."""
 
     object_id: str | None = _plain()
     object_size: int | None = _plain()
@@ -147,8 +151,8 @@ class ObjectState(StateSchema):
 
 @dataclass
 class WorkerState(StateSchema):
-    """A process: the driver, or a worker. exit_type of one that has ended: INTENDED_USER_EXIT, INTENDED_SYSTEM_EXIT, USER_ERROR, SYSTEM_ERROR,
-    NODE_OUT_OF_MEMORY."""
+    """A process: the driver, or a worker. exit_type of one that has ended: INTENDED_USER_EXIT,
+    INTENDED_SYSTEM_EXIT, USER_ERROR, SYSTEM_ERROR, NODE_OUT_OF_MEMORY."""
 
     worker_id: str | None = _plain()
     is_alive: bool | None = _plain()

@@ -6,7 +6,8 @@ class DataSourceUnavailable(Exception):
 
 
 class RayStateApiException(Exception):
-    """A list could not be made as asked: too much of it is missing, or an argument makes no sense."""
+    """A list could not be made as asked: too much of it is missing, or an argument makes no
+    sense."""
 
 
 class ServerUnavailable(RayStateApiException):

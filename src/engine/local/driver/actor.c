@@ -1,12 +1,15 @@
-/* actor.c - actors of the local engine: a worker of their own, calls in order of submission, restarts. Runs with the lock held.
+/* actor.c - actors of the local engine: a worker of their own, calls in order of submission,
+ * restarts. Runs with the lock held.
  *
  *     STARTING --constructor done--> ALIVE --worker died, restarts left--> STARTING ... --> DEAD
  *
- * Calls wait with their caller until their arguments exist (as in Ray: one that waits holds up those behind it that the same process has made;
- * with several at once it does not), then in a->queue until there is room on the worker, at most a->depth at a time. An actor nobody can name
- * any more is stopped after its last call. One whose constructor has its arguments, and that has no worker, is among those that want one: the oldest of
- * each shape in l->actors.wanting, by age, the others of its shape behind it. Cost: of a call O(1), and a look at the processes that call; of a death O(calls); of
- * a turn of the loop O(shapes that are wanted), however many actors wait. */
+ * Calls wait with their caller until their arguments exist (as in Ray: one that waits holds up
+ * those behind it that the same process has made; with several at once it does not), then in
+ * a->queue until there is room on the worker, at most a->depth at a time. An actor nobody can name
+ * any more is stopped after its last call. One whose constructor has its arguments, and that has no
+ * worker, is among those that want one: the oldest of each shape in l->actors.wanting, by age, the
+ * others of its shape behind it. Cost: of a call O(1), and a look at the processes that call; of a
+ * death O(calls); of a turn of the loop O(shapes that are wanted), however many actors wait. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -15,20 +18,24 @@
 #include "engine/local/driver/local_int.h"
 #include "engine/verdict.h"
 
-#define PASS_MAX 1000u /* calls that are passed in search of one that can be sent, when an argument comes back from disk */
+/* calls that are passed in search of one that can be sent, when an argument comes back from disk */
+#define PASS_MAX 1000u
 
 /* STARTING after STARTING: its process died before it was ready, and it has another one. */
 static void to(struct sk_lactor *a, uint32_t state) {
-    static const uint8_t NEXT[] = {[SK_A_STARTING] = 1u << SK_A_STARTING | 1u << SK_A_ALIVE | 1u << SK_A_DEAD,
+    static const uint8_t NEXT[] = {[SK_A_STARTING] =
+                                       1u << SK_A_STARTING | 1u << SK_A_ALIVE | 1u << SK_A_DEAD,
                                    [SK_A_ALIVE] = 1u << SK_A_STARTING | 1u << SK_A_DEAD,
                                    [SK_A_DEAD] = 0};
     SK_ASSERT(a->state < SK_COUNT(NEXT) && NEXT[a->state] >> state & 1);
     a->state = state;
 }
 
-static struct sk_ltask *call_of(struct sk_list *it) { return sk_container_of(it, struct sk_ltask, on); }
+static struct sk_ltask *call_of(struct sk_list *it) {
+    return sk_container_of(it, struct sk_ltask, on);
+}
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static struct sk_lcaller *caller_of(const struct sk_lactor *a, uint32_t proc) {
     SK_LIST_EACH (it, &a->callers) {
@@ -54,7 +61,8 @@ static void queue(struct sk_lactor *a, struct sk_ltask *t) {
 }
 
 static void let_on(struct sk_lactor *a, struct sk_lcaller *c) {
-    for (struct sk_list *it; (it = sk_list_first(&c->held)) && call_of(it)->state == SK_T_READY;) queue(a, call_of(it));
+    for (struct sk_list *it; (it = sk_list_first(&c->held)) && call_of(it)->state == SK_T_READY;)
+        queue(a, call_of(it));
 }
 
 bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) {
@@ -97,11 +105,13 @@ void sk_actor_call_over(struct sk_ltask *t) {
     t->caller = NULL;
     a->n_tasks--;
     SK_DCHECK(c->n > 1 || sk_list_empty(&c->held));
-    if (--c->n == 0 && a->n_callers > 1) caller_free(a, c); /* the last one stays for its next call */
+    /* the last one stays for its next call */
+    if (--c->n == 0 && a->n_callers > 1) caller_free(a, c);
 }
 
 void sk_actor_free(struct sk_lactor *a) {
-    SK_LIST_EACH_SAFE (it, tmp, &a->callers) caller_free(a, sk_container_of(it, struct sk_lcaller, link));
+    SK_LIST_EACH_SAFE (it, tmp, &a->callers)
+        caller_free(a, sk_container_of(it, struct sk_lcaller, link));
     sk_inl_drop(a->dead_value);
     sk_free(a);
 }
@@ -121,17 +131,18 @@ void sk_actors_free(struct sk_local *l) {
     }
 }
 
-/* ---- its life --------------------------------------------------------------------------------------------------------------------- */
+/* ---- its life -------------------------------------------------------------------------------- */
 
-sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec, size_t len, const struct sk_aspec *as,
-                      struct sk_err *err) {
+sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const uint8_t *spec,
+                      size_t len, const struct sk_aspec *as, struct sk_err *err) {
     struct sk_ltask *t;
     struct sk_obj *o = NULL;
     uint64_t aid = base + 2; /* base: the task, base + 1: the ready value, base + 2: the actor */
     SK_TRY(sk_aspec_check(as, err));
     struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a + as->n_groups * sizeof a->groups[0]);
     if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
-    sk_rc rc = sk_names_add(&l->actors.names, "actor", as->space, as->name, as->meta, a, &a->name, err);
+    sk_rc rc =
+        sk_names_add(&l->actors.names, "actor", as->space, as->name, as->meta, a, &a->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, aid, proc, &o, err);
     if (rc != SK_OK) {
         sk_name_free(&a->name);
@@ -172,7 +183,8 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     t->kind = SK_TASK_INIT;
     t->actor = a;
     sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
-    if (sk_own_contains(l->own, base + 1, &aid, 1, NULL) != SK_OK) { /* a handle inside a value travels as its ready object */
+    if (sk_own_contains(l->own, base + 1, &aid, 1, NULL) != SK_OK) {
+        /* a handle inside a value travels as its ready object */
         sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record an actor");
         return SK_OK;
     }
@@ -180,7 +192,8 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     if (l->hooks.named && as->name.n && as->space.n && *(const char *)as->space.p == '_')
         l->hooks.named(l->hooks.named_ctx, as->space, as->name);
     if (t->spec.refused.n) {
-        sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n, (const char *)t->spec.refused.p);
+        sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n,
+                      (const char *)t->spec.refused.p);
         return SK_OK;
     }
     if (sk_place_shape_dead(&l->place, a->shape)) {
@@ -195,7 +208,9 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     return SK_OK;
 }
 
-static struct sk_lactor *wanting(struct sk_list *it) { return sk_container_of(it, struct sk_lactor, wants); }
+static struct sk_lactor *wanting(struct sk_list *it) {
+    return sk_container_of(it, struct sk_lactor, wants);
+}
 
 static void insert_by_age(struct sk_list *list, struct sk_lactor *a) {
     struct sk_list *at = list;
@@ -231,7 +246,8 @@ static void want_none(struct sk_local *l, struct sk_lactor *a) {
 }
 
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
-    if (!sk_place_fits_now(&l->place, a->shape)) return; /* asked again when something is given back */
+    /* asked again when something is given back */
+    if (!sk_place_fits_now(&l->place, a->shape)) return;
     if (!sk_lmem_may_start(l)) return;
     struct sk_place_worker *idle = sk_place_idle_for(&l->place, a->shape);
     if (!idle) {
@@ -254,7 +270,9 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         SK_LIST_EACH (it, &a->callers) let_on(a, sk_container_of(it, struct sk_lcaller, link));
     a->let_on = false;
     if (a->worker && a->worker->killed)
-        return; /* asked again when its death is reported: what is submitted after kill() goes to the next process */
+        /* asked again when its death is reported: what is submitted after kill() goes to the next
+         * process */
+        return;
     if (a->stopping && sk_list_empty(&a->queue) && !a->n_held && a->n_sent == 0) {
         a->leaving = true; /* in order: destructors and exit handlers of the user run */
         sk_actor_dead(l, a, "its last handle was released");
@@ -273,7 +291,8 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
             sk_ltask_ready(l, a->init); /* an argument was lost for good */
         if (rc == SK_EAGAIN) return;
         if (rc != SK_OK) {
-            sk_ltask_fail(l, a->init, rc, "the actor cannot be started: no memory%s for its arguments",
+            sk_ltask_fail(l, a->init, rc,
+                          "the actor cannot be started: no memory%s for its arguments",
                           rc == SK_EFULL ? " in the object store" : "");
             return;
         }
@@ -281,11 +300,14 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         a->placed = true;
         a->n_sent++;
     }
-    uint32_t held_up[8], n_held_up = 0, n_passed = 0; /* processes whose next call has lost an argument meanwhile */
-    for (struct sk_list *it = a->queue.next; a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
+    /* processes whose next call has lost an argument meanwhile */
+    uint32_t held_up[8], n_held_up = 0, n_passed = 0;
+    for (struct sk_list *it = a->queue.next;
+         a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
         struct sk_ltask *t = call_of(it); /* behind the constructor: the ring keeps the order */
         if (a->n_sent && !a->n_groups && (a->worker->n_mem_waits || l->place.depth_cap)) {
-            sk_space_hold_back(l); /* memory is short: a call that is queued there holds its arguments in it */
+            /* memory is short: a call that is queued there holds its arguments in it */
+            sk_space_hold_back(l);
             return;
         }
         bool behind = false;
@@ -304,28 +326,34 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         if (rc == SK_EAGAIN && t->state == SK_T_WAITING && t->n_unready == 0) sk_ltask_ready(l, t);
         if (rc == SK_EAGAIN) return;
         if (rc == SK_OK) a->n_sent++;
-        else sk_ltask_fail(l, t, rc, "a call of an actor: no memory%s for its arguments", rc == SK_EFULL ? " in the object store" : "");
-        it = a->state == SK_A_DEAD ? &a->queue : rc == SK_OK ? before->next : a->queue.next; /* who fails may take others with it */
+        else
+            sk_ltask_fail(l, t, rc, "a call of an actor: no memory%s for its arguments",
+                          rc == SK_EFULL ? " in the object store" : "");
+        /* who fails may take others with it */
+        it = a->state == SK_A_DEAD ? &a->queue : rc == SK_OK ? before->next : a->queue.next;
     }
 }
 
-sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name, struct sk_lactor **out,
-                    struct sk_err *err) {
+sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name,
+                    struct sk_lactor **out, struct sk_err *err) {
     struct sk_name *n = sk_names_find(&l->actors.names, space, name);
     struct sk_lactor *a = n ? n->owner : NULL;
     if (!a || sk_own_ref(l->own, a->id - 1, proc, 1, NULL) != SK_OK)
-        return SK_ERR(err, SK_ENOENT, "there is no living actor named '%.*s'%s%.*s%s", (int)name.n, (const char *)name.p,
-                      space.n ? " in namespace '" : "", (int)space.n, (const char *)space.p, space.n ? "'" : "");
+        return SK_ERR(err, SK_ENOENT, "there is no living actor named '%.*s'%s%.*s%s", (int)name.n,
+                      (const char *)name.p, space.n ? " in namespace '" : "", (int)space.n,
+                      (const char *)space.p, space.n ? "'" : "");
     SK_IGNORE(sk_own_ref(l->own, a->id, proc, 1, NULL)); /* `ready` contains it: it is there */
     *out = a;
     return SK_OK;
 }
 
-void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, struct sk_bytes space, struct sk_bytes name) {
+void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req,
+                       struct sk_bytes space, struct sk_bytes name) {
     struct sk_lactor *a = NULL;
     struct sk_err err;
     sk_rc rc = sk_actor_find(l, w->proc, space, name, &a, &err);
-    struct sk_bytes meta = a ? a->name->meta : (struct sk_bytes){err.msg, rc == SK_OK ? 0 : strlen(err.msg)};
+    struct sk_bytes meta =
+        a ? a->name->meta : (struct sk_bytes){err.msg, rc == SK_OK ? 0 : strlen(err.msg)};
     size_t cap = meta.n + 64;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) {
@@ -338,7 +366,8 @@ void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req, s
     sk_wr_u64(&m, req);
     if (a) sk_wr_u64(&m, a->id);
     sk_wr_bytes(&m, meta.p, meta.n);
-    if (!sk_driver_link_reply(l, w, p, m.n)) sk_driver_link_kill(l, w, "the object store is too full for an answer to it");
+    if (!sk_driver_link_reply(l, w, p, m.n))
+        sk_driver_link_kill(l, w, "the object store is too full for an answer to it");
     sk_free(p);
 }
 
@@ -346,7 +375,9 @@ static size_t write_names(struct sk_local *l, uint64_t unused, void *buf, size_t
     (void)unused;
     return sk_names_write(&l->actors.names, buf, cap);
 }
-void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) { sk_driver_link_list(l, w, req, write_names, 0); }
+void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req) {
+    sk_driver_link_list(l, w, req, write_names, 0);
+}
 
 static void let_go(struct sk_local *l, struct sk_lactor *a) {
     sk_name_free(&a->name);
@@ -355,11 +386,13 @@ static void let_go(struct sk_local *l, struct sk_lactor *a) {
 }
 
 void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *why) {
-    SK_LIST_EACH (it, &a->callers) sk_list_splice(&a->queue, &sk_container_of(it, struct sk_lcaller, link)->held);
+    SK_LIST_EACH (it, &a->callers)
+        sk_list_splice(&a->queue, &sk_container_of(it, struct sk_lcaller, link)->held);
     while (!sk_list_empty(&a->queue)) {
         struct sk_ltask *t = call_of(a->queue.next);
         if (a->dead_kind)
-            sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
+            sk_ltask_finish_error(l, t, a->dead_kind,
+                                  a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
                                   a->dead_value ? a->dead_value->len : 0);
         else sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s", why);
     }
@@ -374,13 +407,15 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     struct sk_lworker *w = a->worker;
     a->worker = NULL;
     if (w) {
-        for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* not begun: they end with those in the queue, below */
+        for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
+            /* not begun: they end with those in the queue, below */
             struct sk_ltask *t = call_of(it);
             it = it->prev;
             if (t->kind != SK_TASK_INIT && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, &t->on);
         }
         sk_driver_link_actor_dead(w, a->id);
-        if (a->leaving) sk_driver_link_leave(l, w, why); /* a static text, as only who ends in order gets here so */
+        /* a static text, as only who ends in order gets here so */
+        if (a->leaving) sk_driver_link_leave(l, w, why);
         else sk_driver_link_kill(l, w, "its actor is dead");
     } else {
         sk_lgraphs_actor_died(l, a->id, why, false); /* those that waited for its next process */
@@ -391,7 +426,8 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     sk_progressed(l);
 }
 
-void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind, struct sk_inl *error) {
+void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
+                          struct sk_inl *error) {
     SK_ASSERT(a->state != SK_A_DEAD && !a->dead_value);
     a->dead_kind = kind; /* calls of this actor end with the same error */
     a->dead_value = error;
@@ -412,13 +448,15 @@ void sk_actor_leaves(struct sk_lactor *a) { a->leaving = true; }
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
     if (a->state == SK_A_DEAD) return;
     if (no_restart) {
-        /* Calls that are on its worker end when the worker's death is reported; those that wait end now. */
+        /* Calls that are on its worker end when the worker's death is reported; those that wait end
+         * now. */
         struct sk_lworker *w = a->worker;
         sk_actor_ends(a);
         sk_name_free(&a->name);
         if (w) {
             static const char WHY[] = "The actor is dead because it was killed by `ray.kill`";
-            /* What graphs ask of it from now on it does not answer, however long its process still lives. */
+            /* What graphs ask of it from now on it does not answer, however long its process still
+             * lives. */
             sk_lgraphs_actor_killed(l, a->id, WHY);
             sk_driver_link_kill(l, w, WHY);
             sk_actor_fail_calls(l, a, "it was killed by `ray.kill`");
@@ -437,11 +475,13 @@ void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
     sk_obj_drain(l);
 }
 
-sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max, struct sk_err *err) {
+sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max,
+                        struct sk_err *err) {
     const struct sk_obj *o = sk_obj_get(l, aid);
     const struct sk_lactor *a = o && o->state == SK_O_ACTOR ? o->u.actor : NULL;
     const struct sk_lcaller *c = a ? caller_of(a, proc) : NULL;
-    return sk_call_check(true, c ? c->n : 0, max, err); /* one of a dead actor ends with what that died of */
+    /* one of a dead actor ends with what that died of */
+    return sk_call_check(true, c ? c->n : 0, max, err);
 }
 
 struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {
@@ -450,13 +490,15 @@ struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {
                                      .begun = a->init->was_started,
                                      .no_restart = a->no_restart,
                                      .asked = a->asked,
-                                     .between = a->state == SK_A_STARTING ? a->init->attempt > 0 : a->worker && a->worker->killed,
+                                     .between = a->state == SK_A_STARTING
+                                                    ? a->init->attempt > 0
+                                                    : a->worker && a->worker->killed,
                                      .restarts_left = a->restarts_left,
                                      .max_task_retries = a->max_task_retries};
 }
 
-/* The process of a living actor died: calls that only waited for their turn on it end with it. Those that are held would not have been sent
- * anyway. */
+/* The process of a living actor died: calls that only waited for their turn on it end with it.
+ * Those that are held would not have been sent anyway. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
     if (a->no_restart || a->restarts_left == 0) return; /* they end with the actor */
     struct sk_verdict_actor ac = sk_actor_case(a);
@@ -471,15 +513,19 @@ void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *wh
         sk_list_push_back(&hasty, &t->on);
     }
     for (struct sk_list *it; (it = sk_list_first(&hasty));) /* who fails may take others with it */
-        sk_ltask_fail(l, call_of(it), SK_EUNAVAIL, "The actor is restarting; its process died before the call began: %s", why);
-    SK_ASSERT(sk_list_empty(&hasty)); /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): nothing points to it any more */
+        sk_ltask_fail(l, call_of(it), SK_EUNAVAIL,
+                      "The actor is restarting; its process died before the call began: %s", why);
+    SK_ASSERT(sk_list_empty(&hasty)); /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape):
+                                         nothing points to it any more */
 }
 
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why) {
     a->worker = NULL;
     a->n_sent = 0;
     a->placed = false;
-    if (a->state == SK_A_DEAD) { /* somebody who heard of the end of one call has killed it: those that were to be repeated */
+    if (a->state == SK_A_DEAD) {
+        /* somebody who heard of the end of one call has killed it: those that were to be
+         * repeated */
         sk_actor_fail_calls(l, a, a->why);
         return;
     }
@@ -491,8 +537,10 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     if (charged && a->restarts_left > 0) a->restarts_left--;
     to(a, SK_A_STARTING);
     if (a->init->state != SK_T_WAITING && a->init->state != SK_T_READY)
-        sk_ltask_to(a->init, SK_T_READY);                                                    /* its return object keeps its first value */
-    if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why); /* its constructor ran */
+        /* its return object keeps its first value */
+        sk_ltask_to(a->init, SK_T_READY);
+    /* its constructor ran */
+    if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why);
     sk_state_not_run(a->init);
     sk_ltask_again(a->init, a->init->retries_left);
     sk_actor_advance(l, a);
@@ -510,8 +558,10 @@ void sk_actor_sweep(struct sk_local *l) {
     if (!l->actors.n_unreferenced) return;
     SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
-        if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || !sk_ltask_over(a->init)) continue;
-        SK_ASSERT(!a->worker && !a->name && sk_list_empty(&a->queue) && sk_list_empty(&a->wants)); /* nothing leads to it any more */
+        if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || !sk_ltask_over(a->init))
+            continue;
+        /* nothing leads to it any more */
+        SK_ASSERT(!a->worker && !a->name && sk_list_empty(&a->queue) && sk_list_empty(&a->wants));
         l->actors.n_unreferenced--;
         sk_state_actor_gone(l, a);
         sk_list_del(&a->link);

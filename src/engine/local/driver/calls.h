@@ -1,7 +1,9 @@
-/* calls.h - the local engine as the driver's own code calls it: the calls of engine.h and the tables of the side contracts, and what they share, the lock
- * and the waiting. by/local.c hands them out.
+/* calls.h - the local engine as the driver's own code calls it: the calls of engine.h and the
+ * tables of the side contracts, and what they share, the lock and the waiting. by/local.c hands
+ * them out.
  *
- * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover, request, space, spec, state, stored, stream, submit, task, yield. */
+ * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover,
+ * request, space, spec, state, stored, stream, submit, task, yield. */
 #ifndef SK_DRIVER_H
 #define SK_DRIVER_H
 
@@ -19,9 +21,12 @@
 #include "engine/watch.h"
 #include "engine/windows.h"
 
-static inline struct sk_local *sk_local_of(struct sk_engine *e) { return sk_container_of(e, struct sk_local, base); }
+static inline struct sk_local *sk_local_of(struct sk_engine *e) {
+    return sk_container_of(e, struct sk_local, base);
+}
 
-/* Recursive. A short spin first: the loop holds the lock for microseconds, a futex sleep costs 34. */
+/* Recursive. A short spin first: the loop holds the lock for microseconds, a futex sleep costs
+ * 34. */
 static inline void sk_driver_lock(struct sk_engine *e) {
     struct sk_local *l = sk_local_of(e);
     sk_space_depth++;
@@ -47,26 +52,37 @@ struct sk_waited { /* for what; told to who looks on when it takes long */
     size_t n;
     uint64_t tid; /* a stream */
 };
-/* Locked (once). Drives the loop, or waits for who does, until done(arg). Returns with the lock held. */
-sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w) SK_MUST_USE;
+/* Locked (once). Drives the loop, or waits for who does, until done(arg). Returns with the lock
+ * held. */
+sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                     const struct sk_waited *w) SK_MUST_USE;
 
 /* ---- the calls of engine.h */
-sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err);
-sk_rc sk_driver_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err);
-sk_rc sk_driver_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
-sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err);
+sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline,
+                      struct sk_err *err);
+sk_rc sk_driver_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
+                       struct sk_err *err);
+sk_rc sk_driver_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
+                      struct sk_err *err);
+sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first,
+                       sk_tid *tid, struct sk_err *err);
 sk_rc sk_driver_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err);
-sk_rc sk_driver_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out, sk_oid *ready, struct sk_err *err);
+sk_rc sk_driver_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out,
+                             sk_oid *ready, struct sk_err *err);
 sk_rc sk_driver_actor_end(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
 void sk_driver_retain(struct sk_engine *e, sk_oid o);
 void sk_driver_release(struct sk_engine *e, sk_oid o);
 sk_rc sk_driver_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
 void sk_driver_buf_abort(struct sk_engine *e, struct sk_buf *b);
-sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err);
-sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err);
+sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
+                    struct sk_err *err);
+sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline,
+                    struct sk_view *out, struct sk_err *err);
 void sk_driver_view_release(struct sk_engine *e, struct sk_view *v);
-sk_rc sk_driver_wait_for(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline, bool *ready, struct sk_err *err);
-sk_rc sk_driver_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err);
+sk_rc sk_driver_wait_for(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want,
+                         int64_t deadline, bool *ready, struct sk_err *err);
+sk_rc sk_driver_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
+                      struct sk_err *err);
 
 /* ---- calls_side.c, calls_state.c */
 extern const struct sk_actors_ops sk_driver_actors;

@@ -1,8 +1,9 @@
-/* calls_drive.c - the lock of the local engine, and who drives its loop: a caller that waits does it in place, so that a synchronous call costs one round
- * trip and no thread switch.
+/* calls_drive.c - the lock of the local engine, and who drives its loop: a caller that waits does
+ * it in place, so that a synchronous call costs one round trip and no thread switch.
  *
- * One caller at a time drives (l->driving); other callers wait on l->turn and look again after each progress; the loop thread drives
- * when nobody else does. ctl->who tells the workers whose bell to ring. */
+ * One caller at a time drives (l->driving); other callers wait on l->turn and look again after each
+ * progress; the loop thread drives when nobody else does. ctl->who tells the workers whose bell to
+ * ring. */
 #include <time.h>
 
 #include "base/clock.h"
@@ -10,20 +11,25 @@
 
 #define TELL_NS 10000000 /* a wait of so long is worth words */
 
-sk_rc sk_driver_closed(struct sk_err *err) { return SK_ERR(err, SK_ECLOSED, "the engine is shut down"); }
+sk_rc sk_driver_closed(struct sk_err *err) {
+    return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
+}
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------------------ */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Lock held (once). Returns with the lock held. */
-static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w);
-sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w) {
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                   const struct sk_waited *w);
+sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                     const struct sk_waited *w) {
     sk_space_caller_waits(l, true);
     sk_rc rc = drive(l, done, arg, deadline, w);
     sk_space_caller_waits(l, false);
     return rc;
 }
 
-static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline, const struct sk_waited *w) {
+static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                   const struct sk_waited *w) {
     sk_rc rc = SK_OK;
     bool told = false;
     for (;;) {
@@ -73,17 +79,21 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
         (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
-    if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0); /* it may go on: a layer above waits in slices */
+    /* it may go on: a layer above waits in slices */
+    if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0);
     l->driving = false;
     atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);
-    if (sk_loop_pump(l)) sk_loop_dispatch(l); /* who rang the old bell published before we turned the switch */
+    /* who rang the old bell published before we turned the switch */
+    if (sk_loop_pump(l)) sk_loop_dispatch(l);
     if (l->n_callers) pthread_cond_broadcast(&l->turn);
     return rc;
 }
 
-sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err) {
+sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline,
+                      struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_driver_wait(sk_local_of(e), done, arg, deadline, &(struct sk_waited){.verb = "the tasks of a Dataset"});
+    sk_rc rc = sk_driver_wait(sk_local_of(e), done, arg, deadline,
+                              &(struct sk_waited){.verb = "the tasks of a Dataset"});
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "the time is over");

@@ -1,5 +1,5 @@
-/* calls_object.c - objects as the driver's own code sees them: buffers, put, get, wait, references. A get waits until what was lost is made again and what is
- * on disk was read. */
+/* calls_object.c - objects as the driver's own code sees them: buffers, put, get, wait, references.
+ * A get waits until what was lost is made again and what is on disk was read. */
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
@@ -9,7 +9,8 @@
 
 void sk_driver_retain(struct sk_engine *e, sk_oid o) {
     sk_driver_lock(e);
-    if (!sk_local_of(e)->closing) SK_IGNORE(sk_own_ref(sk_local_of(e)->own, o.v, SK_PROC_DRIVER, 1, NULL));
+    if (!sk_local_of(e)->closing)
+        SK_IGNORE(sk_own_ref(sk_local_of(e)->own, o.v, SK_PROC_DRIVER, 1, NULL));
     sk_driver_unlock(e);
 }
 void sk_driver_release(struct sk_engine *e, sk_oid o) {
@@ -26,7 +27,8 @@ static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct
     sk_space_await(l, &r);
     sk_rc rc;
     bool stop = false;
-    while ((rc = sk_driver_wait(l, room_done, &r, sk_now_ns() + INTERRUPT_NS, &(struct sk_waited){.verb = "room in the object store"})) ==
+    while ((rc = sk_driver_wait(l, room_done, &r, sk_now_ns() + INTERRUPT_NS,
+                                &(struct sk_waited){.verb = "room in the object store"})) ==
                SK_ETIMEOUT &&
            !stop) {
         sk_space_caller_waits(l, true); /* still */
@@ -36,14 +38,17 @@ static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct
         sk_space_caller_waits(l, false);
     }
     sk_list_del(&r.link);
-    if (rc != SK_OK && r.rc == SK_OK && !l->closing) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, r.off, len, NULL));
-    if (rc == SK_ETIMEOUT) return SK_ERR(err, SK_ECANCEL, "interrupted while waiting for room in the store");
+    if (rc != SK_OK && r.rc == SK_OK && !l->closing)
+        SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, r.off, len, NULL));
+    if (rc == SK_ETIMEOUT)
+        return SK_ERR(err, SK_ECANCEL, "interrupted while waiting for room in the store");
     if (rc != SK_OK) return sk_driver_closed(err);
     if (r.rc == SK_OK) *off = r.off;
     return r.rc;
 }
 
-static sk_rc alloc(struct sk_engine *e, size_t len, bool no_wait, struct sk_buf *out, struct sk_err *err) {
+static sk_rc alloc(struct sk_engine *e, size_t len, bool no_wait, struct sk_buf *out,
+                   struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_off off = 0;
     sk_rc rc = SK_EFULL;
@@ -51,8 +56,11 @@ static sk_rc alloc(struct sk_engine *e, size_t len, bool no_wait, struct sk_buf 
     sk_driver_lock(e);
     bool may_wait = !no_wait && l->space.spill && sk_space_depth == 1 && len <= l->data_seg.size;
     if (l->closing) rc = sk_driver_closed(err);
-    else if (!may_wait || sk_list_empty(&l->space.mem_waits)) rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
-    if (rc == SK_EFULL) rc = may_wait ? wait_for_room(l, len, &off, err) : sk_space_overflow(l, SK_PROC_DRIVER, len, &off, err);
+    else if (!may_wait || sk_list_empty(&l->space.mem_waits))
+        rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
+    if (rc == SK_EFULL)
+        rc = may_wait ? wait_for_room(l, len, &off, err)
+                      : sk_space_overflow(l, SK_PROC_DRIVER, len, &off, err);
     sk_driver_unlock(e);
     SK_DCHECK(rc != SK_OK || off + len <= l->data_seg.size + l->data_seg.tail);
     if (rc == SK_OK) *out = (struct sk_buf){l->data_seg.base + off, len, off};
@@ -64,12 +72,14 @@ sk_rc sk_driver_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, s
 void sk_driver_buf_abort(struct sk_engine *e, struct sk_buf *b) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
-    if (!l->closing && b->data) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, b->token, SK_MAX(b->len, 1), NULL));
+    if (!l->closing && b->data)
+        SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, b->token, SK_MAX(b->len, 1), NULL));
     b->data = NULL;
     sk_driver_unlock(e);
 }
 
-sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
+                    struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct sk_buf big = {0};
     const struct sk_buf *buf = p->buf;
@@ -81,7 +91,8 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
     }
     sk_driver_lock(e);
     struct sk_obj *o = NULL;
-    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_obj_new(l, sk_new_ids(l, 1), SK_PROC_DRIVER, &o, err);
+    sk_rc rc = l->closing ? sk_driver_closed(err)
+                          : sk_obj_new(l, sk_new_ids(l, 1), SK_PROC_DRIVER, &o, err);
     if (rc == SK_OK) {
         SK_ASSERT(o);
         o->kind = p->kind;
@@ -89,11 +100,15 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
         if (buf) {
             o->where = SK_V_STORE;
             o->u.off = buf->token;
-            size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
+            size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN),
+                   have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
             SK_ASSERT(al <= have);
             rc = sk_store_commit(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(len, 1), err);
-            if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
-            else if (have > al) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
+            if (rc != SK_OK)
+                SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, have, NULL));
+            else if (have > al)
+                SK_IGNORE(
+                    sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
         } else {
             o->where = SK_V_INLINE;
             o->u.inl = sk_inl_new(p->bytes.p, len);
@@ -104,11 +119,15 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
             if (buf) sk_obj_home(SK_PROC_DRIVER, buf->token);
             if (buf && SK_FAULT("store.lose")) o->gone = true;
             if (buf) sk_stored_new(l, o);
-            if (p->n_contains) rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains, err);
+            if (p->n_contains)
+                rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains,
+                                     err);
             if (rc == SK_OK && p->keep) {
                 SK_ASSERT(buf); /* only what is in the store can be held */
                 rc = sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off);
-                if (rc == SK_OK) *p->keep = (struct sk_view){buf->data, len, o->kind, {o->id}, o->u.off << 1 | 1};
+                if (rc == SK_OK)
+                    *p->keep =
+                        (struct sk_view){buf->data, len, o->kind, {o->id}, o->u.off << 1 | 1};
                 else rc = SK_ERR(err, rc, "put: no memory to note what is held");
             }
         }
@@ -118,7 +137,8 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
             sk_obj_drain(l);
         }
     } else if (buf) {
-        SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(buf->len, 1), NULL));
+        SK_IGNORE(
+            sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token, SK_MAX(buf->len, 1), NULL));
     }
     if (p->buf) p->buf->data = NULL;
     sk_driver_unlock(e);
@@ -151,14 +171,16 @@ static bool get_done(void *arg) {
         if (SK_UNLIKELY(o->gone)) {
             uint64_t n_spilled = w->l->stored.n_out;
             sk_recover_lost(w->l, o->id);
-            sk_loop_dispatch(w->l); /* may find at once that it cannot be made again: READY, an error */
+            /* may find at once that it cannot be made again: READY, an error */
+            sk_loop_dispatch(w->l);
             if (n_spilled != w->l->stored.n_out) {
                 w->at = 0;
                 return false;
             }
         }
         if (o->state == SK_O_PENDING) return false;
-        if (SK_UNLIKELY(o->state == SK_O_READY && o->where == SK_V_DISK)) disk = true, sk_stored_want(w->l, o);
+        if (SK_UNLIKELY(o->state == SK_O_READY && o->where == SK_V_DISK))
+            disk = true, sk_stored_want(w->l, o);
         if (!disk) w->at = i + 1;
     }
     return !disk;
@@ -172,7 +194,8 @@ static void view_drop(struct sk_local *l, struct sk_view *v) {
     v->data = NULL;
 }
 
-sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err) {
+sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline,
+                    struct sk_view *out, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct get_wait w = {.l = l, .ids = ids, .n = n};
     sk_driver_lock(e);
@@ -214,10 +237,13 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc == SK_ENOMEM) return SK_ERR(err, rc, "get: no memory to note what is held");
-    if (w.get.refused != SK_OK && rc == w.get.refused) return SK_ERR(err, rc, "get: %s", l->space.refuse_msg);
-    if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "get: the time is over, %zu of %zu objects exist", w.at, n);
+    if (w.get.refused != SK_OK && rc == w.get.refused)
+        return SK_ERR(err, rc, "get: %s", l->space.refuse_msg);
+    if (rc == SK_ETIMEOUT)
+        return SK_ERR(err, rc, "get: the time is over, %zu of %zu objects exist", w.at, n);
     if (rc == SK_ELOST)
-        return SK_ERR(err, rc, "get: object %llu does not exist any more: its last reference was released",
+        return SK_ERR(err, rc,
+                      "get: object %llu does not exist any more: its last reference was released",
                       (unsigned long long)ids[w.at].v);
     return rc;
 }
@@ -255,14 +281,16 @@ static bool wait_done(void *arg) {
     return w->n_ready >= w->want;
 }
 
-sk_rc sk_driver_wait_for(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline, bool *ready, struct sk_err *err) {
+sk_rc sk_driver_wait_for(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want,
+                         int64_t deadline, bool *ready, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct wait_wait w = {l, ids, n, SK_MIN(want, n), 0, 0, ready, false};
     memset(ready, 0, n * sizeof *ready);
     sk_driver_lock(e);
     sk_rc rc = l->closing      ? SK_ECLOSED
                : wait_done(&w) ? SK_OK
-                               : sk_driver_wait(l, wait_done, &w, deadline, &(struct sk_waited){"wait()", ids, n, 0});
+                               : sk_driver_wait(l, wait_done, &w, deadline,
+                                                &(struct sk_waited){"wait()", ids, n, 0});
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "wait: the time is over");

@@ -1,5 +1,6 @@
-/* calls_side.c - the local engine's side contracts in the driver: streams, names, resources of the user's own, placement groups, environments, watches, windows, moves, memory of graphs,
- * and what its host asks. */
+/* calls_side.c - the local engine's side contracts in the driver: streams, names, resources of the
+ * user's own, placement groups, environments, watches, windows, moves, memory of graphs, and what
+ * its host asks. */
 #include "base/mem.h"
 #include "engine/local/driver/calls.h"
 #include "engine/res.h"
@@ -18,19 +19,23 @@ static bool stream_done(void *arg) {
     return w->rc != SK_EAGAIN;
 }
 
-static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out, struct sk_err *err) {
+static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out,
+                           struct sk_err *err) {
     struct stream_wait w = {sk_local_of(e), t.v, 0, SK_OK};
     sk_driver_lock(e);
     sk_rc rc =
-        sk_driver_wait(sk_local_of(e), stream_done, &w, deadline, &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
+        sk_driver_wait(sk_local_of(e), stream_done, &w, deadline,
+                       &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc != SK_OK) return SK_ERR(err, rc, "the time is over");
     if (w.oid) *out = (sk_oid){w.oid};
     if (w.rc == SK_EDONE) return SK_EDONE;
-    return w.rc == SK_OK
-               ? SK_OK
-               : SK_ERR(err, w.rc, w.rc == SK_ETASK ? "the task failed" : "the task failed, and there was no memory to record how");
+    return w.rc == SK_OK ? SK_OK
+                         : SK_ERR(err, w.rc,
+                                  w.rc == SK_ETASK
+                                      ? "the task failed"
+                                      : "the task failed, and there was no memory to record how");
 }
 
 static bool stream_stirs(void *arg) {
@@ -41,20 +46,24 @@ static bool stream_stirs(void *arg) {
 static sk_rc l_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, struct sk_err *err) {
     struct stream_wait w = {sk_local_of(e), t.v, 0, SK_OK};
     sk_driver_lock(e);
-    sk_rc rc = stream_stirs(&w) ? SK_OK
-                                : sk_driver_wait(sk_local_of(e), stream_stirs, &w, deadline,
-                                                 &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
+    sk_rc rc =
+        stream_stirs(&w)
+            ? SK_OK
+            : sk_driver_wait(sk_local_of(e), stream_stirs, &w, deadline,
+                             &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
     if (rc == SK_OK && sk_stream_at_end(sk_map_get(&sk_local_of(e)->tasks, t.v))) rc = SK_EDONE;
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     return rc == SK_OK || rc == SK_EDONE ? rc : SK_ERR(err, rc, "the time is over");
 }
 
-static sk_rc l_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err) {
+static sk_rc l_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out,
+                          struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     uint64_t id = sk_new_ids(l, 1);
-    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_stream_end(l, t.v, id, SK_PROC_DRIVER, kind, err);
+    sk_rc rc =
+        l->closing ? sk_driver_closed(err) : sk_stream_end(l, t.v, id, SK_PROC_DRIVER, kind, err);
     if (rc == SK_OK) *out = (sk_oid){id};
     sk_driver_unlock(e);
     return rc;
@@ -68,11 +77,13 @@ static void l_stream_drop(struct sk_engine *e, sk_tid t) {
     sk_driver_unlock(e);
 }
 
-const struct sk_streams_ops sk_driver_streams = {.next = l_stream_next, .wait = l_stream_wait, .end = l_stream_end, .drop = l_stream_drop};
+const struct sk_streams_ops sk_driver_streams = {
+    .next = l_stream_next, .wait = l_stream_wait, .end = l_stream_end, .drop = l_stream_drop};
 
 /* ---- watch.h ---- */
 
-static sk_rc l_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w, struct sk_err *err) {
+static sk_rc l_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
+                     struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     sk_rc rc = l->closing ? sk_driver_closed(err) : sk_req_watch(l, NULL, 0, o.v, stream.v, w, err);
@@ -94,19 +105,22 @@ const struct sk_watch_ops sk_driver_watch = {.add = l_watch, .remove = l_unwatch
 
 /* ---- actors.h ---- */
 
-static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
-                          struct sk_err *err) {
+static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out,
+                          sk_oid *ready, struct sk_bytes *meta, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     struct sk_lactor *a = NULL;
-    sk_rc rc = l->closing ? sk_driver_closed(err)
-                          : sk_actor_find(l, SK_PROC_DRIVER, (struct sk_bytes){space ? space : "", space ? strlen(space) : 0},
-                                          (struct sk_bytes){name, strlen(name)}, &a, err);
+    sk_rc rc = l->closing
+                   ? sk_driver_closed(err)
+                   : sk_actor_find(l, SK_PROC_DRIVER,
+                                   (struct sk_bytes){space ? space : "", space ? strlen(space) : 0},
+                                   (struct sk_bytes){name, strlen(name)}, &a, err);
     if (rc == SK_OK) {
         SK_ASSERT(a);
         *out = (sk_aid){a->id};
         *ready = (sk_oid){a->id - 1};
-        void *copy = sk_memdup(SK_TAG_ENGINE, a->name->meta.n ? a->name->meta.p : "", a->name->meta.n ? a->name->meta.n : 1);
+        void *copy = sk_memdup(SK_TAG_ENGINE, a->name->meta.n ? a->name->meta.p : "",
+                               a->name->meta.n ? a->name->meta.n : 1);
         if (copy) {
             *meta = (struct sk_bytes){copy, a->name->meta.n};
         } else {
@@ -121,7 +135,8 @@ static sk_rc l_actor_find(struct sk_engine *e, const char *space, const char *na
 }
 static size_t l_actor_names(struct sk_engine *e, char *buf, size_t cap) {
     sk_driver_lock(e);
-    size_t n = sk_local_of(e)->closing ? 0 : sk_names_write(&sk_local_of(e)->actors.names, buf, cap);
+    size_t n =
+        sk_local_of(e)->closing ? 0 : sk_names_write(&sk_local_of(e)->actors.names, buf, cap);
     sk_driver_unlock(e);
     return n;
 }
@@ -131,7 +146,8 @@ static sk_rc l_actor_leave(struct sk_engine *e, struct sk_err *err) {
     return SK_ERR(err, SK_EINVAL, "this process runs no actor");
 }
 
-const struct sk_actors_ops sk_driver_actors = {.find = l_actor_find, .names = l_actor_names, .leave = l_actor_leave};
+const struct sk_actors_ops sk_driver_actors = {
+    .find = l_actor_find, .names = l_actor_names, .leave = l_actor_leave};
 
 /* ---- custom.h ---- */
 
@@ -139,9 +155,11 @@ static sk_rc l_res_index(struct sk_engine *e, const char *name, uint32_t *out, s
     return sk_res_index(name, &sk_local_of(e)->names, out, err);
 }
 
-static sk_rc l_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+static sk_rc l_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out,
+                    struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err) : sk_more_define(sk_local_of(e), a, n, out, err);
+    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err)
+                                       : sk_more_define(sk_local_of(e), a, n, out, err);
     sk_driver_unlock(e);
     return rc;
 }
@@ -152,11 +170,13 @@ static size_t l_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *
     return n;
 }
 
-const struct sk_custom_ops sk_driver_custom = {.index = l_res_index, .more = l_more, .more_read = l_more_read};
+const struct sk_custom_ops sk_driver_custom = {
+    .index = l_res_index, .more = l_more, .more_read = l_more_read};
 
 /* ---- groups.h ---- */
 
-static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
+static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
+                            sk_oid *ready, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct sk_lgroup_spec spec = {.bundles = s->bundles,
                                   .n = s->n,
@@ -165,7 +185,8 @@ static sk_rc l_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
                                   .name = {s->name, s->name ? strlen(s->name) : 0}};
     sk_driver_lock(e);
     uint64_t base = sk_new_ids(l, 2);
-    sk_rc rc = l->closing ? sk_driver_closed(err) : sk_lgroup_create(l, SK_PROC_DRIVER, base, &spec, err);
+    sk_rc rc =
+        l->closing ? sk_driver_closed(err) : sk_lgroup_create(l, SK_PROC_DRIVER, base, &spec, err);
     if (rc == SK_OK) {
         *out = base;
         *ready = (sk_oid){base + 1};
@@ -189,13 +210,16 @@ static size_t l_groups(struct sk_engine *e, void *buf, size_t cap) {
     return n;
 }
 
-const struct sk_groups_ops sk_driver_groups = {.create = l_group_create, .remove = l_group_remove, .list = l_groups};
+const struct sk_groups_ops sk_driver_groups = {
+    .create = l_group_create, .remove = l_group_remove, .list = l_groups};
 
 /* ---- envs.h, windows.h, moves.h, host.h ---- */
 
-static sk_rc l_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
+static sk_rc l_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out,
+                          struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err) : sk_env_define(sk_local_of(e), env, out, err);
+    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err)
+                                       : sk_env_define(sk_local_of(e), env, out, err);
     sk_driver_unlock(e);
     return rc;
 }
@@ -207,21 +231,27 @@ static void l_buf_warm(struct sk_engine *e, void *at, size_t len) {
     sk_seg_warm(&l->data_seg, (sk_off)((uint8_t *)at - l->data_seg.base), len);
 }
 
-static sk_rc l_window(struct sk_engine *e, const void *data, size_t len, bool own, void **at, struct sk_err *err) {
+static sk_rc l_window(struct sk_engine *e, const void *data, size_t len, bool own, void **at,
+                      struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
-    return sk_seg_window(&l->data_seg, (sk_off)((const uint8_t *)data - l->data_seg.base), len, own, at, err);
+    return sk_seg_window(&l->data_seg, (sk_off)((const uint8_t *)data - l->data_seg.base), len, own,
+                         at, err);
 }
 
-static sk_rc l_file(struct sk_engine *e, const void *data, size_t len, int *fd, uint64_t *at, struct sk_err *err) {
+static sk_rc l_file(struct sk_engine *e, const void *data, size_t len, int *fd, uint64_t *at,
+                    struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
-    return sk_seg_file(&l->data_seg, (sk_off)((const uint8_t *)data - l->data_seg.base), len, fd, at, err);
+    return sk_seg_file(&l->data_seg, (sk_off)((const uint8_t *)data - l->data_seg.base), len, fd,
+                       at, err);
 }
 
-const struct sk_windows_ops sk_driver_windows = {.open = l_window, .file = l_file, .warm = l_buf_warm};
+const struct sk_windows_ops sk_driver_windows = {
+    .open = l_window, .file = l_file, .warm = l_buf_warm};
 
 static sk_rc l_follow(struct sk_engine *e, struct sk_sink *s, struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err) : sk_moves_follow(sk_local_of(e), s, err);
+    sk_rc rc =
+        sk_local_of(e)->closing ? sk_driver_closed(err) : sk_moves_follow(sk_local_of(e), s, err);
     sk_driver_unlock(e);
     return rc;
 }
@@ -255,7 +285,8 @@ static sk_rc l_graph_open(struct sk_engine *e, uint64_t *graph, struct sk_err *e
     return rc;
 }
 
-static sk_rc l_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off, uint64_t *cap, struct sk_err *err) {
+static sk_rc l_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off,
+                           uint64_t *cap, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct sk_buf b;
     SK_TRY(sk_driver_buf_alloc(e, SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), &b, err));
@@ -306,15 +337,18 @@ static sk_rc l_keep(struct sk_engine *e, sk_oid o, const struct sk_payload *p, s
         memcpy(big.data, p->bytes.p, len);
         buf = &big;
     }
-    size_t own = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), have = buf ? (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN) : 0;
+    size_t own = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN),
+           have = buf ? (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN) : 0;
     if (buf) v.where = SK_V_STORE, v.off = buf->token, v.len = SK_MAX(len, 1);
     sk_driver_lock(e);
     sk_rc rc = l->closing ? sk_driver_closed(err) : SK_OK;
     if (rc == SK_OK &&
-        !sk_promise_keep(l, SK_PROC_DRIVER, o.v, &v, p->bytes.p, (struct sk_ids){(const uint64_t *)p->contains, p->n_contains}))
+        !sk_promise_keep(l, SK_PROC_DRIVER, o.v, &v, p->bytes.p,
+                         (struct sk_ids){(const uint64_t *)p->contains, p->n_contains}))
         rc = SK_ERR(err, SK_ENOENT, "this value was given before");
     if (rc != SK_OK) own = 0; /* nothing of the buffer is the object's */
-    if (buf && have > own) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, v.off + own, have - own, NULL));
+    if (buf && have > own)
+        SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, v.off + own, have - own, NULL));
     if (buf) buf->data = NULL;
     if (rc == SK_OK) {
         sk_obj_drain(l);

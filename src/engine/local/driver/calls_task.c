@@ -1,28 +1,35 @@
-/* calls_task.c - what the driver's own code asks of the local engine: functions, shapes, tasks, actors. Each call takes the lock, works on the structures of
- * this folder, and lets the loop dispatch. */
+/* calls_task.c - what the driver's own code asks of the local engine: functions, shapes, tasks,
+ * actors. Each call takes the lock, works on the structures of this folder, and lets the loop
+ * dispatch. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/local/driver/calls.h"
 
 #define PUMP_EVERY 64
 
-sk_rc sk_driver_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+sk_rc sk_driver_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
+                       struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err)
-                                       : sk_fn_define(sk_local_of(e), fn.v, (struct sk_bytes){name, strlen(name)}, def, err);
+    sk_rc rc =
+        sk_local_of(e)->closing
+            ? sk_driver_closed(err)
+            : sk_fn_define(sk_local_of(e), fn.v, (struct sk_bytes){name, strlen(name)}, def, err);
     sk_driver_unlock(e);
     return rc;
 }
 
-sk_rc sk_driver_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
+sk_rc sk_driver_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *out,
+                      struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err) : sk_need_shape(sk_local_of(e), n, out, err);
+    sk_rc rc = sk_local_of(e)->closing ? sk_driver_closed(err)
+                                       : sk_need_shape(sk_local_of(e), n, out, err);
     sk_driver_unlock(e);
     return rc;
 }
 
 /* Spec into a buffer: on the stack when small, else from the heap (*heap to free). */
-static struct sk_bytes encode(const struct sk_task_spec *s, uint8_t *stack, size_t cap, uint8_t **heap) {
+static struct sk_bytes encode(const struct sk_task_spec *s, uint8_t *stack, size_t cap,
+                              uint8_t **heap) {
     struct sk_wr w = sk_wr_init(stack, cap);
     *heap = NULL;
     sk_spec_write(&w, s);
@@ -42,7 +49,8 @@ struct submission {
 };
 
 /* Takes the lock when it returns SK_OK; then, and only then, submission_end. */
-static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids, struct submission *m, struct sk_err *err) {
+static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids,
+                              struct submission *m, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     SK_TRY(sk_spec_check(s, s->node == SK_LOCAL_NODE, err));
     m->spec = encode(s, m->stack, sizeof m->stack, &m->heap);
@@ -63,17 +71,20 @@ static void submission_end(struct sk_engine *e, struct submission *m) {
     sk_free(m->heap);
 }
 
-sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first,
+                       sk_tid *tid, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct submission m;
     SK_TRY(submission_begin(e, s, 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns), &m, err));
     uint32_t max = sk_task_opts_of(s)->max_pending;
     sk_rc rc = max ? sk_actor_may_call(l, s->actor.v, SK_PROC_DRIVER, max, err) : SK_OK;
-    if (rc == SK_OK) rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
+    if (rc == SK_OK)
+        rc = sk_ltask_submit(l, SK_PROC_DRIVER, 0, m.base, m.spec.p, m.spec.n, s->sink, err);
     if (rc == SK_OK) {
         if (first) *first = (sk_oid){m.base + 1};
         if (tid) *tid = (sk_tid){m.base};
-        /* Somebody submits many and waits for none yet: keep the workers fed without waking the loop thread. */
+        /* Somebody submits many and waits for none yet: keep the workers fed without waking the
+         * loop thread. */
         if (!l->driving && ++l->stats.n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
         sk_loop_dispatch_at(l, l->now_ns);
     }
@@ -91,9 +102,10 @@ sk_rc sk_driver_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_
     return rc;
 }
 
-/* ---- actors --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- actors ---------------------------------------------------------------------------------- */
 
-sk_rc sk_driver_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out, sk_oid *ready, struct sk_err *err) {
+sk_rc sk_driver_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out,
+                             sk_oid *ready, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
     struct sk_task_spec init = s->init;
     init.n_returns = 1;

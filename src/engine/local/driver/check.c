@@ -1,5 +1,6 @@
-/* check.c - whole-engine walk of the driver's structures, for tests: every list, count and back pointer against the others. Runs with the
- * lock held; changes nothing. Cost: everything, several times. */
+/* check.c - whole-engine walk of the driver's structures, for tests: every list, count and back
+ * pointer against the others. Runs with the lock held; changes nothing. Cost: everything, several
+ * times. */
 #include "engine/local/driver/local_int.h"
 
 #define NEED(x)                 \
@@ -25,8 +26,11 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     }
     case SK_T_DONE:
     case SK_T_FAILED: NEED(t->kind == SK_TASK_INIT); break;
-    case SK_T_ENDED: NEED(sk_ltask_is_stream(t) && !t->sink); break; /* others are freed */
-    default: return false;                                           /* what becomes of one that has LEFT is known before anybody looks */
+    case SK_T_ENDED:
+        NEED(sk_ltask_is_stream(t) && !t->sink);
+        break; /* others are freed */
+    /* what becomes of one that has LEFT is known before anybody looks */
+    default: return false;
     }
     NEED(t->n_taken <= t->yields.n);
     if (!sk_ltask_is_stream(t) && !sk_ltask_over(t) && t->kind != SK_TASK_INIT)
@@ -53,7 +57,8 @@ static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     if (o->state == SK_O_ACTOR) NEED(o->u.actor->id == id && !o->u.actor->unreferenced);
     for (const struct sk_dep *d = o->deps; d; d = d->next) {
         NEED(*d->at == d && *d->more_at == d && !d->task != !d->req);
-        if (d->task) NEED(d->task->state == SK_T_WAITING && sk_map_get(&l->tasks, d->task->id) == d->task);
+        if (d->task)
+            NEED(d->task->state == SK_T_WAITING && sk_map_get(&l->tasks, d->task->id) == d->task);
     }
     return true;
 }
@@ -65,16 +70,19 @@ static bool worker_ok(const struct sk_lworker *w) {
         NEED(t->worker == w && t->state == SK_T_SENT);
         n++;
     }
-    for (uint32_t i = 0; i < SK_CLAIMS / 64; i++) claims += (uint32_t)__builtin_popcountll(w->claimed[i]);
+    for (uint32_t i = 0; i < SK_CLAIMS / 64; i++)
+        claims += (uint32_t)__builtin_popcountll(w->claimed[i]);
     NEED(claims == n);
     if (w->place.state == SK_W_LEASED) NEED(w->place.depth == n);
     if (w->place.state == SK_W_IDLE || w->place.state == SK_W_STARTING) NEED(n == 0);
-    if (w->actor) NEED(w->actor->worker == w && w->actor->n_sent == n && w->place.state == SK_W_ACTOR);
+    if (w->actor)
+        NEED(w->actor->worker == w && w->actor->n_sent == n && w->place.state == SK_W_ACTOR);
     NEED(sk_ring_check(&w->down));
     return true;
 }
 
-static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32_t *want, uint32_t *unreferenced) {
+static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32_t *want,
+                     uint32_t *unreferenced) {
     uint32_t n = 0;
     SK_LIST_EACH (it, &a->queue) {
         const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
@@ -88,8 +96,10 @@ static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32
         calls += c->n;
         SK_LIST_EACH (it, &c->held) {
             const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
-            NEED(t->actor == a && t->caller == c && t->held && (t->state == SK_T_WAITING || t->state == SK_T_READY));
-            NEED(t->state == SK_T_WAITING || (!a->n_groups && it != c->held.next)); /* only behind another one */
+            NEED(t->actor == a && t->caller == c && t->held &&
+                 (t->state == SK_T_WAITING || t->state == SK_T_READY));
+            /* only behind another one */
+            NEED(t->state == SK_T_WAITING || (!a->n_groups && it != c->held.next));
             held++;
         }
     }
@@ -122,8 +132,8 @@ bool sk_local_check(struct sk_local *l) {
     uint64_t id;
     void *v;
     uint32_t streams = 0, want = 0, unreferenced = 0, ready = 0;
-    NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) && sk_store_check(l->store) &&
-         sk_map_check(&l->tasks));
+    NEED(sk_place_check(&l->place) && sk_own_check(l->own) && sk_lineage_check(l->lin) &&
+         sk_store_check(l->store) && sk_map_check(&l->tasks));
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
         NEED(t->id == id && task_ok(l, t));
@@ -131,9 +141,11 @@ bool sk_local_check(struct sk_local *l) {
         ready += t->state == SK_T_READY && !t->actor;
     }
     for (uint32_t c = 0; sk_own_each(l->own, &c, &id, &v);) NEED(object_ok(l, id, v));
-    for (uint32_t i = 0; i < l->pool.n_used; i++) NEED(!l->pool.workers[i] || worker_ok(l->pool.workers[i]));
-    SK_LIST_EACH (it, &l->actors.all) NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
+    for (uint32_t i = 0; i < l->pool.n_used; i++)
+        NEED(!l->pool.workers[i] || worker_ok(l->pool.workers[i]));
+    SK_LIST_EACH (it, &l->actors.all)
+        NEED(actor_ok(l, sk_container_of(it, struct sk_lactor, link), &want, &unreferenced));
     NEED(sk_pool_check(l) && sk_stored_check(l) && sk_space_check(l) && sk_lgraphs_check(l));
-    return streams == l->n_worker_streams && want == wanting(&l->actors.wanting, 0) && unreferenced == l->actors.n_unreferenced &&
-           ready == l->place.n_ready;
+    return streams == l->n_worker_streams && want == wanting(&l->actors.wanting, 0) &&
+           unreferenced == l->actors.n_unreferenced && ready == l->place.n_ready;
 }

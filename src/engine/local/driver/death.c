@@ -1,5 +1,7 @@
-/* death.c - what is left of a worker that ended: its last words are read, its tasks run again or fail, its counts, pins and leases go.
- * Runs with the lock held. Not here: noticing it (pool.c), what becomes of whom (engine/verdict.c), restarting an actor (actor.c). */
+/* death.c - what is left of a worker that ended: its last words are read, its tasks run again or
+ * fail, its counts, pins and leases go.
+ * Runs with the lock held. Not here: noticing it (pool.c), what becomes of whom (engine/verdict.c),
+ * restarting an actor (actor.c). */
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -8,14 +10,18 @@
 #include "engine/local/driver/local_int.h"
 #include "engine/verdict.h"
 
-static void story_of(struct sk_lworker *w, const struct sk_verdict_worker *v, char *buf, size_t cap) {
-    if (w->refused) (void)snprintf(buf, cap, "the system refuses a worker process: fork: %s (" SK_FORK_HINT ")", strerror(w->refused));
+static void story_of(struct sk_lworker *w, const struct sk_verdict_worker *v, char *buf,
+                     size_t cap) {
+    if (w->refused)
+        (void)snprintf(buf, cap, "the system refuses a worker process: fork: %s (" SK_FORK_HINT ")",
+                       strerror(w->refused));
     else sk_verdict_text(v, buf, cap);
 }
 
-/* ---- what it leaves ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what it leaves -------------------------------------------------------------------------- */
 
-/* Nobody reads its streams any more; they run on if it left by exit. In batches: dropping one changes the map, and may end others. */
+/* Nobody reads its streams any more; they run on if it left by exit. In batches: dropping one
+ * changes the map, and may end others. */
 static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
     uint64_t ids[256], key;
     void *v;
@@ -23,7 +29,9 @@ static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
         n = 0;
         for (uint32_t i = 0; n < SK_COUNT(ids) && sk_map_next(&l->tasks, &i, &key, &v);) {
             const struct sk_ltask *t = v;
-            if (sk_ltask_is_stream(t) && !t->sink && t->owner == proc && t->stream != SK_STREAM_DROPPED) ids[n++] = key;
+            if (sk_ltask_is_stream(t) && !t->sink && t->owner == proc &&
+                t->stream != SK_STREAM_DROPPED)
+                ids[n++] = key;
         }
         for (uint32_t i = 0; i < n; i++) {
             struct sk_ltask *t = sk_map_get(&l->tasks, ids[i]);
@@ -34,16 +42,21 @@ static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
     }
 }
 
-/* What was on it, in order; on no worker from now on, so that nobody takes it back from there, or kills for it. Looked at before anybody is told: a sink may submit,
- * and the slot be used again. */
+/* What was on it, in order; on no worker from now on, so that nobody takes it back from there, or
+ * kills for it. Looked at before anybody is told: a sink may submit, and the slot be used again. */
 static void collect(struct sk_lworker *w, struct sk_list *lost) {
     sk_list_init(lost);
     for (struct sk_list *it; (it = sk_list_first(&w->sent));) {
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
         uint64_t c = atomic_load_explicit(&w->sh->claims[t->claim], memory_order_acquire);
         SK_ASSERT(t->worker == w && t->state == SK_T_SENT);
-        t->was_started = c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED);
-        if (t->was_started) sk_state_ran(t, w, atomic_load(&w->sh->task) == t->id ? atomic_load(&w->sh->since_ns) : t->start_ns, 0);
+        t->was_started =
+            c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED);
+        if (t->was_started)
+            sk_state_ran(t, w,
+                         atomic_load(&w->sh->task) == t->id ? atomic_load(&w->sh->since_ns)
+                                                            : t->start_ns,
+                         0);
         t->worker = NULL;
         sk_ltask_to(t, SK_T_LEFT);
         sk_list_del(it);
@@ -64,7 +77,7 @@ static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
     if (w->actor) sk_actor_worker_gone(w->actor); /* not its actor any more, so it is not dead */
 }
 
-/* ---- the verdict is carried out ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the verdict is carried out -------------------------------------------------------------- */
 
 struct inquest {
     struct sk_local *l;
@@ -80,9 +93,10 @@ static void fail(const struct inquest *q, struct sk_ltask *t, sk_rc rc, bool res
     const char *tn = sk_ltask_name(q->l, t, name, sizeof name);
     t->actor_lives = restarts;
     if (t->actor)
-        sk_ltask_fail(q->l, t, rc, "the actor died while task %s was on it%s: %s", tn, restarts ? " (it is started again)" : "",
-                      q->died.oom ? q->died.oom : q->why);
-    else if (rc == SK_EGROUP) sk_ltask_fail(q->l, t, rc, "the placement group of task %s was removed while it ran", tn);
+        sk_ltask_fail(q->l, t, rc, "the actor died while task %s was on it%s: %s", tn,
+                      restarts ? " (it is started again)" : "", q->died.oom ? q->died.oom : q->why);
+    else if (rc == SK_EGROUP)
+        sk_ltask_fail(q->l, t, rc, "the placement group of task %s was removed while it ran", tn);
     else sk_ltask_fail(q->l, t, rc, "task %s, attempt %u: %s", tn, t->attempt + 1, q->why);
 }
 
@@ -115,7 +129,8 @@ static void task_lost(struct inquest *q, struct sk_ltask *t) {
     case SK_VERDICT_AGAIN: again(q, t, &v); break;
     case SK_VERDICT_MEMORY: sk_lmem_stopped(l, q->w, t); break;
     case SK_VERDICT_WITH_ACTOR:
-        /* Stays LEFT until sk_actor_worker_died says what becomes of it: a call that fails here may make others try to place the actor. */
+        /* Stays LEFT until sk_actor_worker_died says what becomes of it: a call that fails here may
+         * make others try to place the actor. */
         break;
     }
 }
@@ -145,7 +160,9 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     SK_ASSERT(!w->dying && l->pool.workers[w->slot] == w);
     SK_ASSERT(!l->pumping);
     sk_driver_link_dying(w);
-    l->pumping = true; /* until all is said: what a sink submits reads no messages, and frees no actor that is about to hear of this */
+    /* until all is said: what a sink submits reads no messages, and frees no actor that is about to
+     * hear of this */
+    l->pumping = true;
     sk_loop_pump_worker(l, w); /* what it said before it died counts */
     sk_lmem_died(l, w, status);
     w->sh->crash[sizeof w->sh->crash - 1] = 0;
@@ -178,7 +195,8 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     }
     let_all_go(l, w);
     drop_streams(l, w->proc, !WIFEXITED(status));
-    for (struct sk_list *it; (it = sk_list_first(&lost));) task_lost(&q, sk_container_of(it, struct sk_ltask, on));
+    for (struct sk_list *it; (it = sk_list_first(&lost));)
+        task_lost(&q, sk_container_of(it, struct sk_ltask, on));
     graphs_lost(&q, a); /* before its calls fail: who hears of those finds the graph closed */
     if (a) actor_lost(&q, a);
     sk_lgraphs_proc_dead(l, w->proc, why);
@@ -190,5 +208,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     if (bad_start) sk_pool_bad_start(l, why);
     sk_obj_drain(l);
     l->pumping = false;
-    if (existed) sk_progressed(l); /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing does */
+    /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing
+     * does */
+    if (existed) sk_progressed(l);
 }

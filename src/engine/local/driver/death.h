@@ -1,6 +1,7 @@
 /* death.h - what is left of a worker that ended.
  *
- * Calls: actor, extent, functions, memory, messages, object, link, pool, promise, request, send, space, state, task, yield. */
+ * Calls: actor, extent, functions, memory, messages, object, link, pool, promise, request, send,
+ * space, state, task, yield. */
 #ifndef SK_LOCAL_DEATH_H
 #define SK_LOCAL_DEATH_H
 

@@ -1,12 +1,16 @@
 /* extent.c - store memory of compiled graphs. Runs with the lock held.
  *
- * An extent of a graph is a lease of the driver's process in the store's book, so it is not spilled, lives on when the worker that fills it dies, and is counted as
- * what is in use. Here is which graph has which, so that the end of a graph gives everything back whatever its channels say. A graph whose memory somebody may still
- * look at waits here for the next look. Cost: a walk over the graph's extents for each one that is given back; they are a few for each channel. */
+ * An extent of a graph is a lease of the driver's process in the store's book, so it is not
+ * spilled, lives on when the worker that fills it dies, and is counted as what is in use. Here is
+ * which graph has which, so that the end of a graph gives everything back whatever its channels
+ * say. A graph whose memory somebody may still look at waits here for the next look. Cost: a walk
+ * over the graph's extents for each one that is given back; they are a few for each channel. */
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
-static struct sk_lgraph *graph_of(struct sk_list *it) { return sk_container_of(it, struct sk_lgraph, link); }
+static struct sk_lgraph *graph_of(struct sk_list *it) {
+    return sk_container_of(it, struct sk_lgraph, link);
+}
 
 static struct sk_lgraph *find(struct sk_local *l, uint64_t id) {
     SK_LIST_EACH (it, &l->graphs.all)
@@ -14,10 +18,13 @@ static struct sk_lgraph *find(struct sk_local *l, uint64_t id) {
     return NULL;
 }
 
-static void *head_of(const struct sk_local *l, const struct sk_lgraph *g) { return g->has_head ? l->data_seg.base + g->head : NULL; }
+static void *head_of(const struct sk_local *l, const struct sk_lgraph *g) {
+    return g->has_head ? l->data_seg.base + g->head : NULL;
+}
 
 static void give_back(struct sk_local *l, struct sk_extent x) {
-    sk_rc rc = sk_store_unlease(l->store, SK_PROC_DRIVER, x.off, x.len, NULL); /* whole: cannot fail */
+    /* whole: cannot fail */
+    sk_rc rc = sk_store_unlease(l->store, SK_PROC_DRIVER, x.off, x.len, NULL);
     SK_ASSERT(rc == SK_OK);
     sk_space_released(l);
     sk_progressed(l);
@@ -34,12 +41,16 @@ static void end(struct sk_local *l, struct sk_lgraph *g) {
 static void reap(struct sk_local *l) {
     SK_LIST_EACH_SAFE (it, tmp, &l->graphs.all) {
         struct sk_lgraph *g = graph_of(it);
-        if (g->over && !(g->has_head && l->graphs.hooks.in_use && l->graphs.hooks.in_use(head_of(l, g)))) end(l, g);
+        if (g->over &&
+            !(g->has_head && l->graphs.hooks.in_use && l->graphs.hooks.in_use(head_of(l, g))))
+            end(l, g);
     }
 }
 
-static void bury(struct sk_local *l, struct sk_lgraph *g, uint64_t aid, const char *how, bool restarts) {
-    if (g->has_head && l->graphs.hooks.bury) l->graphs.hooks.bury(head_of(l, g), (sk_aid){aid}, how, restarts);
+static void bury(struct sk_local *l, struct sk_lgraph *g, uint64_t aid, const char *how,
+                 bool restarts) {
+    if (g->has_head && l->graphs.hooks.bury)
+        l->graphs.hooks.bury(head_of(l, g), (sk_aid){aid}, how, restarts);
 }
 
 sk_rc sk_lgraph_open(struct sk_local *l, uint32_t proc, uint64_t *id, struct sk_err *err) {
@@ -59,12 +70,14 @@ void sk_lgraph_close(struct sk_local *l, uint32_t proc, uint64_t id) {
     reap(l);
 }
 
-sk_rc sk_lgraph_own(struct sk_local *l, uint64_t id, uint64_t off, uint64_t len, struct sk_err *err) {
+sk_rc sk_lgraph_own(struct sk_local *l, uint64_t id, uint64_t off, uint64_t len,
+                    struct sk_err *err) {
     SK_DCHECK(len && off % SK_STORE_ALIGN == 0);
     struct sk_lgraph *g = find(l, id);
     if (g && sk_vec_push(&g->extents, SK_TAG_ENGINE, ((struct sk_extent){off, len}))) {
         if (!g->has_head) {
-            memset(l->data_seg.base + off, 0, SK_MIN(len, 4096)); /* until its owner has written it, it is no graph yet */
+            /* until its owner has written it, it is no graph yet */
+            memset(l->data_seg.base + off, 0, SK_MIN(len, 4096));
             g->head = off;
             g->has_head = true;
         }
@@ -94,7 +107,8 @@ void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how, bo
 void sk_lgraphs_actor_killed(struct sk_local *l, uint64_t aid, const char *how) {
     SK_LIST_EACH (it, &l->graphs.all) {
         struct sk_lgraph *g = graph_of(it);
-        if (g->has_head && l->graphs.hooks.condemn) l->graphs.hooks.condemn(head_of(l, g), (sk_aid){aid}, how);
+        if (g->has_head && l->graphs.hooks.condemn)
+            l->graphs.hooks.condemn(head_of(l, g), (sk_aid){aid}, how);
     }
 }
 
@@ -111,7 +125,8 @@ bool sk_lgraphs_end(struct sk_local *l, const char *why) {
     bool used = false;
     SK_LIST_EACH (it, &l->graphs.all) {
         bury(l, graph_of(it), UINT64_MAX, why, false);
-        used |= graph_of(it)->has_head && l->graphs.hooks.in_use && l->graphs.hooks.in_use(head_of(l, graph_of(it)));
+        used |= graph_of(it)->has_head && l->graphs.hooks.in_use &&
+                l->graphs.hooks.in_use(head_of(l, graph_of(it)));
     }
     return used;
 }
@@ -146,7 +161,9 @@ bool sk_lgraphs_check(struct sk_local *l) {
             has_head |= x.off == g->head;
             if (!x.len || x.off + x.len > l->data_seg.size + l->data_seg.tail) return false;
             for (uint32_t k = 0; k < i; k++)
-                if (x.off < g->extents.p[k].off + g->extents.p[k].len && g->extents.p[k].off < x.off + x.len) return false;
+                if (x.off < g->extents.p[k].off + g->extents.p[k].len &&
+                    g->extents.p[k].off < x.off + x.len)
+                    return false;
         }
         if (g->has_head != (g->extents.n != 0) || has_head != g->has_head) return false;
     }

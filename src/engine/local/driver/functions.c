@@ -1,5 +1,7 @@
-/* functions.c - the functions that the driver knows, by id: defined once, sent to each worker that needs them (send.c), named in messages. Runs with the lock
- * held. Invariant: a function that is known is never changed. Cost: one entry and a copy of its definition each. */
+/* functions.c - the functions that the driver knows, by id: defined once, sent to each worker that
+ * needs them (send.c), named in messages. Runs with the lock
+ * held. Invariant: a function that is known is never changed. Cost: one entry and a copy of its
+ * definition each. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -19,7 +21,8 @@ void sk_fns_free(struct sk_local *l) {
     sk_map_deinit(&l->fns);
 }
 
-sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err) {
+sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def,
+                   struct sk_err *err) {
     if (!fid) return SK_ERR(err, SK_EINVAL, "function id 0");
     if (sk_map_get(&l->fns, fid)) return SK_OK;
     struct sk_fn *f = sk_calloc(SK_TAG_ENGINE, sizeof *f);
@@ -45,7 +48,8 @@ oom:
 
 const char *sk_ltask_name(struct sk_local *l, const struct sk_ltask *t, char *buf, size_t cap) {
     if (t->spec.name.n) {
-        snprintf(buf, cap, "%.*s", (int)SK_MIN(t->spec.name.n, cap - 1), (const char *)t->spec.name.p);
+        snprintf(buf, cap, "%.*s", (int)SK_MIN(t->spec.name.n, cap - 1),
+                 (const char *)t->spec.name.p);
         return buf;
     }
     struct sk_fn *f = sk_map_get(&l->fns, t->spec.fid);

@@ -19,7 +19,8 @@ struct sk_fn {
 
 void sk_fns_init(struct sk_local *l);
 void sk_fns_free(struct sk_local *l);
-sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def, struct sk_err *err);
+sk_rc sk_fn_define(struct sk_local *l, uint64_t fid, struct sk_bytes name, struct sk_bytes def,
+                   struct sk_err *err);
 const char *sk_ltask_name(struct sk_local *l, const struct sk_ltask *t, char *buf, size_t cap);
 
 #endif

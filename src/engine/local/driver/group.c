@@ -1,13 +1,17 @@
 /* group.c - placement groups and process environments of the local engine. Runs with the lock held.
  *
- * Who gets which bundle is engine/place's; here a group has its `ready` object, its name and its end: whatever runs in a removed group is killed and
- * not run again, whatever waits for it fails with SK_EGROUP. Invariant: a group in l->groups.all is one in place.groups. Cost: groups are few. */
+ * Who gets which bundle is engine/place's; here a group has its `ready` object, its name and its
+ * end: whatever runs in a removed group is killed and not run again, whatever waits for it fails
+ * with SK_EGROUP. Invariant: a group in l->groups.all is one in place.groups. Cost: groups are
+ * few. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
 
-static struct sk_lgroup *group_of(struct sk_list *it) { return sk_container_of(it, struct sk_lgroup, link); }
+static struct sk_lgroup *group_of(struct sk_list *it) {
+    return sk_container_of(it, struct sk_lgroup, link);
+}
 
 static struct sk_lgroup *find(struct sk_local *l, uint64_t id) {
     SK_LIST_EACH (it, &l->groups.all)
@@ -15,15 +19,19 @@ static struct sk_lgroup *find(struct sk_local *l, uint64_t id) {
     return NULL;
 }
 
-sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_lgroup_spec *s, struct sk_err *err) {
+sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
+                       const struct sk_lgroup_spec *s, struct sk_err *err) {
     struct sk_obj *o = NULL;
     struct sk_lgroup *g = sk_calloc(SK_TAG_ENGINE, sizeof *g);
     if (!g) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
-    sk_rc rc = sk_place_group_add(&l->place, base, s->bundles, s->n, s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
+    sk_rc rc = sk_place_group_add(&l->place, base, s->bundles, s->n,
+                                  s->strategy == SK_GROUP_STRICT_SPREAD, &g->place, err);
     if (rc == SK_OK)
-        rc = sk_names_add(&l->groups.names, "placement group", s->space, s->name, (struct sk_bytes){NULL, 0}, g, &g->name, err);
+        rc = sk_names_add(&l->groups.names, "placement group", s->space, s->name,
+                          (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
-    if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) { /* it has a reference: the caller's, who hears of a failure */
+    if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) {
+        /* it has a reference: the caller's, who hears of a failure */
         SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
         sk_obj_drain(l);
     }
@@ -74,8 +82,10 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
             sk_actor_dead(l, a, "its placement group was removed");
     }
     if (!was_ready) {
-        struct sk_inl *e = sk_engine_error(SK_EGROUP, "the placement group was removed before it had its bundles");
-        set_ready(l, id + 1, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"", e ? e->len : 0);
+        struct sk_inl *e =
+            sk_engine_error(SK_EGROUP, "the placement group was removed before it had its bundles");
+        set_ready(l, id + 1, SK_KIND_ENGINE_ERROR, e ? (void *)e->bytes : (void *)"",
+                  e ? e->len : 0);
         sk_inl_drop(e);
     }
     sk_own_unhold(l->own, id + 1);
@@ -89,7 +99,8 @@ size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
     for (int pass = 0; pass < 2; pass++) {
         SK_LIST_EACH (it, &l->groups.all) {
             const struct sk_lgroup *g = group_of(it);
-            struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0}, space = g->name ? g->name->space : name;
+            struct sk_bytes name = g->name ? g->name->name : (struct sk_bytes){"", 0},
+                            space = g->name ? g->name->space : name;
             struct sk_group_row row = {.id = g->id,
                                        .n = g->place->n,
                                        .strategy = g->strategy,
@@ -102,7 +113,8 @@ size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap) {
             sk_wr_raw(&w, zero, 1);
             sk_wr_raw(&w, space.p, space.n);
             sk_wr_raw(&w, zero, row.text_n - name.n - space.n - 1);
-            for (uint32_t b = 0; b < g->place->n; b++) sk_wr_raw(&w, &g->place->b[b].total, sizeof(struct sk_res));
+            for (uint32_t b = 0; b < g->place->n; b++)
+                sk_wr_raw(&w, &g->place->b[b].total, sizeof(struct sk_res));
         }
         if (pass || w.n > cap || !w.n) break;
         w = sk_wr_init(buf, cap);
@@ -120,7 +132,8 @@ void sk_lgroups_free(struct sk_local *l) {
         sk_name_free(&group_of(it)->name);
         sk_free(group_of(it));
     }
-    for (uint32_t i = 0; i < l->groups.envs.n; i++) sk_free((void *)(uintptr_t)l->groups.envs.p[i].p);
+    for (uint32_t i = 0; i < l->groups.envs.n; i++)
+        sk_free((void *)(uintptr_t)l->groups.envs.p[i].p);
     sk_vec_free(&l->groups.envs);
 }
 
@@ -139,13 +152,16 @@ sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, stru
     return SK_OK;
 }
 
-sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, uint32_t *out,
+                     struct sk_err *err) {
     SK_TRY(sk_res_check_more(a, n, l->place.more_total, &l->names, err));
     return sk_place_more(&l->place, a, n, out, err);
 }
 
 static size_t write_more(struct sk_local *l, uint64_t more, void *buf, size_t cap) {
-    size_t n = more > UINT32_MAX ? 0 : sk_place_more_read(&l->place, (uint32_t)more, buf, cap / sizeof(struct sk_amount));
+    size_t n = more > UINT32_MAX ? 0
+                                 : sk_place_more_read(&l->place, (uint32_t)more, buf,
+                                                      cap / sizeof(struct sk_amount));
     return n * sizeof(struct sk_amount);
 }
 static size_t write_groups(struct sk_local *l, uint64_t unused, void *buf, size_t cap) {
@@ -153,10 +169,13 @@ static size_t write_groups(struct sk_local *l, uint64_t unused, void *buf, size_
     return sk_lgroups_write(l, buf, cap);
 }
 
-sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) {
-    if (n->env > l->groups.envs.n) return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
+sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out,
+                    struct sk_err *err) {
+    if (n->env > l->groups.envs.n)
+        return SK_ERR(err, SK_EINVAL, "environment %u is not defined", n->env);
     if (!n->group) SK_TRY(sk_res_check(&n->res, &l->place.total, &l->names, err));
-    return n->group ? sk_place_need_in(&l->place, n, out, err) : sk_place_need(&l->place, n, out, err);
+    return n->group ? sk_place_need_in(&l->place, n, out, err)
+                    : sk_place_need(&l->place, n, out, err);
 }
 
 void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
@@ -172,12 +191,14 @@ void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, s
         sk_rd_align(r, 8);
         s.bundles = sk_rd_raw(r, (size_t)s.n * sizeof *s.bundles);
         if (!r->bad && !sk_driver_link_fresh_ids(l, w, id)) return;
-        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_lgroup_create(l, w->proc, id, &s, &err);
+        rc = r->bad ? SK_ERR(&err, SK_ECORRUPT, damaged)
+                    : sk_lgroup_create(l, w->proc, id, &s, &err);
     } else if (type == SK_M_MORE) {
         uint64_t n = sk_rd_u64(r);
         uint32_t more = 0;
         const struct sk_amount *a = n > UINT32_MAX / sizeof *a ? NULL : sk_rd_raw(r, n * sizeof *a);
-        rc = r->bad || !a ? SK_ERR(&err, SK_ECORRUPT, damaged) : sk_more_define(l, a, (uint32_t)n, &more, &err);
+        rc = r->bad || !a ? SK_ERR(&err, SK_ECORRUPT, damaged)
+                          : sk_more_define(l, a, (uint32_t)n, &more, &err);
         id = more;
     } else if (type == SK_M_MOREREAD) {
         sk_driver_link_list(l, w, req, write_more, sk_rd_u64(r));

@@ -31,15 +31,19 @@ struct sk_lgroup_spec { /* what is asked for; borrowed */
 
 void sk_lgroups_init(struct sk_local *l);
 /* base: the group, base + 1: its ready object. */
-sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base, const struct sk_lgroup_spec *s, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
+                       const struct sk_lgroup_spec *s, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) SK_MUST_USE;
 void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *g); /* it has its bundles */
 size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap);
 void sk_lgroups_free(struct sk_local *l);
 void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type,
                       struct sk_rd *r); /* GROUP, UNGROUP, GROUPS, DEFENV, MORE, MOREREAD */
-sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out, struct sk_err *err) SK_MUST_USE;
-sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) SK_MUST_USE;
-sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out,
+                    struct sk_err *err) SK_MUST_USE;
+sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, uint32_t *out,
+                     struct sk_err *err) SK_MUST_USE;
+sk_rc sk_need_shape(struct sk_local *l, const struct sk_need *n, sk_shape *out,
+                    struct sk_err *err) SK_MUST_USE;
 
 #endif

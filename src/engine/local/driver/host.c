@@ -1,5 +1,6 @@
-/* host.c - the engine's own threads, and what the fork server says. `loop` drives the engine when no caller does, `watch` sleeps on the fork server's socket and
- * reports deaths. Both hold the lock except while they sleep; in a simulation there are none, and whoever waits does what they do.
+/* host.c - the engine's own threads, and what the fork server says. `loop` drives the engine when
+ * no caller does, `watch` sleeps on the fork server's socket and reports deaths. Both hold the lock
+ * except while they sleep; in a simulation there are none, and whoever waits does what they do.
  *
  * Not here: which worker is made and which goes (pool.c), what is left of it (death.c). */
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "base/fault.h"
 #include "engine/local/driver/local_int.h"
 
-/* ---- reports --------------------------------------------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static void report(struct sk_local *l, const struct sk_fork_report *r) {
     struct sk_lworker *w = r->worker < l->pool.n_slots ? l->pool.workers[r->worker] : NULL;
@@ -24,7 +25,8 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
         sk_pool_started(l, w, r->pid);
     } else if (r->kind == SK_FORK_ENDED) {
         sk_pool_ended(w, r->pid);
-        atomic_fetch_add_explicit(&l->ctl->printed, 1, memory_order_release); /* it may have printed and not come to count it */
+        /* it may have printed and not come to count it */
+        atomic_fetch_add_explicit(&l->ctl->printed, 1, memory_order_release);
         sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
     } else if (r->kind == SK_FORK_FAILED) {
         sk_pool_refused(l, w, r->status);
@@ -41,27 +43,34 @@ void sk_host_reports(struct sk_local *l) {
             continue;
         }
         if (rc == SK_EAGAIN) return;
-        /* The server is gone (or its socket is: the user has closed it), and the kernel has killed every worker with it. A new one is started now, as workers did well; else with the next worker. */
+        /* The server is gone (or its socket is: the user has closed it), and the kernel has killed
+         * every worker with it. A new one is started now, as workers did well; else with the next
+         * worker. */
         bool by_itself = sk_pool_server_gone(l), none = !sk_pool_any_up(l);
-        uint32_t last = l->pool.next_proc; /* a sink that hears of the deaths may submit: later ones are a new server's */
+        /* a sink that hears of the deaths may submit: later ones are a new server's */
+        uint32_t last = l->pool.next_proc;
         for (uint32_t i = 0; i < l->pool.n_used; i++)
-            if (l->pool.workers[i] && l->pool.workers[i]->proc <= last) sk_loop_worker_died(l, l->pool.workers[i], -1, 0);
+            if (l->pool.workers[i] && l->pool.workers[i]->proc <= last)
+                sk_loop_worker_died(l, l->pool.workers[i], -1, 0);
         if (none && by_itself)
-            sk_pool_server_failed(l, true, "the fork server ends before a worker is ready; its own messages, on stderr, say why");
+            sk_pool_server_failed(l, true,
+                                  "the fork server ends before a worker is ready; its own "
+                                  "messages, on stderr, say why");
         else if (none)
-            sk_pool_server_failed(
-                l, false,
-                "the fork server is killed before a worker is ready; a user may do so, and the kernel when memory is short (dmesg)");
+            sk_pool_server_failed(l, false,
+                                  "the fork server is killed before a worker is ready; a user may "
+                                  "do so, and the kernel when memory is short (dmesg)");
         struct sk_err err;
-        if (!none && !l->closing && l->pool.server_dead) SK_IGNORE(sk_pool_server(l, &err)); /* refused: the next spawn tries again */
+        /* refused: the next spawn tries again */
+        if (!none && !l->closing && l->pool.server_dead) SK_IGNORE(sk_pool_server(l, &err));
         return;
     }
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-/* A dropped queue of a million tasks leaves tables of that size, and a heap in pieces. True: so it was twice in a row, the tables are small now, and
- * malloc should give back what it keeps. */
+/* A dropped queue of a million tasks leaves tables of that size, and a heap in pieces. True: so it
+ * was twice in a row, the tables are small now, and malloc should give back what it keeps. */
 static bool shrink(struct sk_local *l) {
     bool roomy = sk_map_roomy(&l->tasks) || sk_own_roomy(l->own), twice = roomy && l->host.roomy;
     l->host.roomy = roomy && !twice;
@@ -109,10 +118,12 @@ static void *loop_main(void *arg) {
     return NULL;
 }
 
-/* A thread that is cancelled leaves its frames without cleaning up what AddressSanitizer has marked around their variables, which it then takes for errors. */
+/* A thread that is cancelled leaves its frames without cleaning up what AddressSanitizer has marked
+ * around their variables, which it then takes for errors. */
 #define NO_REDZONES __attribute__((no_sanitize_address))
 
-/* It may be ended in its poll() only, where it holds nothing: a descriptor to wake it by would be one more that the user may close. */
+/* It may be ended in its poll() only, where it holds nothing: a descriptor to wake it by would be
+ * one more that the user may close. */
 NO_REDZONES static void watch_sleep(int sock) {
     int old;
     struct pollfd p = {.fd = sock, .events = POLLIN};
@@ -153,7 +164,8 @@ sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = SK_FAULT("pool.thread") ? EAGAIN : pthread_create(&l->host.loop_thread, NULL, loop_main, l);
+    int e =
+        SK_FAULT("pool.thread") ? EAGAIN : pthread_create(&l->host.loop_thread, NULL, loop_main, l);
     if (e == 0 && (e = pthread_create(&l->host.watch_thread, NULL, watch_main, l)) != 0) {
         pthread_mutex_lock(&l->mu);
         l->closing = true;

@@ -1,7 +1,10 @@
-/* link.c - the driver's end of one worker: messages down to it, answers to its requests, and how it is ended. Runs with the lock held.
+/* link.c - the driver's end of one worker: messages down to it, answers to its requests, and how it
+ * is ended. Runs with the lock held.
  *
- * Not here: where its process comes from (pool.c), what it says (messages.c), what is left of it (death.c). Invariant: what is sent arrives in order; an
- * answer is never lost: what does not fit into the ring is kept until the worker has read. Who is killed is given nothing any more; its death comes as a
+ * Not here: where its process comes from (pool.c), what it says (messages.c), what is left of it
+ * (death.c). Invariant: what is sent arrives in order; an
+ * answer is never lost: what does not fit into the ring is kept until the worker has read. Who is
+ * killed is given nothing any more; its death comes as a
  * report. Cost of a message: one copy. */
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +14,7 @@
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
 
-/* ---- messages down ------------------------------------------------------------------------------------------------------------ */
+/* ---- messages down --------------------------------------------------------------------------- */
 
 sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
     if (w->out.n) return SK_EAGAIN; /* keeps the order */
@@ -26,8 +29,10 @@ sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *
         if (!p) return SK_EAGAIN;
         if (!sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return SK_ENOMEM;
         sk_rc rc = sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL);
-        /* What it names may be all that is in the store. Where the disk has no room either, it is full as before. */
-        if (rc == SK_EFULL && l->upcalls->full(l, SK_PROC_DRIVER, len, &off, NULL) == SK_OK) rc = SK_OK;
+        /* What it names may be all that is in the store. Where the disk has no room either, it is
+         * full as before. */
+        if (rc == SK_EFULL && l->upcalls->full(l, SK_PROC_DRIVER, len, &off, NULL) == SK_OK)
+            rc = SK_OK;
         SK_TRY(rc);
         memcpy(l->data_seg.base + off, msg, len);
         rc = sk_store_commit(l->store, SK_PROC_DRIVER, off, len, NULL);
@@ -51,7 +56,8 @@ sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *
 bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
     sk_rc rc = w->dying ? SK_OK : sk_driver_link_send(l, w, msg, len);
     if (rc == SK_OK) return true;
-    if (rc == SK_EFULL) return false; /* kept, it might wait for ever: for memory that this worker or who waits for it holds */
+    /* kept, it might wait for ever: for memory that this worker or who waits for it holds */
+    if (rc == SK_EFULL) return false;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, len + 8);
     if (p) {
         uint64_t n = len;
@@ -80,9 +86,10 @@ void sk_driver_link_flush(struct sk_local *l, struct sk_lworker *w) {
     w->out.n = n - i;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
-void sk_driver_link_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg) {
+void sk_driver_link_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc,
+                          const char *msg) {
     uint8_t buf[1200];
     struct sk_wr m = sk_wr_init(buf, sizeof buf);
     sk_wr_u32(&m, SK_M_REPLY);
@@ -92,7 +99,8 @@ void sk_driver_link_error(struct sk_local *l, struct sk_lworker *w, uint64_t req
     (void)sk_driver_link_reply(l, w, buf, m.n);
 }
 
-void sk_driver_link_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err) {
+void sk_driver_link_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc,
+                           uint64_t value, const struct sk_err *err) {
     if (rc != SK_OK) {
         sk_driver_link_error(l, w, req, rc, err->msg);
         return;
@@ -105,7 +113,8 @@ void sk_driver_link_answer(struct sk_local *l, struct sk_lworker *w, uint64_t re
 }
 
 void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
-                         size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap), uint64_t what) {
+                         size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap),
+                         uint64_t what) {
     size_t n = write(l, what, NULL, 0), cap = SK_ALIGN(n, 16) + 64;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
     if (!p) {
@@ -118,7 +127,8 @@ void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
     sk_wr_u32(&m, SK_OK);
     sk_wr_u64(&m, req);
     sk_wr_bytes(&m, p + cap, n);
-    if (!sk_driver_link_reply(l, w, p, m.n)) sk_driver_link_kill(l, w, "the object store is too full for an answer to it");
+    if (!sk_driver_link_reply(l, w, p, m.n))
+        sk_driver_link_kill(l, w, "the object store is too full for an answer to it");
     sk_free(p);
 }
 
@@ -129,24 +139,28 @@ bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t
     return false;
 }
 
-/* ---- its end --------------------------------------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap) {
     struct sk_slot *s = w->sh;
     uint64_t task = atomic_load_explicit(&s->task, memory_order_relaxed);
     s->doing[sizeof s->doing - 1] = 0;
     if (cap) buf[0] = 0;
-    if (!task || task != atomic_load_explicit(&s->hand, memory_order_relaxed) || !s->doing[0]) return 0;
+    if (!task || task != atomic_load_explicit(&s->hand, memory_order_relaxed) || !s->doing[0])
+        return 0;
     return (size_t)snprintf(buf, cap, "\nin %s", s->doing);
 }
 
-/* It looks who is meant. A signal between the moment when Python last looked for one and that at which it goes to sleep is seen after the sleep: so it
- * is sent again (sk_pool_reap) until the worker says that it has interrupted the task. */
+/* It looks who is meant. A signal between the moment when Python last looked for one and that at
+ * which it goes to sleep is seen after the sleep: so it is sent again (sk_pool_reap) until the
+ * worker says that it has interrupted the task. */
 void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, w->interrupt);
-    if (!t || t->worker != w || t->state != SK_T_SENT || atomic_load_explicit(&w->sh->interrupted, memory_order_acquire) == t->id)
+    if (!t || t->worker != w || t->state != SK_T_SENT ||
+        atomic_load_explicit(&w->sh->interrupted, memory_order_acquire) == t->id)
         w->interrupt = 0;
-    else if (!w->killed && w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGINT, NULL));
+    else if (!w->killed && w->pid > 0)
+        SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGINT, NULL));
 }
 
 void sk_driver_link_interrupt_task(struct sk_local *l, struct sk_lworker *w, uint64_t tid) {

@@ -14,12 +14,16 @@ struct sk_lactor;
 struct sk_slot;
 struct sk_err;
 
-struct sk_lworker {               /* a worker, as the driver knows it; what no other part is named for is written by link.c and pool.c */
+/* a worker, as the driver knows it; what no other part is named for is written by link.c and
+ * pool.c */
+struct sk_lworker {
     struct sk_place_worker place; /* by the calls of place.h */
     uint32_t slot, proc;
     int32_t pid;
     bool up, dying, killed;
-    bool unheard; /* something it said could not be recorded: what it says after that may build on it, and is not listened to */
+    /* something it said could not be recorded: what it says after that may build on it, and is not
+     * listened to */
+    bool unheard;
     bool aside;   /* its process is stopped: it is given nothing */
     bool evicted; /* to make room for a worker of another kind */
     struct sk_slot *sh;
@@ -28,12 +32,15 @@ struct sk_lworker {               /* a worker, as the driver knows it; what no o
     uint64_t had_actor; /* the id of one that died while this process lives; 0: none */
     uint64_t n_done;
     int64_t idle_since_ns;
-    uint64_t head_seen;   /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0: neither */
+    /* the task that it had not begun when it was looked at last; UINT64_MAX: it was starting; 0:
+     * neither */
+    uint64_t head_seen;
     int64_t leave_ns;     /* not 0: since when it is leaving */
     uint64_t interrupt;   /* the task that is to be interrupted; 0: none, or it was */
     const char *kill_why; /* static text: why the engine killed it */
-    uint64_t kill_task;   /* not 0: because of this task; others that it takes along are not charged for it */
-    int32_t refused;      /* errno: the system refused to make it */
+    /* not 0: because of this task; others that it takes along are not charged for it */
+    uint64_t kill_task;
+    int32_t refused; /* errno: the system refused to make it */
     struct sk_big {
         uint64_t *p;
         uint32_t n, cap;
@@ -60,27 +67,35 @@ struct sk_lworker {               /* a worker, as the driver knows it; what no o
 
     struct sk_worker_mem {               /* memory.c */
         uint64_t heap_bytes, peak_bytes; /* of its own; highest since `task` began */
-        uint64_t shared_bytes;           /* counted by the kernel, but shared with the fork server */
-        uint64_t task;                   /* that it ran, or 0, when looked at last */
-        int64_t since_ns, exact_ns;      /* task began; shared_bytes is of then */
-        bool oom, beside;                /* stopped for memory; while others ran */
-        bool paused;                     /* by SIGSTOP, until memory that is on its way back is there */
-        int pidfd;                       /* while it is paused */
-        char *story;                     /* of that; heap, may be NULL */
+        /* counted by the kernel, but shared with the fork server */
+        uint64_t shared_bytes;
+        uint64_t task;              /* that it ran, or 0, when looked at last */
+        int64_t since_ns, exact_ns; /* task began; shared_bytes is of then */
+        bool oom, beside;           /* stopped for memory; while others ran */
+        /* by SIGSTOP, until memory that is on its way back is there */
+        bool paused;
+        int pidfd;   /* while it is paused */
+        char *story; /* of that; heap, may be NULL */
     } mem;
 };
 
-/* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which is full, and there is no room on disk. Nothing sent then. */
-sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) SK_MUST_USE;
-/* Sends an answer, which is never lost: it is kept until the ring has room. False: it is too large for the ring, and store and disk are full, which can only be of a get or wait. */
+/* By ring or store. SK_EAGAIN: the ring is full now. SK_EFULL: the message needs the store, which
+ * is full, and there is no room on disk. Nothing sent then. */
+sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *msg,
+                          size_t len) SK_MUST_USE;
+/* Sends an answer, which is never lost: it is kept until the ring has room. False: it is too large
+ * for the ring, and store and disk are full, which can only be of a get or wait. */
 bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len);
 void sk_driver_link_flush(struct sk_local *l, struct sk_lworker *w);
-void sk_driver_link_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, const char *msg);
+void sk_driver_link_error(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc,
+                          const char *msg);
 /* Answers a request for one number: with `value`, or with an error. */
-void sk_driver_link_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc, uint64_t value, const struct sk_err *err);
+void sk_driver_link_answer(struct sk_local *l, struct sk_lworker *w, uint64_t req, sk_rc rc,
+                           uint64_t value, const struct sk_err *err);
 /* Answers a request for a text as long as `write` says. */
 void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
-                         size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap), uint64_t what);
+                         size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap),
+                         uint64_t what);
 /* Ids in a message of w are its own, and new. False: they are not, and w is killed. */
 bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base);
 /* Writes "\nin ..." and what the worker is at, as snprintf does; nothing if that is not known. */
@@ -97,15 +112,18 @@ void sk_driver_link_interrupt_task(struct sk_local *l, struct sk_lworker *w, uin
 /* Sends SIGINT for the task w->interrupt, if it still runs there. */
 void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w);
 
-/* Something that it said could not be recorded: nothing it says is listened to any more, and it is killed. */
+/* Something that it said could not be recorded: nothing it says is listened to any more, and it is
+ * killed. */
 void sk_driver_link_unheard(struct sk_local *l, struct sk_lworker *w, const char *why);
 /* The worker has copied the big message at `off`. */
 void sk_driver_link_big_read(struct sk_local *l, struct sk_lworker *w, uint64_t off);
 /* The worker is this actor's from now on. */
 void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a);
-/* The actor of w is dead, and its process lives. It is of no use to others, because user state is in it. */
+/* The actor of w is dead, and its process lives. It is of no use to others, because user state is
+ * in it. */
 void sk_driver_link_actor_dead(struct sk_lworker *w, uint64_t aid);
-void sk_driver_link_dying(struct sk_lworker *w);                                  /* its process has ended */
+/* its process has ended */
+void sk_driver_link_dying(struct sk_lworker *w);
 static inline void sk_driver_link_reported(struct sk_lworker *w) { w->n_done++; } /* a task */
 static inline void sk_driver_link_busy(struct sk_lworker *w) { w->idle_since_ns = 0; }
 /* The process has ended, and nobody waits in it. */

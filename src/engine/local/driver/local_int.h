@@ -1,13 +1,19 @@
-/* local_int.h - the driver's side of the local engine, whole: struct sk_local, made of what its parts keep.
+/* local_int.h - the driver's side of the local engine, whole: struct sk_local, made of what its
+ * parts keep.
  *
- * Each part has a header of its name that says what it offers and which parts it may call (tests/shape.py holds it to that). Calls go downwards; what a part
- * tells those above it are upcalls (loop.h). All of it runs with the engine's lock held.
+ * Each part has a header of its name that says what it offers and which parts it may call
+ * (tests/shape.py holds it to that). Calls go downwards; what a part tells those above it are
+ * upcalls (loop.h). All of it runs with the engine's lock held.
  *
- *     host    death    messages    loop                                          threads and reports; what is left of a worker; in; out
+ *     host    death    messages    loop                                          threads and
+ *             reports; what is left of a worker; in; out
  *     submit    group    actor                                                   what is asked for
- *     pool    request    launch    memory    yield    space    recover           processes, waiting, room, what is lost
- *     task    stream    state    send                                            a task's life, its yields, its way
- *     part    extent    promise    object    stored    moves    functions    link   values, memory of graphs, one worker, its prints, bytes */
+ *     pool    request    launch    memory    yield    space    recover           processes,
+ *             waiting, room, what is lost
+ *     task    stream    state    send                                            a task's life, its
+ *             yields, its way
+ *     part    extent    promise    object    stored    moves    functions    link   values, memory
+ *             of graphs, one worker, its prints, bytes */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
@@ -48,15 +54,18 @@
 #include "engine/res.h"
 #include "store/store.h"
 
-/* What a part keeps is a struct of its name, and written by its files only (OWNERS of tests/shape.py): others read it, and call. */
+/* What a part keeps is a struct of its name, and written by its files only (OWNERS of
+ * tests/shape.py): others read it, and call. */
 struct sk_local {
     struct sk_engine base;
     const struct sk_upcalls *upcalls;
-    pthread_mutex_t mu;       /* recursive; guards everything below */
-    pthread_cond_t turn;      /* callers waiting for their turn to drive, or for progress by another driver */
+    pthread_mutex_t mu; /* recursive; guards everything below */
+    /* callers waiting for their turn to drive, or for progress by another driver */
+    pthread_cond_t turn;
     pthread_cond_t server_up; /* the watch thread, while there is no fork server */
     bool driving, closing;
-    bool pumping; /* messages are read, or a worker is buried: a sink called from there that submits reads none */
+    /* messages are read, or a worker is buried: a sink called from there that submits reads none */
+    bool pumping;
     uint32_t n_callers;
     uint64_t progress; /* how often something changed that somebody may wait for: sk_progressed */
     uint64_t next_id;
@@ -82,8 +91,10 @@ struct sk_local {
     uint32_t n_alone;          /* known tasks that are to run alone */
     uint32_t n_cancel_rounds;  /* how often a task was cancelled with those that it submitted */
     int32_t task_retries;
-    struct {                  /* task.c */
-        struct sk_list tasks; /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn (sk_ltask_due) */
+    struct { /* task.c */
+        /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn
+         * (sk_ltask_due) */
+        struct sk_list tasks;
         bool looking;
     } due;
 
@@ -104,7 +115,9 @@ struct sk_local {
                 uint64_t oid, off;
             } *p;
             uint32_t n, cap;
-        } relics; /* bytes of lost values that somebody still reads, and the objects that hold the references in them */
+            /* bytes of lost values that somebody still reads, and the objects that hold the
+             * references in them */
+        } relics;
         uint64_t lineage_bytes;
     } recovery;
 
@@ -128,7 +141,8 @@ struct sk_local {
     struct sk_prints *prints; /* the program's, or NULL */
 
     struct sk_list watches; /* request: sk_req of callers in the driver */
-    struct {                /* loop: since when nothing but the driver's reading would help, at this `progress` */
+    /* loop: since when nothing but the driver's reading would help, at this `progress` */
+    struct {
         int64_t since_ns;
         uint64_t progress;
     } stall;
@@ -149,7 +163,9 @@ struct sk_local {
     } stats;
 };
 
-static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) { return sk_own_get(l->own, id); }
+static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) {
+    return sk_own_get(l->own, id);
+}
 /* Something changed that somebody may wait for. */
 static inline void sk_progressed(struct sk_local *l) { l->progress++; }
 /* n ids that nothing had before; the first of them. */
@@ -157,16 +173,21 @@ static inline uint64_t sk_new_ids(struct sk_local *l, uint32_t n) {
     l->next_id += n;
     return l->next_id - n + 1;
 }
-/* Somebody who used memory of the store let some go: a value, a view of it, an argument, a lease. What waits for room may look for it again. */
+/* Somebody who used memory of the store let some go: a value, a view of it, an argument, a lease.
+ * What waits for room may look for it again. */
 static inline void sk_space_released(struct sk_local *l) { l->space.n_released++; }
-static inline bool sk_space_awaited(const struct sk_local *l) { /* somebody waits for room, or for an object on disk */
+static inline bool sk_space_awaited(const struct sk_local *l) {
+    /* somebody waits for room, or for an object on disk */
     return !sk_list_empty(&l->space.mem_waits) || !sk_list_empty(&l->stored.in[SK_STORED_WANTED]);
 }
 static inline void sk_lmem_turn(struct sk_local *l, int64_t now_ns) {
     if (SK_UNLIKELY(now_ns >= l->mem.next_ns)) sk_lmem_look(l, now_ns);
 }
-static inline bool sk_lmem_may_start(struct sk_local *l) { /* asked before each launch; sets place.launch */
-    enum sk_place_launch mode = SK_LIKELY(sk_memory_free(&l->mem.policy, l->n_alone != 0)) ? SK_LAUNCH_ALL : sk_lmem_mode(l);
+static inline bool sk_lmem_may_start(struct sk_local *l) {
+    /* asked before each launch; sets place.launch */
+    enum sk_place_launch mode = SK_LIKELY(sk_memory_free(&l->mem.policy, l->n_alone != 0))
+                                    ? SK_LAUNCH_ALL
+                                    : sk_lmem_mode(l);
     sk_place_allow(&l->place, mode);
     return mode == SK_LAUNCH_ALL || mode == SK_LAUNCH_ONE;
 }

@@ -1,7 +1,9 @@
-/* loop.c - the driver's loop, its way out: tasks onto workers, workers for tasks. Everything here runs with the engine's lock held.
+/* loop.c - the driver's loop, its way out: tasks onto workers, workers for tasks. Everything here
+ * runs with the engine's lock held.
  *
- * It holds no policy: who runs what is engine/place's, who lives is own.c's; this file moves between them and the rings. The way in is messages.c.
- * Cost of a no-op task: about 1 us for all of them (submit, place, ring, done, free). */
+ * It holds no policy: who runs what is engine/place's, who lives is own.c's; this file moves
+ * between them and the rings. The way in is messages.c. Cost of a no-op task: about 1 us for all of
+ * them (submit, place, ring, done, free). */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -10,7 +12,7 @@
 
 #define STALL_NS (10 * SK_SEC)
 
-/* ---- tasks out ----------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks out ------------------------------------------------------------------------------- */
 
 void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
     for (struct sk_place_task *p; (p = sk_place_any(&l->place));) {
@@ -18,24 +20,31 @@ void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
         char name[200];
         SK_DCHECK(t->state == SK_T_READY && !t->actor);
         sk_place_unpush(&l->place, p);
-        sk_ltask_fail(l, t, rc, "task %s cannot be run: %s", sk_ltask_name(l, t, name, sizeof name), why);
+        sk_ltask_fail(l, t, rc, "task %s cannot be run: %s", sk_ltask_name(l, t, name, sizeof name),
+                      why);
     }
-    for (struct sk_list *it; (it = sk_list_first(&l->actors.wanting));) sk_actor_dead(l, sk_container_of(it, struct sk_lactor, wants), why);
+    for (struct sk_list *it; (it = sk_list_first(&l->actors.wanting));)
+        sk_actor_dead(l, sk_container_of(it, struct sk_lactor, wants), why);
     sk_obj_drain(l);
 }
 
 /* It goes on only when somebody gives it something: a task, or who reads its stream. */
-static bool waits(const struct sk_lworker *w) { return w->place.blocked || (w->place.state == SK_W_ACTOR && sk_list_empty(&w->sent)); }
+static bool waits(const struct sk_lworker *w) {
+    return w->place.blocked || (w->place.state == SK_W_ACTOR && sk_list_empty(&w->sent));
+}
 
-/* A stream at the end of its window, which the driver reads. (One that a worker reads: that worker waits itself, or it is not stuck.) */
+/* A stream at the end of its window, which the driver reads. (One that a worker reads: that worker
+ * waits itself, or it is not stuck.) */
 static bool waits_for_driver(const struct sk_lworker *w) {
     const struct sk_list *head = sk_list_first(&w->sent);
     const struct sk_ltask *t = head ? sk_container_of(head, struct sk_ltask, on) : NULL;
-    return t && w->place.blocked && t->spec.stream_window && t->owner == SK_PROC_DRIVER && sk_list_empty(&w->reqs);
+    return t && w->place.blocked && t->spec.stream_window && t->owner == SK_PROC_DRIVER &&
+           sk_list_empty(&w->reqs);
 }
 
-/* No process more can be had, and all that there are wait: nothing would ever move again. But the driver may read on what it reads; when it waits
- * for something else instead, and no other thread of it has read for STALL_NS, it will not. */
+/* No process more can be had, and all that there are wait: nothing would ever move again. But the
+ * driver may read on what it reads; when it waits for something else instead, and no other thread
+ * of it has read for STALL_NS, it will not. */
 static bool stuck(struct sk_local *l, int64_t now) {
     bool driver = false;
     if (l->pool.n_live < sk_pool_limit(l) || l->place.n_idle || l->place.n_starting) return false;
@@ -53,17 +62,19 @@ static bool stuck(struct sk_local *l, int64_t now) {
 }
 
 static void fail_stuck(struct sk_local *l) {
-    char why[400] = "all worker processes wait for the results of tasks that need one; nest less deeply, or allow more workers";
+    char why[400] = "all worker processes wait for the results of tasks that need one; nest less "
+                    "deeply, or allow more workers";
     if (l->pool.n_live < l->pool.n_slots)
-        (void)snprintf(
-            why, sizeof why,
-            "all %u worker processes wait for the results of tasks that need one, and the system refuses another: fork: %s (" SK_FORK_HINT
-            "); nest less deeply, or allow more processes",
-            l->pool.n_live, strerror(l->pool.refused.e));
+        (void)snprintf(why, sizeof why,
+                       "all %u worker processes wait for the results of tasks that need one, and "
+                       "the system refuses another: fork: %s (" SK_FORK_HINT
+                       "); nest less deeply, or allow more processes",
+                       l->pool.n_live, strerror(l->pool.refused.e));
     sk_loop_fail_waiting(l, SK_ESTALL, why);
 }
 
-/* No process can be started. It was found out in the middle of a step of an actor or of a death, which may still look at what fails here and is freed. */
+/* No process can be started. It was found out in the middle of a step of an actor or of a death,
+ * which may still look at what fails here and is freed. */
 static void fail_in_vain(struct sk_local *l) {
     if (SK_LIKELY(!l->pool.in_vain[0])) return;
     char why[sizeof l->pool.in_vain];
@@ -71,7 +82,8 @@ static void fail_in_vain(struct sk_local *l) {
     sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
-/* Oldest first; what stands behind one that stays could not start either. True: one of them waits for a process only. */
+/* Oldest first; what stands behind one that stays could not start either. True: one of them waits
+ * for a process only. */
 static bool start_actors(struct sk_local *l) {
     bool wants_process = false;
     uint64_t asked = 0; /* up to that age */
@@ -112,7 +124,8 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
             continue;
         }
         if (pick.what == SK_PLACE_DEAD) {
-            sk_ltask_fail(l, sk_container_of(pick.task, struct sk_ltask, place), SK_EGROUP, "the placement group of the task was removed");
+            sk_ltask_fail(l, sk_container_of(pick.task, struct sk_ltask, place), SK_EGROUP,
+                          "the placement group of the task was removed");
             continue;
         }
         if (pick.what == SK_PLACE_SPAWN) {
@@ -124,7 +137,8 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
         if (pick.what == SK_PLACE_RUN) {
             struct sk_ltask *t = sk_container_of(pick.task, struct sk_ltask, place);
-            SK_ASSERT(!w->actor); /* its last words may be being read: then it is lost with it, not begun */
+            /* its last words may be being read: then it is lost with it, not begun */
+            SK_ASSERT(!w->actor);
             sk_rc rc = sk_launch(l, t, w);
             if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, now);
             if (rc == SK_OK) {
@@ -133,17 +147,20 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
             }
             sk_place_done(&l->place, &w->place, -1, now);
             sk_driver_link_retire(l, w);
-            if (rc == SK_EAGAIN && t->state != SK_T_READY) { /* an argument is lost: it waits for that */
+            if (rc == SK_EAGAIN && t->state != SK_T_READY) {
+                /* an argument is lost: it waits for that */
                 if (t->n_unready == 0) sk_ltask_ready(l, t);
                 if (l->recovery.lost.n) sk_recover_run(l);
                 continue;
             }
-            if (rc == SK_EAGAIN) { /* the ring is full; whoever waits looks again soon as long as something is ready */
+            if (rc == SK_EAGAIN) {
+                /* the ring is full; whoever waits looks again soon as long as something is ready */
                 sk_place_push(&l->place, &t->place);
                 return;
             }
             char name[200];
-            sk_ltask_fail(l, t, rc, "task %s: no memory%s for the message with its arguments", sk_ltask_name(l, t, name, sizeof name),
+            sk_ltask_fail(l, t, rc, "task %s: no memory%s for the message with its arguments",
+                          sk_ltask_name(l, t, name, sizeof name),
                           rc == SK_EFULL ? " in the object store" : "");
             continue;
         }
@@ -161,14 +178,17 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
 }
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
-    /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next one, and nobody else wakes us for it. */
+    /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next
+     * one, and nobody else wakes us for it. */
     SK_DCHECK(l->place.n_idle + l->place.n_starting <= l->pool.n_live);
     bool space = l->space.waiting || sk_space_awaited(l);
     return (struct sk_pace_view){.now_ns = now_ns,
                                  .n_messages = n_messages,
                                  .n_live = l->pool.n_live,
                                  .n_busy = l->pool.n_live - l->place.n_idle - l->place.n_starting,
-                                 .waiting = l->place.n_ready || !sk_list_empty(&l->actors.wanting) || space || l->recovery.lost.n,
+                                 .waiting = l->place.n_ready ||
+                                            !sk_list_empty(&l->actors.wanting) || space ||
+                                            l->recovery.lost.n,
                                  .driven = l->driving,
                                  .large = l->tasks.mask >= SK_MAP_LARGE || sk_own_large(l->own)};
 }

@@ -1,6 +1,7 @@
 /* loop.h - the way out: tasks onto workers; and the table of what parts below tell parts above.
  *
- * Calls: actor, functions, group, launch, memory, object, link, pool, recover, request, send, space, task. */
+ * Calls: actor, functions, group, launch, memory, object, link, pool, recover, request, send,
+ * space, task. */
 #ifndef SK_LOCAL_LOOP_H
 #define SK_LOCAL_LOOP_H
 
@@ -13,22 +14,34 @@ struct sk_lactor;
 struct sk_req;
 struct sk_inl;
 
-/* What parts below tell parts above, which they may not call: the comment names who calls it. loop.c has the table. */
+/* What parts below tell parts above, which they may not call: the comment names who calls it.
+ * loop.c has the table. */
 struct sk_upcalls {
-    void (*due)(struct sk_local *l, struct sk_ltask *t);            /* object: the last argument that t waited for exists */
-    void (*answer)(struct sk_local *l, struct sk_req *q, sk_rc rc); /* object, space: what q waited for exists, or cannot be had */
-    void (*lost)(struct sk_local *l, uint64_t oid);                 /* object, task: the value of this object was found lost */
-    void (*relics)(struct sk_local *l);                             /* object: some bytes of lost values may have no reader any more */
-    void (*unkept)(struct sk_local *l, struct sk_ltask *t);         /* object: lineage does not keep t any more */
-    void (*ended)(struct sk_local *l, struct sk_ltask *t); /* task: t has ended, and lineage may want it; it still holds its arguments */
-    void (*unreferenced)(struct sk_local *l, struct sk_lactor *a); /* object: the last handle of the actor is gone */
-    void (*call_ready)(struct sk_ltask *t);                        /* task: the arguments of this call exist */
-    void (*call_over)(struct sk_ltask *t);                         /* task: this call has ended */
-    void (*advance)(struct sk_local *l, struct sk_lactor *a);      /* task, space: the actor may have something to send */
+    /* object: the last argument that t waited for exists */
+    void (*due)(struct sk_local *l, struct sk_ltask *t);
+    /* object, space: what q waited for exists, or cannot be had */
+    void (*answer)(struct sk_local *l, struct sk_req *q, sk_rc rc);
+    /* object, task: the value of this object was found lost */
+    void (*lost)(struct sk_local *l, uint64_t oid);
+    /* object: some bytes of lost values may have no reader any more */
+    void (*relics)(struct sk_local *l);
+    /* object: lineage does not keep t any more */
+    void (*unkept)(struct sk_local *l, struct sk_ltask *t);
+    /* task: t has ended, and lineage may want it; it still holds its arguments */
+    void (*ended)(struct sk_local *l, struct sk_ltask *t);
+    /* object: the last handle of the actor is gone */
+    void (*unreferenced)(struct sk_local *l, struct sk_lactor *a);
+    /* task: the arguments of this call exist */
+    void (*call_ready)(struct sk_ltask *t);
+    void (*call_over)(struct sk_ltask *t); /* task: this call has ended */
+    /* task, space: the actor may have something to send */
+    void (*advance)(struct sk_local *l, struct sk_lactor *a);
     void (*init_failed)(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
                         struct sk_inl *error); /* task: its constructor has failed */
-    void (*came_back)(struct sk_local *l);     /* space: values were read from disk: tasks that have all arguments begin now */
-    /* link: a message that cannot wait does not fit into the store: memory of the overflow for it */
+    /* space: values were read from disk: tasks that have all arguments begin now */
+    void (*came_back)(struct sk_local *l);
+    /* link: a message that cannot wait does not fit into the store: memory of the overflow for
+     * it */
     sk_rc (*full)(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err);
 };
 

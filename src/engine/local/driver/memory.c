@@ -1,11 +1,16 @@
-/* memory.c - the store and the heaps of the workers under one budget, in the local engine: measured, and what follows from it done. Runs with
- * the lock held; a look is taken by whoever drives, as often as the rules ask for.
+/* memory.c - the store and the heaps of the workers under one budget, in the local engine:
+ * measured, and what follows from it done. Runs with the lock held; a look is taken by whoever
+ * drives, as often as the rules ask for.
  *
- * Not here: the rules (engine/memory.c), where the kernel says what there is (ipc/sysmem.c). In a simulation nothing is measured.
+ * Not here: the rules (engine/memory.c), where the kernel says what there is (ipc/sysmem.c). In a
+ * simulation nothing is measured.
  *
- * A process' heap is its anonymous memory less what it still shares with the fork server that it came from; the latter is measured exactly when
- * the process is new and, as long as it is a large part, every 10 s (20 ms a GB). Memory of the store counts once, by the pages that exist. Cost of a
- * look: 5 us a worker and 60 us for the machine; four in a second while there is plenty, one in 5 ms when little is left. */
+ * A process' heap is its anonymous memory less what it still shares with the fork server that it
+ * came from; the latter is measured exactly when the process is new and, as long as it is a large
+ * part, every 10 s (20 ms a GB). Memory of the store counts once, by the pages that exist. Cost of
+ * a
+ * look: 5 us a worker and 60 us for the machine; four in a second while there is plenty, one in 5
+ * ms when little is left. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -22,21 +27,24 @@
 
 #define EVERY_NS INT64_C(250000000)
 #define EXACT_NS INT64_C(10000000000)
-#define KILLED_NS INT64_C(2000000000)     /* a kill that the kernel counted so long ago at most is that of a worker that has ended */
+/* a kill that the kernel counted so long ago at most is that of a worker that has ended */
+#define KILLED_NS INT64_C(2000000000)
 #define PUNCH_BYTES (UINT64_C(256) << 20) /* in one look: 60 ms of small pages */
 #define PUNCH_LEAST (UINT64_C(64) << 10)
 #define STORY 420u
 
 static double mib(uint64_t n) { return (double)n / 1048576.0; }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static void measure(struct sk_local *l, struct sk_lworker *w, int64_t now) {
     uint64_t anon, own;
-    if (!sk_proc_anon(w->pid, &anon)) return; /* it has ended: what it had last, until that is reported */
+    /* it has ended: what it had last, until that is reported */
+    if (!sk_proc_anon(w->pid, &anon)) return;
     bool fresh = !w->mem.exact_ns;
     if (fresh || (now - w->mem.exact_ns > EXACT_NS && anon < 4 * w->mem.shared_bytes)) {
-        if (sk_proc_own(w->pid, &own)) { /* with a part of what is shared: by the server and all that it has forked */
+        if (sk_proc_own(w->pid, &own)) {
+            /* with a part of what is shared: by the server and all that it has forked */
             uint64_t rest = anon - SK_MIN(own, anon);
             w->mem.shared_bytes = SK_MIN(rest + rest / l->pool.n_live, anon);
             w->mem.exact_ns = now;
@@ -76,7 +84,8 @@ static struct sk_memory_proc proc_of(struct sk_local *l, struct sk_lworker *w, i
         p.retriable = t->spec.max_retries != 0 && l->mem.oom_retries >= 0;
     }
     if (p.what == SK_MEMORY_ACTOR || p.what == SK_MEMORY_BUSY)
-        p.asked_bytes = (uint64_t)SK_MAX(sk_place_shape_at(&l->place, w->place.shape)->res.amount[SK_RES_MEMORY], 0);
+        p.asked_bytes = (uint64_t)SK_MAX(
+            sk_place_shape_at(&l->place, w->place.shape)->res.amount[SK_RES_MEMORY], 0);
     return p;
 }
 
@@ -88,7 +97,8 @@ static bool sample(struct sk_local *l, int64_t now) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->pid <= 0 || !w->up) continue;
-        if (!sk_vec_reserve(&m->procs, SK_TAG_ENGINE, m->procs.n + 1) || !sk_vec_reserve(&m->who, SK_TAG_ENGINE, m->who.n + 1))
+        if (!sk_vec_reserve(&m->procs, SK_TAG_ENGINE, m->procs.n + 1) ||
+            !sk_vec_reserve(&m->who, SK_TAG_ENGINE, m->who.n + 1))
             return false;
         struct sk_memory_proc p = proc_of(l, w, now);
         m->procs.p[m->procs.n++] = p;
@@ -103,9 +113,11 @@ static void budget(struct sk_local *l, int64_t now) {
     struct sk_lmem *m = &l->mem;
     struct sk_err err;
     sk_rc rc = sk_sysmem_read(m->sys, m->permille, &m->machine, &err);
-    if (rc != SK_OK && !m->failed) sk_log(SK_LOG_WARN, "memory_unknown rc=%s msg=\"%s\"", sk_rc_name(rc), err.msg);
+    if (rc != SK_OK && !m->failed)
+        sk_log(SK_LOG_WARN, "memory_unknown rc=%s msg=\"%s\"", sk_rc_name(rc), err.msg);
     m->failed = rc != SK_OK;
-    if (m->failed) m->machine = (struct sk_sysmem_now){.limit_bytes = INT64_MAX, .where = "unknown"};
+    if (m->failed)
+        m->machine = (struct sk_sysmem_now){.limit_bytes = INT64_MAX, .where = "unknown"};
     uint64_t n = sk_sysmem_oom_kills(m->sys);
     if (n != m->kills_seen) m->kills_ns = now;
     m->kills_seen = n;
@@ -114,50 +126,60 @@ static void budget(struct sk_local *l, int64_t now) {
     m->used_bytes = m->machine.used_bytes;
     memcpy(m->where, m->machine.where, sizeof m->where);
     uint64_t mine = m->heap_bytes + sk_seg_present(&l->data_seg);
-    if (!m->own_limit_bytes || (int64_t)(m->own_limit_bytes - mine) >= (int64_t)(m->limit_bytes - m->used_bytes)) return;
+    if (!m->own_limit_bytes ||
+        (int64_t)(m->own_limit_bytes - mine) >= (int64_t)(m->limit_bytes - m->used_bytes))
+        return;
     m->slack_bytes = m->limit_bytes - SK_MIN(m->used_bytes, m->limit_bytes);
     m->limit_bytes = m->own_limit_bytes;
     m->used_bytes = mine;
     snprintf(m->where, sizeof m->where, "skate's own limit, memory_limit");
 }
 
-/* ---- acting -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- acting ---------------------------------------------------------------------------------- */
 
 static bool runs_alone(const struct sk_lworker *w) {
     const struct sk_ltask *t = task_on(w);
     return t && sk_ltask_alone(t);
 }
 
-static uint32_t n_running(const struct sk_local *l, const struct sk_lworker *but) { /* of tasks that wait for nothing */
+static uint32_t n_running(const struct sk_local *l, const struct sk_lworker *but) {
+    /* of tasks that wait for nothing */
     uint32_t n = 0;
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
-        n += w && w != but && w->place.state == SK_W_LEASED && sk_space_at_work(w) && !runs_alone(w);
+        n +=
+            w && w != but && w->place.state == SK_W_LEASED && sk_space_at_work(w) && !runs_alone(w);
     }
     return n;
 }
 
-const char *sk_lmem_story(const struct sk_lworker *w) { return w->mem.story ? w->mem.story : "it had used too much"; }
+const char *sk_lmem_story(const struct sk_lworker *w) {
+    return w->mem.story ? w->mem.story : "it had used too much";
+}
 
-static void stop(struct sk_local *l, struct sk_lworker *w, const struct sk_memory_proc *p, uint64_t share) {
+static void stop(struct sk_local *l, struct sk_lworker *w, const struct sk_memory_proc *p,
+                 uint64_t share) {
     struct sk_lmem *m = &l->mem;
-    uint64_t others = m->heap_bytes - SK_MIN(p->heap_bytes, m->heap_bytes), store = sk_seg_present(&l->data_seg);
+    uint64_t others = m->heap_bytes - SK_MIN(p->heap_bytes, m->heap_bytes),
+             store = sk_seg_present(&l->data_seg);
     uint64_t rest = m->used_bytes - SK_MIN(m->heap_bytes + store, m->used_bytes);
     struct sk_ltask *t = task_on(w);
     w->mem.oom = true;
     w->mem.beside = n_running(l, w) > 0;
     if ((w->mem.story = sk_alloc(SK_TAG_ENGINE, STORY)) != NULL) {
         int n = snprintf(w->mem.story, STORY,
-                         "it had grown to %.0f MiB and its share was %.0f, when %.0f of %.0f MiB were used (%s): object store %.0f MiB, "
+                         "it had grown to %.0f MiB and its share was %.0f, when %.0f of %.0f MiB "
+                         "were used (%s): object store %.0f MiB, "
                          "%u other workers %.0f MiB",
-                         mib(p->heap_bytes), mib(share), mib(m->used_bytes), mib(m->limit_bytes), m->where, mib(store), m->who.n - 1,
-                         mib(others));
+                         mib(p->heap_bytes), mib(share), mib(m->used_bytes), mib(m->limit_bytes),
+                         m->where, mib(store), m->who.n - 1, mib(others));
         if (rest > m->limit_bytes / 100 && n > 0 && (size_t)n < STORY)
-            snprintf(w->mem.story + n, STORY - (size_t)n, ", this program and others %.0f MiB", mib(rest));
+            snprintf(w->mem.story + n, STORY - (size_t)n, ", this program and others %.0f MiB",
+                     mib(rest));
     }
     m->n_stopped++;
-    sk_log(SK_LOG_WARN, "memory_stop worker=%u pid=%d task=%llu msg=\"%s\"", w->slot, w->pid, (unsigned long long)w->mem.task,
-           sk_lmem_story(w));
+    sk_log(SK_LOG_WARN, "memory_stop worker=%u pid=%d task=%llu msg=\"%s\"", w->slot, w->pid,
+           (unsigned long long)w->mem.task, sk_lmem_story(w));
     if (t && !w->actor) sk_driver_link_kill_task(l, t, "memory was short");
     else sk_driver_link_kill(l, w, "memory was short");
 }
@@ -165,14 +187,19 @@ static void stop(struct sk_local *l, struct sk_lworker *w, const struct sk_memor
 static void punch(struct sk_local *l, uint64_t bytes) {
     sk_off off = 0;
     uint64_t len, done = 0;
-    while (done < SK_MIN(bytes, PUNCH_BYTES) && sk_store_take_punch(l->store, PUNCH_LEAST, &off, &len)) {
-        SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL)); /* refused: the pages stay, and are found in use at the next look */
+    while (done < SK_MIN(bytes, PUNCH_BYTES) &&
+           sk_store_take_punch(l->store, PUNCH_LEAST, &off, &len)) {
+        /* refused: the pages stay, and are found in use at the next look */
+        SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
         done += len;
     }
 }
 
-/* A signal to that very process, by its pidfd. Not by way of the fork server: it may be importing for seconds, and this is about milliseconds. */
-static bool send_signal(int pidfd, int sig) { return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) == 0; }
+/* A signal to that very process, by its pidfd. Not by way of the fork server: it may be importing
+ * for seconds, and this is about milliseconds. */
+static bool send_signal(int pidfd, int sig) {
+    return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) == 0;
+}
 
 static void let_go_on(struct sk_lworker *w) {
     if (!w->mem.paused) return;
@@ -188,9 +215,10 @@ void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still) {
     if (!still || w->mem.paused || w->killed || w->dying || w->pid <= 0) return;
     int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
     if (fd < 0) return; /* it has ended, or there is no descriptor left: it grows on */
-    /* It may have ended unreported, and the number be a stranger's. Looked at after the descriptor is there: whoever has the number now is who is
-     * signalled, or nobody is. */
-    bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->forksrv.pid && state != 'T' && state != 't';
+    /* It may have ended unreported, and the number be a stranger's. Looked at after the descriptor
+     * is there: whoever has the number now is who is signalled, or nobody is. */
+    bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->forksrv.pid &&
+                state != 'T' && state != 't';
     w->mem.pidfd = fd;
     w->mem.paused = ours && send_signal(fd, SIGSTOP);
     if (!w->mem.paused) (void)close(fd);
@@ -228,14 +256,16 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
     uint64_t size = l->data_seg.size, floor = size / 8;
     sk_space_cap(l, plan.store_max_bytes < size ? SK_MAX(plan.store_max_bytes, floor) : 0);
     if (plan.punch_bytes) punch(l, plan.punch_bytes);
-    if (plan.leave >= 0) sk_driver_link_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
+    if (plan.leave >= 0)
+        sk_driver_link_leave(l, m->who.p[plan.leave], "memory is short, and it was idle");
     if (plan.stop >= 0) stop(l, m->who.p[plan.stop], &m->procs.p[plan.stop], plan.share_bytes);
     for (uint32_t i = 0; i < m->who.n && (plan.pause || m->any_paused); i++)
-        sk_lmem_hold(l, m->who.p[i], plan.pause && (m->procs.p[i].grown_bytes || m->who.p[i]->mem.paused));
+        sk_lmem_hold(l, m->who.p[i],
+                     plan.pause && (m->procs.p[i].grown_bytes || m->who.p[i]->mem.paused));
     m->any_paused = plan.pause;
 }
 
-/* ---- what may begin --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- what may begin -------------------------------------------------------------------------- */
 
 /* What waits on workers behind what runs there does not begin. */
 static void hold_back(struct sk_local *l) {
@@ -247,7 +277,9 @@ static void hold_back(struct sk_local *l) {
 
 enum sk_place_launch sk_lmem_mode(struct sk_local *l) {
     struct sk_lmem *m = &l->mem;
-    struct sk_memory_run r = {.now_ns = sk_now_ns(), .n_running = n_running(l, NULL), .alone_waits = l->place.n_alone > 0};
+    struct sk_memory_run r = {.now_ns = sk_now_ns(),
+                              .n_running = n_running(l, NULL),
+                              .alone_waits = l->place.n_alone > 0};
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->place.state != SK_W_LEASED || !runs_alone(w) || !sk_space_at_work(w)) continue;
@@ -261,11 +293,13 @@ enum sk_place_launch sk_lmem_mode(struct sk_local *l) {
     return mode;
 }
 
-/* ---- deaths ----------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- deaths ---------------------------------------------------------------------------------- */
 
 void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status) {
     struct sk_lmem *m = &l->mem;
-    if (w->mem.oom || w->killed || !m->sys || status == -1 || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return;
+    if (w->mem.oom || w->killed || !m->sys || status == -1 || !WIFSIGNALED(status) ||
+        WTERMSIG(status) != SIGKILL)
+        return;
     int64_t now = sk_now_ns();
     uint64_t n = sk_sysmem_oom_kills(m->sys);
     if (n != m->kills_seen) m->kills_ns = now;
@@ -276,7 +310,8 @@ void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status) {
     w->mem.beside = n_running(l, w) > 0;
     if ((w->mem.story = sk_alloc(SK_TAG_ENGINE, STORY)) != NULL)
         snprintf(w->mem.story, STORY,
-                 "the kernel's out-of-memory killer ended it; it had grown to %.0f MiB or more, and %.0f MiB is the limit (%s)",
+                 "the kernel's out-of-memory killer ended it; it had grown to %.0f MiB or more, "
+                 "and %.0f MiB is the limit (%s)",
                  mib(w->mem.peak_bytes), mib(m->limit_bytes), m->where);
 }
 
@@ -304,16 +339,17 @@ void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *
         snprintf(last, sizeof last, "It cannot run alone: %.50s.", err.msg);
     }
     (void)sk_driver_link_hand(w, hand, sizeof hand);
-    sk_ltask_fail(
-        l, t, SK_EOOM,
-        "task %s ran out of memory: %s%s\n%s\nGive it less at once (smaller batches or blocks), say what it needs (memory=), or allow "
-        "more (memory_limit of init(), or the limit of the container)",
-        sk_ltask_name(l, t, name, sizeof name), sk_lmem_story(w), hand, last);
+    sk_ltask_fail(l, t, SK_EOOM,
+                  "task %s ran out of memory: %s%s\n%s\nGive it less at once (smaller batches or "
+                  "blocks), say what it needs (memory=), or allow "
+                  "more (memory_limit of init(), or the limit of the container)",
+                  sk_ltask_name(l, t, name, sizeof name), sk_lmem_story(w), hand, last);
 }
 
-/* ---- for people ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
-sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n, struct sk_err *err) {
+sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_memory_worker *w,
+                   size_t cap, size_t *n, struct sk_err *err) {
     struct sk_lmem *m = &l->mem;
     struct sk_store_stats s;
     int64_t now = sk_now_ns();
@@ -321,17 +357,18 @@ sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_mem
     if (!sample(l, now)) return SK_ERR(err, SK_ENOMEM, "no memory to note what workers use");
     budget(l, now);
     sk_store_get_stats(l->store, &s);
-    *out = (struct sk_memory_info){.limit_bytes = m->failed && !m->own_limit_bytes ? 0 : m->limit_bytes,
-                                   .used_bytes = m->used_bytes,
-                                   .store_limit_bytes = s.size_bytes,
-                                   .store_may_bytes = l->space.cap_bytes ? l->space.cap_bytes : s.size_bytes,
-                                   .store_used_bytes = s.leased_bytes + s.sealed_bytes,
-                                   .store_present_bytes = sk_seg_present(&l->data_seg),
-                                   .spilled_bytes = l->stored.disk_object_bytes,
-                                   .heap_bytes = m->heap_bytes,
-                                   .n_stopped = m->n_stopped,
-                                   .n_kernel_killed = m->n_kernel_killed,
-                                   .n_alone = l->n_alone};
+    *out = (struct sk_memory_info){
+        .limit_bytes = m->failed && !m->own_limit_bytes ? 0 : m->limit_bytes,
+        .used_bytes = m->used_bytes,
+        .store_limit_bytes = s.size_bytes,
+        .store_may_bytes = l->space.cap_bytes ? l->space.cap_bytes : s.size_bytes,
+        .store_used_bytes = s.leased_bytes + s.sealed_bytes,
+        .store_present_bytes = sk_seg_present(&l->data_seg),
+        .spilled_bytes = l->stored.disk_object_bytes,
+        .heap_bytes = m->heap_bytes,
+        .n_stopped = m->n_stopped,
+        .n_kernel_killed = m->n_kernel_killed,
+        .n_alone = l->n_alone};
     memcpy(out->where, m->where, sizeof out->where);
     if (!sk_proc_anon(getpid(), &out->driver_heap_bytes)) out->driver_heap_bytes = 0;
     *n = m->who.n;
@@ -344,7 +381,8 @@ sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_mem
                                          .heap_bytes = p->heap_bytes,
                                          .peak_bytes = SK_MAX(x->mem.peak_bytes, p->heap_bytes),
                                          .asked_bytes = p->asked_bytes,
-                                         .busy = p->what == SK_MEMORY_BUSY || (x->actor && !sk_list_empty(&x->sent)),
+                                         .busy = p->what == SK_MEMORY_BUSY ||
+                                                 (x->actor && !sk_list_empty(&x->sent)),
                                          .is_actor = x->actor != NULL};
         char buf[200];
         if (t) snprintf(w[i].name, sizeof w[i].name, "%s", sk_ltask_name(l, t, buf, sizeof buf));

@@ -1,4 +1,5 @@
-/* memory.h - the store and the heaps of workers under one budget: measured, and what follows. The rules are engine/memory.c's.
+/* memory.h - the store and the heaps of workers under one budget: measured, and what follows. The
+ * rules are engine/memory.c's.
  *
  * Calls: functions, link, send, space, task. */
 #ifndef SK_LOCAL_MEMORY_H
@@ -39,20 +40,22 @@ struct sk_lmem { /* memory.c */
     } who; /* of procs */
 };
 
-sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) SK_MUST_USE;
+sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf,
+                   struct sk_err *err) SK_MUST_USE;
 void sk_lmem_close(struct sk_local *l);
 void sk_lmem_look(struct sk_local *l, int64_t now_ns); /* measures, and acts on it */
 enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* what may begin now */
 /* Its process ended by `status`: was it for memory? Then w->mem.oom. */
 void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status);
-/* Its process holds still (SIGSTOP) or, `still` false, goes on. One that is stopped already, or is no child of the fork server's any more, is left alone. A
- * SIGSTOP of somebody else that comes while it is held ends with that. */
+/* Its process holds still (SIGSTOP) or, `still` false, goes on. One that is stopped already, or is
+ * no child of the fork server's any more, is left alone. A SIGSTOP of somebody else that comes
+ * while it is held ends with that. */
 void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still);
 void sk_lmem_gone(struct sk_lworker *w); /* it is freed */
 /* The task that it ran, which has begun: runs again, or ends with SK_EOOM. */
 void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 const char *sk_lmem_story(const struct sk_lworker *w);
-sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_memory_worker *w, size_t cap, size_t *n,
-                   struct sk_err *err) SK_MUST_USE;
+sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_memory_worker *w,
+                   size_t cap, size_t *n, struct sk_err *err) SK_MUST_USE;
 
 #endif

@@ -1,7 +1,10 @@
-/* messages.c - the driver's loop, its way in: what workers say, one small function a message. Everything here runs with the engine's lock held.
+/* messages.c - the driver's loop, its way in: what workers say, one small function a message.
+ * Everything here runs with the engine's lock held.
  *
- * It holds no policy: a handler reads its message and tells the part that it is about (task, object, stream, request, actor, store). What a worker says
- * is input: a damaged message ends the worker, never the driver. Invariant: messages of one worker are handled in order, each once. Cost of a
+ * It holds no policy: a handler reads its message and tells the part that it is about (task,
+ * object, stream, request, actor, store). What a worker says
+ * is input: a damaged message ends the worker, never the driver. Invariant: messages of one worker
+ * are handled in order, each once. Cost of a
  * message: one indirect call. */
 #include <stdio.h>
 
@@ -10,9 +13,10 @@
 #include "engine/local/driver/local_int.h"
 #include "engine/res.h"
 
-/* ---- a task ended ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a task ended ---------------------------------------------------------------------------- */
 
-/* Its process has run enough (max_calls): what waits on it goes elsewhere, and it is told to leave. */
+/* Its process has run enough (max_calls): what waits on it goes elsewhere, and it is told to
+ * leave. */
 static void retire(struct sk_local *l, struct sk_lworker *w) {
     sk_ltask_take_back_all(l, w);
     sk_driver_link_leave(l, w, "it has run a function with max_calls often enough");
@@ -20,21 +24,22 @@ static void retire(struct sk_local *l, struct sk_lworker *w) {
 
 static enum sk_verdict_over verdict_of(const struct sk_ltask *t, uint32_t status) {
     const struct sk_lactor *a = t->actor;
-    return sk_verdict_over(&(struct sk_verdict_run){.failed = status & SK_DONE_FAILED,
-                                                    .final = status & SK_DONE_FINAL,
-                                                    .exits = (status & SK_DONE_EXIT) || (t->kind == SK_TASK_INIT && a->leaving),
-                                                    .is_init = t->kind == SK_TASK_INIT,
-                                                    .of_actor = a != NULL,
-                                                    .async = a && a->is_async,
-                                                    .is_stream = sk_ltask_is_stream(t),
-                                                    .has_sink = t->sink != NULL,
-                                                    .cancelled = sk_ltask_cancelled(t),
-                                                    .spoiled = t->stop > SK_STOP_CANCELLED,
-                                                    .remake = t->remake,
-                                                    .all_made = SK_UNLIKELY(t->remake) && sk_recover_all_made(t),
-                                                    .restart = t->stop == SK_STOP_RESTART,
-                                                    .retry_exceptions = t->spec.retry_exceptions,
-                                                    .retries_left = t->retries_left});
+    return sk_verdict_over(&(struct sk_verdict_run){
+        .failed = status & SK_DONE_FAILED,
+        .final = status & SK_DONE_FINAL,
+        .exits = (status & SK_DONE_EXIT) || (t->kind == SK_TASK_INIT && a->leaving),
+        .is_init = t->kind == SK_TASK_INIT,
+        .of_actor = a != NULL,
+        .async = a && a->is_async,
+        .is_stream = sk_ltask_is_stream(t),
+        .has_sink = t->sink != NULL,
+        .cancelled = sk_ltask_cancelled(t),
+        .spoiled = t->stop > SK_STOP_CANCELLED,
+        .remake = t->remake,
+        .all_made = SK_UNLIKELY(t->remake) && sk_recover_all_made(t),
+        .restart = t->stop == SK_STOP_RESTART,
+        .retry_exceptions = t->spec.retry_exceptions,
+        .retries_left = t->retries_left});
 }
 
 static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
@@ -51,7 +56,8 @@ static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const c
     sk_actor_advance(l, a);
 }
 
-/* Its end means something else than that its values are there, or that the first one is its error. */
+/* Its end means something else than that its values are there, or that the first one is its
+ * error. */
 static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verdict_over over) {
     struct sk_lactor *a = t->actor;
     bool init = t->kind == SK_TASK_INIT;
@@ -60,7 +66,8 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
     case SK_OVER_EXIT:
         sk_actor_leaves(a);
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
-        if (!init) sk_actor_dead(l, a, "exit_actor() was called in it"); /* the end of its constructor was its own */
+        /* the end of its constructor was its own */
+        if (!init) sk_actor_dead(l, a, "exit_actor() was called in it");
         break;
     case SK_OVER_STOPPED:
         sk_ltask_fail_cancelled(l, t);
@@ -72,22 +79,27 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
         break;
     case SK_OVER_LESS:
         sk_ltask_fail(l, t, SK_ETASK,
-                      "task %s is not deterministic: run again for output that was lost, it gave less of it than the first time; "
+                      "task %s is not deterministic: run again for output that was lost, it gave "
+                      "less of it than the first time; "
                       "make the function give the same output for the same input",
                       sk_ltask_name(l, t, name, sizeof name));
         break;
     case SK_OVER_AGAIN: runs_again(l, t, SK_ETASK, "it raised, and runs again"); break;
-    case SK_OVER_FROM_START: runs_again(l, t, SK_ELOST, "yields that are wanted were lost while it ran"); break;
+    case SK_OVER_FROM_START:
+        runs_again(l, t, SK_ELOST, "yields that are wanted were lost while it ran");
+        break;
     case SK_OVER_WELL:
     case SK_OVER_FAILED: break;
     }
 }
 
 /* The first value of a task that failed is the error. t NULL: nobody's. */
-static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t, struct sk_val v, const void *bytes) {
+static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t,
+                        struct sk_val v, const void *bytes) {
     struct sk_lactor *a = t && t->kind != SK_TASK_INIT ? t->actor : NULL;
     if (v.where == SK_V_STORE) { /* errors are inline; a large one would be cut by the worker */
-        if (sk_store_commit(l->store, w->proc, v.off, v.len, NULL) == SK_OK) sk_store_unref(l->store, v.off);
+        if (sk_store_commit(l->store, w->proc, v.off, v.len, NULL) == SK_OK)
+            sk_store_unref(l->store, v.off);
         v.len = 0;
         bytes = "";
     }
@@ -96,7 +108,8 @@ static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
 }
 
 /* Its values are there. */
-static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes note, int64_t run_ns) {
+static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes note,
+                       int64_t run_ns) {
     struct sk_lactor *a = t->actor;
     if (sk_ltask_is_stream(t) && !t->sink) {
         sk_stream_over(l, t);
@@ -104,7 +117,8 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
     }
     sk_ltask_to(t, SK_T_DONE); /* a sink that cancels it now is late */
     if (t->sink) {
-        struct sk_event ev = {.kind = SK_EV_DONE, .note = note, .run_ns = run_ns, .index = t->n_yielded};
+        struct sk_event ev = {
+            .kind = SK_EV_DONE, .note = note, .run_ns = run_ns, .index = t->n_yielded};
         sk_ltask_emit(t, &ev);
     }
     if (t->kind == SK_TASK_INIT) {
@@ -168,7 +182,9 @@ static void on_PUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
 
 static void on_PROMISE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t id = sk_rd_u64(r);
-    if (r->bad || !sk_driver_link_fresh_ids(l, w, id) || sk_promise_new(l, w->proc, id, NULL) == SK_OK) return;
+    if (r->bad || !sk_driver_link_fresh_ids(l, w, id) ||
+        sk_promise_new(l, w->proc, id, NULL) == SK_OK)
+        return;
     sk_driver_link_unheard(l, w, "there is no memory left to record what it promised");
 }
 
@@ -177,11 +193,14 @@ static void on_KEEP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_val v;
     struct sk_ids in;
     const void *b = sk_rd_val_ids(r, &v, &in);
-    if (!r->bad && !sk_promise_keep(l, w->proc, id, &v, b, in)) sk_driver_link_kill(l, w, "it sent a message that makes no sense");
+    if (!r->bad && !sk_promise_keep(l, w->proc, id, &v, b, in))
+        sk_driver_link_kill(l, w, "it sent a message that makes no sense");
 }
 
-/* A submission of a worker that could not be accepted still has return objects (or a stream), which hold the reason. */
-static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec, const struct sk_err *err) {
+/* A submission of a worker that could not be accepted still has return objects (or a stream), which
+ * hold the reason. */
+static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
+                          const struct sk_err *err) {
     struct sk_spec s;
     struct sk_rd r = sk_rd_init(spec.p, spec.n);
     uint32_t n = sk_spec_read(&r, &s) ? s.n_returns : 1;
@@ -198,7 +217,9 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
 /* The nesting level of what its running task submits. */
 static uint32_t level_of(const struct sk_lworker *w) {
     const struct sk_list *first = sk_list_first(&w->sent);
-    return first && !w->actor ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1 : 1;
+    return first && !w->actor
+               ? (uint32_t)sk_container_of(first, struct sk_ltask, on)->place.level + 1
+               : 1;
 }
 
 static void on_STREAMEND(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
@@ -211,32 +232,38 @@ static void on_STREAMEND(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     struct sk_inl *e = sk_engine_error(rc, err.msg);
     struct sk_obj *o = NULL;
     rc = sk_obj_new(l, id, w->proc, &o, NULL);
-    if (rc == SK_OK) sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e); /* it has the id: the reason is its value */
+    /* it has the id: the reason is its value */
+    if (rc == SK_OK) sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
     sk_inl_drop(e);
-    if (rc != SK_OK) sk_driver_link_unheard(l, w, "there is no memory left to record what it asked for");
+    if (rc != SK_OK)
+        sk_driver_link_unheard(l, w, "there is no memory left to record what it asked for");
 }
 
-static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_bytes spec, uint32_t max, struct sk_err *err) {
+static sk_rc may_call(struct sk_local *l, const struct sk_lworker *w, struct sk_bytes spec,
+                      uint32_t max, struct sk_err *err) {
     struct sk_spec s;
     struct sk_rd r = sk_rd_init(spec.p, spec.n);
     if (!sk_spec_read(&r, &s)) return SK_ERR(err, SK_ECORRUPT, "a task specification is damaged");
     return sk_actor_may_call(l, s.actor, w->proc, max, err);
 }
 
-/* ---- a function a message --------------------------------------------------------------------------------------------------------------- */
+/* ---- a function a message -------------------------------------------------------------------- */
 
 static void on_HELLO(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     sk_pool_ready(l, w, (int32_t)sk_rd_u32(r));
     sk_driver_link_retire(l, w);
 }
 
-static void on_YIELD(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_stream_yielded(l, w, r); }
+static void on_YIELD(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_stream_yielded(l, w, r);
+}
 
 static void on_RETURNED(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_ltask *t = sk_map_get(&l->tasks, sk_rd_u64(r));
     if (!t || t->worker != w || t->state != SK_T_SENT || t->actor) return;
     sk_ltask_left(l, t, w, -1);
-    if (sk_ltask_cancelled(t)) sk_ltask_fail_cancelled(l, t); /* while this message was on its way */
+    /* while this message was on its way */
+    if (sk_ltask_cancelled(t)) sk_ltask_fail_cancelled(l, t);
     else sk_ltask_queue(l, t);
 }
 
@@ -271,21 +298,38 @@ static void on_FIND(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     if (!r->bad) sk_actor_find_for(l, w, req, space, name);
 }
 
-static void on_STATE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_state_for(l, w, r); }
+static void on_STATE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_state_for(l, w, r);
+}
 
-static void on_NAMES(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_actor_names_for(l, w, sk_rd_u64(r)); }
+static void on_NAMES(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_actor_names_for(l, w, sk_rd_u64(r));
+}
 
 /* Those of group.c: a damaged one is answered, and the worker lives. */
-static void on_group(struct sk_local *l, struct sk_lworker *w, uint32_t kind, const struct sk_rd *r) {
+static void on_group(struct sk_local *l, struct sk_lworker *w, uint32_t kind,
+                     const struct sk_rd *r) {
     struct sk_rd own = *r;
     sk_lgroup_handle(l, w, kind, &own);
 }
-static void on_GROUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_GROUP, r); }
-static void on_UNGROUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_UNGROUP, r); }
-static void on_GROUPS(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_GROUPS, r); }
-static void on_MORE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_MORE, r); }
-static void on_MOREREAD(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_MOREREAD, r); }
-static void on_DEFENV(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { on_group(l, w, SK_M_DEFENV, r); }
+static void on_GROUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    on_group(l, w, SK_M_GROUP, r);
+}
+static void on_UNGROUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    on_group(l, w, SK_M_UNGROUP, r);
+}
+static void on_GROUPS(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    on_group(l, w, SK_M_GROUPS, r);
+}
+static void on_MORE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    on_group(l, w, SK_M_MORE, r);
+}
+static void on_MOREREAD(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    on_group(l, w, SK_M_MOREREAD, r);
+}
+static void on_DEFENV(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    on_group(l, w, SK_M_DEFENV, r);
+}
 
 static void on_REF(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t id = sk_rd_u64(r);
@@ -294,10 +338,18 @@ static void on_REF(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     if (d < 0) SK_IGNORE(sk_own_unref(l->own, id, w->proc, (uint32_t)-d, NULL));
 }
 
-static void on_GET(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_wait(l, w, SK_M_GET, r); }
-static void on_WAIT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_wait(l, w, SK_M_WAIT, r); }
-static void on_NEXT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_next(l, w, SK_M_NEXT, r); }
-static void on_PEEK(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_next(l, w, SK_M_PEEK, r); }
+static void on_GET(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_req_wait(l, w, SK_M_GET, r);
+}
+static void on_WAIT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_req_wait(l, w, SK_M_WAIT, r);
+}
+static void on_NEXT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_req_next(l, w, SK_M_NEXT, r);
+}
+static void on_PEEK(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_req_next(l, w, SK_M_PEEK, r);
+}
 
 static void on_WATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_err err;
@@ -306,11 +358,15 @@ static void on_WATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     struct {
         uint32_t type, pad;
         uint64_t req;
-    } m = {SK_M_FIRED, 0, req}; /* it is there; without memory for a watch who asked waits by itself, for all that it knows */
+        /* it is there; without memory for a watch who asked waits by itself, for all that it knows
+         */
+    } m = {SK_M_FIRED, 0, req};
     (void)sk_driver_link_reply(l, w, &m, sizeof m);
 }
 
-static void on_UNWATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_req_unwatch(l, w, sk_rd_u64(r)); }
+static void on_UNWATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_req_unwatch(l, w, sk_rd_u64(r));
+}
 
 static void on_LEAVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     (void)r;
@@ -338,7 +394,8 @@ static void on_LEASE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
 }
 
 static void on_EXTENT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
-    uint64_t req = sk_rd_u64(r), graph = sk_rd_u64(r), asked = sk_rd_u64(r), len = SK_ALIGN(SK_MAX(asked, 1), SK_STORE_ALIGN);
+    uint64_t req = sk_rd_u64(r), graph = sk_rd_u64(r), asked = sk_rd_u64(r),
+             len = SK_ALIGN(SK_MAX(asked, 1), SK_STORE_ALIGN);
     if (!r->bad && graph && len >= asked) sk_space_lease(l, w, req, graph, len, len);
 }
 
@@ -349,7 +406,9 @@ static void on_GRAPHOPEN(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     sk_driver_link_answer(l, w, req, rc, id, &err);
 }
 
-static void on_GRAPHCLOSE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_lgraph_close(l, w->proc, sk_rd_u64(r)); }
+static void on_GRAPHCLOSE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_lgraph_close(l, w->proc, sk_rd_u64(r));
+}
 
 static void on_EXTENTFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     (void)w;
@@ -360,7 +419,8 @@ static void on_EXTENTFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd
 static void on_GIVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t off = sk_rd_u64(r), len = sk_rd_u64(r);
     sk_space_released(l);
-    if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK && /* from the middle: only sealing cuts there */
+    /* from the middle: only sealing cuts there */
+    if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK &&
         sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
         sk_store_unref(l->store, off);
 }
@@ -450,20 +510,26 @@ static void on_BIGUP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     SK_IGNORE(sk_store_unlease(l->store, w->proc, off, len, NULL));
 }
 
-static void on_BIGFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) { sk_driver_link_big_read(l, w, sk_rd_u64(r)); }
+static void on_BIGFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
+    sk_driver_link_big_read(l, w, sk_rd_u64(r));
+}
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 #define ROW(kind) [SK_M_##kind - SK_M_UP - 1] = on_##kind,
-static void (*const handlers[])(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) = {SK_MESSAGES_UP(ROW)};
-_Static_assert(SK_COUNT(handlers) == SK_M_UP_END - SK_M_UP - 1, "each message of workers has its handler");
+static void (*const handlers[])(struct sk_local *l, struct sk_lworker *w,
+                                struct sk_rd *r) = {SK_MESSAGES_UP(ROW)};
+_Static_assert(SK_COUNT(handlers) == SK_M_UP_END - SK_M_UP - 1,
+               "each message of workers has its handler");
 
-/* What is damaged kills its sender, who may wait for the answer. A kind that does not exist says nothing. */
+/* What is damaged kills its sender, who may wait for the answer. A kind that does not exist says
+ * nothing. */
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
     struct sk_rd r = sk_rd_init(p, n);
     uint32_t kind = sk_rd_u32(&r);
     if (kind > SK_M_UP && kind < SK_M_UP_END) handlers[kind - SK_M_UP - 1](l, w, &r);
-    if (r.bad && !w->killed && !w->dying) sk_driver_link_kill(l, w, "it sent a message that makes no sense");
+    if (r.bad && !w->killed && !w->dying)
+        sk_driver_link_kill(l, w, "it sent a message that makes no sense");
 }
 
 uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w) {
@@ -472,7 +538,8 @@ uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w) {
         size_t len;
         const void *p = sk_ring_peek(&w->up_ring, &len);
         if (!p) {
-            if (len == SIZE_MAX && !w->killed) sk_driver_link_kill(l, w, "it sent a message that makes no sense");
+            if (len == SIZE_MAX && !w->killed)
+                sk_driver_link_kill(l, w, "it sent a message that makes no sense");
             break;
         }
         if (!w->unheard) handle(l, w, p, len);

@@ -1,8 +1,10 @@
 /* moves.c - sinks that follow what their tasks yielded to disk and back. Runs with the lock held.
  *
- * A value knows its follower by a number, which is looked up when it is told: a sink that has gone is not found, and no value has to be visited for that. What moved
- * is collected, and told in one batch a turn of the loop. Invariant: of one value, what is told alternates, beginning with SPILLED. Cost: nothing without a follower;
- * with one, a look at the followers a yield that lies in the store, and 24 bytes a move. */
+ * A value knows its follower by a number, which is looked up when it is told: a sink that has gone
+ * is not found, and no value has to be visited for that. What moved is collected, and told in one
+ * batch a turn of the loop. Invariant: of one value, what is told alternates, beginning with
+ * SPILLED. Cost: nothing without a follower; with one, a look at the followers a yield that lies in
+ * the store, and 24 bytes a move. */
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
@@ -15,7 +17,9 @@ struct follower {
     uint32_t number;
 };
 
-static struct follower *follower_of(struct sk_list *it) { return sk_container_of(it, struct follower, link); }
+static struct follower *follower_of(struct sk_list *it) {
+    return sk_container_of(it, struct follower, link);
+}
 
 void sk_moves_init(struct sk_local *l) { sk_list_init(&l->moves.followers); }
 
@@ -35,7 +39,8 @@ sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err)
     SK_DCHECK(!sk_moves_number(l, s));
     struct follower *f = sk_alloc(SK_TAG_ENGINE, sizeof *f);
     if (!f) return SK_ERR(err, SK_ENOMEM, "no memory to follow what goes to disk");
-    SK_ASSERT(l->moves.last_number < UINT32_MAX); /* a number that is used again would be another sink's */
+    /* a number that is used again would be another sink's */
+    SK_ASSERT(l->moves.last_number < UINT32_MAX);
     *f = (struct follower){.sink = s, .number = ++l->moves.last_number};
     sk_list_push_front(&l->moves.followers, &f->link);
     return SK_OK;
@@ -51,8 +56,10 @@ void sk_moves_unfollow(struct sk_local *l, struct sk_sink *s) {
 
 void sk_moves_note(struct sk_local *l, const struct sk_stored *st, bool disk) {
     SK_DCHECK(st->follower && st->follower <= l->moves.last_number);
-    struct sk_move m = {.oid = st->o->id, .bytes = st->o->len, .follower = st->follower, .disk = disk};
-    SK_IGNORE(sk_vec_push(&l->moves.moved, SK_TAG_ENGINE, m)); /* without memory for it the account of its owner is wrong by this one */
+    struct sk_move m = {
+        .oid = st->o->id, .bytes = st->o->len, .follower = st->follower, .disk = disk};
+    /* without memory for it the account of its owner is wrong by this one */
+    SK_IGNORE(sk_vec_push(&l->moves.moved, SK_TAG_ENGINE, m));
 }
 
 static struct sk_sink *sink_of(const struct sk_local *l, uint32_t number) {
@@ -64,7 +71,8 @@ static struct sk_sink *sink_of(const struct sk_local *l, uint32_t number) {
 void sk_moves_tell(struct sk_local *l) {
     struct sk_move_vec now = l->moves.moved;
     if (SK_LIKELY(!now.n)) return;
-    memset(&l->moves.moved, 0, sizeof l->moves.moved); /* a sink may cause more: for the next turn */
+    /* a sink may cause more: for the next turn */
+    memset(&l->moves.moved, 0, sizeof l->moves.moved);
     for (uint32_t i = 0; i < now.n;) {
         struct sk_event ev[BATCH]; /* the first n */
         uint32_t n = 0, to = now.p[i].follower;

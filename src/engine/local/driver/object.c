@@ -1,15 +1,19 @@
-/* object.c - objects of the local engine in the driver: entries, values out of messages, who waits for one, and their end. Runs with the lock held.
+/* object.c - objects of the local engine in the driver: entries, values out of messages, who waits
+ * for one, and their end. Runs with the lock held.
  *
- * Not here: counting (own.c), making a lost value again (recover.c). Invariant: what is READY has its value, or is `gone` and says so when it is
- * needed; who waits holds what it waits for, and takes its entries along when it goes. Cost: one allocation an object, one more for a value of up
- * to 8 KiB, one for each wait for a pending one; a wait begins and ends in O(1), however many wait. */
+ * Not here: counting (own.c), making a lost value again (recover.c). Invariant: what is READY has
+ * its value, or is `gone` and says so when it is needed; who waits holds what it waits for, and
+ * takes its entries along when it goes. Cost: one allocation an object, one more for a value of up
+ * to 8 KiB, one for each wait for a pending one; a wait begins and ends in O(1), however many
+ * wait. */
 #include <stdio.h>
 
 #include "base/fault.h"
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
-sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err) {
+sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out,
+                 struct sk_err *err) {
     struct sk_obj *o = sk_calloc(SK_TAG_ENGINE, sizeof *o);
     if (!o) return SK_ERR(err, SK_ENOMEM, "no memory for an object entry");
     o->id = id;
@@ -81,7 +85,8 @@ sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
     struct sk_dep **waits = t ? &t->waits : &q->waits, *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
     if (!d) return SK_ENOMEM;
     SK_DCHECK(!t != !q); /* one of the two */
-    *d = (struct sk_dep){.next = *list, .at = list, .more = *waits, .more_at = waits, .task = t, .req = q};
+    *d = (struct sk_dep){
+        .next = *list, .at = list, .more = *waits, .more_at = waits, .task = t, .req = q};
     SK_DCHECK(!*list || (*list)->at == list);
     if (d->next) d->next->at = &d->next;
     if (d->more) d->more->more_at = &d->more;
@@ -164,7 +169,8 @@ void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, stru
 }
 
 /* The value of a pending object cannot be had. */
-static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what, const char *why) {
+static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what,
+                       const char *why) {
     char text[600];
     snprintf(text, sizeof text, "%s: %.400s", what, why);
     struct sk_inl *e = sk_engine_error(rc, text); /* NULL: an error without a text */
@@ -172,29 +178,37 @@ static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const cha
     sk_inl_drop(e);
 }
 
-void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in) {
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v,
+                const void *bytes, struct sk_ids in) {
     struct sk_err err;
     struct sk_obj *o = id ? sk_obj_get(l, id) : NULL;
-    sk_rc sealed = v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
+    sk_rc sealed =
+        v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
     if (sealed != SK_OK) {
         /* A worker that reports memory it does not hold is mad: its value is lost, loudly. */
-        if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL)); /* else it goes back with the worker */
+        /* else it goes back with the worker */
+        if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL));
         if (o && o->state == SK_O_PENDING) {
-            if (sealed == SK_ENOMEM) fail_value(l, o, SK_ENOMEM, "no memory to record a value", err.msg);
-            else fail_value(l, o, SK_ECORRUPT, "a worker sealed memory that it did not hold", err.msg);
+            if (sealed == SK_ENOMEM)
+                fail_value(l, o, SK_ENOMEM, "no memory to record a value", err.msg);
+            else
+                fail_value(l, o, SK_ECORRUPT, "a worker sealed memory that it did not hold",
+                           err.msg);
         }
         return;
     }
     if (v->keep && v->where == SK_V_STORE && sk_store_pin(l->store, proc, v->off) != SK_OK) {
         sk_store_unref(l->store, v->off);
-        if (o && o->state == SK_O_PENDING) fail_value(l, o, SK_ENOMEM, "no memory to record a value", "its writer reads it");
+        if (o && o->state == SK_O_PENDING)
+            fail_value(l, o, SK_ENOMEM, "no memory to record a value", "its writer reads it");
         return;
     }
     if (!o || o->state != SK_O_PENDING) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         return;
     }
-    /* Of references that do not exist (any more) getting them says "lost", and the value itself is whole. */
+    /* Of references that do not exist (any more) getting them says "lost", and the value itself is
+     * whole. */
     if (in.n && sk_own_contains(l->own, id, in.p, in.n, &err) == SK_ENOMEM) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);
@@ -210,7 +224,8 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         o->where = SK_V_INLINE;
         o->u.inl = sk_inl_new(bytes, (size_t)v->len);
         if (!o->u.inl) {
-            snprintf(err.msg, sizeof err.msg, "%llu bytes were asked for", (unsigned long long)v->len);
+            snprintf(err.msg, sizeof err.msg, "%llu bytes were asked for",
+                     (unsigned long long)v->len);
             fail_value(l, o, SK_ENOMEM, "no memory for a value", err.msg);
             return;
         }

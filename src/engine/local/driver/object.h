@@ -25,13 +25,19 @@ enum { SK_O_PENDING, SK_O_READY, SK_O_ACTOR };
 struct sk_obj {
     uint64_t id;
     uint8_t state, where; /* READY: SK_V_INLINE, SK_V_STORE or SK_V_DISK */
-    bool gone : 1;        /* the value of a READY object is lost, which is noticed when it is needed next (test hook store.lose) */
-    bool known : 1;       /* lineage knows it, and has to be told when it is freed */
+    /* the value of a READY object is lost, which is noticed when it is needed next (test hook
+     * store.lose) */
+    bool gone : 1;
+    bool known : 1; /* lineage knows it, and has to be told when it is freed */
     bool awaited
-        : 1; /* a task that lineage keeps needs it, while PENDING: it is held until its own maker has ended, which lineage keeps, too */
+        /* a task that lineage keeps needs it, while PENDING: it is held until its own maker has
+         * ended, which lineage keeps, too */
+        : 1;
     bool spoiled : 1;    /* its bytes were wrong when they were read from disk */
     bool stream_end : 1; /* it stands for the end of a stream; it has no maker, and is never lost */
-    uint8_t why;         /* enum sk_lost_why: the reason that an error gives when the value is lost and lineage knows no maker */
+    /* enum sk_lost_why: the reason that an error gives when the value is lost and lineage knows no
+     * maker */
+    uint8_t why;
     uint32_t kind;
     uint64_t len;
     union {
@@ -39,39 +45,56 @@ struct sk_obj {
         uint64_t off;
         struct sk_lactor *actor;
     } u;
-    struct sk_ltask *maker; /* the task that makes it: always while PENDING, and while READY if lineage keeps the task */
-    struct sk_dep *deps;    /* tasks and requests that wait for it, while it is PENDING or on disk */
-    struct sk_stored *st;   /* of a READY value in the store or on disk; NULL: it cannot be evicted */
+    /* the task that makes it: always while PENDING, and while READY if lineage keeps the task */
+    struct sk_ltask *maker;
+    /* tasks and requests that wait for it, while it is PENDING or on disk */
+    struct sk_dep *deps;
+    /* of a READY value in the store or on disk; NULL: it cannot be evicted */
+    struct sk_stored *st;
 };
 
-struct
-    sk_dep { /* a task or a request waits for an object, or for the next yield of a stream. It is in two lists, and knows the pointers that lead to it. */
+struct sk_dep {
+    /* a task or a request waits for an object, or for the next yield of a stream. It is in two
+     * lists, and knows the pointers that lead to it. */
     struct sk_dep *next, **at;      /* others that wait for the same, the youngest first */
     struct sk_dep *more, **more_at; /* what else the same task or request waits for: its `waits` */
     struct sk_ltask *task;          /* one of these two waits; the other is NULL */
     struct sk_req *req;
 };
 
-static inline void sk_obj_home(uint32_t proc,
-                               sk_off off) { /* a value of the store begins there, made by proc: a machine may want to know */
+static inline void sk_obj_home(uint32_t proc, sk_off off) {
+    /* a value of the store begins there, made by proc: a machine may
+     * want to know */
     if (SK_UNLIKELY(sk_machine_ != NULL)) sk_machine_->sealed(sk_machine_->ctx, proc, off);
 }
 void sk_objs_free(struct sk_local *l); /* at the end of the engine, before its tasks */
-sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out, struct sk_err *err);
-/* New object with this value and a reference of the driver: errors of streams. 0 when there is no memory. */
+sk_rc sk_obj_new(struct sk_local *l, uint64_t id, uint32_t proc, struct sk_obj **out,
+                 struct sk_err *err);
+/* New object with this value and a reference of the driver: errors of streams. 0 when there is no
+ * memory. */
 uint64_t sk_obj_error(struct sk_local *l, uint32_t kind, const void *bytes, size_t n);
-/* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more is thrown away. */
-void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v, const void *bytes, struct sk_ids in);
-void sk_obj_ready(struct sk_local *l, struct sk_obj *o);                                  /* wakes who waits */
-void sk_obj_drain(struct sk_local *l);                                                    /* frees what nothing references */
-sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE; /* one of the two waits */
-void sk_dep_done(struct sk_local *l, struct sk_obj *o);                                   /* tells the waiters, as long as it is READY */
-void sk_dep_tell(struct sk_local *l, struct sk_dep *d);                                   /* one of them; d is gone */
-void sk_deps_free(struct sk_dep *list);                                                   /* at the end of the engine: nobody is told */
-void sk_dep_forget(struct sk_dep *waits);                                                 /* all that somebody waits for */
+/* Gives object `id` the value in a message of process `proc`. A value that nobody wants any more is
+ * thrown away. */
+void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_val *v,
+                const void *bytes, struct sk_ids in);
+/* wakes who waits */
+void sk_obj_ready(struct sk_local *l, struct sk_obj *o);
+/* frees what nothing references */
+void sk_obj_drain(struct sk_local *l);
+/* one of the two waits */
+sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
+/* tells the waiters, as long as it is READY */
+void sk_dep_done(struct sk_local *l, struct sk_obj *o);
+/* one of them; d is gone */
+void sk_dep_tell(struct sk_local *l, struct sk_dep *d);
+/* at the end of the engine: nobody is told */
+void sk_deps_free(struct sk_dep *list);
+/* all that somebody waits for */
+void sk_dep_forget(struct sk_dep *waits);
 struct sk_inl *sk_inl_new(const void *p, size_t n);
 void sk_inl_drop(struct sk_inl *i);
-/* A pending object has this value, or error; value NULL: no bytes. The caller keeps its reference to it. */
+/* A pending object has this value, or error; value NULL: no bytes. The caller keeps its reference
+ * to it. */
 void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
 

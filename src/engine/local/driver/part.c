@@ -1,9 +1,12 @@
 /* part.c - arguments that are a part of an object's value. Runs with the lock held.
  *
- * Of a value in memory the task gets a view of the part, and it is the value that is held, pinned and spilled as ever. Of a value on disk the part gets an object of its
- * own when the task is about to be sent: it is on disk from the beginning, at its place in the value's copy, and comes back, waits for room, and goes again as any other
- * does. So space.c knows nothing of parts but how many bytes to ask for. It belongs to one task and goes with the task's arguments. Invariant: a part shares the place
- * on disk, so it does not matter what becomes of the value meanwhile. Cost: two allocations a part, and only where the value is on disk. */
+ * Of a value in memory the task gets a view of the part, and it is the value that is held, pinned
+ * and spilled as ever. Of a value on disk the part gets an object of its
+ * own when the task is about to be sent: it is on disk from the beginning, at its place in the
+ * value's copy, and comes back, waits for room, and goes again as any other does. So space.c knows
+ * nothing of parts but how many bytes to ask for. It belongs to one task and goes with the task's
+ * arguments. Invariant: a part shares the place on disk, so it does not matter what becomes of the
+ * value meanwhile. Cost: two allocations a part, and only where the value is on disk. */
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
@@ -14,20 +17,25 @@ uint64_t sk_part_find(const struct sk_ltask *t, uint32_t arg) {
     return 0;
 }
 
-sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const struct sk_obj *o, const struct sk_val *v) {
+sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const struct sk_obj *o,
+                   const struct sk_val *v) {
     SK_ASSERT(o->state == SK_O_READY && o->where == SK_V_DISK && o->st->at.stretch && !o->st->part);
     SK_ASSERT(v->len && v->off <= o->len && v->len <= o->len - v->off);
     uint64_t id = sk_new_ids(l, 1);
     struct sk_obj *part = NULL;
     struct sk_stored_part *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
     if (!t->aside) t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside);
-    if (!s || !t->aside || !sk_vec_reserve(&t->aside->parts, SK_TAG_ENGINE, t->aside->parts.n + 1) ||
+    if (!s || !t->aside ||
+        !sk_vec_reserve(&t->aside->parts, SK_TAG_ENGINE, t->aside->parts.n + 1) ||
         sk_obj_new(l, id, SK_PROC_DRIVER, &part, NULL) != SK_OK) {
         sk_free(s);
         return SK_ENOMEM;
     }
     *s = (struct sk_stored_part){
-        .st = {.o = part, .at = o->st->at, .state = SK_STORED_DISK, .part = true}, .whole = o->id, .len = o->len, .at = v->off};
+        .st = {.o = part, .at = o->st->at, .state = SK_STORED_DISK, .part = true},
+        .whole = o->id,
+        .len = o->len,
+        .at = v->off};
     sk_list_init(&s->st.link);
     sk_list_init(&s->st.sibling);
     sk_spill_share(&s->st.at, o->len);
@@ -43,6 +51,7 @@ sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const s
 
 void sk_parts_drop(struct sk_local *l, struct sk_ltask *t) {
     if (SK_LIKELY(!t->aside)) return;
-    for (uint32_t i = 0; i < t->aside->parts.n; i++) SK_IGNORE(sk_own_unref(l->own, t->aside->parts.p[i].oid, SK_PROC_DRIVER, 1, NULL));
+    for (uint32_t i = 0; i < t->aside->parts.n; i++)
+        SK_IGNORE(sk_own_unref(l->own, t->aside->parts.p[i].oid, SK_PROC_DRIVER, 1, NULL));
     t->aside->parts.n = 0;
 }

@@ -23,8 +23,10 @@ static inline const struct sk_stored_part *sk_part_of(const struct sk_stored *st
 
 /* The object that was made for argument `arg`; 0: none. */
 uint64_t sk_part_find(const struct sk_ltask *t, uint32_t arg);
-/* Makes it, for the part v of the value of o, which is on disk. v has at least one byte. SK_ENOMEM: nothing changed. */
-sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const struct sk_obj *o, const struct sk_val *v) SK_MUST_USE;
+/* Makes it, for the part v of the value of o, which is on disk. v has at least one byte. SK_ENOMEM:
+ * nothing changed. */
+sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const struct sk_obj *o,
+                   const struct sk_val *v) SK_MUST_USE;
 /* Lets go of all such objects of t. */
 void sk_parts_drop(struct sk_local *l, struct sk_ltask *t);
 

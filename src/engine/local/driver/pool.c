@@ -1,8 +1,9 @@
-/* pool.c - the worker processes of the local engine and the fork server that makes them: started when needed, looked at, reaped. Runs with the lock held.
+/* pool.c - the worker processes of the local engine and the fork server that makes them: started
+ * when needed, looked at, reaped. Runs with the lock held.
  * Not here: who hears of their deaths (host.c), what is left of one (death.c).
  *
- * A slot's rings are formatted before its process exists, so work can be sent to a worker that is still being forked. A slot is used again
- * only after its process is known to be dead. */
+ * A slot's rings are formatted before its process exists, so work can be sent to a worker that is
+ * still being forked. A slot is used again only after its process is known to be dead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -21,14 +22,16 @@
 #include "engine/host.h"
 #include "engine/local/driver/local_int.h"
 
-#define LOOK_NS INT64_C(50000000)        /* between two looks at who is stopped */
-#define GROWN_BYTES (UINT64_C(64) << 20) /* an idle process that holds so much after it gave back what it could */
-#define IDLE_REAP_NS (30 * SK_SEC)       /* unless the program says otherwise */
-#define AGAIN_NS SK_SEC                  /* after the system refused a process */
-#define LEAVE_NS \
-    (5 * SK_SEC) /* a process that was told to end, hangs in exit handlers of the user and is in the way is killed after that */
+#define LOOK_NS INT64_C(50000000) /* between two looks at who is stopped */
+/* an idle process that holds so much after it gave back what it could */
+#define GROWN_BYTES (UINT64_C(64) << 20)
+#define IDLE_REAP_NS (30 * SK_SEC) /* unless the program says otherwise */
+#define AGAIN_NS SK_SEC            /* after the system refused a process */
+#define LEAVE_NS                                                                                 \
+    (5 * SK_SEC) /* a process that was told to end, hangs in exit handlers of the user and is in \
+                    the way is killed after that */
 
-/* ---- the fork server -------------------------------------------------------------------------------------------------------------- */
+/* ---- the fork server ------------------------------------------------------------------------- */
 
 static char **copy_strings(char *const *v) {
     size_t n = 0;
@@ -51,14 +54,17 @@ static void free_strings(char *const *v) {
 sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
     struct sk_worker_pool *p = &l->pool;
     l->forksrv.sock = -1;
-    p->n_slots = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024; /* a slot that is never used costs nothing */
+    /* a slot that is never used costs nothing */
+    p->n_slots = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024;
     p->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : IDLE_REAP_NS;
     p->workers = sk_calloc(SK_TAG_ENGINE, p->n_slots * sizeof *p->workers);
     p->spawn.argv = copy_strings(conf->spawn_argv);
     p->spawn.env = conf->spawn_env ? copy_strings(conf->spawn_env) : NULL;
-    p->spawn.note.p = conf->preload.n ? sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n) : NULL;
+    p->spawn.note.p =
+        conf->preload.n ? sk_memdup(SK_TAG_ENGINE, conf->preload.p, conf->preload.n) : NULL;
     p->spawn.note.n = p->spawn.note.p ? conf->preload.n : 0;
-    if (!p->workers || !p->spawn.argv || (conf->spawn_env && !p->spawn.env) || (conf->preload.n && !p->spawn.note.p))
+    if (!p->workers || !p->spawn.argv || (conf->spawn_env && !p->spawn.env) ||
+        (conf->preload.n && !p->spawn.note.p))
         return SK_ERR(err, SK_ENOMEM, "no memory for the engine");
     return SK_OK;
 }
@@ -74,8 +80,8 @@ void sk_pool_close(struct sk_local *l) {
 }
 
 bool sk_pool_fd_lost(const struct sk_local *l) {
-    return !sk_machine_ &&
-           (sk_seg_lost(&l->ctl_seg) || sk_seg_lost(&l->data_seg) || sk_forksrv_lost(&l->forksrv) || sk_prints_lost(l->prints));
+    return !sk_machine_ && (sk_seg_lost(&l->ctl_seg) || sk_seg_lost(&l->data_seg) ||
+                            sk_forksrv_lost(&l->forksrv) || sk_prints_lost(l->prints));
 }
 
 sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
@@ -92,8 +98,8 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     char **env = sk_calloc(SK_TAG_ENGINE, (n + 2) * sizeof *env);
     if (!env) return SK_ERR(err, SK_ENOMEM, "no memory for the environment of the fork server");
     memcpy(env, from, n * sizeof *env);
-    snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu,%d", l->ctl_seg.fd, l->ctl_seg.size, l->data_seg.fd, l->data_seg.size,
-             l->data_seg.tail_fd, l->data_seg.tail, hand);
+    snprintf(ctl, sizeof ctl, "SKATE_CTL=%d,%zu,%d,%zu,%d,%zu,%d", l->ctl_seg.fd, l->ctl_seg.size,
+             l->data_seg.fd, l->data_seg.size, l->data_seg.tail_fd, l->data_seg.tail, hand);
     env[n] = ctl;
     sk_rc rc = sk_forksrv_start(&l->forksrv, l->pool.spawn.argv, env, keep, n_keep, err);
     sk_free(env);
@@ -101,7 +107,8 @@ sk_rc sk_pool_server(struct sk_local *l, struct sk_err *err) {
     l->pool.server_dead = false;
     l->pool.n_servers++;
     pthread_cond_broadcast(&l->server_up);
-    if (l->pool.spawn.note.n) rc = sk_forksrv_note(&l->forksrv, l->pool.spawn.note.p, l->pool.spawn.note.n, err);
+    if (l->pool.spawn.note.n)
+        rc = sk_forksrv_note(&l->forksrv, l->pool.spawn.note.p, l->pool.spawn.note.n, err);
     return rc;
 }
 
@@ -110,7 +117,9 @@ bool sk_pool_server_gone(struct sk_local *l) {
     return sk_forksrv_stop(&l->forksrv);
 }
 
-static void in_vain(struct sk_local *l, const char *why) { snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why); }
+static void in_vain(struct sk_local *l, const char *why) {
+    snprintf(l->pool.in_vain, sizeof l->pool.in_vain, "%.300s", why);
+}
 
 void sk_pool_take_in_vain(struct sk_local *l, char *why, size_t cap) {
     (void)snprintf(why, cap, "%s", l->pool.in_vain);
@@ -129,7 +138,7 @@ void sk_pool_server_failed(struct sk_local *l, bool by_itself, const char *why) 
     if (!sk_starts_ended(&l->pool.starts, sk_now_ns(), by_itself)) in_vain(l, how);
 }
 
-/* ---- processes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 bool sk_pool_any_up(const struct sk_local *l) {
     for (uint32_t i = 0; i < l->pool.n_used; i++)
@@ -138,8 +147,10 @@ bool sk_pool_any_up(const struct sk_local *l) {
 }
 
 void sk_pool_bad_start(struct sk_local *l, const char *why) {
-    if (++l->pool.n_bad_starts < SK_BAD_STARTS || sk_pool_any_up(l)) return; /* with some up: they do all the work, see sk_pool_spawn */
-    l->pool.n_bad_starts = 0;                                                /* what is submitted later tries again */
+    /* with some up: they do all the work, see sk_pool_spawn */
+    if (++l->pool.n_bad_starts < SK_BAD_STARTS || sk_pool_any_up(l)) return;
+    /* what is submitted later tries again */
+    l->pool.n_bad_starts = 0;
     in_vain(l, why);
 }
 
@@ -168,7 +179,8 @@ void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     l->pool.n_bad_starts = 0;
     sk_starts_ready(&l->pool.starts);
     if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
-    if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false); /* stopped while it started */
+    /* stopped while it started */
+    if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false);
 }
 
 void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {
@@ -179,22 +191,25 @@ void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {
     l->pool.n_evicted -= w->evicted;
 }
 
-/* All processes are there, and the idle ones are of another kind than what waits (place.h): the coldest makes room. One at a time: the next one
- * when it has gone, if that is still of use. */
+/* All processes are there, and the idle ones are of another kind than what waits (place.h): the
+ * coldest makes room. One at a time: the next one when it has gone, if that is still of use. */
 static void evict(struct sk_local *l) {
     struct sk_list *cold = sk_list_last(&l->place.idle);
     if (!cold || l->pool.n_evicted) return;
-    struct sk_lworker *w = sk_container_of(sk_container_of(cold, struct sk_place_worker, link), struct sk_lworker, place);
+    struct sk_lworker *w = sk_container_of(sk_container_of(cold, struct sk_place_worker, link),
+                                           struct sk_lworker, place);
     sk_driver_link_leave(l, w, "another environment needs its place");
     w->evicted = true;
     l->pool.n_evicted++;
     SK_DCHECK(l->pool.n_evicted <= l->pool.n_live);
 }
 
-/* As long as nobody needs their place or their memory, exit handlers of the user may take their time. */
+/* As long as nobody needs their place or their memory, exit handlers of the user may take their
+ * time. */
 static void kill_late_ones(struct sk_local *l, int64_t now) {
     uint64_t limit = l->mem.limit_bytes; /* 0: not looked at */
-    bool needed = (l->pool.n_live >= sk_pool_limit(l) && (l->place.n_ready || !sk_list_empty(&l->actors.wanting))) ||
+    bool needed = (l->pool.n_live >= sk_pool_limit(l) &&
+                   (l->place.n_ready || !sk_list_empty(&l->actors.wanting))) ||
                   (limit && l->mem.used_bytes > limit - limit / 16);
     for (uint32_t i = 0; needed && i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
@@ -204,7 +219,8 @@ static void kill_late_ones(struct sk_local *l, int64_t now) {
 }
 
 uint32_t sk_pool_limit(const struct sk_local *l) {
-    if (SK_LIKELY(l->pool.refused.n < SK_BAD_STARTS) || sk_now_ns() >= l->pool.refused.again_ns) return l->pool.n_slots;
+    if (SK_LIKELY(l->pool.refused.n < SK_BAD_STARTS) || sk_now_ns() >= l->pool.refused.again_ns)
+        return l->pool.n_slots;
     return SK_MIN(l->pool.refused.there, l->pool.n_slots);
 }
 
@@ -216,12 +232,14 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     }
     if (l->pool.n_bad_starts >= SK_BAD_STARTS && sk_pool_any_up(l)) return NULL;
     struct sk_err err;
-    if (sk_pool_fd_lost(l)) { /* it cannot be told so, and we would not hear of the end of what it made */
+    if (sk_pool_fd_lost(l)) {
+        /* it cannot be told so, and we would not hear of the end of what it made */
         in_vain(l, SK_FD_LOST);
         return NULL;
     }
     if (l->pool.server_dead) {
-        if (!sk_starts_may(&l->pool.starts, sk_now_ns())) return NULL; /* whoever waits looks again soon as long as something is ready */
+        /* whoever waits looks again soon as long as something is ready */
+        if (!sk_starts_may(&l->pool.starts, sk_now_ns())) return NULL;
         if (sk_pool_server(l, &err) != SK_OK) {
             sk_pool_server_failed(l, true, err.msg);
             return NULL;
@@ -260,11 +278,13 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
 static bool is_stopped(int32_t pid) {
     char state;
     pid_t parent;
-    return sk_proc_state(pid, &state, &parent) && (state == 'T' || state == 't'); /* gone: that will be reported */
+    /* gone: that will be reported */
+    return sk_proc_state(pid, &state, &parent) && (state == 'T' || state == 't');
 }
 
-/* What a stopped process has claimed waits for it: it may go on, and have done half. What it has not begun must not, and a claim word can be taken
- * back though its owner sleeps. Twice seen on the same task before anybody asks the kernel, so a healthy worker costs a load of its claim word. */
+/* What a stopped process has claimed waits for it: it may go on, and have done half. What it has
+ * not begun must not, and a claim word can be taken back though its owner sleeps. Twice seen on the
+ * same task before anybody asks the kernel, so a healthy worker costs a load of its claim word. */
 void sk_pool_look(struct sk_local *l, int64_t now) {
     l->pool.look_ns = now + LOOK_NS;
     if (sk_machine_) return; /* a process of a simulation is slow, or dead */
@@ -279,16 +299,19 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
         }
         const struct sk_list *it = sk_list_first(&w->sent);
         struct sk_ltask *t = it ? sk_container_of(it, struct sk_ltask, on) : NULL;
-        uint64_t head = t && w->up && atomic_load(&w->sh->claims[t->claim]) == (t->id << 2 | SK_CLAIM_QUEUED) ? t->id
-                        : w->place.state == SK_W_STARTING                                                     ? UINT64_MAX
-                                                                                                              : 0;
+        uint64_t head =
+            t && w->up && atomic_load(&w->sh->claims[t->claim]) == (t->id << 2 | SK_CLAIM_QUEUED)
+                ? t->id
+            : w->place.state == SK_W_STARTING ? UINT64_MAX
+                                              : 0;
         SK_DCHECK(l->pool.workers[i] == w && w->slot == i);
         bool again = head && head == w->head_seen;
         w->head_seen = head;
         if (!again || !is_stopped(w->pid)) continue;
         if (w->actor) {
             if (t && t->kind == SK_TASK_INIT)
-                sk_driver_link_kill_task(l, t, "it was stopped (SIGSTOP) before the constructor of its actor began");
+                sk_driver_link_kill_task(
+                    l, t, "it was stopped (SIGSTOP) before the constructor of its actor began");
             continue;
         }
         for (struct sk_list *x = w->sent.prev; x != &w->sent;) {
@@ -296,7 +319,8 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
             x = x->prev;
             (void)sk_ltask_take_back(l, w, k);
         }
-        if (w->place.state != SK_W_IDLE && w->place.state != SK_W_STARTING) continue; /* it went on, and began */
+        /* it went on, and began */
+        if (w->place.state != SK_W_IDLE && w->place.state != SK_W_STARTING) continue;
         sk_place_worker_aside(&l->place, &w->place, w->aside = true);
     }
 }
@@ -304,21 +328,27 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
 void sk_pool_reap(struct sk_local *l, int64_t now) {
     kill_late_ones(l, now);
     for (uint32_t i = 0; i < l->pool.n_used; i++)
-        if (l->pool.workers[i] && l->pool.workers[i]->interrupt) sk_driver_link_interrupt(l, l->pool.workers[i]);
+        if (l->pool.workers[i] && l->pool.workers[i]->interrupt)
+            sk_driver_link_interrupt(l, l->pool.workers[i]);
     sk_space_give_back(l);
-    /* Idle workers beyond the CPUs go, and those that hold much; the list is most recently used first, so the end of it is the coldest. */
+    /* Idle workers beyond the CPUs go, and those that hold much; the list is most recently used
+     * first, so the end of it is the coldest. */
     if (l->place.n_ready || !l->place.n_idle) return;
     bool spare = l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1);
     struct sk_list *last = sk_list_last(&l->place.idle);
     SK_LIST_EACH_SAFE (it, tmp, &l->place.idle) {
-        struct sk_lworker *w = sk_container_of(sk_container_of(it, struct sk_place_worker, link), struct sk_lworker, place);
+        struct sk_lworker *w = sk_container_of(sk_container_of(it, struct sk_place_worker, link),
+                                               struct sk_lworker, place);
         if (!w->idle_since_ns) w->idle_since_ns = now;
-        else if (((spare && it == last) || w->mem.heap_bytes > GROWN_BYTES) && now - w->idle_since_ns > l->pool.idle_reap_ns && !w->killed)
+        else if (((spare && it == last) || w->mem.heap_bytes > GROWN_BYTES) &&
+                 now - w->idle_since_ns > l->pool.idle_reap_ns && !w->killed)
             sk_driver_link_leave(l, w, "it was idle");
     }
     for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
         uint64_t len;
-        if (l->place.n_idle + l->place.n_starting != l->pool.n_live || !sk_store_take_punch(l->store, 2u << 20, &off, &len)) break;
+        if (l->place.n_idle + l->place.n_starting != l->pool.n_live ||
+            !sk_store_take_punch(l->store, 2u << 20, &off, &len))
+            break;
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
     }
 }
@@ -329,12 +359,16 @@ bool sk_pool_check(const struct sk_local *l) {
     for (uint32_t i = 0; i < p->n_slots; i++) {
         const struct sk_lworker *w = p->workers[i];
         if (!w) continue;
-        if (i >= p->n_used || w->slot != i || !w->proc || w->proc > p->next_proc || w->sh->proc != w->proc) return false;
+        if (i >= p->n_used || w->slot != i || !w->proc || w->proc > p->next_proc ||
+            w->sh->proc != w->proc)
+            return false;
         for (uint32_t j = 0; j < i; j++)
             if (p->workers[j] && p->workers[j]->proc == w->proc) return false;
         live++;
         evicted += w->evicted;
     }
-    return live == p->n_live && evicted == p->n_evicted && p->n_used <= p->n_slots && sk_forksrv_check(&l->forksrv) &&
-           atomic_load_explicit(&l->ctl->n_used, memory_order_relaxed) == p->n_used && (!p->server_dead || l->forksrv.pid == 0);
+    return live == p->n_live && evicted == p->n_evicted && p->n_used <= p->n_slots &&
+           sk_forksrv_check(&l->forksrv) &&
+           atomic_load_explicit(&l->ctl->n_used, memory_order_relaxed) == p->n_used &&
+           (!p->server_dead || l->forksrv.pid == 0);
 }

@@ -1,7 +1,8 @@
 /* promise.c - objects whose value a process gives later. Runs with the lock held.
  *
- * A promise is a pending object without a maker, and an entry here that says which process will give its value; the entry goes when it does, or dies. Cost: a walk over those
- * that are open, which are as many as executions under way. */
+ * A promise is a pending object without a maker, and an entry here that says which process will
+ * give its value; the entry goes when it does, or dies. Cost: a walk over those that are open,
+ * which are as many as executions under way. */
 #include "engine/local/driver/promise.h"
 
 #include <stdio.h>
@@ -14,7 +15,9 @@ struct promise {
     uint64_t id;
     uint32_t proc;
 };
-static struct promise *promise_of(struct sk_list *it) { return sk_container_of(it, struct promise, link); }
+static struct promise *promise_of(struct sk_list *it) {
+    return sk_container_of(it, struct promise, link);
+}
 
 static struct promise *find(const struct sk_local *l, uint64_t id) {
     SK_LIST_EACH (it, &l->promises)
@@ -25,7 +28,8 @@ static struct promise *find(const struct sk_local *l, uint64_t id) {
 sk_rc sk_promise_new(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_err *err) {
     struct sk_obj *o = NULL;
     struct promise *p = sk_alloc(SK_TAG_ENGINE, sizeof *p);
-    sk_rc rc = p ? sk_obj_new(l, id, proc, &o, err) : SK_ERR(err, SK_ENOMEM, "no memory to promise an object");
+    sk_rc rc = p ? sk_obj_new(l, id, proc, &o, err)
+                 : SK_ERR(err, SK_ENOMEM, "no memory to promise an object");
     if (rc != SK_OK) {
         sk_free(p);
         return rc;
@@ -36,7 +40,8 @@ sk_rc sk_promise_new(struct sk_local *l, uint32_t proc, uint64_t id, struct sk_e
     return SK_OK;
 }
 
-bool sk_promise_keep(struct sk_local *l, uint32_t proc, uint64_t id, const struct sk_val *v, const void *bytes, struct sk_ids in) {
+bool sk_promise_keep(struct sk_local *l, uint32_t proc, uint64_t id, const struct sk_val *v,
+                     const void *bytes, struct sk_ids in) {
     struct promise *p = find(l, id);
     if (!p || p->proc != proc) return false;
     sk_list_del(&p->link);
@@ -52,7 +57,8 @@ void sk_promises_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
         struct promise *p = promise_of(it);
         if (p->proc != proc) continue;
         struct sk_obj *o = sk_obj_get(l, p->id);
-        struct sk_inl *e = o ? sk_engine_error(SK_EDEAD, why) : NULL; /* no memory for it: an error without words */
+        /* no memory for it: an error without words */
+        struct sk_inl *e = o ? sk_engine_error(SK_EDEAD, why) : NULL;
         sk_list_del(&p->link);
         sk_free(p);
         if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);

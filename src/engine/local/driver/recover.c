@@ -1,17 +1,23 @@
-/* recover.c - lost values of the local engine: which finished tasks are kept for them, and how a task is run again. Runs with the lock held.
+/* recover.c - lost values of the local engine: which finished tasks are kept for them, and how a
+ * task is run again. Runs with the lock held.
  *
  * What needs what is lineage.c's; here is what it means for objects and tasks:
- *  - Only values in the store can be lost. A task is kept when it made one (or a value with references inside, which cannot be copied aside).
- *    Small arguments are kept as bytes with the task that needs them, so that no task need make them again.
- *  - A lost object is PENDING again, and so are arguments that went out of scope and must exist once more, under their old ids. The kept
- *    tasks are submitted anew as they are, with the next attempt number, in the order lineage gives. From there on all is as the first time:
- *    who waits for an object is told when it exists.
- *  - A stream is told which of its yields are wanted; it makes only these again and stops after the last (SK_TF_REMAKE). A stream that still
- *    runs its first time is stopped and begun anew: its reader may wait for the lost yield before it takes more.
- *  - Workers that read a lost argument go on reading the old bytes, which are pinned for them until they have done.
+ *  - Only values in the store can be lost. A task is kept when it made one (or a value with
+ *    references inside, which cannot be copied aside). Small arguments are kept as bytes with the
+ *    task that needs them, so that no task need make them again.
+ *  - A lost object is PENDING again, and so are arguments that went out of scope and must exist
+ *    once more, under their old ids. The kept tasks are submitted anew as they are, with the next
+ *    attempt number, in the order lineage gives. From there on all is as the first time: who waits
+ *    for an object is told when it exists.
+ *  - A stream is told which of its yields are wanted; it makes only these again and stops after the
+ *    last (SK_TF_REMAKE). A stream that still runs its first time is stopped and begun anew: its
+ *    reader may wait for the lost yield before it takes more.
+ *  - Workers that read a lost argument go on reading the old bytes, which are pinned for them until
+ *    they have done.
  *
- * Losses are noted at once and recovered from at the next dispatch, from a list: a task that is found to lack an argument while it is submitted
- * again only adds to the list, so depth costs no stack. Tasks with small values only never come here. */
+ * Losses are noted at once and recovered from at the next dispatch, from a list: a task that is
+ * found to lack an argument while it is submitted again only adds to the list, so depth costs no
+ * stack. Tasks with small values only never come here. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -50,7 +56,7 @@ void sk_recover_unkept(struct sk_local *l, struct sk_ltask *t) {
     sk_ltask_kept_free(l, t);
 }
 
-/* ---- keeping ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 struct keeping { /* lists for sk_lineage_add */
     struct sk_obj_id_vec args, returns;
@@ -63,7 +69,9 @@ static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struc
     if (!o) return true; /* a reference inside a value, which did not exist the first time either */
     if (o->state == SK_O_READY && o->where == SK_V_INLINE && sk_own_n_inner(l->own, oid) == 0) {
         struct sk_task_extra *a = aside(t);
-        if (!a || !sk_vec_push(&a->vals, SK_TAG_ENGINE, (struct sk_kept_val){oid, o->u.inl, o->kind})) return false;
+        if (!a ||
+            !sk_vec_push(&a->vals, SK_TAG_ENGINE, (struct sk_kept_val){oid, o->u.inl, o->kind}))
+            return false;
         if (o->u.inl) o->u.inl->refs++;
         k->bytes += sizeof(struct sk_kept_val) + (o->u.inl ? o->u.inl->len : 0);
         return true;
@@ -90,8 +98,8 @@ static bool keep_args(struct sk_local *l, struct sk_ltask *t, struct keeping *k)
 
 static bool can_be_lost(struct sk_local *l, uint64_t oid, const struct sk_obj *o) {
     if (o->state == SK_O_PENDING) return true; /* lost as soon as it was there */
-    return o->state == SK_O_READY &&
-           (o->where == SK_V_STORE || o->where == SK_V_DISK || sk_own_n_inner(l->own, oid) || sk_lineage_knows(l->lin, oid));
+    return o->state == SK_O_READY && (o->where == SK_V_STORE || o->where == SK_V_DISK ||
+                                      sk_own_n_inner(l->own, oid) || sk_lineage_knows(l->lin, oid));
 }
 
 /* While its arguments are held. Out of memory: its returns say "forgotten" when they are lost. */
@@ -107,7 +115,8 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
         if (t->retries_left == 0) o->why = SK_LOST_RETRIES;
         ok = sk_vec_push(&k.returns, SK_TAG_ENGINE, o->id);
     }
-    if (ok && t->retries_left != 0 && k.returns.n && (t->stop == SK_STOP_STANDS || keep_args(l, t, &k))) {
+    if (ok && t->retries_left != 0 && k.returns.n &&
+        (t->stop == SK_STOP_STANDS || keep_args(l, t, &k))) {
         struct sk_lineage_task spec = {.id = t->id,
                                        .args = k.args.p,
                                        .n_args = k.args.n,
@@ -132,7 +141,9 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o) {
     if (t->retries_left == 0) o->why = SK_LOST_RETRIES;
     if (t->kept < SK_KEPT_TRIED) keep(l, t, o->id);
-    else if (t->kept == SK_KEPT_YES && sk_lineage_return(l->lin, t->id, o->id, OBJ_BYTES + 16, NULL) == SK_OK) o->known = true;
+    else if (t->kept == SK_KEPT_YES &&
+             sk_lineage_return(l->lin, t->id, o->id, OBJ_BYTES + 16, NULL) == SK_OK)
+        o->known = true;
 }
 
 static void let_awaited_go(struct sk_local *l, const struct sk_ltask *t) {
@@ -156,14 +167,15 @@ void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
     t->remake = false;
     if (t->stop == SK_STOP_RESTART) t->stop = SK_STOP_NONE;
     let_awaited_go(l, t);
-    for (uint32_t i = 0; sk_ltask_is_stream(t) && i < t->yields.n; i++) { /* lost too late for this attempt */
+    for (uint32_t i = 0; sk_ltask_is_stream(t) && i < t->yields.n; i++) {
+        /* lost too late for this attempt */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, o->id))
             sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
     }
 }
 
-/* ---- losing ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- losing ---------------------------------------------------------------------------------- */
 
 static bool reads(const struct sk_ltask *t, uint64_t oid) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -196,10 +208,12 @@ static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             if (!reads(t, o->id)) continue;
             bool has = false; /* it was sent with older bytes */
-            for (uint32_t k = 0; t->aside && k < t->aside->old.n; k++) has |= t->aside->old.p[k].oid == o->id;
+            for (uint32_t k = 0; t->aside && k < t->aside->old.n; k++)
+                has |= t->aside->old.p[k].oid == o->id;
             if (has) continue;
             struct sk_task_extra *a = aside(t);
-            if (!a || !sk_vec_reserve(&a->old, SK_TAG_ENGINE, a->old.n + 1) || sk_store_pin(l->store, w->proc, o->u.off) != SK_OK)
+            if (!a || !sk_vec_reserve(&a->old, SK_TAG_ENGINE, a->old.n + 1) ||
+                sk_store_pin(l->store, w->proc, o->u.off) != SK_OK)
                 return false;
             a->old.p[a->old.n++] = (struct sk_old){o->id, o->u.off};
         }
@@ -235,8 +249,9 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
     sk_inl_drop(e);
 }
 
-/* Somebody has the bytes mapped and may find references in them that it has not counted yet (rule 5 of engine.h gives it the time until it lets go
- * of the bytes): these live as long as the bytes do, held by an object that has no other use. */
+/* Somebody has the bytes mapped and may find references in them that it has not counted yet (rule 5
+ * of engine.h gives it the time until it lets go of the bytes): these live as long as the bytes do,
+ * held by an object that has no other use. */
 static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
     struct sk_obj *r = NULL;
     if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
@@ -273,24 +288,29 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     sk_progressed(l);
     if (o->st && o->st->follower && o->where == SK_V_DISK) sk_moves_note(l, o->st, false);
     if (o->st) sk_stored_gone(l, o); /* who waits for it to be read waits on */
-    /* Without memory to pin them they are kept for good: better than bytes that change under a task. */
-    if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o)) sk_store_unref(l->store, o->u.off);
+    /* Without memory to pin them they are kept for good: better than bytes that change under a
+     * task. */
+    if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o))
+        sk_store_unref(l->store, o->u.off);
     SK_DCHECK(!o->st);
     o->gone = false;
     o->state = SK_O_PENDING;
     o->maker = NULL;
     sk_own_uncontain(l->own, oid);
     unready_requests(l, o);
-    if (!sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, oid)) fail(l, o, SK_ENOMEM, "no memory to make a lost object again");
+    if (!sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, oid))
+        fail(l, o, SK_ENOMEM, "no memory to make a lost object again");
 }
 
-/* ---- making again ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- making again ---------------------------------------------------------------------------- */
 
 /* An object that is in scope once more. The driver's reference is the caller's to give back. */
 static struct sk_obj *bring_back(struct sk_local *l, uint64_t oid, struct sk_obj_id_vec *back) {
     struct sk_obj *o = sk_obj_get(l, oid);
     if (!sk_vec_reserve(back, SK_TAG_ENGINE, back->n + 1)) return NULL;
-    if (o ? sk_own_ref(l->own, oid, SK_PROC_DRIVER, 1, NULL) != SK_OK : sk_obj_new(l, oid, SK_PROC_DRIVER, &o, NULL) != SK_OK) return NULL;
+    if (o ? sk_own_ref(l->own, oid, SK_PROC_DRIVER, 1, NULL) != SK_OK
+          : sk_obj_new(l, oid, SK_PROC_DRIVER, &o, NULL) != SK_OK)
+        return NULL;
     back->p[back->n++] = oid;
     return o;
 }
@@ -307,14 +327,17 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
 }
 
 /* Before any of them runs, all hold their arguments: nothing of the plan can go away under way. */
-static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries, struct sk_obj_id_vec *back) {
-    SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args && !t->n_unready); /* else it would run twice at once */
+static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries,
+                         struct sk_obj_id_vec *back) {
+    /* else it would run twice at once */
+    SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args && !t->n_unready);
     sk_ltask_again(t, retries);
     t->remake = true;
     if (t->stop != SK_STOP_STANDS) t->stop = SK_STOP_NONE;
     sk_ltask_to(t, SK_T_WAITING);
     if (!sk_map_get(&l->tasks, t->id) && sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
-    if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) return SK_OK; /* what a stream gave before its end may be wanted */
+    /* what a stream gave before its end may be wanted */
+    if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) return SK_OK;
     l->stats.n_reruns++;
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;
     return sk_ltask_take_args(l, t, NULL);
@@ -323,11 +346,13 @@ static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries
 /* A yield of a stream that runs its first time. */
 static void restart(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
-    if (t->stop == SK_STOP_RESTART || t->state != SK_T_SENT) return; /* it has not begun: told when it is sent */
+    /* it has not begun: told when it is sent */
+    if (t->stop == SK_STOP_RESTART || t->state != SK_T_SENT) return;
     if (sk_ltask_take_back(l, w, t)) return;
     if (t->retries_left == 0) {
         struct sk_inl *e =
-            sk_engine_error(SK_ELOST, "a value is lost and cannot be remade: its task may not run again (max_retries is used up)");
+            sk_engine_error(SK_ELOST, "a value is lost and cannot be remade: its task may not run "
+                                      "again (max_retries is used up)");
         sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, e);
         sk_inl_drop(e);
         return;
@@ -338,23 +363,36 @@ static void restart(struct sk_local *l, struct sk_ltask *t) {
 
 static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why, uint64_t culprit) {
     char of[120] = "it", disk[340] = "", msg[1000];
-    if (culprit != o->id) snprintf(of, sizeof of, "it is made from object %llu, which is gone, too, and that", (unsigned long long)culprit);
+    if (culprit != o->id)
+        snprintf(of, sizeof of, "it is made from object %llu, which is gone, too, and that",
+                 (unsigned long long)culprit);
     if (o->spoiled) snprintf(disk, sizeof disk, " (%s)", l->space.spoiled_msg);
-    int n = snprintf(msg, sizeof msg, "object %llu is lost%s and cannot be remade: %s ", (unsigned long long)o->id, disk, of);
+    int n = snprintf(msg, sizeof msg, "object %llu is lost%s and cannot be remade: %s ",
+                     (unsigned long long)o->id, disk, of);
     size_t room = sizeof msg - (size_t)n;
     switch (why) {
-    case SK_LOST_PUT: snprintf(msg + n, room, "was put(), no task made it; keep the source or use a task"); break;
-    case SK_LOST_ACTOR: snprintf(msg + n, room, "was made by a call of an actor, and such calls are not repeated; use a task"); break;
+    case SK_LOST_PUT:
+        snprintf(msg + n, room, "was put(), no task made it; keep the source or use a task");
+        break;
+    case SK_LOST_ACTOR:
+        snprintf(msg + n, room,
+                 "was made by a call of an actor, and such calls are not repeated; use a task");
+        break;
     case SK_LOST_RETRIES:
-        snprintf(msg + n, room, "was made by a task that may not run again: max_retries is 0 or used up; allow more");
+        snprintf(
+            msg + n, room,
+            "was made by a task that may not run again: max_retries is 0 or used up; allow more");
         break;
     case SK_LOST_NEEDS:
-        snprintf(msg + n, room, "was made by a task that cannot run again, because something that it needs is lost for good");
+        snprintf(msg + n, room,
+                 "was made by a task that cannot run again, because something that it needs is "
+                 "lost for good");
         break;
     case SK_LOST_EVICTED:
     default:
         snprintf(msg + n, room,
-                 "was made by a task that was forgotten, to stay within %.0f MiB for all that are kept; raise lineage_bytes, or release "
+                 "was made by a task that was forgotten, to stay within %.0f MiB for all that are "
+                 "kept; raise lineage_bytes, or release "
                  "references sooner",
                  (double)l->recovery.lineage_bytes / 1048576.0);
     }
@@ -363,7 +401,8 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
 
 static void recover(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
-    if (!o || o->state != SK_O_PENDING) return; /* nobody wants it any more, or it came from somebody else */
+    /* nobody wants it any more, or it came from somebody else */
+    if (!o || o->state != SK_O_PENDING) return;
     enum sk_lost_why why = (enum sk_lost_why)o->why;
     uint64_t culprit;
     if (!sk_lineage_lost(l->lin, oid, &why, &culprit)) {
@@ -371,7 +410,8 @@ static void recover(struct sk_local *l, uint64_t oid) {
         return;
     }
     struct sk_obj_id_vec back = {0};
-    struct sk_list run, failed; /* only those that wait for nothing: nobody else touches these meanwhile */
+    /* only those that wait for nothing: nobody else touches these meanwhile */
+    struct sk_list run, failed;
     sk_list_init(&run);
     sk_list_init(&failed);
     uint64_t id;
@@ -402,17 +442,20 @@ static void recover(struct sk_local *l, uint64_t oid) {
         else if (t->n_unready == 0) sk_list_push_back(&run, &t->place.link);
     }
     while (!sk_list_empty(&failed)) {
-        struct sk_ltask *t = sk_container_of(sk_container_of(failed.next, struct sk_place_task, link), struct sk_ltask, place);
+        struct sk_ltask *t = sk_container_of(
+            sk_container_of(failed.next, struct sk_place_task, link), struct sk_ltask, place);
         sk_list_del(failed.next);
         sk_ltask_fail(l, t, SK_ENOMEM, "no memory to make a lost object again");
     }
     while (!sk_list_empty(&run)) {
-        struct sk_ltask *t = sk_container_of(sk_container_of(run.next, struct sk_place_task, link), struct sk_ltask, place);
+        struct sk_ltask *t = sk_container_of(sk_container_of(run.next, struct sk_place_task, link),
+                                             struct sk_ltask, place);
         sk_list_del(run.next);
         if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) sk_ltask_fail_cancelled(l, t);
         else sk_ltask_ready(l, t);
     }
-    for (uint32_t i = 0; i < back.n; i++) SK_IGNORE(sk_own_unref(l->own, back.p[i], SK_PROC_DRIVER, 1, NULL));
+    for (uint32_t i = 0; i < back.n; i++)
+        SK_IGNORE(sk_own_unref(l->own, back.p[i], SK_PROC_DRIVER, 1, NULL));
     sk_vec_free(&back);
 }
 
@@ -420,7 +463,8 @@ void sk_recover_run(struct sk_local *l) {
     if (l->recovery.running) return;
     l->recovery.running = true;
     for (uint32_t i = 0; i < l->recovery.lost.n; i++) { /* the list grows meanwhile */
-        sk_obj_drain(l);                                /* what only the lost value held is gone, and lineage has to know before it plans */
+        /* what only the lost value held is gone, and lineage has to know before it plans */
+        sk_obj_drain(l);
         recover(l, l->recovery.lost.p[i]);
     }
     l->recovery.lost.n = 0;
@@ -428,7 +472,7 @@ void sk_recover_run(struct sk_local *l) {
     sk_obj_drain(l);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) {
     if (t->aside) t->aside->wanted.n = t->aside->n_made = 0;
@@ -448,4 +492,6 @@ uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index) {
     return t->yields.p[index];
 }
 
-bool sk_recover_all_made(const struct sk_ltask *t) { return !t->aside || t->aside->n_made == t->aside->wanted.n; }
+bool sk_recover_all_made(const struct sk_ltask *t) {
+    return !t->aside || t->aside->n_made == t->aside->wanted.n;
+}

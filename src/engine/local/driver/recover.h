@@ -11,16 +11,17 @@ struct sk_ltask;
 struct sk_lworker;
 struct sk_obj;
 
-/* The bytes of this object are lost (nothing happens if it has none in the store). Whoever waits for it, or asks from now on, gets the value
- * that the next dispatch has made again, or an error value with SK_ELOST and the reason. Views that are out keep their bytes. */
+/* The bytes of this object are lost (nothing happens if it has none in the store). Whoever waits
+ * for it, or asks from now on, gets the value that the next dispatch has made again, or an error
+ * value with SK_ELOST and the reason. Views that are out keep their bytes. */
 void sk_recover_lost(struct sk_local *l, uint64_t oid);
 sk_rc sk_recover_open(struct sk_local *l, uint64_t lineage_bytes, struct sk_err *err) SK_MUST_USE;
 /* Frees the finished tasks that lineage keeps, and lineage. */
 void sk_recover_close(struct sk_local *l);
 /* Submits the tasks that make lost objects again. */
 void sk_recover_run(struct sk_local *l);
-static inline enum sk_lost_why
-sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as long as lineage does not keep it */
+static inline enum sk_lost_why sk_recover_why(const struct sk_ltask *t) {
+    /* of an object that it makes, as long as lineage does not keep it */
     return t->spec.actor              ? SK_LOST_ACTOR
            : t->let_go                ? (enum sk_lost_why)(t->let_go - 1)
            : t->spec.max_retries == 0 ? SK_LOST_RETRIES
@@ -28,7 +29,8 @@ sk_recover_why(const struct sk_ltask *t) { /* of an object that it makes, as lon
 }
 /* A stream has yielded o for the first time. */
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o);
-/* A stream that runs again has yielded this index. The object that the value is for; 0: it is not wanted. */
+/* A stream that runs again has yielded this index. The object that the value is for; 0: it is not
+ * wanted. */
 uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index);
 /* True if all lost yields that t runs for have been made. */
 bool sk_recover_all_made(const struct sk_ltask *t);

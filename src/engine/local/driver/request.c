@@ -1,7 +1,8 @@
-/* request.c - workers that wait: get, wait and next of a stream, answered when what they wait for is there. Runs with the lock held.
+/* request.c - workers that wait: get, wait and next of a stream, answered when what they wait for
+ * is there. Runs with the lock held.
  *
- * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a worker waits its CPU is
- * lent to others, and the tasks queued behind it go back. */
+ * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a
+ * worker waits its CPU is lent to others, and the tasks queued behind it go back. */
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 #include "engine/watch.h"
@@ -23,11 +24,13 @@ void sk_reqs_free(struct sk_local *l) {
 
 void sk_reqs_worker_gone(struct sk_local *l, struct sk_lworker *w) {
     sk_list_splice(&w->reqs, &w->watches);
-    while (!sk_list_empty(&w->reqs)) sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
+    while (!sk_list_empty(&w->reqs))
+        sk_req_free(l, sk_container_of(w->reqs.next, struct sk_req, link));
 }
 
 void sk_req_fire_all(struct sk_local *l) {
-    while (!sk_list_empty(&l->watches)) sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
+    while (!sk_list_empty(&l->watches))
+        sk_req_fire(l, sk_container_of(l->watches.next, struct sk_req, link));
 }
 
 void sk_req_free(struct sk_local *l, struct sk_req *q) {
@@ -46,7 +49,8 @@ static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
     sk_wr_u32(m, q->n);
     for (uint32_t i = 0; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-        SK_DCHECK(o && o->state != SK_O_PENDING && o->where != SK_V_DISK); /* it is held, and sk_space_get has looked */
+        /* it is held, and sk_space_get has looked */
+        SK_DCHECK(o && o->state != SK_O_PENDING && o->where != SK_V_DISK);
         struct sk_val v = {.kind = o->kind, .where = o->where, .oid = o->id, .len = o->len};
         if (o->where == SK_V_STORE) v.off = o->u.off;
         sk_wr_val(m, &v, o->where == SK_V_INLINE && o->u.inl ? (const void *)o->u.inl->bytes : "");
@@ -56,7 +60,8 @@ static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
 static void unpin(struct sk_local *l, struct sk_req *q, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-        if (o->where == SK_V_STORE && o->state == SK_O_READY) (void)sk_store_unpin(l->store, q->w->proc, o->u.off);
+        if (o->where == SK_V_STORE && o->state == SK_O_READY)
+            (void)sk_store_unpin(l->store, q->w->proc, o->u.off);
     }
 }
 
@@ -64,7 +69,9 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
     uint32_t i = 0;
     for (; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-        if (o->where == SK_V_STORE && o->state == SK_O_READY && sk_store_pin(l->store, q->w->proc, o->u.off) != SK_OK) break;
+        if (o->where == SK_V_STORE && o->state == SK_O_READY &&
+            sk_store_pin(l->store, q->w->proc, o->u.off) != SK_OK)
+            break;
     }
     if (i == q->n) return true;
     unpin(l, q, i);
@@ -100,14 +107,15 @@ void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req) {
     }
 }
 
-sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
-                   struct sk_err *err) {
+sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid,
+                   uint64_t tid, struct sk_watch *watch, struct sk_err *err) {
     struct sk_ltask *t = oid ? NULL : sk_map_get(&l->tasks, tid);
     struct sk_obj *o = oid ? sk_obj_get(l, oid) : NULL;
     if (oid ? !o || o->state != SK_O_PENDING : sk_stream_stirs(t)) return SK_EDONE;
     struct sk_req *q = sk_calloc(SK_TAG_ENGINE, sizeof *q + 8);
     if (!q) return SK_ERR(err, SK_ENOMEM, "no memory to watch an object");
-    *q = (struct sk_req){.w = w, .watch = watch, .type = SK_M_WATCH, .req = req, .want = 1, .tid = oid ? 0 : tid};
+    *q = (struct sk_req){
+        .w = w, .watch = watch, .type = SK_M_WATCH, .req = req, .want = 1, .tid = oid ? 0 : tid};
     sk_list_init(&q->link);
     sk_list_init(&q->get.link);
     sk_rc rc = SK_OK;
@@ -146,7 +154,8 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
     sk_worker_goes_on(l, w);
     if (q->type == SK_M_GET) {
         if (rc != SK_OK) {
-            sk_driver_link_error(l, w, q->req, rc, rc == SK_ETIMEOUT ? "get: the time is over" : l->space.refuse_msg);
+            sk_driver_link_error(l, w, q->req, rc,
+                                 rc == SK_ETIMEOUT ? "get: the time is over" : l->space.refuse_msg);
         } else {
             struct sk_wr m = sk_wr_init(NULL, 0);
             write_get(l, q, &m);
@@ -159,7 +168,8 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
                 if (!sk_driver_link_reply(l, w, p, m.n)) {
                     unpin(l, q, q->n);
                     sk_driver_link_error(l, w, q->req, SK_EFULL,
-                                         "get: the values are many, and the object store is too full for the message that holds them");
+                                         "get: the values are many, and the object store is too "
+                                         "full for the message that holds them");
                 }
             }
             sk_free(p);
@@ -178,7 +188,8 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
                 sk_wr_u8(&m, o && o->state != SK_O_PENDING);
             }
             if (!sk_driver_link_reply(l, w, p, m.n))
-                sk_driver_link_error(l, w, q->req, SK_EFULL, "wait: the object store is too full for the answer");
+                sk_driver_link_error(l, w, q->req, SK_EFULL,
+                                     "wait: the object store is too full for the answer");
             sk_free(p);
         } else {
             sk_driver_link_error(l, w, q->req, SK_ENOMEM, "wait: no memory for the reply");
@@ -217,13 +228,17 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         if (sk_own_hold(l->own, ids[i], &e) != SK_OK) {
             sk_list_push_back(&w->reqs, &q->link);
             sk_req_free(l, q);
-            sk_driver_link_error(l, w, req, SK_ELOST, "the object does not exist any more: its last reference was released");
+            sk_driver_link_error(
+                l, w, req, SK_ELOST,
+                "the object does not exist any more: its last reference was released");
             return;
         }
         q->oids[q->n++] = ids[i];
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (type == SK_M_GET && o->gone) sk_recover_lost(l, ids[i]);
-        if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK) sk_stored_want(l, o); /* while others are waited for */
+        /* while others are waited for */
+        if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK)
+            sk_stored_want(l, o);
     }
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {

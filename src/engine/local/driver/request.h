@@ -31,11 +31,14 @@ void sk_reqs_free(struct sk_local *l);
 void sk_reqs_worker_gone(struct sk_local *l, struct sk_lworker *w);
 /* Tells all who watch in the driver. */
 void sk_req_fire_all(struct sk_local *l);
-void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* GET, WAIT */
-void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r); /* NEXT, PEEK */
-/* Watches an object or the next yield of a stream, for the driver (w NULL) or for a worker. SK_EDONE: it exists already. */
-sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid, uint64_t tid, struct sk_watch *watch,
-                   struct sk_err *err) SK_MUST_USE;
+/* GET, WAIT */
+void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r);
+/* NEXT, PEEK */
+void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r);
+/* Watches an object or the next yield of a stream, for the driver (w NULL) or for a worker.
+ * SK_EDONE: it exists already. */
+sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t oid,
+                   uint64_t tid, struct sk_watch *watch, struct sk_err *err) SK_MUST_USE;
 void sk_req_unwatch(struct sk_local *l, struct sk_lworker *w, uint64_t req);
 /* Tells who watches, and frees the request. */
 void sk_req_fire(struct sk_local *l, struct sk_req *q);

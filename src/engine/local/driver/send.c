@@ -1,7 +1,9 @@
-/* send.c - a task onto a worker and off it again: the function it needs, its message, its claim word. Runs with the lock held.
+/* send.c - a task onto a worker and off it again: the function it needs, its message, its claim
+ * word. Runs with the lock held.
  *
- * Not here: which task goes where (engine/place, asked in loop.c), the rings (pool.c). Invariant: a task is in w->sent exactly while its claim word is
- * taken in w->claimed. Cost: the message is measured, then written straight into the ring. */
+ * Not here: which task goes where (engine/place, asked in loop.c), the rings (pool.c). Invariant: a
+ * task is in w->sent exactly while its claim word is taken in w->claimed. Cost: the message is
+ * measured, then written straight into the ring. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
@@ -24,7 +26,8 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
     }
     sk_rc rc = sk_driver_link_send(l, w, m.p, m.n);
     sk_free(m.p);
-    if (rc == SK_OK) SK_IGNORE(sk_map_put(&w->known, fid, f)); /* not noted: sent again, and the worker ignores it */
+    /* not noted: sent again, and the worker ignores it */
+    if (rc == SK_OK) SK_IGNORE(sk_map_put(&w->known, fid, f));
     return rc;
 }
 
@@ -47,14 +50,17 @@ static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
     return rc;
 }
 
-/* What is sent for an argument that is an object, or a part of one: *v was in the spec. Returns the bytes of what is sent inline. */
-static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint32_t i, struct sk_val *v, uint64_t *part_at) {
+/* What is sent for an argument that is an object, or a part of one: *v was in the spec. Returns the
+ * bytes of what is sent inline. */
+static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint32_t i,
+                             struct sk_val *v, uint64_t *part_at) {
     bool part = SK_UNLIKELY(v->where == SK_V_PART);
     const struct sk_val asked = *v;
     uint64_t own = part ? sk_part_find(t, i) : 0;
     struct sk_obj *o = sk_obj_get(l, own ? own : v->oid);
     SK_DCHECK(o && o->state != SK_O_PENDING &&
-              (o->state == SK_O_ACTOR || o->where != SK_V_DISK || (part && !asked.len))); /* sk_launch has looked */
+              /* sk_launch has looked */
+              (o->state == SK_O_ACTOR || o->where != SK_V_DISK || (part && !asked.len)));
     if (o->state == SK_O_ACTOR) {
         *v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v->oid};
         return NULL;
@@ -65,7 +71,8 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
     const uint8_t *b = o->where == SK_V_INLINE && o->u.inl ? o->u.inl->bytes : NULL;
     if (o->where == SK_V_INLINE && !b) v->len = 0;
     if (!part || own) return b;
-    SK_ASSERT(asked.off <= v->len && asked.len <= v->len - asked.off); /* looked at when its size became known */
+    /* looked at when its size became known */
+    SK_ASSERT(asked.off <= v->len && asked.len <= v->len - asked.off);
     v->len = asked.len;
     if (!asked.len) v->where = SK_V_INLINE;
     else if (v->where == SK_V_STORE) v->where = SK_V_PART;
@@ -73,29 +80,32 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
     return b ? b + asked.off : NULL;
 }
 
-static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, uint32_t claim, struct sk_wr *m) {
+static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, uint32_t claim,
+                       struct sk_wr *m) {
     SK_ASSERT(t->actor || t->kind != SK_TASK_INIT);
     bool with_need = t->spec.shape && t->kind != SK_TASK_CALL;
     uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
-    struct sk_msg_task h = {.type = SK_M_TASK,
-                            .claim = claim,
-                            .tid = t->id,
-                            .fid = t->spec.fid,
-                            .aid = t->actor ? t->actor->id : 0,
-                            .first = t->first,
-                            .attempt = t->attempt,
-                            .n_args = t->spec.n_args,
-                            .n_returns = t->spec.n_returns,
-                            .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
-                            .window = t->remake ? 0 : t->spec.stream_window,
-                            .flags = (t->kind == SK_TASK_INIT ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u) |
-                                     (t->kind == SK_TASK_INIT && t->actor->is_async ? SK_TF_ASYNC : 0u) | (with_need ? SK_TF_NEED : 0u),
-                            .gpus = w->place.gpus,
-                            .group = t->spec.group,
-                            .max_calls = t->actor ? 0 : t->spec.max_calls,
-                            .credit = t->n_released,
-                            .from = t->n_yielded,
-                            .n_wanted = n_wanted};
+    struct sk_msg_task h = {
+        .type = SK_M_TASK,
+        .claim = claim,
+        .tid = t->id,
+        .fid = t->spec.fid,
+        .aid = t->actor ? t->actor->id : 0,
+        .first = t->first,
+        .attempt = t->attempt,
+        .n_args = t->spec.n_args,
+        .n_returns = t->spec.n_returns,
+        .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
+        .window = t->remake ? 0 : t->spec.stream_window,
+        .flags = (t->kind == SK_TASK_INIT ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u) |
+                 (t->kind == SK_TASK_INIT && t->actor->is_async ? SK_TF_ASYNC : 0u) |
+                 (with_need ? SK_TF_NEED : 0u),
+        .gpus = w->place.gpus,
+        .group = t->spec.group,
+        .max_calls = t->actor ? 0 : t->spec.max_calls,
+        .credit = t->n_released,
+        .from = t->n_yielded,
+        .n_wanted = n_wanted};
     sk_wr_raw(m, &h, sizeof h);
     sk_wr_bytes(m, t->spec.name.p, t->spec.name.n);
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -124,12 +134,14 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
     if (SK_UNLIKELY(w->place.env && !w->has_env)) SK_TRY(send_env(l, w));
     SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;
-    while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS; /* at most half of them are taken */
+    /* at most half of them are taken */
+    while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS;
     SK_DCHECK(t->state == SK_T_READY && !t->worker && t->n_unready == 0);
     SK_DCHECK(!(w->claimed[claim / 64] >> claim % 64 & 1));
     struct sk_wr m = sk_wr_init(NULL, 0);
     write_task(l, t, w, claim, &m);
-    atomic_store_explicit(&w->sh->claims[claim], t->id << 2 | SK_CLAIM_QUEUED, memory_order_release);
+    atomic_store_explicit(&w->sh->claims[claim], t->id << 2 | SK_CLAIM_QUEUED,
+                          memory_order_release);
     if (m.n <= sk_ring_max_msg(&w->down)) {
         void *p = w->out.n ? NULL : sk_ring_reserve(&w->down, m.n);
         if (!p) return SK_EAGAIN;
@@ -158,7 +170,8 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
 
 void sk_ltask_old_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
     SK_DCHECK(t->aside);
-    for (uint32_t i = 0; w && i < t->aside->old.n; i++) (void)sk_store_unpin(l->store, w->proc, t->aside->old.p[i].off);
+    for (uint32_t i = 0; w && i < t->aside->old.n; i++)
+        (void)sk_store_unpin(l->store, w->proc, t->aside->old.p[i].off);
     t->aside->old.n = 0;
 }
 
@@ -170,7 +183,8 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
     sk_ltask_to(t, SK_T_LEFT);
     sk_space_released(l);
     w->claimed[t->claim / 64] &= ~(UINT64_C(1) << t->claim % 64);
-    if (w->place.state == SK_W_LEASED) sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
+    if (w->place.state == SK_W_LEASED)
+        sk_place_done(&l->place, &w->place, ran_ns, ran_ns >= 0 ? sk_now_ns() : 0);
     sk_driver_link_retire(l, w);
     if (w->actor) sk_actor_call_left(w->actor);
     sk_driver_link_busy(w);
@@ -179,7 +193,9 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
 
 bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {
     uint64_t want = t->id << 2 | SK_CLAIM_QUEUED;
-    if (!atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_TAKEN)) return false;
+    if (!atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want,
+                                        t->id << 2 | SK_CLAIM_TAKEN))
+        return false;
     sk_ltask_left(l, t, w, -1);
     sk_ltask_to(t, SK_T_READY);
     return true;
@@ -192,7 +208,8 @@ bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
 }
 
 void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w) {
-    for (struct sk_list *it = w->sent.prev; it != &w->sent;) { /* the last one is the least likely to start meanwhile */
+    for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
+        /* the last one is the least likely to start meanwhile */
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
         it = it->prev;
         (void)sk_ltask_take_back(l, w, t);
@@ -202,10 +219,13 @@ void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w) {
 void sk_worker_waits(struct sk_local *l, struct sk_lworker *w) {
     if (w->place.blocked) return;
     sk_place_worker_block(&l->place, &w->place, true);
-    if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what waits behind it must not wait for it */
+    /* what waits behind it must not wait for it */
+    if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
 }
 
-/* It waits for nothing any more. Who awaits something (a watch) waits, too, as far as anybody can tell: with its CPU kept, what it awaits might never run. */
+/* It waits for nothing any more. Who awaits something (a watch) waits, too, as far as anybody can
+ * tell: with its CPU kept, what it awaits might never run. */
 void sk_worker_goes_on(struct sk_local *l, struct sk_lworker *w) {
-    if (w->place.blocked && sk_list_empty(&w->watches)) sk_place_worker_block(&l->place, &w->place, false);
+    if (w->place.blocked && sk_list_empty(&w->watches))
+        sk_place_worker_block(&l->place, &w->place, false);
 }

@@ -1,30 +1,42 @@
-/* space.c - memory of the store when it is full: what is evicted to disk, what is read back, and who gets memory next. Runs with the lock held;
- * the disk is the spill threads' (store/spill_io.c), which ring the loop's bell when a job is done.
+/* space.c - memory of the store when it is full: what is evicted to disk, what is read back, and
+ * who gets memory next. Runs with the lock held; the disk is the spill threads' (store/spill_io.c),
+ * which ring the loop's bell when a job is done.
  *
- * Two things are waited for. *Memory*: a task or a caller makes a value (space_memory.c; l->space.mem_waits, the oldest first). *A value on disk*: a get or
- * a task reads it (space_read.c; stored.h has the states of values, and the order in which they are wanted). This file serves both at each step of the
- * loop; space_evict.c writes values to disk; space_mark.c says who uses which value; space_stuck.c helps when nothing moves.
+ * Two things are waited for. *Memory*: a task or a caller makes a value (space_memory.c;
+ * l->space.mem_waits, the oldest first). *A value on disk*: a get or a task reads it (space_read.c;
+ * stored.h has the states of values, and the order in which they are wanted). This file serves both
+ * at each step of the loop; space_evict.c writes values to disk; space_mark.c says who uses which
+ * value; space_stuck.c helps when nothing moves.
  *
- * How a value is used is marked anew before each choice, by walking what uses values, so that the paths of tasks and values carry no counts. Whoever asks for
- * memory may evict values with a use that stands to the left in its row:
+ * How a value is used is marked anew before each choice, by walking what uses values, so that the
+ * paths of tasks and values carry no counts. Whoever asks for memory may evict values with a use
+ * that stands to the left in its row:
  *
- *     who asks for memory                         no use   a task next in line   awaited by others   awaited by the first waiter   in use on a worker
+ *     who asks for memory                         no use   a task next in line   awaited by others
+ *     awaited by the first waiter   in use on a worker
  *     reading ahead; keeping 1/16 free             yes
  *     the same while somebody waits                yes          yes
  *     a reader: the first get or task that waits   yes          yes                   yes
- *     a maker: a task, a put                       yes          yes                  once                     once
+ *     a maker: a task, a put                       yes          yes                  once
+ *         once
  *
- * A value with a copy on disk is evicted at no cost. The first waiter gets all values that it needs, and begins, or is answered, before anybody looks for
- * more memory; it keeps what it has until its last value has been read.
+ * A value with a copy on disk is evicted at no cost. The first waiter gets all values that it
+ * needs, and begins, or is answered, before anybody looks for more memory; it keeps what it has
+ * until its last value has been read.
  *
- * *Once*: a value that is awaited would only be read again, so evicting it must lead somewhere. A maker evicts such values in one go (`last_resort`), in which
- * nothing is read. If that was not enough, it waits for those who use memory, and does not try again until one of them has let some go
- * (sk_space_released). So no value goes round for ever: each round costs an event that is progress.
+ * *Once*: a value that is awaited would only be read again, so evicting it must lead somewhere. A
+ * maker evicts such values in one go (`last_resort`), in which nothing is read. If that was not
+ * enough, it waits for those who use memory, and does not try again until one of them has let some
+ * go (sk_space_released). So no value goes round for ever: each round costs an event that is
+ * progress.
  *
- * Writing begins when less than 1/16 of the store is free, or somebody waits. When nothing moves for 40 ms and nothing runs that could let memory go, the first waiter
- * gets its bytes in the *overflow*, a file that every process has mapped behind the store: only the files of this part know the difference. A value that is larger than the store
- * goes there at once. It stays there as long as it lives. A wait ends with an error only when the overflow cannot be had, either: the disk refuses (2 s
- * without any change), or it has no room (1 s). Cost of a choice: the values looked at and those in use, about 50 ns each. */
+ * Writing begins when less than 1/16 of the store is free, or somebody waits. When nothing moves
+ * for 40 ms and nothing runs that could let memory go, the first waiter gets its bytes in the
+ * *overflow*, a file that every process has mapped behind the store: only the files of this part
+ * know the difference. A value that is larger than the store goes there at once. It stays there as
+ * long as it lives. A wait ends with an error only when the overflow cannot be had, either: the
+ * disk refuses (2 s without any change), or it has no room (1 s). Cost of a choice: the values
+ * looked at and those in use, about 50 ns each. */
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,9 +50,10 @@
 
 _Thread_local int sk_space_depth;
 
-/* ---- who is served ------------------------------------------------------------------------------------------------------------------ */
+/* ---- who is served --------------------------------------------------------------------------- */
 
-/* Evicts for one who makes a value: first what nobody awaits, then, once, what somebody does. False: nothing can be evicted now. */
+/* Evicts for one who makes a value: first what nobody awaits, then, once, what somebody does.
+ * False: nothing can be evicted now. */
 static bool evict_for_maker(struct sk_local *l, uint64_t need, int64_t now) {
     struct sk_space *sp = &l->space;
     if (sk_space_evict(l, need, SK_USE_SOON, now)) return true;
@@ -60,13 +73,14 @@ static bool evict_for_maker(struct sk_local *l, uint64_t need, int64_t now) {
 
 /* Evicts for the first who waits for a value on disk. */
 static bool evict_for_reader(struct sk_local *l, uint64_t need, int64_t now) {
-    if (sk_space_evict(l, need, SK_USE_SOON, now) || sk_space_evict(l, need, SK_USE_AWAITED, now)) return true;
+    if (sk_space_evict(l, need, SK_USE_SOON, now) || sk_space_evict(l, need, SK_USE_AWAITED, now))
+        return true;
     l->space.choose_after_ns = now + AGAIN_NS;
     return false;
 }
 
-/* Evicts what is needed, and gives memory to those who wait for it, in order; then reads what is wanted. Repeated as long as an eviction
- * had memory at once and somebody still waits. */
+/* Evicts what is needed, and gives memory to those who wait for it, in order; then reads what is
+ * wanted. Repeated as long as an eviction had memory at once and somebody still waits. */
 static void serve_waiters(struct sk_local *l, int64_t now) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, want = 0, head = 0;
@@ -84,9 +98,12 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
     want = SK_MAX(SK_MIN(want + back, size_of(l) / 2), SK_MAX(head, first)) + 2 * low;
     for (bool again = true; again;) {
         again = false;
-        uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes, all = want + lent_of(l);
+        uint64_t coming = sk_store_free_bytes(l->store) + sp->writing_bytes,
+                 all = want + lent_of(l);
         if (coming < all && may) {
-            uint64_t found = sk_space_evict(l, all - coming, lent_of(l) || sk_space_awaited(l) ? SK_USE_SOON : SK_USE_NONE, now);
+            uint64_t found =
+                sk_space_evict(l, all - coming,
+                               lent_of(l) || sk_space_awaited(l) ? SK_USE_SOON : SK_USE_NONE, now);
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
@@ -96,12 +113,16 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
             waits = true;
             if (sp->writing_bytes) break; /* in order, as long as memory is on its way */
         }
-        /* What is free may lie in pieces that are too small: one more value as large as needed goes, until it fits or nothing is left. */
-        if (waits) again = may && !sp->writing_bytes && evict_for_maker(l, SK_MAX(head, low), now) && !sp->writing_bytes;
+        /* What is free may lie in pieces that are too small: one more value as large as needed
+         * goes, until it fits or nothing is left. */
+        if (waits)
+            again = may && !sp->writing_bytes && evict_for_maker(l, SK_MAX(head, low), now) &&
+                    !sp->writing_bytes;
         else sp->last_resort = false;
         if (again || (waits && (sp->writing_bytes || sp->last_resort))) continue;
         if (sk_space_read(l) == SK_EFULL)
-            again = may && !sp->writing_bytes && evict_for_reader(l, SK_MAX(first, low), now) && !sp->writing_bytes;
+            again = may && !sp->writing_bytes && evict_for_reader(l, SK_MAX(first, low), now) &&
+                    !sp->writing_bytes;
     }
 }
 
@@ -114,13 +135,15 @@ static void step(struct sk_local *l) {
     while ((job = sk_spill_next_done(sp->spill))) {
         sp->n_io--;
         if (job->what == SK_SPILL_WRITE && !marked) sk_space_mark_all(l);
-        marked = job->what == SK_SPILL_WRITE; /* what came back may have been sent to a worker at once */
+        /* what came back may have been sent to a worker at once */
+        marked = job->what == SK_SPILL_WRITE;
         came |= !marked;
         if (marked) sk_space_wrote(l, job);
         else sk_space_read_back(l, job);
         sk_free(job);
     }
-    if (came) l->upcalls->came_back(l); /* what can begin now begins, before memory is taken from it */
+    /* what can begin now begins, before memory is taken from it */
+    if (came) l->upcalls->came_back(l);
     sk_space_give_back(l);
     sk_space_read_ahead(l);
     uint64_t left = left_of(l);
@@ -137,15 +160,18 @@ static void step(struct sk_local *l) {
         if (sk_space_awaited(l)) sk_space_stuck(l, now);
     }
     sp->waiting = sk_space_awaited(l);
-    sk_place_cap_depth(&l->place, !sk_list_empty(&sp->mem_waits) || (sp->waiting && sp->taken_back) ? 1 : 0);
+    sk_place_cap_depth(&l->place,
+                       !sk_list_empty(&sp->mem_waits) || (sp->waiting && sp->taken_back) ? 1 : 0);
     if (!sp->held_back) return;
     sp->held_back = false;
-    SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) l->upcalls->advance(l, sk_container_of(it, struct sk_lactor, link));
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors.all)
+        l->upcalls->advance(l, sk_container_of(it, struct sk_lactor, link));
 }
 
 void sk_space_step(struct sk_local *l) {
     step(l);
-    sk_moves_tell(l); /* and of what was dropped for a task that was to be sent, since the last turn */
+    /* and of what was dropped for a task that was to be sent, since the last turn */
+    sk_moves_tell(l);
 }
 
 void sk_space_caller_waits(struct sk_local *l, bool waits) {
@@ -157,7 +183,7 @@ void sk_space_hold_back(struct sk_local *l) { l->space.held_back = true; }
 
 void sk_space_cap(struct sk_local *l, uint64_t bytes) { l->space.cap_bytes = bytes; }
 
-/* ---- begin and end --------------------------------------------------------------------------------------------------------------- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
 static void wake(void *arg) { /* a spill thread */
     struct sk_local *l = arg;
@@ -175,8 +201,10 @@ void sk_space_init(struct sk_local *l) {
 static uint64_t overflow_size(const struct sk_local *l, const struct sk_engine_conf *conf) {
     struct rlimit space, file;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE),
-             n = conf->overflow_bytes ? conf->overflow_bytes : SK_MAX(4 * size_of(l), OVERFLOW_LEAST);
-    if (n == UINT64_MAX || getrlimit(RLIMIT_AS, &space) != 0 || getrlimit(RLIMIT_FSIZE, &file) != 0) return 0;
+             n = conf->overflow_bytes ? conf->overflow_bytes
+                                      : SK_MAX(4 * size_of(l), OVERFLOW_LEAST);
+    if (n == UINT64_MAX || getrlimit(RLIMIT_AS, &space) != 0 || getrlimit(RLIMIT_FSIZE, &file) != 0)
+        return 0;
     if (space.rlim_cur != RLIM_INFINITY) return 0; /* ulimit -v: address space is dear */
     if (file.rlim_cur != RLIM_INFINITY) n = SK_MIN(n, (uint64_t)file.rlim_cur);
     if (conf->spill_bytes) n = SK_MIN(n, conf->spill_bytes);
@@ -184,8 +212,11 @@ static uint64_t overflow_size(const struct sk_local *l, const struct sk_engine_c
 }
 
 sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
-    const struct sk_spill_conf c = {
-        .dirs = conf->spill_dirs, .n_dirs = conf->n_spill_dirs, .quota_bytes = conf->spill_bytes, .wake = wake, .wake_arg = l};
+    const struct sk_spill_conf c = {.dirs = conf->spill_dirs,
+                                    .n_dirs = conf->n_spill_dirs,
+                                    .quota_bytes = conf->spill_bytes,
+                                    .wake = wake,
+                                    .wake_arg = l};
     if (!c.n_dirs) return SK_OK;
     SK_TRY(sk_spill_create(&l->space.spill, &c, err));
     uint64_t n = overflow_size(l, conf);
@@ -217,7 +248,9 @@ bool sk_space_check(struct sk_local *l) {
     SK_LIST_EACH (it, &l->stored.in[SK_STORED_WRITING]) writing += room_of(stored_of(it)->o);
     SK_LIST_EACH (it, &sp->mem_waits) {
         const struct sk_mem_wait *r = sk_container_of(it, struct sk_mem_wait, link);
-        if (r->min > r->len || (r->w && (!r->w->n_mem_waits || l->pool.workers[r->w->slot] != r->w))) return false;
+        if (r->min > r->len ||
+            (r->w && (!r->w->n_mem_waits || l->pool.workers[r->w->slot] != r->w)))
+            return false;
     }
     return (!sp->spill || sk_spill_check(sp->spill)) && writing <= sp->writing_bytes;
 }

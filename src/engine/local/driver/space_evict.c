@@ -1,7 +1,8 @@
-/* space_evict.c - values on their way to disk: which go, the jobs for the spill threads (store/spill_io.c), and what became of them. Runs with the lock held.
+/* space_evict.c - values on their way to disk: which go, the jobs for the spill threads
+ * (store/spill_io.c), and what became of them. Runs with the lock held.
  *
- * What is chosen follows store/evict.c. Invariant: a value that is being written stays where it is until the write is done, and goes only if nobody has come to
- * use it meanwhile. */
+ * What is chosen follows store/evict.c. Invariant: a value that is being written stays where it is
+ * until the write is done, and goes only if nobody has come to use it meanwhile. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -10,17 +11,20 @@
 #include "base/vec.h"
 #include "engine/local/driver/space_int.h"
 
-#define DISK_BYTES_PER_S UINT64_C(1000000000) /* only the proportion of reading and writing matters */
-#define RETRY_NS INT64_C(500000000)           /* a disk that refused is asked again */
+/* only the proportion of reading and writing matters */
+#define DISK_BYTES_PER_S UINT64_C(1000000000)
+#define RETRY_NS INT64_C(500000000) /* a disk that refused is asked again */
 
 static void disk_trouble(struct sk_local *l, sk_rc rc, const char *msg) {
-    if (l->space.disk_rc == SK_OK) sk_log(SK_LOG_WARN, "spill_failed rc=%s msg=\"%s\"", sk_rc_name(rc), msg);
+    if (l->space.disk_rc == SK_OK)
+        sk_log(SK_LOG_WARN, "spill_failed rc=%s msg=\"%s\"", sk_rc_name(rc), msg);
     l->space.disk_rc = rc;
     l->space.disk_retry_ns = sk_now_ns() + RETRY_NS;
     snprintf(l->space.disk_msg, sizeof l->space.disk_msg, "%.390s", msg);
 }
 
-/* Returns the bytes that will be freed: fewer than those of `who` when the quota allows no more; 0: none. */
+/* Returns the bytes that will be freed: fewer than those of `who` when the quota allows no more; 0:
+ * none. */
 static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t n) {
     struct sk_spill_job *job = sk_spill_job(n);
     struct sk_err err = {.msg = "spill: no memory"};
@@ -31,7 +35,8 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
         SK_DCHECK(o->where == SK_V_STORE && !who[pinned]->io && !who[pinned]->at.stretch);
         rc = sk_store_pin(l->store, SK_PROC_SPILL, o->u.off);
         if (rc != SK_OK) break;
-        job->items[pinned] = (struct sk_spill_item){.id = o->id, .bytes = l->data_seg.base + o->u.off, .len = o->len, .user = who[pinned]};
+        job->items[pinned] = (struct sk_spill_item){
+            .id = o->id, .bytes = l->data_seg.base + o->u.off, .len = o->len, .user = who[pinned]};
     }
     if (rc == SK_OK) rc = sk_spill_write(l->space.spill, job, &err);
     if (rc != SK_OK) {
@@ -79,13 +84,15 @@ void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
         if (job->rc != SK_OK) continue;
         before = st;
         uint64_t use = use_of(l, st); /* now; when it was chosen nobody may have wanted it */
-        if (use == SK_USE_NOW || (use >= SK_USE_AWAITED && !sk_space_awaited(l)) || sk_store_pins(l->store, off))
+        if (use == SK_USE_NOW || (use >= SK_USE_AWAITED && !sk_space_awaited(l)) ||
+            sk_store_pins(l->store, off))
             sk_stored_stay(l, st, true);
         else sk_stored_to_disk(l, st);
     }
 }
 
-static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t *n, uint64_t *bytes, uint64_t *found) {
+static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t *n,
+                      uint64_t *bytes, uint64_t *found) {
     uint64_t got = write_out(l, who, *n), want = *bytes;
     *found += got;
     *n = 0;
@@ -93,7 +100,8 @@ static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t
     return got == want;
 }
 
-/* Frees, or begins to write, at least `need` bytes of classes up to `most` if it can. Returns what it found. */
+/* Frees, or begins to write, at least `need` bytes of classes up to `most` if it can. Returns what
+ * it found. */
 uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_t now) {
     SK_VEC(struct sk_evict_cand) c = {0};
     SK_VEC(struct sk_stored *) who = {0};
@@ -108,12 +116,13 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
         if (use > most || o->gone || !in_store(l, o) || sk_store_pins(l->store, o->u.off)) continue;
         bool copy = st->at.stretch != NULL;
         if (!copy && !disk) continue;
-        struct sk_evict_cand x = {.id = o->id,
-                                  .bytes = n,
-                                  .last_use_ns = c.n,
-                                  .remake_ns = copy ? (int64_t)(n * UINT64_C(1000000000) / DISK_BYTES_PER_S) : INT64_MAX,
-                                  .write_bytes_per_s = disk ? DISK_BYTES_PER_S : 0,
-                                  .soon = use > SK_USE_NONE};
+        struct sk_evict_cand x = {
+            .id = o->id,
+            .bytes = n,
+            .last_use_ns = c.n,
+            .remake_ns = copy ? (int64_t)(n * UINT64_C(1000000000) / DISK_BYTES_PER_S) : INT64_MAX,
+            .write_bytes_per_s = disk ? DISK_BYTES_PER_S : 0,
+            .soon = use > SK_USE_NONE};
         if (!sk_vec_push(&c, SK_TAG_ENGINE, x) || !sk_vec_push(&who, SK_TAG_ENGINE, st)) break;
         if (use == SK_USE_NONE && (sum += n) >= 2 * need) break;
     }
@@ -131,11 +140,13 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
                 sk_stored_to_disk(l, st);
             }
             if (how[i] != SK_EVICT_SPILL || !go_on) continue;
-            if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
+            if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4)
+                go_on = flush_job(l, who.p, &n_job, &bytes, &found);
             SK_DCHECK(n_job <= i);
             who.p[n_job++] = st; /* the list is behind i */
             bytes += size;
-            if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS)) go_on = flush_job(l, who.p, &n_job, &bytes, &found);
+            if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS))
+                go_on = flush_job(l, who.p, &n_job, &bytes, &found);
         }
         if (n_job && go_on) (void)flush_job(l, who.p, &n_job, &bytes, &found);
     }
@@ -143,6 +154,7 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
     sk_vec_free(&c);
     sk_vec_free(&who);
     if (found < need && disk && l->space.disk_retry_ns != retry_ns)
-        found += sk_space_evict(l, need - found, most, now); /* it refused now: what has a copy, then */
+        /* it refused now: what has a copy, then */
+        found += sk_space_evict(l, need - found, most, now);
     return found;
 }

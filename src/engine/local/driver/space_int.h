@@ -1,5 +1,5 @@
-/* space_int.h - shared by space.c and its files: space_stuck.c, space_memory.c, space_read.c, space_evict.c and space_mark.c, which call each other in this
- * direction only. */
+/* space_int.h - shared by space.c and its files: space_stuck.c, space_memory.c, space_read.c,
+ * space_evict.c and space_mark.c, which call each other in this direction only. */
 #ifndef SK_LOCAL_SPACE_INT_H
 #define SK_LOCAL_SPACE_INT_H
 
@@ -18,7 +18,9 @@ enum {
 #define JOB_BYTES (UINT64_C(4) << 20) /* written or read at once */
 #define JOB_OBJECTS 4096u
 
-static inline uint64_t room_of(const struct sk_obj *o) { return SK_ALIGN(SK_MAX(o->len, 1), SK_STORE_ALIGN); }
+static inline uint64_t room_of(const struct sk_obj *o) {
+    return SK_ALIGN(SK_MAX(o->len, 1), SK_STORE_ALIGN);
+}
 static inline uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
 static inline bool in_store(const struct sk_local *l, const struct sk_obj *o) {
     return o->u.off < size_of(l);
@@ -31,9 +33,13 @@ static inline uint64_t left_of(const struct sk_local *l) {
     uint64_t left = sk_store_free_bytes(l->store);
     return left - SK_MIN(lent_of(l), left);
 }
-static inline struct sk_stored *stored_of(struct sk_list *it) { return sk_container_of(it, struct sk_stored, link); }
+static inline struct sk_stored *stored_of(struct sk_list *it) {
+    return sk_container_of(it, struct sk_stored, link);
+}
 /* Objects on disk that somebody waits for, in this order. */
-static inline const struct sk_list *wanted_of(const struct sk_local *l) { return &l->stored.in[SK_STORED_WANTED]; }
+static inline const struct sk_list *wanted_of(const struct sk_local *l) {
+    return &l->stored.in[SK_STORED_WANTED];
+}
 static inline uint64_t use_of(const struct sk_local *l, const struct sk_stored *st) {
     return st->mark > l->space.epoch ? st->mark - l->space.epoch : SK_USE_NONE;
 }
@@ -46,15 +52,17 @@ struct arg_iter {
 static inline struct arg_iter args_of(const struct sk_ltask *t) {
     return (struct arg_iter){t, sk_rd_init(t->spec.args, t->spec.args_len), 0};
 }
-static inline struct sk_obj *next_arg(struct sk_local *l,
-                                      struct arg_iter *it) { /* that has, or had, its bytes in the store; NULL: no more */
+static inline struct sk_obj *next_arg(struct sk_local *l, struct arg_iter *it) {
+    /* that has, or had, its bytes in the store; NULL: no
+     * more */
     while (it->i < it->t->spec.n_args) {
         struct sk_val v;
         uint32_t i = it->i++;
         sk_rd_val(&it->r, &v);
         uint64_t part = SK_UNLIKELY(v.where == SK_V_PART) ? sk_part_find(it->t, i) : 0;
         struct sk_obj *o = v.oid ? sk_obj_get(l, part ? part : v.oid) : NULL;
-        if (SK_UNLIKELY(v.where == SK_V_PART) && o && !part && o->where == SK_V_DISK) continue; /* not the whole is needed */
+        /* not the whole is needed */
+        if (SK_UNLIKELY(v.where == SK_V_PART) && o && !part && o->where == SK_V_DISK) continue;
         if (o && o->state == SK_O_READY && o->st) return o;
     }
     return NULL;
@@ -63,27 +71,37 @@ static inline struct sk_obj *next_arg(struct sk_local *l,
 /* space_mark.c */
 void sk_space_mark_all(struct sk_local *l);
 /* Who waits for the value that is wanted first: the oldest get, else the oldest task. */
-void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get, const struct sk_ltask **task);
+void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
+                           const struct sk_ltask **task);
 /* Calls f for the arguments of the next tasks in line, up to a quarter of the store. */
 void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct sk_obj *o));
 
 /* space_evict.c */
-/* Evicts, or begins to write, at least `need` bytes of values whose use is at most `most`, if it can. Returns the bytes that it found. */
+/* Evicts, or begins to write, at least `need` bytes of values whose use is at most `most`, if it
+ * can. Returns the bytes that it found. */
 uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_t now);
-void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job); /* the caller has marked all values just now */
+/* the caller has marked all values just now */
+void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job);
 
 /* space_read.c */
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job);
-sk_rc sk_space_read(struct sk_local *l);      /* what is wanted, in order; SK_EFULL: there is no memory for the next value */
-bool sk_space_read_over(struct sk_local *l);  /* that one, into the overflow */
-void sk_space_read_ahead(struct sk_local *l); /* what the next tasks in line need, as far as nobody has a use for the memory */
-void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg); /* whoever waits for it gets an error */
+/* what is wanted, in order; SK_EFULL: there is no memory for the next value */
+sk_rc sk_space_read(struct sk_local *l);
+bool sk_space_read_over(struct sk_local *l); /* that one, into the overflow */
+/* what the next tasks in line need, as far as nobody has a use for the memory */
+void sk_space_read_ahead(struct sk_local *l);
+/* whoever waits for it gets an error */
+void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg);
 
 /* space_memory.c */
 /* In whose book the memory goes: a graph's belongs to no worker. */
-static inline uint32_t sk_space_proc_of(const struct sk_mem_wait *r) { return r->w && !r->graph ? r->w->proc : SK_PROC_DRIVER; }
-bool sk_space_try(struct sk_local *l, struct sk_mem_wait *r); /* there was memory for it, and it is answered */
-void sk_space_answer(struct sk_local *l, struct sk_mem_wait *r, sk_rc rc, const char *msg); /* and is over: r may be freed */
+static inline uint32_t sk_space_proc_of(const struct sk_mem_wait *r) {
+    return r->w && !r->graph ? r->w->proc : SK_PROC_DRIVER;
+}
+/* there was memory for it, and it is answered */
+bool sk_space_try(struct sk_local *l, struct sk_mem_wait *r);
+/* and is over: r may be freed */
+void sk_space_answer(struct sk_local *l, struct sk_mem_wait *r, sk_rc rc, const char *msg);
 
 /* space_stuck.c: nothing was freed, written or read for a while. */
 void sk_space_stuck(struct sk_local *l, int64_t now);

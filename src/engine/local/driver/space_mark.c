@@ -1,5 +1,7 @@
-/* space_mark.c - how each value of the store is used (SK_USE_*), marked anew before each choice by walking what uses values: tasks on workers and in line, gets, and
- * those who wait for the disk. So the paths of tasks and values carry no counts. Runs with the lock held. Cost: about 50 ns for each value in use. */
+/* space_mark.c - how each value of the store is used (SK_USE_*), marked anew before each choice by
+ * walking what uses values: tasks on workers and in line, gets, and those who wait for the disk. So
+ * the paths of tasks and values carry no counts. Runs with the lock held. Cost: about 50 ns for
+ * each value in use. */
 #include "engine/local/driver/space_int.h"
 
 #define AHEAD_TASKS 32u /* of a queue: their arguments are read ahead and kept */
@@ -22,7 +24,8 @@ static void mark_ids(struct sk_local *l, const uint64_t *ids, size_t n, uint64_t
     }
 }
 
-static void mark_waiters(struct sk_local *l, const struct sk_obj *o) { /* tasks that wait for o; gets are marked by themselves */
+static void mark_waiters(struct sk_local *l, const struct sk_obj *o) {
+    /* tasks that wait for o; gets are marked by themselves */
     for (const struct sk_dep *d = o->deps; d; d = d->next) {
         if (!d->task || d->task->space_epoch == l->space.epoch) continue;
         d->task->space_epoch = l->space.epoch;
@@ -31,7 +34,8 @@ static void mark_waiters(struct sk_local *l, const struct sk_obj *o) { /* tasks 
 }
 
 /* Who waits for the first object that is wanted back: the oldest get, else the oldest task. */
-void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get, const struct sk_ltask **task) {
+void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
+                           const struct sk_ltask **task) {
     const struct sk_list *first = sk_list_first(wanted_of(l));
     *get = NULL;
     *task = NULL;
@@ -64,7 +68,8 @@ static void mark_first(struct sk_local *l) {
     sk_space_first_waiter(l, &g, &t);
     if (g) mark_ids(l, g->ids, g->n, SK_USE_FIRST);
     if (t) mark_args(l, t, SK_USE_FIRST);
-    /* Those whose turn it was count, too, until what they waited for has been read; else the next one would take what has come for them. */
+    /* Those whose turn it was count, too, until what they waited for has been read; else the next
+     * one would take what has come for them. */
     SK_LIST_EACH (it, &l->space.get_waits) {
         g = sk_container_of(it, struct sk_get_wait, link);
         bool reads = false;
@@ -89,7 +94,8 @@ void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct
         for (uint32_t m = sh->levels; m && n < AHEAD_TASKS; m &= m - 1)
             SK_LIST_EACH (it, &sh->ready[__builtin_ctz(m)]) {
                 if (n++ == AHEAD_TASKS) break;
-                struct arg_iter a = args_of(sk_container_of(sk_container_of(it, struct sk_place_task, link), struct sk_ltask, place));
+                struct arg_iter a = args_of(sk_container_of(
+                    sk_container_of(it, struct sk_place_task, link), struct sk_ltask, place));
                 for (struct sk_obj *o; (o = next_arg(l, &a));) {
                     if (room_of(o) > room || n_args++ > 1000) return;
                     room -= room_of(o);
@@ -115,7 +121,8 @@ void sk_space_mark_all(struct sk_local *l) {
     l->space.epoch += SK_USES;
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         if (!l->pool.workers[i]) continue;
-        SK_LIST_EACH (it, &l->pool.workers[i]->sent) mark_args(l, sk_container_of(it, struct sk_ltask, on), SK_USE_NOW);
+        SK_LIST_EACH (it, &l->pool.workers[i]->sent)
+            mark_args(l, sk_container_of(it, struct sk_ltask, on), SK_USE_NOW);
     }
     SK_LIST_EACH (it, &l->space.get_waits) {
         const struct sk_get_wait *g = sk_container_of(it, struct sk_get_wait, link);

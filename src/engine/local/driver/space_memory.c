@@ -1,5 +1,7 @@
-/* space_memory.c - memory of the store for somebody who makes a value: now (of the store, or of the overflow behind it), or later, as a wait. Runs with the
- * lock held. Invariant: a wait is answered once, with memory or an error, and in order as long as memory is on its way.
+/* space_memory.c - memory of the store for somebody who makes a value: now (of the store, or of the
+ * overflow behind it), or later, as a wait. Runs with the
+ * lock held. Invariant: a wait is answered once, with memory or an error, and in order as long as
+ * memory is on its way.
  *
  * Not here: making room for a wait (space.c). */
 #include <stdio.h>
@@ -8,22 +10,27 @@
 #include "base/mem.h"
 #include "engine/local/driver/space_int.h"
 
-/* ---- now ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- now ------------------------------------------------------------------------------------- */
 
-/* A sixteenth is left to what comes back from disk: with a full disk and a full store nothing could be read any more. */
-sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
+/* A sixteenth is left to what comes back from disk: with a full disk and a full store nothing could
+ * be read any more. */
+sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
+                     struct sk_err *err) {
     uint64_t size = size_of(l) - lent_of(l), left = left_of(l);
     bool kept = l->stored.n_disk || l->space.writing_bytes;
-    if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store); /* what is lent could never do */
-    if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) && (kept || lent_of(l)))
-        return SK_ERR(err, SK_EFULL, "store is full: need %llu bytes; %llu of %llu are free%s%s", (unsigned long long)len,
-                      (unsigned long long)left, (unsigned long long)size,
+    /* what is lent could never do */
+    if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store);
+    if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) &&
+        (kept || lent_of(l)))
+        return SK_ERR(err, SK_EFULL, "store is full: need %llu bytes; %llu of %llu are free%s%s",
+                      (unsigned long long)len, (unsigned long long)left, (unsigned long long)size,
                       size < size_of(l) ? " as long as tasks need the rest of the memory" : "",
                       kept ? ", and 1/16 is kept for objects that come back from disk" : "");
     return sk_store_alloc(l->store, proc, len, off, err);
 }
 
-sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off, struct sk_err *err) {
+sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
+                        struct sk_err *err) {
     struct sk_space *sp = &l->space;
     struct sk_err why = {.msg = ""};
     uint64_t n = SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN);
@@ -34,18 +41,22 @@ sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off 
     if (rc == SK_OK) {
         SK_DCHECK(*off >= size_of(l));
         rc = sk_seg_fill(&l->data_seg, *off, n, &why);
-        if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, proc, *off, len, NULL)); /* whole: cannot fail */
+        /* whole: cannot fail */
+        if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, proc, *off, len, NULL));
     }
-    SK_IGNORE(sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), 0, NULL)); /* nothing more is asked for */
+    /* nothing more is asked for */
+    SK_IGNORE(sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), 0, NULL));
     if (rc != SK_OK) {
         char store[sizeof why.msg];
         snprintf(store, sizeof store, "%.300s", err ? err->msg : "");
-        return SK_ERR(err, rc == SK_EFULL ? SK_EFULL : SK_ENOSPC, "%s%son disk it cannot be, either: %.300s", store, *store ? "; " : "",
+        return SK_ERR(err, rc == SK_EFULL ? SK_EFULL : SK_ENOSPC,
+                      "%s%son disk it cannot be, either: %.300s", store, *store ? "; " : "",
                       why.msg);
     }
     if (!sp->n_overflow++)
         sk_log(SK_LOG_WARN,
-               "overflow bytes=%llu msg=\"the store is full of what is in use, or too small for this object: it is kept on disk, mapped\"",
+               "overflow bytes=%llu msg=\"the store is full of what is in use, or too small for "
+               "this object: it is kept on disk, mapped\"",
                (unsigned long long)len);
     sp->overflow_bytes += len;
     return SK_OK;
@@ -60,15 +71,19 @@ void sk_space_give_back(struct sk_local *l) {
         any = true;
         SK_DCHECK(off >= size_of(l) && off + len <= size_of(l) + l->data_seg.tail);
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len,
-                               NULL)); /* a file system that cannot: the blocks are used again, or go with the file */
+                               /* a file system that cannot: the blocks are used again, or go with
+                                * the file */
+                               NULL));
     }
-    if (any) SK_IGNORE(sk_spill_overflow(l->space.spill, sk_store_overflow_used(l->store), 0, NULL));
+    if (any)
+        SK_IGNORE(sk_spill_overflow(l->space.spill, sk_store_overflow_used(l->store), 0, NULL));
 }
 
-/* ---- later -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- later ----------------------------------------------------------------------------------- */
 
 /* Answers a worker that asked for memory: it has it. */
-static void leased(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t off, uint64_t len) {
+static void leased(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t off,
+                   uint64_t len) {
     struct {
         uint32_t type, rc;
         uint64_t req, off, len;
@@ -80,7 +95,8 @@ void sk_space_answer(struct sk_local *l, struct sk_mem_wait *r, sk_rc rc, const 
     struct sk_err err;
     SK_DCHECK(!r->w || r->w->n_mem_waits > 0);
     sk_list_del(&r->link);
-    if (rc == SK_OK && r->graph && (rc = sk_lgraph_own(l, r->graph, r->off, r->got, &err)) != SK_OK) msg = err.msg;
+    if (rc == SK_OK && r->graph && (rc = sk_lgraph_own(l, r->graph, r->off, r->got, &err)) != SK_OK)
+        msg = err.msg;
     r->rc = rc;
     sk_progressed(l);
     sk_space_released(l);
@@ -113,13 +129,15 @@ bool sk_space_try(struct sk_local *l, struct sk_mem_wait *r) {
     return true;
 }
 
-void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph, uint64_t len, uint64_t min) {
+void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t graph,
+                    uint64_t len, uint64_t min) {
     struct sk_err err = {.msg = "no memory"};
     struct sk_mem_wait now = {.w = w, .graph = graph, .len = len, .min = min};
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
     if (!wait && l->data_seg.tail) {
-        SK_IGNORE(sk_space_alloc(l, sk_space_proc_of(&now), min, &now.off, &err)); /* larger than the store: for the words */
+        /* larger than the store: for the words */
+        SK_IGNORE(sk_space_alloc(l, sk_space_proc_of(&now), min, &now.off, &err));
         rc = sk_space_overflow(l, sk_space_proc_of(&now), min, &now.off, &err);
         now.got = min;
     } else if (!wait || sk_list_empty(&l->space.mem_waits)) {
@@ -133,10 +151,12 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     struct sk_mem_wait *r = rc == SK_EFULL && wait ? sk_alloc(SK_TAG_ENGINE, sizeof *r) : NULL;
     if (rc == SK_OK && graph) rc = sk_lgraph_own(l, graph, now.off, now.got, &err);
     if (r) {
-        *r = (struct sk_mem_wait){.w = w, .req = req, .graph = graph, .len = len, .min = min, .rc = SK_EAGAIN};
+        *r = (struct sk_mem_wait){
+            .w = w, .req = req, .graph = graph, .len = len, .min = min, .rc = SK_EAGAIN};
         w->n_mem_waits++;
         sk_list_push_back(&l->space.mem_waits, &r->link);
-        if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w); /* what is queued behind it must not wait for it */
+        /* what is queued behind it must not wait for it */
+        if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
     } else if (rc == SK_OK) {
         leased(l, w, req, now.off, now.got);
         w->has_lease |= !graph;
@@ -147,7 +167,8 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
 
 void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len) {
     sk_off off;
-    bool plenty = !sk_space_awaited(l) && len <= size_of(l) && left_of(l) >= len + size_of(l) / 16; /* below that objects go to disk */
+    /* below that objects go to disk */
+    bool plenty = !sk_space_awaited(l) && len <= size_of(l) && left_of(l) >= len + size_of(l) / 16;
     if (!plenty || sk_space_alloc(l, w->proc, len, &off, NULL) != SK_OK) {
         sk_driver_link_error(l, w, req, SK_EFULL, "the store has little room");
         return;

@@ -1,7 +1,10 @@
-/* space_read.c - values on disk: who waits for them, and how they are read back. Runs with the lock held.
+/* space_read.c - values on disk: who waits for them, and how they are read back. Runs with the lock
+ * held.
  *
- * Values are read in the order in which they were wanted, several in one job; what a task that is next in line needs is read ahead when there is memory that
- * nobody has a use for. Invariant: what waits for a value is told once it is in the store, or that it cannot be read. */
+ * Values are read in the order in which they were wanted, several in one job; what a task that is
+ * next in line needs is read ahead when there is memory that
+ * nobody has a use for. Invariant: what waits for a value is told once it is in the store, or that
+ * it cannot be read. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -10,13 +13,16 @@
 #include "base/vec.h"
 #include "engine/local/driver/space_int.h"
 
-#define OVER_BYTES (UINT64_C(1) << 20)  /* read into the overflow at once, about */
-#define AHEAD_MIN (UINT64_C(128) << 10) /* read behind a small object: what was written behind it */
-#define AGAIN_NS INT64_C(2000000)       /* after a choice that found nothing */
+#define OVER_BYTES (UINT64_C(1) << 20) /* read into the overflow at once, about */
+#define AHEAD_MIN                                                                           \
+    (UINT64_C(128) << 10)         /* read behind a small object: what was written behind it \
+                                   */
+#define AGAIN_NS INT64_C(2000000) /* after a choice that found nothing */
 
-/* ---- who waits ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- who waits ------------------------------------------------------------------------------- */
 
-/* Arguments of t that are a part of a value on disk get an object of their own, which only the part is read for. */
+/* Arguments of t that are a part of a value on disk get an object of their own, which only the part
+ * is read for. */
 static sk_rc make_parts(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
@@ -66,7 +72,8 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q) {
 
 void sk_space_get_begins(struct sk_local *l, struct sk_get_wait *g) {
     sk_list_push_back(&l->space.get_waits, &g->link);
-    if (!sk_list_empty(wanted_of(l))) sk_bell_ring(&l->ctl->bell[0]); /* another caller may be driving, asleep */
+    /* another caller may be driving, asleep */
+    if (!sk_list_empty(wanted_of(l))) sk_bell_ring(&l->ctl->bell[0]);
 }
 
 void sk_space_get_over(struct sk_local *l, struct sk_get_wait *g) {
@@ -81,7 +88,8 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
     if (st->state != SK_STORED_DISK) sk_stored_unwant(l, st);
     sk_progressed(l);
     l->space.refuse_rc = rc;
-    snprintf(l->space.refuse_msg, sizeof l->space.refuse_msg, "object %llu (%llu bytes) cannot be read back from disk: %s",
+    snprintf(l->space.refuse_msg, sizeof l->space.refuse_msg,
+             "object %llu (%llu bytes) cannot be read back from disk: %s",
              (unsigned long long)o->id, (unsigned long long)o->len, msg);
     uint64_t id = o->id;
     SK_LIST_EACH (it, &l->space.get_waits) {
@@ -97,7 +105,8 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
         else sk_dep_forget(q->waits);
         if (t && t->state == SK_T_WAITING) {
             struct sk_lactor *a = t->kind == SK_TASK_CALL ? t->actor : NULL;
-            sk_ltask_fail(l, t, rc, "task %s: %s", sk_ltask_name(l, t, name, sizeof name), l->space.refuse_msg);
+            sk_ltask_fail(l, t, rc, "task %s: %s", sk_ltask_name(l, t, name, sizeof name),
+                          l->space.refuse_msg);
             if (a) l->upcalls->advance(l, a);
         }
         if (q) l->upcalls->answer(l, q, rc);
@@ -119,7 +128,8 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     sk_own_unhold(l->own, id);
 }
 
-/* The bytes of a part were lost. The task that wants it looks at its arguments again: the whole is in memory by now, or is lost, too. */
+/* The bytes of a part were lost. The task that wants it looks at its arguments again: the whole is
+ * in memory by now, or is lost, too. */
 static void part_lost(struct sk_local *l, uint64_t id) {
     struct sk_obj *o = sk_obj_get(l, id);
     if (!o || sk_own_hold(l->own, id, NULL) != SK_OK) return;
@@ -133,7 +143,7 @@ static void part_lost(struct sk_local *l, uint64_t id) {
     sk_own_unhold(l->own, id);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
     l->space.progress_ns = l->space.alone_ns = sk_now_ns();
@@ -144,7 +154,9 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
         uint64_t len = SK_MAX(x->part_len ? x->part_len : x->len, 1);
         sk_rc rc = x->rc;
         if (st && rc == SK_OK) rc = sk_store_commit(l->store, SK_PROC_SPILL, off, len, NULL);
-        if (!st || rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL)); /* whole: cannot fail */
+        /* whole: cannot fail */
+        if (!st || rc != SK_OK)
+            SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         if (!st) continue;
         SK_ASSERT(st->io == x && st->o->where == SK_V_DISK);
         sk_stored_unwant(l, st);
@@ -153,7 +165,8 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
         } else if (rc == SK_ENOMEM) {
             sk_space_refuse(l, st, rc, "no memory");
         } else { /* its bytes are lost: made again if that can be */
-            sk_log(SK_LOG_WARN, "spill_lost object=%llu msg=\"%s\"", (unsigned long long)x->id, job->err.msg);
+            sk_log(SK_LOG_WARN, "spill_lost object=%llu msg=\"%s\"", (unsigned long long)x->id,
+                   job->err.msg);
             snprintf(l->space.spoiled_msg, sizeof l->space.spoiled_msg, "%.290s", job->err.msg);
             l->space.n_spoiled++;
             bool part = st->part; /* st goes with the value */
@@ -182,8 +195,11 @@ static void reads_flush(struct sk_local *l, struct reads *r) {
     struct sk_err err = {.msg = "no memory"};
     for (uint32_t i = 0; job && i < n; i++) {
         struct sk_stored *st = r->who.p[i];
-        job->items[i] =
-            (struct sk_spill_item){.id = st->o->id, .bytes = l->data_seg.base + r->to.p[i], .len = st->o->len, .at = st->at, .user = st};
+        job->items[i] = (struct sk_spill_item){.id = st->o->id,
+                                               .bytes = l->data_seg.base + r->to.p[i],
+                                               .len = st->o->len,
+                                               .at = st->at,
+                                               .user = st};
         if (SK_LIKELY(!st->part)) continue;
         const struct sk_stored_part *p = sk_part_of(st);
         job->items[i].id = p->whole;
@@ -194,16 +210,19 @@ static void reads_flush(struct sk_local *l, struct reads *r) {
     sk_rc rc = job ? sk_spill_read(l->space.spill, job, &err) : SK_ENOMEM;
     if (rc == SK_OK) {
         l->space.n_io++;
-        for (uint32_t i = 0; i < n; i++) sk_stored_reads(job->items[i].user, &job->items[i]); /* they are in order of place now */
+        /* they are in order of place now */
+        for (uint32_t i = 0; i < n; i++) sk_stored_reads(job->items[i].user, &job->items[i]);
     } else {
         sk_free(job);
         for (uint32_t i = 0; i < n; i++)
-            SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, r->to.p[i], SK_MAX(r->who.p[i]->o->len, 1), NULL));
+            SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, r->to.p[i],
+                                       SK_MAX(r->who.p[i]->o->len, 1), NULL));
         while (r->who.n) { /* telling who waits may free others of the list */
             struct sk_list *it = sk_list_first(&l->stored.in[SK_STORED_READING]);
             struct sk_stored *st = sk_vec_pop(&r->who);
             bool there = false;
-            for (; it && it != &l->stored.in[SK_STORED_READING] && !there; it = it->next) there = stored_of(it) == st;
+            for (; it && it != &l->stored.in[SK_STORED_READING] && !there; it = it->next)
+                there = stored_of(it) == st;
             if (there) sk_space_refuse(l, st, rc, err.msg);
         }
     }
@@ -214,8 +233,11 @@ static void reads_flush(struct sk_local *l, struct reads *r) {
 static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st, bool overflow) {
     sk_off off;
     uint64_t len = SK_MAX(st->o->len, 1);
-    if (!sk_vec_reserve(&r->who, SK_TAG_ENGINE, r->who.n + 1) || !sk_vec_reserve(&r->to, SK_TAG_ENGINE, r->to.n + 1)) return SK_ENOMEM;
-    SK_TRY(overflow ? sk_space_overflow(l, SK_PROC_SPILL, len, &off, NULL) : sk_store_alloc(l->store, SK_PROC_SPILL, len, &off, NULL));
+    if (!sk_vec_reserve(&r->who, SK_TAG_ENGINE, r->who.n + 1) ||
+        !sk_vec_reserve(&r->to, SK_TAG_ENGINE, r->to.n + 1))
+        return SK_ENOMEM;
+    SK_TRY(overflow ? sk_space_overflow(l, SK_PROC_SPILL, len, &off, NULL)
+                    : sk_store_alloc(l->store, SK_PROC_SPILL, len, &off, NULL));
     SK_DCHECK(st->o->where == SK_V_DISK && !st->io && r->who.n == r->to.n);
     r->who.p[r->who.n++] = st;
     r->to.p[r->to.n++] = off;
@@ -224,7 +246,8 @@ static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st
     return SK_OK;
 }
 
-/* If a small value lies where reading stopped last, those behind it will be wanted next: they are read along, twice as much each time. */
+/* If a small value lies where reading stopped last, those behind it will be wanted next: they are
+ * read along, twice as much each time. */
 static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     struct sk_space *sp = &l->space;
     uint64_t pos = sk_spill_pos(&st->at);
@@ -235,14 +258,16 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     for (struct sk_list *it = st->sibling.next; sp->ahead_bytes; it = it->next) {
         struct sk_stored *x = sk_container_of(it, struct sk_stored, sibling);
         if (x->at.off <= st->at.off || x->at.off > until) break; /* round the ring, or far enough */
-        if (x->o->where == SK_V_DISK && !x->io && (x->state == SK_STORED_DISK || x->state == SK_STORED_AHEAD) &&
+        if (x->o->where == SK_V_DISK && !x->io &&
+            (x->state == SK_STORED_DISK || x->state == SK_STORED_AHEAD) &&
             reads_add(l, r, x, false) != SK_OK)
             break;
         sp->last_pos = sk_spill_pos(&x->at);
     }
 }
 
-/* Values that the first waiter had, and that were evicted while it was not the first, are wanted with the rest. */
+/* Values that the first waiter had, and that were evicted while it was not the first, are wanted
+ * with the rest. */
 static void gather_first(struct sk_local *l) {
     const struct sk_get_wait *g;
     const struct sk_ltask *t;
@@ -250,7 +275,8 @@ static void gather_first(struct sk_local *l) {
     if (!first || l->space.gathered == stored_of(first)->o->id) return;
     l->space.gathered = stored_of(first)->o->id;
     sk_space_first_waiter(l, &g, &t);
-    for (size_t i = g ? g->n : 0; i-- > 0;) sk_stored_want_next(l, sk_obj_get(l, g->ids[i]), stored_of(first));
+    for (size_t i = g ? g->n : 0; i-- > 0;)
+        sk_stored_want_next(l, sk_obj_get(l, g->ids[i]), stored_of(first));
     if (!t) return;
     struct arg_iter it = args_of(t);
     for (struct sk_obj *o; (o = next_arg(l, &it));) sk_stored_want_next(l, o, stored_of(first));
@@ -264,7 +290,9 @@ sk_rc sk_space_read(struct sk_local *l) {
     for (struct sk_list *it; rc == SK_OK && (it = sk_list_first(wanted_of(l)));) {
         struct sk_stored *st = stored_of(it);
         rc = reads_add(l, &r, st, room_of(st->o) > size_of(l));
-        if (rc == SK_OK && !st->part && st->o->len < JOB_BYTES / 4 && sk_list_empty(&l->space.mem_waits)) read_on(l, &r, st);
+        if (rc == SK_OK && !st->part && st->o->len < JOB_BYTES / 4 &&
+            sk_list_empty(&l->space.mem_waits))
+            read_on(l, &r, st);
         if (r.bytes >= JOB_BYTES || r.who.n >= JOB_OBJECTS) reads_flush(l, &r);
     }
     reads_flush(l, &r);
@@ -299,9 +327,11 @@ void sk_space_read_ahead(struct sk_local *l) {
 
 bool sk_space_read_over(struct sk_local *l) {
     struct reads r = {0};
-    struct sk_list *it = sk_list_first(wanted_of(l)); /* what is wanted first, and what its waiter wants behind it */
+    /* what is wanted first, and what its waiter wants behind it */
+    struct sk_list *it = sk_list_first(wanted_of(l));
     bool ok = reads_add(l, &r, stored_of(it), true) == SK_OK;
-    while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(wanted_of(l))) && reads_add(l, &r, stored_of(it), true) == SK_OK) {}
+    while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(wanted_of(l))) &&
+           reads_add(l, &r, stored_of(it), true) == SK_OK) {}
     reads_flush(l, &r);
     sk_vec_free(&r.who);
     sk_vec_free(&r.to);

@@ -1,17 +1,22 @@
-/* space_stuck.c - somebody waits for memory of the store, or for a value on disk, and nothing moves: what helps, step by step. Runs with the lock held.
+/* space_stuck.c - somebody waits for memory of the store, or for a value on disk, and nothing
+ * moves: what helps, step by step. Runs with the lock held.
  *
- * First what is queued on workers, and not begun, is taken back, so that its arguments can be evicted. Then the first waiter gets its bytes in the overflow. If that cannot
- * be had either, the first waiter gets an error that says why. */
+ * First what is queued on workers, and not begun, is taken back, so that its arguments can be
+ * evicted. Then the first waiter gets its bytes in the overflow. If that cannot be had either, the
+ * first waiter gets an error that says why. */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "engine/local/driver/space_int.h"
 
 #define REFUSED_NS INT64_C(2000000000) /* no change for so long, and the disk refuses: an error */
-#define ALONE_NS INT64_C(1000000000)   /* no change for so long, and nobody could bring one: an error */
-#define TAKE_BACK_NS INT64_C(20000000) /* no change for so long: tasks queued on workers let their arguments go */
-#define OVERFLOW_NS INT64_C(40000000)  /* no change for so long, and nobody could bring one: the overflow */
-#define NEXT_NS INT64_C(100000000)     /* between two errors */
+/* no change for so long, and nobody could bring one: an error */
+#define ALONE_NS INT64_C(1000000000)
+/* no change for so long: tasks queued on workers let their arguments go */
+#define TAKE_BACK_NS INT64_C(20000000)
+/* no change for so long, and nobody could bring one: the overflow */
+#define OVERFLOW_NS INT64_C(40000000)
+#define NEXT_NS INT64_C(100000000) /* between two errors */
 
 bool sk_space_at_work(const struct sk_lworker *w) {
     if (sk_list_empty(&w->sent)) return false;
@@ -51,13 +56,17 @@ static void take_back_queued(struct sk_local *l) {
 static void why_full(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
     struct sk_err e = {.msg = ""};
     sk_off off;
-    if (sk_space_alloc(l, SK_PROC_SPILL, len, &off, &e) == SK_OK) { /* there is room all of a sudden */
+    if (sk_space_alloc(l, SK_PROC_SPILL, len, &off, &e) == SK_OK) {
+        /* there is room all of a sudden */
         SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         snprintf(e.msg, sizeof e.msg, "the store was full");
     }
-    if (l->space.disk_rc != SK_OK) snprintf(buf, cap, "%.400s; and nothing can be spilled: %.400s", e.msg, l->space.disk_msg);
+    if (l->space.disk_rc != SK_OK)
+        snprintf(buf, cap, "%.400s; and nothing can be spilled: %.400s", e.msg, l->space.disk_msg);
     else
-        snprintf(buf, cap, "%.400s; the rest is in use: views, arguments of running tasks, and what is being written cannot be spilled",
+        snprintf(buf, cap,
+                 "%.400s; the rest is in use: views, arguments of running tasks, and what is being "
+                 "written cannot be spilled",
                  e.msg);
 }
 
@@ -84,9 +93,11 @@ void sk_space_stuck(struct sk_local *l, int64_t now) {
         return;
     }
     if (sp->n_io) return;
-    /* The readers of a graph wait for the graph itself, so none of them will release memory for it: it counts as if nobody could. */
+    /* The readers of a graph wait for the graph itself, so none of them will release memory for it:
+     * it counts as if nobody could. */
     const struct sk_list *first = sk_list_first(&sp->mem_waits);
-    bool alone = (first && sk_container_of(first, struct sk_mem_wait, link)->graph) || !others_may_release(l);
+    bool alone = (first && sk_container_of(first, struct sk_mem_wait, link)->graph) ||
+                 !others_may_release(l);
     if (!alone) sp->alone_ns = now;
     int64_t waited = now - sp->progress_ns;
     if (waited > TAKE_BACK_NS && !sp->taken_back) {

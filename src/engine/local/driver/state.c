@@ -1,8 +1,9 @@
-/* state.c - what the local engine tells about itself: rows of its tasks, actors, objects and workers (engine.h: state). Runs with the lock held;
- * changes nothing but the history.
+/* state.c - what the local engine tells about itself: rows of its tasks, actors, objects and
+ * workers (engine.h: state). Runs with the lock held; changes nothing but the history.
  *
- * Invariant: each attempt of a task that has ended is in the history once, those under way are in l->tasks: nobody is told twice. What is being made
- * again for lineage counts as another attempt. Cost: of an ended task 10 ns; of a list a walk over the table it is about. */
+ * Invariant: each attempt of a task that has ended is in the history once, those under way are in
+ * l->tasks: nobody is told twice. What is being made again for lineage counts as another attempt.
+ * Cost: of an ended task 10 ns; of a list a walk over the table it is about. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,11 +13,16 @@
 #include "engine/local/driver/local_int.h"
 
 static uint32_t kind_of(const struct sk_ltask *t) {
-    return t->kind == SK_TASK_INIT ? SK_TK_INIT : t->kind == SK_TASK_CALL ? SK_TK_METHOD : SK_TK_TASK;
+    return t->kind == SK_TASK_INIT   ? SK_TK_INIT
+           : t->kind == SK_TASK_CALL ? SK_TK_METHOD
+                                     : SK_TK_TASK;
 }
-static uint64_t actor_of(const struct sk_ltask *t) { return t->actor ? t->actor->id : t->spec.actor; }
+static uint64_t actor_of(const struct sk_ltask *t) {
+    return t->actor ? t->actor->id : t->spec.actor;
+}
 
-static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error) {
+static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_kind,
+                 struct sk_bytes error) {
     struct sk_ended e = {.p = {.id = t->id,
                                .fn = t->spec.fid,
                                .submit_ns = t->submit_ns,
@@ -38,18 +44,23 @@ static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_ki
     sk_history_add(&l->past, &e);
 }
 
-void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error) { past(l, t, error_kind, error); }
+void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind,
+                    struct sk_bytes error) {
+    past(l, t, error_kind, error);
+}
 
 void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why) {
     char text[400];
     int32_t code = rc;
     memcpy(text, &code, 4);
     int n = snprintf(text + 4, sizeof text - 4, "%s", why);
-    past(l, t, SK_KIND_ENGINE_ERROR, (struct sk_bytes){text, 4 + SK_MIN((size_t)n, sizeof text - 5) + 1});
+    past(l, t, SK_KIND_ENGINE_ERROR,
+         (struct sk_bytes){text, 4 + SK_MIN((size_t)n, sizeof text - 5) + 1});
     sk_state_not_run(t);
 }
 
-void sk_state_ran(struct sk_ltask *t, const struct sk_lworker *w, int64_t start_ns, int64_t end_ns) {
+void sk_state_ran(struct sk_ltask *t, const struct sk_lworker *w, int64_t start_ns,
+                  int64_t end_ns) {
     t->ran_on = w->pid;
     t->ran_slot = w->slot;
     t->start_ns = start_ns;
@@ -61,7 +72,7 @@ void sk_state_not_run(struct sk_ltask *t) {
     t->start_ns = t->end_ns = 0;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static struct sk_bytes fn_name(struct sk_local *l, uint64_t fid) {
     const struct sk_fn *f = sk_map_get(&l->fns, fid);
@@ -78,7 +89,9 @@ static uint32_t state_of(const struct sk_ltask *t) {
     if (t->state == SK_T_WAITING) return SK_TS_ARGS;
     if (!t->worker) return SK_TS_PLACE;
     uint64_t c = atomic_load_explicit(&t->worker->sh->claims[t->claim], memory_order_acquire);
-    return c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED) ? SK_TS_RUNNING : SK_TS_SENT;
+    return c == (t->id << 2 | SK_CLAIM_STARTED) || c == (t->id << 2 | SK_CLAIM_CANCELLED)
+               ? SK_TS_RUNNING
+               : SK_TS_SENT;
 }
 
 static void tasks(struct sk_local *l, struct sk_rows *r) {
@@ -87,7 +100,8 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
     sk_rows_past(r, &l->past, more, l);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
-        if (sk_ltask_over(t)) continue; /* in the history; kept for its yields, for lineage, or for restarts */
+        /* in the history; kept for its yields, for lineage, or for restarts */
+        if (sk_ltask_over(t)) continue;
         const struct sk_lworker *w = t->worker;
         struct sk_need need = sk_place_need_of(&l->place, t->spec.shape);
         struct sk_bytes fn = fn_name(l, t->spec.fid);
@@ -107,20 +121,24 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
                                   .more = need.more,
                                   .res = need.res};
         SK_ASSERT(w || row.state != SK_TS_RUNNING);
-        if (row.state == SK_TS_RUNNING && atomic_load(&w->sh->task) == t->id) row.start_ns = atomic_load(&w->sh->since_ns);
+        if (row.state == SK_TS_RUNNING && atomic_load(&w->sh->task) == t->id)
+            row.start_ns = atomic_load(&w->sh->since_ns);
         sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){t->spec.name, fn}, 2);
     }
 }
 
 static void actor(struct sk_local *l, const struct sk_lactor *a, struct sk_rows *r) {
     struct sk_need need = sk_place_need_of(&l->place, a->shape);
-    struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none, space = a->name ? a->name->space : none;
+    struct sk_bytes none = {"", 0}, name = a->name ? a->name->name : none,
+                    space = a->name ? a->name->space : none;
     struct sk_bytes cls = fn_name(l, a->init->spec.fid), why = none;
     if (!cls.n) cls = a->init->spec.name;
     if (a->state == SK_A_DEAD)
-        why = a->dead_value ? (struct sk_bytes){a->dead_value->bytes, a->dead_value->len} : (struct sk_bytes){a->why, strlen(a->why)};
-    uint32_t state = a->state == SK_A_DEAD            ? SK_AS_DEAD
-                     : a->worker && a->worker->killed ? (a->no_restart ? SK_AS_DEAD : SK_AS_RESTARTING)
+        why = a->dead_value ? (struct sk_bytes){a->dead_value->bytes, a->dead_value->len}
+                            : (struct sk_bytes){a->why, strlen(a->why)};
+    uint32_t state = a->state == SK_A_DEAD ? SK_AS_DEAD
+                     : a->worker && a->worker->killed
+                         ? (a->no_restart ? SK_AS_DEAD : SK_AS_RESTARTING)
                      : a->state == SK_A_ALIVE         ? SK_AS_ALIVE
                      : a->init->attempt               ? SK_AS_RESTARTING
                      : a->init->state == SK_T_WAITING ? SK_AS_ARGS
@@ -201,13 +219,16 @@ static void workers(struct sk_local *l, struct sk_rows *r) {
                                     .pid = w->pid,
                                     .worker = i,
                                     .state = sk_pool_worker_state(w),
-                                    .text_n = sizeof name}; /* whole, NUL inside: the length must not depend on the moment */
+                                    /* whole, NUL inside: the length must not depend on the
+                                     * moment */
+                                    .text_n = sizeof name};
         memcpy(name, w->sh->task_name, sizeof name);
         sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{name, row.text_n}}, 1);
     }
 }
 
-void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w, const struct sk_verdict_worker *died, const char *why) {
+void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w,
+                          const struct sk_verdict_worker *died, const char *why) {
     uint8_t buf[2048];
     struct sk_rows r = {.w = sk_wr_init(buf, sizeof buf)};
     struct sk_worker_row row = {.n_done = w->n_done,
@@ -216,7 +237,9 @@ void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w, const 
                                 .worker = w->slot,
                                 .state = 3,
                                 .end = sk_verdict_end(died),
-                                .signal = died->status != -1 && WIFSIGNALED(died->status) ? (uint32_t)WTERMSIG(died->status) : 0,
+                                .signal = died->status != -1 && WIFSIGNALED(died->status)
+                                              ? (uint32_t)WTERMSIG(died->status)
+                                              : 0,
                                 .end_ns = sk_now_ns(),
                                 .text_n = (uint32_t)strlen(why)};
     if (w->pid <= 0) return; /* it never was */
@@ -242,24 +265,31 @@ size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, si
     return sk_rows_end(&r, buf, cap);
 }
 
-/* ---- what a caller waits for ---------------------------------------------------------------------------------------------------- */
+/* ---- what a caller waits for ----------------------------------------------------------------- */
 
 static void why_not(struct sk_local *l, const struct sk_ltask *t, char *buf, size_t cap) {
     char name[200];
     const char *tn = sk_ltask_name(l, t, name, sizeof name);
     switch (state_of(t)) {
-    case SK_TS_ARGS: snprintf(buf, cap, "task %s, which waits for %u of its arguments", tn, t->n_unready); break;
+    case SK_TS_ARGS:
+        snprintf(buf, cap, "task %s, which waits for %u of its arguments", tn, t->n_unready);
+        break;
     case SK_TS_PLACE:
         if (t->actor) snprintf(buf, cap, "task %s, which waits for its actor", tn);
         else snprintf(buf, cap, "task %s, which waits for a worker with what it asks for", tn);
         break;
-    case SK_TS_SENT: snprintf(buf, cap, "task %s, which is queued on worker %d", tn, t->worker->pid); break;
-    case SK_TS_RUNNING: snprintf(buf, cap, "task %s, which runs in worker %d", tn, t->worker->pid); break;
+    case SK_TS_SENT:
+        snprintf(buf, cap, "task %s, which is queued on worker %d", tn, t->worker->pid);
+        break;
+    case SK_TS_RUNNING:
+        snprintf(buf, cap, "task %s, which runs in worker %d", tn, t->worker->pid);
+        break;
     default: snprintf(buf, cap, "task %s, which has ended", tn); break;
     }
 }
 
-void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, size_t n, uint64_t tid) {
+void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, size_t n,
+                    uint64_t tid) {
     char *out = l->ctl->waits, story[300] = "";
     const size_t cap = sizeof l->ctl->waits;
     const struct sk_ltask *t = tid ? sk_map_get(&l->tasks, tid) : NULL;
@@ -271,7 +301,9 @@ void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, siz
         if (missing && i >= 10000) break; /* enough to say so */
     }
     if (t) why_not(l, t, story, sizeof story);
-    if (n) snprintf(out, cap, "%s: %zu of %zu objects are not there%s%s", verb, missing, n, t ? "; the first is made by " : "", story);
+    if (n)
+        snprintf(out, cap, "%s: %zu of %zu objects are not there%s%s", verb, missing, n,
+                 t ? "; the first is made by " : "", story);
     else snprintf(out, cap, "%s%s%s", verb, t ? " of " : "", story);
     atomic_store(&l->ctl->waits_ns, INT64_MAX);
 }
@@ -286,11 +318,12 @@ void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, s
         snprintf(buf, cap, o->where == SK_V_DISK ? "is read from disk" : "is there by now");
     } else if (t) {
         why_not(l, t, story, sizeof story);
-        snprintf(buf, cap, "of %s, submitted %.1f s ago", story, (double)(sk_now_ns() - t->submit_ns) / 1e9);
+        snprintf(buf, cap, "of %s, submitted %.1f s ago", story,
+                 (double)(sk_now_ns() - t->submit_ns) / 1e9);
     }
 }
 
-/* ---- of a worker's request -------------------------------------------------------------------------------------------------------- */
+/* ---- of a worker's request ------------------------------------------------------------------- */
 
 static size_t write_rows(struct sk_local *l, uint64_t what, void *buf, size_t cap) {
     if (what <= SK_STATE_WORKERS) return sk_state_write(l, (enum sk_state_what)what, buf, cap);
@@ -328,5 +361,6 @@ int64_t sk_state_began(struct sk_local *l, uint64_t tid) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (!t || state_of(t) != SK_TS_RUNNING) return 0;
     const struct sk_slot *sh = t->worker->sh;
-    return atomic_load(&sh->task) == tid ? atomic_load(&sh->since_ns) : t->submit_ns; /* it runs beside another one: a call of an actor */
+    /* it runs beside another one: a call of an actor */
+    return atomic_load(&sh->task) == tid ? atomic_load(&sh->since_ns) : t->submit_ns;
 }

@@ -12,18 +12,28 @@ struct sk_lworker;
 struct sk_lactor;
 struct sk_rd;
 
-void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind, struct sk_bytes error); /* kind 0: it succeeded */
-void sk_state_ran(struct sk_ltask *t, const struct sk_lworker *w, int64_t start_ns, int64_t end_ns);     /* end_ns 0: it did not end */
-void sk_state_not_run(struct sk_ltask *t);                                                               /* its next attempt has not */
-void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);                /* it runs again */
+/* kind 0: it succeeded */
+void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind,
+                    struct sk_bytes error);
+/* end_ns 0: it did not end */
+void sk_state_ran(struct sk_ltask *t, const struct sk_lworker *w, int64_t start_ns, int64_t end_ns);
+/* its next attempt has not */
+void sk_state_not_run(struct sk_ltask *t);
+/* it runs again */
+void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_state_actor_gone(struct sk_local *l, struct sk_lactor *a);
-void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w, const struct sk_verdict_worker *died, const char *why);
+void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w,
+                          const struct sk_verdict_worker *died, const char *why);
 /* Says in ctl->waits what a caller waits for: n objects, or the stream tid, or neither. */
-void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, size_t n, uint64_t tid);
-void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, size_t cap); /* see engine/state.h */
+void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, size_t n,
+                    uint64_t tid);
+/* see engine/state.h */
+void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, size_t cap);
 size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, size_t cap);
-int64_t sk_state_began(struct sk_local *l, uint64_t tid);                     /* 0: it does not run */
-size_t sk_local_nodes(struct sk_local *l, struct sk_node *out, size_t cap);   /* writes it if cap; 1 */
+/* 0: it does not run */
+int64_t sk_state_began(struct sk_local *l, uint64_t tid);
+/* writes it if cap; 1 */
+size_t sk_local_nodes(struct sk_local *l, struct sk_node *out, size_t cap);
 void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r); /* STATE */
 
 #endif

@@ -1,7 +1,9 @@
-/* stored.c - the entry of each object whose bytes are in the store or on disk, and how far it is on its way to disk and back. Runs with the lock held.
+/* stored.c - the entry of each object whose bytes are in the store or on disk, and how far it is on
+ * its way to disk and back. Runs with the lock held.
  *
- * Not here: which of them goes and which comes back (space.c). Invariant: an object has its entry exactly while it is READY and its bytes may move between
- * store and disk; the counts of what is on disk are those of the entries. Cost: one allocation an object, a move in a list for each use. */
+ * Not here: which of them goes and which comes back (space.c). Invariant: an object has its entry
+ * exactly while it is READY and its bytes may move between store and disk; the counts of what is on
+ * disk are those of the entries. Cost: one allocation an object, a move in a list for each use. */
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
@@ -51,13 +53,16 @@ void sk_stored_gone(struct sk_local *l, struct sk_obj *o) {
     sk_space_released(l);
     if (!st) return;
     SK_DCHECK(st->o == o);
-    SK_ASSERT(o->state != SK_O_READY || o->where != SK_V_DISK || (l->stored.n_disk > 0 && l->stored.disk_object_bytes >= o->len));
+    SK_ASSERT(o->state != SK_O_READY || o->where != SK_V_DISK ||
+              (l->stored.n_disk > 0 && l->stored.disk_object_bytes >= o->len));
     if (st->io) st->io->user = NULL; /* whoever ends the job cleans up */
-    if (o->state == SK_O_READY && o->where == SK_V_DISK) l->stored.n_disk--, l->stored.disk_object_bytes -= o->len;
+    if (o->state == SK_O_READY && o->where == SK_V_DISK)
+        l->stored.n_disk--, l->stored.disk_object_bytes -= o->len;
     sk_list_del(&st->link);
     sk_list_del(&st->sibling);
     uint64_t len = st->part ? sk_part_of(st)->len : o->len;
-    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, len); /* not: the end of the engine */
+    /* not: the end of the engine */
+    if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, len);
     sk_free(st);
     o->st = NULL;
 }
@@ -75,14 +80,15 @@ void sk_stored_on_disk(struct sk_local *l, uint64_t len) {
     l->stored.disk_object_bytes += len;
 }
 
-/* ---- to disk -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- to disk --------------------------------------------------------------------------------- */
 
 void sk_stored_begin_write(struct sk_local *l, struct sk_stored *st, struct sk_spill_item *io) {
     to(l, st, SK_STORED_WRITING);
     st->io = io;
 }
 
-void sk_stored_written(struct sk_local *l, struct sk_stored *st, const struct sk_spill_item *x, struct sk_stored *before) {
+void sk_stored_written(struct sk_local *l, struct sk_stored *st, const struct sk_spill_item *x,
+                       struct sk_stored *before) {
     SK_ASSERT(st->state == SK_STORED_WRITING && st->o->where == SK_V_STORE);
     st->io = NULL;
     sk_list_del(&st->link); /* where it goes follows */
@@ -103,7 +109,8 @@ void sk_stored_stay(struct sk_local *l, struct sk_stored *st, bool last) {
 
 void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     struct sk_obj *o = st->o;
-    SK_ASSERT(o->where == SK_V_STORE && st->at.stretch && !st->io); /* its bytes are on disk, or they are gone */
+    /* its bytes are on disk, or they are gone */
+    SK_ASSERT(o->where == SK_V_STORE && st->at.stretch && !st->io);
     sk_store_unref(l->store, o->u.off);
     to(l, st, SK_STORED_DISK);
     o->where = SK_V_DISK;
@@ -112,7 +119,7 @@ void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     if (st->follower) sk_moves_note(l, st, true);
 }
 
-/* ---- and back ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- and back -------------------------------------------------------------------------------- */
 
 void sk_stored_want(struct sk_local *l, struct sk_obj *o) {
     struct sk_stored *st = o->st;
@@ -122,7 +129,9 @@ void sk_stored_want(struct sk_local *l, struct sk_obj *o) {
 
 void sk_stored_want_next(struct sk_local *l, struct sk_obj *o, struct sk_stored *after) {
     struct sk_stored *st = o ? o->st : NULL;
-    if (!st || o->state != SK_O_READY || o->where != SK_V_DISK || st == after || st->state == SK_STORED_READING) return;
+    if (!st || o->state != SK_O_READY || o->where != SK_V_DISK || st == after ||
+        st->state == SK_STORED_READING)
+        return;
     SK_DCHECK(after->state == SK_STORED_WANTED);
     if (st->state != SK_STORED_WANTED) to(l, st, SK_STORED_WANTED);
     sk_list_del(&st->link);
@@ -138,7 +147,9 @@ void sk_stored_soon_over(struct sk_local *l) {
         to(l, sk_container_of(it, struct sk_stored, link), SK_STORED_DISK);
 }
 
-void sk_stored_begin_read(struct sk_local *l, struct sk_stored *st) { to(l, st, SK_STORED_READING); }
+void sk_stored_begin_read(struct sk_local *l, struct sk_stored *st) {
+    to(l, st, SK_STORED_READING);
+}
 
 void sk_stored_reads(struct sk_stored *st, struct sk_spill_item *io) {
     SK_DCHECK(st->state == SK_STORED_READING && !st->io);
@@ -151,13 +162,16 @@ void sk_stored_unwant(struct sk_local *l, struct sk_stored *st) {
 }
 
 void sk_stored_no_jobs(struct sk_local *l) {
-    SK_LIST_EACH (it, &l->stored.in[SK_STORED_WRITING]) sk_container_of(it, struct sk_stored, link)->io = NULL;
-    SK_LIST_EACH (it, &l->stored.in[SK_STORED_READING]) sk_container_of(it, struct sk_stored, link)->io = NULL;
+    SK_LIST_EACH (it, &l->stored.in[SK_STORED_WRITING])
+        sk_container_of(it, struct sk_stored, link)->io = NULL;
+    SK_LIST_EACH (it, &l->stored.in[SK_STORED_READING])
+        sk_container_of(it, struct sk_stored, link)->io = NULL;
 }
 
 void sk_stored_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     struct sk_obj *o = st->o;
-    SK_ASSERT(o->where == SK_V_DISK && l->stored.n_disk > 0 && l->stored.disk_object_bytes >= o->len);
+    SK_ASSERT(o->where == SK_V_DISK && l->stored.n_disk > 0 &&
+              l->stored.disk_object_bytes >= o->len);
     SK_DCHECK(sk_list_empty(&st->link) && !st->io);
     o->u.off = off;
     o->where = SK_V_STORE;
@@ -173,7 +187,9 @@ bool sk_stored_check(const struct sk_local *l) {
     for (uint32_t s = 0; s < SK_STORED_STATES; s++)
         SK_LIST_EACH (it, &l->stored.in[s]) {
             const struct sk_stored *st = sk_container_of(it, struct sk_stored, link);
-            if (s == SK_STORED_DISK || st->state != s || !st->io != (s != SK_STORED_WRITING && s != SK_STORED_READING)) return false;
+            if (s == SK_STORED_DISK || st->state != s ||
+                !st->io != (s != SK_STORED_WRITING && s != SK_STORED_READING))
+                return false;
             if (st->o->where != (s <= SK_STORED_WRITING ? SK_V_STORE : SK_V_DISK)) return false;
             n_listed++;
         }
@@ -182,7 +198,9 @@ bool sk_stored_check(const struct sk_local *l) {
         const struct sk_stored *st = o->st;
         if (!st && o->state == SK_O_READY && o->where == SK_V_DISK) return false;
         if (!st) continue;
-        if (st->o != o || o->state != SK_O_READY || (o->where != SK_V_STORE && o->where != SK_V_DISK)) return false;
+        if (st->o != o || o->state != SK_O_READY ||
+            (o->where != SK_V_STORE && o->where != SK_V_DISK))
+            return false;
         if (st->io && st->io->user != st) return false;
         n_listed -= !sk_list_empty(&st->link);
         if (o->where != SK_V_DISK) continue;

@@ -1,6 +1,8 @@
-/* stream.c - a stream of yields as its reader sees it: taken, waited for, credit for more, its end. Runs with the lock held.
+/* stream.c - a stream of yields as its reader sees it: taken, waited for, credit for more, its end.
+ * Runs with the lock held.
  *
- * Not here: how yields come (yield.c). Invariant: each yield is taken once, in order, and credit is given for what was taken only. */
+ * Not here: how yields come (yield.c). Invariant: each yield is taken once, in order, and credit is
+ * given for what was taken only. */
 #include "engine/local/driver/local_int.h"
 
 static void send_credit(struct sk_local *l, struct sk_ltask *t) {
@@ -12,7 +14,8 @@ static void send_credit(struct sk_local *l, struct sk_ltask *t) {
     (void)sk_driver_link_reply(l, t->worker, &m, sizeof m);
 }
 
-/* A task at the end of its window waits, as one in get does: it gives its CPU back. Any credit lets it go on. */
+/* A task at the end of its window waits, as one in get does: it gives its CPU back. Any credit lets
+ * it go on. */
 static void go_on(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
     if (w && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_worker_goes_on(l, w);
@@ -21,8 +24,11 @@ static void go_on(struct sk_local *l, struct sk_ltask *t) {
 /* A started one, at its next yield. */
 static void ask_to_stop(struct sk_lworker *w, struct sk_ltask *t) {
     uint64_t want = t->id << 2 | SK_CLAIM_STARTED;
-    (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want, t->id << 2 | SK_CLAIM_CANCELLED); /* not: asked already */
-    sk_bell_ring(&w->sh->bell);                                                                             /* it may wait for credit */
+    /* not: asked already */
+    (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want,
+                                         t->id << 2 | SK_CLAIM_CANCELLED);
+    /* it may wait for credit */
+    sk_bell_ring(&w->sh->bell);
 }
 
 void sk_stream_ask_to_stop(struct sk_local *l, struct sk_ltask *t) {
@@ -48,15 +54,20 @@ void sk_stream_over(struct sk_local *l, struct sk_ltask *t) {
     sk_stream_wake(l, t);
 }
 
-bool sk_stream_at_end(const struct sk_ltask *t) { return !t || (t->n_taken == t->yields.n && !t->end_error && t->end_rc == SK_OK); }
-bool sk_stream_stirs(const struct sk_ltask *t) { return !t || t->n_taken < t->yields.n || t->stream != SK_STREAM_OPEN; }
+bool sk_stream_at_end(const struct sk_ltask *t) {
+    return !t || (t->n_taken == t->yields.n && !t->end_error && t->end_rc == SK_OK);
+}
+bool sk_stream_stirs(const struct sk_ltask *t) {
+    return !t || t->n_taken < t->yields.n || t->stream != SK_STREAM_OPEN;
+}
 
 static void set_end(struct sk_local *l, struct sk_ltask *t) {
     struct sk_obj *o = t->end_oid ? sk_obj_get(l, t->end_oid) : NULL;
     if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, t->end_kind, t->end_inl);
 }
 
-void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind, struct sk_inl *why) {
+void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind,
+                     struct sk_inl *why) {
     if (t->sink || t->remake) return;
     if (failed) {
         t->end_failed = true;
@@ -67,10 +78,12 @@ void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32
     set_end(l, t);
 }
 
-sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind, struct sk_err *err) {
+sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind,
+                    struct sk_err *err) {
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     struct sk_obj *o = NULL;
-    if (!t || !sk_ltask_is_stream(t) || t->sink) return SK_ERR(err, SK_ENOENT, "this stream was dropped");
+    if (!t || !sk_ltask_is_stream(t) || t->sink)
+        return SK_ERR(err, SK_ENOENT, "this stream was dropped");
     if (t->end_oid) return SK_ERR(err, SK_EEXIST, "the end of a stream was asked for before");
     SK_TRY(sk_obj_new(l, oid, proc, &o, err));
     o->stream_end = true;
@@ -106,7 +119,8 @@ sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint
     return rc;
 }
 
-void sk_stream_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind, struct sk_inl *value) {
+void sk_stream_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind,
+                         struct sk_inl *value) {
     for (uint32_t i = 0; i < t->yields.n; i++) {
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING) sk_obj_set_inline(l, o, kind, value);

@@ -1,31 +1,38 @@
-/* submit.c - a task or a call of an actor is submitted: it is accepted, or ends at once with the reason. Runs with the lock held.
+/* submit.c - a task or a call of an actor is submitted: it is accepted, or ends at once with the
+ * reason. Runs with the lock held.
  *
- * Invariant: once sk_ltask_submit has returned SK_OK the task has its return objects, and whoever gets them hears how it ended. Cost: about 0.5 us a task. */
+ * Invariant: once sk_ltask_submit has returned SK_OK the task has its return objects, and whoever
+ * gets them hears how it ended. Cost: about 0.5 us a task. */
 #include "engine/local/driver/local_int.h"
 
-/* It waits with its caller until it is its turn; unless the actor is dead, or dies before it could begin. */
+/* It waits with its caller until it is its turn; unless the actor is dead, or dies before it could
+ * begin. */
 static void submit_call(struct sk_local *l, struct sk_ltask *t) {
     struct sk_obj *ao = sk_obj_get(l, t->spec.actor);
     struct sk_lactor *a = ao && ao->state == SK_O_ACTOR ? ao->u.actor : NULL;
     t->kind = SK_TASK_CALL;
     if (a && a->state == SK_A_DEAD && a->dead_kind) {
-        sk_ltask_finish_error(l, t, a->dead_kind, a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
+        sk_ltask_finish_error(l, t, a->dead_kind,
+                              a->dead_value ? (void *)a->dead_value->bytes : (void *)"",
                               a->dead_value ? a->dead_value->len : 0);
         return;
     }
     if (a && a->no_restart && a->state != SK_A_DEAD) { /* killed; its worker is about to know */
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s",
-                      sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed" : "it was killed by `ray.kill`");
+                      sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed"
+                                                               : "it was killed by `ray.kill`");
         return;
     }
     struct sk_verdict_actor ac;
     struct sk_verdict_task tc = sk_ltask_case(l, t);
     if (a && (ac = sk_actor_case(a), !sk_verdict_call_joins(&ac, &tc))) {
-        sk_ltask_fail(l, t, SK_EUNAVAIL, "The actor is restarting; try again, or give the call max_task_retries");
+        sk_ltask_fail(l, t, SK_EUNAVAIL,
+                      "The actor is restarting; try again, or give the call max_task_retries");
         return;
     }
     if (!a || a->state == SK_A_DEAD) {
-        sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "", a ? a->why : " (no such actor)");
+        sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead%s%s", a && a->why[0] ? ": " : "",
+                      a ? a->why : " (no such actor)");
         return;
     }
     if (!sk_actor_call(a, t)) {
@@ -36,8 +43,8 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
     if (t->n_unready == 0) sk_ltask_ready(l, t);
 }
 
-sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, const uint8_t *spec, size_t len,
-                      struct sk_sink *sink, struct sk_err *err) {
+sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base,
+                      const uint8_t *spec, size_t len, struct sk_sink *sink, struct sk_err *err) {
     struct sk_ltask *t;
     SK_TRY(sk_ltask_make(l, proc, level, base, (struct sk_bytes){spec, len}, sink, &t, err));
     if (t->spec.actor) {
@@ -45,7 +52,8 @@ sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_
         return SK_OK;
     }
     if (SK_UNLIKELY(t->spec.refused.n)) {
-        sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n, (const char *)t->spec.refused.p);
+        sk_ltask_fail(l, t, SK_EINFEASIBLE, "%.*s", (int)t->spec.refused.n,
+                      (const char *)t->spec.refused.p);
         return SK_OK;
     }
     if (sk_place_shape_dead(&l->place, t->spec.shape)) {

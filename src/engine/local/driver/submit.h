@@ -11,7 +11,7 @@ struct sk_sink;
 struct sk_err;
 
 /* level: of nesting, see place.h */
-sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id, const uint8_t *spec, size_t len,
-                      struct sk_sink *sink, struct sk_err *err);
+sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id,
+                      const uint8_t *spec, size_t len, struct sk_sink *sink, struct sk_err *err);
 
 #endif

@@ -1,7 +1,10 @@
-/* task.c - the life of a task in the driver: made, arguments held and waited for, ready, ended by values, an error, a cancel. Runs with the lock held.
+/* task.c - the life of a task in the driver: made, arguments held and waited for, ready, ended by
+ * values, an error, a cancel. Runs with the lock held.
  *
- * Not here: who runs it where (engine/place), the message to a worker (send.c), yields (stream.c), running it again for what was lost (recover.c).
- * Invariant: a task under way holds its arguments; however it ends, sk_ltask_end is the last step, after whoever waits for it was told. */
+ * Not here: who runs it where (engine/place), the message to a worker (send.c), yields (stream.c),
+ * running it again for what was lost (recover.c).
+ * Invariant: a task under way holds its arguments; however it ends, sk_ltask_end is the last step,
+ * after whoever waits for it was told. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +19,8 @@ const struct sk_tstate_row sk_tstates[SK_T_STATES] = {
     [SK_T_READY] = {"ready", TO(SENT) | TO(WAITING) | TO(FAILED), false, true},
     [SK_T_SENT] = {"on a worker", TO(LEFT), true, true},
     [SK_T_LEFT] = {"off its worker", TO(READY) | TO(DONE) | TO(FAILED), false, true},
-    [SK_T_DONE] = {"done", TO(ENDED) | TO(READY), false, false}, /* READY: a constructor, when its actor is started again */
+    /* READY: a constructor, when its actor is started again */
+    [SK_T_DONE] = {"done", TO(ENDED) | TO(READY), false, false},
     [SK_T_FAILED] = {"failed", TO(ENDED), false, false},
     [SK_T_ENDED] = {"ended", TO(WAITING), false, false},
 };
@@ -47,7 +51,9 @@ void sk_ltasks_free(struct sk_local *l) {
     sk_map_deinit(&l->tasks);
 }
 
-static uint32_t n_return_objects(const struct sk_ltask *t) { return sk_ltask_is_stream(t) ? 0 : t->spec.n_returns; }
+static uint32_t n_return_objects(const struct sk_ltask *t) {
+    return sk_ltask_is_stream(t) ? 0 : t->spec.n_returns;
+}
 
 void sk_ltask_forget_deps(struct sk_ltask *t) {
     sk_dep_forget(t->waits);
@@ -85,13 +91,16 @@ sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *
 
 void sk_ltask_stopped_for_memory(struct sk_ltask *t) { t->n_oom++; }
 
-/* The task is over: arguments are let go (a constructor that may run again keeps them), the entry leaves the table. */
+/* The task is over: arguments are let go (a constructor that may run again keeps them), the entry
+ * leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
-    SK_ASSERT(t->state == SK_T_DONE || t->state == SK_T_FAILED); /* no worker writes what is freed here, and nobody ends it twice */
+    /* no worker writes what is freed here, and nobody ends it twice */
+    SK_ASSERT(t->state == SK_T_DONE || t->state == SK_T_FAILED);
     sk_ltask_forget_deps(t);
     if (t->state == SK_T_DONE) sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
     if (t->kept != SK_KEPT_NO || sk_ltask_is_stream(t) || t->remake) l->upcalls->ended(l, t);
-    if (t->kind != SK_TASK_INIT || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0) sk_ltask_let_args_go(l, t);
+    if (t->kind != SK_TASK_INIT || t->actor->state == SK_A_DEAD || t->actor->restarts_left == 0)
+        sk_ltask_let_args_go(l, t);
     if (SK_UNLIKELY(sk_ltask_alone(t))) not_alone(l, t);
     sk_list_del(&t->on);
     sk_list_del(&t->place.link); /* it was due */
@@ -139,7 +148,8 @@ void sk_ltask_refused_stream(struct sk_local *l, uint32_t proc, uint64_t id, str
         sk_free(t);
         return;
     }
-    t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, error ? (void *)error->bytes : (void *)"", error ? error->len : 0);
+    t->end_error = sk_obj_error(l, SK_KIND_ENGINE_ERROR, error ? (void *)error->bytes : (void *)"",
+                                error ? error->len : 0);
     sk_stream_ended(l, t, true, SK_KIND_ENGINE_ERROR, error);
 }
 
@@ -157,7 +167,8 @@ void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
 void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->kept == SK_KEPT_YES);
     t->kept = SK_KEPT_TRIED;
-    if (t->state == SK_T_ENDED && (!sk_ltask_is_stream(t) || t->sink || t->stream == SK_STREAM_DROPPED))
+    if (t->state == SK_T_ENDED &&
+        (!sk_ltask_is_stream(t) || t->sink || t->stream == SK_STREAM_DROPPED))
         sk_ltask_free(l, t); /* else whoever is about it frees it */
 }
 
@@ -171,7 +182,8 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
 }
 
 /* Ends a task with an error value: of its user code, of an argument, or of the engine. */
-void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes, size_t n) {
+void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes,
+                           size_t n) {
     struct sk_inl *shared = sk_inl_new(bytes, n);
     sk_ltask_to(t, SK_T_FAILED); /* a sink that cancels it now is late */
     sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
@@ -192,15 +204,20 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
             int32_t rc;
             memcpy(&rc, bytes, 4);
             e.code = rc;
-            snprintf(e.msg, sizeof e.msg, "%.*s", (int)SK_MIN(n - 4, sizeof e.msg - 1), (const char *)bytes + 4);
+            snprintf(e.msg, sizeof e.msg, "%.*s", (int)SK_MIN(n - 4, sizeof e.msg - 1),
+                     (const char *)bytes + 4);
         } else {
             char name[200];
             snprintf(e.msg, sizeof e.msg, "task %s raised", sk_ltask_name(l, t, name, sizeof name));
         }
-        struct sk_event ev = {.kind = SK_EV_FAILED, .oid = {sk_obj_error(l, kind, bytes, n)}, .err = &e, .actor_lives = t->actor_lives};
+        struct sk_event ev = {.kind = SK_EV_FAILED,
+                              .oid = {sk_obj_error(l, kind, bytes, n)},
+                              .err = &e,
+                              .actor_lives = t->actor_lives};
         sk_ltask_emit(t, &ev);
     }
-    if (t->kind == SK_TASK_INIT && t->actor->state != SK_A_DEAD) { /* calls of this actor end with the same error */
+    if (t->kind == SK_TASK_INIT && t->actor->state != SK_A_DEAD) {
+        /* calls of this actor end with the same error */
         struct sk_lactor *a = t->actor;
         sk_ltask_end(l, t);
         l->upcalls->init_failed(l, a, kind, shared);
@@ -218,7 +235,8 @@ void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char 
     va_start(ap, fmt);
     int n = vsnprintf(buf + 4, sizeof buf - 4, fmt, ap);
     va_end(ap);
-    sk_ltask_finish_error(l, t, SK_KIND_ENGINE_ERROR, buf, 4 + SK_MIN((size_t)n, sizeof buf - 5) + 1);
+    sk_ltask_finish_error(l, t, SK_KIND_ENGINE_ERROR, buf,
+                          4 + SK_MIN((size_t)n, sizeof buf - 5) + 1);
 }
 
 sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
@@ -240,7 +258,9 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
         }
         bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
         bad |=
-            o->state == SK_O_READY && v.where == SK_V_PART && !sk_part_within(i, v.off, v.len, o->len, NULL, 0); /* made again, shorter */
+            /* made again, shorter */
+            o->state == SK_O_READY && v.where == SK_V_PART &&
+            !sk_part_within(i, v.off, v.len, o->len, NULL, 0);
     }
     t->seen_lost = (uint32_t)l->n_lost;
     if (!t->n_unready && !(errors && bad)) return SK_OK;
@@ -248,7 +268,8 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
     return SK_EAGAIN;
 }
 
-/* Its arguments exist. True: one is a part of more than there is, and the task has ended with that. */
+/* Its arguments exist. True: one is a part of more than there is, and the task has ended with
+ * that. */
 static bool too_far(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     char text[200], name[200];
@@ -257,7 +278,9 @@ static bool too_far(struct sk_local *l, struct sk_ltask *t) {
         sk_rd_val(&r, &v);
         if (v.where != SK_V_PART) continue;
         const struct sk_obj *o = sk_obj_get(l, v.oid);
-        if (o->state == SK_O_ACTOR) (void)snprintf(text, sizeof text, "argument %u: a part of an actor, which has no bytes", i);
+        if (o->state == SK_O_ACTOR)
+            (void)snprintf(text, sizeof text, "argument %u: a part of an actor, which has no bytes",
+                           i);
         else if (sk_part_within(i, v.off, v.len, o->len, text, sizeof text)) continue;
         struct sk_lactor *a = t->kind == SK_TASK_CALL ? t->actor : NULL;
         sk_ltask_fail(l, t, SK_EINVAL, "task %s: %s", sk_ltask_name(l, t, name, sizeof name), text);
@@ -306,7 +329,8 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     else sk_place_push(&l->place, &t->place);
 }
 
-/* An error ends the task that waits for it, and that one the next: one loop over a list, so that no length of such a chain costs stack. */
+/* An error ends the task that waits for it, and that one the next: one loop over a list, so that no
+ * length of such a chain costs stack. */
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->state == SK_T_WAITING && t->n_unready == 0);
     sk_list_push_back(&l->due.tasks, &t->place.link);
@@ -314,7 +338,8 @@ void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
     l->due.looking = true;
     for (struct sk_list *it; (it = sk_list_first(&l->due.tasks));) {
         sk_list_del(it);
-        sk_ltask_ready(l, sk_container_of(sk_container_of(it, struct sk_place_task, link), struct sk_ltask, place));
+        sk_ltask_ready(l, sk_container_of(sk_container_of(it, struct sk_place_task, link),
+                                          struct sk_ltask, place));
     }
     l->due.looking = false;
 }
@@ -362,8 +387,9 @@ undo:
     return rc;
 }
 
-sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base, struct sk_bytes spec, struct sk_sink *sink,
-                    struct sk_ltask **out, struct sk_err *err) {
+sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base,
+                    struct sk_bytes spec, struct sk_sink *sink, struct sk_ltask **out,
+                    struct sk_err *err) {
     struct sk_ltask *t = sk_calloc(SK_TAG_ENGINE, sizeof *t + spec.n);
     if (!t) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
     memcpy(t->bytes, spec.p, spec.n);
@@ -445,17 +471,20 @@ void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
     const char *tn = sk_ltask_name(l, t, name, sizeof name);
     if (t->stop == SK_STOP_DIFFERS)
         sk_ltask_fail(l, t, SK_ETASK,
-                      "task %s is not deterministic: run again after a worker died, its output %u differs from the first run's; "
+                      "task %s is not deterministic: run again after a worker died, its output %u "
+                      "differs from the first run's; "
                       "make the function give the same output for the same input",
                       tn, t->differs);
-    else if (t->stop == SK_STOP_LOST_YIELD) sk_ltask_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
+    else if (t->stop == SK_STOP_LOST_YIELD)
+        sk_ltask_fail(l, t, SK_ENOMEM, "task %s: no memory to record its output", tn);
     else t->stop = SK_STOP_STANDS, sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
 }
 
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     char name[200];
     const char *tn = sk_ltask_name(l, t, name, sizeof name);
-    if (sk_ltask_over(t) || t->kind == SK_TASK_INIT || t->remake) return; /* what is being remade was finished before */
+    /* what is being remade was finished before */
+    if (sk_ltask_over(t) || t->kind == SK_TASK_INIT || t->remake) return;
     sk_ltask_stop_for(t, SK_STOP_CANCELLED);
     struct sk_lactor *a = t->actor;
     if (t->state == SK_T_LEFT) return; /* its end is near */
@@ -487,8 +516,9 @@ struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *
                                     .retries_left = t->retries_left};
 }
 
-/* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A list of children in each task would cost every
- * submission. Without memory for all of them: some. */
+/* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A
+ * list of children in each task would cost every submission. Without memory for all of them:
+ * some. */
 static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
     uint64_t key;
     void *v;
@@ -498,7 +528,8 @@ static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *
         for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &key, &v);) {
             struct sk_ltask *t = v;
             if (t->cancel_round == round || t->kind == SK_TASK_INIT || !t->spec.parent) continue;
-            const struct sk_ltask *p = t->spec.parent == tid ? NULL : sk_map_get(&l->tasks, t->spec.parent);
+            const struct sk_ltask *p =
+                t->spec.parent == tid ? NULL : sk_map_get(&l->tasks, t->spec.parent);
             if (t->spec.parent != tid && !(p && p->cancel_round == round)) continue;
             if (!sk_vec_push(ids, SK_TAG_ENGINE, key)) return;
             t->cancel_round = round;
@@ -510,11 +541,13 @@ static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
     struct sk_obj_id_vec ids = {0};
     const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
-    if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id; /* a result of it, all that a borrower knows */
+    /* a result of it, all that a borrower knows */
+    if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id;
     if (flags & SK_CANCEL_CHILDREN) descendants(l, tid, &ids);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
     for (uint32_t i = 0; i < ids.n; i++) /* looked up again: the end of one may end others */
-        if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
+        if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL)
+            sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
     sk_vec_free(&ids);
 }

@@ -1,31 +1,38 @@
-/* yield.c - yields of streaming tasks as workers report them, and the end of a stream that nobody reads. Runs with the lock held.
+/* yield.c - yields of streaming tasks as workers report them, and the end of a stream that nobody
+ * reads. Runs with the lock held.
  *
- * Invariant: a retry repeats the yields that are there (checked by a hash of their notes) and only then adds to them; what nobody takes is released when the
- * stream is dropped. */
+ * Invariant: a retry repeats the yields that are there (checked by a hash of their notes) and only
+ * then adds to them; what nobody takes is released when the stream is dropped. */
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
-    if (t->stream == SK_STREAM_DROPPED) return; /* its credit is without end already; twice that is none */
+    /* its credit is without end already; twice that is none */
+    if (t->stream == SK_STREAM_DROPPED) return;
     t->stream = SK_STREAM_DROPPED;
     SK_DCHECK(sk_ltask_is_stream(t) && !t->sink && t->n_taken <= t->yields.n);
-    for (uint32_t i = t->n_taken; i < t->yields.n; i++) SK_IGNORE(sk_own_unref(l->own, t->yields.p[i], SK_PROC_DRIVER, 1, NULL));
+    for (uint32_t i = t->n_taken; i < t->yields.n; i++)
+        SK_IGNORE(sk_own_unref(l->own, t->yields.p[i], SK_PROC_DRIVER, 1, NULL));
     t->n_taken = t->yields.n;
     if (t->end_error) SK_IGNORE(sk_own_unref(l->own, t->end_error, SK_PROC_DRIVER, 1, NULL));
     t->end_error = 0;
     sk_stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
     if (!sk_ltask_over(t)) {
-        if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2); /* it runs to its end, as in Ray: for what it does besides */
-    } else if (t->state == SK_T_ENDED) {                         /* else it is being ended, further up: sk_ltask_end frees it */
+        /* it runs to its end, as in Ray: for what it does besides */
+        if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2);
+    } else if (t->state == SK_T_ENDED) {
+        /* else it is being ended, further up: sk_ltask_end frees it */
         sk_ltask_free(l, t);
     }
     sk_obj_drain(l);
 }
 
-/* What it says from now on is ignored; the task fails when it has stopped: until then it reads its arguments. */
-static void stop_stream(struct sk_local *l, struct sk_ltask *t, enum sk_tstop stop, const char *why) {
+/* What it says from now on is ignored; the task fails when it has stopped: until then it reads its
+ * arguments. */
+static void stop_stream(struct sk_local *l, struct sk_ltask *t, enum sk_tstop stop,
+                        const char *why) {
     sk_ltask_stop_for(t, stop);
     sk_stream_ask_to_stop(l, t);
     if (!t->actor) sk_driver_link_kill_task(l, t, why);
@@ -47,12 +54,16 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     const void *b = sk_rd_val_ids(r, &v, &in);
     if (r->bad) return;
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT || t->stop > SK_STOP_CANCELLED ||
-              (!t->remake && (t->stream == SK_STREAM_DROPPED || (sk_ltask_cancelled(t) && t->sink)))))
+    if (t &&
+        (t->worker != w || t->attempt != attempt || t->state != SK_T_SENT ||
+         t->stop > SK_STOP_CANCELLED ||
+         (!t->remake && (t->stream == SK_STREAM_DROPPED || (sk_ltask_cancelled(t) && t->sink)))))
         t = NULL;
     uint64_t h = sk_hash(note.p, note.n), id = 0;
     const struct sk_sink *sink = t ? t->sink : NULL;
-    if (t && t->spec.stream_window && !t->remake && index + 1 >= t->n_released + t->spec.stream_window) sk_worker_waits(l, w);
+    if (t && t->spec.stream_window && !t->remake &&
+        index + 1 >= t->n_released + t->spec.stream_window)
+        sk_worker_waits(l, w);
     if (t && index < t->n_yielded) { /* a retry repeats what is there */
         SK_DCHECK(t->note_hash.n == t->n_yielded);
         if (t->note_hash.p[index] != h) {
@@ -63,13 +74,15 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         }
         t = NULL;
     }
-    if (t && (v.where == SK_V_NONE || t->remake)) t = NULL; /* a repeat that the engine does not know: nothing to record */
+    /* a repeat that the engine does not know: nothing to record */
+    if (t && (v.where == SK_V_NONE || t->remake)) t = NULL;
     struct sk_obj *o = NULL;
     if (t) {
         id = sk_new_ids(l, 1);
         if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) ||
             !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
-            sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) { /* a stream with a hole would be a lie */
+            sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) {
+            /* a stream with a hole would be a lie */
             id = 0;
             stop_stream(l, t, SK_STOP_LOST_YIELD, "there is no memory left to record its output");
         }
@@ -84,7 +97,8 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     t->yields.p[t->yields.n++] = id;
     if (v.where == SK_V_STORE || in.n) sk_recover_yielded(l, t, o);
     if (t->sink) {
-        struct sk_event ev = {.kind = SK_EV_YIELDED, .index = index, .oid = {id}, .size_bytes = v.len, .note = note};
+        struct sk_event ev = {
+            .kind = SK_EV_YIELDED, .index = index, .oid = {id}, .size_bytes = v.len, .note = note};
         sk_ltask_emit(t, &ev);
     } else {
         sk_stream_wake(l, t);

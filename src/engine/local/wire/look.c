@@ -1,6 +1,8 @@
-/* look.c - looking at a local engine through its control segment alone: from a signal handler of the driver, or from another process (skate stack).
+/* look.c - looking at a local engine through its control segment alone: from a signal handler of
+ * the driver, or from another process (skate stack).
  *
- * No lock, no allocation, nothing is changed but whose turn it is to write to stderr: it works while the driver hangs with the engine's lock held. Invariant: reads stay inside the segment,
+ * No lock, no allocation, nothing is changed but whose turn it is to write to stderr: it works
+ * while the driver hangs with the engine's lock held. Invariant: reads stay inside the segment,
  * whatever is in it; texts may be torn (they are only shown). Cost: one slot a worker. */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,24 +24,32 @@ static void copy_text(char *dst, size_t cap, const char *src, size_t max) {
     dst[n] = 0;
 }
 
-static size_t look(const uint8_t *base, size_t size, struct sk_look *out, struct sk_look_worker *rows, size_t cap) {
+static size_t look(const uint8_t *base, size_t size, struct sk_look *out,
+                   struct sk_look_worker *rows, size_t cap) {
     const struct sk_ctl *ctl = (const struct sk_ctl *)(const void *)base;
-    uint32_t grows = atomic_load_explicit(&ctl->n_used, memory_order_acquire), used = SK_MIN(grows, ctl->n_slots); /* read once */
+    /* read once */
+    uint32_t grows = atomic_load_explicit(&ctl->n_used, memory_order_acquire),
+             used = SK_MIN(grows, ctl->n_slots);
     int64_t now = sk_now_ns(), waits = atomic_load(&ctl->waits_ns);
     size_t n = 0;
     *out = (struct sk_look){.driver_pid = ctl->driver_pid};
-    if (waits > now - WAITS_NS) copy_text(out->waits, sizeof out->waits, ctl->waits, sizeof ctl->waits);
+    if (waits > now - WAITS_NS)
+        copy_text(out->waits, sizeof out->waits, ctl->waits, sizeof ctl->waits);
     for (uint32_t i = 0; i < used && n < cap && 4096 + (i + 1) * ctl->slot_stride <= size; i++) {
-        const struct sk_slot *s = (const struct sk_slot *)(const void *)(base + 4096 + i * ctl->slot_stride);
+        const struct sk_slot *s =
+            (const struct sk_slot *)(const void *)(base + 4096 + i * ctl->slot_stride);
         if (s->pid <= 0) continue;
-        rows[n] = (struct sk_look_worker){.pid = s->pid, .task = atomic_load(&s->task), .for_ns = now - atomic_load(&s->since_ns)};
-        if (rows[n].task) copy_text(rows[n].name, sizeof rows[n].name, s->task_name, sizeof s->task_name);
+        rows[n] = (struct sk_look_worker){.pid = s->pid,
+                                          .task = atomic_load(&s->task),
+                                          .for_ns = now - atomic_load(&s->since_ns)};
+        if (rows[n].task)
+            copy_text(rows[n].name, sizeof rows[n].name, s->task_name, sizeof s->task_name);
         n++;
     }
     return n;
 }
 
-/* ---- this process ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- this process ---------------------------------------------------------------------------- */
 
 static struct {
     _Atomic(const uint8_t *) base;
@@ -58,7 +68,8 @@ void sk_look_open(const uint8_t *base, size_t size, const struct sk_slot *slot) 
 
 void sk_look_close(void) {
     atomic_store(&me.base, NULL);
-    while (atomic_load(&me.n_inside)) sched_yield(); /* a signal handler on another thread: microseconds, a second at most */
+    /* a signal handler on another thread: microseconds, a second at most */
+    while (atomic_load(&me.n_inside)) sched_yield();
 }
 
 bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n) {
@@ -69,8 +80,11 @@ bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, 
     *n = 0;
     *out = (struct sk_look){0};
     if (s) {
-        rows[0] = (struct sk_look_worker){.pid = s->pid, .task = atomic_load(&s->task), .for_ns = sk_now_ns() - atomic_load(&s->since_ns)};
-        if (rows[0].task) copy_text(rows[0].name, sizeof rows[0].name, s->task_name, sizeof s->task_name);
+        rows[0] = (struct sk_look_worker){.pid = s->pid,
+                                          .task = atomic_load(&s->task),
+                                          .for_ns = sk_now_ns() - atomic_load(&s->since_ns)};
+        if (rows[0].task)
+            copy_text(rows[0].name, sizeof rows[0].name, s->task_name, sizeof s->task_name);
         *n = 1;
     } else if (here) {
         *n = look(base, atomic_load(&me.size), out, rows, cap);
@@ -82,26 +96,31 @@ bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, 
 void sk_look_speak(bool begin) {
     atomic_fetch_add(&me.n_inside, 1);
     const uint8_t *base = atomic_load(&me.base);
-    _Atomic int32_t *speaks = base && me.pid == getpid() ? &((struct sk_ctl *)(uintptr_t)base)->speaks : NULL;
+    _Atomic int32_t *speaks =
+        base && me.pid == getpid() ? &((struct sk_ctl *)(uintptr_t)base)->speaks : NULL;
     int32_t free = 0, pid = me.pid;
     if (speaks && !begin) {
         (void)atomic_compare_exchange_strong(speaks, &pid, 0);
     } else if (speaks) {
-        for (int64_t until = sk_now_ns() + SK_SEC; !atomic_compare_exchange_weak(speaks, &free, pid) && sk_now_ns() < until; sched_yield())
-            if (free && kill(free, 0) == 0) free = 0; /* else it has died over it: taken from it next time */
+        for (int64_t until = sk_now_ns() + SK_SEC;
+             !atomic_compare_exchange_weak(speaks, &free, pid) && sk_now_ns() < until;
+             sched_yield())
+            /* else it has died over it: taken from it next time */
+            if (free && kill(free, 0) == 0) free = 0;
     }
     atomic_fetch_sub(&me.n_inside, 1);
 }
 
-/* ---- another one ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- another one ----------------------------------------------------------------------------- */
 
-sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n, struct sk_err *err) {
+sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *rows, size_t cap,
+                 size_t *n, struct sk_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0) return SK_ERR_SYS(err, "open %s", path);
     /* It may be anybody's: what can shrink would be SIGBUS here. */
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 4096 || !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) ||
-        fcntl(fd, F_GET_SEALS) < 0) {
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 4096 ||
+        !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) || fcntl(fd, F_GET_SEALS) < 0) {
         close(fd);
         return SK_ERR(err, SK_ECORRUPT, "%s is not the control segment of an engine", path);
     }
@@ -113,7 +132,8 @@ sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *r
     if (base == MAP_FAILED) return SK_ERR_SYS(err, "map %s", path);
     const struct sk_ctl *ctl = (const struct sk_ctl *)(const void *)base;
     sk_rc rc = SK_OK;
-    if (ctl->magic != SK_CTL_MAGIC) rc = SK_ERR(err, SK_ECORRUPT, "%s is not the control segment of an engine", path);
+    if (ctl->magic != SK_CTL_MAGIC)
+        rc = SK_ERR(err, SK_ECORRUPT, "%s is not the control segment of an engine", path);
     else if (ctl->version != SK_CTL_VERSION || ctl->slot_stride != sk_slot_stride())
         rc = SK_ERR(err, SK_EINVAL, "%s is of another version of skate", path);
     else *n = look(base, size, out, rows, cap);

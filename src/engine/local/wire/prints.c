@@ -1,13 +1,18 @@
-/* prints.c - what workers write to stdout and stderr reaches the driver as whole lines, with the name of the task in front.
+/* prints.c - what workers write to stdout and stderr reaches the driver as whole lines, with the
+ * name of the task in front.
  *
- * A fresh worker makes two pipes, puts their write ends in the places of its descriptors 1 and 2 and hands the read ends to the driver over a socket that the fork
- * server has inherited. So what C libraries and child programs write comes along, one worker's lines mix with nobody's, and what was written before a kill is in the
- * pipe. A line that Python wrote begins with SK_PRINTS_MARK and its label; a line without is labelled here, by what the worker runs when it is read.
+ * A fresh worker makes two pipes, puts their write ends in the places of its descriptors 1 and 2
+ * and hands the read ends to the driver over a socket that the fork server has inherited. So what C
+ * libraries and child programs write comes along, one worker's lines mix with nobody's, and what
+ * was written before a kill is in the pipe. A line that Python wrote begins with SK_PRINTS_MARK and
+ * its label; a line without is labelled here, by what the worker runs when it is read.
  *
- * Bounds: a pipe holds 64 KiB, an unfinished line here LINE_MOST; a worker whose pipe is full waits in its write until the driver reads. Workers whose descriptors would go
- * beyond half of RLIMIT_NOFILE write where the driver's descriptors lead, as all do without a struct sk_prints.
+ * Bounds: a pipe holds 64 KiB, an unfinished line here LINE_MOST; a worker whose pipe is full waits
+ * in its write until the driver reads. Workers whose descriptors would go beyond half of
+ * RLIMIT_NOFILE write where the driver's descriptors lead, as all do without a struct sk_prints.
  *
- * Not here: where the lines go (python/skate/_prints.py). In the driver one thread at a time calls take (Python's lock); wait is for one other thread. */
+ * Not here: where the lines go (python/skate/_prints.py). In the driver one thread at a time calls
+ * take (Python's lock); wait is for one other thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -52,7 +57,7 @@ struct sk_prints {
 
 static _Atomic uint32_t nobody; /* prints nothing */
 
-/* ---- the driver ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 static bool listen_to(struct sk_prints *p, int fd, void *key) {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = key};
@@ -62,10 +67,16 @@ static bool listen_to(struct sk_prints *p, int fd, void *key) {
 sk_rc sk_prints_open(bool none, struct sk_prints **out, struct sk_err *err) {
     struct sk_prints *p = sk_calloc(SK_TAG_ENGINE, sizeof *p);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for what tasks print");
-    *p = (struct sk_prints){.news = {.now = &nobody}, .none = none, .hand = {-1, -1}, .ep = -1, .wake = -1, .lock_fd = -1};
-    if (!none && (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->hand) != 0 || (p->ep = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
-                  (p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 || !listen_to(p, p->hand[0], p->hand) ||
-                  !listen_to(p, p->wake, &p->wake))) {
+    *p = (struct sk_prints){.news = {.now = &nobody},
+                            .none = none,
+                            .hand = {-1, -1},
+                            .ep = -1,
+                            .wake = -1,
+                            .lock_fd = -1};
+    if (!none && (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->hand) != 0 ||
+                  (p->ep = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+                  (p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+                  !listen_to(p, p->hand[0], p->hand) || !listen_to(p, p->wake, &p->wake))) {
         sk_rc rc = SK_ERR_SYS(err, "a socket for what tasks print (check ulimit -n)");
         sk_prints_close(p);
         return rc;
@@ -86,10 +97,13 @@ sk_rc sk_prints_attach(struct sk_prints *p, const struct sk_seg *ctl, struct sk_
     p->news.now = &((const struct sk_ctl *)base)->printed;
     p->lock_fd = fcntl(ctl->fd, F_DUPFD_CLOEXEC, 3);
     p->lock_id = ctl->id;
-    return p->lock_fd < 0 ? SK_ERR_SYS(err, "a descriptor of the control segment (check ulimit -n)") : SK_OK;
+    return p->lock_fd < 0 ? SK_ERR_SYS(err, "a descriptor of the control segment (check ulimit -n)")
+                          : SK_OK;
 }
 
-int sk_prints_hand(const struct sk_prints *p) { return !p ? SK_PRINTS_PLAIN : p->none ? SK_PRINTS_NONE : p->hand[1]; }
+int sk_prints_hand(const struct sk_prints *p) {
+    return !p ? SK_PRINTS_PLAIN : p->none ? SK_PRINTS_NONE : p->hand[1];
+}
 
 static void close_fd(int *fd) {
     if (*fd >= 0) (void)close(*fd);
@@ -97,8 +111,8 @@ static void close_fd(int *fd) {
 }
 
 static void forget(struct sk_prints *p, struct source *s) {
-    if (sk_fd_ours(p->ep, p->ep_id)) /* closing is not enough: a forked copy of the driver may hold it */
-        (void)epoll_ctl(p->ep, EPOLL_CTL_DEL, s->fd, NULL);
+    /* closing is not enough: a forked copy of the driver may hold it */
+    if (sk_fd_ours(p->ep, p->ep_id)) (void)epoll_ctl(p->ep, EPOLL_CTL_DEL, s->fd, NULL);
     sk_fd_close(&s->fd, s->id);
     for (uint32_t i = 0; i < p->sources.n; i++)
         if (p->sources.p[i] == s) p->sources.p[i] = p->sources.p[--p->sources.n];
@@ -115,8 +129,8 @@ static void close_all(struct sk_prints *p) {
 
 bool sk_prints_lost(const struct sk_prints *p) {
     if (!p || p->none) return false;
-    return !sk_fd_ours(p->hand[0], p->hand_id[0]) || !sk_fd_ours(p->hand[1], p->hand_id[1]) || !sk_fd_ours(p->ep, p->ep_id) ||
-           !sk_fd_ours(p->wake, p->wake_id);
+    return !sk_fd_ours(p->hand[0], p->hand_id[0]) || !sk_fd_ours(p->hand[1], p->hand_id[1]) ||
+           !sk_fd_ours(p->ep, p->ep_id) || !sk_fd_ours(p->wake, p->wake_id);
 }
 
 void sk_prints_close(struct sk_prints *p) {
@@ -130,8 +144,10 @@ void sk_prints_close(struct sk_prints *p) {
 }
 
 void sk_prints_in_child(struct sk_prints *p) {
-    for (uint32_t i = 0; i < p->sources.n; i++) sk_fd_close(&p->sources.p[i]->fd, p->sources.p[i]->id);
-    close_all(p); /* with the epoll, shared with the parent, whose list it is: nothing is taken from it */
+    for (uint32_t i = 0; i < p->sources.n; i++)
+        sk_fd_close(&p->sources.p[i]->fd, p->sources.p[i]->id);
+    /* with the epoll, shared with the parent, whose list it is: nothing is taken from it */
+    close_all(p);
 }
 
 bool sk_prints_end(struct sk_prints *p) {
@@ -153,7 +169,7 @@ bool sk_prints_wait(struct sk_prints *p, int pause_ms) {
     return !ended(p, 0);
 }
 
-/* ---- new workers ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- new workers ----------------------------------------------------------------------------- */
 
 struct hello {
     uint32_t slot;
@@ -166,7 +182,9 @@ union rights {
 
 static void add(struct sk_prints *p, int fd, int to, const struct hello *h) {
     struct source *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
-    if (s) *s = (struct source){.fd = fd, .to = to, .id = sk_fd_id(fd), .slot = h->slot, .pid = h->pid};
+    if (s)
+        *s =
+            (struct source){.fd = fd, .to = to, .id = sk_fd_id(fd), .slot = h->slot, .pid = h->pid};
     if (!s || fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || !sk_vec_push(&p->sources, SK_TAG_ENGINE, s)) {
         sk_free(s); /* no memory: what is written there fails with EPIPE */
         (void)close(fd);
@@ -180,12 +198,17 @@ static void welcome(struct sk_prints *p) {
         union rights ctl;
         struct hello h;
         struct iovec iov = {&h, sizeof h};
-        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.bytes, .msg_controllen = sizeof ctl.bytes};
+        struct msghdr m = {.msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = ctl.bytes,
+                           .msg_controllen = sizeof ctl.bytes};
         ssize_t n = recvmsg(p->hand[0], &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return;
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        size_t n_fds = c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+        size_t n_fds = c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
+                           ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+                           : 0;
         for (size_t i = 0; i < n_fds; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
@@ -195,9 +218,10 @@ static void welcome(struct sk_prints *p) {
     }
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
-static void say(const struct sk_prints *p, const struct source *s, size_t n, sk_prints_line *line, void *ctx) {
+static void say(const struct sk_prints *p, const struct source *s, size_t n, sk_prints_line *line,
+                void *ctx) {
     const char *text = s->rest.p;
     char label[160] = "";
     if (n >= 2 && memcmp(text, SK_PRINTS_MARK, 2) == 0) {
@@ -205,20 +229,24 @@ static void say(const struct sk_prints *p, const struct source *s, size_t n, sk_
         return;
     }
     const struct sk_ctl *ctl = (const struct sk_ctl *)(const void *)p->ctl;
-    const struct sk_slot *at = s->slot < ctl->n_slots && 4096 + (s->slot + 1) * sk_slot_stride() <= p->ctl_size
-                                   ? (const struct sk_slot *)(const void *)(p->ctl + 4096 + s->slot * sk_slot_stride())
-                                   : NULL;
+    const struct sk_slot *at =
+        s->slot < ctl->n_slots && 4096 + (s->slot + 1) * sk_slot_stride() <= p->ctl_size
+            ? (const struct sk_slot *)(const void *)(p->ctl + 4096 + s->slot * sk_slot_stride())
+            : NULL;
     bool runs = at && at->pid == s->pid && atomic_load(&at->task);
-    snprintf(label, sizeof label, "(%.*s%spid=%d) ", runs ? (int)strnlen(at->task_name, sizeof at->task_name) : 0,
+    snprintf(label, sizeof label, "(%.*s%spid=%d) ",
+             runs ? (int)strnlen(at->task_name, sizeof at->task_name) : 0,
              runs ? at->task_name : "", runs ? " " : "", (int)s->pid);
     line(ctx, s->to, label, text, n);
 }
 
-/* The first line's length, and what is between it and the next; false: none has ended. A mark ends a line that has no end. */
+/* The first line's length, and what is between it and the next; false: none has ended. A mark ends
+ * a line that has no end. */
 static bool first_line(struct source *s, size_t *len, size_t *gap) {
     for (uint32_t i = s->looked; i < s->rest.n; i++) {
         char c = s->rest.p[i];
-        bool mark = c == SK_PRINTS_MARK[0] && i > 0 && i + 1 < s->rest.n && s->rest.p[i + 1] == SK_PRINTS_MARK[1];
+        bool mark = c == SK_PRINTS_MARK[0] && i > 0 && i + 1 < s->rest.n &&
+                    s->rest.p[i + 1] == SK_PRINTS_MARK[1];
         if (c != '\n' && !mark) continue;
         *len = i;
         *gap = c == '\n';
@@ -228,7 +256,8 @@ static bool first_line(struct source *s, size_t *len, size_t *gap) {
     return false;
 }
 
-static void split(const struct sk_prints *p, struct source *s, bool last, sk_prints_line *line, void *ctx) {
+static void split(const struct sk_prints *p, struct source *s, bool last, sk_prints_line *line,
+                  void *ctx) {
     SK_DCHECK(s->looked <= s->rest.n && p->ctl);
     size_t len, gap, done = 0;
     struct source at = *s; /* walks over it */
@@ -275,13 +304,15 @@ static bool take_from(struct sk_prints *p, struct source *s, sk_prints_line *lin
 
 void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx) {
     if (p->none || sk_prints_lost(p)) return;
-    p->news.seen = atomic_load_explicit(p->news.now, memory_order_acquire); /* before the look: what is printed after it is news */
+    /* before the look: what is printed after it is news */
+    p->news.seen = atomic_load_explicit(p->news.now, memory_order_acquire);
     welcome(p);
     for (uint32_t left = last ? 0 : p->sources.n; left;) {
         struct epoll_event ev[AT_ONCE];
         int n = epoll_wait(p->ep, ev, AT_ONCE, 0);
         for (int i = 0; i < n; i++)
-            if (ev[i].data.ptr != p->hand && ev[i].data.ptr != &p->wake && !take_from(p, ev[i].data.ptr, line, ctx))
+            if (ev[i].data.ptr != p->hand && ev[i].data.ptr != &p->wake &&
+                !take_from(p, ev[i].data.ptr, line, ctx))
                 forget(p, ev[i].data.ptr);
         if (n < AT_ONCE) return;
         left -= SK_MIN(left, AT_ONCE);
@@ -294,7 +325,7 @@ void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *
     }
 }
 
-/* ---- a worker ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a worker -------------------------------------------------------------------------------- */
 
 static struct {
     int plain[3]; /* what the driver's 1 and 2 are; -1: the process's own still */
@@ -313,7 +344,10 @@ static bool hand_over(int hand, const struct hello *h, const int fds[2]) {
     union rights ctl;
     memset(&ctl, 0, sizeof ctl);
     struct iovec iov = {(void *)(uintptr_t)h, sizeof *h};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.bytes, .msg_controllen = sizeof ctl.bytes};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = ctl.bytes,
+                       .msg_controllen = sizeof ctl.bytes};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
@@ -333,7 +367,8 @@ static void replace(int to, int with) {
 static void join(int hand, uint32_t slot) {
     struct rlimit most;
     int out[2] = {-1, -1}, err[2] = {-1, -1};
-    if (getrlimit(RLIMIT_NOFILE, &most) == 0 && slot < most.rlim_cur / 4 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 &&
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0 && slot < most.rlim_cur / 4 &&
+        pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 &&
         hand_over(hand, &(struct hello){slot, (int32_t)getpid()}, (const int[2]){out[0], err[0]})) {
         replace(STDOUT_FILENO, out[1]);
         replace(STDERR_FILENO, err[1]);
@@ -363,22 +398,27 @@ void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl) {
 bool sk_prints_own(int fd, bool *joined) {
     struct stat now;
     *joined = mine.joined;
-    return fstat(fd, &now) == 0 && now.st_ino == mine.at[fd].st_ino && now.st_dev == mine.at[fd].st_dev;
+    return fstat(fd, &now) == 0 && now.st_ino == mine.at[fd].st_ino &&
+           now.st_dev == mine.at[fd].st_dev;
 }
 
 int sk_prints_plain(int fd) { return mine.plain[fd]; }
 
 void sk_prints_done(void) {
-    if (mine.ctl && !sk_stray_) atomic_fetch_add_explicit(&mine.ctl->printed, 1, memory_order_release);
+    if (mine.ctl && !sk_stray_)
+        atomic_fetch_add_explicit(&mine.ctl->printed, 1, memory_order_release);
 }
 
-/* ---- the terminal, which one process at a time has --------------------------------------------------------------------------------------- */
+/* ---- the terminal, which one process at a time has ------------------------------------------- */
 
-/* The terminal is a lock on the first byte of the control segment's file. The kernel releases it when the process that holds it dies. */
+/* The terminal is a lock on the first byte of the control segment's file. The kernel releases it
+ * when the process that holds it dies. */
 int32_t sk_prints_terminal(struct sk_prints *p, bool take, bool wait) {
     struct flock k = {.l_type = take ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
     int fd = p ? p->lock_fd : mine.ctl_fd;
-    if (!sk_fd_ours(fd, p ? p->lock_id : mine.ctl_id) || fcntl(fd, wait ? F_SETLKW : F_SETLK, &k) == 0) return 0;
+    if (!sk_fd_ours(fd, p ? p->lock_id : mine.ctl_id) ||
+        fcntl(fd, wait ? F_SETLKW : F_SETLK, &k) == 0)
+        return 0;
     if (wait || fcntl(fd, F_GETLK, &k) != 0) return -1; /* a signal came */
     return k.l_type == F_UNLCK ? -1 : k.l_pid;
 }

@@ -1,5 +1,5 @@
-/* spec.c - tasks and actors on the wire: what SUBMIT and ACTOR carry, and what the driver keeps for retries. A decoder of untrusted bytes: a
- * worker gone mad must give SK_ECORRUPT, not a crash. */
+/* spec.c - tasks and actors on the wire: what SUBMIT and ACTOR carry, and what the driver keeps for
+ * retries. A decoder of untrusted bytes: a worker gone mad must give SK_ECORRUPT, not a crash. */
 #include "engine/local/wire/wire.h"
 #include "engine/names.h"
 
@@ -27,7 +27,10 @@ void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     size_t from = w->n;
     for (uint32_t i = 0; i < s->n_args; i++) {
         const struct sk_arg *a = &s->args[i];
-        struct sk_val v = {.kind = a->kind, .oid = a->ref.v, .len = a->ref.v ? 0 : a->bytes.n, .where = a->ref.v ? SK_V_NONE : SK_V_INLINE};
+        struct sk_val v = {.kind = a->kind,
+                           .oid = a->ref.v,
+                           .len = a->ref.v ? 0 : a->bytes.n,
+                           .where = a->ref.v ? SK_V_NONE : SK_V_INLINE};
         if (a->part) v.where = SK_V_PART, v.off = a->offset, v.len = a->length;
         sk_wr_val(w, &v, a->bytes.p);
     }
@@ -66,8 +69,11 @@ bool sk_spec_read(struct sk_rd *r, struct sk_spec *out) {
     for (uint32_t i = 0; i < out->n_args; i++) {
         struct sk_val v;
         sk_rd_val(&ar, &v);
-        if (ar.bad || (v.where != SK_V_INLINE && v.where != SK_V_NONE && v.where != SK_V_PART)) return false;
-        if ((v.where != SK_V_INLINE && !v.oid) || (v.where == SK_V_PART && v.off > UINT64_MAX - v.len)) return false;
+        if (ar.bad || (v.where != SK_V_INLINE && v.where != SK_V_NONE && v.where != SK_V_PART))
+            return false;
+        if ((v.where != SK_V_INLINE && !v.oid) ||
+            (v.where == SK_V_PART && v.off > UINT64_MAX - v.len))
+            return false;
         out->parts |= v.where == SK_V_PART;
     }
     return sk_rd_end(&ar);

@@ -1,8 +1,11 @@
-/* wire.h - the control segment, the messages and the values of the local engine, for driver and workers.
+/* wire.h - the control segment, the messages and the values of the local engine, for driver and
+ * workers.
  *
- * Shared memory: one control segment (driver's bells, one slot a worker: its bell, claim words, two rings) and one data segment (the store's
- * extents). Both are memfds inherited by the fork server and so by every worker. All metadata (objects, tasks, counts, extents) is private
- * to the driver; a worker that dies leaves at most an unfinished message, which nobody sees. spec.c encodes and decodes what is submitted. */
+ * Shared memory: one control segment (driver's bells, one slot a worker: its bell, claim words, two
+ * rings) and one data segment (the store's extents). Both are memfds inherited by the fork server
+ * and so by every worker. All metadata (objects, tasks, counts, extents) is private to the driver;
+ * a worker that dies leaves at most an unfinished message, which nobody sees. spec.c encodes and
+ * decodes what is submitted. */
 #ifndef SK_LOCAL_WIRE_H
 #define SK_LOCAL_WIRE_H
 
@@ -15,33 +18,49 @@
 #define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
 #define SK_CTL_MAGIC 0x4c544b53u
 #define SK_CTL_VERSION 7u
-#define SK_LEASE_CHUNK (4u << 20) /* a worker leases store memory in pieces of this size and cuts small values from it */
+/* a worker leases store memory in pieces of this size and cuts small values from it */
+#define SK_LEASE_CHUNK (4u << 20)
 
-/* ---- control segment ------------------------------------------------------------------------------------------------------- */
+/* ---- control segment ------------------------------------------------------------------------- */
 
-/*  field            | writes  | reads   | order                       | what a crash of the worker leaves
+/*  field            | writes  | reads   | order                       | what a crash of the worker
+ *                                                                       leaves
  *  magic..data_size | driver, once before any worker | all | -      | -
  *  who              | driver  | workers | seq_cst                     | -
  *  bell[2]          | all ring, driver sleeps | -    | see ipc.h   | -
- *  slot.bell        | driver rings, worker sleeps | - | see ipc.h    | asleep = 1: the driver wastes one wake
- *  slot.claims[i]   | driver sets (task<<2|QUEUED) before the message; then either side by compare-and-swap | acq_rel | STARTED: the task was
- *                   |         |         |                             | running, its death costs an attempt; QUEUED: it was not
- *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one wake
- *  slot.interrupted | worker: the task that it interrupted; driver: 0 before it asks | both | acq_rel | SIGINT is sent again until it says so
- *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any more; the text may be torn: it is only shown
- *  slot.hand..doing | worker  | driver, after its death | relaxed     | what it was at in task `hand`; the text may be torn: it is only shown
+ *  slot.bell        | driver rings, worker sleeps | - | see ipc.h    | asleep = 1: the driver
+ *                                                                      wastes one wake
+ *  slot.claims[i]   | driver sets (task<<2|QUEUED) before the message; then either side by
+ *                     compare-and-swap | acq_rel | STARTED: the task was
+ *                   |         |         |                             | running, its death costs an
+ *                                                                       attempt; QUEUED: it was not
+ *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one
+ *                                                                       wake
+ *  slot.interrupted | worker: the task that it interrupted; driver: 0 before it asks | both |
+ *      acq_rel | SIGINT is sent again until it says so
+ *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any
+ *                                                                    more; the text may be torn: it
+ *                                                                    is only shown
+ *  slot.hand..doing | worker  | driver, after its death | relaxed     | what it was at in task
+ *                                                                       `hand`; the text may be
+ *                                                                       torn: it is only shown
  *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
- *  printed         | workers | driver  | release, acquire            | text in a pipe that nobody counted: it is shown a moment later
- *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may be torn: it is only shown)
+ *  printed         | workers | driver  | release, acquire            | text in a pipe that nobody
+ *                                                                      counted: it is shown a
+ *                                                                          moment later
+ *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may
+ *      be torn: it is only shown)
  */
 struct sk_slot {
     struct sk_bell bell;
     _Atomic uint64_t claims[SK_CLAIMS];
     _Atomic uint32_t want_space; /* the worker waits for room in its ring to the driver */
-    uint32_t proc;               /* process number of the present worker in this slot (never used twice) */
+    /* process number of the present worker in this slot (never used twice) */
+    uint32_t proc;
     _Atomic uint64_t interrupted;
     uint32_t pad[12];
-    _Atomic uint64_t task; /* begun last, and not ended: for who looks on (state lists, skate stack); 0: none */
+    /* begun last, and not ended: for who looks on (state lists, skate stack); 0: none */
+    _Atomic uint64_t task;
     _Atomic int64_t since_ns;
     int32_t pid;
     char task_name[108];
@@ -57,11 +76,13 @@ struct sk_ctl {
     uint64_t data_size;
     uint64_t slot_stride;
     uint64_t heap_keep_bytes; /* sk_memory_keep */
-    _Atomic uint32_t who;     /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
+    /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
+    _Atomic uint32_t who;
     int32_t driver_pid;
     _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
     _Atomic uint32_t n_used;  /* slots that were ever used */
-    _Atomic int32_t speaks;   /* pid of the process that writes its stacks to stderr, 0: none; sk_look_speak */
+    /* pid of the process that writes its stacks to stderr, 0: none; sk_look_speak */
+    _Atomic int32_t speaks;
     struct sk_bell bell[2];
     _Atomic uint32_t printed; /* counts what Python code printed in workers (prints.c) */
     uint8_t pad2[60];
@@ -69,18 +90,25 @@ struct sk_ctl {
 };
 _Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");
 
-/* CANCELLED: started, and should stop at its next yield (one word a task: with one a worker, a late cancel of a task that had ended already
- * overwrote that of the task behind it, which then never stopped). */
+/* CANCELLED: started, and should stop at its next yield (one word a task: with one a worker, a late
+ * cancel of a task that had ended already overwrote that of the task behind it, which then never
+ * stopped). */
 enum { SK_CLAIM_QUEUED = 0, SK_CLAIM_STARTED = 1, SK_CLAIM_TAKEN = 2, SK_CLAIM_CANCELLED = 3 };
 
-static inline size_t sk_slot_stride(void) { return SK_ALIGN(sizeof(struct sk_slot) + 2 * (size_t)sk_ring_bytes(SK_RING_SIZE), 4096); }
+static inline size_t sk_slot_stride(void) {
+    return SK_ALIGN(sizeof(struct sk_slot) + 2 * (size_t)sk_ring_bytes(SK_RING_SIZE), 4096);
+}
 static inline struct sk_slot *sk_slot_at(uint8_t *base, uint32_t i) {
     return (struct sk_slot *)(void *)(base + 4096 + i * sk_slot_stride());
 }
-static inline void *sk_slot_down(struct sk_slot *s) { return s + 1; }                                          /* driver -> worker */
-static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + sk_ring_bytes(SK_RING_SIZE); } /* worker -> driver */
+/* driver -> worker */
+static inline void *sk_slot_down(struct sk_slot *s) { return s + 1; }
+/* worker -> driver */
+static inline void *sk_slot_up(struct sk_slot *s) {
+    return (uint8_t *)(s + 1) + sk_ring_bytes(SK_RING_SIZE);
+}
 
-/* ---- messages: wire format (base/wire.h), first field u32 type ----------------------------------------------------------------- */
+/* ---- messages: wire format (base/wire.h), first field u32 type ------------------------------- */
 
 /* Workers to the driver: each has its function in messages.c, on_<kind>. */
 #define SK_MESSAGES_UP(X)                                                             \
@@ -143,13 +171,25 @@ static inline void *sk_slot_up(struct sk_slot *s) { return (uint8_t *)(s + 1) + 
     X(FIRED)   /* req: of WATCH */
 
 #define SK_M_KIND(kind) SK_M_##kind,
-enum { SK_M_DOWN = 0, SK_MESSAGES_DOWN(SK_M_KIND) SK_M_DOWN_END, SK_M_UP = 32, SK_MESSAGES_UP(SK_M_KIND) SK_M_UP_END };
+enum {
+    SK_M_DOWN = 0,
+    SK_MESSAGES_DOWN(SK_M_KIND) SK_M_DOWN_END,
+    SK_M_UP = 32,
+    SK_MESSAGES_UP(SK_M_KIND) SK_M_UP_END
+};
 _Static_assert(SK_M_DOWN_END <= SK_M_UP, "a message of one direction is none of the other");
 #undef SK_M_KIND
 
 /* A value in a message: head, then inline bytes when where == INLINE. */
-/* PART, in a spec: of the value of `oid`, len bytes at off. To a worker: len bytes of what lies at off in the store; behind it, u64 where they begin in that. */
-enum { SK_V_INLINE = 0, SK_V_STORE = 1, SK_V_NONE = 2, SK_V_DISK = 3 /* of objects only, never in a message */, SK_V_PART = 4 };
+/* PART, in a spec: of the value of `oid`, len bytes at off. To a worker: len bytes of what lies at
+ * off in the store; behind it, u64 where they begin in that. */
+enum {
+    SK_V_INLINE = 0,
+    SK_V_STORE = 1,
+    SK_V_NONE = 2,
+    SK_V_DISK = 3 /* of objects only, never in a message */,
+    SK_V_PART = 4
+};
 struct sk_val {
     uint32_t kind;
     uint16_t where;
@@ -202,15 +242,19 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args v
     uint32_t window, flags;
     uint32_t group, max_calls;
     uint64_t gpus;
-    uint64_t credit;   /* how many of the first `from` yields were taken */
-    uint32_t from;     /* so many yields were made before; of them only those are wanted that are named after the arguments: */
+    uint64_t credit; /* how many of the first `from` yields were taken */
+    /* so many yields were made before; of them only those are wanted that are named after the
+     * arguments: */
+    uint32_t from;
     uint32_t n_wanted; /* u32 each, rising; none of them is below `skip` */
 };
 enum {
-    SK_TF_INIT = 1,   /* constructor of an actor: behind the wanted indices come u32 n_groups and a u32 for each */
-    SK_TF_REMAKE = 2, /* a stream run again for what was lost: over when the last wanted one is made */
-    SK_TF_NEED = 8,   /* at the very end comes a struct sk_need */
-    SK_TF_ASYNC = 4   /* INIT: of an actor with an event loop */
+    /* constructor of an actor: behind the wanted indices come u32 n_groups and a u32 for each */
+    SK_TF_INIT = 1,
+    /* a stream run again for what was lost: over when the last wanted one is made */
+    SK_TF_REMAKE = 2,
+    SK_TF_NEED = 8, /* at the very end comes a struct sk_need */
+    SK_TF_ASYNC = 4 /* INIT: of an actor with an event loop */
 };
 
 enum {
@@ -219,7 +263,8 @@ enum {
     SK_DONE_FINAL = 8,  /* with FAILED: no retry, whatever the task's options say */
     SK_DONE_EXIT = 4    /* with FAILED: the call of an actor that ends itself; no restart */
 };
-struct sk_msg_done { /* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
+/* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
+struct sk_msg_done {
     uint32_t type, attempt;
     uint64_t tid;
     int64_t start_ns, run_ns;

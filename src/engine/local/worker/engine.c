@@ -1,5 +1,6 @@
-/* engine.c - the engine as a worker sees it: the calls of engine.h as messages to the driver. What needs no answer (submit, put, reference
- * counts, definitions) is sent and forgotten. Ids of new objects come from the worker's own range. How messages go is link.c's. */
+/* engine.c - the engine as a worker sees it: the calls of engine.h as messages to the driver. What
+ * needs no answer (submit, put, reference counts, definitions) is sent and forgotten. Ids of new
+ * objects come from the worker's own range. How messages go is link.c's. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,13 +20,16 @@
 #include "engine/watch.h"
 #include "engine/windows.h"
 
-static struct sk_worker_engine *C(struct sk_engine *e) { return sk_container_of(e, struct sk_worker_engine, base); }
+static struct sk_worker_engine *C(struct sk_engine *e) {
+    return sk_container_of(e, struct sk_worker_engine, base);
+}
 
-/* ---- the calls -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
 
 static void c_close(struct sk_engine *e) { (void)e; } /* the worker ends with its process */
 
-static sk_rc c_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def, struct sk_err *err) {
+static sk_rc c_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
+                      struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     struct sk_wr m = sk_wr_init(NULL, 0);
     for (int pass = 0; pass < 2; pass++) {
@@ -46,7 +50,8 @@ static sk_rc c_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
     return SK_OK;
 }
 
-static sk_rc c_shape(struct sk_engine *e, const struct sk_need *need, sk_shape *out, struct sk_err *err) {
+static sk_rc c_shape(struct sk_engine *e, const struct sk_need *need, sk_shape *out,
+                     struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     uint64_t h = sk_hash(need, sizeof *need);
     pthread_mutex_lock(&c->mu);
@@ -61,7 +66,8 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_need *need, sk_shape *
         uint64_t req;
         struct sk_need need;
     } q = {SK_M_SHAPE, 0, 0, *need};
-    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+    struct sk_msg *m =
+        sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
     if (rc == SK_OK) {
@@ -74,7 +80,8 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_need *need, sk_shape *
     return rc;
 }
 
-static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err) {
+static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *out,
+                          struct sk_err *err) {
     size_t cap = env.n + 64;
     uint64_t v = 0;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
@@ -90,11 +97,13 @@ static sk_rc c_env_define(struct sk_engine *e, struct sk_bytes env, uint32_t *ou
     return rc;
 }
 
-static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out, sk_oid *ready, struct sk_err *err) {
+static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t *out,
+                            sk_oid *ready, struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     size_t cap = 2 * SK_NAME_MAX + 128 + s->n * sizeof *s->bundles;
     uint64_t base, v;
-    struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0}, space = {s->space, s->space ? strlen(s->space) : 0};
+    struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0},
+                    space = {s->space, s->space ? strlen(s->space) : 0};
     SK_TRY(sk_names_check("placement group", space, name, err)); /* they fit into the message */
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
@@ -143,13 +152,15 @@ static sk_rc c_res_index(struct sk_engine *e, const char *name, uint32_t *out, s
     return rc;
 }
 
-static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err) {
+static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
+                     struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     struct {
         uint32_t type, pad;
         uint64_t req;
     } q = {SK_M_NODES, 0, 0};
-    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+    struct sk_msg *m =
+        sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
     if (rc == SK_OK) {
@@ -161,9 +172,11 @@ static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_
     return rc;
 }
 
-/* as: of an actor, NULL for a task. req: where to put the number of the request that asks for an sk_worker_link_answer, or NULL. */
-static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s, const struct sk_aspec *as, uint32_t n_ids, uint64_t *base,
-                       uint64_t *req, struct sk_err *err) {
+/* as: of an actor, NULL for a task. req: where to put the number of the request that asks for an
+ * sk_worker_link_answer, or NULL. */
+static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s,
+                       const struct sk_aspec *as, uint32_t n_ids, uint64_t *base, uint64_t *req,
+                       struct sk_err *err) {
     struct sk_wr w = sk_wr_init(NULL, 0), aw = w;
     SK_TRY(sk_spec_check(s, s->node == SK_LOCAL_NODE, err));
     sk_spec_write(&w, s);
@@ -196,7 +209,8 @@ static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s,
     return SK_OK;
 }
 
-static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid, struct sk_err *err) {
+static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid *first, sk_tid *tid,
+                      struct sk_err *err) {
     if (s->sink) return SK_ERR(err, SK_EINVAL, "a task submitted from a worker cannot have a sink");
     uint64_t base, req;
     uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
@@ -208,14 +222,16 @@ static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     return SK_OK;
 }
 
-static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out, sk_oid *ready, struct sk_err *err) {
+static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, sk_aid *out,
+                            sk_oid *ready, struct sk_err *err) {
     struct sk_task_spec init = s->init;
     init.n_returns = 1;
     struct sk_aspec as = sk_aspec_of(s);
     uint64_t base, req;
     SK_TRY(sk_aspec_check(&as, err));
     SK_TRY(send_spec(C(e), &init, &as, 3, &base, as.name.n ? &req : NULL, err));
-    if (as.name.n) SK_TRY(sk_worker_link_answer_of(C(e), req, err)); /* somebody may have the name */
+    /* somebody may have the name */
+    if (as.name.n) SK_TRY(sk_worker_link_answer_of(C(e), req, err));
     *ready = (sk_oid){base + 1};
     *out = (sk_aid){base + 2};
     return SK_OK;
@@ -242,13 +258,16 @@ static sk_rc c_actor_leave(struct sk_engine *e, struct sk_err *err) {
     return SK_OK;
 }
 static void c_retain(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, 1, false); }
-static void c_release(struct sk_engine *e, sk_oid o) { tell(C(e), SK_M_REF, o.v, (uint64_t)-1, false); }
-static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out, sk_oid *ready, struct sk_bytes *meta,
-                          struct sk_err *err) {
+static void c_release(struct sk_engine *e, sk_oid o) {
+    tell(C(e), SK_M_REF, o.v, (uint64_t)-1, false);
+}
+static sk_rc c_actor_find(struct sk_engine *e, const char *space, const char *name, sk_aid *out,
+                          sk_oid *ready, struct sk_bytes *meta, struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     size_t ns = space ? strlen(space) : 0, nn = strlen(name);
     uint8_t buf[2 * SK_NAME_MAX + 64];
-    if (ns > SK_NAME_MAX || nn > SK_NAME_MAX) return SK_ERR(err, SK_ENOENT, "no actor has a name of more than %d bytes", SK_NAME_MAX);
+    if (ns > SK_NAME_MAX || nn > SK_NAME_MAX)
+        return SK_ERR(err, SK_ENOENT, "no actor has a name of more than %d bytes", SK_NAME_MAX);
     struct sk_wr w = sk_wr_init(buf, sizeof buf);
     sk_wr_u32(&w, SK_M_FIND);
     sk_wr_u64(&w, 0);
@@ -281,7 +300,8 @@ static size_t ask_list(struct sk_engine *e, uint32_t type, uint64_t of, void *bu
         uint32_t type, pad;
         uint64_t req, of;
     } q = {type, 0, 0, of};
-    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+    struct sk_msg *m =
+        sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     size_t n = 0;
     if (sk_worker_link_answer_rc(m, &r, NULL) == SK_OK) {
@@ -293,17 +313,22 @@ static size_t ask_list(struct sk_engine *e, uint32_t type, uint64_t of, void *bu
     return n;
 }
 
-static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) { return ask_list(e, SK_M_NAMES, 0, buf, cap); }
+static size_t c_actor_names(struct sk_engine *e, char *buf, size_t cap) {
+    return ask_list(e, SK_M_NAMES, 0, buf, cap);
+}
 static size_t c_state(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap) {
     return ask_list(e, SK_M_STATE, what, buf, cap);
 }
-static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) { return ask_list(e, SK_M_GROUPS, 0, buf, cap); }
+static size_t c_groups(struct sk_engine *e, void *buf, size_t cap) {
+    return ask_list(e, SK_M_GROUPS, 0, buf, cap);
+}
 
 static size_t c_more_read(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap) {
     return ask_list(e, SK_M_MOREREAD, more, out, cap * sizeof *out) / sizeof *out;
 }
 
-static sk_rc c_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out, struct sk_err *err) {
+static sk_rc c_more(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out,
+                    struct sk_err *err) {
     size_t cap = n * sizeof *a + 64;
     uint64_t v = 0;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
@@ -325,7 +350,8 @@ static sk_rc c_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, stru
         uint32_t type, pad;
         uint64_t req, tid;
     } q = {SK_M_PEEK, 0, 0, t.v};
-    struct sk_msg *m = sk_worker_link_answer(C(e), sk_worker_link_ask(C(e), &q, sizeof q, REQ_AT), deadline);
+    struct sk_msg *m =
+        sk_worker_link_answer(C(e), sk_worker_link_ask(C(e), &q, sizeof q, REQ_AT), deadline);
     struct sk_rd r = sk_rd_init(m->bytes, m->len);
     (void)sk_rd_u32(&r);
     sk_rc rc = (sk_rc)sk_rd_u32(&r);
@@ -333,7 +359,8 @@ static sk_rc c_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, stru
     return rc == SK_OK || rc == SK_EDONE ? rc : SK_ERR(err, rc, "%s", sk_rc_name(rc));
 }
 
-static sk_rc c_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out, struct sk_err *err) {
+static sk_rc c_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *out,
+                          struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     struct {
         uint32_t type, pad;
@@ -350,7 +377,8 @@ static sk_rc c_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *
 }
 
 /* The answer comes whenever it comes: from now on a thread reads the ring of this process. */
-static sk_rc c_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w, struct sk_err *err) {
+static sk_rc c_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
+                     struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     struct {
         uint32_t type, pad;
@@ -360,7 +388,8 @@ static sk_rc c_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_wat
     sk_rc rc = sk_worker_link_start_reader(c, err);
     if (rc == SK_OK) {
         m.req = w->id = ++c->next_req;
-        if (sk_map_put(&c->watches, w->id, w) != SK_OK) rc = SK_ERR(err, SK_ENOMEM, "no memory to watch an object");
+        if (sk_map_put(&c->watches, w->id, w) != SK_OK)
+            rc = SK_ERR(err, SK_ENOMEM, "no memory to watch an object");
     }
     if (rc == SK_OK) sk_worker_link_send(c, &m, sizeof m, true);
     pthread_mutex_unlock(&c->mu);
@@ -387,13 +416,15 @@ static sk_rc c_cancel(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_e
     return SK_OK;
 }
 
-static sk_rc c_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out, struct sk_err *err) {
+static sk_rc c_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_oid *out,
+                           struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     struct {
         uint32_t type, pad;
         uint64_t req, tid;
     } q = {SK_M_NEXT, 0, 0, t.v};
-    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), deadline);
+    struct sk_msg *m =
+        sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), deadline);
     struct sk_rd r = sk_rd_init(m->bytes, m->len);
     (void)sk_rd_u32(&r);
     sk_rc rc = (sk_rc)sk_rd_u32(&r);
@@ -410,14 +441,18 @@ static void c_buf_warm(struct sk_engine *e, void *at, size_t len) {
     sk_seg_warm(&c->data_seg, (sk_off)((uint8_t *)at - c->data_seg.base), len);
 }
 
-static sk_rc c_window(struct sk_engine *e, const void *data, size_t len, bool own, void **at, struct sk_err *err) {
+static sk_rc c_window(struct sk_engine *e, const void *data, size_t len, bool own, void **at,
+                      struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
-    return sk_seg_window(&c->data_seg, (sk_off)((const uint8_t *)data - c->data_seg.base), len, own, at, err);
+    return sk_seg_window(&c->data_seg, (sk_off)((const uint8_t *)data - c->data_seg.base), len, own,
+                         at, err);
 }
 
-static sk_rc c_file(struct sk_engine *e, const void *data, size_t len, int *fd, uint64_t *at, struct sk_err *err) {
+static sk_rc c_file(struct sk_engine *e, const void *data, size_t len, int *fd, uint64_t *at,
+                    struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
-    return sk_seg_file(&c->data_seg, (sk_off)((const uint8_t *)data - c->data_seg.base), len, fd, at, err);
+    return sk_seg_file(&c->data_seg, (sk_off)((const uint8_t *)data - c->data_seg.base), len, fd,
+                       at, err);
 }
 
 void sk_worker_engine_unwanted(struct sk_worker_engine *c, const struct sk_val *v) {
@@ -427,7 +462,10 @@ void sk_worker_engine_unwanted(struct sk_worker_engine *c, const struct sk_val *
     struct sk_wr w = sk_wr_init(b, sizeof b);
     sk_wr_u32(&w, SK_M_PUT);
     sk_wr_u64(&w, id);
-    sk_wr_val(&w, &(struct sk_val){.kind = v->kind, .where = SK_V_STORE, .keep = 1, .len = v->len, .off = v->off}, "");
+    sk_wr_val(&w,
+              &(struct sk_val){
+                  .kind = v->kind, .where = SK_V_STORE, .keep = 1, .len = v->len, .off = v->off},
+              "");
     sk_wr_u32(&w, 0);
     sk_wr_align(&w, 8);
     sk_worker_link_send(c, b, w.n, false);
@@ -435,12 +473,14 @@ void sk_worker_engine_unwanted(struct sk_worker_engine *c, const struct sk_val *
     c_release(&c->base, (sk_oid){id});
 }
 
-sk_rc sk_worker_engine_send_value(struct sk_worker_engine *c, uint32_t type, const struct sk_payload *p, sk_oid *oid, struct sk_err *err) {
+sk_rc sk_worker_engine_send_value(struct sk_worker_engine *c, uint32_t type,
+                                  const struct sk_payload *p, sk_oid *oid, struct sk_err *err) {
     struct sk_val v;
     const void *bytes;
     SK_TRY(sk_worker_link_value(c, p, &v, &bytes, err));
     size_t cap = 128 + (v.where == SK_V_INLINE ? v.len : 0) + 8 * (size_t)p->n_contains;
-    uint8_t stack[SK_INLINE_MAX + 512], *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
+    uint8_t stack[SK_INLINE_MAX + 512],
+        *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
     if (!b) return SK_ERR(err, SK_ENOMEM, "no memory for a message");
     pthread_mutex_lock(&c->mu);
     if (!oid->v) oid->v = ++c->next_id;
@@ -457,14 +497,16 @@ sk_rc sk_worker_engine_send_value(struct sk_worker_engine *c, uint32_t type, con
     return SK_OK;
 }
 
-static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err) {
+static sk_rc c_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out,
+                   struct sk_err *err) {
     sk_oid oid = {0};
     SK_TRY(sk_worker_engine_send_value(C(e), SK_M_PUT, p, &oid, err));
     *out = oid;
     return SK_OK;
 }
 
-static uint64_t ask_ids(struct sk_worker_engine *c, uint32_t type, uint32_t want, const sk_oid *ids, size_t n) {
+static uint64_t ask_ids(struct sk_worker_engine *c, uint32_t type, uint32_t want, const sk_oid *ids,
+                        size_t n) {
     size_t cap = 32 + 8 * n;
     uint8_t stack[1024], *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
     if (!b) return 0;
@@ -514,7 +556,8 @@ static void c_view_release(struct sk_engine *e, struct sk_view *v) {
     v->data = NULL;
 }
 
-static sk_rc c_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline, struct sk_view *out, struct sk_err *err) {
+static sk_rc c_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline,
+                   struct sk_view *out, struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     uint64_t req = ask_ids(c, SK_M_GET, (uint32_t)n, ids, n);
     if (!req) return SK_ERR(err, SK_ENOMEM, "get: no memory");
@@ -530,7 +573,8 @@ static sk_rc c_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
             out[i].data = c->data_seg.base + v.off;
             out[i].token = v.off << 1 | 1;
         } else {
-            void *copy = sk_memdup(SK_TAG_ENGINE, b && v.len ? b : "", b && v.len ? (size_t)v.len : 1);
+            void *copy =
+                sk_memdup(SK_TAG_ENGINE, b && v.len ? b : "", b && v.len ? (size_t)v.len : 1);
             if (!copy) abort();
             out[i].data = copy;
             out[i].token = (uint64_t)(uintptr_t)copy;
@@ -540,7 +584,8 @@ static sk_rc c_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t dea
     return rc;
 }
 
-static sk_rc c_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline, bool *ready, struct sk_err *err) {
+static sk_rc c_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want, int64_t deadline,
+                    bool *ready, struct sk_err *err) {
     struct sk_worker_engine *c = C(e);
     uint64_t req = ask_ids(c, SK_M_WAIT, (uint32_t)SK_MIN(want, n), ids, n);
     if (!req) return SK_ERR(err, SK_ENOMEM, "wait: no memory");
@@ -561,15 +606,19 @@ static sk_rc c_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t wan
     return rc;
 }
 
-static sk_rc c_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline, struct sk_err *err) {
+static sk_rc c_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline,
+                     struct sk_err *err) {
     (void)e, (void)done, (void)arg, (void)deadline;
-    return SK_ERR(err, SK_EINVAL, "a worker does not drive the engine; run pipelines in the driver");
+    return SK_ERR(err, SK_EINVAL,
+                  "a worker does not drive the engine; run pipelines in the driver");
 }
 static size_t c_workers(struct sk_engine *e, struct sk_worker_info *out, size_t cap) {
     (void)e, (void)out, (void)cap;
     return 0;
 }
-static size_t c_status(struct sk_engine *e, char *buf, size_t cap) { return (size_t)snprintf(buf, cap, "proc %u\n", C(e)->proc) + 1; }
+static size_t c_status(struct sk_engine *e, char *buf, size_t cap) {
+    return (size_t)snprintf(buf, cap, "proc %u\n", C(e)->proc) + 1;
+}
 
 static const struct sk_engine_ops ops = {
     .define = c_define,
@@ -589,14 +638,20 @@ static const struct sk_engine_ops ops = {
     .drive = c_drive,
     .nodes = c_nodes,
 };
-static const struct sk_actors_ops actors = {.find = c_actor_find, .names = c_actor_names, .leave = c_actor_leave};
-static const struct sk_streams_ops streams = {.next = c_stream_next, .wait = c_stream_wait, .end = c_stream_end, .drop = c_stream_drop};
-static const struct sk_custom_ops custom = {.index = c_res_index, .more = c_more, .more_read = c_more_read};
-static const struct sk_groups_ops groups = {.create = c_group_create, .remove = c_group_remove, .list = c_groups};
+static const struct sk_actors_ops actors = {
+    .find = c_actor_find, .names = c_actor_names, .leave = c_actor_leave};
+static const struct sk_streams_ops streams = {
+    .next = c_stream_next, .wait = c_stream_wait, .end = c_stream_end, .drop = c_stream_drop};
+static const struct sk_custom_ops custom = {
+    .index = c_res_index, .more = c_more, .more_read = c_more_read};
+static const struct sk_groups_ops groups = {
+    .create = c_group_create, .remove = c_group_remove, .list = c_groups};
 static const struct sk_envs_ops envs = {.define = c_env_define};
-static const struct sk_state_ops state = {.rows = c_state, .workers = c_workers, .status = c_status};
+static const struct sk_state_ops state = {
+    .rows = c_state, .workers = c_workers, .status = c_status};
 static const struct sk_watch_ops watch = {.add = c_watch, .remove = c_unwatch};
-static const struct sk_windows_ops windows = {.open = c_window, .file = c_file, .lease = sk_worker_link_lease, .warm = c_buf_warm};
+static const struct sk_windows_ops windows = {
+    .open = c_window, .file = c_file, .lease = sk_worker_link_lease, .warm = c_buf_warm};
 static const struct sk_engine_class cls = {.name = "local-worker", .close = c_close};
 const struct sk_engine sk_worker_engine_calls = {.cls = &cls,
                                                  .ops = &ops,

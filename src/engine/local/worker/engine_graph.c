@@ -1,8 +1,11 @@
-/* engine_graph.c - a worker's side of channels.h: memory of compiled graphs, which the driver gives out, for it is theirs also when this process dies. */
+/* engine_graph.c - a worker's side of channels.h: memory of compiled graphs, which the driver gives
+ * out, for it is theirs also when this process dies. */
 #include "base/mem.h"
 #include "engine/local/worker/worker.h"
 
-static struct sk_worker_engine *engine_of(struct sk_engine *e) { return sk_container_of(e, struct sk_worker_engine, base); }
+static struct sk_worker_engine *engine_of(struct sk_engine *e) {
+    return sk_container_of(e, struct sk_worker_engine, base);
+}
 
 static uint8_t *c_memory(struct sk_engine *e, uint64_t *size) {
     const struct sk_worker_engine *c = engine_of(e);
@@ -27,14 +30,16 @@ static sk_rc c_graph_open(struct sk_engine *e, uint64_t *graph, struct sk_err *e
     return sk_worker_link_ask_number(engine_of(e), &q, sizeof q, REQ_AT, graph, err);
 }
 
-static sk_rc c_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off, uint64_t *cap, struct sk_err *err) {
+static sk_rc c_graph_alloc(struct sk_engine *e, uint64_t graph, uint64_t len, sk_off *off,
+                           uint64_t *cap, struct sk_err *err) {
     struct sk_worker_engine *c = engine_of(e);
     struct {
         uint32_t type, pad;
         uint64_t req, graph, len;
     } q = {SK_M_EXTENT, 0, 0, graph, len};
     SK_TRY(c_attend(e, err));
-    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+    struct sk_msg *m =
+        sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
     if (rc == SK_OK) *off = sk_rd_u64(&r), *cap = sk_rd_u64(&r);
@@ -54,8 +59,12 @@ static void say(struct sk_engine *e, uint32_t type, uint64_t graph, uint64_t off
     pthread_mutex_unlock(&c->mu);
 }
 
-static void c_graph_free(struct sk_engine *e, uint64_t graph, sk_off off) { say(e, SK_M_EXTENTFREE, graph, off); }
-static void c_graph_close(struct sk_engine *e, uint64_t graph) { say(e, SK_M_GRAPHCLOSE, graph, 0); }
+static void c_graph_free(struct sk_engine *e, uint64_t graph, sk_off off) {
+    say(e, SK_M_EXTENTFREE, graph, off);
+}
+static void c_graph_close(struct sk_engine *e, uint64_t graph) {
+    say(e, SK_M_GRAPHCLOSE, graph, 0);
+}
 static uint32_t c_graphs_living(struct sk_engine *e) {
     (void)e;
     return 0;

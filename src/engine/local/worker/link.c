@@ -1,7 +1,9 @@
-/* link.c - a worker's end of its link to the driver: messages both ways, answers to its requests, and the store memory that it leases to cut values from. Any thread of the
- * worker may speak; one at a time reads.
+/* link.c - a worker's end of its link to the driver: messages both ways, answers to its requests,
+ * and the store memory that it leases to cut values from. Any thread of the worker may speak; one
+ * at a time reads.
  *
- * Not here: what is said (engine.c), tasks (task.c). Invariant: messages of a process are handled in order, so what needs no answer is sent and forgotten; each
+ * Not here: what is said (engine.c), tasks (task.c). Invariant: messages of a process are handled
+ * in order, so what needs no answer is sent and forgotten; each
  * request has one answer. Cost: a value of up to a lease needs no round trip. */
 #include <errno.h>
 #include <limits.h>
@@ -20,11 +22,12 @@
 
 #define SPIN_NS 20000
 
-/* ---- messages ------------------------------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy) {
     uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
-    c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down); /* it wakes by itself within a millisecond, and more is coming */
+    /* it wakes by itself within a millisecond, and more is coming */
+    c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down);
     if (c->quiet) atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
     else sk_bell_ring(&c->ctl->bell[who & 1]);
 }
@@ -41,16 +44,19 @@ static void *reserve(struct sk_worker_engine *c, size_t len) {
         if (p) return p;
         sk_worker_link_ring(c, false);
         (void)sk_bell_wait(&c->slot->bell, seen, SPIN_NS, sk_now_ns() + 100000000);
-        if (c->has_reader) { /* it may sleep there, too, and our getting up has told ringers that nobody does */
+        if (c->has_reader) {
+            /* it may sleep there, too, and our getting up has told ringers that nobody does */
             atomic_fetch_add_explicit(&c->slot->bell.seq, 1, memory_order_seq_cst);
             sk_futex_wake(&c->slot->bell.seq, INT_MAX);
         }
     }
 }
 
-static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err);
+static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off,
+                   uint64_t *got, struct sk_err *err);
 
-sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_t len, struct sk_err *err) {
+sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_t len,
+                              struct sk_err *err) {
     if (len <= sk_ring_max_msg(&c->up)) {
         void *p = reserve(c, len);
         memcpy(p, msg, len);
@@ -59,7 +65,8 @@ sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_
     } else {
         uint64_t off, got;
         pthread_mutex_unlock(&c->mu);
-        sk_rc rc = lease(c, SK_ALIGN(len, SK_STORE_ALIGN), SK_ALIGN(len, SK_STORE_ALIGN), &off, &got, err);
+        sk_rc rc =
+            lease(c, SK_ALIGN(len, SK_STORE_ALIGN), SK_ALIGN(len, SK_STORE_ALIGN), &off, &got, err);
         pthread_mutex_lock(&c->mu);
         if (rc != SK_OK) return rc;
         memcpy(c->data_seg.base + off, msg, len);
@@ -77,8 +84,10 @@ sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_
 
 void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len, bool wake) {
     struct sk_err err;
-    if (sk_worker_link_try_send(c, msg, len, &err) != SK_OK) { /* not to be lost quietly: the driver sees a dead worker and says why */
-        int n = snprintf(c->slot->crash, sizeof c->slot->crash, "no store memory for a message of %zu bytes: %s", len, err.msg);
+    if (sk_worker_link_try_send(c, msg, len, &err) != SK_OK) {
+        /* not to be lost quietly: the driver sees a dead worker and says why */
+        int n = snprintf(c->slot->crash, sizeof c->slot->crash,
+                         "no store memory for a message of %zu bytes: %s", len, err.msg);
         (void)n;
         abort();
     }
@@ -88,12 +97,14 @@ void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len
 void sk_worker_link_nudge(struct sk_group *g) {
     uint64_t one = 1;
     if (g->fd >= 0 && !sk_fd_ours(g->fd, g->fd_id)) sk_worker_link_fd_lost(g->c);
-    if (g->fd >= 0 && write(g->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN); /* it is readable then */
+    /* it is readable then */
+    if (g->fd >= 0 && write(g->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN);
 }
 
 void sk_worker_link_fd_lost(struct sk_worker_engine *c) {
     (void)snprintf(c->slot->crash, sizeof c->slot->crash,
-                   "user code has closed descriptors of the worker (closefrom, os.closerange, dup2 over them); it should keep those that "
+                   "user code has closed descriptors of the worker (closefrom, os.closerange, dup2 "
+                   "over them); it should keep those that "
                    "it did not open");
     abort();
 }
@@ -114,7 +125,7 @@ static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
     return m;
 }
 
-/* ---- a function a message ------------------------------------------------------------------------------------------------------- */
+/* ---- a function a message -------------------------------------------------------------------- */
 
 struct in { /* a message as it was read */
     const void *p;
@@ -140,9 +151,12 @@ static void on_FUNC(struct sk_worker_engine *c, struct sk_rd *r, const struct in
 static void on_TASK(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
     (void)r;
     const struct sk_msg_task *h = in->p;
-    if (in->in_wait && h->aid == 0) { /* what is behind a waiting task goes back: another worker will take it */
+    if (in->in_wait && h->aid == 0) {
+        /* what is behind a waiting task goes back: another worker will take it */
         uint64_t want = h->tid << 2 | SK_CLAIM_QUEUED;
-        if (!atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want, h->tid << 2 | SK_CLAIM_TAKEN)) return;
+        if (!atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want,
+                                            h->tid << 2 | SK_CLAIM_TAKEN))
+            return;
         struct {
             uint32_t type, pad;
             uint64_t tid;
@@ -162,7 +176,8 @@ static void on_REPLY(struct sk_worker_engine *c, struct sk_rd *r, const struct i
     if (c->has_reader) pthread_cond_broadcast(&c->cond);
 }
 
-static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) { /* of calls that were read, but not begun */
+static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) {
+    /* of calls that were read, but not begun */
     SK_LIST_EACH (it, queue) {
         struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
         if (q->tid == tid) q->credit = n;
@@ -193,7 +208,8 @@ static void on_UNLEASE(struct sk_worker_engine *c, struct sk_rd *r, const struct
     sk_worker_link_idle(c);
 }
 
-static void on_ENV(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) { /* before the first task */
+static void on_ENV(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
+    /* before the first task */
     (void)in;
     struct sk_bytes b = sk_rd_bytes(r);
     c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
@@ -220,7 +236,8 @@ static void on_BIG(struct sk_worker_engine *c, struct sk_rd *r, const struct in 
 }
 
 #define ROW(kind) [SK_M_##kind] = on_##kind,
-static void (*const handlers[SK_M_DOWN_END])(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) = {SK_MESSAGES_DOWN(ROW)};
+static void (*const handlers[SK_M_DOWN_END])(struct sk_worker_engine *c, struct sk_rd *r,
+                                             const struct in *in) = {SK_MESSAGES_DOWN(ROW)};
 
 /* A kind that does not exist says nothing. */
 static void handle(struct sk_worker_engine *c, const struct in *in) {
@@ -230,8 +247,8 @@ static void handle(struct sk_worker_engine *c, const struct in *in) {
     if (kind > SK_M_DOWN && kind < SK_M_DOWN_END) handlers[kind](c, &r, in);
 }
 
-/* Sending from inside a handler can wait for room; the message is copied or done with by then, but popped only after: fine, the driver does not wait
- * for us. */
+/* Sending from inside a handler can wait for room; the message is copied or done with by then, but
+ * popped only after: fine, the driver does not wait for us. */
 bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task) {
     size_t len;
     const void *p = sk_ring_peek(&c->down, &len);
@@ -246,7 +263,8 @@ bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg
 
 #define READER_IDLE_NS 200000000 /* nothing came for so long: the lease goes back */
 
-/* The reader: the one thread that looks at the ring, so that others can wait for what is theirs. Without the GIL, never runs user code. */
+/* The reader: the one thread that looks at the ring, so that others can wait for what is theirs.
+ * Without the GIL, never runs user code. */
 static void *reader(void *arg) {
     struct sk_worker_engine *c = arg;
     pthread_mutex_lock(&c->mu);
@@ -263,7 +281,8 @@ static void *reader(void *arg) {
         if (c->quiet) sk_worker_link_ring(c, false);
         bool lent = c->lease_len > 0;
         pthread_mutex_unlock(&c->mu);
-        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, lent ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
+        sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS,
+                                lent ? sk_now_ns() + READER_IDLE_NS : INT64_MAX);
         pthread_mutex_lock(&c->mu);
         if (rc == SK_ETIMEOUT && sk_list_empty(&c->running)) {
             sk_worker_link_idle(c);
@@ -299,7 +318,8 @@ void sk_worker_link_wait(struct sk_worker_engine *c, int64_t deadline) {
     pthread_cond_timedwait(&c->cond, &c->mu, &ts);
 }
 
-void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns, int64_t deadline) {
+void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns,
+                          int64_t deadline) {
     int64_t cap = sk_now_ns() + (c->n_waiting > 1 ? 1000000 : 1000000000);
     c->n_on_bell++;
     pthread_mutex_unlock(&c->mu);
@@ -308,7 +328,8 @@ void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spi
     c->n_on_bell--;
 }
 
-/* Waits for the answer to `req`; the caller frees it. Not locked. At the deadline the driver is told, and it always answers. */
+/* Waits for the answer to `req`; the caller frees it. Not locked. At the deadline the driver is
+ * told, and it always answers. */
 struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline) {
     struct sk_msg *got = NULL;
     bool told = false;
@@ -316,7 +337,8 @@ struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, i
     pthread_mutex_lock(&c->mu);
     c->n_waiting++;
     for (;;) {
-        /* One message at a time: with the answer behind it the driver may send tasks without end, each of which would go back at once. */
+        /* One message at a time: with the answer behind it the driver may send tasks without end,
+         * each of which would go back at once. */
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         bool more = !c->has_reader && sk_worker_link_read(c, true, NULL);
         SK_LIST_EACH (it, &c->replies) {
@@ -381,7 +403,8 @@ uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, s
 }
 
 /* A request whose answer is one number. */
-sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t len, size_t at, uint64_t *out, struct sk_err *err) {
+sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t len, size_t at,
+                                uint64_t *out, struct sk_err *err) {
     struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, msg, len, at), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
@@ -390,15 +413,18 @@ sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t le
     return rc;
 }
 
-/* ---- store memory ---------------------------------------------------------------------------------------------------------------- */
+/* ---- store memory ---------------------------------------------------------------------------- */
 
-/* len bytes, or min of them when room is short; waits as long as there may be room. min 0: all of it, and only if there is plenty now. */
-static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off, uint64_t *got, struct sk_err *err) {
+/* len bytes, or min of them when room is short; waits as long as there may be room. min 0: all of
+ * it, and only if there is plenty now. */
+static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off,
+                   uint64_t *got, struct sk_err *err) {
     struct {
         uint32_t type, pad;
         uint64_t req, len, min;
     } q = {SK_M_LEASE, 0, 0, len, min};
-    struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
+    struct sk_msg *m =
+        sk_worker_link_answer(c, sk_worker_link_ask(c, &q, sizeof q, REQ_AT), INT64_MAX);
     struct sk_rd r;
     sk_rc rc = sk_worker_link_answer_rc(m, &r, err);
     if (rc == SK_OK) *off = sk_rd_u64(&r), *got = sk_rd_u64(&r);
@@ -406,7 +432,8 @@ static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint6
     return rc;
 }
 
-sk_rc sk_worker_link_lease(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+sk_rc sk_worker_link_lease(struct sk_engine *e, size_t len, struct sk_buf *out,
+                           struct sk_err *err) {
     struct sk_worker_engine *c = sk_container_of(e, struct sk_worker_engine, base);
     uint64_t off, got;
     SK_TRY(lease(c, SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), 0, &off, &got, err));
@@ -423,12 +450,14 @@ static void give(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* lo
 }
 
 void sk_worker_link_idle(struct sk_worker_engine *c) {
-    SK_ASSERT(c->lease_used <= c->lease_len); /* or the driver would be given what somebody writes into */
+    /* or the driver would be given what somebody writes into */
+    SK_ASSERT(c->lease_used <= c->lease_len);
     give(c, c->lease_off + c->lease_used, c->lease_len - c->lease_used);
     c->lease_off = c->lease_len = c->lease_used = 0;
 }
 
-sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
+sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out,
+                               struct sk_err *err) {
     struct sk_worker_engine *c = sk_container_of(e, struct sk_worker_engine, base);
     uint64_t al = SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN), off = 0;
     bool have = false;
@@ -459,10 +488,12 @@ sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *o
     return SK_OK;
 }
 
-static void buf_tail(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* locked; the end of an allocation is not needed */
+static void buf_tail(struct sk_worker_engine *c, uint64_t off, uint64_t len) {
+    /* locked; the end of an allocation is not needed */
     if (!len) return;
     /* A lease of its own may end where the chunk begins. */
-    if (c->lease_len && off >= c->lease_off && off + len == c->lease_off + c->lease_used) c->lease_used -= len;
+    if (c->lease_len && off >= c->lease_off && off + len == c->lease_off + c->lease_used)
+        c->lease_used -= len;
     else give(c, off, len);
 }
 
@@ -475,12 +506,13 @@ void sk_worker_link_buf_abort(struct sk_engine *e, struct sk_buf *b) {
     b->data = NULL;
 }
 
-sk_rc sk_worker_link_value(struct sk_worker_engine *c, const struct sk_payload *p, struct sk_val *v, const void **bytes,
-                           struct sk_err *err) {
+sk_rc sk_worker_link_value(struct sk_worker_engine *c, const struct sk_payload *p, struct sk_val *v,
+                           const void **bytes, struct sk_err *err) {
     *v = (struct sk_val){.kind = p->kind};
     *bytes = p->bytes.p;
     if (p->buf) {
-        uint64_t al = SK_ALIGN(SK_MAX(p->buf_len, 1), SK_STORE_ALIGN), have = SK_ALIGN(SK_MAX(p->buf->len, 1), SK_STORE_ALIGN);
+        uint64_t al = SK_ALIGN(SK_MAX(p->buf_len, 1), SK_STORE_ALIGN),
+                 have = SK_ALIGN(SK_MAX(p->buf->len, 1), SK_STORE_ALIGN);
         SK_ASSERT(al <= have); /* a buffer is as long as what lies in it */
         v->where = SK_V_STORE;
         v->off = p->buf->token;

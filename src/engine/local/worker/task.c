@@ -1,7 +1,8 @@
-/* task.c - one task in a worker: claimed, its arguments, its yields and values, its report. Runs user code, with nothing held.
+/* task.c - one task in a worker: claimed, its arguments, its yields and values, its report. Runs
+ * user code, with nothing held.
  *
- * Not here: which task is next and on which thread (worker.c). Invariant: a task whose claim was won is reported exactly once, however it ends; what it kept stays
- * pinned until it is let go. */
+ * Not here: which task is next and on which thread (worker.c). Invariant: a task whose claim was
+ * won is reported exactly once, however it ends; what it kept stays pinned until it is let go. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,22 +25,27 @@ static bool out_put(struct wtask *t, const void *p, size_t n) {
     return true;
 }
 
-static sk_rc add_bytes(struct wtask *t, const struct sk_val *v, const void *bytes, const struct sk_payload *p, struct sk_err *err) {
+static sk_rc add_bytes(struct wtask *t, const struct sk_val *v, const void *bytes,
+                       const struct sk_payload *p, struct sk_err *err) {
     for (uint32_t i = 0; i < p->n_contains; i++) {
-        if (!sk_vec_push(&t->held, SK_TAG_ENGINE, p->contains[i].v)) return SK_ERR(err, SK_ENOMEM, "no memory for a return value");
+        if (!sk_vec_push(&t->held, SK_TAG_ENGINE, p->contains[i].v))
+            return SK_ERR(err, SK_ENOMEM, "no memory for a return value");
         t->c->base.ops->retain(&t->c->base, p->contains[i]);
     }
     static const uint8_t zero[8];
     uint32_t nc[2] = {p->n_contains, 0};
     size_t pad = v->where == SK_V_INLINE ? (size_t)(SK_ALIGN(v->len, 8) - v->len) : 0;
-    if (!out_put(t, v, sizeof *v) || (v->where == SK_V_INLINE && (!out_put(t, bytes, (size_t)v->len) || !out_put(t, zero, pad))) ||
+    if (!out_put(t, v, sizeof *v) ||
+        (v->where == SK_V_INLINE &&
+         (!out_put(t, bytes, (size_t)v->len) || !out_put(t, zero, pad))) ||
         !out_put(t, nc, sizeof nc) || !out_put(t, p->contains, 8 * (size_t)p->n_contains))
         return SK_ERR(err, SK_ENOMEM, "no memory for a return value");
     t->n_values++;
     return SK_OK;
 }
 
-static sk_rc add_value(struct wtask *t, uint64_t oid, const struct sk_payload *p, struct sk_err *err) {
+static sk_rc add_value(struct wtask *t, uint64_t oid, const struct sk_payload *p,
+                       struct sk_err *err) {
     struct sk_val v;
     const void *bytes;
     SK_TRY(sk_worker_link_value(t->c, p, &v, &bytes, err));
@@ -52,19 +58,24 @@ static void unwanted(struct sk_worker_engine *c, const struct sk_payload *p) {
     const void *bytes;
     if (!p->buf) return;
     if (!p->keep) c->base.ops->buf_abort(&c->base, p->buf);
-    else if (sk_worker_link_value(c, p, &v, &bytes, NULL) == SK_OK) sk_worker_engine_unwanted(c, &v); /* of a buffer: cannot fail */
+    /* of a buffer: cannot fail */
+    else if (sk_worker_link_value(c, p, &v, &bytes, NULL) == SK_OK)
+        sk_worker_engine_unwanted(c, &v);
 }
 
-static sk_rc w_return(struct sk_task *task, uint32_t i, const struct sk_payload *p, struct sk_err *err) {
+static sk_rc w_return(struct sk_task *task, uint32_t i, const struct sk_payload *p,
+                      struct sk_err *err) {
     struct wtask *t = W(task);
     if (t->failed || (task->n_returns == 1 ? t->n_ret : t->set.p[i])) {
         unwanted(t->c, p);
         return t->failed ? SK_ERR(err, SK_EINVAL, "task %s has failed already", task->name)
-                         : SK_ERR(err, SK_EINVAL, "task %s sets its return value %u twice", task->name, i);
+                         : SK_ERR(err, SK_EINVAL, "task %s sets its return value %u twice",
+                                  task->name, i);
     }
     if (p->buf && p->keep) {
         pthread_mutex_lock(&t->c->mu);
-        bool noted = sk_vec_push(&t->c->kept, SK_TAG_ENGINE, ((struct sk_kept){p->buf->token, t, false}));
+        bool noted =
+            sk_vec_push(&t->c->kept, SK_TAG_ENGINE, ((struct sk_kept){p->buf->token, t, false}));
         pthread_mutex_unlock(&t->c->mu);
         if (!noted) {
             unwanted(t->c, p);
@@ -109,7 +120,8 @@ static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct
 }
 
 bool sk_wtask_cancelled(struct wtask *t) {
-    return atomic_load_explicit(&t->c->slot->claims[t->claim], memory_order_acquire) == (t->priv.t.id.v << 2 | SK_CLAIM_CANCELLED);
+    return atomic_load_explicit(&t->c->slot->claims[t->claim], memory_order_acquire) ==
+           (t->priv.t.id.v << 2 | SK_CLAIM_CANCELLED);
 }
 
 static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk_err *err) {
@@ -129,7 +141,8 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     } else {
         unwanted(c, p);
     }
-    size_t cap = 256 + p->note.n + (v.where == SK_V_INLINE ? (size_t)v.len : 0) + 8 * (size_t)p->n_contains;
+    size_t cap =
+        256 + p->note.n + (v.where == SK_V_INLINE ? (size_t)v.len : 0) + 8 * (size_t)p->n_contains;
     uint8_t stack[2048], *b = cap <= sizeof stack ? stack : sk_alloc(SK_TAG_ENGINE, cap);
     if (!b) return SK_ERR(err, SK_ENOMEM, "no memory for a message");
     struct sk_wr w = sk_wr_init(b, cap);
@@ -158,7 +171,8 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     pthread_mutex_lock(&c->mu);
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        bool more = !c->has_reader && sk_worker_link_read(c, true, NULL); /* one at a time, as in answer() */
+        /* one at a time, as in answer() */
+        bool more = !c->has_reader && sk_worker_link_read(c, true, NULL);
         if (sk_wtask_cancelled(t)) {
             rc = SK_ERR(err, SK_ECANCEL, "nobody wants the rest");
             break;
@@ -194,7 +208,8 @@ static void w_note(struct sk_task *task, struct sk_bytes note) {
 static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
     struct wtask *t = W(task);
     struct sk_view *v = &t->args.p[i], kept = *v;
-    if (v->token & 1) { /* in the store: held for the task until now, by this process from here on */
+    if (v->token & 1) {
+        /* in the store: held for the task until now, by this process from here on */
         struct {
             uint32_t type, pad;
             uint64_t oid;
@@ -203,7 +218,8 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
         sk_worker_link_send(t->c, &m, sizeof m, false);
         pthread_mutex_unlock(&t->c->mu);
     } else {
-        void *copy = sk_memdup(SK_TAG_ENGINE, v->len ? (const void *)v->data : "", v->len ? v->len : 1);
+        void *copy =
+            sk_memdup(SK_TAG_ENGINE, v->len ? (const void *)v->data : "", v->len ? v->len : 1);
         if (!copy) abort();
         kept.data = copy;
         kept.token = (uint64_t)(uintptr_t)copy;
@@ -228,7 +244,8 @@ static bool w_cancelled(const struct sk_task *task) { return sk_wtask_cancelled(
 
 static bool w_interrupt(struct sk_task *task) {
     struct wtask *t = W(task);
-    return sk_wtask_cancelled(t) && atomic_exchange_explicit(&t->c->slot->interrupted, task->id.v, memory_order_acq_rel) != task->id.v;
+    return sk_wtask_cancelled(t) && atomic_exchange_explicit(&t->c->slot->interrupted, task->id.v,
+                                                             memory_order_acq_rel) != task->id.v;
 }
 
 static const struct sk_task_ops task_ops = {.ret = w_return,
@@ -269,12 +286,14 @@ static void unshow(struct sk_worker_engine *c, const struct wtask *t) {
         atomic_store_explicit(&c->slot->task, 0, memory_order_relaxed);
 }
 
-/* Sends the end of the task. An error value that is too long for the ring when the store is full becomes an error that says so. */
+/* Sends the end of the task. An error value that is too long for the ring when the store is full
+ * becomes an error that says so. */
 static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_done *d) {
     struct sk_err err;
     for (bool sent = false; !sent;) {
         uint32_t fl = t->priv.end_flags;
-        d->status = (t->failed ? SK_DONE_FAILED : 0u) | (t->leave ? SK_DONE_LEAVE : 0u) | (fl & SK_END_EXIT_ACTOR ? SK_DONE_EXIT : 0u) |
+        d->status = (t->failed ? SK_DONE_FAILED : 0u) | (t->leave ? SK_DONE_LEAVE : 0u) |
+                    (fl & SK_END_EXIT_ACTOR ? SK_DONE_EXIT : 0u) |
                     (fl & SK_END_FINAL ? SK_DONE_FINAL : 0u);
         d->n_values = t->n_values;
         size_t n = sizeof *d + 8 + (size_t)SK_ALIGN(t->note_len, 8) + t->out.n;
@@ -300,7 +319,8 @@ static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_do
         if (b != stack) sk_free(b);
         if (sent) return;
         struct sk_err full;
-        SK_ERR(&full, SK_EFULL, "task %s failed, and its error of %u bytes cannot be sent: %.400s", t->priv.t.name, t->out.n, err.msg);
+        SK_ERR(&full, SK_EFULL, "task %s failed, and its error of %u bytes cannot be sent: %.400s",
+               t->priv.t.name, t->out.n, err.msg);
         t->failed = false; /* else the first error stays */
         engine_failure(t, &full);
     }
@@ -326,7 +346,8 @@ void sk_wtask_put(struct wtask *t) { /* locked */
     t->c->free_tasks = t;
 }
 
-/* Claims the task of a message (taken, also when it fails). False: the driver took it back. Not locked. */
+/* Claims the task of a message (taken, also when it fails). False: the driver took it back. Not
+ * locked. */
 bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     struct sk_worker_engine *c = t->c;
     struct sk_rd r = sk_rd_init(msg->bytes, msg->len);
@@ -338,12 +359,17 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     uint64_t want = h.tid << 2 | SK_CLAIM_QUEUED;
     SK_ASSERT(h.claim < SK_CLAIMS);
     if (c->broken) return false;
-    if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want, h.tid << 2 | SK_CLAIM_STARTED)) return false; /* taken back */
+    /* taken back */
+    if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want,
+                                        h.tid << 2 | SK_CLAIM_STARTED))
+        return false;
     struct sk_bytes name = sk_rd_bytes(&r);
     pthread_mutex_lock(&c->mu);
     t->def = sk_map_get(&c->defs, h.fid);
     pthread_mutex_unlock(&c->mu);
-    if (name.n) snprintf(t->own_name, sizeof t->own_name, "%.*s", (int)SK_MIN(name.n, sizeof t->own_name - 1), (const char *)name.p);
+    if (name.n)
+        snprintf(t->own_name, sizeof t->own_name, "%.*s",
+                 (int)SK_MIN(name.n, sizeof t->own_name - 1), (const char *)name.p);
     t->args.n = 0;
     if (!sk_vec_reserve(&t->args, SK_TAG_ENGINE, h.n_args)) abort();
     for (uint32_t i = 0; i < h.n_args; i++) {
@@ -367,7 +393,8 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
             c->has_need = true;
         }
     }
-    if (r.bad) abort(); /* the driver wrote it: this process's view of memory is not to be trusted */
+    /* the driver wrote it: this process's view of memory is not to be trusted */
+    if (r.bad) abort();
     t->priv.ops = &task_ops;
     t->priv.end_flags = 0;
     t->priv.t = (struct sk_task){.engine = &c->base,
@@ -408,7 +435,8 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     t->t0 = sk_now_ns();
     pthread_mutex_lock(&c->mu);
     show(c, t);
-    t->run.credit = ((const struct sk_msg_task *)(const void *)msg->bytes)->credit; /* may have grown meanwhile */
+    /* may have grown meanwhile */
+    t->run.credit = ((const struct sk_msg_task *)(const void *)msg->bytes)->credit;
     sk_list_push_back(&c->running, &t->run.link);
     pthread_mutex_unlock(&c->mu);
     return true;
@@ -420,7 +448,8 @@ bool sk_wtask_run(struct wtask *t) {
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
-    bool is_async = t->priv.t.is_async; /* another thread may end it before sk_wtask_run() is back here: then there is no t */
+    /* another thread may end it before sk_wtask_run() is back here: then there is no t */
+    bool is_async = t->priv.t.is_async;
     sk_fid fid = t->priv.t.fn;
     if (c->env_failed) {
         err = c->env_err;
@@ -430,13 +459,15 @@ bool sk_wtask_run(struct wtask *t) {
     } else {
         pthread_mutex_lock(&c->define_mu); /* once, whatever threads need it */
         if (!t->def->given) {
-            rc = c->runner->define(c->runner->ctx, fid, t->def->name, (struct sk_bytes){t->def->def, t->def->len}, &err);
+            rc = c->runner->define(c->runner->ctx, fid, t->def->name,
+                                   (struct sk_bytes){t->def->def, t->def->len}, &err);
             t->def->given = rc == SK_OK;
         }
         pthread_mutex_unlock(&c->define_mu);
     }
     if (rc == SK_OK) rc = c->runner->run(c->runner->ctx, &t->priv.t, &err);
-    if (SK_UNLIKELY(sk_stray_)) sk_stray_end("it came back from the task, whose value is that of the task's own process");
+    if (SK_UNLIKELY(sk_stray_))
+        sk_stray_end("it came back from the task, whose value is that of the task's own process");
     if (rc == SK_EAGAIN && is_async) return true;
     end(t, rc, &err);
     return false;
@@ -458,19 +489,28 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     struct sk_err err = {0};
     if (rc != SK_OK && !t->failed) engine_failure(t, why);
     else if (!t->failed && k->n_returns != SK_STREAMING && t->n_ret != k->n_returns) {
-        SK_ERR(&err, SK_EINVAL, "task %s set %u of its %u return values", k->name, t->n_ret, k->n_returns);
+        SK_ERR(&err, SK_EINVAL, "task %s set %u of its %u return values", k->name, t->n_ret,
+               k->n_returns);
         engine_failure(t, &err);
     }
-    if (k->is_actor_init && t->failed) c->broken = true; /* there is no actor to call: the driver will end this process */
+    /* there is no actor to call: the driver will end this process */
+    if (k->is_actor_init && t->failed) c->broken = true;
     SK_FAULT_HERE("worker.after_run");
     if (t->max_calls) {
         uintptr_t n = (uintptr_t)sk_map_get(&c->n_calls, k->fn.v) + 1;
-        if (n >= t->max_calls || sk_map_put(&c->n_calls, k->fn.v, (void *)n) != SK_OK) t->leave = true;
+        if (n >= t->max_calls || sk_map_put(&c->n_calls, k->fn.v, (void *)n) != SK_OK)
+            t->leave = true;
     }
     uint32_t fl = t->priv.end_flags;
     if (fl & SK_END_PROCESS && !k->actor.v) t->leave = true;
-    if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true; /* the driver gives what is queued here to others */
-    report(c, t, &(struct sk_msg_done){.type = SK_M_DONE, .attempt = k->attempt, .tid = k->id.v, .start_ns = t->t0, .run_ns = t1 - t->t0});
+    /* the driver gives what is queued here to others */
+    if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true;
+    report(c, t,
+           &(struct sk_msg_done){.type = SK_M_DONE,
+                                 .attempt = k->attempt,
+                                 .tid = k->id.v,
+                                 .start_ns = t->t0,
+                                 .run_ns = t1 - t->t0});
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);

@@ -1,8 +1,11 @@
-/* worker.c - a worker process of the local engine: reads tasks from its ring, runs them with the program's runner, reports.
+/* worker.c - a worker process of the local engine: reads tasks from its ring, runs them with the
+ * program's runner, reports.
  *
- * A task is claimed by compare-and-swap before it runs, so that the driver can take back what is queued here at any moment. Its message is
- * copied before it is popped: while it runs it may wait for answers that come behind it. A finished task's report is published in the
- * ring at once; the wake-up call is left out while more work is queued and the driver is known to look by itself. */
+ * A task is claimed by compare-and-swap before it runs, so that the driver can take back what is
+ * queued here at any moment. Its message is
+ * copied before it is popped: while it runs it may wait for answers that come behind it. A finished
+ * task's report is published in the ring at once; the wake-up call is left out while more work is
+ * queued and the driver is known to look by itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -24,7 +27,7 @@
 #define IDLE_NS 200000000  /* idle for so long: give the lease back */
 #define TRIM_NS 1000000000 /* and for so long: what malloc keeps */
 
-/* ---- calls side by side ------------------------------------------------------------------------------------------------------------- */
+/* ---- calls side by side ---------------------------------------------------------------------- */
 
 /* Another call of this group can begin: its event loop is told. */
 void sk_worker_step_more(struct sk_group *g) {
@@ -64,10 +67,12 @@ static void *loop_main(void *arg) {
     struct sk_worker_engine *c = g->c;
     struct sk_err err = {0};
     if (c->runner->thread_begin) c->runner->thread_begin(c->runner->ctx);
-    sk_rc rc = c->runner->serve_async(c->runner->ctx, &c->base, g->fd, (uint32_t)(g - c->groups), &err);
+    sk_rc rc =
+        c->runner->serve_async(c->runner->ctx, &c->base, g->fd, (uint32_t)(g - c->groups), &err);
     pthread_mutex_lock(&c->mu);
     if (rc != SK_OK && !c->exit) {
-        (void)snprintf(c->slot->crash, sizeof c->slot->crash, "an event loop of the actor ended: %.900s", err.msg);
+        (void)snprintf(c->slot->crash, sizeof c->slot->crash,
+                       "an event loop of the actor ended: %.900s", err.msg);
         abort();
     }
     pthread_mutex_unlock(&c->mu);
@@ -78,7 +83,8 @@ void sk_worker_thread(struct sk_group *g) {
     pthread_t th;
     if (pthread_create(&th, NULL, g->c->is_async ? loop_main : group_main, g) != 0) {
         if (g->n_threads) return; /* those that there are do the work */
-        (void)snprintf(g->c->slot->crash, sizeof g->c->slot->crash, "no thread can be started for the calls of an actor (check ulimit -u)");
+        (void)snprintf(g->c->slot->crash, sizeof g->c->slot->crash,
+                       "no thread can be started for the calls of an actor (check ulimit -u)");
         abort();
     }
     pthread_detach(th);
@@ -93,11 +99,14 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
     if (!sk_fd_ours(own->fd, own->fd_id)) sk_worker_link_fd_lost(c);
     if (read(own->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_lock(&c->mu);
-    for (bool again = true; again;) { /* user code may end tasks meanwhile: the list is walked from its start */
+    for (bool again = true; again;) {
+        /* user code may end tasks meanwhile: the list is walked from its start */
         again = false;
         SK_LIST_EACH (it, &c->running) {
             struct wtask *t = sk_container_of(it, struct wtask, run.link);
-            if (!t->pending || t->told || (t->group ? t->group : c->groups) != own || !sk_wtask_cancelled(t)) continue;
+            if (!t->pending || t->told || (t->group ? t->group : c->groups) != own ||
+                !sk_wtask_cancelled(t))
+                continue;
             t->told = again = true;
             pthread_mutex_unlock(&c->mu);
             if (c->runner->cancel) c->runner->cancel(c->runner->ctx, &t->priv.t);
@@ -156,7 +165,8 @@ static void queue_call(struct sk_worker_engine *c, struct sk_msg *m) {
     }
 }
 
-/* A task that was run here before may have started the reader (watch): it has read calls behind the constructor, which go to their groups now. Locked. */
+/* A task that was run here before may have started the reader (watch): it has read calls behind the
+ * constructor, which go to their groups now. Locked. */
 static void requeue(struct sk_worker_engine *c) {
     struct sk_list read;
     sk_list_init(&read);
@@ -170,7 +180,8 @@ static void requeue(struct sk_worker_engine *c) {
     }
 }
 
-/* The constructor's message says how many calls run at once: from now on a thread of its own reads the ring. Locked. */
+/* The constructor's message says how many calls run at once: from now on a thread of its own reads
+ * the ring. Locked. */
 static void become_concurrent(struct sk_worker_engine *c, const struct sk_msg *m) {
     struct sk_msg_task h;
     struct sk_rd r = sk_rd_init(m->bytes, m->len);
@@ -201,12 +212,14 @@ static void become_concurrent(struct sk_worker_engine *c, const struct sk_msg *m
     bool good = true;
     for (uint32_t i = 0; i < n; i++) {
         g[i].fd = -1;
-        if (c->is_async && good && (g[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) good = SK_ERR_SYS(&err, "eventfd") == SK_OK;
+        if (c->is_async && good && (g[i].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+            good = SK_ERR_SYS(&err, "eventfd") == SK_OK;
         g[i].fd_id = sk_fd_id(g[i].fd);
     }
     if (good) requeue(c);
     if (good && sk_worker_link_start_reader(c, &err) == SK_OK) return;
-    (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the actor cannot be started: %.900s", err.msg);
+    (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the actor cannot be started: %.900s",
+                   err.msg);
     abort();
 }
 
@@ -217,19 +230,22 @@ static void serve_async(struct sk_worker_engine *c) { /* locked */
     sk_rc rc = c->runner->serve_async(c->runner->ctx, &c->base, c->groups[0].fd, 0, &err);
     pthread_mutex_lock(&c->mu);
     if (rc == SK_OK || c->exit) return;
-    (void)snprintf(c->slot->crash, sizeof c->slot->crash, "the event loop of the actor ended: %.900s", err.msg);
+    (void)snprintf(c->slot->crash, sizeof c->slot->crash,
+                   "the event loop of the actor ended: %.900s", err.msg);
     abort();
 }
 
-/* malloc maps what is over 128 KiB at first, and gives it back when it is freed: every array would be pages that are touched for the first time (1.2
- * GB/s; a warm one 12). A value of half of what is kept is still used again; trim() gives back what is left. */
+/* malloc maps what is over 128 KiB at first, and gives it back when it is freed: every array would
+ * be pages that are touched for the first time (1.2 GB/s; a warm one 12). A value of half of what
+ * is kept is still used again; trim() gives back what is left. */
 static void keep_heap(uint64_t bytes) {
     enum { OLD_MOST = 32 << 20 }; /* of a glibc that takes no more */
     if (!mallopt(M_MMAP_THRESHOLD, (int)(bytes / 2))) (void)mallopt(M_MMAP_THRESHOLD, OLD_MOST);
     (void)mallopt(M_TRIM_THRESHOLD, (int)bytes);
 }
 
-/* What user code has freed is kept by the allocators, for nobody as long as this process is idle. */
+/* What user code has freed is kept by the allocators, for nobody as long as this process is
+ * idle. */
 static void trim(struct sk_worker_engine *c) {
     if (c->runner->idle) c->runner->idle(c->runner->ctx);
     if (!sk_machine_) (void)malloc_trim(0);
@@ -258,7 +274,9 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
                 struct sk_bytes env = c->env;
                 c->env.p = NULL;
                 pthread_mutex_unlock(&c->mu);
-                c->env_failed = c->env_failed || (c->runner->env && c->runner->env(c->runner->ctx, env, &c->env_err) != SK_OK);
+                c->env_failed =
+                    c->env_failed ||
+                    (c->runner->env && c->runner->env(c->runner->ctx, env, &c->env_err) != SK_OK);
                 sk_free((void *)(uintptr_t)env.p);
                 pthread_mutex_lock(&c->mu);
             }
@@ -274,16 +292,19 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
             t->msg = NULL;
             c->used = true;
             pthread_mutex_lock(&c->mu);
-            if (c->n_groups && !c->ready) { /* the constructor has run: what came meanwhile may begin */
+            if (c->n_groups && !c->ready) {
+                /* the constructor has run: what came meanwhile may begin */
                 c->ready = true;
                 for (uint32_t i = 0; i < c->n_groups; i++)
-                    for (uint32_t k = SK_MIN(c->groups[i].n_queued, c->groups[i].max); k > 0; k--) sk_worker_thread(&c->groups[i]);
+                    for (uint32_t k = SK_MIN(c->groups[i].n_queued, c->groups[i].max); k > 0; k--)
+                        sk_worker_thread(&c->groups[i]);
             }
             continue;
         }
         if (c->exit) break;
         if (c->quiet) sk_worker_link_ring(c, false);
-        if (c->has_reader) { /* block_begin may run other threads of the user, which need the lock */
+        if (c->has_reader) {
+            /* block_begin may run other threads of the user, which need the lock */
             pthread_mutex_unlock(&c->mu);
             if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
             pthread_mutex_lock(&c->mu);
@@ -296,7 +317,9 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
         c->n_on_bell++;
         pthread_mutex_unlock(&c->mu);
         if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
-        int64_t until = c->lease_len ? sk_now_ns() + IDLE_NS : c->used ? sk_now_ns() + TRIM_NS : INT64_MAX;
+        int64_t until = c->lease_len ? sk_now_ns() + IDLE_NS
+                        : c->used    ? sk_now_ns() + TRIM_NS
+                                     : INT64_MAX;
         sk_rc rc = sk_bell_wait(&c->slot->bell, seen, SPIN_NS, until);
         if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
         pthread_mutex_lock(&c->mu);
@@ -314,7 +337,8 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
     pthread_mutex_unlock(&c->mu);
 }
 
-void sk_worker_engine_init(struct sk_worker_engine *c, struct sk_slot *slot, int32_t pid, struct sk_runner *runner) {
+void sk_worker_engine_init(struct sk_worker_engine *c, struct sk_slot *slot, int32_t pid,
+                           struct sk_runner *runner) {
     c->queue_call = queue_call;
     c->base = sk_worker_engine_calls;
     c->slot = slot;
@@ -358,14 +382,17 @@ void sk_worker_doing(const char *text, size_t n) {
     if (!the_engine) return;
     struct sk_slot *s = the_engine->slot;
     n = SK_MIN(n, sizeof s->doing - 1);
-    atomic_store_explicit(&s->hand, 0, memory_order_relaxed); /* who dies in between leaves nobody's text */
+    /* who dies in between leaves nobody's text */
+    atomic_store_explicit(&s->hand, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     memcpy(s->doing, text, n);
     s->doing[n] = 0;
-    atomic_store_explicit(&s->hand, atomic_load_explicit(&s->task, memory_order_relaxed), memory_order_release);
+    atomic_store_explicit(&s->hand, atomic_load_explicit(&s->task, memory_order_relaxed),
+                          memory_order_release);
 }
 
-sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks, bool *was_worker, struct sk_err *err) {
+sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *hooks,
+                      bool *was_worker, struct sk_err *err) {
     const char *sock = getenv("SKATE_FORK_FD"), *ctl = getenv("SKATE_CTL");
     *was_worker = false;
     if (!sock || !ctl) return SK_OK;
@@ -376,19 +403,24 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     struct sk_worker_engine *c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
     if (!c) return SK_ERR(err, SK_ENOMEM, "no memory for a worker");
     c->ctl_seg = c->data_seg = SK_SEG_EMPTY;
-    SK_TRY(sk_seg_attach(&c->ctl_seg, cfd, csize, false, err)); /* mapped before the fork: workers inherit it */
+    /* mapped before the fork: workers inherit it */
+    SK_TRY(sk_seg_attach(&c->ctl_seg, cfd, csize, false, err));
     SK_TRY(sk_seg_attach(&c->data_seg, dfd, dsize, true, err));
     if (tail) SK_TRY(sk_seg_tail(&c->data_seg, "skate-data", tfd, tail, err));
     c->ctl = (struct sk_ctl *)(void *)c->ctl_seg.base;
-    if (c->ctl->magic != SK_CTL_MAGIC || c->ctl->version != SK_CTL_VERSION || c->ctl->slot_stride != sk_slot_stride())
+    if (c->ctl->magic != SK_CTL_MAGIC || c->ctl->version != SK_CTL_VERSION ||
+        c->ctl->slot_stride != sk_slot_stride())
         return SK_ERR(err, SK_ECORRUPT,
-                      "the control segment is not of this version of skate; driver and worker must load the same library");
+                      "the control segment is not of this version of skate; driver and worker must "
+                      "load the same library");
     sk_prints_server(hand);
     int fd = atoi(sock);
     unsetenv("SKATE_FORK_FD"); /* programs that the workers start are not workers */
     unsetenv("SKATE_CTL");
     struct sk_forksrv_hooks of_server = {0};
-    if (hooks) of_server = (struct sk_forksrv_hooks){hooks->on_note, hooks->before_fork, hooks->after_fork, hooks->ctx};
+    if (hooks)
+        of_server = (struct sk_forksrv_hooks){hooks->on_note, hooks->before_fork, hooks->after_fork,
+                                              hooks->ctx};
     uint32_t slot = sk_forksrv_run(fd, &of_server);
     /* From here on: a fresh worker. */
     sk_worker_engine_init(c, sk_slot_at(c->ctl_seg.base, slot), getpid(), runner);
@@ -398,7 +430,8 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     the_engine = c;
     sk_look_open(c->ctl_seg.base, c->ctl_seg.size, c->slot);
     *was_worker = true;
-    c->env_failed = hooks && hooks->begin && hooks->begin(hooks->ctx, &c->base, &c->env_err) != SK_OK;
+    c->env_failed =
+        hooks && hooks->begin && hooks->begin(hooks->ctx, &c->base, &c->env_err) != SK_OK;
     sk_worker_engine_serve(c);
     return SK_OK;
 }

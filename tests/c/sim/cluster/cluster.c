@@ -1,6 +1,8 @@
-/* cluster.c - see cluster.h: an event heap, servers with queues that are no more than the time at which they are free, flows, stores.
+/* cluster.c - see cluster.h: an event heap, servers with queues that are no more than the time at
+ * which they are free, flows, stores.
  *
- * A server that serves in order of arrival needs no list of who waits: a piece that arrives at t begins at max(t, free). Pieces arrive in order of time, because each arrival is
+ * A server that serves in order of arrival needs no list of who waits: a piece that arrives at t
+ * begins at max(t, free). Pieces arrive in order of time, because each arrival is
  * an event. Cost: about 0.1 us a piece and server. */
 #include "sim/cluster/cluster.h"
 
@@ -92,7 +94,8 @@ sk_rc sk_cl_create(const struct sk_cl_conf *conf, struct sk_cluster **out) {
     c->nodes = need(sk_calloc(TAG, conf->n_nodes * sizeof *c->nodes));
     for (uint32_t i = 0; i < conf->n_nodes; i++) {
         sk_list_init(&c->nodes[i].values);
-        for (uint32_t k = 0; k < SK_CL_KINDS; k++) c->nodes[i].free[k] = need(sk_calloc(TAG, servers(c, k) * sizeof(double)));
+        for (uint32_t k = 0; k < SK_CL_KINDS; k++)
+            c->nodes[i].free[k] = need(sk_calloc(TAG, servers(c, k) * sizeof(double)));
     }
     *out = c;
     return SK_OK;
@@ -119,11 +122,14 @@ double sk_cl_busy(const struct sk_cluster *c, enum sk_cl_server what) { return c
 double sk_cl_disk_s(const struct sk_cluster *c, double bytes, double stretches) {
     return bytes / c->conf.node.disk_bytes_s + stretches * c->conf.node.seek_s;
 }
-double sk_cl_net_s(const struct sk_cluster *c, double bytes) { return bytes / c->conf.node.net_bytes_s; }
+double sk_cl_net_s(const struct sk_cluster *c, double bytes) {
+    return bytes / c->conf.node.net_bytes_s;
+}
 
-/* ---- flows ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
-static double *server(struct sk_cluster *c, const struct sk_cl_hop *h) { /* the one of its kind that is free first */
+static double *server(struct sk_cluster *c, const struct sk_cl_hop *h) {
+    /* the one of its kind that is free first */
     if (h->what == SK_CL_DRIVER) return &c->driver;
     if (h->what == SK_CL_S3) return &c->s3;
     SK_ASSERT(h->what < SK_CL_KINDS && h->node < c->conf.n_nodes);
@@ -133,7 +139,8 @@ static double *server(struct sk_cluster *c, const struct sk_cl_hop *h) { /* the 
     return best;
 }
 
-static void arrive(struct sk_cluster *c, struct flow *f, uint32_t hop) { /* a piece, at its next server or behind the last one */
+static void arrive(struct sk_cluster *c, struct flow *f, uint32_t hop) {
+    /* a piece, at its next server or behind the last one */
     const struct sk_cl_hop *h = &f->d.hop[hop];
     double end = c->now + h->sec;
     c->busy[h->what] += h->sec;
@@ -149,7 +156,8 @@ void sk_cl_begin(struct sk_cluster *c, const struct sk_cl_flow *d) {
     SK_ASSERT(d->pieces && d->window && d->n_hops <= SK_CL_HOPS);
     struct flow *f = need(sk_pool_get(&c->flows));
     *f = (struct flow){.d = *d};
-    for (; f->begun < SK_MIN(d->pieces, d->window); f->begun++) at(c, (struct event){.flow = f}, c->now);
+    for (; f->begun < SK_MIN(d->pieces, d->window); f->begun++)
+        at(c, (struct event){.flow = f}, c->now);
 }
 
 bool sk_cl_turn(struct sk_cluster *c) {
@@ -178,7 +186,7 @@ bool sk_cl_turn(struct sk_cluster *c) {
     return true;
 }
 
-/* ---- stores ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- stores ---------------------------------------------------------------------------------- */
 
 static void serve(struct sk_cluster *c, uint32_t i);
 
@@ -211,12 +219,14 @@ static void spill(struct sk_cluster *c, struct node *n) { /* the oldest */
     n->n_leaving++;
     c->st.spilled_bytes += o->bytes;
     uint32_t pieces = (uint32_t)(o->bytes >> 25) + 1; /* of 32 MiB */
-    sk_cl_begin(c, &(struct sk_cl_flow){.hop = {{SK_CL_DISK, o->node, sk_cl_disk_s(c, (double)o->bytes, o->stretches) / pieces}},
-                                        .n_hops = 1,
-                                        .pieces = pieces,
-                                        .window = 1,
-                                        .done = written,
-                                        .arg = o});
+    sk_cl_begin(
+        c, &(struct sk_cl_flow){.hop = {{SK_CL_DISK, o->node,
+                                         sk_cl_disk_s(c, (double)o->bytes, o->stretches) / pieces}},
+                                .n_hops = 1,
+                                .pieces = pieces,
+                                .window = 1,
+                                .done = written,
+                                .arg = o});
 }
 
 /* Who asks first is served first; then what is above the mark goes out. */
@@ -225,7 +235,8 @@ static void serve(struct sk_cluster *c, uint32_t i) {
     uint64_t size = c->conf.node.store_bytes, wanted = 0;
     while (n->first < n->queue.n) {
         const struct asker *a = &n->queue.p[n->first];
-        bool fits = n->used + a->bytes <= size, over = !fits && !n->n_leaving && sk_list_empty(&n->values);
+        bool fits = n->used + a->bytes <= size,
+             over = !fits && !n->n_leaving && sk_list_empty(&n->values);
         if (!fits && !over) break;
         n->used += a->bytes;
         c->st.over_bytes += over ? a->bytes : 0;
@@ -234,11 +245,13 @@ static void serve(struct sk_cluster *c, uint32_t i) {
     }
     if (n->first == n->queue.n) n->first = n->queue.n = 0;
     for (uint32_t k = n->first; k < n->queue.n; k++) wanted += n->queue.p[k].bytes;
-    while (!sk_list_empty(&n->values) && n->n_leaving < c->conf.spillers && (double)(n->used - n->leaving + wanted) > EAGER * (double)size)
+    while (!sk_list_empty(&n->values) && n->n_leaving < c->conf.spillers &&
+           (double)(n->used - n->leaving + wanted) > EAGER * (double)size)
         spill(c, n);
 }
 
-void sk_cl_take(struct sk_cluster *c, uint32_t node, uint64_t bytes, void (*done)(void *ctx, void *arg), void *arg) {
+void sk_cl_take(struct sk_cluster *c, uint32_t node, uint64_t bytes,
+                void (*done)(void *ctx, void *arg), void *arg) {
     if (!sk_vec_push(&c->nodes[node].queue, TAG, ((struct asker){bytes, done, arg}))) abort();
     serve(c, node);
 }
@@ -256,7 +269,12 @@ uint32_t sk_cl_keep(struct sk_cluster *c, uint32_t node, uint64_t bytes, double 
         number = c->objects.n;
     }
     struct object *o = c->objects.p[number - 1];
-    *o = (struct object){.c = c, .bytes = bytes, .stretches = stretches, .node = node, .number = number, .where = MEMORY};
+    *o = (struct object){.c = c,
+                         .bytes = bytes,
+                         .stretches = stretches,
+                         .node = node,
+                         .number = number,
+                         .where = MEMORY};
     sk_list_push_back(&c->nodes[node].values, &o->link);
     c->n_objects++;
     c->st.peak_objects = SK_MAX(c->st.peak_objects, c->n_objects);
@@ -278,7 +296,11 @@ void sk_cl_drop(struct sk_cluster *c, uint32_t number) {
     forget(c, number);
 }
 
-bool sk_cl_on_disk(const struct sk_cluster *c, uint32_t number) { return c->objects.p[number - 1]->where == DISK; }
-uint32_t sk_cl_home(const struct sk_cluster *c, uint32_t number) { return c->objects.p[number - 1]->node; }
+bool sk_cl_on_disk(const struct sk_cluster *c, uint32_t number) {
+    return c->objects.p[number - 1]->where == DISK;
+}
+uint32_t sk_cl_home(const struct sk_cluster *c, uint32_t number) {
+    return c->objects.p[number - 1]->node;
+}
 
 void sk_cl_get_stats(const struct sk_cluster *c, struct sk_cl_stats *out) { *out = c->st; }

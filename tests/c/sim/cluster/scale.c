@@ -4,8 +4,9 @@
  *     merge:  take room ─ fetch what it merges ─ compute ─ values as above
  *     reduce: take room ─ fetch its parts, from all nodes at once ─ compute and write, side by side
  *
- * Where a task runs: a map where its input is (S3: where fewest run); a merge of PUSH on the node of its partitions; others where half of their input is, or where fewest
- * run. Each node has so many slots for each kind; what has none waits in the node's queue. */
+ * Where a task runs: a map where its input is (S3: where fewest run); a merge of PUSH on the node
+ * of its partitions; others where half of their input is, or where fewest run. Each node has so
+ * many slots for each kind; what has none waits in the node's queue. */
 #include "sim/cluster/scale.h"
 
 #include <stdlib.h>
@@ -34,7 +35,8 @@ struct stask {
     struct stask *next; /* in its node's queue */
     uint64_t id;        /* of exec */
     enum kind kind;
-    uint32_t node, phase, pending, n_out, next_out, range, merged, first, n_parts; /* first, n_parts: partitions of a merge by a strategy */
+    /* first, n_parts: partitions of a merge by a strategy */
+    uint32_t node, phase, pending, n_out, next_out, range, merged, first, n_parts;
     uint64_t taken, in_bytes;
     double slow, weight, entries; /* of its values */
 };
@@ -56,7 +58,9 @@ struct scale {
     struct sk_stages st;
     struct sk_step *x;
     uint32_t maps, reduces, factor, ranges, nodes, a_value,
-        slots[KINDS];             /* simulated; ranges: of reduces, each on a node; a_value: reduces that share a value of a merge */
+        /* simulated; ranges: of reduces, each on a node; a_value: reduces that share a value of a
+         * merge */
+        slots[KINDS];
     struct sk_shuffle_ops pushes; /* what merges on nodes are to it */
     struct sk_gathers gathers;
     bool merges, own; /* there is a stage for it; own: and the strategy says what it merges */
@@ -80,7 +84,9 @@ struct scale {
     struct sk_err err;
 };
 
-static double uniform(struct scale *s) { return (double)(sk_rand_next(&s->rng) >> 11) / 9007199254740992.0; }
+static double uniform(struct scale *s) {
+    return (double)(sk_rand_next(&s->rng) >> 11) / 9007199254740992.0;
+}
 static int64_t ns(const struct scale *s) { return (int64_t)(sk_cl_now(s->cl) * 1e9); }
 
 static void *need(void *p) {
@@ -94,14 +100,17 @@ static void failed(struct scale *s, sk_rc rc, const struct sk_err *err) {
     if (err != &s->err) s->err = *err;
 }
 
-/* Real parts that one part of a simulated task's input stands for; real tasks that it stands for. */
+/* Real parts that one part of a simulated task's input stands for; real tasks that it stands
+ * for. */
 static double parts_weight(const struct scale *s, enum kind kind) {
     double g = s->c.grain;
     return kind == REDUCE && s->c.way == SK_SCALE_DIRECT ? g * g : g;
 }
-static double tasks_weight(const struct scale *s, enum kind kind) { return kind == MERGE ? 1 : s->c.grain; }
+static double tasks_weight(const struct scale *s, enum kind kind) {
+    return kind == MERGE ? 1 : s->c.grain;
+}
 
-/* ---- exec's side ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- exec's side ----------------------------------------------------------------------------- */
 
 static void launch(struct scale *s, uint64_t id);
 
@@ -127,8 +136,11 @@ static void acts(struct scale *s) {
         else if (a.kind == SK_ACT_ADDREF) s->values.p[a.id].refs++;
     }
     s->x->acts.n = 0;
-    if (s->x->stalled) failed(s, SK_ERR(&s->err, SK_ESTALL, "the simulated run stalls at %g s", sk_cl_now(s->cl)), &s->err);
-    double bytes = s->values_bytes + s->parts_now * s->c.part_bytes + s->tasks_now * s->c.task_bytes;
+    if (s->x->stalled)
+        failed(s, SK_ERR(&s->err, SK_ESTALL, "the simulated run stalls at %g s", sk_cl_now(s->cl)),
+               &s->err);
+    double bytes =
+        s->values_bytes + s->parts_now * s->c.part_bytes + s->tasks_now * s->c.task_bytes;
     s->r.driver_bytes = SK_MAX(s->r.driver_bytes, bytes);
 }
 
@@ -141,19 +153,23 @@ static void tell(struct scale *s, const struct sk_step_ev *ev) {
     while (s->rc == SK_OK && sk_step_take(s->x, ns(s), &b, &err) == SK_OK) acts(s);
 }
 
-static void spilled(void *ctx, uint32_t object) { tell(ctx, &(struct sk_step_ev){.kind = SK_SEV_SPILLED, .block = {.oid = object}}); }
+static void spilled(void *ctx, uint32_t object) {
+    tell(ctx, &(struct sk_step_ev){.kind = SK_SEV_SPILLED, .block = {.oid = object}});
+}
 
-/* ---- what a task makes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a task makes ----------------------------------------------------------------------- */
 
 static void advance(struct stask *k);
 static void start(struct scale *s, uint32_t node, enum kind kind);
 
-/* Partitions of the i-th value of k, from *first on; of a map whose output is merged there is one part for all of a range. */
+/* Partitions of the i-th value of k, from *first on; of a map whose output is merged there is one
+ * part for all of a range. */
 static uint32_t parts_of(const struct stask *k, uint32_t i, uint32_t *first, uint64_t *part64) {
     const struct scale *s = k->s;
     *part64 = s->part64;
     if (s->c.way == SK_SCALE_DIRECT) {
-        uint32_t all = k->kind == MAP ? s->reduces : k->n_parts, at = (uint32_t)((uint64_t)i * all / k->n_out);
+        uint32_t all = k->kind == MAP ? s->reduces : k->n_parts,
+                 at = (uint32_t)((uint64_t)i * all / k->n_out);
         if (k->kind == MERGE) *part64 *= k->merged;
         *first = (k->kind == MAP ? 0 : k->first) + at;
         return (uint32_t)((uint64_t)(i + 1) * all / k->n_out) - at;
@@ -173,11 +189,15 @@ static void over(struct scale *s, struct stask *k) { /* the driver hears of it *
     s->tasks_now -= tasks_weight(s, k->kind);
     if (k->kind == REDUCE) { /* a report, so that it has yielded something */
         uint64_t oid = REPORT + ++s->n_reports;
-        tell(s, &(struct sk_step_ev){.kind = SK_SEV_YIELDED, .task = k->id, .block = {.oid = oid, .n_rows = 1, .bytes = 64}, .cost = 64});
+        tell(s, &(struct sk_step_ev){.kind = SK_SEV_YIELDED,
+                                     .task = k->id,
+                                     .block = {.oid = oid, .n_rows = 1, .bytes = 64},
+                                     .cost = 64});
     }
     const struct sk_stask *t = sk_step_task(s->x, k->id);
     s->parts_now -= (t ? t->in.n : 0) * parts_weight(s, k->kind);
-    tell(s, &(struct sk_step_ev){.kind = SK_SEV_DONE, .task = k->id, .run_ns = (int64_t)(k->slow * 1e9)});
+    tell(s, &(struct sk_step_ev){
+                .kind = SK_SEV_DONE, .task = k->id, .run_ns = (int64_t)(k->slow * 1e9)});
     sk_pool_put(&s->tasks, k);
 }
 
@@ -192,8 +212,12 @@ static void heard(void *ctx, void *arg) {
     uint64_t part64;
     uint32_t first, i = (uint32_t)w.bytes, n = parts_of(w.k, i, &first, &part64);
     struct sk_pack_part *p = (void *)(s->note + 1);
-    *s->note =
-        (struct sk_pack_note){.magic = SK_PACK_NOTE, .kind = SK_PACK_PARTS, .first = first, .n = n, .rows = n, .bytes = n * part64 * 64};
+    *s->note = (struct sk_pack_note){.magic = SK_PACK_NOTE,
+                                     .kind = SK_PACK_PARTS,
+                                     .first = first,
+                                     .n = n,
+                                     .rows = n,
+                                     .bytes = n * part64 * 64};
     for (uint32_t j = 0; j < n; j++) p[j] = (struct sk_pack_part){(uint32_t)part64, 1};
     tell(s, &(struct sk_step_ev){.kind = SK_SEV_YIELDED,
                                  .task = w.k->id,
@@ -201,7 +225,8 @@ static void heard(void *ctx, void *arg) {
                                  .cost = s->note->bytes,
                                  .node = w.k->node,
                                  .note = (const void *)s->note});
-    if (s->values.p[w.value].refs && sk_cl_on_disk(s->cl, w.value)) spilled(s, w.value); /* it was there before the driver knew of it */
+    /* it was there before the driver knew of it */
+    if (s->values.p[w.value].refs && sk_cl_on_disk(s->cl, w.value)) spilled(s, w.value);
 }
 
 static void say(struct stask *k, uint32_t value, uint32_t i) {
@@ -209,8 +234,12 @@ static void say(struct stask *k, uint32_t value, uint32_t i) {
     struct word *w = need(sk_pool_get(&s->words));
     *w = (struct word){k, value, i};
     double sec = value ? s->c.value_s * k->weight : 0;
-    sk_cl_begin(s->cl,
-                &(struct sk_cl_flow){.hop = {{SK_CL_DRIVER, 0, sec}}, .n_hops = 1, .pieces = 1, .window = 1, .done = heard, .arg = w});
+    sk_cl_begin(s->cl, &(struct sk_cl_flow){.hop = {{SK_CL_DRIVER, 0, sec}},
+                                            .n_hops = 1,
+                                            .pieces = 1,
+                                            .window = 1,
+                                            .done = heard,
+                                            .arg = w});
 }
 
 /* There is room for its next value. */
@@ -220,10 +249,12 @@ static void granted(void *ctx, void *arg) {
     uint64_t part64;
     uint32_t first, n = parts_of(k, k->next_out, &first, &part64);
     uint64_t bytes = n * part64 * 64;
-    uint32_t o = sk_cl_keep(s->cl, k->node, bytes, (double)bytes / s->c.stretch_bytes); /* small ones are written together */
+    /* small ones are written together */
+    uint32_t o = sk_cl_keep(s->cl, k->node, bytes, (double)bytes / s->c.stretch_bytes);
     while (s->values.n <= o)
         if (!sk_vec_push(&s->values, TAG, (struct value){0})) abort();
-    s->values.p[o] = (struct value){.refs = 1, .of_map = k->kind == MAP, .weight = k->weight, .entries = k->entries};
+    s->values.p[o] = (struct value){
+        .refs = 1, .of_map = k->kind == MAP, .weight = k->weight, .entries = k->entries};
     s->values_bytes += k->weight * (s->c.value_bytes + k->entries * s->c.entry_bytes);
     s->r.values += k->weight;
     say(k, o, k->next_out++);
@@ -241,7 +272,7 @@ static void finished(struct stask *k) { /* on its node: the slot is free */
     start(s, node, kind);
 }
 
-/* ---- what a task does --------------------------------------------------------------------------------------------------------------------- */
+/* ---- what a task does ------------------------------------------------------------------------ */
 
 static void one_done(void *ctx, void *arg) {
     struct stask *k = arg;
@@ -252,10 +283,18 @@ static void one_done(void *ctx, void *arg) {
 
 static uint32_t side_by_side(const struct stask *k) { return k->kind == MERGE ? 1 : k->s->c.grain; }
 
-static uint32_t pieces_of(double bytes) { return (uint32_t)SK_MIN(SK_MAX(bytes / PIECE, 1), PIECES); }
+static uint32_t pieces_of(double bytes) {
+    return (uint32_t)SK_MIN(SK_MAX(bytes / PIECE, 1), PIECES);
+}
 
-static void flow(struct stask *k, double bytes, uint32_t window, const struct sk_cl_hop *hop, uint32_t n) { /* hop.sec: of all its bytes */
-    struct sk_cl_flow f = {.n_hops = n, .pieces = pieces_of(bytes), .window = window * side_by_side(k), .done = one_done, .arg = k};
+static void flow(struct stask *k, double bytes, uint32_t window, const struct sk_cl_hop *hop,
+                 uint32_t n) {
+    /* hop.sec: of all its bytes */
+    struct sk_cl_flow f = {.n_hops = n,
+                           .pieces = pieces_of(bytes),
+                           .window = window * side_by_side(k),
+                           .done = one_done,
+                           .arg = k};
     for (uint32_t i = 0; i < n; i++) {
         f.hop[i] = hop[i];
         f.hop[i].sec /= f.pieces;
@@ -264,44 +303,61 @@ static void flow(struct stask *k, double bytes, uint32_t window, const struct sk
     sk_cl_begin(k->s->cl, &f);
 }
 
-static double core_s(const struct stask *k, double bytes, double a_byte) { return bytes * a_byte * k->slow; }
+static double core_s(const struct stask *k, double bytes, double a_byte) {
+    return bytes * a_byte * k->slow;
+}
 
-static double stream_s(const struct scale *s, double bytes) { return sk_cl_disk_s(s->cl, bytes, bytes / s->c.stretch_bytes); }
+static double stream_s(const struct scale *s, double bytes) {
+    return sk_cl_disk_s(s->cl, bytes, bytes / s->c.stretch_bytes);
+}
 
 /* Requests of S3: its connections work side by side. */
 static double s3_s(const struct scale *s, double bytes, double requests) {
-    return (requests * s->c.s3_wait_s + bytes / s->c.s3_conn_bytes_s) / s->c.s3_threads / s->c.grain;
+    return (requests * s->c.s3_wait_s + bytes / s->c.s3_conn_bytes_s) / s->c.s3_threads /
+           s->c.grain;
 }
 
 static void read_input(struct stask *k) {
     struct scale *s = k->s;
     double b = (double)k->in_bytes, n = b / s->c.s3_get_bytes, cpu = core_s(k, b, s->c.cpu_read);
     if (!s->c.s3) {
-        flow(k, b, 2, (struct sk_cl_hop[]){{SK_CL_DISK, k->node, stream_s(s, b)}, {SK_CL_CORE, k->node, cpu}}, 2);
+        flow(
+            k, b, 2,
+            (struct sk_cl_hop[]){{SK_CL_DISK, k->node, stream_s(s, b)}, {SK_CL_CORE, k->node, cpu}},
+            2);
         return;
     }
-    double wait = s3_s(s, b, n), service = s->c.cluster.s3_requests_s > 0 ? n / s->c.cluster.s3_requests_s : 0;
+    double wait = s3_s(s, b, n),
+           service = s->c.cluster.s3_requests_s > 0 ? n / s->c.cluster.s3_requests_s : 0;
     s->r.gets += n;
     flow(k, b, 4,
-         (struct sk_cl_hop[]){
-             {SK_CL_S3, 0, service}, {SK_CL_WAIT, 0, wait * 4}, {SK_CL_NET_IN, k->node, sk_cl_net_s(s->cl, b)}, {SK_CL_CORE, k->node, cpu}},
+         (struct sk_cl_hop[]){{SK_CL_S3, 0, service},
+                              {SK_CL_WAIT, 0, wait * 4},
+                              {SK_CL_NET_IN, k->node, sk_cl_net_s(s->cl, b)},
+                              {SK_CL_CORE, k->node, cpu}},
          4);
 }
 
 static void write_output(struct stask *k) { /* and merge, piece by piece */
     struct scale *s = k->s;
-    double b = (double)k->in_bytes, n = b / s->c.s3_put_bytes, cpu = core_s(k, b, s->c.cpu_reduce + s->c.cpu_write);
+    double b = (double)k->in_bytes, n = b / s->c.s3_put_bytes,
+           cpu = core_s(k, b, s->c.cpu_reduce + s->c.cpu_write);
     if (!s->c.s3) {
-        flow(k, b, 2, (struct sk_cl_hop[]){{SK_CL_CORE, k->node, cpu}, {SK_CL_DISK, k->node, stream_s(s, b)}}, 2);
+        flow(
+            k, b, 2,
+            (struct sk_cl_hop[]){{SK_CL_CORE, k->node, cpu}, {SK_CL_DISK, k->node, stream_s(s, b)}},
+            2);
         return;
     }
-    double wait = s3_s(s, b, n), service = s->c.cluster.s3_requests_s > 0 ? n / s->c.cluster.s3_requests_s : 0;
+    double wait = s3_s(s, b, n),
+           service = s->c.cluster.s3_requests_s > 0 ? n / s->c.cluster.s3_requests_s : 0;
     s->r.puts += n;
-    flow(
-        k, b, 4,
-        (struct sk_cl_hop[]){
-            {SK_CL_CORE, k->node, cpu}, {SK_CL_NET_OUT, k->node, sk_cl_net_s(s->cl, b)}, {SK_CL_S3, 0, service}, {SK_CL_WAIT, 0, wait * 4}},
-        4);
+    flow(k, b, 4,
+         (struct sk_cl_hop[]){{SK_CL_CORE, k->node, cpu},
+                              {SK_CL_NET_OUT, k->node, sk_cl_net_s(s->cl, b)},
+                              {SK_CL_S3, 0, service},
+                              {SK_CL_WAIT, 0, wait * 4}},
+         4);
 }
 
 /* Its input by the node that has it, as it is now. */
@@ -323,12 +379,16 @@ static void fetch(struct stask *k) {
     for (uint32_t i = 0; i < s->nodes; i++) {
         const struct from *f = &s->from[i];
         bool here = i == k->node;
-        double all = f->memory + f->disk, stretch = here ? s->c.stretch_bytes : s->c.part_stretch_bytes;
-        struct sk_cl_hop net[3] = {{SK_CL_NET_OUT, i, 0}, {SK_CL_NET_IN, k->node, 0}, {SK_CL_CORE, k->node, 0}};
+        double all = f->memory + f->disk,
+               stretch = here ? s->c.stretch_bytes : s->c.part_stretch_bytes;
+        struct sk_cl_hop net[3] = {
+            {SK_CL_NET_OUT, i, 0}, {SK_CL_NET_IN, k->node, 0}, {SK_CL_CORE, k->node, 0}};
         if (!here) s->r.moved_bytes += all;
         for (uint32_t d = 0; d < 2; d++) { /* memory, disk */
             double b = d ? f->disk : f->memory;
-            struct sk_cl_hop hop[4] = {{SK_CL_DISK, i, sk_cl_disk_s(s->cl, b, b / stretch + f->parts * s->c.part_stretches)}};
+            struct sk_cl_hop hop[4] = {
+                {SK_CL_DISK, i,
+                 sk_cl_disk_s(s->cl, b, b / stretch + f->parts * s->c.part_stretches)}};
             for (uint32_t h = 0; h < 3; h++) {
                 hop[h + d] = net[h];
                 hop[h + d].sec = h < 2 ? sk_cl_net_s(s->cl, b) : core_s(k, b, s->c.cpu_receive);
@@ -343,7 +403,10 @@ static void fetch(struct stask *k) {
 static void compute(struct stask *k) {
     const struct scale *s = k->s;
     double b = (double)k->in_bytes;
-    flow(k, b, 1, (struct sk_cl_hop[]){{SK_CL_CORE, k->node, core_s(k, b, k->kind == MAP ? s->c.cpu_map : s->c.cpu_merge)}}, 1);
+    flow(k, b, 1,
+         (struct sk_cl_hop[]){
+             {SK_CL_CORE, k->node, core_s(k, b, k->kind == MAP ? s->c.cpu_map : s->c.cpu_merge)}},
+         1);
 }
 
 static void have_room(void *ctx, void *arg) {
@@ -383,7 +446,7 @@ static void advance(struct stask *k) {
     sk_cl_take(s->cl, k->node, n * part64 * 64, granted, k);
 }
 
-/* ---- where a task runs -------------------------------------------------------------------------------------------------------------------- */
+/* ---- where a task runs ----------------------------------------------------------------------- */
 
 static void start(struct scale *s, uint32_t node, enum kind kind) {
     struct queue *q = &s->queue[kind][node];
@@ -412,7 +475,8 @@ static uint32_t choose(struct scale *s, const struct stask *k) {
     if (t->node != SK_ANY_NODE) return t->node;
     if (k->kind == MERGE && !s->own && s->c.way != SK_SCALE_MERGE) return k->range % s->nodes;
     look(s, k);
-    for (uint32_t i = 0; i < s->nodes; i++) /* what a strategy of one machine has put on a node may all be next: others take some of it */
+    /* what a strategy of one machine has put on a node may all be next: others take some of it */
+    for (uint32_t i = 0; i < s->nodes; i++)
         if (2 * (s->from[i].memory + s->from[i].disk) >= (double)k->in_bytes &&
             (!s->own || s->queue[k->kind][i].known < 2 * s->slots[k->kind]))
             return i;
@@ -439,7 +503,8 @@ static void plan_output(struct scale *s, struct stask *k, const struct sk_stask 
     k->weight = 1;
     if (k->kind == MAP && s->c.way == SK_SCALE_DIRECT) {
         uint32_t asked = SK_MIN(s->c.values_a_map ? s->c.values_a_map : t->hint, s->c.reduces);
-        double real = SK_MAX(asked, (s->c.reduces + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX); /* as many as notes need */
+        /* as many as notes need */
+        double real = SK_MAX(asked, (s->c.reduces + SK_PACK_PARTS_MAX - 1) / SK_PACK_PARTS_MAX);
         k->n_out = SK_MIN(asked, s->reduces);
         k->weight = real * g / k->n_out;
         k->entries = s->c.reduces / real;
@@ -465,7 +530,12 @@ static void launch(struct scale *s, uint64_t id) {
     struct sk_stask *t = sk_step_task(s->x, id);
     const struct sk_sstage *st = &s->x->s[t->stage];
     struct stask *k = need(sk_pool_get(&s->tasks));
-    *k = (struct stask){.s = s, .id = id, .kind = !st->gather ? MAP : st->gather->parks ? REDUCE : MERGE, .slow = 0.95 + 0.1 * uniform(s)};
+    *k = (struct stask){.s = s,
+                        .id = id,
+                        .kind = !st->gather         ? MAP
+                                : st->gather->parks ? REDUCE
+                                                    : MERGE,
+                        .slow = 0.95 + 0.1 * uniform(s)};
     double parts = t->in.n * parts_weight(s, k->kind), tasks = tasks_weight(s, k->kind);
     k->in_bytes = k->kind == MAP ? s->part64 * 64 * s->reduces : t->in.bytes;
     k->merged = t->in.n;
@@ -484,24 +554,39 @@ static void launch(struct scale *s, uint64_t id) {
     s->tasks_now += tasks;
     s->parts_now += parts;
     double sec = tasks * s->c.task_s + parts * s->c.part_s;
-    sk_cl_begin(s->cl,
-                &(struct sk_cl_flow){.hop = {{SK_CL_DRIVER, 0, sec}}, .n_hops = 1, .pieces = 1, .window = 1, .done = placed, .arg = k});
+    sk_cl_begin(s->cl, &(struct sk_cl_flow){.hop = {{SK_CL_DRIVER, 0, sec}},
+                                            .n_hops = 1,
+                                            .pieces = 1,
+                                            .window = 1,
+                                            .done = placed,
+                                            .arg = k});
 }
 
-/* ---- a run ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
-static const struct sk_op READ = {"read", SK_OP_SOURCE}, PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE},
+static const struct sk_op READ = {"read", SK_OP_SOURCE}, PACKS = {"map_packs", SK_OP_PACKS},
+                          EXCHANGE = {"reduce", SK_OP_EXCHANGE},
                           MERGING = {"merge", SK_OP_PACKS | SK_OP_MERGE};
 
 static sk_rc make_plan(struct scale *s, uint32_t *root, struct sk_err *err) {
     struct sk_unit *u = need(sk_calloc(TAG, s->maps * sizeof *u));
-    for (uint32_t i = 0; i < s->maps; i++) u[i] = (struct sk_unit){{"", 0}, -1, (int64_t)(s->part64 * 64 * s->reduces)};
-    struct sk_node_desc d = {
-        .op = &READ, .label = "read", .cpu_e4 = SK_RES_UNIT, .units = u, .n_units = s->maps, .max_tasks = s->slots[MAP] * s->nodes};
+    for (uint32_t i = 0; i < s->maps; i++)
+        u[i] = (struct sk_unit){{"", 0}, -1, (int64_t)(s->part64 * 64 * s->reduces)};
+    struct sk_node_desc d = {.op = &READ,
+                             .label = "read",
+                             .cpu_e4 = SK_RES_UNIT,
+                             .units = u,
+                             .n_units = s->maps,
+                             .max_tasks = s->slots[MAP] * s->nodes};
     sk_rc rc = sk_plan_create(&s->plan, err);
     if (rc == SK_OK) rc = sk_plan_add(s->plan, &d, root, err);
     sk_free(u);
-    d = (struct sk_node_desc){.op = &PACKS, .label = "map", .cpu_e4 = SK_RES_UNIT, .inputs = root, .n_inputs = 1, .max_tasks = d.max_tasks};
+    d = (struct sk_node_desc){.op = &PACKS,
+                              .label = "map",
+                              .cpu_e4 = SK_RES_UNIT,
+                              .inputs = root,
+                              .n_inputs = 1,
+                              .max_tasks = d.max_tasks};
     if (rc == SK_OK) rc = sk_plan_add(s->plan, &d, root, err);
     d.op = &MERGING;
     d.label = "merge";
@@ -509,7 +594,8 @@ static sk_rc make_plan(struct scale *s, uint32_t *root, struct sk_err *err) {
     if (rc == SK_OK && s->merges) rc = sk_plan_add(s->plan, &d, root, err);
     d = (struct sk_node_desc){.op = &EXCHANGE,
                               .label = "reduce",
-                              .cpu_e4 = SK_RES_UNIT / 2, /* twice as many as there are slots wait at their nodes */
+                              /* twice as many as there are slots wait at their nodes */
+                              .cpu_e4 = SK_RES_UNIT / 2,
                               .inputs = root,
                               .n_inputs = 1,
                               .max_tasks = 2 * s->slots[REDUCE] * s->nodes};
@@ -522,14 +608,22 @@ static sk_rc check(const struct sk_scale_conf *c, struct sk_err *err) {
     bool merges = c->way != SK_SCALE_DIRECT;
     uint32_t ranges = c->way >= SK_SCALE_PUSH ? c->cluster.n_nodes : 1, g = c->grain;
     if (!g || c->maps % g || c->reduces % g || !c->maps || !c->reduces || !c->cluster.n_nodes)
-        return SK_ERR(err, SK_EINVAL, "%u maps and %u reduces are no multiples of %u", c->maps, c->reduces, g);
+        return SK_ERR(err, SK_EINVAL, "%u maps and %u reduces are no multiples of %u", c->maps,
+                      c->reduces, g);
     uint32_t a_value = merges ? SK_MAX(c->reduces_a_value * SK_MAX(c->bundle, 1u) / g, 1u) : 1;
-    if (merges && (!c->factor || (c->factor % g && g % c->factor) || c->reduces / g % ranges || c->reduces / g / ranges % a_value))
-        return SK_ERR(err, SK_EINVAL, "merges of %u maps for %u nodes, %u reduces a value: they do not divide %u reduces in grains of %u",
+    if (merges && (!c->factor || (c->factor % g && g % c->factor) || c->reduces / g % ranges ||
+                   c->reduces / g / ranges % a_value))
+        return SK_ERR(err, SK_EINVAL,
+                      "merges of %u maps for %u nodes, %u reduces a value: they do not divide %u "
+                      "reduces in grains of %u",
                       c->factor, ranges, a_value * g, c->reduces, g);
     const struct sk_shuffle_ops *own = merges ? NULL : sk_shuffle_find(c->strategy);
-    if (own && own->merges && g > 1) return SK_ERR(err, SK_EINVAL, "%s decides what is merged by sizes: it runs in grains of 1", own->name);
-    return !merges && !own ? SK_ERR(err, SK_EINVAL, "no strategy is called '%s'", c->strategy ? c->strategy : "") : SK_OK;
+    if (own && own->merges && g > 1)
+        return SK_ERR(err, SK_EINVAL, "%s decides what is merged by sizes: it runs in grains of 1",
+                      own->name);
+    return !merges && !own ? SK_ERR(err, SK_EINVAL, "no strategy is called '%s'",
+                                    c->strategy ? c->strategy : "")
+                           : SK_OK;
 }
 
 static void collect(struct scale *s, struct sk_scale_result *out) {
@@ -540,7 +634,9 @@ static void collect(struct scale *s, struct sk_scale_result *out) {
     s->r.spilled_bytes = (double)st.spilled_bytes;
     s->r.over_bytes = (double)st.over_bytes;
     for (uint32_t k = 0; k < SK_CL_KINDS; k++) {
-        uint32_t n = k == SK_CL_CORE ? s->c.cluster.node.cores : k == SK_CL_DISK ? s->c.cluster.node.disks : 1;
+        uint32_t n = k == SK_CL_CORE   ? s->c.cluster.node.cores
+                     : k == SK_CL_DISK ? s->c.cluster.node.disks
+                                       : 1;
         s->r.busy[k] = sk_cl_busy(s->cl, k) / sec / n / s->nodes;
     }
     s->r.driver_busy = sk_cl_busy(s->cl, SK_CL_DRIVER) / sec;
@@ -548,7 +644,8 @@ static void collect(struct scale *s, struct sk_scale_result *out) {
     *out = s->r;
 }
 
-/* What the published systems do: `factor` packs of a range become one, however much that is; in the end also those that are fewer. */
+/* What the published systems do: `factor` packs of a range become one, however much that is; in the
+ * end also those that are fewer. */
 static uint32_t one_value(struct sk_shuffle *s SK_UNUSED) { return 1; }
 static void gather_factor(struct sk_shuffle *sh, const struct sk_shuffle_pack *p SK_UNUSED) {
     const struct scale *s = sk_shuffle_arg(sh);
@@ -563,10 +660,16 @@ static sk_rc run(struct scale *s, struct sk_err *err) {
     uint32_t root;
     SK_TRY(make_plan(s, &root, err));
     const struct sk_scale_conf *c = &s->c;
-    s->pushes = (struct sk_shuffle_ops){
-        .name = "pushes", .merges = true, .arg = s, .values = one_value, .came = gather_factor, .ended = merge_rest};
-    s->gathers = sk_shuffle_gathers(c->way == SK_SCALE_DIRECT ? sk_shuffle_find(c->strategy) : &s->pushes);
-    uint64_t slots = SK_MAX(s->slots[MAP] + (s->merges ? s->slots[MERGE] : 0), s->slots[REDUCE]), map_bytes = s->part64 * 64 * s->reduces;
+    s->pushes = (struct sk_shuffle_ops){.name = "pushes",
+                                        .merges = true,
+                                        .arg = s,
+                                        .values = one_value,
+                                        .came = gather_factor,
+                                        .ended = merge_rest};
+    s->gathers =
+        sk_shuffle_gathers(c->way == SK_SCALE_DIRECT ? sk_shuffle_find(c->strategy) : &s->pushes);
+    uint64_t slots = SK_MAX(s->slots[MAP] + (s->merges ? s->slots[MERGE] : 0), s->slots[REDUCE]),
+             map_bytes = s->part64 * 64 * s->reduces;
     struct sk_step_conf sc = {.memory_bytes = c->cluster.node.store_bytes * s->nodes,
                               .target_min_bytes = map_bytes / 2,
                               .target_max_bytes = map_bytes,
@@ -580,13 +683,16 @@ static sk_rc run(struct scale *s, struct sk_err *err) {
     acts(s);
     while (s->rc == SK_OK && sk_cl_turn(s->cl)) continue;
     if (s->rc == SK_OK && !s->x->done)
-        return SK_ERR(err, SK_ESTALL, "the simulated run ends before its reduces, at %g s", sk_cl_now(s->cl));
+        return SK_ERR(err, SK_ESTALL, "the simulated run ends before its reduces, at %g s",
+                      sk_cl_now(s->cl));
     if (s->rc != SK_OK) *err = s->err;
-    SK_ASSERT(s->rc != SK_OK || s->reduced == s->part64 * 64 * s->maps * s->reduces); /* nothing is lost, nothing comes twice */
+    /* nothing is lost, nothing comes twice */
+    SK_ASSERT(s->rc != SK_OK || s->reduced == s->part64 * 64 * s->maps * s->reduces);
     return s->rc;
 }
 
-sk_rc sk_scale_run(const struct sk_scale_conf *conf, struct sk_scale_result *out, struct sk_err *err) {
+sk_rc sk_scale_run(const struct sk_scale_conf *conf, struct sk_scale_result *out,
+                   struct sk_err *err) {
     SK_TRY(check(conf, err));
     struct scale *s = need(sk_calloc(TAG, sizeof *s));
     s->c = *conf;
@@ -607,7 +713,8 @@ sk_rc sk_scale_run(const struct sk_scale_conf *conf, struct sk_scale_result *out
     sk_pool_init(&s->tasks, TAG, sizeof(struct stask));
     sk_pool_init(&s->words, TAG, sizeof(struct word));
     sk_rand_init(&s->rng, conf->seed);
-    for (uint32_t i = 0; i < KINDS; i++) s->queue[i] = need(sk_calloc(TAG, s->nodes * sizeof *s->queue[i]));
+    for (uint32_t i = 0; i < KINDS; i++)
+        s->queue[i] = need(sk_calloc(TAG, s->nodes * sizeof *s->queue[i]));
     s->from = need(sk_calloc(TAG, s->nodes * sizeof *s->from));
     s->note = need(sk_alloc(TAG, sizeof *s->note + s->reduces * sizeof(struct sk_pack_part)));
     sk_rc rc = sk_cl_create(&s->c.cluster, &s->cl);

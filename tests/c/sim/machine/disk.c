@@ -1,7 +1,8 @@
-/* disk.c - the disk of the simulated machine: files without names in the heap, a size, and bytes that change.
+/* disk.c - the disk of the simulated machine: files without names in the heap, a size, and bytes
+ * that change.
  *
- * Not here: time; jobs of the spill threads take it, see the choice WORK in world.c. Invariant: disk_bytes is 4 KiB for each page that was written
- * and not punched. */
+ * Not here: time; jobs of the spill threads take it, see the choice WORK in world.c. Invariant:
+ * disk_bytes is 4 KiB for each page that was written and not punched. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -77,7 +78,8 @@ static ssize_t m_read(void *ctx, int fd, void *p, size_t n, uint64_t off) {
 static void m_punch(void *ctx, int fd, uint64_t off, uint64_t len) {
     struct sk_sim *s = ctx;
     struct sk_sim_file *f = file_of(s, fd);
-    for (uint64_t i = SK_ALIGN(off, PAGE) / PAGE; i < (off + len) / PAGE && i < f->cap / PAGE; i++) {
+    for (uint64_t i = SK_ALIGN(off, PAGE) / PAGE; i < (off + len) / PAGE && i < f->cap / PAGE;
+         i++) {
         s->disk_bytes -= f->there[i] ? PAGE : 0;
         f->there[i] = 0;
         memset(f->p + i * PAGE, 0, PAGE);

@@ -1,8 +1,10 @@
 /* fiber.c - stacks of simulated processes: start, switch, abandon.
  *
- * Not here: who runs when. A fiber starts by setcontext and switches by _setjmp and _longjmp, which make no system call (swapcontext makes two).
- * Invariant: exactly one of {the stack that resumes, one fiber} runs; a fiber never outlives its deinit, wherever it stood then. Cost: about
- * 20 ns a switch. Stacks are kept for the next fiber; there is one pool a process, as there is one simulation. */
+ * Not here: who runs when. A fiber starts by setcontext and switches by _setjmp and _longjmp, which
+ * make no system call (swapcontext makes two).
+ * Invariant: exactly one of {the stack that resumes, one fiber} runs; a fiber never outlives its
+ * deinit, wherever it stood then. Cost: about 20 ns a switch. Stacks are kept for the next fiber;
+ * there is one pool a process, as there is one simulation. */
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -22,7 +24,8 @@ static struct sk_fiber *inside; /* NULL: none runs */
 
 static uint8_t *stack_get(void) {
     if (n_pool) return pool[--n_pool];
-    void *p = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
     (void)mprotect(p, 4096, PROT_NONE); /* an overflow is a fault, not another fiber's bytes */
     return p;
@@ -52,8 +55,12 @@ void sk_fiber_deinit(struct sk_fiber *f) {
 static void *fake_main;
 static const void *main_bottom;
 static size_t main_size;
-static void to_fiber(struct sk_fiber *f) { __sanitizer_start_switch_fiber(&fake_main, f->stack + 4096, STACK_BYTES - 4096); }
-static void in_fiber(void *fake) { __sanitizer_finish_switch_fiber(fake, &main_bottom, &main_size); }
+static void to_fiber(struct sk_fiber *f) {
+    __sanitizer_start_switch_fiber(&fake_main, f->stack + 4096, STACK_BYTES - 4096);
+}
+static void in_fiber(void *fake) {
+    __sanitizer_finish_switch_fiber(fake, &main_bottom, &main_size);
+}
 static void to_main(void **fake) { __sanitizer_start_switch_fiber(fake, main_bottom, main_size); }
 static void in_main(void) { __sanitizer_finish_switch_fiber(fake_main, NULL, NULL); }
 #else

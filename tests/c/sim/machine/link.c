@@ -1,10 +1,13 @@
-/* link.c - the network between a worker process on another node and the driver: a session that hands messages over in order and once, on
- * top of packets that are lost, late, doubled and out of order.
+/* link.c - the network between a worker process on another node and the driver: a session that
+ * hands messages over in order and once, on top of packets that are lost, late, doubled and out of
+ * order.
  *
- * Not here: what the messages say. It stands for the transport that an engine over several machines must bring; the local engine has rings in
- * shared memory, which are that already. Each message has a sequence number; the receiver takes the one that it wants next and answers with the
- * number that it wants then; what is not acknowledged in time is sent again (go-back-n). A session is one process: packets of a session that is
- * over are dropped, and that fence is the one that the bug SK_SIM_BUG_LATE opens. */
+ * Not here: what the messages say. It stands for the transport that an engine over several machines
+ * must bring; the local engine has rings in shared memory, which are that already. Each message has
+ * a sequence number; the receiver takes the one that it wants next and answers with the number that
+ * it wants then; what is not acknowledged in time is sent again (go-back-n). A session is one
+ * process: packets of a session that is over are dropped, and that fence is the one that the bug
+ * SK_SIM_BUG_LATE opens. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -14,7 +17,9 @@
 #define LATENCY_NS 40000
 #define AGAIN_NS 400000
 
-static sk_rc attach(struct sk_ring *r, void *mem) { return sk_ring_attach(r, mem, SK_RING_SIZE, NULL); }
+static sk_rc attach(struct sk_ring *r, void *mem) {
+    return sk_ring_attach(r, mem, SK_RING_SIZE, NULL);
+}
 
 sk_rc sk_link_open(struct sk_proc *p) {
     uint8_t *up = p->rings, *down = p->rings + sk_ring_bytes(SK_RING_SIZE);
@@ -53,7 +58,8 @@ static int64_t delay(struct sk_sim *s) {
     return sk_sim_chance(s, s->conf.net_late) ? ns * 50 : ns;
 }
 
-static void packet(struct sk_sim *s, struct sk_proc *p, bool up, bool ack, uint64_t seq, struct sk_packet_msg *m) {
+static void packet(struct sk_sim *s, struct sk_proc *p, bool up, bool ack, uint64_t seq,
+                   struct sk_packet_msg *m) {
     s->st.n_packets++;
     if (sk_sim_chance(s, s->conf.net_loss)) {
         s->st.n_packets_lost++;
@@ -62,9 +68,15 @@ static void packet(struct sk_sim *s, struct sk_proc *p, bool up, bool ack, uint6
     uint32_t copies = 1 + sk_sim_chance(s, s->conf.net_twice);
     s->st.n_packets_twice += copies > 1;
     while (copies--) {
-        struct sk_packet k = {
-            .at_ns = sk_sim_now(s) + delay(s), .session = p->proc, .slot = p->slot, .up = up, .ack = ack, .seq = seq, .msg = m};
-        if (!sk_vec_push(&s->net, SK_TAG_ENGINE, k)) abort(); /* a simulation without memory shows nothing */
+        struct sk_packet k = {.at_ns = sk_sim_now(s) + delay(s),
+                              .session = p->proc,
+                              .slot = p->slot,
+                              .up = up,
+                              .ack = ack,
+                              .seq = seq,
+                              .msg = m};
+        /* a simulation without memory shows nothing */
+        if (!sk_vec_push(&s->net, SK_TAG_ENGINE, k)) abort();
         if (m) m->refs++;
     }
 }
@@ -83,7 +95,9 @@ int64_t sk_link_timer(const struct sk_proc *p) {
     return p->state == SK_P_LIVE ? SK_MIN(p->up.again_ns, p->down.again_ns) : p->up.again_ns;
 }
 
-bool sk_link_drained(struct sk_proc *p) { return p->cut || (sk_ring_empty(&p->up.src) && p->up.held.n == 0); }
+bool sk_link_drained(struct sk_proc *p) {
+    return p->cut || (sk_ring_empty(&p->up.src) && p->up.held.n == 0);
+}
 
 static void way_send(struct sk_sim *s, struct sk_proc *p, struct sk_way *w, bool up) {
     size_t len;
@@ -125,13 +139,16 @@ static struct sk_proc *session_of(struct sk_sim *s, const struct sk_packet *k) {
     for (uint32_t i = 0; i < SK_SIM_PROCS; i++) {
         struct sk_proc *p = &s->procs[i];
         if (p->state == SK_P_FREE || p->state == SK_P_STARTING || !p->node) continue;
-        if (p->proc == k->session || (late && k->up && !k->ack && p->slot == k->slot && p->state == SK_P_LIVE)) return p;
+        if (p->proc == k->session ||
+            (late && k->up && !k->ack && p->slot == k->slot && p->state == SK_P_LIVE))
+            return p;
     }
     return NULL;
 }
 
 /* Hands a message over; false: no room now, it comes again. */
-static bool hand_over(struct sk_sim *s, struct sk_proc *p, struct sk_way *w, const struct sk_packet *k) {
+static bool hand_over(struct sk_sim *s, struct sk_proc *p, struct sk_way *w,
+                      const struct sk_packet *k) {
     SK_ASSERT(k->msg);
     void *b = sk_ring_reserve(&w->dst, k->msg->len);
     if (!b) return false;
@@ -151,7 +168,8 @@ void sk_link_arrive(struct sk_sim *s, uint32_t i) {
     if (k.msg) k.msg->refs++;
     sk_packet_drop(s, i);
     struct sk_proc *p = session_of(s, &k);
-    if (!p || (!k.up && p->state != SK_P_LIVE && !k.ack) || (p->proc == k.session && p->cut && !k.up)) {
+    if (!p || (!k.up && p->state != SK_P_LIVE && !k.ack) ||
+        (p->proc == k.session && p->cut && !k.up)) {
         s->st.n_late++;
         goto out;
     }

@@ -1,22 +1,30 @@
-/* open.c - the local engine on a simulated machine: the same driver and worker code, with processes, time, sleeping, network and faults from a
- * seed. For finding what goes wrong in one schedule of a million, and for replaying it.
+/* open.c - the local engine on a simulated machine: the same driver and worker code, with
+ * processes, time, sleeping, network and faults from a seed. For finding what goes wrong in one
+ * schedule of a million, and for replaying it.
  *
- * Not here: any rule of the engine (engine/local and the pure parts), nor of the machine (this folder). This file opens the one on the other.
+ * Not here: any rule of the engine (engine/local and the pure parts), nor of the machine (this
+ * folder). This file opens the one on the other.
  *
- *     own place lineage evict   loop actor recover pool   worker engine and link   ring store     <- the engine, unchanged
+ *     own place lineage evict   loop actor recover pool   worker engine and link   ring store <-
+ * the engine, unchanged
  *     ─────────────────────────────────────────────────────────────────────────────────
- *     bell_wait  forksrv  segment  clock  fault points  heap ledger                      <- struct sk_machine and three hooks
+ *     bell_wait  forksrv  segment  clock  fault points  heap ledger                      <- struct
+ * sk_machine and three hooks
  *     ─────────────────────────────────────────────────────────────────────────────────
- *     world (schedule, faults)   fibers   links (network)                                <- this folder
+ *     world (schedule, faults)   fibers   links (network)                                <- this
+ * folder
  *
- * It is linked into tests only (sk_sim of CMakeLists.txt). One thread, one simulation at a time; tasks are C. */
+ * It is linked into tests only (sk_sim of CMakeLists.txt). One thread, one simulation at a time;
+ * tasks are C. */
 #include "base/mem.h"
 #include "engine/conf.h"
 #include "sim/machine/sim_int.h"
 
 extern const struct sk_engine_class sk_engine_by_local;
 
-struct sk_sim *sk_sim_of(const struct sk_engine *e) { return sk_container_of((void *)(uintptr_t)e->cls, struct sk_sim, cls); }
+struct sk_sim *sk_sim_of(const struct sk_engine *e) {
+    return sk_container_of((void *)(uintptr_t)e->cls, struct sk_sim, cls);
+}
 
 static void s_close(struct sk_engine *e) {
     struct sk_sim *s = sk_sim_of(e);
@@ -28,12 +36,15 @@ static void s_close(struct sk_engine *e) {
 
 static struct sk_sim *S(struct sk_engine *e) { return sk_sim_of(e); }
 
-sk_rc sk_sim_open(const struct sk_engine_conf *conf, const struct sk_sim_conf *sim, struct sk_engine **out, struct sk_err *err) {
+sk_rc sk_sim_open(const struct sk_engine_conf *conf, const struct sk_sim_conf *sim,
+                  struct sk_engine **out, struct sk_err *err) {
     static char *const argv[] = {(char *)(uintptr_t)"sim", NULL};
     static char *const env[] = {NULL};
     struct sk_engine_conf c = *conf;
-    if (!conf->runner) return SK_ERR(err, SK_EINVAL, "the sim engine needs a runner: the functions of the tasks");
-    if (sim->n_nodes > SK_SIM_NODES) return SK_ERR(err, SK_EINVAL, "the sim engine has at most %d nodes", SK_SIM_NODES);
+    if (!conf->runner)
+        return SK_ERR(err, SK_EINVAL, "the sim engine needs a runner: the functions of the tasks");
+    if (sim->n_nodes > SK_SIM_NODES)
+        return SK_ERR(err, SK_EINVAL, "the sim engine has at most %d nodes", SK_SIM_NODES);
     struct sk_sim *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
     if (!s) return SK_ERR(err, SK_ENOMEM, "no memory for a simulation");
     s->conf = *sim;
@@ -44,7 +55,8 @@ sk_rc sk_sim_open(const struct sk_engine_conf *conf, const struct sk_sim_conf *s
     c.max_workers = SK_MIN(conf->max_workers ? conf->max_workers : 8, SK_SIM_PROCS / 2);
     sk_world_open(s);
     struct sk_engine *e = NULL;
-    sk_rc rc = sk_world_rings(c.max_workers) ? sk_engine_by_local.open(&c, &e, err) : SK_ERR(err, SK_ENOMEM, "no memory for a simulation");
+    sk_rc rc = sk_world_rings(c.max_workers) ? sk_engine_by_local.open(&c, &e, err)
+                                             : SK_ERR(err, SK_ENOMEM, "no memory for a simulation");
     if (rc != SK_OK) {
         sk_world_close(s);
         sk_free(s);
@@ -65,8 +77,8 @@ void sk_sim_get_stats(const struct sk_engine *e, struct sk_sim_stats *out) {
 void sk_sim_calm(struct sk_engine *e, bool calm) { S(e)->calm = calm; }
 bool sk_sim_check(struct sk_engine *e) {
     struct sk_sim *s = S(e);
-    return sk_local_check(s->l) && sk_own_check(s->l->own) && sk_lineage_check(s->l->lin) && sk_place_check(&s->l->place) &&
-           sk_store_check(s->l->store);
+    return sk_local_check(s->l) && sk_own_check(s->l->own) && sk_lineage_check(s->l->lin) &&
+           sk_place_check(&s->l->place) && sk_store_check(s->l->store);
 }
 uint64_t sk_sim_objects(const struct sk_engine *e) { return sk_own_n(sk_sim_of(e)->l->own); }
 uint64_t sk_sim_tasks(const struct sk_engine *e) {

@@ -1,10 +1,12 @@
 /* sim_int.h - inside the simulated machine: fibers, processes, links, the world.
  *
- *     driver's stack ──bell_wait──► world.c: step, step, step ... ──► back when its bell rang or its time is over
- *                                     │ resumes a fiber (a worker process, running worker/engine.c and worker.c) until it sleeps or is preempted
- *                                     │ lets a packet arrive (link.c), a process start, a report come, a fault happen
+ *     driver's stack ──bell_wait──► world.c: step, step, step ... ──► back when its bell rang or
+ * its time is over │ resumes a fiber (a worker process, running worker/engine.c and worker.c) until
+ * it sleeps or is preempted │ lets a packet arrive (link.c), a process start, a report come, a
+ * fault happen
  *
- * A process behind a network has rings of its own; link.c carries the messages between them and those that the driver sees. */
+ * A process behind a network has rings of its own; link.c carries the messages between them and
+ * those that the driver sees. */
 #ifndef SK_SIM_INT_H
 #define SK_SIM_INT_H
 
@@ -18,7 +20,7 @@
 #include "engine/pace.h"
 #include "sim/machine/sim.h"
 
-/* ---- fiber.c ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- fiber.c --------------------------------------------------------------------------------- */
 
 struct sk_fiber {
     sigjmp_buf env;
@@ -27,12 +29,16 @@ struct sk_fiber {
     void *arg;
     bool begun, done;
 };
-sk_rc sk_fiber_init(struct sk_fiber *f, void (*run)(void *arg), void *arg) SK_MUST_USE; /* SK_ENOMEM */
-void sk_fiber_deinit(struct sk_fiber *f);                                               /* wherever it stands; not from inside */
-void sk_fiber_resume(struct sk_fiber *f);                                               /* until it yields or returns (done) */
-void sk_fiber_yield(void);                                                              /* from inside: back to who resumed */
+/* SK_ENOMEM */
+sk_rc sk_fiber_init(struct sk_fiber *f, void (*run)(void *arg), void *arg) SK_MUST_USE;
+/* wherever it stands; not from inside */
+void sk_fiber_deinit(struct sk_fiber *f);
+/* until it yields or returns (done) */
+void sk_fiber_resume(struct sk_fiber *f);
+/* from inside: back to who resumed */
+void sk_fiber_yield(void);
 
-/* ---- link.c ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- link.c ---------------------------------------------------------------------------------- */
 
 struct sk_sim;
 
@@ -69,7 +75,7 @@ void sk_link_arrive(struct sk_sim *s, uint32_t i); /* packet i of s->net */
 int64_t sk_link_timer(const struct sk_proc *p);
 void sk_packet_drop(struct sk_sim *s, uint32_t i);
 
-/* ---- disk.c ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- disk.c ---------------------------------------------------------------------------------- */
 
 enum { SK_SIM_FILES = 16 };
 struct sk_sim_file {
@@ -81,7 +87,7 @@ struct sk_sim_file {
 void sk_disk_hooks(struct sk_machine *m);
 void sk_disk_close(struct sk_sim *s);
 
-/* ---- world.c ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- world.c --------------------------------------------------------------------------------- */
 
 enum { SK_SIM_PROCS = 64, SK_SIM_NODES = 8 };
 enum sk_proc_state { SK_P_FREE, SK_P_STARTING, SK_P_LIVE, SK_P_DEAD /* the report is not out */ };
@@ -115,8 +121,9 @@ struct sk_sim {
     _Atomic int64_t now;
     struct sk_rand rng;
     struct sk_proc procs[SK_SIM_PROCS];
-    struct sk_proc *cur;                   /* whose fiber runs; NULL: the driver or the world */
-    bool in_world, calm, closing, waiting; /* waiting: the driver is in bell_wait, its lock is free */
+    struct sk_proc *cur; /* whose fiber runs; NULL: the driver or the world */
+    /* waiting: the driver is in bell_wait, its lock is free */
+    bool in_world, calm, closing, waiting;
     uint32_t n_faults;
     int32_t next_pid;
     int64_t moved_ns; /* when something last happened that is no timer */
@@ -144,8 +151,11 @@ void sk_world_dump(struct sk_sim *s);                   /* on stderr: who waits 
 void sk_world_open(struct sk_sim *s);
 void sk_world_close(struct sk_sim *s);
 void sk_world_kill(struct sk_sim *s, struct sk_proc *p);
-static inline int64_t sk_sim_now(const struct sk_sim *s) { return atomic_load_explicit(&s->now, memory_order_relaxed); }
-bool sk_world_rings(uint32_t n_slots); /* memory for the rings of processes behind a network; false: none */
+static inline int64_t sk_sim_now(const struct sk_sim *s) {
+    return atomic_load_explicit(&s->now, memory_order_relaxed);
+}
+/* memory for the rings of processes behind a network; false: none */
+bool sk_world_rings(uint32_t n_slots);
 struct sk_sim *sk_sim_of(const struct sk_engine *e);
 
 #endif

@@ -1,12 +1,15 @@
 /* world.c - the schedule of the simulated machine: what happens next, to whom, and what goes wrong.
  *
- * Not here: any rule of the engine. While the driver waits (bell_wait) the world goes on step by step until its bell has rung or its time is over;
- * while it works, worker processes go on at the fault points that it passes. A step is one of: a process runs up to where others can go on (it
- * sleeps on its bell, or is preempted at a fault point), a link sends, a packet arrives, a process starts or is reported, something breaks.
- * Each is drawn from all that are possible now; when none is, the clock jumps to the first that will be.
+ * Not here: any rule of the engine. While the driver waits (bell_wait) the world goes on step by
+ * step until its bell has rung or its time is over; while it works, worker processes go on at the
+ * fault points that it passes. A step is one of: a process runs up to where others can go on (it
+ * sleeps on its bell, or is preempted at a fault point), a link sends, a packet arrives, a process
+ * starts or is reported, something breaks. Each is drawn from all that are possible now; when none
+ * is, the clock jumps to the first that will be.
  *
- * A bell works as the real one: a sleeper is woken by a ring and by nothing else, so a wake-up call that is left out wrongly is missed here, too.
- * A killed process stops for ever where it stood; what it had taken from the heap is freed, what it had published stays.
+ * A bell works as the real one: a sleeper is woken by a ring and by nothing else, so a wake-up call
+ * that is left out wrongly is missed here, too. A killed process stops for ever where it stood;
+ * what it had taken from the heap is freed, what it had published stays.
  * Cost: 0.1 to 0.5 us a step besides what the process does. */
 #include <errno.h>
 #include <signal.h>
@@ -25,19 +28,25 @@
 
 static struct sk_sim *the; /* the one simulation of this process: hooks and fibers find it here */
 
-/* ---- chance -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
 uint64_t sk_sim_below(struct sk_sim *s, uint64_t n) { return sk_rand_below(&s->rng, n); }
-bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000) { return of_10000 && sk_sim_below(s, 10000) < of_10000; }
-void sk_sim_mix(struct sk_sim *s, uint64_t x) { s->st.hash = (s->st.hash ^ x) * 0x100000001b3u + (s->st.hash >> 29); }
+bool sk_sim_chance(struct sk_sim *s, uint32_t of_10000) {
+    return of_10000 && sk_sim_below(s, 10000) < of_10000;
+}
+void sk_sim_mix(struct sk_sim *s, uint64_t x) {
+    s->st.hash = (s->st.hash ^ x) * 0x100000001b3u + (s->st.hash >> 29);
+}
 
 bool sk_sim_fault(struct sk_sim *s, uint32_t of_10000) {
-    if (s->calm || (s->conf.max_faults && s->n_faults >= s->conf.max_faults) || !sk_sim_chance(s, of_10000)) return false;
+    if (s->calm || (s->conf.max_faults && s->n_faults >= s->conf.max_faults) ||
+        !sk_sim_chance(s, of_10000))
+        return false;
     s->n_faults++;
     return true;
 }
 
-/* ---- memory: segments, rings, what a process holds -------------------------------------------------------------------------------------- */
+/* ---- memory: segments, rings, what a process holds ------------------------------------------- */
 
 /* Kept from one simulation to the next: fresh pages cost more than all the rest of a short run. */
 static struct area {
@@ -50,7 +59,8 @@ static uint8_t *area(struct area *a, size_t size) {
     if (a->used) return NULL;
     if (a->size < size) {
         if (a->p) munmap(a->p, a->size);
-        a->p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        a->p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
         a->size = a->p == MAP_FAILED ? 0 : size;
         if (!a->size) {
             a->p = NULL;
@@ -78,7 +88,8 @@ static void mem_born(void *p) {
     if (!v) return;
     if (v->n_mem == v->cap_mem) {
         v->cap_mem = SK_MAX(64, 2 * v->cap_mem);
-        void *q = realloc(v->mem, v->cap_mem * sizeof *v->mem); /* NOLINT: under the ledger's own hook */
+        void *q =
+            realloc(v->mem, v->cap_mem * sizeof *v->mem); /* NOLINT: under the ledger's own hook */
         if (!q) abort();
         v->mem = q;
     }
@@ -102,7 +113,7 @@ static void mem_free_all(struct sk_proc *v) {
     v->n_mem = v->cap_mem = 0;
 }
 
-/* ---- where values are ------------------------------------------------------------------------------------------------------------------- */
+/* ---- where values are ------------------------------------------------------------------------ */
 
 /* A value was sealed, or read back from the driver's disk. */
 static void m_sealed(void *ctx, uint32_t proc, uint64_t off) {
@@ -118,16 +129,20 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
     for (uint32_t c = 0; sk_own_each(s->l->own, &c, &id, &data);) {
         const struct sk_obj *o = data;
         if (o->state != SK_O_READY || o->where != SK_V_STORE) continue;
-        bool relic = false; /* of a lost value: that its bytes are still mapped is all that is left of it */
-        for (uint32_t i = 0; i < s->l->recovery.relics.n; i++) relic |= s->l->recovery.relics.p[i].oid == id;
+        /* of a lost value: that its bytes are still mapped is all that is left of it */
+        bool relic = false;
+        for (uint32_t i = 0; i < s->l->recovery.relics.n; i++)
+            relic |= s->l->recovery.relics.p[i].oid == id;
         if (relic) continue;
-        if ((uintptr_t)sk_map_get(&s->homes, o->u.off + 1) == node + 1 && !sk_vec_push(&ids, SK_TAG_ENGINE, id)) abort();
+        if ((uintptr_t)sk_map_get(&s->homes, o->u.off + 1) == node + 1 &&
+            !sk_vec_push(&ids, SK_TAG_ENGINE, id))
+            abort();
     }
     for (uint32_t i = 0; i < ids.n; i++, s->st.n_values_lost++) sk_recover_lost(s->l, ids.p[i]);
     sk_vec_free(&ids);
 }
 
-/* ---- processes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void serve(void *arg) { sk_worker_engine_serve(((struct sk_proc *)arg)->c); }
 
@@ -138,7 +153,10 @@ static uint64_t running(const struct sk_proc *p) /* 0: none */
 }
 
 static void report(struct sk_sim *s, uint32_t kind, const struct sk_proc *p, int32_t status) {
-    struct sk_fork_report r = {.kind = kind, .worker = p->slot, .pid = kind == SK_FORK_FAILED ? 0 : p->pid, .status = status};
+    struct sk_fork_report r = {.kind = kind,
+                               .worker = p->slot,
+                               .pid = kind == SK_FORK_FAILED ? 0 : p->pid,
+                               .status = status};
     if (!sk_vec_push(&s->reports, SK_TAG_ENGINE, r)) abort();
 }
 
@@ -175,7 +193,8 @@ static void start(struct sk_sim *s, struct sk_proc *p) {
     sk_worker_engine_init(c, p->sh, p->pid, s->runner);
     s->cur = NULL;
     sk_rc rc;
-    if (p->node && sk_map_put(&s->nodes, p->proc, (void *)(uintptr_t)(p->node + 1)) != SK_OK) abort();
+    if (p->node && sk_map_put(&s->nodes, p->proc, (void *)(uintptr_t)(p->node + 1)) != SK_OK)
+        abort();
     if (p->node) {
         p->rings = areas[2].p + p->slot * rings_stride();
         rc = sk_link_open(p);
@@ -193,7 +212,8 @@ static void end(struct sk_sim *s, struct sk_proc *p, int32_t status) {
     if (s->conf.on_kill && status == SIGKILL)
         for (uint32_t i = 0; i < SK_CLAIMS; i++) {
             uint64_t c = atomic_load(&p->sh->claims[i]);
-            if (c && (c & 3) != SK_CLAIM_TAKEN) s->conf.on_kill(s->conf.ctx, (sk_tid){c >> 2}, (c & 3) != SK_CLAIM_QUEUED);
+            if (c && (c & 3) != SK_CLAIM_TAKEN)
+                s->conf.on_kill(s->conf.ctx, (sk_tid){c >> 2}, (c & 3) != SK_CLAIM_QUEUED);
         }
     sk_fiber_deinit(&p->fiber);
     mem_free_all(p);
@@ -208,16 +228,19 @@ void sk_world_kill(struct sk_sim *s, struct sk_proc *p) {
     sk_sim_mix(s, UINT64_C(1) << 40 | p->proc);
     s->st.n_kills++;
     if (s->conf.trace)
-        fprintf(stderr, "# %llu: process %u (slot %u, pid %d) is killed\n", (unsigned long long)s->st.steps, p->proc, p->slot, p->pid);
+        fprintf(stderr, "# %llu: process %u (slot %u, pid %d) is killed\n",
+                (unsigned long long)s->st.steps, p->proc, p->slot, p->pid);
     end(s, p, SIGKILL);
 }
 
 static void m_kill(void *ctx, pid_t pid, int sig) {
     struct sk_sim *s = ctx;
-    if (sig != SIGKILL) return; /* an interrupt is a hint to user code: that of a simulation takes none */
+    /* an interrupt is a hint to user code: that of a simulation takes none */
+    if (sig != SIGKILL) return;
     for (struct sk_proc *p = s->procs; p < s->procs + SK_SIM_PROCS; p++)
         if (p->state == SK_P_LIVE && p->pid == pid && p->doom_ns == INT64_MAX)
-            p->doom_ns = sk_sim_now(s) + (int64_t)sk_sim_below(s, 50000); /* it goes on until the signal comes */
+            /* it goes on until the signal comes */
+            p->doom_ns = sk_sim_now(s) + (int64_t)sk_sim_below(s, 50000);
 }
 
 static bool m_next(void *ctx, struct sk_fork_report *out) {
@@ -273,11 +296,12 @@ static void resume(struct sk_sim *s, struct sk_proc *p) {
     if (p->fiber.done) end(s, p, 0);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static bool awake(const struct sk_proc *p, int64_t now) {
     if (p->state != SK_P_LIVE || now < p->ready_ns) return false;
-    if (!p->asleep || now >= p->until_ns || (p->spin && sk_bell_seq(p->bell) != p->seen)) return true;
+    if (!p->asleep || now >= p->until_ns || (p->spin && sk_bell_seq(p->bell) != p->seen))
+        return true;
     return atomic_load_explicit(&p->bell->asleep, memory_order_relaxed) == 0;
 }
 
@@ -286,11 +310,12 @@ static int64_t timer_of(const struct sk_proc *p) {
     if (p->state == SK_P_STARTING || p->state == SK_P_DEAD) at = p->at_ns;
     if (p->state == SK_P_LIVE) {
         at = p->doom_ns;
-        bool up =
-            !p->asleep || atomic_load_explicit(&p->bell->asleep, memory_order_relaxed) == 0 || (p->spin && sk_bell_seq(p->bell) != p->seen);
+        bool up = !p->asleep || atomic_load_explicit(&p->bell->asleep, memory_order_relaxed) == 0 ||
+                  (p->spin && sk_bell_seq(p->bell) != p->seen);
         at = SK_MIN(at, up ? p->ready_ns : SK_MAX(p->until_ns, p->ready_ns));
     }
-    if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD)) at = SK_MIN(at, sk_link_timer(p));
+    if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD))
+        at = SK_MIN(at, sk_link_timer(p));
     return at;
 }
 
@@ -310,8 +335,10 @@ static uint32_t choices(struct sk_sim *s, struct choice *c, uint32_t cap, bool w
         if (p->state == SK_P_LIVE && now >= p->doom_ns) c[n++] = (struct choice){DOOM, i};
         if (p->state == SK_P_STARTING && now >= p->at_ns) c[n++] = (struct choice){START, i};
         if (workers_only) continue;
-        if (p->state == SK_P_DEAD && now >= p->at_ns && (!p->node || sk_link_drained(p))) c[n++] = (struct choice){REPORT, i};
-        if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD) && sk_link_due(s, p)) c[n++] = (struct choice){LINK, i};
+        if (p->state == SK_P_DEAD && now >= p->at_ns && (!p->node || sk_link_drained(p)))
+            c[n++] = (struct choice){REPORT, i};
+        if (p->node && (p->state == SK_P_LIVE || p->state == SK_P_DEAD) && sk_link_due(s, p))
+            c[n++] = (struct choice){LINK, i};
     }
     if (now >= s->work.at_ns) c[n++] = (struct choice){WORK, 0};
     if (workers_only) return n;
@@ -322,16 +349,21 @@ static uint32_t choices(struct sk_sim *s, struct choice *c, uint32_t cap, bool w
 }
 
 static void say_step(const struct sk_sim *s, struct choice c, const struct sk_proc *p) {
-    static const char *const names[] = {"runs",           "starts",           "is killed",         "is reported",
-                                        "its link sends", "a packet arrives", "reports are heard", "the disk works"};
+    static const char *const names[] = {
+        "runs",           "starts",           "is killed",         "is reported",
+        "its link sends", "a packet arrives", "reports are heard", "the disk works"};
     if (c.what >= ARRIVE)
-        fprintf(stderr, "# %llu, %.6f s: %s\n", (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, names[c.what]);
+        fprintf(stderr, "# %llu, %.6f s: %s\n", (unsigned long long)s->st.steps,
+                (double)sk_sim_now(s) / 1e9, names[c.what]);
     else
-        fprintf(stderr, "# %llu, %.6f s: process %u %s, task %llx\n", (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, p->proc,
+        fprintf(stderr, "# %llu, %.6f s: process %u %s, task %llx\n",
+                (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, p->proc,
                 names[c.what], (unsigned long long)(running(p)));
 }
 
-static int64_t disk_ns(struct sk_sim *s) { return 20000 + (int64_t)sk_sim_below(s, sk_sim_below(s, 10) ? 500000 : 30000000); }
+static int64_t disk_ns(struct sk_sim *s) {
+    return 20000 + (int64_t)sk_sim_below(s, sk_sim_below(s, 10) ? 500000 : 30000000);
+}
 
 static void m_work(void *ctx, bool (*turn)(void *arg), void *arg) {
     struct sk_sim *s = ctx;
@@ -357,7 +389,9 @@ static void act(struct sk_sim *s, struct choice c) {
     case LINK: sk_link_send(s, p); break;
     case ARRIVE: sk_link_arrive(s, c.i); break;
     case REPORTS: hear_reports(s); break;
-    case WORK: s->work.at_ns = s->work.turn(s->work.arg) ? sk_sim_now(s) + disk_ns(s) : INT64_MAX; break;
+    case WORK:
+        s->work.at_ns = s->work.turn(s->work.arg) ? sk_sim_now(s) + disk_ns(s) : INT64_MAX;
+        break;
     }
 }
 
@@ -380,7 +414,8 @@ static void rot(struct sk_sim *s) {
 }
 
 static void tick(struct sk_sim *s) {
-    atomic_store_explicit(&s->now, sk_sim_now(s) + 1 + (int64_t)sk_sim_below(s, TICK_NS), memory_order_relaxed);
+    atomic_store_explicit(&s->now, sk_sim_now(s) + 1 + (int64_t)sk_sim_below(s, TICK_NS),
+                          memory_order_relaxed);
 }
 
 /* Who waits for what, for the report of a run that does not end. */
@@ -388,21 +423,30 @@ void sk_world_dump(struct sk_sim *s) {
     static const char *const p_names[] = {"free", "starting", "live", "dead"};
     uint64_t id;
     void *data;
-    fprintf(stderr, "# simulation, seed %llu, step %llu, %.6f s; driver %s; packets %u, reports %u\n", (unsigned long long)s->conf.seed,
-            (unsigned long long)s->st.steps, (double)sk_sim_now(s) / 1e9, s->waiting ? "waits" : "works", s->net.n, s->reports.n);
+    fprintf(stderr,
+            "# simulation, seed %llu, step %llu, %.6f s; driver %s; packets %u, reports %u\n",
+            (unsigned long long)s->conf.seed, (unsigned long long)s->st.steps,
+            (double)sk_sim_now(s) / 1e9, s->waiting ? "waits" : "works", s->net.n, s->reports.n);
     for (const struct sk_proc *p = s->procs; p < s->procs + SK_SIM_PROCS; p++) {
         if (p->state == SK_P_FREE) continue;
-        const struct sk_lworker *w = p->slot < s->l->pool.n_slots ? s->l->pool.workers[p->slot] : NULL;
-        fprintf(stderr, "# process %u (slot %u, node %u): %s%s%s, runs task %llx; place %d, depth %u, blocked %d, dying %d\n", p->proc,
-                p->slot, p->node, p_names[p->state], p->state == SK_P_LIVE && p->asleep ? ", asleep" : "", p->slow ? ", slow" : "",
-                (unsigned long long)(running(p)), w ? (int)w->place.state : -1, w ? w->place.depth : 0, w ? w->place.blocked : 0,
-                w ? w->dying : 0);
+        const struct sk_lworker *w =
+            p->slot < s->l->pool.n_slots ? s->l->pool.workers[p->slot] : NULL;
+        fprintf(stderr,
+                "# process %u (slot %u, node %u): %s%s%s, runs task %llx; place %d, depth %u, "
+                "blocked %d, dying %d\n",
+                p->proc, p->slot, p->node, p_names[p->state],
+                p->state == SK_P_LIVE && p->asleep ? ", asleep" : "", p->slow ? ", slow" : "",
+                (unsigned long long)(running(p)), w ? (int)w->place.state : -1,
+                w ? w->place.depth : 0, w ? w->place.blocked : 0, w ? w->dying : 0);
     }
     for (uint32_t i = 0; sk_map_next(&s->l->tasks, &i, &id, &data);) {
         const struct sk_ltask *t = data;
-        fprintf(stderr, "# task %llx: %s, attempt %u, %u arguments missing, worker %u, yields %u, retries left %d%s%s%s\n",
-                (unsigned long long)id, sk_tstates[t->state].name, t->attempt, t->n_unready, t->worker ? t->worker->proc : 0, t->n_yielded,
-                t->retries_left, sk_ltask_cancelled(t) ? ", cancelled" : "",
+        fprintf(stderr,
+                "# task %llx: %s, attempt %u, %u arguments missing, worker %u, yields %u, retries "
+                "left %d%s%s%s\n",
+                (unsigned long long)id, sk_tstates[t->state].name, t->attempt, t->n_unready,
+                t->worker ? t->worker->proc : 0, t->n_yielded, t->retries_left,
+                sk_ltask_cancelled(t) ? ", cancelled" : "",
                 t->kind == SK_TASK_INIT ? ", a constructor"
                 : t->actor              ? ", a call"
                                         : "",
@@ -414,7 +458,8 @@ void sk_world_dump(struct sk_sim *s) {
                 o->state == SK_O_PENDING ? "pending"
                 : o->state == SK_O_READY ? "ready"
                                          : "actor",
-                (unsigned long long)sk_own_count(s->l->own, id), (unsigned long long)sk_own_borrowed(s->l->own, id, 0));
+                (unsigned long long)sk_own_count(s->l->own, id),
+                (unsigned long long)sk_own_borrowed(s->l->own, id, 0));
     }
 }
 
@@ -456,7 +501,8 @@ static void step(struct sk_sim *s, int64_t until) {
         pthread_mutex_unlock(&s->l->mu);
     }
     s->in_world = false;
-    if (s->st.steps > (s->conf.max_steps ? s->conf.max_steps : MAX_STEPS)) stuck(s, "no end after very many steps: a livelock");
+    if (s->st.steps > (s->conf.max_steps ? s->conf.max_steps : MAX_STEPS))
+        stuck(s, "no end after very many steps: a livelock");
     if (now - s->moved_ns > STUCK_NS) stuck(s, "nothing moves any more but timers");
 }
 
@@ -473,7 +519,7 @@ static void aside(struct sk_sim *s) {
     s->in_world = false;
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 static void early_args(struct sk_sim *s, const struct sk_proc *p) {
     struct sk_ltask *t = sk_map_get(&s->l->tasks, running(p));
@@ -497,7 +543,8 @@ static bool at_point(void *ctx, const char *name) {
     }
     if (s->cur) {
         if (name[0] == 'r' && strcmp(name, "ring.after_publish") == 0) s->moved_ns = sk_sim_now(s);
-        if (SK_UNLIKELY(s->conf.bugs & SK_SIM_BUG_ARGS) && strcmp(name, "worker.before_run") == 0) early_args(s, s->cur);
+        if (SK_UNLIKELY(s->conf.bugs & SK_SIM_BUG_ARGS) && strcmp(name, "worker.before_run") == 0)
+            early_args(s, s->cur);
         if (sk_sim_chance(s, s->conf.preempt)) sk_fiber_yield();
     } else if (sk_sim_chance(s, s->conf.preempt)) {
         aside(s);
@@ -521,7 +568,8 @@ static sk_rc m_bell_wait(void *ctx, struct sk_bell *b, uint32_t seen, int64_t un
         bool spin = sk_sim_below(s, 4) == 0;
         s->waiting = true;
         do step(s, until);
-        while (sk_sim_now(s) < until && atomic_load(&b->asleep) && !(spin && sk_bell_seq(b) != seen));
+        while (sk_sim_now(s) < until && atomic_load(&b->asleep) &&
+               !(spin && sk_bell_seq(b) != seen));
         s->waiting = false;
     }
     atomic_store(&b->asleep, 0);
@@ -547,7 +595,7 @@ void sk_sim_nap(int64_t ns) {
     }
 }
 
-/* ---- beginning and end ---------------------------------------------------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 void sk_world_open(struct sk_sim *s) {
     SK_ASSERT(!the);

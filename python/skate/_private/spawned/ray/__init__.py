@@ -1,4 +1,5 @@
-"""What `import ray` finds first in a process that multiprocessing has spawned from a program of skate.as_ray(), which hands its sys.path on: skate, there, too."""
+"""What `import ray` finds first in a process that multiprocessing has spawned from a program of
+skate.as_ray(), which hands its sys.path on: skate, there, too."""
 
 import sys
 
