@@ -128,7 +128,7 @@ OWNED_BY_MEMBER = {
 # loaded and when it runs. The longest pattern that fits holds.
 FLOORS = {
     "programs": "skate.__main__ skate._worker_main skate._raylet skate.cluster_utils skate._private.cli skate._private.run",
-    "names of data": """skate.data skate.data._public skate.data.dataset skate.data.split skate.data.keyed skate.data.grouped_data
+    "names of data": """skate.data skate.data._public skate.data.dataset skate.data.split skate.data.dataset_by_key skate.data.grouped_data
         skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.ranks skate.data.convert skate.data.iterator skate.data.stats
         skate.data.text_table skate.data.typed skate.data.preprocessor* skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data._internal* skate.data.datasource""",
     "writes": "skate.data.write.api skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
@@ -138,7 +138,7 @@ FLOORS = {
     "formats": "skate.data.read* skate.data.write* skate.data.datasource.*",
     "expressions": "skate.data.expr* skate.data.aggregate skate.data.combine skate.data.by_group skate.data.group_keys skate.data.in_kernel skate.data.join* skate.data.summary skate.data.random_config",
     "columns": "skate.data.schema skate.data.datatype skate.data.block skate.data.collate_fn skate.data.util*",
-    "values": "skate.data.values* skate.data.on_error skate.data.majority skate.data.checks skate.data.extensions*",
+    "values": "skate.data.values* skate.data.on_error skate.data.dominant_type skate.data.checks skate.data.extensions*",
     "files": "skate.data.files*",
     "settings": "skate.data.context skate.data.checkpoint* skate.data.files.local",
     "tensors": "skate.data.values.tensor_types skate.data.values.cells skate.data.values.flat skate.data.values.missing skate.data.settings",

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from skate import _near
+from skate import _did_you_mean
 from skate._private.absent import why
 
 
@@ -27,7 +27,7 @@ def attribute(package, name, where=None, modules=None):
     reason = why(f"{package}.{name}")
     hint = f" ({reason})" if reason else ""
     if not hint and not name.startswith("_"):
-        hint = _near.guess(
+        hint = _did_you_mean.guess(
             name, [n for n in dir(sys.modules[package]) if not n.startswith("_")], 0.75
         )
     raise AttributeError(f"module '{package}' has no attribute '{name}'{hint}")

@@ -18,12 +18,12 @@ SHUFFLES: dict[str, bool]  # names of the strategies of exchanges, and whether e
 PARTITIONS: int  # of an exchange whose user asks for no number
 MAP_BLOCKS: int  # that a map of an exchange takes at a time, in bytes
 SIDE_BOUNDS: int  # these: exec.h
-SIDE_TOLD: int
+SIDE_REPORTS: int
 PHASE_CUT: int
 PHASE_MERGE: int
 PHASE_REDUCE: int
-PHASE_SHARE: int
-PHASE_REST: int
+PHASE_SPLIT_REDUCE: int
+PHASE_UNMATCHED: int
 
 def front(function: F) -> F: ...  # the same as a method whose errors show the user's frames only
 
@@ -313,7 +313,7 @@ def bloom_bytes(keys: int, /) -> int: ...
 def bloom_add(filter: bytearray, batch: Any, /) -> None: ...
 def bloom_select(filter: Any, batch: Any, /) -> bytes: ...
 def join_rules(kind: str, /) -> tuple[tuple[bool, bool], tuple[bool, bool], int]:
-    """Of a kind of join (src/shuffle/sides.h): whether blocks of the left, the right side may be joined one by one with the whole other one; whether rows of the left, the right side that meet
+    """Of a kind of join (src/shuffle/join_sizing.h): whether blocks of the left, the right side may be joined one by one with the whole other one; whether rows of the left, the right side that meet
     nothing may be left out; the sides (1: left, 2: right) of which tasks that share it have to tell what they met."""
 
 def join_first(kind: str, parted: bool, limit: int, sides: tuple[tuple[int, bool], ...], /) -> int:

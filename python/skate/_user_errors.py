@@ -5,7 +5,7 @@ import _pickle as pickle  # without re and struct
 import os
 import sys
 
-from skate import _in_actor, _skate, surroundings
+from skate import _in_actor, _skate, ambient_environment
 from skate import exceptions as ex
 from skate._causes import ERROR_MAX, cause_bytes, load_cause, short
 from skate._deps import traceback
@@ -139,7 +139,7 @@ def load_error(kind, data):
                 f"Failed to deserialize exception.\nOriginal exception:\nray.exceptions.RayTaskError: {said}",
             )
         cause, text = None, said
-    text += surroundings.hint(cause) if cause is not None else ""
+    text += ambient_environment.hint(cause) if cause is not None else ""
     if kind == 0xE2:
         e = ex.ActorDiedError(
             f"The actor died in __init__: an error raised in its creation task, {text}"

@@ -10,7 +10,7 @@ import functools
 import types
 import weakref
 
-from skate import _job, _near, _skate, options, runtime_env
+from skate import _did_you_mean, _job, _skate, options, runtime_env
 from skate._deps import class_node, cloudpickle
 from skate._in_actor import here, me
 from skate.exceptions import ActorAlreadyExistsError
@@ -406,7 +406,7 @@ class ActorHandle:
             else:
                 hint = ""
                 if meta is not None and not name.startswith("_"):
-                    hint = _near.guess(name, meta.methods)
+                    hint = _did_you_mean.guess(name, meta.methods)
                 raise AttributeError(
                     f"'ActorHandle' of {self.__dict__.get('_cls_name')} has no method '{name}'{hint}"
                 )

@@ -16,18 +16,18 @@ import types
 from _thread import RLock  # threading is slow to import
 
 from skate import (
+    _did_you_mean,
     _forked,
     _hooks,
     _in_actor,
     _job,
-    _near,
     _prints,
     _skate,
+    ambient_environment,
     config,
     engine,
     ids,
     options,
-    surroundings,
 )
 from skate import job_config as _job_config
 from skate import runtime_env as _runtime_env
@@ -129,9 +129,9 @@ def _first_note(wanted, runtime_env, job, labels):
         # with pyarrow: imported while the program builds its plan
         modules.append("skate.data.worker.stage")
     modules += [m for m in wanted.split(",") if m]
-    path = surroundings.path_now()
+    path = ambient_environment.path_now()
     where = runtime_env.get("working_dir")
-    surroundings.begin(path, None if where else os.getcwd())
+    ambient_environment.begin(path, None if where else os.getcwd())
     path = (
         ([where] if where else [])
         + [_runtime_env.module_path(m) for m in runtime_env.get("py_modules") or []]
@@ -315,7 +315,9 @@ def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
     unknown = [k for k in kwargs if k not in _IGNORED]
     if unknown:
         known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
-        near = "; ".join(_near.meant(k, known) for k in unknown if _near.nearest(k, known))
+        near = "; ".join(
+            _did_you_mean.meant(k, known) for k in unknown if _did_you_mean.nearest(k, known)
+        )
         raise RuntimeError(
             f"Unknown keyword argument(s): {', '.join(unknown)}{near and '; ' + near.strip('; ')}"
         )
@@ -343,7 +345,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
     )
     if engine.is_foreign(conf["engine"]):
         # its processes have another sys.path: ours goes along with what they run
-        surroundings.begin([], None)
+        ambient_environment.begin([], None)
         conf["guest"] = engine.make(
             conf["engine"], {**conf, "job": pickled_job, "address": a.address}
         )

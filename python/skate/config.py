@@ -6,7 +6,7 @@ is a function."""
 
 import os
 
-from skate import _near, _skate
+from skate import _did_you_mean, _skate
 from skate._deps import json, logging
 
 
@@ -255,7 +255,7 @@ def check_names(given):
     if not unknown and not strange:
         return
     for k in unknown:
-        near = _near.nearest(k, KNOBS, 0.8)
+        near = _did_you_mean.nearest(k, KNOBS, 0.8)
         if near:
             raise ValueError(
                 f"unknown configuration {k!r}: did you mean {near!r}? known: {', '.join(KNOBS)}"
@@ -263,7 +263,7 @@ def check_names(given):
         _tell(k, f"_system_config: {k!r} means nothing to skate")
     for k in strange:
         if k not in _OWN_ENV:
-            near = _near.nearest(k[6:], KNOBS)
+            near = _did_you_mean.nearest(k[6:], KNOBS)
             hint = (
                 f"did you mean {KNOBS[near][1]}?"
                 if near

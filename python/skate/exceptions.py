@@ -2,7 +2,7 @@
 user's code raised is an instance of the user's class as well (RayTaskError.as_instanceof_cause).
 Made in src/py/core/err.c from result codes, with the message as the one argument."""
 
-from skate import _near
+from skate import _did_you_mean
 from skate._causes import bare, cause_bytes, fields_of, load_cause
 from skate._deps import inspect, linecache, logging, re, traceback
 
@@ -156,7 +156,7 @@ def misused(e, f, of=None):
             for n, p in inspect.signature(f).parameters.items()
             if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and n != "self"
         ]
-        text += _near.meant(word.strip("'"), known) if known else "; it takes none"
+        text += _did_you_mean.meant(word.strip("'"), known) if known else "; it takes none"
     e.args = (text,)
     return e
 

@@ -1,7 +1,7 @@
 """What may be said in @remote(...) and .options(...), checked as Ray checks it: unknown names and
 wrong values raise where they are written."""
 
-from skate import _near, runtime_env
+from skate import _did_you_mean, runtime_env
 from skate._deps import re
 from skate.util import scheduling_strategies
 from skate.util.placement_group import PlacementGroup, of_options
@@ -275,7 +275,7 @@ def check(table, given, what):
         rule = table.get(name)
         if rule is None:
             valid = sorted(k for k in table if k[0] != "_")
-            near = _near.nearest(name, valid)
+            near = _did_you_mean.nearest(name, valid)
             meant = f"did you mean {near!r}?" if near else f"Valid ones are {valid}."
             raise ValueError(
                 f"Invalid option keyword {name} for {what}. {meant[0].upper()}{meant[1:]}"

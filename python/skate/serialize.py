@@ -8,7 +8,7 @@ import functools
 import sys
 import types
 
-from skate import _skate, surroundings
+from skate import _skate, ambient_environment
 from skate._deps import by_value, cloudpickle, logging, pa, re
 from skate.exceptions import RayError
 
@@ -62,7 +62,7 @@ def dump_function(fn):
         raise _cannot_send(_users_own(fn), e) from None
     if len(data) >= TOLD:
         _tell_large(_users_own(fn), len(data))
-    return surroundings.along(data)
+    return ambient_environment.along(data)
 
 
 def _by_value_from_now(e):

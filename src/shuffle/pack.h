@@ -29,7 +29,7 @@ enum sk_pack_kind {
     SK_PACK_BOUNDS,
     /* Of a reduce that has a share, once, before anything else: what goes to the one behind all
      * that have a share of the same partitions. */
-    SK_PACK_TOLD
+    SK_PACK_MATCH_REPORT
 };
 struct sk_pack_note {             /* begins as a struct sk_value_note does */
     uint32_t magic, kind;         /* SK_PACK_NOTE; enum sk_pack_kind */
@@ -62,17 +62,17 @@ bool sk_pack_note_ok(struct sk_bytes note); /* whole, and within its bounds */
  *   MERGE   each joins packs of the same partitions [first, behind the last), in the order (task,
  *           yield), or runs (0 to 0). It yields packs of these partitions, each of them once, or
  *           runs with their samples, in as many values as its hint says.
- *   SHARE   as REDUCE, for one share of the input that is shared: one of several, where these tell
- *           (struct sk_exchange_desc). It yields TOLD first, in the place of what depends on all
- *           shares. TOLD and what came before it must be the same whenever it runs.
- *   REST    behind them: the parts of all inputs but the shared one, of which it has the columns;
- *           and what each share told, in their order, with input number SK_SIDE_TOLD.
- *   REDUCE  each makes partitions [first, behind the last). Blocks: the bounds, if there are any,
- *           with input number SK_SIDE_BOUNDS; then the parts, in the order (input, task, yield),
- *           each a sequence of whole blocks. An input that has no rows for it has one part with
- *           n_rows 0, for its columns: its rows, if it has any, are no rows of this reduce. Without
- *               any pack of an input there is none of it. A reduce without rows gives one empty
- *               block, if the user asked for so many partitions, or nothing.
+ *   SPLIT   as REDUCE, for one share of the input that is shared: one of several, where these tell
+ *           (struct sk_exchange_desc). It yields a report of matches first, in the place of what
+ * depends on all shares. a report of matches and what came before it must be the same whenever it
+ * runs. UNMATCHED behind them: the parts of all inputs but the shared one, of which it has the
+ * columns; and what each share told, in their order, with input number SK_SIDE_REPORTS. REDUCE each
+ * makes partitions [first, behind the last). Blocks: the bounds, if there are any, with input
+ * number SK_SIDE_BOUNDS; then the parts, in the order (input, task, yield), each a sequence of
+ * whole blocks. An input that has no rows for it has one part with n_rows 0, for its columns: its
+ * rows, if it has any, are no rows of this reduce. Without any pack of an input there is none of
+ * it. A reduce without rows gives one empty block, if the user asked for so many partitions, or
+ * nothing.
  *
  * The hint of a task that gives packs: so many values these (or its runs, each with its sample)
  * should be in, each of as many neighbouring partitions (rows), more where one would have too many
@@ -82,13 +82,14 @@ enum sk_pack_phase {
     SK_PHASE_CUT,
     SK_PHASE_REDUCE,
     SK_PHASE_MERGE,
-    SK_PHASE_SHARE,
-    SK_PHASE_REST
+    SK_PHASE_SPLIT_REDUCE,
+    SK_PHASE_UNMATCHED
 };
 #define SK_SIDE_BOUNDS UINT32_MAX
-#define SK_SIDE_TOLD (UINT32_MAX - 1)
+#define SK_SIDE_REPORTS (UINT32_MAX - 1)
 static inline bool sk_phase_reduces(uint32_t phase) {
-    return phase == SK_PHASE_REDUCE || phase == SK_PHASE_SHARE || phase == SK_PHASE_REST;
+    return phase == SK_PHASE_REDUCE || phase == SK_PHASE_SPLIT_REDUCE ||
+           phase == SK_PHASE_UNMATCHED;
 }
 
 struct sk_pack_task {       /* what stands behind the argument of a task (exec.h): five u32 */

@@ -57,7 +57,7 @@ struct sk_shuffle_ranges { /* when all packs are there */
 };
 
 /* What a strategy intends for given sizes, for sk_shuffle_cost. */
-struct sk_shuffle_way {
+struct sk_shuffle_layout {
     uint32_t values; /* that a map's packs are in, if they are not merged as runs: at least 1 */
     uint32_t merge;  /* packs that become one; 0: they go to the reduces as they are */
     uint32_t merged; /* values that a merge's packs are in; 0: 1 */
@@ -73,7 +73,7 @@ struct sk_shuffle_ops {
     /* sk_shuffle_arg: of strategies that are made at run time */
     void *arg;
     /* pure; NULL: `auto` does not consider it */
-    struct sk_shuffle_way (*way)(const struct sk_shuffle_sizes *z);
+    struct sk_shuffle_layout (*layout)(const struct sk_shuffle_sizes *z);
     /* Asked when a map is handed out: values that its packs are to be in, at least 1. */
     uint32_t (*values)(struct sk_shuffle *s);
     /* A pack has come: sk_shuffle_pass, or sk_shuffle_hold and maybe sk_shuffle_merge. NULL, and
@@ -132,6 +132,6 @@ void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32
 uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuffle_pack *p,
                          uint32_t ranges);
 /* Seconds that an exchange costs beside the work on its rows. Its figures: strategy.c. */
-double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way);
+double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layout layout);
 
 #endif

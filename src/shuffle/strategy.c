@@ -50,28 +50,28 @@ uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuff
 }
 
 /* Of the bytes on disk, those that went there before they were merged. */
-static double again(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
-    double merge =
-        (double)way.merge * (double)z->map_bytes / (z->runs ? 1 : (double)SK_MAX(way.values, 1u));
+static double again(const struct sk_shuffle_sizes *z, struct sk_shuffle_layout layout) {
+    double merge = (double)layout.merge * (double)z->map_bytes /
+                   (z->runs ? 1 : (double)SK_MAX(layout.values, 1u));
     double at_work = 2 * (double)SK_MAX(z->slots, 1u) * merge / (double)SK_MAX(z->memory_bytes, 1);
     return AGAIN + AGAIN_WORK * SK_MIN(at_work, 1);
 }
 
-double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_way way) {
+double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layout layout) {
     double bytes = (double)z->bytes, memory = (double)SK_MAX(z->memory_bytes, 1),
-           v = (double)SK_MAX(way.values, 1u);
+           v = (double)SK_MAX(layout.values, 1u);
     double maps = SK_MAX(bytes / (double)SK_MAX(z->map_bytes, 1), 1),
            reduces = SK_MAX(bytes / (double)SK_MAX(z->reduce_bytes, 1), 1);
     double sources = maps, slots = (double)SK_MAX(z->slots, 1u),
            disk = z->spills && bytes > memory ? bytes - memory : 0;
-    if (z->runs && way.merge > 1) v = 1; /* runs are merged whole */
+    if (z->runs && layout.merge > 1) v = 1; /* runs are merged whole */
     double sec = maps * v * OBJECT_S;
-    if (way.merge > 1) {
-        double merges = SK_MAX(maps / way.merge, 1) * v;
-        sources = SK_MAX(maps / way.merge, 1);
-        v *= (double)SK_MAX(way.merged, 1u);
+    if (layout.merge > 1) {
+        double merges = SK_MAX(maps / layout.merge, 1) * v;
+        sources = SK_MAX(maps / layout.merge, 1);
+        v *= (double)SK_MAX(layout.merged, 1u);
         sec += merges * TASK_S + sources * v * OBJECT_S + bytes * MERGE_S / slots +
-               again(z, way) * disk * 2 * DISK_S;
+               again(z, layout) * disk * 2 * DISK_S;
     }
     double slices = sources * SK_MAX(reduces, v);
     double held =

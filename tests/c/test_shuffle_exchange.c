@@ -8,7 +8,7 @@ static struct rig R;
 static const struct sk_op PACKS = {"map_packs", SK_OP_PACKS}, EXCHANGE = {"reduce", SK_OP_EXCHANGE},
                           MERGE = {"merge", SK_OP_PACKS | SK_OP_MERGE};
 
-static struct sk_shuffle_way WAY; /* what the strategy says from now on */
+static struct sk_shuffle_layout WAY; /* what the strategy says from now on */
 static uint32_t values(struct sk_shuffle *s) {
     CHECK(sk_shuffle_sizes(s)->memory_bytes && sk_shuffle_sizes(s)->slots);
     return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && WAY.merge > 1 ? 1
@@ -52,7 +52,7 @@ static uint32_t packs(uint32_t in) {
 }
 
 static uint32_t merge(uint32_t in, uint32_t k) {
-    WAY = (struct sk_shuffle_way){.values = 1, .merge = k};
+    WAY = (struct sk_shuffle_layout){.values = 1, .merge = k};
     GATHERS = sk_shuffle_gathers(&SAYS);
     return rig_add(&R, &MERGE, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000}, &in, 1);
 }
@@ -123,16 +123,16 @@ static const char *input(uint64_t seq) {
     CHECK_MSG(t, "task %llu is not there", (unsigned long long)seq);
     const struct sk_pack_task *of = pack_task(t);
     int n = snprintf(text, sizeof text, "%s %u-%u/%u",
-                     of->phase == SK_PHASE_CUT     ? "cut"
-                     : of->phase == SK_PHASE_SHARE ? "share"
-                     : of->phase == SK_PHASE_REST  ? "rest"
-                                                   : "reduce",
+                     of->phase == SK_PHASE_CUT            ? "cut"
+                     : of->phase == SK_PHASE_SPLIT_REDUCE ? "share"
+                     : of->phase == SK_PHASE_UNMATCHED    ? "rest"
+                                                          : "reduce",
                      of->first, of->end, exchange_at(t->stage)->n);
     for (const struct sk_blk *b = t->in.head; b; b = b->next)
         n += snprintf(text + n, sizeof text - (size_t)n,
-                      b->side == SK_SIDE_BOUNDS ? " B"
-                      : b->side == SK_SIDE_TOLD ? " T"
-                                                : " %u:%u@%llu+%llu(%llu)",
+                      b->side == SK_SIDE_BOUNDS    ? " B"
+                      : b->side == SK_SIDE_REPORTS ? " T"
+                                                   : " %u:%u@%llu+%llu(%llu)",
                       b->side, sk_pack_of(b)->run, (unsigned long long)b->ref.row0 / 64,
                       (unsigned long long)b->ref.bytes / 64, (unsigned long long)b->ref.n_rows);
     return text;
@@ -288,7 +288,7 @@ TEST(of_a_hot_partition_the_input_with_more_rows_is_shared_where_either_may_be) 
 
 static uint64_t tell_met(uint64_t seq) {
     return yield(rig_task(&R, 4, seq),
-                 (struct note){.h = {.kind = SK_PACK_TOLD, .rows = 2, .bytes = 8}});
+                 (struct note){.h = {.kind = SK_PACK_MATCH_REPORT, .rows = 2, .bytes = 8}});
 }
 
 /* of the second partition the left side */
@@ -665,7 +665,7 @@ TEST(packs_that_are_not_wanted_are_an_error) {
     begin();
     start(1, true, 0);
     refused(run, rig_task(&R, 1, 0), "without its sample");
-    struct note told = {.h = {.kind = SK_PACK_TOLD, .rows = 2, .bytes = 8}};
+    struct note told = {.h = {.kind = SK_PACK_MATCH_REPORT, .rows = 2, .bytes = 8}};
     begin();
     R.conf.memory_bytes = 64 * 8 * 9;
     start_telling(3, 3, 3, HOT);
@@ -952,7 +952,7 @@ TEST(a_strategy_says_which_partitions_a_reduce_takes_and_on_which_node) {
     static const struct sk_shuffle_ops PAIRS = {
         .name = "pairs", .arg = &R, .values = values, .range = pairs};
     begin();
-    WAY = (struct sk_shuffle_way){.values = 1};
+    WAY = (struct sk_shuffle_layout){.values = 1};
     GATHERS = sk_shuffle_gathers(&PAIRS);
     start(1, false, 0);
     parts(rig_task(&R, 1, 0), 0, "11111");

@@ -1,6 +1,6 @@
 /* test_shuffle_sides.c - the rules of kinds against joins of all small tables; the two decisions on
  * a grid of sizes and against what the ways cost. */
-#include "shuffle/sides.h"
+#include "shuffle/join_sizing.h"
 #include "test.h"
 
 #define MB (UINT64_C(1) << 20)
@@ -174,7 +174,7 @@ static struct sk_sides sides(int kind, uint64_t limit, unsigned bits, int64_t le
         .side = {{.bytes = left, .alone = bits & 2}, {.bytes = right, .alone = bits & 4}}};
 }
 
-/* What a side is measured for, in words of sides.h; in doubles, which have no overflow. */
+/* What a side is measured for, in words of join_sizing.h; in doubles, which have no overflow. */
 static bool worth_measuring(const struct sk_sides *z, int s, bool broadcast) {
     double limit = (double)z->limit_bytes,
            mine = z->side[s].bytes < 0 ? limit : (double)z->side[s].bytes;

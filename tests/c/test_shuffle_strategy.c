@@ -4,8 +4,8 @@
 
 #define MB (UINT64_C(1) << 20)
 
-static struct sk_shuffle_way way(const char *name, struct sk_shuffle_sizes z) {
-    return sk_shuffle_find(name)->way(&z);
+static struct sk_shuffle_layout layout_of(const char *name, struct sk_shuffle_sizes z) {
+    return sk_shuffle_find(name)->layout(&z);
 }
 
 static struct sk_shuffle_sizes sizes(uint64_t mb) { /* in a memory of 1 GiB */
@@ -23,11 +23,11 @@ TEST(strategies_have_names_and_only_those_merge_that_say_so) {
         const struct sk_shuffle_ops *s = sk_shuffle_find(sk_shuffle_name(i));
         CHECK_STR_EQ(s->name, sk_shuffle_name(i));
         CHECK(s->values && s->merges == (s->came != NULL));
-        for (uint64_t mb = 0; s->way && mb < 1000000; mb = 3 * mb + 1)
+        for (uint64_t mb = 0; s->layout && mb < 1000000; mb = 3 * mb + 1)
             for (int runs = 0; runs < 2; runs++) {
                 struct sk_shuffle_sizes z = sizes(mb);
                 z.runs = runs;
-                struct sk_shuffle_way w = way(s->name, z);
+                struct sk_shuffle_layout w = layout_of(s->name, z);
                 CHECK_GE(w.values, 1);
                 CHECK(w.merge <= SK_SHUFFLE_MERGE_MAX && (s->merges || !w.merge));
             }
@@ -39,37 +39,37 @@ TEST(strategies_have_names_and_only_those_merge_that_say_so) {
 TEST(each_strategy_is_wired_as_its_paper_says) {
     static const struct {
         const char *name;
-        struct sk_shuffle_way way;
+        struct sk_shuffle_layout layout;
     } WANT[] = {{"index", {1, 0, 0}},     {"grouped", {8, 0, 0}}, {"simple", {1024, 0, 0}},
                 {"merge", {1, 4, 8}},     {"push", {8, 4, 1}},    {"push_star", {8, 4, 1}},
                 {"two_level", {48, 4, 1}}};
     for (unsigned i = 0; i < SK_COUNT(WANT); i++) {
-        struct sk_shuffle_way w = way(WANT[i].name, sizes(65536));
-        CHECK_MSG(w.values == WANT[i].way.values && w.merge == WANT[i].way.merge &&
-                      w.merged == WANT[i].way.merged,
+        struct sk_shuffle_layout w = layout_of(WANT[i].name, sizes(65536));
+        CHECK_MSG(w.values == WANT[i].layout.values && w.merge == WANT[i].layout.merge &&
+                      w.merged == WANT[i].layout.merged,
                   "%s: %u %u %u", WANT[i].name, w.values, w.merge, w.merged);
     }
 }
 
 TEST(auto_has_one_value_a_map_while_memory_holds_all_and_a_few_beyond) {
-    CHECK_EQ(way("auto", sizes(100)).values, 1);
-    CHECK_EQ(way("auto", sizes(1000)).values, 1);
-    CHECK_GE(way("auto", sizes(1100)).values, 4);
-    CHECK_EQ(way("auto", sizes(4000)).merge, 0); /* a hundred reads of each reduce are no reason */
+    CHECK_EQ(layout_of("auto", sizes(100)).values, 1);
+    CHECK_EQ(layout_of("auto", sizes(1000)).values, 1);
+    CHECK_GE(layout_of("auto", sizes(1100)).values, 4);
+    CHECK_EQ(layout_of("auto", sizes(4000)).merge, 0); /* a hundred reads of each reduce are no reason */
     struct sk_shuffle_sizes z = sizes(4000);
     z.spills = false; /* it has to fit, and nothing is read from disk */
-    CHECK_EQ(way("auto", z).values, 1);
-    CHECK_EQ(way("auto", z).merge, 0);
+    CHECK_EQ(layout_of("auto", z).values, 1);
+    CHECK_EQ(layout_of("auto", z).merge, 0);
     z.parts = false; /* whole values only */
-    CHECK_GT(way("auto", z).values, 8);
+    CHECK_GT(layout_of("auto", z).values, 8);
 }
 
 TEST(auto_merges_where_reduces_would_read_many_small_parts) {
     struct sk_shuffle_sizes z = sizes(4000000);
-    CHECK_GT(way("auto", z).merge, 1);
+    CHECK_GT(layout_of("auto", z).merge, 1);
     z.map_bytes = 1 * MB; /* 16,000 maps of 16 GB: parts of 2 KiB */
     z.bytes = 16000 * MB;
-    CHECK_GT(way("auto", z).merge, 10);
+    CHECK_GT(layout_of("auto", z).merge, 10);
 }
 
 /* As measured on two cores (the heads of bench/py/strategies.py's cells;
@@ -91,7 +91,7 @@ TEST(auto_takes_what_was_fastest_when_it_was_measured) {
                                          .bytes = bytes,
                                          .map_bytes = bytes / CELLS[i].maps,
                                          .reduce_bytes = 4 * MB};
-            struct sk_shuffle_way w = way("auto", z);
+            struct sk_shuffle_layout w = layout_of("auto", z);
             CHECK_MSG((w.merge > 1) == CELLS[i].merges, "%u MiB in %u maps, runs %d: %u/%u/%u",
                       CELLS[i].mb, CELLS[i].maps, runs, w.values, w.merge, w.merged);
             CHECK(w.merge > 1 || w.values >= 4);
@@ -104,11 +104,11 @@ TEST(auto_is_never_dearer_than_another_one) {
             for (unsigned i = 0; sk_shuffle_name(i); i++) {
                 struct sk_shuffle_sizes z = sizes(mb);
                 /* auto does not consider it */
-                if (!sk_shuffle_find(sk_shuffle_name(i))->way) continue;
+                if (!sk_shuffle_find(sk_shuffle_name(i))->layout) continue;
                 z.spills = k & 1;
                 z.parts = k & 2;
                 z.runs = k & 4;
-                CHECK(sk_shuffle_cost(&z, way("auto", z)) <=
-                      sk_shuffle_cost(&z, way(sk_shuffle_name(i), z)));
+                CHECK(sk_shuffle_cost(&z, layout_of("auto", z)) <=
+                      sk_shuffle_cost(&z, layout_of(sk_shuffle_name(i), z)));
             }
 }

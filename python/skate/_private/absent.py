@@ -1,7 +1,7 @@
 """Which of Ray's names are not here, and whether they are planned: for the error of who asks for
 one."""
 
-from skate import _near
+from skate import _did_you_mean
 
 _NOT = "not planned: "
 
@@ -129,7 +129,7 @@ def attribute(of, dotted, name):
     near = (
         ""
         if name.startswith("_")
-        else _near.guess(name, [n for n in dir(type(of)) if not n.startswith("_")], 0.75)
+        else _did_you_mean.guess(name, [n for n in dir(type(of)) if not n.startswith("_")], 0.75)
     )
     return AttributeError(said + near)
 

@@ -3,7 +3,7 @@ What a caller passes goes to the owner, in the order of arrival, who executes; r
 which go back to whoever called.
 
 An owner that is an actor is called like any actor. The driver cannot be: there a small named actor
-keeps calls until a thread of the driver takes them (_served.py)."""
+keeps calls until a thread of the driver takes them (_service_actors.py)."""
 
 import asyncio
 import collections
@@ -11,7 +11,7 @@ import itertools
 import time
 import weakref
 
-from skate import _job, _served, _skate, exceptions
+from skate import _job, _service_actors, _skate, exceptions
 from skate.dag.compiled_dag_ref import Result
 
 NAME, SPACE = "graphs", _job.SERVED + __name__
@@ -57,7 +57,7 @@ class Desk:
 
 def serve():
     """In the driver, on the engine's thread: there is a desk."""
-    _served.work(NAME, SPACE, _answer, "skate-graph-calls")
+    _service_actors.work(NAME, SPACE, _answer, "skate-graph-calls")
 
 
 def _answer(desk, asked):
@@ -133,7 +133,7 @@ class Caller:
 
     def _at_desk(self):
         if self._desk is None:
-            self._desk = _served.desk(Desk, NAME, SPACE)
+            self._desk = _service_actors.desk(Desk, NAME, SPACE)
         return self._desk
 
     def teardown(self, kill_actors=False):

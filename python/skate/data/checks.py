@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from skate import _near
+from skate import _did_you_mean
 from skate._deps import inspect, pa
 from skate.data.values import types as value_types
 
@@ -17,7 +17,9 @@ def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for k in given:
         if k not in known:
-            raise TypeError(f"{method}: unexpected keyword argument {k!r}{_near.meant(k, known)}")
+            raise TypeError(
+                f"{method}: unexpected keyword argument {k!r}{_did_you_mean.meant(k, known)}"
+            )
 
 
 def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from skate import _forked, _near, _skate
+from skate import _did_you_mean, _forked, _skate
 from skate.data import checkpoint, settings
 from skate.data.values import tensor_types
 
@@ -340,7 +340,7 @@ class ExecutionOptions:
                 raise TypeError(f"{what} True or False is wanted")
         elif name not in ("locality_with_output", "_resource_limits"):
             raise AttributeError(
-                f"ExecutionOptions has no option {name!r}{_near.meant(name, self.NAMES, 0.0)}"
+                f"ExecutionOptions has no option {name!r}{_did_you_mean.meant(name, self.NAMES, 0.0)}"
             )
         object.__setattr__(self, name, value)
 
@@ -671,7 +671,7 @@ def _default(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    near = _near.nearest(name, [*_SETTINGS, *_KEPT])
+    near = _did_you_mean.nearest(name, [*_SETTINGS, *_KEPT])
     return f": did you mean {near!r}" if near else "; help(DataContext) lists them"
 
 
@@ -826,7 +826,7 @@ class DataContext:
     def _unknown(self, name: str) -> None:
         """A name that is no setting: AttributeError; where the program was written for Ray, which
         takes any, only if it looks like a setting."""
-        if "ray" in sys.modules and _near.nearest(name, [*_SETTINGS, *_KEPT]) is None:
+        if "ray" in sys.modules and _did_you_mean.nearest(name, [*_SETTINGS, *_KEPT]) is None:
             warnings.warn(
                 f"DataContext has no setting {name!r}: it is kept for functions to read, and nothing else comes of it",
                 stacklevel=3,

@@ -24,9 +24,9 @@ from skate._private import absent
 from skate.data import aggregate, block, expr_eval, expressions, summary, text_table
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions
+from skate.data.dataset_by_key import Keyed
 from skate.data.files import reading
 from skate.data.iterator import DataIterator
-from skate.data.keyed import Keyed
 from skate.data.on_error import check_policy
 from skate.data.plan.lower import explain, strategy
 from skate.data.plan.node import Node, below

@@ -1,7 +1,7 @@
 """streaming_split: n iterators over one execution, each for another consumer, in any process.
 
 Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks
-out; a small actor, the *desk* (run/desks.py), holds what was dealt and not yet taken (references,
+out; a small actor, the *desk* (run/service_actors.py), holds what was dealt and not yet taken (references,
 at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next blocks, one call
 ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets is a
 function of the data alone. A consumer that stops taking stops the others once its share at the desk
@@ -36,9 +36,9 @@ from skate.data.iterator import DataIterator, Position
 from skate.data.read.source import InMemory
 from skate.data.run import conflict, errors, feed, position, remote
 from skate.data.run.blocks import fetch
-from skate.data.run.desks import SplitDesk
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front
+from skate.data.run.service_actors import SplitDesk
 from skate.data.run.turns import held_bytes
 from skate.data.values.unify import Widening
 

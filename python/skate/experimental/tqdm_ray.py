@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 
-from skate import _forked, _job, _served, _skate, _terminal
+from skate import _forked, _job, _service_actors, _skate, _terminal
 from skate._deps import asyncio
 
 NAME, SPACE = "bars", _job.SERVED + __name__
@@ -123,14 +123,16 @@ _boards = {}  # session -> handle, in a worker
 def _board():
     session = _job.session()
     if session not in _boards:
-        _boards[session] = _served.desk(_Board, NAME, SPACE)
+        _boards[session] = _service_actors.desk(_Board, NAME, SPACE)
     return _boards[session]
 
 
 def serve():
     """There is a board: draws what it tells from now on. Called by the engine's thread, in the
     driver."""
-    _served.work(NAME, SPACE, lambda _, state: instance().process_state_update(state), "skate-bars")
+    _service_actors.work(
+        NAME, SPACE, lambda _, state: instance().process_state_update(state), "skate-bars"
+    )
 
 
 # ---- drawing

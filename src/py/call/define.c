@@ -1,8 +1,8 @@
 /* define.c - definitions of remote functions: pickled at the first call, sent once an engine.
  *
  * A Template made from another one (options) shares its definition. What the program has around
- * itself (skate/surroundings.py) belongs to a definition: when it is another, what was made for the
- * same before is used, else it is made and sent again, with that. */
+ * itself (skate/ambient_environment.py) belongs to a definition: when it is another, what was made
+ * for the same before is used, else it is made and sent again, with that. */
 #include "py/call/template.h"
 
 static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) /* never 0 */
@@ -123,7 +123,7 @@ void py_template_forget(struct tmpl *t) {
 /* The definition of `d` becomes the one for what the program has around itself now: one that was
  * made for the same before, or none (make_def() makes it). */
 static int turn_def(struct py_state *st, struct tmpl *d) {
-    PyObject *m = PyImport_ImportModule("skate.surroundings"),
+    PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(r);

@@ -74,9 +74,9 @@ struct tmpl {
 int py_template_prepare(struct py_state *st, struct tmpl *t);
 void py_template_forget(struct tmpl *t); /* its definitions for other surroundings */
 
-/* What the program has around itself (skate/surroundings.py) is another since a function was sent,
- * as far as sizes tell, or it has another list for sys.path: what was sent with the same before is
- * used, else it is sent again, with that. 10 ns. */
+/* What the program has around itself (skate/ambient_environment.py) is another since a function was
+ * sent, as far as sizes tell, or it has another list for sys.path: what was sent with the same
+ * before is used, else it is sent again, with that. 10 ns. */
 static inline bool py_template_is_prepared(struct py_state *st, const struct tmpl *t) {
     if (st->around.path) {
         PyObject *path = PyDict_GetItemWithError(st->around.sys, st->around.s_path);

@@ -19,23 +19,23 @@
 #include "engine/engine.h"
 #include "engine/worker.h"
 
-#define PY_HOOKS(X)                                                                              \
-    X(dumps)                                                                                     \
-    X(dumps_error)                                                                               \
-    X(load_error)                                                                                \
-    X(load_block)                                                                                \
-    X(merge)                                                                                     \
-    X(dump_function)                                                                             \
-    X(load_function)                                                                             \
-    X(note)                                                                                      \
-    X(after_fork)                                                                                \
-    X(auto_init)                                                                                 \
-    X(run_coroutine)                                                                             \
-    X(serve_async)                                                                               \
-    X(start_async)                                                                               \
-    X(leave)                                                                                     \
-    X(apply_env) X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named) X(prints) \
-        X(task_over)
+#define PY_HOOKS(X)  \
+    X(dumps)         \
+    X(dumps_error)   \
+    X(load_error)    \
+    X(load_block)    \
+    X(merge)         \
+    X(dump_function) \
+    X(load_function) \
+    X(note)          \
+    X(after_fork)    \
+    X(auto_init)     \
+    X(run_coroutine) \
+    X(serve_async)   \
+    X(start_async)   \
+    X(leave)         \
+    X(apply_env)     \
+    X(set_gpus) X(check_call) X(ref_await) X(ref_future) X(idle) X(named) X(prints) X(task_over)
 
 struct py_ref;
 struct py_exec;
@@ -89,8 +89,8 @@ struct py_state {
         PyObject *sys, *s_path;
         Py_ssize_t path_n, environ_n;
         uint32_t tick; /* how often they were seen to be others */
-        /* number of what there is, the same for the same (surroundings.py); in a worker: of what it
-         * has put on */
+        /* number of what there is, the same for the same (ambient_environment.py); in a worker: of
+         * what it has put on */
         uint32_t content;
         /* in a worker: that of the definition that was loaded last; 0: it came without */
         uint32_t arrived;

@@ -540,10 +540,10 @@ int py_exchange_types(PyObject *module, struct py_state *st) {
         PyModule_AddIntConstant(module, "PARTITIONS", SK_WHAT_PARTITIONS) < 0 ||
         PyModule_AddIntConstant(module, "MAP_BLOCKS", SK_WHAT_MAP_BLOCKS) < 0 ||
         PyModule_AddIntConstant(module, "SIDE_BOUNDS", SK_SIDE_BOUNDS) < 0 ||
-        PyModule_AddIntConstant(module, "SIDE_TOLD", SK_SIDE_TOLD) < 0 ||
+        PyModule_AddIntConstant(module, "SIDE_REPORTS", SK_SIDE_REPORTS) < 0 ||
         PyModule_AddIntConstant(module, "PHASE_REDUCE", SK_PHASE_REDUCE) < 0 ||
-        PyModule_AddIntConstant(module, "PHASE_SHARE", SK_PHASE_SHARE) < 0 ||
-        PyModule_AddIntConstant(module, "PHASE_REST", SK_PHASE_REST) < 0)
+        PyModule_AddIntConstant(module, "PHASE_SPLIT_REDUCE", SK_PHASE_SPLIT_REDUCE) < 0 ||
+        PyModule_AddIntConstant(module, "PHASE_UNMATCHED", SK_PHASE_UNMATCHED) < 0)
         return -1;
     return PyModule_AddIntConstant(module, "PHASE_CUT", SK_PHASE_CUT) < 0
                ? -1

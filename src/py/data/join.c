@@ -4,11 +4,11 @@
  * Four lists of batches are the sides of the result: left, right, and the keys of both, in one type
  * each. A column of the result is picked from one of them; where a left row is missing, from
  * another one, if the caller wants so (the key of a full join). And _skate.bloom_...: filters of a
- * side's keys; _skate.join_...: how a join is done (shuffle/sides.h). */
+ * side's keys; _skate.join_...: how a join is done (shuffle/join_sizing.h). */
 #include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/data/data.h"
-#include "shuffle/sides.h"
+#include "shuffle/join_sizing.h"
 
 enum { SIDES = 4, LEFT = 0, RIGHT = 1, LEFT_KEYS = 2, RIGHT_KEYS = 3 };
 

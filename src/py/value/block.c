@@ -52,8 +52,15 @@ size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_bloc
                v->n * (cuts ? sizeof note->pack.cut[0] : sizeof note->pack.part[0]);
     }
     if (o->told) {
-        note->pack.head = (struct sk_pack_note){
-            SK_PACK_NOTE, SK_PACK_TOLD, size.n_rows, size.total_bytes, size.schema_crc, 0, 0, 0, 0};
+        note->pack.head = (struct sk_pack_note){SK_PACK_NOTE,
+                                                SK_PACK_MATCH_REPORT,
+                                                size.n_rows,
+                                                size.total_bytes,
+                                                size.schema_crc,
+                                                0,
+                                                0,
+                                                0,
+                                                0};
         return sizeof note->pack.head;
     }
     note->block = (struct sk_block_note){.magic = SK_BLOCK_NOTE, .bad = o->bad};

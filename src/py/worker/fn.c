@@ -100,7 +100,7 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) /* b
 /* This worker has the surroundings that a function or class was sent with; others ran here since. A
  * method runs in those of its actor. */
 int py_fn_be_around(const struct py_fn *f) {
-    PyObject *m = PyImport_ImportModule("skate.surroundings"),
+    PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
     Py_XDECREF(m);
     Py_XDECREF(r);

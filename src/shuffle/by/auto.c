@@ -7,11 +7,11 @@ extern const struct sk_shuffle_ops sk_shuffle_by_auto, sk_shuffle_by_index;
 
 static const struct sk_shuffle_ops *cheapest(const struct sk_shuffle_sizes *z) {
     const struct sk_shuffle_ops *best = &sk_shuffle_by_index;
-    double cost = sk_shuffle_cost(z, best->way(z));
+    double cost = sk_shuffle_cost(z, best->layout(z));
     for (unsigned i = 0; sk_shuffle_name(i); i++) {
         const struct sk_shuffle_ops *o = sk_shuffle_find(sk_shuffle_name(i));
-        if (o == &sk_shuffle_by_auto || !o->way || o->state_bytes) continue;
-        double c = sk_shuffle_cost(z, o->way(z));
+        if (o == &sk_shuffle_by_auto || !o->layout || o->state_bytes) continue;
+        double c = sk_shuffle_cost(z, o->layout(z));
         if (c < cost) best = o, cost = c;
     }
     return best;
@@ -33,7 +33,9 @@ static const struct sk_shuffle_ops *chosen(struct sk_shuffle *s) {
     return mine->chosen;
 }
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) { return cheapest(z)->way(z); }
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
+    return cheapest(z)->layout(z);
+}
 
 static uint32_t values(struct sk_shuffle *s) { return chosen(s)->values(s); }
 
@@ -45,6 +47,6 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 const struct sk_shuffle_ops sk_shuffle_by_auto = {.name = "auto",
                                                   .merges = true,
                                                   .state_bytes = sizeof(struct state),
-                                                  .way = way,
+                                                  .layout = layout,
                                                   .values = values,
                                                   .came = came};

@@ -4,9 +4,9 @@
 
 #define GROUPS 8u
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
     (void)z;
-    return (struct sk_shuffle_way){.values = GROUPS};
+    return (struct sk_shuffle_layout){.values = GROUPS};
 }
 
 static uint32_t values(struct sk_shuffle *s) {
@@ -16,4 +16,4 @@ static uint32_t values(struct sk_shuffle *s) {
 
 extern const struct sk_shuffle_ops sk_shuffle_by_grouped;
 const struct sk_shuffle_ops sk_shuffle_by_grouped = {
-    .name = "grouped", .way = way, .values = values};
+    .name = "grouped", .layout = layout, .values = values};

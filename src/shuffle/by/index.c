@@ -2,9 +2,9 @@
  * The cheapest while the data fits memory. */
 #include "shuffle/shuffle.h"
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
     (void)z;
-    return (struct sk_shuffle_way){.values = 1};
+    return (struct sk_shuffle_layout){.values = 1};
 }
 
 static uint32_t values(struct sk_shuffle *s) {
@@ -13,4 +13,5 @@ static uint32_t values(struct sk_shuffle *s) {
 }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_index;
-const struct sk_shuffle_ops sk_shuffle_by_index = {.name = "index", .way = way, .values = values};
+const struct sk_shuffle_ops sk_shuffle_by_index = {
+    .name = "index", .layout = layout, .values = values};

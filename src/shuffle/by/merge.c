@@ -12,8 +12,8 @@ static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
     return SK_MIN(SK_MAX(n, 2u), MOST);
 }
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    return (struct sk_shuffle_way){.values = 1, .merge = fan_in(z), .merged = MERGED};
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
+    return (struct sk_shuffle_layout){.values = 1, .merge = fan_in(z), .merged = MERGED};
 }
 
 static uint32_t values(struct sk_shuffle *s) {
@@ -29,4 +29,4 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 
 extern const struct sk_shuffle_ops sk_shuffle_by_merge;
 const struct sk_shuffle_ops sk_shuffle_by_merge = {
-    .name = "merge", .merges = true, .way = way, .values = values, .came = came};
+    .name = "merge", .merges = true, .layout = layout, .values = values, .came = came};

@@ -18,8 +18,8 @@ static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
 
 static uint32_t merged(const struct sk_shuffle_sizes *z) { return z->runs ? destinations(z) : 1; }
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    return (struct sk_shuffle_way){
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
+    return (struct sk_shuffle_layout){
         .values = destinations(z), .merge = fan_in(z), .merged = merged(z)};
 }
 
@@ -36,4 +36,4 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 
 extern const struct sk_shuffle_ops sk_shuffle_by_push;
 const struct sk_shuffle_ops sk_shuffle_by_push = {
-    .name = "push", .merges = true, .way = way, .values = values, .came = came};
+    .name = "push", .merges = true, .layout = layout, .values = values, .came = came};

@@ -15,8 +15,8 @@ static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
 
 static uint32_t merged(const struct sk_shuffle_sizes *z) { return z->runs ? RANGES : 1; }
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    return (struct sk_shuffle_way){.values = RANGES, .merge = fan_in(z), .merged = merged(z)};
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
+    return (struct sk_shuffle_layout){.values = RANGES, .merge = fan_in(z), .merged = merged(z)};
 }
 
 static uint32_t values(struct sk_shuffle *s) {
@@ -31,4 +31,4 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 
 extern const struct sk_shuffle_ops sk_shuffle_by_push_star;
 const struct sk_shuffle_ops sk_shuffle_by_push_star = {
-    .name = "push_star", .merges = true, .way = way, .values = values, .came = came};
+    .name = "push_star", .merges = true, .layout = layout, .values = values, .came = came};

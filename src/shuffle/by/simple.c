@@ -10,11 +10,12 @@ static uint32_t reduces(const struct sk_shuffle_sizes *z) {
     return (uint32_t)SK_MIN(SK_MAX(n, LEAST), MOST);
 }
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    return (struct sk_shuffle_way){.values = reduces(z)};
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
+    return (struct sk_shuffle_layout){.values = reduces(z)};
 }
 
 static uint32_t values(struct sk_shuffle *s) { return reduces(sk_shuffle_sizes(s)); }
 
 extern const struct sk_shuffle_ops sk_shuffle_by_simple;
-const struct sk_shuffle_ops sk_shuffle_by_simple = {.name = "simple", .way = way, .values = values};
+const struct sk_shuffle_ops sk_shuffle_by_simple = {
+    .name = "simple", .layout = layout, .values = values};

@@ -16,8 +16,8 @@ static uint32_t fan_in(const struct sk_shuffle_sizes *z) {
 
 static uint32_t merged(const struct sk_shuffle_sizes *z) { return z->runs ? ranges(z) : 1; }
 
-static struct sk_shuffle_way way(const struct sk_shuffle_sizes *z) {
-    return (struct sk_shuffle_way){.values = ranges(z), .merge = fan_in(z), .merged = merged(z)};
+static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
+    return (struct sk_shuffle_layout){.values = ranges(z), .merge = fan_in(z), .merged = merged(z)};
 }
 
 static uint32_t values(struct sk_shuffle *s) {
@@ -32,4 +32,4 @@ static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
 
 extern const struct sk_shuffle_ops sk_shuffle_by_two_level;
 const struct sk_shuffle_ops sk_shuffle_by_two_level = {
-    .name = "two_level", .merges = true, .way = way, .values = values, .came = came};
+    .name = "two_level", .merges = true, .layout = layout, .values = values, .came = came};

@@ -25,7 +25,7 @@ static bool fits(const struct sk_gather *g, const struct sk_value_note *head) {
 static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct sk_err *err) {
     struct sk_exchange *e = sk_exchange_of(g);
     struct sk_pack *p = sk_pack_of(b);
-    SK_ASSERT(!e->n && side < e->n_inputs && p->kind != SK_PACK_TOLD);
+    SK_ASSERT(!e->n && side < e->n_inputs && p->kind != SK_PACK_MATCH_REPORT);
     sk_gather_hold(g, b);
     if (p->kind == SK_PACK_SAMPLE) {
         /* its task has failed before its run, and was left out */
@@ -197,7 +197,7 @@ static void launched(struct sk_gather *g, void *say, uint64_t in_bytes, uint64_t
 
 static bool wants(const struct sk_gather *g, const void *say, const struct sk_value_note *note) {
     (void)g;
-    return ((const struct sk_xtask *)say)->share && note && note->kind == SK_PACK_TOLD;
+    return ((const struct sk_xtask *)say)->share && note && note->kind == SK_PACK_MATCH_REPORT;
 }
 
 static sk_rc yielded(struct sk_gather *g, void *say, struct sk_blk *b,

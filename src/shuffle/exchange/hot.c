@@ -76,7 +76,7 @@ sk_rc sk_hot_add_told(struct sk_exchange *e, struct sk_err *err) {
         struct sk_pack *p = e->packs.p[i];
         struct sk_bref all = {.n_rows = sk_pack_blk(p)->ref.n_rows,
                               .bytes = sk_pack_blk(p)->ref.bytes};
-        SK_TRY(sk_gather_add_part(&e->g, &p->kept, all, SK_SIDE_TOLD, err));
+        SK_TRY(sk_gather_add_part(&e->g, &p->kept, all, SK_SIDE_REPORTS, err));
         SK_TRY(sk_gather_more(&e->g, &p->kept, false, err));
     }
     e->first_told = 0;

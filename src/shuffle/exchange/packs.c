@@ -33,7 +33,7 @@ bool sk_pack_note_ok(struct sk_bytes note) {
     case SK_PACK_RUN:
     case SK_PACK_SAMPLE:
     case SK_PACK_BOUNDS:
-    case SK_PACK_TOLD: return !h.n;
+    case SK_PACK_MATCH_REPORT: return !h.n;
     default: return false;
     }
 }

@@ -113,14 +113,14 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
         return rc;
     }
     if (e->first_told && !from) {
-        say->t.phase = SK_PHASE_REST;
+        say->t.phase = SK_PHASE_UNMATCHED;
         SK_TRY(sk_hot_add_told(e, err));
     } else {
         if (!from) e->shared = sk_hot_shared(e, a, b);
         to = sk_hot_piece_end(e, a, b);
         e->piece = to < e->packs.n ? to : 0;
         if ((from || e->piece) && sk_hot_tells(e, a, b)) {
-            say->t.phase = SK_PHASE_SHARE;
+            say->t.phase = SK_PHASE_SPLIT_REDUCE;
             say->share = sk_hot_make_share(e);
             if (!say->share) return no_memory(e, err);
         }

@@ -234,8 +234,8 @@ struct partition {
 };
 
 static bool has_told(const struct sk_blk *b, const struct blk *p, struct partition *all) {
-    if (b->side != SK_SIDE_TOLD) return false;
-    CHECK(p->note->h.kind == SK_PACK_TOLD && p->n < 200000);
+    if (b->side != SK_SIDE_REPORTS) return false;
+    CHECK(p->note->h.kind == SK_PACK_MATCH_REPORT && p->n < 200000);
     for (uint32_t i = 0; i < p->n; i++) all->told[i] |= p->row[i];
     return true;
 }
@@ -251,8 +251,8 @@ static uint32_t join_task(const struct sk_pack_task *of, const struct partition 
     const uint64_t *others = rows_of(all, !shared);
     CHECK(of->shared && of->shared <= 2 && of->end == of->first + 1);
     CHECK(of->phase == SK_PHASE_REDUCE ||
-          ((tells >> shared & 1) && n_others && !(n && of->phase == SK_PHASE_REST)));
-    if (of->phase != SK_PHASE_REST)
+          ((tells >> shared & 1) && n_others && !(n && of->phase == SK_PHASE_UNMATCHED)));
+    if (of->phase != SK_PHASE_UNMATCHED)
         return join_rows(rows_of(all, shared), n, others,
                          of->phase == SK_PHASE_REDUCE && (tells >> shared & 1) ? n_others : 0, out);
     for (uint32_t i = 0; i < n_others; i++)
@@ -282,14 +282,14 @@ static void gather(struct sim *m, const struct stage *s, const struct sk_stask *
     for (const struct sk_blk *b = t->in.head; b; b = b->next) {
         const struct blk *p = sk_map_get(&m->blks, b->ref.oid);
         CHECK(p && b->part && b->ref.row0 + b->ref.bytes <= p->bytes &&
-              (b->side >= SK_SIDE_TOLD || (b->ref.row0 | b->ref.bytes) % 64 == 0));
+              (b->side >= SK_SIDE_REPORTS || (b->ref.row0 | b->ref.bytes) % 64 == 0));
         if (b->side == SK_SIDE_BOUNDS) {
             CHECK(!bounds && b == t->in.head && p->note->h.kind == SK_PACK_BOUNDS);
             bounds = p->row;
             continue;
         }
         if (has_told(b, p, to)) {
-            CHECK(of->phase == SK_PHASE_REST && side < 0 &&
+            CHECK(of->phase == SK_PHASE_UNMATCHED && side < 0 &&
                   (int64_t)sk_exchange_run(b->kept) > told);
             told = sk_exchange_run(b->kept);
             continue;
@@ -315,7 +315,7 @@ static void gather(struct sim *m, const struct stage *s, const struct sk_stask *
         }
         to->n_of[side] += n - before;
     }
-    CHECK_EQ(of->phase == SK_PHASE_REST, told >= 0);
+    CHECK_EQ(of->phase == SK_PHASE_UNMATCHED, told >= 0);
     if (!tells_of(m, t)) qsort(all, n, sizeof *all, by_key);
     to->n = n;
     for (uint32_t i = 0; i < n; i++) to->rows[i] = all[i].row;
@@ -339,7 +339,7 @@ static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_sta
 static void tell_met(struct sim *m, const struct stage *s, struct task *k,
                      const struct sk_stask *t) {
     struct partition all;
-    struct vnote note = {.h = {.kind = SK_PACK_TOLD}};
+    struct vnote note = {.h = {.kind = SK_PACK_MATCH_REPORT}};
     gather(m, s, t, &all);
     const struct sk_pack_task *of = sk_exchange_task(t->say);
     uint32_t shared = of->shared - 1, n = all.n_of[!shared];

@@ -325,7 +325,7 @@ static void launch(struct sim *m, uint64_t id) {
             b->ref.oid, b->part && b->ref.bytes < b->kept->blk->ref.bytes ? b->ref.bytes : 0, 0};
     k->stage = t->stage;
     k->actor = t->actor;
-    if (phase == SK_PHASE_SHARE) tell_met(m, first, k, t);
+    if (phase == SK_PHASE_SPLIT_REDUCE) tell_met(m, first, k, t);
     if (phase == SK_PHASE_CUT) cut_runs(m, first->keys, k, t);
     else if (phase == SK_PHASE_MERGE) merge_packs(m, first, k, t);
     else if (ss->values) map_packs(m, last, k, out, n, t->hint);
@@ -334,7 +334,7 @@ static void launch(struct sim *m, uint64_t id) {
         /* it fails, and what it has not yielded is not there */
         uint32_t keep = (uint32_t)(uniform(m) * (k->n_out + 1));
         /* one that has not told would be the end of the run */
-        keep = SK_MAX(keep, phase == SK_PHASE_SHARE);
+        keep = SK_MAX(keep, phase == SK_PHASE_SPLIT_REDUCE);
         while (k->n_out > keep) unref(m, k->out[--k->n_out]->oid);
     }
     uint64_t total = 0;
@@ -742,19 +742,19 @@ static uint32_t random_source(struct sim *m, uint32_t n_units, bool est, bool bl
 }
 
 /* It changes its mind as sizes become known: what it says is drawn by them. */
-static struct sk_shuffle_way moody_way(const struct sk_shuffle_sizes *z) {
+static struct sk_shuffle_layout moody_way(const struct sk_shuffle_sizes *z) {
     uint64_t r = sk_rand_mix(z->bytes / 3000 ^ z->map_bytes / 500);
-    return (struct sk_shuffle_way){.values = 1 + (uint32_t)(r % 3),
-                                   .merge = (uint32_t)(r >> 8) % 6,
-                                   .merged = (uint32_t)(r >> 16) % 3};
+    return (struct sk_shuffle_layout){.values = 1 + (uint32_t)(r % 3),
+                                      .merge = (uint32_t)(r >> 8) % 6,
+                                      .merged = (uint32_t)(r >> 16) % 3};
 }
 static uint32_t moody_values(struct sk_shuffle *s) {
-    struct sk_shuffle_way w = moody_way(sk_shuffle_sizes(s));
+    struct sk_shuffle_layout w = moody_way(sk_shuffle_sizes(s));
     return sk_shuffle_sizes(s)->runs && sk_shuffle_sizes(s)->merges && w.merge > 1 ? 1 : w.values;
 }
 /* Holds what it passes later, ends groups that are not of what has come, and merges one alone. */
 static void moody_came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
-    struct sk_shuffle_way w = moody_way(sk_shuffle_sizes(s));
+    struct sk_shuffle_layout w = moody_way(sk_shuffle_sizes(s));
     uint32_t node = p->bytes % 3 ? SK_SHUFFLE_ANY : p->node;
     if (w.merge == 1) sk_shuffle_pass(s);
     if (w.merge == 2) sk_shuffle_merge(s, sk_shuffle_hold(s, SK_MAX(w.merged, 1u), node));

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import skate.data as sd
-from skate.data import joins
+from skate.data import join_args
 from skate.exceptions import RayTaskError
 
 HOW = {"inner": "inner", "left_outer": "left", "right_outer": "right", "full_outer": "outer"}
@@ -45,7 +45,7 @@ def rows_of(df):
     )
 
 
-@pytest.mark.parametrize("kind", joins.KINDS)
+@pytest.mark.parametrize("kind", join_args.KINDS)
 def test_every_kind_as_pandas_has_it(kind):
     left, right, a, b = sides()
     on = ["k", "t"]
@@ -123,7 +123,7 @@ def test_null_meets_nothing_and_nan_meets_nan():
     ) == [(0, 5), (1, 0), (2, 6), (3, 4)]
 
 
-@pytest.mark.parametrize("kind", joins.KINDS)
+@pytest.mark.parametrize("kind", join_args.KINDS)
 def test_a_side_without_rows(kind):
     rows = sd.from_items([{"id": i, "x": i} for i in range(5)], override_num_blocks=3)
     none = sd.from_items([{"id": i, "y": i} for i in range(5)]).filter(lambda r: False)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import skate.data as sd
 from skate import _skate
-from skate.data import joins
+from skate.data import join_args
 
 MANY, FEW = 20_000, 500
 
@@ -50,7 +50,7 @@ def said(ds):
 
 
 @pytest.mark.parametrize("large_is", ["left", "right"])
-@pytest.mark.parametrize("kind", joins.KINDS)
+@pytest.mark.parametrize("kind", join_args.KINDS)
 def test_the_rows_of_the_exchange(context, kind, large_is):
     def joined(limit, **kw):
         context.broadcast_join_bytes = limit
@@ -69,7 +69,7 @@ def test_the_rows_of_the_exchange(context, kind, large_is):
         and want.num_rows
         and nothing == []
     )
-    side = joins.LEFT if large_is == "left" else joins.RIGHT
+    side = join_args.LEFT if large_is == "left" else join_args.RIGHT
     by_block, may_lack, _ = _skate.join_rules(kind)
     if by_block[side]:
         assert "500 rows, 7.8 KiB: broadcast (at most 10.0 MiB)" in what[0]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import skate.data as sd
-from skate.data import joins
+from skate.data import join_args
 
 ROWS, BLOCKS, PARTS = 120_000, 24, 4
 LITTLE = 2 << 20  # an eighth: 256 KiB
@@ -86,9 +86,11 @@ def run(ds):
     return table, stats, next(o for o in stats["ops"] if "JoinReduce" in o["label"])
 
 
-CASES = [("hot", kind, side) for kind in joins.KINDS for side in (joins.LEFT, joins.RIGHT)]
+CASES = [
+    ("hot", kind, side) for kind in join_args.KINDS for side in (join_args.LEFT, join_args.RIGHT)
+]
 CASES += [
-    (how, kind, joins.RIGHT)
+    (how, kind, join_args.RIGHT)
     for kind in ("left_outer", "full_outer", "left_anti", "right_semi")
     for how in ("zipf", "equal")
 ]
@@ -100,7 +102,7 @@ def test_a_hot_key(context, how, kind, side):
 
     def joined():  # a Dataset keeps the settings that it was made with
         a, b = blocks(large, BLOCKS), blocks(small, 3)
-        a, b = (a, b) if side == joins.LEFT else (b, a)
+        a, b = (a, b) if side == join_args.LEFT else (b, a)
         return a.join(b, kind, num_partitions=PARTS)
 
     want, _, whole = run(joined())

@@ -20,7 +20,7 @@ from pyarrow import fs
 from skate import _skate
 from skate.data.checkpoint import CheckpointConfig, InvalidCheckpointingConfig
 from skate.data.datasource import BlockBasedFileDatasink, FilenameProvider, RowBasedFileDatasink
-from skate.data.write.level import of_file
+from skate.data.write.unify_file_schemas import of_file
 
 PROGRAM = """
 import sys, os

@@ -24,7 +24,7 @@ import skate.data as sd
 from cases import case
 from key_order import in_order
 from rounds import campaign, rounds, seed
-from skate.data import joins
+from skate.data import join_args
 from skate.data.aggregate import (
     AbsMax,
     AsList,
@@ -355,7 +355,7 @@ class Query:
             f"r{len(self.said)}",
             self.rng.choice([0, 1, 5, 60, 60, 400]),
         )
-        how = self.rng.choice(list(joins.KINDS))
+        how = self.rng.choice(list(join_args.KINDS))
         n_pairs = min(len(self.rows), 10**9) * other.num_rows
         if n_pairs > 150_000:  # with a hot key on both sides there would be so many
             other = other.slice(0, 1 + 150_000 // len(self.rows))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
 from skate.data import aggregate as ag
-from skate.data import joins
+from skate.data import join_args
 
 KEYS = st.sampled_from([None, math.nan, -0.0, 0.0, 1.5, -3.0, 7.0])
 TEXTS = st.sampled_from([None, "", "a", "ab", "ä"])
@@ -133,12 +133,12 @@ def meets(a, b):
     return a is not None and b is not None and place(a) == place(b)
 
 
-@pytest.mark.parametrize("kind", joins.KINDS)
+@pytest.mark.parametrize("kind", join_args.KINDS)
 @examples(15)
 @given(ROWS, ROWS, CUTS, st.integers(1, 3), st.integers(0, 5))
 def test_joins(kind, left, right, sizes, every, n):
     a, b = batches(left, sizes), batches(right, sizes[::-1], ("q", "u", "j"))
-    params = {"join": joins.check(kind, ("k",), ("q",), (None, None)), "n": n, "resources": {}}
+    params = {"join": join_args.check(kind, ("k",), ("q",), (None, None)), "n": n, "resources": {}}
     got = [
         r
         for rb in exchanged("join", params, [tasks(a, every), tasks(b, every)], 7)

@@ -115,7 +115,7 @@ def test_what_a_dataset_needs_is_light():
 
 def test_a_desk_imports_nothing_that_runs_a_plan():
     """It holds references, in a process of its own."""
-    code = "import sys, skate.data.run.desks\n"
+    code = "import sys, skate.data.run.service_actors\n"
     r = fresh(
         code
         + "data = [m for m in sys.modules if m.startswith('skate.data.') or m in ('numpy', 'pyarrow')]; assert len(data) == 3, data"

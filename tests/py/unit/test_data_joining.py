@@ -1,4 +1,4 @@
-"""Joins of two batches (data/joins.py, joining.py), in one process: against a loop over all pairs
+"""Joins of two batches (data/join_args.py, join_kernel.py), in one process: against a loop over all pairs
 of rows; names of columns and errors."""
 
 import math
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data import joins
-from skate.data.joining import Joining
+from skate.data import join_args
+from skate.data.join_kernel import Joining
 from skate.data.values.unify import merge
 
-KINDS = list(joins.KINDS)
+KINDS = list(join_args.KINDS)
 
 
-def batches_of(join, left, right, target=1 << 20, first=joins.LEFT):
+def batches_of(join, left, right, target=1 << 20, first=join_args.LEFT):
     return list(Joining(join, (left, right), target, first).batches())
 
 
@@ -79,7 +79,7 @@ def test_every_kind(kind, left, right, n, cut, target):
         [(*r[:2], 100 + i) for i, r in enumerate(right)],
     )
     on = ["k", "t"][:n]
-    join = joins.check(kind, on, ["q", "r"][:n], (None, None))
+    join = join_args.check(kind, on, ["q", "r"][:n], (None, None))
     a, b = batch(left, ["k", "t", "x"]), batch(right, ["q", "r", "y"])
     got = merge(batches_of(join, [a[:cut], a[cut:]], [b[:0], b], target))
     want = []
@@ -94,27 +94,27 @@ def test_every_kind(kind, left, right, n, cut, target):
         {k: same(v) for k, v in r.items()} for r in want
     ]
     assert got.schema.equals(
-        joins.schema_of(
+        join_args.schema_of(
             join, (batch([], ["k", "t", "x"]).schema, batch([], ["q", "r", "y"]).schema)
         )
     )
 
 
-@pytest.mark.parametrize("first", [joins.LEFT, joins.RIGHT])
+@pytest.mark.parametrize("first", [join_args.LEFT, join_args.RIGHT])
 @pytest.mark.parametrize("kind", KINDS)
 @examples(20)
 @given(SIDE, SIDE, st.sampled_from([1, 2]), st.integers(0, 12), st.sampled_from([1, 1 << 20]))
 def test_shares_and_what_they_leave_are_the_whole(kind, first, left, right, n, cut, target):
-    join = joins.check(kind, ["k", "t"][:n], ["q", "r"][:n], (None, None))
+    join = join_args.check(kind, ["k", "t"][:n], ["q", "r"][:n], (None, None))
     sides = (batch(left, ["k", "t", "x"]), batch(right, ["q", "r", "y"]))
     whole = merge(batches_of(join, [sides[0]], [sides[1]], first=first))
     out, told = [], []
     for share in (sides[first][:cut], sides[first][cut:]):
-        have = ([share], [sides[1]]) if first == joins.LEFT else ([sides[0]], [share])
+        have = ([share], [sides[1]]) if first == join_args.LEFT else ([sides[0]], [share])
         one = Joining(join, have, target, first)
         told.append(one.tell())
         out += one.batches()
-    have = ([sides[0][:0]], [sides[1]]) if first == joins.LEFT else ([sides[0]], [sides[1][:0]])
+    have = ([sides[0][:0]], [sides[1]]) if first == join_args.LEFT else ([sides[0]], [sides[1][:0]])
     got = merge(out + list(Joining(join, have, target, first, told).batches()))
     assert str(got.to_pylist()) == str(whole.to_pylist()) and got.schema.equals(whole.schema)
     rows = [
@@ -126,15 +126,15 @@ def test_shares_and_what_they_leave_are_the_whole(kind, first, left, right, n, c
 
 
 def test_what_is_told_is_of_the_other_side():
-    join = joins.check("full_outer", ("k",), None, (None, None))
+    join = join_args.check("full_outer", ("k",), None, (None, None))
     a, b = (
         batch([(1.0, "a", 1)], ["k", "t", "x"]),
         batch([(1.0, "b", i) for i in range(9)], ["k", "u", "y"]),
     )
     told = [pa.record_batch([pa.array([True])], names=["met"])]
     with pytest.raises(RuntimeError, match=r"shares told of \[1\] rows, and there are 9"):
-        Joining(join, ([a[:0]], [b]), 1 << 20, joins.LEFT, told)
-    begun = Joining(join, ([a], [b]), 1 << 20, joins.LEFT)
+        Joining(join, ([a[:0]], [b]), 1 << 20, join_args.LEFT, told)
+    begun = Joining(join, ([a], [b]), 1 << 20, join_args.LEFT)
     next(begun.batches())
     with pytest.raises(ValueError, match="has begun to give rows"):
         begun.tell()
@@ -154,14 +154,17 @@ NAMES = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_names(kind):
-    join = joins.check(kind, ("k",), ("q",), ("_l", "_r"))
-    assert [c.name for c in joins.columns(join, (["k", "x", "z"], ["q", "y", "z"]))] == NAMES[kind]
+    join = join_args.check(kind, ("k",), ("q",), ("_l", "_r"))
+    assert [c.name for c in join_args.columns(join, (["k", "x", "z"], ["q", "y", "z"]))] == NAMES[
+        kind
+    ]
 
 
 def test_names_that_meet():
     def names(left, right, suffixes=(None, None), on=("k",), right_on=None, kind="inner"):
         return [
-            c.name for c in joins.columns(joins.check(kind, on, right_on, suffixes), (left, right))
+            c.name
+            for c in join_args.columns(join_args.check(kind, on, right_on, suffixes), (left, right))
         ]
 
     assert names(["k", "x"], ["k", "x"], ("_l", None)) == ["k", "x_l", "x"], "one suffix is enough"
@@ -202,11 +205,11 @@ def test_arguments():
         (("inner", (1,), None), "1 is no name of a column"),
     ):
         with pytest.raises(ValueError, match=said):
-            joins.check(*kw, (None, None))
+            join_args.check(*kw, (None, None))
 
 
 def test_types_of_keys():
-    join = joins.check("full_outer", ("k",), None, (None, None))
+    join = join_args.check("full_outer", ("k",), None, (None, None))
     left, right = (
         pa.record_batch([pa.array(v, t)], names=["k"])
         for v, t in (([1, 300], pa.int16()), ([300, 2**40], pa.int64()))
@@ -231,7 +234,7 @@ def test_columns_of_any_type_come_along():
         names=["id", "l", "s"],
     )
     right = pa.record_batch([pa.array([2, 3]), pa.array(["x", "y"])], names=["id", "v"])
-    got = joined(joins.check("full_outer", ("id",), None, (None, None)), left, right)
+    got = joined(join_args.check("full_outer", ("id",), None, (None, None)), left, right)
     assert got.to_pylist() == [
         {"id": 1, "l": [1], "s": {"a": 1}, "v": None},
         {"id": 2, "l": [2, 3], "s": None, "v": "x"},

@@ -80,7 +80,7 @@ class Operator:
     moves_rows = False  # between blocks: lower() makes a map and an exchange of it (see phases)
     blocking = False  # it needs all blocks of its input before it gives one (see arranged)
     # how it runs depends on the size of one of its inputs, which runs before it
-    # (run/small_sides.py)
+    # (run/join_sizing.py)
     sizes_first = False
     # much less may come of it than comes to it, beside what no_more and first_rows say
     fewer = False

@@ -1,6 +1,6 @@
 """join: the rows of two inputs that have equal keys, side by side: both are cut by the hashes of
 their keys, and each partition is joined by itself (join_reduce). params: join, n (parts that were
-asked for; 0: by sizes), resources; larger (run/small_sides.py: the side that has more rows, of
+asked for; 0: by sizes), resources; larger (run/join_sizing.py: the side that has more rows, of
 which some may have been left out by then; else each partition tells which it is)."""
 
 from __future__ import annotations

@@ -2,26 +2,26 @@
 which is small: in the order of this side's rows, then of the other one's. No exchange.
 
 params: join, side (that comes block by block), small (a batch: the other side). Made by
-run/small_sides.py."""
+run/join_sizing.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from skate.data import joining
+from skate.data import join_kernel
 from skate.data.op import Batches, Operator, Params
 
 
 class JoinBroadcast(Operator):
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.joining")
+        return ("pyarrow.compute", "skate.data.join_kernel")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Any:
         side, small = params["side"], [params["small"]]
         for some in _gathered(batches, min(task.target, task.nbytes(small[0])), task.nbytes):
             sides = (some, small) if side == 0 else (small, some)
-            yield from joining.Joining(params["join"], sides, task.target, side).batches()
+            yield from join_kernel.Joining(params["join"], sides, task.target, side).batches()
 
 
 def _gathered(batches: Batches, least: int, nbytes: Any) -> Iterator[list[Any]]:

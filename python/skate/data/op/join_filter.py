@@ -1,6 +1,6 @@
 """join_filter: leaves out rows whose keys are not on the other side of a join, as far as a Bloom
 filter of these keys tells: what meets nothing need not be moved. It gives up, for a task, where
-most rows pass. params: keys, filter (bytes). Made by run/small_sides.py."""
+most rows pass. params: keys, filter (bytes). Made by run/join_sizing.py."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """join_reduce: the second half of a join: the rows of a partition of both sides, or of a share of
-it, joined (joins.py). params: join."""
+it, joined (join_args.py). params: join."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from skate import _skate
-from skate.data import joining, joins
+from skate.data import join_args, join_kernel
 from skate.data.op import Operator, Params
 from skate.data.worker import stage
 
@@ -15,7 +15,7 @@ class JoinReduce(Operator):
     exchange = True
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute", "skate.data.joining")
+        return ("pyarrow.compute", "skate.data.join_kernel")
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
         """Batches, or BlockOuts of the last operator of a stage; of a task that has a share the
@@ -25,17 +25,17 @@ class JoinReduce(Operator):
         for part in x.parts:
             found = _skate.blocks(part.blocks)
             sides[part.side].extend(found if part.rows else [rb.slice(0, 0) for rb in found[:1]])
-        known = bool(sides[joins.LEFT] and sides[joins.RIGHT])
-        for side in (joins.LEFT, joins.RIGHT):
-            if not sides[side] and sides[joins.RIGHT - side]:
+        known = bool(sides[join_args.LEFT] and sides[join_args.RIGHT])
+        for side in (join_args.LEFT, join_args.RIGHT):
+            if not sides[side] and sides[join_args.RIGHT - side]:
                 sides[side].append(
-                    joining.keys_alone(params["join"], side, sides[joins.RIGHT - side])
+                    join_kernel.keys_alone(params["join"], side, sides[join_args.RIGHT - side])
                 )
         if sides[0]:
             told = [rb for block in x.told for rb in _skate.blocks(block)]
-            first = joins.RIGHT if x.shared == 1 + joins.RIGHT else joins.LEFT
-            joined = joining.Joining(params["join"], sides, task.target, first, told)
-            if x.phase == _skate.PHASE_SHARE:
+            first = join_args.RIGHT if x.shared == 1 + join_args.RIGHT else join_args.LEFT
+            joined = join_kernel.Joining(params["join"], sides, task.target, first, told)
+            if x.phase == _skate.PHASE_SPLIT_REDUCE:
                 yield _skate.BlockOut(joined.tell(), told=True)
             # Without rows the columns of a side that nobody knows are not said to be the key's
             # alone.

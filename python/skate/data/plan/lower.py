@@ -64,7 +64,7 @@ def lower(
     """A plan for one run. context None: for people to read only. hold: see values/captured.py.
     rearranged: gives the blocks of a node that needs its whole input, which it runs; None: such a
     node has none. on_error: of operators that do not say it themselves; None: as the context says.
-    sized: decides what depends on sizes that are measured (run/small_sides.py), and says what it
+    sized: decides what depends on sizes that are measured (run/join_sizing.py), and says what it
     did. shuffle: the strategy of exchanges; None: as the context says."""
     on_error = on_error or (context.on_error if context is not None else "raise")
     shuffle = shuffle or strategy(context)

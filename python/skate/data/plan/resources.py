@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from skate import _near
+from skate import _did_you_mean
 from skate.data.plan.node import Node
 from skate.exceptions import TaskUnschedulableError
 from skate.options import group_of
@@ -94,7 +94,7 @@ def remote_args(
 
 def _meant(keyword: str) -> str:
     """For a keyword that no method takes: the nearest that one does."""
-    return _near.guess(keyword, sorted(ARGUMENTS))
+    return _did_you_mean.guess(keyword, sorted(ARGUMENTS))
 
 
 def group(given: dict[str, Any]) -> dict[str, Any]:

@@ -588,7 +588,7 @@ class Fitting:
     """Makes batches of a file's rows that have one schema.
 
     Rows fit that can be built alone, and whose types go together with those of most rows of their
-    batch (majority.py); where bad records are tolerated, with those of the batches before.
+    batch (dominant_type.py); where bad records are tolerated, with those of the batches before.
 
     Args:
         params: Of the reader.

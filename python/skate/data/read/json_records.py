@@ -3,7 +3,7 @@ others come through.
 
 A record is what a line holds (an object, or several one after another), or an object that goes over
 several lines. Bad is a record that is no JSON, that holds no object, or that has a value of another
-kind than most records have at its place (majority.py): kinds are bool, number, string, list and
+kind than most records have at its place (dominant_type.py): kinds are bool, number, string, list and
 object, and null goes with each. What Arrow infers within a kind (int or double, timestamp or
 string) never makes a record bad: the wider one is taken.
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from skate._deps import np, pa, pajson
-from skate.data.majority import SURE, Majority
+from skate.data.dominant_type import SURE, Majority
 
 CHUNK = 4096  # records that are parsed together
 BLOCK_BYTES = 64 << 20  # of what is parsed at once in the end

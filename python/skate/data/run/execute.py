@@ -22,7 +22,7 @@ from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, strategy, warn_few_inputs
 from skate.data.plan.node import Block, Node, below
-from skate.data.run import remote, small_sides, unions
+from skate.data.run import join_sizing, remote, unions
 from skate.data.run.blocks import cast, fetch, join
 from skate.data.run.conflict import by_files, of_files
 from skate.data.run.dead_letters import Errors
@@ -123,7 +123,7 @@ def run(
             ds.context,
             held,
             lambda n: _rearranged(n, ds.context, before),
-            sized=lambda root, rules: small_sides.decided(
+            sized=lambda root, rules: join_sizing.decided(
                 root, ds.context, lambda n: input_blocks(n, ds.context, before), rules
             ),
         )

@@ -2,7 +2,7 @@
 reference.
 
 A worker does not drive the engine. The first one that runs a Dataset makes a small named actor, the
-*desk* (desks.py); the engine tells the driver of it (conf.h: named), which starts a thread that
+*desk* (service_actors.py); the engine tells the driver of it (conf.h: named), which starts a thread that
 waits there for jobs. A Dataset that runs in a worker sends its plan to the desk, and takes the
 blocks of the run from it as the driver's own loop would: at most held_bytes lie at the desk. While
 it waits its CPU is lent to others, so the run needs no resources of its own. A consumer that closes
@@ -17,16 +17,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import skate
-from skate import _job, _served
+from skate import _job, _service_actors
 from skate.data.plan.node import below
-from skate.data.run.desks import RunDesk
+from skate.data.run.service_actors import RunDesk
 from skate.data.run.turns import held_bytes
 
 NAME, SPACE = "data", _job.SERVED + "skate.data.run.serve"
 
 
 def _begin(job: tuple[Any, ...], context: Any) -> tuple[Any, int]:
-    desk = _served.desk(RunDesk, NAME, SPACE)
+    desk = _service_actors.desk(RunDesk, NAME, SPACE)
     return desk, skate.get(desk.begin.remote([skate.put(job)], held_bytes(context), os.getpid()))
 
 

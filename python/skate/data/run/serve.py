@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import skate
-from skate import _served, _skate
+from skate import _service_actors, _skate
 from skate.data.run import execute, feed
 from skate.data.run.remote import NAME, SPACE
 from skate.data.run.turns import sent
@@ -16,7 +16,7 @@ from skate.data.run.turns import sent
 
 def serve() -> None:
     """There is a desk: works for it from now on. Called by the engine's thread."""
-    _served.work(NAME, SPACE, _begin, "skate-data-serve")
+    _service_actors.work(NAME, SPACE, _begin, "skate-data-serve")
 
 
 def _begin(desk: Any, job: Any) -> None:

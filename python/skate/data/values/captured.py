@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from skate import _skate, surroundings
+from skate import _skate, ambient_environment
 from skate.serialize import TOLD, cloudpickled, heaviest
 
 SMALL = 256 << 10  # bytes of pickled parameters that go along with each task
@@ -62,10 +62,10 @@ def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
     size = len(data) + sum(b.raw().nbytes for b in buffers)
     _tell(params, label, size)
     if hold is None or size <= SMALL:
-        return surroundings.along(data)
+        return ambient_environment.along(data)
     ref = _skate.put(_Load(data, buffers))
     hold.append(ref)
-    return surroundings.along(pickle.dumps(_Away(ref._number(), id(hold)), 5))
+    return ambient_environment.along(pickle.dumps(_Away(ref._number(), id(hold)), 5))
 
 
 def load(data: bytes) -> tuple[dict[str, Any], int]:

@@ -39,8 +39,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate._deps import np, pa, pc
-from skate._near import nearest_few
-from skate.data.majority import SURE, Majority
+from skate._did_you_mean import nearest_few
+from skate.data.dominant_type import SURE, Majority
 from skate.data.on_error import UntrustedPickleError
 from skate.data.values import from_arrow, marks, selection, tensor_types, to_arrow
 from skate.data.values import types as value_types
@@ -218,7 +218,7 @@ def misfits(
     parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None
 ) -> list[TypeError | None]:
     """Of each part of some rows (how many, their schema) what is wrong with it beside the others
-    (majority.py); None: nothing. before: a schema that stays in any case."""
+    (dominant_type.py); None: nothing. before: a schema that stays in any case."""
     count = Majority(promoted)
     for rows, schema in [(SURE, before), *parts]:
         for f in schema or ():

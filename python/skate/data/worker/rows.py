@@ -224,7 +224,7 @@ def _settle(
     build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
 ) -> list[pa.RecordBatch]:
     """A batch of the results that are good, alone and beside the others: where they are of types
-    that do not go together, see majority.py. The rest goes to `failed`."""
+    that do not go together, see dominant_type.py. The rest goes to `failed`."""
     good: list[tuple[list[int], list[pa.RecordBatch]]] = []
     todo = [[i for i in range(len(got)) if i not in failed]]
     while todo:

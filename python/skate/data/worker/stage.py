@@ -154,7 +154,7 @@ class Chain:
             )
         else:
             first = self._chained(ops[:1], 0, it, t, ns, rows, tries)
-            if phase and t.exchange.phase == _skate.PHASE_SHARE:
+            if phase and t.exchange.phase == _skate.PHASE_SPLIT_REDUCE:
                 yield next(first)  # what it tells: what is fused behind it gets nothing of this
             it = self._chained(ops[1:], 1, first, t, ns, rows, tries)
         last = ops[-1][0]
@@ -257,7 +257,7 @@ def _exchange(
         piece = memoryview(whole)[at : at + length]
         if side == _skate.SIDE_BOUNDS:
             bounds = piece
-        elif side == _skate.SIDE_TOLD:
+        elif side == _skate.SIDE_REPORTS:
             told.append(piece)
         else:
             parts.append(Part(piece, rows, side, run, row, *lengths))

@@ -1,7 +1,7 @@
 """A write from start to end: where files go, staging, commit, clean-up. What a task does of it:
 files.py; the formats are in their own files.
 
-All files of a write have one schema (level.py). Tasks write into a hidden folder inside the target
+All files of a write have one schema (unify_file_schemas.py). Tasks write into a hidden folder inside the target
 (stage.py), under names of the write's id and the task's number; when all is written the driver
 renames the files into place. So a failed or killed job leaves the target as it was, a retried task
 overwrites its own files, and the same Dataset gives files with the same bytes each time, whose
@@ -32,11 +32,11 @@ from skate.data.run import execute
 from skate.data.run.conflict import by_files
 from skate.data.values import marks
 from skate.data.write import resume, stage
-from skate.data.write.level import level, wanted
 from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.options import WriteOptions
 from skate.data.write.reports import Reports
 from skate.data.write.rows import Rows
+from skate.data.write.unify_file_schemas import level, wanted
 
 
 def write(

@@ -49,9 +49,9 @@ from skate.data.plan.optimise import optimised
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
 from skate.data.write import fingerprint, stage
-from skate.data.write.level import again, misfits, of_file
 from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.reports import Reports
+from skate.data.write.unify_file_schemas import again, misfits, of_file
 
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
@@ -240,7 +240,7 @@ class Job:
         self.schemas = None if any(skip) else heard.written
 
     def level(self, label: str, params: dict[str, Any]) -> None:
-        """Brings all files to one schema (level.py): those of another one are written again beside
+        """Brings all files to one schema (unify_file_schemas.py): those of another one are written again beside
         them, and then the log says so."""
         files = [(u, i) for u in sorted(self.files) for i in range(len(self.files[u]))]
         if self.schemas is None:

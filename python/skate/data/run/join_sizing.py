@@ -1,5 +1,5 @@
 """Small sides of joins: before a run, the side of a join that may be small runs by itself, and by
-its rows and bytes src/shuffle/sides.h says how the join is done.
+its rows and bytes src/shuffle/join_sizing.h says how the join is done.
 
 - *Broadcast*: each block of the other side is joined with all of it (op/join_broadcast.py). Nothing
   else is moved, and the join fuses with what is before and behind it.
@@ -16,7 +16,7 @@ from typing import Any
 
 from skate import _skate
 from skate._words import nbytes
-from skate.data.joins import KINDS
+from skate.data.join_args import KINDS
 from skate.data.plan.node import Block, Node, below, bytes_of
 from skate.data.plan.resources import as_input
 from skate.data.run.blocks import fetch

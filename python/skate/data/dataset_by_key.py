@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.data import group_keys, grouped_data, joins, random_access_dataset
+from skate.data import group_keys, grouped_data, join_args, random_access_dataset
 from skate.data.plan.node import Node, below
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
@@ -184,13 +184,13 @@ class Keyed:
             ([{'id': 2, 'x': 'b', 'y': 3}], [{'id': 1, 'x': 'a'}])
         """
         check_partitions(num_partitions)
-        how = joins.check(join_type, on, right_on, (left_suffix, right_suffix))
+        how = join_args.check(join_type, on, right_on, (left_suffix, right_suffix))
         if validate_schemas:
-            joins.validate(how, (self.schema(), ds.schema()))  # type: ignore[attr-defined]
+            join_args.validate(how, (self.schema(), ds.schema()))  # type: ignore[attr-defined]
         known = [d._facts.schema() if d._facts.schema is not None else None for d in (self, ds)]
         schema = None
         if known[0] is not None and known[1] is not None:
-            schema = joins.schema_of(how, (known[0], known[1]))
+            schema = join_args.schema_of(how, (known[0], known[1]))
         options = resources(aggregator_ray_remote_args or {})
         label = f"Join({how.kind}, on={', '.join(how.on[0])})"
         params = {"join": how, "n": num_partitions or 0, "resources": options}

@@ -1,5 +1,5 @@
-/* sides.h - how a join is done, by the bytes of its two sides: which of them is measured before the
- * run, and what becomes of it then. Pure functions of facts and sizes.
+/* join_sizing.h - how a join is done, by the bytes of its two sides: which of them is measured
+ * before the run, and what becomes of it then. Pure functions of facts and sizes.
  *
  * A side that is small goes to where the blocks of the other one are (broadcast: the
  * fragment-replicate join of Epstein, Stonebraker and Wong, SIGMOD 1978; Spark's and Ray's name);
