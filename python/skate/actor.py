@@ -47,7 +47,8 @@ def method(*args, **given):
         >>> @skate.remote
         ... class Pair:
         ...     @skate.method(num_returns=2)
-        ...     def both(self): return 1, 2
+        ...     def both(self):
+        ...         return 1, 2
         >>> skate.get(Pair.remote().both.remote())
         [1, 2]
     """

@@ -734,7 +734,8 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
         >>> import skate
         >>> @skate.remote
         ... class A:
-        ...     def f(self): return 1
+        ...     def f(self):
+        ...         return 1
         >>> a = A.remote()
         >>> skate.get(a.f.remote())
         1

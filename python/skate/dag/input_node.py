@@ -16,7 +16,8 @@ class InputNode(DAGNode):
         >>> import skate
         >>> from skate.dag import InputNode
         >>> @skate.remote
-        ... def add(a, b): return a + b
+        ... def add(a, b):
+        ...     return a + b
         >>> with InputNode() as inp:
         ...     graph = add.bind(inp[0], inp.b)
         >>> skate.get(graph.execute(1, b=2))

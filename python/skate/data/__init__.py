@@ -3,8 +3,10 @@ are Ray Data's.
 
 Example:
     >>> import skate
-    >>> skate.data.range(1000).map_batches(lambda b: {"x": b["id"] ** 2}).filter(expr="x % 2 ==
-    0").count() 500
+    >>> skate.data.range(1000).map_batches(lambda b: {"x": b["id"] ** 2}).filter(
+    ...     expr="x % 2 == 0"
+    ... ).count()
+    500
 """
 
 # ruff: noqa: F405

@@ -42,9 +42,14 @@ class AggregateFn:
     Example:
         >>> import skate
         >>> from skate.data.aggregate import AggregateFn
-        >>> skate.data.range(5).aggregate(AggregateFn(
-        ...     init=lambda k: 0, accumulate_row=lambda a, r: a + r["id"], merge=lambda a, b: a + b,
-                name="s"))
+        >>> skate.data.range(5).aggregate(
+        ...     AggregateFn(
+        ...         init=lambda k: 0,
+        ...         accumulate_row=lambda a, r: a + r["id"],
+        ...         merge=lambda a, b: a + b,
+        ...         name="s",
+        ...     )
+        ... )
         {'s': 10}
     """
 

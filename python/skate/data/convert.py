@@ -145,8 +145,11 @@ class Conversions:
 
         Example:
             >>> import skate
-            >>> [len(skate.get(r)) for r in skate.data.range(4,
-            override_num_blocks=2).to_numpy_refs(column="id")] [2, 2]
+            >>> [
+            ...     len(skate.get(r))
+            ...     for r in skate.data.range(4, override_num_blocks=2).to_numpy_refs(column="id")
+            ... ]
+            [2, 2]
         """
         if column is None:
             return self._refs(numpy_batch.to_numpy)

@@ -704,8 +704,10 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         Example:
             >>> import skate
             >>> from skate.data.expressions import col
-            >>> skate.data.range(2).with_columns({"id": col("id") + 1, "y": col("id") *
-            2}).take_all() [{'id': 1, 'y': 0}, {'id': 2, 'y': 2}]
+            >>> skate.data.range(2).with_columns(
+            ...     {"id": col("id") + 1, "y": col("id") * 2}
+            ... ).take_all()
+            [{'id': 1, 'y': 0}, {'id': 2, 'y': 2}]
         """
         if not isinstance(exprs, dict):
             raise TypeError(
@@ -780,8 +782,10 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> skate.data.range(2).add_column("y", lambda b: b["id"] * 3,
-            batch_format="numpy").take_all() [{'id': 0, 'y': 0}, {'id': 1, 'y': 3}]
+            >>> skate.data.range(2).add_column(
+            ...     "y", lambda b: b["id"] * 3, batch_format="numpy"
+            ... ).take_all()
+            [{'id': 0, 'y': 0}, {'id': 1, 'y': 3}]
         """
         if not callable(fn):
             raise ValueError(f"`fn` must be callable, got {fn}")
@@ -951,8 +955,10 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"a": 1, "b": [2, 3]}, {"a": 4, "b":
-            []}]).explode("b").take_all() [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}, {'a': 4, 'b': None}]
+            >>> skate.data.from_items([{"a": 1, "b": [2, 3]}, {"a": 4, "b": []}]).explode(
+            ...     "b"
+            ... ).take_all()
+            [{'a': 1, 'b': 2}, {'a': 1, 'b': 3}, {'a': 4, 'b': None}]
         """
         self._check_columns([column], "explode")
         return self._columns("explode", f"Explode({column})", {"col": column})
@@ -989,8 +995,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> png =
-            bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc330000000049454e44ae426082")
+            >>> png = bytes.fromhex(
+            ...     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc330000000049454e44ae426082"
+            ... )
             >>> skate.data.from_items([{"im": png}]).decode_images("im").take_all()[0]["im"].shape
             (1, 1)
         """
@@ -1244,11 +1251,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             >>> import skate
             >>> skate.data.range(1000, override_num_blocks=4).repartition(2).explain()
             logical
-              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks
-              cpu 1
+              Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
             physical
-              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))
-              0 tasks  cpu 1
+              [tasks] Repartition (BLOCKING: all of its input first, of 7.8 KiB read (1,000 rows))  0 tasks  cpu 1
             <BLANKLINE>
             first, for Repartition
               logical
@@ -1321,8 +1326,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> ds = skate.data.from_items([{"x": "1"}, {"x": "?"}]).map(lambda r: {"x":
-            int(r["x"])}, on_error="quarantine")
+            >>> ds = skate.data.from_items([{"x": "1"}, {"x": "?"}]).map(
+            ...     lambda r: {"x": int(r["x"])}, on_error="quarantine"
+            ... )
             >>> ds.take_all(), [(e["error"], e["row"]) for e in ds.errors().take_all()]
             ([{'x': 1}], [('ValueError', {'x': '?'})])
         """
@@ -1909,8 +1915,9 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>>
-            skate.data.Dataset.deserialize_lineage(skate.data.range(3).serialize_lineage()).count()
+            >>> skate.data.Dataset.deserialize_lineage(
+            ...     skate.data.range(3).serialize_lineage()
+            ... ).count()
             3
         """
         return marks.unpickled(serialized_ds, "deserialize_lineage")
@@ -1920,8 +1927,12 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
         Example:
             >>> import skate
-            >>> [m.num_rows for b in skate.data.range(4,
-            override_num_blocks=2).iter_internal_ref_bundles() for _, m in b.blocks] [2, 2]
+            >>> [
+            ...     m.num_rows
+            ...     for b in skate.data.range(4, override_num_blocks=2).iter_internal_ref_bundles()
+            ...     for _, m in b.blocks
+            ... ]
+            [2, 2]
         """
         for b in execute.run(self):
             yield block.RefBundle([(reference(b), block.BlockMetadata(b[2], b[3]))])

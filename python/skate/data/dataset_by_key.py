@@ -86,8 +86,10 @@ class Keyed:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 2}, {"k": 1}, {"k":
-            2}]).groupby("k").count().take_all() [{'k': 1, 'count()': 1}, {'k': 2, 'count()': 2}]
+            >>> skate.data.from_items([{"k": 2}, {"k": 1}, {"k": 2}]).groupby(
+            ...     "k"
+            ... ).count().take_all()
+            [{'k': 1, 'count()': 1}, {'k': 2, 'count()': 2}]
         """
         if key is not None:
             self._check_key(key, "groupby")
@@ -109,8 +111,10 @@ class Keyed:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}, {"k": 2, "x":
-            3}]).distinct("k").take_all() [{'k': 1, 'x': 2}, {'k': 2, 'x': 1}]
+            >>> skate.data.from_items(
+            ...     [{"k": 2, "x": 1}, {"k": 1, "x": 2}, {"k": 2, "x": 3}]
+            ... ).distinct("k").take_all()
+            [{'k': 1, 'x': 2}, {'k': 2, 'x': 1}]
         """
         names = self._check_key(self.columns() or [] if keys is None else keys, "distinct")  # type: ignore[attr-defined]
         check_partitions(num_partitions)

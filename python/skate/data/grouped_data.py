@@ -60,8 +60,9 @@ class GroupedData:
         Example:
             >>> import skate
             >>> from skate.data.aggregate import Max, Mean
-            >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "b", "x": 2}, {"k": "a", "x":
-            5}])
+            >>> ds = skate.data.from_items(
+            ...     [{"k": "a", "x": 1}, {"k": "b", "x": 2}, {"k": "a", "x": 5}]
+            ... )
             >>> ds.groupby("k").aggregate(Max("x"), Mean("x", alias_name="m")).take_all()
             [{'k': 'a', 'max(x)': 5, 'm': 3.0}, {'k': 'b', 'max(x)': 2, 'm': 2.0}]
         """
@@ -124,8 +125,9 @@ class GroupedData:
         Example:
             >>> import skate
             >>> from skate.data.aggregate import Count
-            >>> ds = skate.data.range(1000, override_num_blocks=10).map_batches(lambda b: {"k":
-            b["id"] % 2})
+            >>> ds = skate.data.range(1000, override_num_blocks=10).map_batches(
+            ...     lambda b: {"k": b["id"] % 2}
+            ... )
             >>> for p in ds.groupby("k").iter_partial(Count(), seed=1):
             ...     if p.fraction in (0.1, 1):
             ...         print(p.fraction, p.table.to_pylist(), p.errors["count()"])
@@ -143,8 +145,10 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1}, {"k": 1}, {"k":
-            2}]).groupby("k").count().take_all() [{'k': 1, 'count()': 2}, {'k': 2, 'count()': 1}]
+            >>> skate.data.from_items([{"k": 1}, {"k": 1}, {"k": 2}]).groupby(
+            ...     "k"
+            ... ).count().take_all()
+            [{'k': 1, 'count()': 2}, {'k': 2, 'count()': 1}]
         """
         return self.aggregate(aggregate.Count())
 
@@ -161,8 +165,10 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
-            3}]).groupby("k").sum("x").take_all() [{'k': 1, 'sum(x)': 5}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").sum(
+            ...     "x"
+            ... ).take_all()
+            [{'k': 1, 'sum(x)': 5}]
         """
         return self._aggregate_on(aggregate.Sum, on, ignore_nulls=ignore_nulls)
 
@@ -178,8 +184,10 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
-            3}]).groupby("k").min("x").take_all() [{'k': 1, 'min(x)': 2}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").min(
+            ...     "x"
+            ... ).take_all()
+            [{'k': 1, 'min(x)': 2}]
         """
         return self._aggregate_on(aggregate.Min, on, ignore_nulls=ignore_nulls)
 
@@ -195,8 +203,10 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
-            3}]).groupby("k").max("x").take_all() [{'k': 1, 'max(x)': 3}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").max(
+            ...     "x"
+            ... ).take_all()
+            [{'k': 1, 'max(x)': 3}]
         """
         return self._aggregate_on(aggregate.Max, on, ignore_nulls=ignore_nulls)
 
@@ -212,8 +222,10 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x":
-            3}]).groupby("k").mean("x").take_all() [{'k': 1, 'mean(x)': 2.5}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 3}]).groupby("k").mean(
+            ...     "x"
+            ... ).take_all()
+            [{'k': 1, 'mean(x)': 2.5}]
         """
         return self._aggregate_on(aggregate.Mean, on, ignore_nulls=ignore_nulls)
 
@@ -233,8 +245,10 @@ class GroupedData:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 4}]).groupby("k").std("x",
-            ddof=0).take_all() [{'k': 1, 'std(x)': 1.0}]
+            >>> skate.data.from_items([{"k": 1, "x": 2}, {"k": 1, "x": 4}]).groupby("k").std(
+            ...     "x", ddof=0
+            ... ).take_all()
+            [{'k': 1, 'std(x)': 1.0}]
         """
         return self._aggregate_on(aggregate.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
@@ -300,8 +314,10 @@ class GroupedData:
         Example:
             >>> import skate
             >>> ds = skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}, {"k": 2, "x": 5}])
-            >>> ds.groupby("k").map_groups(lambda g: {"k": g["k"][:1], "most":
-            [g["x"].max()]}).take_all() [{'k': 1, 'most': 2}, {'k': 2, 'most': 5}]
+            >>> ds.groupby("k").map_groups(
+            ...     lambda g: {"k": g["k"][:1], "most": [g["x"].max()]}
+            ... ).take_all()
+            [{'k': 1, 'most': 2}, {'k': 2, 'most': 5}]
         """
         if batch_format not in ("default", "numpy", "pandas", "pyarrow", None):
             raise ValueError(
@@ -346,9 +362,10 @@ class GroupedData:
         Example:
             >>> import skate
             >>> from skate.data.expressions import col
-            >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x":
-            2}]).groupby("k").with_column("y", col("x") * 2).take_all() [{'k': 1, 'x': 2, 'y': 4},
-            {'k': 2, 'x': 1, 'y': 2}]
+            >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}]).groupby(
+            ...     "k"
+            ... ).with_column("y", col("x") * 2).take_all()
+            [{'k': 1, 'x': 2, 'y': 4}, {'k': 2, 'x': 1, 'y': 2}]
         """
         x = expressions
         if not isinstance(column_name, str) or not column_name:

@@ -80,8 +80,12 @@ class DataIterator:
             >>> it = skate.data.range(100).iterator()
             >>> for epoch in range(2):
             ...     it.set_epoch(epoch)
-            ...     n = sum(len(b["id"]) for b in it.iter_batches(local_shuffle_buffer_size=100,
-                    local_shuffle_seed=1))
+            ...     n = sum(
+            ...         len(b["id"])
+            ...         for b in it.iter_batches(
+            ...             local_shuffle_buffer_size=100, local_shuffle_seed=1
+            ...         )
+            ...     )
         """
         if not isinstance(epoch, int) or epoch < 0:
             raise ValueError(

@@ -492,8 +492,10 @@ class Splits:
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort("a",
-            descending=True).take_all() [{'a': 3}, {'a': 2}, {'a': None}]
+            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort(
+            ...     "a", descending=True
+            ... ).take_all()
+            [{'a': 3}, {'a': 2}, {'a': None}]
         """
         if key is None:
             raise ValueError("The 'key' parameter cannot be None for sorting.")

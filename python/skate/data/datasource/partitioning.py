@@ -69,8 +69,10 @@ class PathPartitionParser:
 
     Example:
         >>> from skate.data.datasource import PathPartitionParser
-        >>> PathPartitionParser.of("dir", field_names=["year"],
-        base_dir="/data")("/data/2024/x.csv") {'year': '2024'}
+        >>> PathPartitionParser.of("dir", field_names=["year"], base_dir="/data")(
+        ...     "/data/2024/x.csv"
+        ... )
+        {'year': '2024'}
     """
 
     @staticmethod

@@ -3,10 +3,18 @@ Datasets (names and arguments are Ray's).
 
 Example:
     >>> import skate
-    >>> from skate.data.preprocessors import Chain, Concatenator, LabelEncoder, SimpleImputer,
-    StandardScaler
-    >>> rows = [{"age": 20.0, "height": 1.5, "kind": "cat"}, {"age": None, "height": 1.7, "kind":
-    "dog"}, {"age": 40.0, "height": 1.9, "kind": "cat"}]
+    >>> from skate.data.preprocessors import (
+    ...     Chain,
+    ...     Concatenator,
+    ...     LabelEncoder,
+    ...     SimpleImputer,
+    ...     StandardScaler,
+    ... )
+    >>> rows = [
+    ...     {"age": 20.0, "height": 1.5, "kind": "cat"},
+    ...     {"age": None, "height": 1.7, "kind": "dog"},
+    ...     {"age": 40.0, "height": 1.9, "kind": "cat"},
+    ... ]
     >>> ds = skate.data.from_items(rows)
     >>> prepare = Chain(
     ...     SimpleImputer(["age"]),

@@ -121,8 +121,10 @@ def from_blocks(blocks: list[Any]) -> InMemory:
 
     Example:
         >>> import pyarrow, skate
-        >>> skate.data.from_blocks([pyarrow.table({"a": [1]}), pyarrow.table({"a":
-        [2]})]).num_blocks() 2
+        >>> skate.data.from_blocks(
+        ...     [pyarrow.table({"a": [1]}), pyarrow.table({"a": [2]})]
+        ... ).num_blocks()
+        2
     """
 
     out = []

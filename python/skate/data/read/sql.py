@@ -55,10 +55,12 @@ def read_sql(
     Example:
         >>> import sqlite3, skate, tempfile, os
         >>> db = os.path.join(tempfile.mkdtemp(), "x.db")
-        >>> with sqlite3.connect(db) as c: _ = c.execute("create table t(a)"), c.execute("insert
-        into t values (1), (2)")
-        >>> skate.data.read_sql("select a from t order by a", lambda:
-        sqlite3.connect(db)).take_all() [{'a': 1}, {'a': 2}]
+        >>> with sqlite3.connect(db) as c:
+        ...     _ = c.execute("create table t(a)"), c.execute("insert into t values (1), (2)")
+        >>> skate.data.read_sql(
+        ...     "select a from t order by a", lambda: sqlite3.connect(db)
+        ... ).take_all()
+        [{'a': 1}, {'a': 2}]
     """
     if override_num_blocks is None and parallelism > 0:
         override_num_blocks = parallelism

@@ -673,8 +673,9 @@ class Writers:
             >>> import os, skate, sqlite3, tempfile
             >>> db = os.path.join(tempfile.mkdtemp(), "x.db")
             >>> _ = sqlite3.connect(db).execute("create table t(a)")
-            >>> skate.data.range(3).write_sql("insert into t values (?)", lambda:
-            sqlite3.connect(db))
+            >>> skate.data.range(3).write_sql(
+            ...     "insert into t values (?)", lambda: sqlite3.connect(db)
+            ... )
             >>> sqlite3.connect(db).execute("select count(*) from t").fetchone()
             (3,)
         """
