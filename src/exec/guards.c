@@ -186,6 +186,18 @@ struct sk_choice sk_choose_drain(const struct sk_sched_view *v) {
     return NOTHING;
 }
 
+int sk_pick_source(const struct sk_sched_view *v) {
+    uint64_t headroom = 0;
+    for (uint32_t i = 0; i < v->n; i++) headroom += v->op[i].source ? 0 : sk_need(v, i);
+    for (uint32_t i = 0; i < v->n; i++) {
+        uint64_t need = sk_need(v, i),
+                 most_else = v->memory_limit > need ? v->memory_limit - need : 0;
+        if (v->op[i].source && !v->why[i] && need + SK_MIN(headroom, most_else) <= sk_room(v, i))
+            return (int)i;
+    }
+    return -1;
+}
+
 struct sk_choice sk_choose_or_beyond(const struct sk_sched_view *v, int op) {
     if (op >= 0) return SK_CHOOSE(op);
     struct sk_choice c = sk_choose_turn(v);

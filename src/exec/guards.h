@@ -56,6 +56,10 @@ struct sk_choice sk_choose_forced(const struct sk_sched_view *v);
 /* memory is over its limit: who works it off, one task at a time */
 struct sk_choice sk_choose_drain(const struct sk_sched_view *v);
 
+/* The first source whose next output fits beside one output of each operator that is no source;
+ * -1: none. */
+int sk_pick_source(const struct sk_sched_view *v);
+
 #define SK_CHOOSE(i) ((struct sk_choice){.op = (i)})
 /* `op` where the policy has found one, else a turn at the GPUs, else an exception. */
 struct sk_choice sk_choose_or_beyond(const struct sk_sched_view *v, int op);

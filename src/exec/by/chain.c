@@ -26,27 +26,16 @@ static double steepest(const struct sk_sched_view *v, uint32_t i) {
 }
 
 static int pick(const struct sk_sched_view *v) {
-    uint64_t headroom = 0;
     double most = 0;
     int best = -1;
     for (uint32_t i = v->n; i-- > 0;) { /* of equals the one downstream */
-        const struct sk_op_view *op = &v->op[i];
-        if (op->source) continue;
-        uint64_t need = sk_need(v, i);
-        headroom += need;
-        if (v->why[i] || need > sk_room(v, i)) continue;
+        if (v->op[i].source || v->why[i] || sk_need(v, i) > sk_room(v, i)) continue;
         double slope = steepest(v, i);
         if (best >= 0 && slope <= most) continue;
         most = slope;
         best = (int)i;
     }
-    for (uint32_t i = 0; best < 0 && i < v->n; i++) {
-        uint64_t need = sk_need(v, i),
-                 most_else = v->memory_limit > need ? v->memory_limit - need : 0;
-        if (v->op[i].source && !v->why[i] && need + SK_MIN(headroom, most_else) <= sk_room(v, i))
-            best = (int)i;
-    }
-    return best;
+    return best >= 0 ? best : sk_pick_source(v);
 }
 
 static struct sk_choice choose(const struct sk_sched_view *v, void *state) {
