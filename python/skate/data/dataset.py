@@ -963,6 +963,53 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         self._check_columns([column], "explode")
         return self._columns("explode", f"Explode({column})", {"col": column})
 
+    def unpivot(
+        self,
+        on: str | list[str] | None = None,
+        *,
+        index: str | list[str] | None = None,
+        variable_name: str = "variable",
+        value_name: str = "value",
+    ) -> Dataset:
+        """Columns become rows: for each row, one row a column of `on`, with the column's name and
+        its value. (polars.DataFrame.unpivot, pandas.DataFrame.melt; Ray has no such method.)
+
+        Rows that come of one row stand together, in the order of `on`. The type of the values is
+        the one that holds those of all these columns exactly.
+
+        Args:
+            on: A column or a list of them; None: all but those of index.
+            index: A column or a list of them that stay beside each value; None: none.
+            variable_name: Name of the column for the names.
+            value_name: Name of the column for the values.
+
+        Raises:
+            KeyError: There is no such column (where the columns are known before it runs, else when
+                it runs).
+            TypeError: No type holds the values of all these columns (likewise).
+            ValueError: A name would stand for two columns, or no column is left to become rows.
+
+        Example:
+            >>> import skate
+            >>> ds = skate.data.from_items([{"id": 1, "a": 2, "b": 3}])
+            >>> ds.unpivot(["a", "b"], index="id").take_all()
+            [{'id': 1, 'variable': 'a', 'value': 2}, {'id': 1, 'variable': 'b', 'value': 3}]
+        """
+        which = None if on is None else _names(on, "unpivot")
+        beside = [] if index is None else _names(index, "unpivot")
+        check_names([*beside, variable_name, value_name], "unpivot")
+        if which is not None:
+            check_names(which, "unpivot")
+            if not which:
+                raise ValueError("unpivot: `on` is empty; name the columns that become rows")
+        self._check_columns([*(which or ()), *beside], "unpivot")
+        label = f"Unpivot({'all others' if which is None else few(which)})"
+        return self._columns(
+            "unpivot",
+            label,
+            {"on": which, "index": beside, "names": [variable_name, value_name]},
+        )
+
     def decode_images(
         self,
         column: str,

@@ -103,6 +103,13 @@ SOME = {
         lambda ds: ds.filter(expr=col("int8").is_not_null()),
         EVERY - numbers(*range(4, ROWS, 5)),
     ),
+    "unpivot another": (
+        lambda ds: ds.map_batches(
+            lambda t: t.append_column("p", t["row"]).append_column("q", t["row"]),
+            batch_format="pyarrow",
+        ).unpivot(["p", "q"], index=ds.columns()),
+        EVERY + EVERY,
+    ),
     "limit": (lambda ds: ds.limit(9), numbers(*range(9))),
     "union": (lambda ds: ds.union(ds), EVERY + EVERY),
     "union, columns missing": (

@@ -215,6 +215,17 @@ def explode(draw, ds, kinds):
     return ds.explode(c)
 
 
+def unpivot(draw, ds, kinds):
+    on = sorted(c for c in kinds if kinds[c] == "i")[:2]
+    if not on or {"variable", "value"} & kinds.keys():
+        return None
+    index = [c for c in sorted(kinds) if c not in on and draw(st.booleans())]
+    for c in kinds.keys() - set(index):
+        del kinds[c]
+    kinds.update(variable="s", value="i")
+    return ds.unpivot(on, index=index)
+
+
 def limit(draw, ds, kinds):
     return ds.limit(draw(st.integers(0, 120)))
 
@@ -256,7 +267,7 @@ OPS = [
     twice,
     keep_by_function,
 ]
-OPS += [explode, limit, sample, union, zipped, repartition]
+OPS += [explode, unpivot, limit, sample, union, zipped, repartition]
 
 
 @st.composite
