@@ -2,7 +2,7 @@
 #
 #   skate_layer(exec DEPS base block plan engine)
 #
-# makes library sk_exec from src/exec/*.c and its folders, two deep. Its include path is a tree of links made here,
+# makes library sk_exec from src/exec/*.c and its folders, three deep. Its include path is a tree of links made here,
 # build/<preset>/inc/exec, that holds exec/ whole, base/ whole, and of each other dependency only <dep>/<dep>.h, with the headers of types
 # that it is made of (SK_CONTRACT_<dep>): an include of a higher layer, or of another layer's inside, does not compile. A dependency
 # <dep>/<side> gives the side contract <dep>/<side>.h, too, and `skate` the public header. (Included by "../" it would be a path that is not there for ninja, which
@@ -38,7 +38,7 @@ function(skate_layer name)
   list(FILTER L_DEPS EXCLUDE REGEX "/|^skate$")
   set(SK_LAYER_DEPS_${name} ${L_DEPS} PARENT_SCOPE)
 
-  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c ${dir}/*/*.c ${dir}/*/*/*.c)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.c ${dir}/*/*.c ${dir}/*/*/*.c ${dir}/*/*/*/*.c)
   skate_registry(${name} generated)
   if(NOT sources AND NOT generated)
     return()

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "ipc/ipc.h"
 
 struct gate *gate;

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/channels.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine/windows.h"
 #include "engine_help.h"
 

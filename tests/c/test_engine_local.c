@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine/local/worker/worker.h"
 #include "engine_help.h"
 

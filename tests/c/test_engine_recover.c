@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine_help.h"
 
 #define OPEN(...) eng_open(&(struct eng_opt){__VA_ARGS__})

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine/moves.h"
 #include "engine_help.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine_help.h"
 #include "ipc_help.h"
 

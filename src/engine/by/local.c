@@ -1,13 +1,13 @@
 /* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop
  * in the user's process. This file opens and closes it; what its calls do is in
- * engine/local/driver/calls_*.c, and in a worker in engine/local/worker/engine.c. */
+ * engine/local/driver/calls/, and in a worker in engine/local/worker/engine.c. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/conf.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine/res.h"
 
 #define SPIN_NS 50000

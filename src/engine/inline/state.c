@@ -1,8 +1,8 @@
 /* state.c - what the inline engine tells about itself (engine.h: state): one process, which is its
  * only worker.
  *
- * Invariant: as in engine/local/driver/state.c. Cost: of an ended task 10 ns; of a list a walk over
- * the table it is about. */
+ * Invariant: as in engine/local/driver/tasks/state.c. Cost: of an ended task 10 ns; of a list a walk
+ * over the table it is about. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine_help.h"
 
 #define JOB(...) eng_job(&(struct job){__VA_ARGS__})

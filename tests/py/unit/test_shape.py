@@ -108,25 +108,31 @@ def test_calls_among_rooms_go_as_their_table_says():
         "src/py/high/b.c": {"src/py/low/a.c", "src/py/high/c.c", "src/base/err.c"},
         "src/py/module.c": {"src/py/high/b.c"},
     }
-    assert shape.rooms_undeclared({**right, "src/exec/act.c": {"src/base/err.c"}}, readme) == []
+    right["src/exec/act.c"] = {"src/base/err.c"}
+    assert shape.rooms_undeclared(right, "src/py", readme) == []
     wrong = {
         "src/py/low/a.c": {"src/py/high/b.c", "src/py/module.c"},
         "src/py/new/d.c": {"src/py/low/a.c"},
     }
-    assert shape.rooms_undeclared(wrong, readme) == [
+    assert shape.rooms_undeclared(wrong, "src/py", readme) == [
         "src/py/new has no row in src/py/README.md",
         "src/py/low/a.c calls src/py/high/b.c",
         "src/py/low/a.c calls src/py/module.c",
     ]
 
 
-def test_every_room_of_the_extension_has_its_row():
-    folder = shape.ROOT / "src" / "py"
+@pytest.mark.parametrize("folder", shape.ROOMED)
+def test_every_room_has_its_row(folder):
+    folder = shape.ROOT / folder
     rooms = {x.name for x in folder.iterdir() if x.is_dir()}
     allowed = shape.rooms_allowed((folder / "README.md").read_text())
     assert allowed.keys() == rooms and all(may <= rooms for may in allowed.values())
-    assert all((folder / room / f"{room}.h").exists() for room in rooms)
     assert not shape.rings(allowed)
+
+
+def test_every_room_of_the_extension_has_a_header_of_its_name():
+    rooms = [x for x in (shape.ROOT / "src" / "py").iterdir() if x.is_dir()]
+    assert rooms and all((room / f"{room.name}.h").exists() for room in rooms)
 
 
 def test_writes_to_what_another_file_owns_are_seen():

@@ -1,4 +1,4 @@
-"""list_*, get_*, summarize_*: what the engine tells (src/engine/state.c, local/driver/state.c) in
+"""list_*, get_*, summarize_*: what the engine tells (src/engine/local/driver/tasks/state.c) in
 Ray's fields, filtered and cut as asked."""
 
 import os

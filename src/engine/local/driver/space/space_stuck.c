@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "engine/local/driver/space_int.h"
+#include "engine/local/driver/space/space_int.h"
 
 #define REFUSED_NS INT64_C(2000000000) /* no change for so long, and the disk refuses: an error */
 /* no change for so long, and nobody could bring one: an error */

@@ -6,7 +6,7 @@
 
 #include "base/list.h"
 #include "engine/lineage.h"
-#include "engine/local/driver/object.h"
+#include "engine/local/driver/values/object.h"
 #include "engine/place/place.h"
 #include "engine/verdict.h"
 

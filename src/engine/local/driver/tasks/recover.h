@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_RECOVER_H
 #define SK_LOCAL_RECOVER_H
 
-#include "engine/local/driver/task.h"
+#include "engine/local/driver/tasks/task.h"
 
 struct sk_local;
 struct sk_ltask;

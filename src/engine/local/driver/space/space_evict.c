@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/vec.h"
-#include "engine/local/driver/space_int.h"
+#include "engine/local/driver/space/space_int.h"
 
 /* only the proportion of reading and writing matters */
 #define DISK_BYTES_PER_S UINT64_C(1000000000)

@@ -2,7 +2,7 @@
  * walking what uses values: tasks on workers and in line, gets, and those who wait for the disk. So
  * the paths of tasks and values carry no counts. Runs with the lock held. Cost: about 50 ns for
  * each value in use. */
-#include "engine/local/driver/space_int.h"
+#include "engine/local/driver/space/space_int.h"
 
 #define AHEAD_TASKS 32u /* of a queue: their arguments are read ahead and kept */
 

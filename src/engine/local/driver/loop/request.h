@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_REQUEST_H
 #define SK_LOCAL_REQUEST_H
 
-#include "engine/local/driver/space.h"
+#include "engine/local/driver/space/space.h"
 
 struct sk_local;
 struct sk_lworker;

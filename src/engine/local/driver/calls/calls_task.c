@@ -3,7 +3,7 @@
  * dispatch. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 
 #define PUMP_EVERY 64
 

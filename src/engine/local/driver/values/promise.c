@@ -3,7 +3,7 @@
  * A promise is a pending object without a maker, and an entry here that says which process will
  * give its value; the entry goes when it does, or dies. Cost: a walk over those that are open,
  * which are as many as executions under way. */
-#include "engine/local/driver/promise.h"
+#include "engine/local/driver/values/promise.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #define SK_LOCAL_POOL_H
 
 #include "engine/conf.h"
-#include "engine/local/driver/link.h"
+#include "engine/local/driver/link/link.h"
 #include "engine/starts.h"
 #include "ipc/ipc.h"
 

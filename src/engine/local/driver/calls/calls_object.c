@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 
 #define INTERRUPT_NS 100000000
 

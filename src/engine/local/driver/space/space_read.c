@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/vec.h"
-#include "engine/local/driver/space_int.h"
+#include "engine/local/driver/space/space_int.h"
 
 #define OVER_BYTES (UINT64_C(1) << 20) /* read into the overflow at once, about */
 #define AHEAD_MIN                                                                           \

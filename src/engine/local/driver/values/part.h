@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_PART_H
 #define SK_LOCAL_PART_H
 
-#include "engine/local/driver/stored.h"
+#include "engine/local/driver/values/stored.h"
 
 struct sk_local;
 struct sk_ltask;

@@ -5,7 +5,7 @@
 #define SK_LOCAL_ACTOR_H
 
 #include "engine/engine_int.h"
-#include "engine/local/driver/task.h"
+#include "engine/local/driver/tasks/task.h"
 #include "engine/names.h"
 #include "engine/place/place.h"
 #include "engine/verdict.h"

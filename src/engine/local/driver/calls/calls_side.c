@@ -2,7 +2,7 @@
  * user's own, placement groups, environments, watches, windows, moves, memory of graphs, and what
  * its host asks. */
 #include "base/mem.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 #include "engine/res.h"
 
 /* ---- streams.h ---- */

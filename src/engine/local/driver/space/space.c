@@ -43,7 +43,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/conf.h"
-#include "engine/local/driver/space_int.h"
+#include "engine/local/driver/space/space_int.h"
 
 #define OVERFLOW_LEAST (UINT64_C(4) << 30)
 #define AGAIN_NS INT64_C(2000000) /* after a choice that found nothing */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 
 sk_rc sk_driver_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
                       struct sk_err *err) {

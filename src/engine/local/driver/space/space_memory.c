@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "engine/local/driver/space_int.h"
+#include "engine/local/driver/space/space_int.h"
 
 /* ---- now ------------------------------------------------------------------------------------- */
 

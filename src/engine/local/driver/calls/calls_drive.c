@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "engine/local/driver/calls.h"
+#include "engine/local/driver/calls/calls.h"
 
 #define TELL_NS 10000000 /* a wait of so long is worth words */
 
