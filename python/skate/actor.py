@@ -2,7 +2,7 @@
 and kept in the handle; its `remote` is the C method of its Template. A handle that goes to another
 process takes the names of the methods with it, not the class.
 
-Names, namespaces, lifetimes and concurrency groups are the engine's (engine/names.c,
+Names, namespaces, lifetimes and concurrency groups are the engine's (engine/books/names.c,
 local/driver/actors/actor.c); here is only their spelling."""
 
 import _pickle as pickle  # without re and struct

@@ -328,8 +328,8 @@ DEVICES = {
 
 
 def devices_of(custom):
-    """The first of these names of resources that is of devices (src/engine/res.c takes the same);
-    "": none."""
+    """The first of these names of resources that is of devices (as src/engine/place/res.c takes
+    it); "": none."""
     return next((k for k in list(custom)[:13] if k in DEVICES), "")
 
 

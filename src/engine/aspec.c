@@ -1,7 +1,7 @@
 /* aspec.c - what an actor has besides its constructor: out of the caller's specification, and
  * checked. For all engines. */
 #include "engine/engine_int.h"
-#include "engine/names.h"
+#include "engine/books/names.h"
 
 struct sk_aspec sk_aspec_of(const struct sk_actor_spec *s) {
     const struct sk_actor_opts *o = s->opts;

@@ -1,7 +1,7 @@
 /* sysmem.c - how much memory and CPU this machine, or the cgroup that we run in, lets us have; how
  * much one process holds of its own.
  *
- * Not here: what follows from it (engine/memory.c). Reads text files of the kernel and keeps
+ * Not here: what follows from it (engine/rules/memory.c). Reads text files of the kernel and keeps
  * nothing but their names, so that limits which are changed while we run are seen.
  *
  * Which files: /proc/self/cgroup names our group in each hierarchy, /proc/self/mountinfo where that

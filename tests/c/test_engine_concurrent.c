@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/names.h"
+#include "engine/books/names.h"
 #include "ipc/ipc.h"
 #include "engine_help.h"
 

@@ -2,7 +2,7 @@
  * naive model: sim/lineage_sim.c. Through
  * the local engine: test_engine_recover.c. */
 #include "base/clock.h"
-#include "engine/lineage.h"
+#include "engine/own/lineage.h"
 #include "test.h"
 
 enum { BIG = 1 << 30 };

@@ -1,5 +1,5 @@
-/* test_engine_memory.c - the rules of the one budget (engine/memory.c), by example. */
-#include "engine/memory.h"
+/* test_engine_memory.c - the rules of the one budget (engine/rules/memory.c), by example. */
+#include "engine/rules/memory.h"
 #include "test.h"
 
 #define MB UINT64_C(1048576)

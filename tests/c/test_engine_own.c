@@ -1,7 +1,7 @@
 /* test_engine_own.c - ownership and reference counts by example. Random operations against
  * recomputed reachability: sim/own_sim.c. */
 #include "base/clock.h"
-#include "engine/own.h"
+#include "engine/own/own.h"
 #include "test.h"
 
 static struct sk_own *make(void) {

@@ -1,5 +1,5 @@
 /* test_engine_pace.c - how long who drives the engine sleeps, by example. */
-#include "engine/pace.h"
+#include "engine/rules/pace.h"
 #include "test.h"
 
 #define T0 INT64_C(5000000000)

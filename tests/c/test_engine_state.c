@@ -2,7 +2,7 @@
  * memory. */
 #include <stdlib.h>
 
-#include "engine/history.h"
+#include "engine/books/history.h"
 #include "test.h"
 
 #define TEXT(s) ((struct sk_bytes){s, sizeof(s) - 1})

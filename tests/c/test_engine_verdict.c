@@ -2,7 +2,7 @@
  * against the rules in words, and random lives. */
 #include <signal.h>
 
-#include "engine/verdict.h"
+#include "engine/rules/verdict.h"
 #include "test.h"
 
 #define HARMLESS .doing = "", .last_words = ""

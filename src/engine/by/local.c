@@ -8,7 +8,7 @@
 #include "base/vec.h"
 #include "engine/conf.h"
 #include "engine/local/driver/calls/calls.h"
-#include "engine/res.h"
+#include "engine/place/res.h"
 
 #define SPIN_NS 50000
 #define LINEAGE_BYTES (UINT64_C(64) << 20)

@@ -18,8 +18,8 @@
 #include "base/vec.h"
 #include "engine/engine_int.h"
 #include "engine/guest.h"
-#include "engine/own.h"
-#include "engine/res.h"
+#include "engine/own/own.h"
+#include "engine/place/res.h"
 
 #define TAG SK_TAG_ENGINE
 #define ME 0u /* the one process of own.c */

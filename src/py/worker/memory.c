@@ -5,8 +5,8 @@
  * read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7). NumPy asks for huge pages for its
  * arrays by itself.
  *
- * Not here: the table that is made of it (skate/memory.py), any rule (engine/memory.c). Cost: 0.1
- * ms and 10 us a worker. */
+ * Not here: the table that is made of it (skate/memory.py), any rule (engine/rules/memory.c). Cost:
+ * 0.1 ms and 10 us a worker. */
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/usage.h"

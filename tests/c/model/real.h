@@ -9,8 +9,8 @@
 #ifndef SK_TEST_REAL_H
 #define SK_TEST_REAL_H
 
-#include "engine/lineage.h"
-#include "engine/own.h"
+#include "engine/own/lineage.h"
+#include "engine/own/own.h"
 
 /* processes, objects, tasks; most inner, arguments, uses */
 enum { MP = 4, MO = 8, MT = 4, MI = 2, MA = 2, MU = 8 };

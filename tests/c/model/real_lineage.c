@@ -3,7 +3,7 @@
  * Invariant: save(load(f)) = f between drains: nothing doomed, planned, brought back or free.
  * Orders that decide what is dropped first (age, returns of a task, uses of an object) are kept.
  * `n_evicted` only counts and is left out. */
-#include "engine/lineage.c" /* NOLINT: its structs are needed */
+#include "engine/own/lineage.c" /* NOLINT: its structs are needed */
 #include "real.h"
 
 #include "test.h"

@@ -3,7 +3,7 @@
  * Invariant: save(load(f)) = f, and sk_own_check holds after load if it held before the save. The
  * order in which a map yields its entries
  * is not part of the state: it decides only in which order the objects of one call are freed. */
-#include "engine/own.c" /* NOLINT: its structs are needed */
+#include "engine/own/own.c" /* NOLINT: its structs are needed */
 #include "real.h"
 
 #include "test.h"

@@ -8,7 +8,7 @@
  * kept. A loss must give exactly the closure that is missing, makers first, or a reason that the
  * model holds for possible (two arguments may be hopeless at once; either is right). */
 #include "base/clock.h"
-#include "engine/lineage.h"
+#include "engine/own/lineage.h"
 #include "test.h"
 
 enum {

@@ -16,7 +16,7 @@
  *     kill. */
 #include <stdio.h>
 
-#include "engine/memory.h"
+#include "engine/rules/memory.h"
 #include "test.h"
 
 #define MB UINT64_C(1048576)

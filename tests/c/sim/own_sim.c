@@ -5,7 +5,7 @@
  * everything that is held directly: no counting at all. Every object must come out of the queue
  * exactly once, and exactly then. */
 #include "base/clock.h"
-#include "engine/own.h"
+#include "engine/own/own.h"
 #include "test.h"
 
 enum { N_PROCS = 6, MAX_OBJS = 128, MAX_INNER = 4 };

@@ -6,7 +6,7 @@
  * no server is started too early or much too late; and they are not more than a machine can
  * bear. */
 #include "base/clock.h"
-#include "engine/starts.h"
+#include "engine/rules/starts.h"
 #include "test.h"
 
 enum { MOST = 400 };

@@ -50,8 +50,8 @@
 #include "engine/local/driver/tasks/task.h"
 #include "engine/local/driver/tasks/yield.h"
 #include "engine/local/wire/wire.h"
-#include "engine/own.h"
-#include "engine/res.h"
+#include "engine/own/own.h"
+#include "engine/place/res.h"
 #include "store/store.h"
 
 /* What a part keeps is a struct of its name, and written by its files only (OWNERS of

@@ -1,7 +1,7 @@
 /* spec.c - tasks and actors on the wire: what SUBMIT and ACTOR carry, and what the driver keeps for
  * retries. A decoder of untrusted bytes: a worker gone mad must give SK_ECORRUPT, not a crash. */
 #include "engine/local/wire/wire.h"
-#include "engine/names.h"
+#include "engine/books/names.h"
 
 void sk_spec_write(struct sk_wr *w, const struct sk_task_spec *s) {
     const struct sk_task_opts *o = sk_task_opts_of(s);

@@ -14,7 +14,7 @@
 #include "engine/envs.h"
 #include "engine/groups.h"
 #include "engine/local/worker/worker.h"
-#include "engine/names.h"
+#include "engine/books/names.h"
 #include "engine/state.h"
 #include "engine/streams.h"
 #include "engine/watch.h"

@@ -17,7 +17,7 @@
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
 #include "engine/local/worker/worker.h"
-#include "engine/pace.h"
+#include "engine/rules/pace.h"
 #include "sim/machine/sim.h"
 
 /* ---- fiber.c --------------------------------------------------------------------------------- */

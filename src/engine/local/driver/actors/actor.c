@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
-#include "engine/verdict.h"
+#include "engine/rules/verdict.h"
 
 /* calls that are passed in search of one that can be sent, when an argument comes back from disk */
 #define PASS_MAX 1000u

@@ -6,9 +6,9 @@
 
 #include "engine/engine_int.h"
 #include "engine/local/driver/tasks/task.h"
-#include "engine/names.h"
+#include "engine/books/names.h"
 #include "engine/place/place.h"
-#include "engine/verdict.h"
+#include "engine/rules/verdict.h"
 
 struct sk_local;
 struct sk_ltask;

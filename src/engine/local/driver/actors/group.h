@@ -5,7 +5,7 @@
 #define SK_LOCAL_GROUP_H
 
 #include "engine/groups.h"
-#include "engine/names.h"
+#include "engine/books/names.h"
 #include "engine/place/place.h"
 
 struct sk_local;

@@ -3,7 +3,7 @@
  * its host asks. */
 #include "base/mem.h"
 #include "engine/local/driver/calls/calls.h"
-#include "engine/res.h"
+#include "engine/place/res.h"
 
 /* ---- streams.h ---- */
 

@@ -1,14 +1,14 @@
 /* death.c - what is left of a worker that ended: its last words are read, its tasks run again or
  * fail, its counts, pins and leases go.
- * Runs with the lock held. Not here: noticing it (pool.c), what becomes of whom (engine/verdict.c),
- * restarting an actor (actor.c). */
+ * Runs with the lock held. Not here: noticing it (pool.c), what becomes of whom
+ * (engine/rules/verdict.c), restarting an actor (actor.c). */
 #include <stdio.h>
 #include <sys/wait.h>
 
 #include "base/mem.h"
 #include "base/vec.h"
 #include "engine/local/driver/local_int.h"
-#include "engine/verdict.h"
+#include "engine/rules/verdict.h"
 
 static void story_of(struct sk_lworker *w, const struct sk_verdict_worker *v, char *buf,
                      size_t cap) {

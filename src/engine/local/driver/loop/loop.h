@@ -5,7 +5,7 @@
 #ifndef SK_LOCAL_LOOP_H
 #define SK_LOCAL_LOOP_H
 
-#include "engine/pace.h"
+#include "engine/rules/pace.h"
 #include "engine/place/place.h"
 
 struct sk_local;

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
-#include "engine/res.h"
+#include "engine/place/res.h"
 
 /* ---- a task ended ---------------------------------------------------------------------------- */
 

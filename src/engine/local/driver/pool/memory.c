@@ -2,8 +2,8 @@
  * measured, and what follows from it done. Runs with the lock held; a look is taken by whoever
  * drives, as often as the rules ask for.
  *
- * Not here: the rules (engine/memory.c), where the kernel says what there is (ipc/sysmem.c). In a
- * simulation nothing is measured.
+ * Not here: the rules (engine/rules/memory.c), where the kernel says what there is (ipc/sysmem.c).
+ * In a simulation nothing is measured.
  *
  * A process' heap is its anonymous memory less what it still shares with the fork server that it
  * came from; the latter is measured exactly when the process is new and, as long as it is a large
@@ -23,7 +23,7 @@
 #include "base/vec.h"
 #include "engine/conf.h"
 #include "engine/local/driver/local_int.h"
-#include "engine/verdict.h"
+#include "engine/rules/verdict.h"
 
 #define EVERY_NS INT64_C(250000000)
 #define EXACT_NS INT64_C(10000000000)

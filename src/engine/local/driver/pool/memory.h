@@ -1,11 +1,11 @@
 /* memory.h - the store and the heaps of workers under one budget: measured, and what follows. The
- * rules are engine/memory.c's.
+ * rules are engine/rules/memory.c's.
  *
  * Calls: functions, link, send, space, task. */
 #ifndef SK_LOCAL_MEMORY_H
 #define SK_LOCAL_MEMORY_H
 
-#include "engine/memory.h"
+#include "engine/rules/memory.h"
 #include "engine/usage.h"
 #include "ipc/ipc.h"
 

@@ -6,7 +6,7 @@
 
 #include "engine/conf.h"
 #include "engine/local/driver/link/link.h"
-#include "engine/starts.h"
+#include "engine/rules/starts.h"
 #include "ipc/ipc.h"
 
 struct sk_local;

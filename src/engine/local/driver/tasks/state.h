@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_STATE_H
 #define SK_LOCAL_STATE_H
 
-#include "engine/history.h"
+#include "engine/books/history.h"
 
 struct sk_local;
 struct sk_ltask;

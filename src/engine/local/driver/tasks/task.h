@@ -5,10 +5,10 @@
 #define SK_LOCAL_TASK_H
 
 #include "base/list.h"
-#include "engine/lineage.h"
+#include "engine/own/lineage.h"
 #include "engine/local/driver/values/object.h"
 #include "engine/place/place.h"
-#include "engine/verdict.h"
+#include "engine/rules/verdict.h"
 
 struct sk_local;
 struct sk_lworker;

@@ -5,7 +5,7 @@
 #define SK_LOCAL_OBJECT_H
 
 #include "engine/local/wire/wire.h"
-#include "engine/own.h"
+#include "engine/own/own.h"
 
 struct sk_local;
 struct sk_ltask;

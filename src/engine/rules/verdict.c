@@ -1,5 +1,5 @@
 /* verdict.c - see verdict.h. */
-#include "engine/verdict.h"
+#include "engine/rules/verdict.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* history.c - the ring of ended attempts and the writing of rows; see history.h. */
-#include "engine/history.h"
+#include "engine/books/history.h"
 
 #include "base/mem.h"
 #include "base/vec.h"

@@ -1,5 +1,5 @@
 /* res.c - see res.h. */
-#include "engine/res.h"
+#include "engine/place/res.h"
 
 #include <stdio.h>
 

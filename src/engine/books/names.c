@@ -1,5 +1,5 @@
 /* names.c - see names.h. Cost: a walk over the names. */
-#include "engine/names.h"
+#include "engine/books/names.h"
 
 #include "base/mem.h"
 

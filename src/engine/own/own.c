@@ -14,7 +14,7 @@
  *
  * Cost: one map access a call for the driver, two for a worker's borrow; 56 bytes an object, 8 for
  * each reference inside it. */
-#include "engine/own.h"
+#include "engine/own/own.h"
 
 #include "base/map.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* memory.c - see memory.h. Cost: a look is O(processes), a stop O(processes squared) at worst. */
-#include "engine/memory.h"
+#include "engine/rules/memory.h"
 
 /* no process fills memory faster: so long at least until what is left is gone */
 #define FILL_BYTES_PER_NS 8

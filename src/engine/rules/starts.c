@@ -1,5 +1,5 @@
 /* starts.c - see starts.h. */
-#include "engine/starts.h"
+#include "engine/rules/starts.h"
 
 bool sk_starts_ended(struct sk_starts *s, int64_t now_ns, bool by_itself) {
     if (!s->n++) s->since_ns = now_ns;

@@ -16,7 +16,7 @@
  * allocates nothing, so it cannot fail half-way.
  *
  * Cost: a map access for each object named; 104 bytes a task, 32 an argument, 80 an object. */
-#include "engine/lineage.h"
+#include "engine/own/lineage.h"
 
 #include "base/list.h"
 #include "base/map.h"

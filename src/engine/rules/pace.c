@@ -1,5 +1,5 @@
 /* pace.c - see pace.h. */
-#include "engine/pace.h"
+#include "engine/rules/pace.h"
 
 struct sk_pace_sleep sk_pace_caller(const struct sk_pace_view *v, int64_t n_cpu, int64_t spin_ns,
                                     int64_t deadline_ns) {
