@@ -16,7 +16,7 @@
 #include "base/vec.h"
 #include "exec/exec.h"
 #include "exec/gather.h"
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 #define SK_NO_STAGE UINT32_MAX
 #define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task; of one that a gather makes: any number */

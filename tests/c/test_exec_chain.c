@@ -1,5 +1,5 @@
 /* test_exec_chain.c - the policy that frees memory fastest. */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 #include "test.h"
 
 enum { READ, SLOW, FAST, N };

@@ -1,6 +1,6 @@
 /* test_exec_guards.c - each guard by itself over a view, what policies make of them, and which
  * policy is the default. */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 #include "exec/exec.h"
 #include "test.h"
 

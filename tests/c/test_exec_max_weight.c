@@ -1,5 +1,5 @@
 /* test_exec_max_weight.c - the policy that works off the longest queue, weighed by its rate. */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 #include "test.h"
 
 enum { READ, FIRST, SECOND, N };

@@ -10,7 +10,7 @@
 #include "engine/conf.h"
 #include "engine/host.h"
 #include "engine/state.h"
-#include "exec/run_int.h"
+#include "exec/run/run_int.h"
 #include "test.h"
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* test_exec_verdict.c - what becomes of a run when something in it fails. */
-#include "exec/verdict.h"
+#include "exec/run/verdict.h"
 #include "test.h"
 
 TEST(tasks_survive_three_deaths_or_what_was_said) {

@@ -7,7 +7,7 @@
  * exists leaves room for one. If times vary more than that, what comes too early is spilled.
  *
  * State: tokens, in bytes of source output. Cost: O(operators). */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 struct state {
     int64_t last_ns;

@@ -10,7 +10,7 @@
  * State: none. Cost: O(operators squared), a few operators. */
 #include <math.h>
 
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 static double steepest(const struct sk_sched_view *v, uint32_t i) {
     double bytes = 1, sec = 0, best = -INFINITY;

@@ -5,7 +5,7 @@
  * what sources have made can always be worked off. Clipped, so that one source task can always run
  * in an empty pipeline. Simulated against the alternatives in tests/c/sim/exec_sim.c. State: none.
  * Cost: O(operators). */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 static int pick(const struct sk_sched_view *v) {
     uint64_t headroom = 0;

@@ -12,7 +12,7 @@
  * State: none. Cost: O(operators). */
 #include <math.h>
 
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 static double weight(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];

@@ -10,7 +10,7 @@
  * As published: an operator qualifies if it has input, a free slot and its share of memory left for
  * output, and by none of our guards. The paper's loop wakes up by a clock; ours by events. Where
  * nothing runs no event would come, so what the clock would launch next is launched at once. */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 struct state {
     bool begun;

@@ -4,7 +4,7 @@
  * What tasks in flight will still make is not counted, so it goes over the limit by what they
  * yield; the engine spills that. None of our guards: a slot must be free. Once memory is full and
  * nothing runs any more, one task is let through, or it would stay full. */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 static int pick(const struct sk_sched_view *v) {
     int best = -1;

@@ -11,7 +11,7 @@
  * Not here, since a running task of ours cannot be stalled: Ray stops reading the output of an
  * operator that is over its output budget.
  * State: none. Cost: O(operators). */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 #define QUEUE_PER_TASK 10u
 

@@ -3,7 +3,7 @@
  *
  * A little better than `downstream` where memory is just short, worse where it is ample (it piles
  * up blocks and leaves a tail). */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 static int pick(const struct sk_sched_view *v) {
     uint64_t headroom = 0;

@@ -108,7 +108,7 @@ def test_calls_among_rooms_go_as_their_table_says():
         "src/py/high/b.c": {"src/py/low/a.c", "src/py/high/c.c", "src/base/err.c"},
         "src/py/module.c": {"src/py/high/b.c"},
     }
-    right["src/exec/act.c"] = {"src/base/err.c"}
+    right["src/exec/run/act.c"] = {"src/base/err.c"}
     assert shape.rooms_undeclared(right, "src/py", readme) == []
     wrong = {
         "src/py/low/a.c": {"src/py/high/b.c", "src/py/module.c"},

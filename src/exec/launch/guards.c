@@ -1,6 +1,6 @@
 /* guards.c - see guards.h. Nothing here knows a run: a view of numbers goes in, a reason comes out,
  * and tests/c/test_exec_guards.c has each by itself. */
-#include "exec/guards.h"
+#include "exec/launch/guards.h"
 
 const enum sk_wait sk_wait_of[SK_STOP_N] = {
     [SK_STOP_NONE] = SK_WAIT_NONE,         [SK_STOP_OVER] = SK_WAIT_OVER,

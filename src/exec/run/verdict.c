@@ -1,6 +1,6 @@
 /* verdict.c - see verdict.h. The numbers are the user's (DataContext.max_errors,
  * max_errored_blocks, max_retries, max_restarts); what was left open is as Ray has it. */
-#include "exec/verdict.h"
+#include "exec/run/verdict.h"
 
 #define TASK_RETRIES 3
 

@@ -2,7 +2,7 @@
  * were left out. What becomes of it says verdict.c. */
 #include <stdio.h>
 
-#include "exec/run_int.h"
+#include "exec/run/run_int.h"
 
 #define TAG SK_TAG_EXEC
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/moves.h"
 #include "engine/state.h"
-#include "exec/run_int.h"
+#include "exec/run/run_int.h"
 
 #define TAG SK_TAG_EXEC
 #define QUIET_NS SK_SEC /* nothing came for so long: the engine is asked what its tasks do */

@@ -1,7 +1,7 @@
 /* event.c - what the engine says of a run's tasks becomes an event of step.c: notes of blocks and
  * tasks are read, and checked. */
 #include "base/clock.h"
-#include "exec/run_int.h"
+#include "exec/run/run_int.h"
 
 /* A run that failed takes no more steps: it would launch. */
 static void step(struct sk_exec *x, const struct sk_step_ev *ev) {

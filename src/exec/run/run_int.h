@@ -7,7 +7,7 @@
 #define SK_EXEC_RUN_INT_H
 
 #include "exec/exec_int.h"
-#include "exec/verdict.h"
+#include "exec/run/verdict.h"
 
 struct sk_exec {
     struct sk_engine *e;

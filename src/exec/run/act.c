@@ -7,7 +7,7 @@
  * Cost: besides step.c one engine call a task and one a block. */
 #include "base/clock.h"
 #include "base/wire.h"
-#include "exec/run_int.h"
+#include "exec/run/run_int.h"
 
 #define TAG SK_TAG_EXEC
 
