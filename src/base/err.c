@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 /* A cut must not leave half a character: the message becomes a Python str. Arguments may hold any
  * bytes; those stay as they are. */

@@ -3,7 +3,7 @@
 #include "block/sampler.h"
 
 #include "base/rand.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 
 struct queued {
     uint32_t slot, rows, taken; /* taken: of these rows, by windows or (in order) given out */

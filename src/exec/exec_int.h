@@ -10,10 +10,10 @@
 #ifndef SK_EXEC_INT_H
 #define SK_EXEC_INT_H
 
-#include "base/list.h"
-#include "base/map.h"
+#include "base/containers/list.h"
+#include "base/containers/map.h"
 #include "base/pool.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "exec/exec.h"
 #include "exec/gather.h"
 #include "exec/launch/guards.h"

@@ -16,7 +16,7 @@
 #ifndef SK_EXEC_GATHER_H
 #define SK_EXEC_GATHER_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "base/wire.h"
 #include "plan/plan.h"
 

@@ -37,7 +37,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "ipc/ipc_int.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC

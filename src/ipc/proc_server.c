@@ -30,7 +30,7 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "ipc/ipc_int.h"
 
 #define WATCH_PERIOD_NS 50000000L

@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "ipc/ipc.h"
 
 #define NO_LIMIT (UINT64_C(1) << 60) /* v1 writes about 2^63 for none */

@@ -8,7 +8,7 @@
  * the value; the others what an aggregation takes for a distinct value of a group. */
 #include <stdio.h>
 
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "kernel/groupby.h"
 
 struct sk_collect {

@@ -3,7 +3,7 @@
 #ifndef SK_GROUPBY_H
 #define SK_GROUPBY_H
 
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "kernel/agg.h"
 #include "kernel/collect.h"
 

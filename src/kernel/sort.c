@@ -7,7 +7,7 @@
  * finished by comparing. Groups wait on a list, not on the C stack: a text of any length costs no
  * depth, and the list is no longer than rows / FEW.
  * Cost: 32 bytes of scratch a row; 10M int64 0.34 s. */
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "kernel/kernel_int.h"
 
 enum { FEW = 16 };

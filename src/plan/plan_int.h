@@ -7,7 +7,7 @@
 #define SK_PLAN_INT_H
 
 #include "base/arena.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "plan/plan.h"
 
 #define SK_PLAN_STAGES_MAX 4096u /* vertices: doubling unions would grow without end */

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "store/store.h"
 
 #define SK_SPILL_PAGE 4096u

@@ -20,7 +20,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "base/list.h"
+#include "base/containers/list.h"
 
 #define SK_STORE_ALIGN 64u
 #define SK_PROC_DRIVER 0u       /* process numbers: 0 is the engine's own, workers are 1.. */

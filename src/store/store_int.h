@@ -13,7 +13,7 @@
 #ifndef SK_STORE_INT_H
 #define SK_STORE_INT_H
 
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "store/store.h"

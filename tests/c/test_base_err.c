@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/wire.h"
 #include "test.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/log.h"
-#include "base/trace.h"
+#include "base/log/log.h"
+#include "base/log/trace.h"
 #include "test.h"
 
 /* ---- fault ----------------------------------------------------------------------------------- */

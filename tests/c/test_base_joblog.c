@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/joblog.h"
+#include "base/log/joblog.h"
 #include "base/mem.h"
 #include "test.h"
 

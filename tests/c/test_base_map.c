@@ -1,7 +1,7 @@
 /* test_base_map.c - the id map against a direct-indexed array, its removal by shifting, and refused
  * memory. */
 #include "base/clock.h"
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "test.h"
 
 static uint64_t key_of(int shape, uint64_t i) {

@@ -1,7 +1,7 @@
 /* test_base_vec.c - vec, list and heap against plain arrays. */
-#include "base/heap.h"
-#include "base/list.h"
-#include "base/vec.h"
+#include "base/containers/heap.h"
+#include "base/containers/list.h"
+#include "base/containers/vec.h"
 #include "test.h"
 
 struct holder {

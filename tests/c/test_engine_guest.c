@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/conf.h"
 #include "engine/guest.h"
 #include "test.h"

@@ -2,7 +2,7 @@
 #include "engine/books/history.h"
 
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 
 #define TEXT_MAX (UINT64_C(8) << 20)
 #define ERROR_MAX 16384u /* a longer error value is not kept */

@@ -9,7 +9,7 @@
 #ifndef SK_HISTORY_H
 #define SK_HISTORY_H
 
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "base/wire.h"
 #include "engine/state.h"
 

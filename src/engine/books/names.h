@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "engine/engine.h"
 
 struct sk_name {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/conf.h"
 #include "engine/local/driver/calls/calls.h"
 #include "engine/place/res.h"

@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/list.h"
-#include "base/map.h"
+#include "base/containers/list.h"
+#include "base/containers/map.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/actors.h"
 #include "engine/engine_int.h"
 #include "engine/groups.h"

@@ -18,8 +18,8 @@
  * Cost: a map access for each object named; 104 bytes a task, 32 an argument, 80 an object. */
 #include "engine/own/lineage.h"
 
-#include "base/list.h"
-#include "base/map.h"
+#include "base/containers/list.h"
+#include "base/containers/map.h"
 #include "base/mem.h"
 #include "base/pool.h"
 

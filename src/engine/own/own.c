@@ -16,7 +16,7 @@
  * each reference inside it. */
 #include "engine/own/own.h"
 
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "base/mem.h"
 #include "base/pool.h"
 

@@ -30,7 +30,7 @@
 #ifndef SK_PLACE_H
 #define SK_PLACE_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "engine/engine.h"
 
 #define SK_PLACE_DEPTH_MAX 256u

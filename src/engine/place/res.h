@@ -2,7 +2,7 @@
 #ifndef SK_RES_H
 #define SK_RES_H
 
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "engine/engine.h"
 
 struct sk_res_names { /* of custom resources, in the order of init */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "engine/streams.h"
 #include "engine/watch.h"
 #include "py/call/call.h"

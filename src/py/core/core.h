@@ -13,9 +13,9 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/engine.h"
 #include "engine/worker.h"
 

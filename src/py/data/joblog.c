@@ -1,9 +1,9 @@
-/* joblog.c - JobLog: Python's hand on the log of a resumable job (base/joblog.h). Parse, call,
+/* joblog.c - JobLog: Python's hand on the log of a resumable job (base/log/joblog.h). Parse, call,
  * convert; what a job does with it: data/write/resume.py.
  *
  * Cost: a record as a tuple of Python values. Appending and syncing drop the GIL. */
 #include "base/fault.h"
-#include "base/joblog.h"
+#include "base/log/joblog.h"
 #include "py/data/data.h"
 
 struct py_joblog {

@@ -8,7 +8,7 @@
  * Not here: the table that is made of it (skate/memory.py), any rule (engine/rules/memory.c). Cost:
  * 0.1 ms and 10 us a worker. */
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/usage.h"
 #include "ipc/ipc.h"
 #include "py/worker/worker.h"

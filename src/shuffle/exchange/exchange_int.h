@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "shuffle/exchange.h"
 #include "shuffle/pack.h"
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/crc32c.h"
-#include "base/joblog.h"
+#include "base/log/joblog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -12,7 +12,7 @@
 #include <stdarg.h>
 
 #include "base/clock.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 
 struct seen { /* a state that was numbered */
     uint32_t parent;

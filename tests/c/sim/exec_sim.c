@@ -5,7 +5,7 @@
  * memory stays within the limit plus the surprise. */
 #include <math.h>
 
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "base/rand.h"
 #include "exec/exec_int.h"
 #include "shuffle/exchange.h"

@@ -1,7 +1,7 @@
 /* schedule_sim.c - schedules of random small graphs, and every interleaving of their actors over
  * several executions: none stops before all have ended, each operation is there once, and no node
  * computes before it has what it takes. The explorer is tried on a schedule that does stop. */
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "dag/schedule.h"
 #include "test.h"
 

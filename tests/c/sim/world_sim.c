@@ -12,7 +12,7 @@
 
 #include "../world.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "engine/moves.h"
 
 #ifdef __SANITIZE_THREAD__

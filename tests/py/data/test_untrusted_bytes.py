@@ -776,7 +776,7 @@ def test_job_logs(mark, tmp_path):
         made.sync()
         made.close()
         with case(staged, final):
-            # such a record is taken for damage (base/joblog.h)
+            # such a record is taken for damage (base/log/joblog.h)
             sd.read_parquet(source).write_parquet(str(target), resume=True)
             assert (
                 kept.read_bytes() == b"1"

@@ -8,7 +8,6 @@ data buffers are reached without gigabytes, and copies past the cache whatever i
 
 import ctypes as ct
 import functools
-import glob
 import hashlib
 import os
 import pathlib
@@ -27,9 +26,7 @@ from rounds import examples
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLAGS = ["-std=gnu11", "-O1", "-g1", "-D_GNU_SOURCE", f"-I{ROOT / 'src'}", "-pthread"]
-SOURCES = sorted(glob.glob(str(ROOT / "src/block/*.c"))) + sorted(
-    glob.glob(str(ROOT / "src/base/*.c"))
-)
+SOURCES = sorted(str(x) for x in [*ROOT.glob("src/block/*.c"), *ROOT.glob("src/base/**/*.c")])
 ECORRUPT, EINVAL = -13, -2
 U64_MAX = 2**64 - 1
 
@@ -199,7 +196,7 @@ def build(name, *args):
         if any("tests/c" in str(a) for a in args)
         else []
     )
-    for path in sorted([*ROOT.glob("src/block/*"), *ROOT.glob("src/base/*"), *tests]):
+    for path in sorted([*ROOT.glob("src/block/*"), *ROOT.glob("src/base/**/*"), *tests]):
         if path.is_file():
             key.update(path.read_bytes())
     folder = ROOT / "build/block-tests"

@@ -1,8 +1,9 @@
 """Writes that can be resumed: a driver that was killed is started again with the same program and
 does only what is missing.
 
-    <target>/.skate-job/log            what is done (src/base/joblog.h): a head with the fingerprint
-                                       of the job, a record for each unit of the input, the end
+    <target>/.skate-job/log            what is done (src/base/log/joblog.h): a head with the
+                                       fingerprint of the job, a record for each unit of the input,
+                                       the end
     <target>/.skate-job/run-<random>/  files that one run has staged; a record names the run it is
                                        of
 

@@ -19,8 +19,8 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
-#include "base/map.h"
+#include "base/containers/list.h"
+#include "base/containers/map.h"
 #include "engine/local/driver/actors/actor.h"
 #include "engine/local/driver/loop/death.h"
 #include "engine/local/driver/values/extent.h"

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/host.h"
 #include "engine/local/wire/prints.h"
 

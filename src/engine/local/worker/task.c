@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/worker/worker.h"
 
 #define SPIN_NS 50000

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/host.h"
 #include "engine/local/wire/look.h"
 #include "engine/local/wire/prints.h"

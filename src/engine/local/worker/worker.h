@@ -5,9 +5,9 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
-#include "base/map.h"
-#include "base/vec.h"
+#include "base/containers/list.h"
+#include "base/containers/map.h"
+#include "base/containers/vec.h"
 #include "engine/channels.h"
 #include "engine/local/wire/wire.h"
 #include "engine/worker.h"

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-#include "base/heap.h"
-#include "base/list.h"
+#include "base/containers/heap.h"
+#include "base/containers/list.h"
 #include "base/pool.h"
 
 #define TAG SK_TAG_ENGINE

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "sim/machine/sim_int.h"
 
 #define LATENCY_NS 40000

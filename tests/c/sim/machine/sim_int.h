@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/rand.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 #include "engine/local/worker/worker.h"
 #include "engine/rules/pace.h"

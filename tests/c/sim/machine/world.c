@@ -19,7 +19,7 @@
 
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "sim/machine/sim_int.h"
 
 #define TICK_NS 1500         /* a step takes up to so long */

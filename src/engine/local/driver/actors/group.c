@@ -6,7 +6,7 @@
  * few. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
 static struct sk_lgroup *group_of(struct sk_list *it) {

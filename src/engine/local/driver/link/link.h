@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_LINK_H
 #define SK_LOCAL_LINK_H
 
-#include "base/map.h"
+#include "base/containers/map.h"
 #include "engine/local/wire/wire.h"
 #include "engine/place/place.h"
 

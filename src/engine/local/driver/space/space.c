@@ -41,7 +41,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "engine/conf.h"
 #include "engine/local/driver/space/space_int.h"
 

@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_SPACE_H
 #define SK_LOCAL_SPACE_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "engine/engine.h"
 #include "store/store.h"
 

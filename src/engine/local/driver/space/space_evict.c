@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/space/space_int.h"
 
 /* only the proportion of reading and writing matters */

@@ -6,7 +6,7 @@
  * Not here: making room for a wait (space.c). */
 #include <stdio.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
 #include "engine/local/driver/space/space_int.h"
 

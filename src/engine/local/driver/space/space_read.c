@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/space/space_int.h"
 
 #define OVER_BYTES (UINT64_C(1) << 20) /* read into the overflow at once, about */

@@ -21,7 +21,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
 enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 }; /* what lineage itself needs, about */

@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_TASK_H
 #define SK_LOCAL_TASK_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "engine/own/lineage.h"
 #include "engine/local/driver/values/object.h"
 #include "engine/place/place.h"

@@ -5,7 +5,7 @@
  * then adds to them; what nobody takes is released when the stream is dropped. */
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {

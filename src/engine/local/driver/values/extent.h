@@ -4,8 +4,8 @@
 #ifndef SK_LOCAL_EXTENT_H
 #define SK_LOCAL_EXTENT_H
 
-#include "base/list.h"
-#include "base/vec.h"
+#include "base/containers/list.h"
+#include "base/containers/vec.h"
 #include "engine/channels.h"
 
 struct sk_local;

@@ -6,7 +6,7 @@
  * SPILLED. Cost: nothing without a follower; with one, a look at the followers a yield that lies in
  * the store, and 24 bytes a move. */
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
 #define BATCH 64u

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "base/list.h"
+#include "base/containers/list.h"
 
 struct sk_local;
 struct sk_stored;

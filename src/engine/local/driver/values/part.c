@@ -8,7 +8,7 @@
  * arguments. Invariant: a part shares the place on disk, so it does not matter what becomes of the
  * value meanwhile. Cost: two allocations a part, and only where the value is on disk. */
 #include "base/mem.h"
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
 uint64_t sk_part_find(const struct sk_ltask *t, uint32_t arg) {

@@ -6,7 +6,7 @@
 #define SK_LOCAL_PROMISE_H
 
 #include "base/err.h"
-#include "base/list.h"
+#include "base/containers/list.h"
 
 struct sk_local;
 struct sk_ids;

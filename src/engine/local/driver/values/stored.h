@@ -4,7 +4,7 @@
 #ifndef SK_LOCAL_STORED_H
 #define SK_LOCAL_STORED_H
 
-#include "base/list.h"
+#include "base/containers/list.h"
 #include "store/store.h"
 
 struct sk_local;

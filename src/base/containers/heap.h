@@ -15,7 +15,7 @@
 #ifndef SK_HEAP_H
 #define SK_HEAP_H
 
-#include "base/vec.h"
+#include "base/containers/vec.h"
 
 #define SK_HEAP(name, type, less)                                                 \
     struct name {                                                                 \

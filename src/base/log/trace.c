@@ -6,7 +6,7 @@
  * `started` before it touches a slot and `next` after. The exporter copies a slot, then reads
  * `started` again and drops the copy if the writer may have reached the slot.
  * Cost: about 5 ns an event besides reading the clock. */
-#include "base/trace.h"
+#include "base/log/trace.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  * loses one old line, never memory safety: slots are claimed by a counter and a torn slot can only
  * show mixed text in a post-mortem.
  * Cost: one comparison when off; about 1 us a line when on. */
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * Removal keeps it by moving back every follower whose home does not lie between the hole and
  * itself.
  * Cost: get about 3 ns in cache, put and del about 5; growth doubles and rehashes (16 B a slot). */
-#include "base/map.h"
+#include "base/containers/map.h"
 
 enum { MIN_SLOTS = 16 };
 

@@ -4,7 +4,7 @@
  * did not end. Fault points stand in front of, within and
  * behind every change on disk: tests kill the process at each. Cost: 2 us a record and what the
  * disk takes to sync. */
-#include "base/joblog.h"
+#include "base/log/joblog.h"
 
 #include <errno.h>
 #include <fcntl.h>
