@@ -77,6 +77,19 @@ OWNERS = {
     "l->next_id": "",
     "l->place": "",  # all of it by calls of engine/place/place.h
     "sk_lactor": "actor",
+    "sk_obj": "object",  # and below: where its bytes are, and what lineage has of it
+    "sk_obj.st": "object stored",
+    "sk_obj.where": "object stored",
+    "sk_obj.u": "object stored",
+    "sk_obj.maker": "object recover",
+    "sk_obj.why": "recover",
+    "sk_obj.known": "recover",
+    "sk_obj.awaited": "recover",
+    "sk_obj.spoiled": "recover",
+    "sk_obj.stream_end": "stream",
+    "sk_dep": "object",
+    "sk_req": "request",
+    "sk_req.n_ready": "request object",
     "sk_stored": "stored part",
     "sk_lworker": "link pool",
     # and below: members that another file owns; pool makes the entry, link frees it
@@ -121,6 +134,8 @@ OWNED_BY_MEMBER = {
     "st": "sk_stored",
     "w": "sk_lworker",
     "worker": "sk_lworker",
+    "o": "sk_obj",
+    "req": "sk_req",
 }  # members that point to an owned struct, whatever has them
 
 
@@ -528,10 +543,11 @@ def writes_across(path, text):
             for member, kind in OWNED_BY_MEMBER.items()
         }
         targets |= {f"{kind} {name}": rf"{name}(?=->)" for name, kind in names.items() if kind}
+        targets["sk_obj of an id"] = r"sk_obj_get\([^;=]*?\)(?=->)"
         for what, pattern in targets.items():
             # of a struct its own members: what they point to has an owner of its own
             dot = r"\." if " " in what else r"(?:\.|->)"
-            member = rf"(?<![\w>.]){pattern}\b(?:->\w+)?(?:{dot}\w+|\[[^]]*\])*"
+            member = rf"(?<![\w>.]){pattern}(?!\w)(?:->\w+)?(?:{dot}\w+|\[[^]]*\])*"
             change = rf"{member} *(?:[-+|&^]|<<|>>)?=(?!=)|{member}(?:\+\+|--)|(?:\+\+|--){member}|\b(?:{CHANGES})\(&?{member}"
             for hit in re.finditer(change, line):
                 part = re.search(rf"{pattern}(?:->|\.)(\w+)", hit.group(0))

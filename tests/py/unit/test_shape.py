@@ -154,6 +154,11 @@ void f(struct sk_local *l, struct sk_lactor *a, const struct sk_lactor *only_rea
 void g(struct sk_local *l, struct sk_other *a) {
     a->state = 1;
 }
+void h(struct sk_local *l, struct sk_obj *o, struct sk_dep *d) {
+    sk_obj_get(l, d->req->oids[0])->known = o->gone;
+    o->u.off = 0;
+    d->req->n_ready--;
+}
 """
 
     def lines(file):
@@ -162,11 +167,12 @@ void g(struct sk_local *l, struct sk_other *a) {
             for x in shape.writes_across(shape.ROOT / "src/engine/local/driver" / file, text)
         ]  # noqa: E731
 
-    assert lines("loop.c") == [4, 5, 6, 7, 8, 9, 10, 12, 13, 14]
-    assert lines("space_read.c") == [5, 6, 8, 9, 10, 12, 13, 14]
-    assert lines("actor.c") == [4, 5, 6, 7, 12, 13, 14]
-    assert lines("link.c") == [4, 5, 6, 7, 8, 9, 10, 12, 14]
-    assert lines("memory.c") == [4, 5, 7, 8, 9, 10, 12, 13]
+    assert lines("loop.c") == [4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 20, 21, 22]
+    assert lines("space_read.c") == [5, 6, 8, 9, 10, 12, 13, 14, 20, 21, 22]
+    assert lines("actor.c") == [4, 5, 6, 7, 12, 13, 14, 20, 21, 22]
+    assert lines("link.c") == [4, 5, 6, 7, 8, 9, 10, 12, 14, 20, 21, 22]
+    assert lines("memory.c") == [4, 5, 7, 8, 9, 10, 12, 13, 20, 21, 22]
+    assert lines("object.c") == [4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 20]
     assert lines("local_int.h") == []
 
 

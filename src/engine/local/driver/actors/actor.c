@@ -151,15 +151,13 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     }
     rc = sk_ltask_make(l, proc, 0, base, (struct sk_bytes){spec, len}, NULL, &t, err);
     if (rc != SK_OK) {
-        o->state = SK_O_PENDING;
         SK_IGNORE(sk_own_unref(l->own, aid, proc, 1, NULL));
         sk_obj_drain(l);
         sk_name_free(&a->name);
         sk_free(a);
         return rc;
     }
-    o->state = SK_O_ACTOR;
-    o->u.actor = a;
+    sk_obj_set_actor(o, a);
     a->id = aid;
     a->order = sk_place_order(&l->place);
     a->init = t;
@@ -182,7 +180,8 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
     sk_list_push_back(&l->actors.all, &a->link);
     t->kind = SK_TASK_INIT;
     t->actor = a;
-    sk_obj_get(l, base + 1)->why = o->why = SK_LOST_ACTOR;
+    sk_recover_says(o, SK_LOST_ACTOR);
+    sk_recover_says(sk_obj_get(l, base + 1), SK_LOST_ACTOR);
     if (sk_own_contains(l->own, base + 1, &aid, 1, NULL) != SK_OK) {
         /* a handle inside a value travels as its ready object */
         sk_ltask_fail(l, t, SK_ENOMEM, "no memory to record an actor");

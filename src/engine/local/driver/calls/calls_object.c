@@ -95,11 +95,8 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
                           : sk_obj_new(l, sk_new_ids(l, 1), SK_PROC_DRIVER, &o, err);
     if (rc == SK_OK) {
         SK_ASSERT(o);
-        o->kind = p->kind;
-        o->len = len;
+        struct sk_inl *value = NULL;
         if (buf) {
-            o->where = SK_V_STORE;
-            o->u.off = buf->token;
             size_t al = (size_t)SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN),
                    have = (size_t)SK_ALIGN(SK_MAX(buf->len, 1), SK_STORE_ALIGN);
             SK_ASSERT(al <= have);
@@ -110,15 +107,13 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
                 SK_IGNORE(
                     sk_store_unlease(l->store, SK_PROC_DRIVER, buf->token + al, have - al, NULL));
         } else {
-            o->where = SK_V_INLINE;
-            o->u.inl = sk_inl_new(p->bytes.p, len);
-            if (!o->u.inl) rc = SK_ERR(err, SK_ENOMEM, "no memory for a value of %zu bytes", len);
+            value = sk_inl_new(p->bytes.p, len);
+            if (!value) rc = SK_ERR(err, SK_ENOMEM, "no memory for a value of %zu bytes", len);
         }
         if (rc == SK_OK) {
-            o->state = SK_O_READY;
-            if (buf) sk_obj_home(SK_PROC_DRIVER, buf->token);
-            if (buf && SK_FAULT("store.lose")) o->gone = true;
-            if (buf) sk_stored_new(l, o);
+            if (buf) sk_obj_set_stored(l, o, SK_PROC_DRIVER, p->kind, buf->token, len);
+            else sk_obj_set_inline(l, o, p->kind, value);
+            sk_inl_drop(value);
             if (p->n_contains)
                 rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains,
                                      err);

@@ -57,14 +57,13 @@ bool sk_space_get(struct sk_local *l, struct sk_req *q) {
     if (!l->stored.n_disk) return false;
     for (uint32_t i = 0; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-        SK_ASSERT(o && q->n_ready <= q->n);
+        SK_ASSERT(o);
         if (o->state != SK_O_READY || o->where != SK_V_DISK) continue;
         waits = true;
-        if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
+        if (sk_dep_again(o, q) != SK_OK) {
             sk_driver_link_kill(l, q->w, "there is no memory left to answer it");
             break;
         }
-        q->n_ready--;
         sk_stored_want(l, o);
     }
     return waits;
@@ -172,10 +171,7 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
             bool part = st->part; /* st goes with the value */
             uint64_t id = st->o->id;
             struct sk_obj *o = part ? sk_obj_get(l, x->id) : st->o;
-            if (o && (!part || o->where == SK_V_DISK)) {
-                o->spoiled = true;
-                sk_recover_lost(l, x->id);
-            }
+            if (o && (!part || o->where == SK_V_DISK)) sk_recover_spoiled(l, o);
             if (part) part_lost(l, id);
         }
     }

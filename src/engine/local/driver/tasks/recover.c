@@ -232,12 +232,9 @@ static void unready_requests(struct sk_local *l, struct sk_obj *o) {
             for (uint32_t k = 0; k < q->n; k++) counted += q->oids[k] == o->id;
             for (struct sk_dep *d = o->deps; d; d = d->next) counted -= d->req == q;
             for (; counted; counted--) {
-                if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
-                    sk_driver_link_kill(l, w, "there is no memory left to answer it");
-                    break;
-                }
-                SK_DCHECK(q->n_ready > 0);
-                q->n_ready--;
+                if (sk_dep_again(o, q) == SK_OK) continue;
+                sk_driver_link_kill(l, w, "there is no memory left to answer it");
+                break;
             }
         }
     }
@@ -253,19 +250,12 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
  * of engine.h gives it the time until it lets go of the bytes): these live as long as the bytes do,
  * held by an object that has no other use. */
 static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
-    struct sk_obj *r = NULL;
     if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
-    if (!sk_vec_reserve(&l->recovery.relics, SK_TAG_ENGINE, l->recovery.relics.n + 1) ||
-        sk_obj_new(l, sk_new_ids(l, 1), SK_PROC_DRIVER, &r, NULL) != SK_OK)
-        return false; /* no memory: then one that it finds may be gone, and getting it says so */
-    r->state = SK_O_READY;
-    r->kind = o->kind;
-    r->len = o->len;
-    r->where = SK_V_STORE;
-    r->u.off = o->u.off; /* with the reference that the lost object had */
-    sk_own_pass_inner(l->own, o->id, r->id);
-    l->recovery.relics.p[l->recovery.relics.n++] = (struct sk_relic){r->id, o->u.off};
-    return true;
+    /* no memory: then one that it finds may be gone, and getting it says so */
+    if (!sk_vec_reserve(&l->recovery.relics, SK_TAG_ENGINE, l->recovery.relics.n + 1)) return false;
+    uint64_t id = sk_obj_pass_bytes(l, o);
+    if (id) l->recovery.relics.p[l->recovery.relics.n++] = (struct sk_relic){id, o->u.off};
+    return id != 0;
 }
 
 void sk_recover_relics(struct sk_local *l) {
@@ -292,14 +282,15 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
      * task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o))
         sk_store_unref(l->store, o->u.off);
-    SK_DCHECK(!o->st);
-    o->gone = false;
-    o->state = SK_O_PENDING;
-    o->maker = NULL;
-    sk_own_uncontain(l->own, oid);
+    sk_obj_unready(l, o);
     unready_requests(l, o);
     if (!sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, oid))
         fail(l, o, SK_ENOMEM, "no memory to make a lost object again");
+}
+
+void sk_recover_spoiled(struct sk_local *l, struct sk_obj *o) {
+    o->spoiled = true;
+    sk_recover_lost(l, o->id);
 }
 
 /* ---- making again ---------------------------------------------------------------------------- */

@@ -15,6 +15,8 @@ struct sk_obj;
  * for it, or asks from now on, gets the value that the next dispatch has made again, or an error
  * value with SK_ELOST and the reason. Views that are out keep their bytes. */
 void sk_recover_lost(struct sk_local *l, uint64_t oid);
+/* The same of o, whose bytes were wrong when they were read from disk. */
+void sk_recover_spoiled(struct sk_local *l, struct sk_obj *o);
 sk_rc sk_recover_open(struct sk_local *l, uint64_t lineage_bytes, struct sk_err *err) SK_MUST_USE;
 /* Frees the finished tasks that lineage keeps, and lineage. */
 void sk_recover_close(struct sk_local *l);
@@ -26,6 +28,15 @@ static inline enum sk_lost_why sk_recover_why(const struct sk_ltask *t) {
            : t->let_go                ? (enum sk_lost_why)(t->let_go - 1)
            : t->spec.max_retries == 0 ? SK_LOST_RETRIES
                                       : SK_LOST_EVICTED;
+}
+/* What an error says if the value of o is lost and lineage knows no maker. */
+static inline void sk_recover_says(struct sk_obj *o, enum sk_lost_why why) {
+    o->why = (uint8_t)why;
+}
+/* t makes the new object o. */
+static inline void sk_recover_makes(struct sk_obj *o, struct sk_ltask *t) {
+    o->maker = t;
+    sk_recover_says(o, sk_recover_why(t));
 }
 /* A stream has yielded o for the first time. */
 void sk_recover_yielded(struct sk_local *l, struct sk_ltask *t, struct sk_obj *o);

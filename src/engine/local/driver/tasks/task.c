@@ -422,8 +422,7 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
         struct sk_obj *o = NULL;
         rc = sk_obj_new(l, t->first + i, proc, &o, err);
         if (rc != SK_OK) break;
-        o->maker = t;
-        o->why = (uint8_t)sk_recover_why(t);
+        sk_recover_makes(o, t);
     }
     if (rc == SK_OK) rc = sk_ltask_take_args(l, t, err);
     if (rc != SK_OK) {

@@ -87,7 +87,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
             stop_stream(l, t, SK_STOP_LOST_YIELD, "there is no memory left to record its output");
         }
     }
-    if (o) o->why = (uint8_t)sk_recover_why(t);
+    if (o) sk_recover_makes(o, t);
     if (v.where != SK_V_NONE) sk_obj_set(l, id, w->proc, &v, b, in);
     if (sink && id && v.where == SK_V_STORE) followed(l, id, sink);
     if (!t || !id) return;

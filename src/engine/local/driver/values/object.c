@@ -95,6 +95,13 @@ sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
     return SK_OK;
 }
 
+sk_rc sk_dep_again(struct sk_obj *o, struct sk_req *q) {
+    SK_TRY(sk_dep_add(&o->deps, NULL, q));
+    SK_DCHECK(q->n_ready > 0);
+    q->n_ready--;
+    return SK_OK;
+}
+
 void sk_dep_forget(struct sk_dep *waits) {
     for (struct sk_dep *d = waits, *more; d; d = more) {
         more = d->more;
@@ -168,6 +175,56 @@ void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, stru
     sk_obj_ready(l, o);
 }
 
+void sk_obj_set_stored(struct sk_local *l, struct sk_obj *o, uint32_t proc, uint32_t kind,
+                       sk_off off, uint64_t len) {
+    SK_DCHECK(o->state == SK_O_PENDING && !o->st); /* it has no bytes yet */
+    o->kind = kind;
+    o->len = len;
+    o->where = SK_V_STORE;
+    o->u.off = off;
+    sk_obj_home(proc, off);
+    if (SK_FAULT("store.lose")) o->gone = true;
+    sk_stored_new(l, o);
+    sk_obj_ready(l, o);
+}
+
+void sk_obj_set_on_disk(struct sk_obj *o, uint32_t kind, uint64_t len, struct sk_stored *st) {
+    SK_DCHECK(o->state == SK_O_PENDING && !o->deps);
+    o->kind = kind;
+    o->len = len;
+    o->where = SK_V_DISK;
+    o->st = st;
+    o->state = SK_O_READY;
+}
+
+void sk_obj_set_actor(struct sk_obj *o, struct sk_lactor *a) {
+    SK_DCHECK(o->state == SK_O_PENDING && !o->deps);
+    o->state = SK_O_ACTOR;
+    o->u.actor = a;
+}
+
+void sk_obj_unready(struct sk_local *l, struct sk_obj *o) {
+    SK_DCHECK(o->state == SK_O_READY && !o->st);
+    o->gone = false;
+    o->state = SK_O_PENDING;
+    o->maker = NULL;
+    sk_own_uncontain(l->own, o->id);
+}
+
+uint64_t sk_obj_pass_bytes(struct sk_local *l, const struct sk_obj *o) {
+    struct sk_obj *to = NULL;
+    uint64_t id = sk_new_ids(l, 1);
+    SK_DCHECK(o->state == SK_O_READY && o->where == SK_V_STORE);
+    if (sk_obj_new(l, id, SK_PROC_DRIVER, &to, NULL) != SK_OK) return 0;
+    to->state = SK_O_READY;
+    to->kind = o->kind;
+    to->len = o->len;
+    to->where = SK_V_STORE;
+    to->u.off = o->u.off;
+    sk_own_pass_inner(l->own, o->id, id);
+    return id;
+}
+
 /* The value of a pending object cannot be had. */
 static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what,
                        const char *why) {
@@ -214,28 +271,18 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);
         return;
     }
-    SK_DCHECK(!o->st); /* pending: it has no bytes yet */
-    o->kind = v->kind;
-    o->len = v->len;
-    o->where = (uint8_t)v->where;
     if (v->where == SK_V_STORE) {
-        o->u.off = v->off;
+        sk_obj_set_stored(l, o, proc, v->kind, v->off, v->len);
+        return;
+    }
+    struct sk_inl *value = sk_inl_new(bytes, (size_t)v->len);
+    if (value) {
+        sk_obj_set_inline(l, o, v->kind, value);
+        sk_inl_drop(value);
     } else {
-        o->where = SK_V_INLINE;
-        o->u.inl = sk_inl_new(bytes, (size_t)v->len);
-        if (!o->u.inl) {
-            snprintf(err.msg, sizeof err.msg, "%llu bytes were asked for",
-                     (unsigned long long)v->len);
-            fail_value(l, o, SK_ENOMEM, "no memory for a value", err.msg);
-            return;
-        }
+        snprintf(err.msg, sizeof err.msg, "%llu bytes were asked for", (unsigned long long)v->len);
+        fail_value(l, o, SK_ENOMEM, "no memory for a value", err.msg);
     }
-    if (v->where == SK_V_STORE) {
-        sk_obj_home(proc, v->off);
-        if (SK_FAULT("store.lose")) o->gone = true;
-        sk_stored_new(l, o);
-    }
-    sk_obj_ready(l, o);
 }
 
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg) {

@@ -83,6 +83,8 @@ void sk_obj_ready(struct sk_local *l, struct sk_obj *o);
 void sk_obj_drain(struct sk_local *l);
 /* one of the two waits */
 sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
+/* A request that has counted o as ready waits for it again. */
+sk_rc sk_dep_again(struct sk_obj *o, struct sk_req *q) SK_MUST_USE;
 /* tells the waiters, as long as it is READY */
 void sk_dep_done(struct sk_local *l, struct sk_obj *o);
 /* one of them; d is gone */
@@ -96,6 +98,18 @@ void sk_inl_drop(struct sk_inl *i);
 /* A pending object has this value, or error; value NULL: no bytes. The caller keeps its reference
  * to it. */
 void sk_obj_set_inline(struct sk_local *l, struct sk_obj *o, uint32_t kind, struct sk_inl *value);
+/* A pending object has the value that process `proc` committed at `off` of the store. */
+void sk_obj_set_stored(struct sk_local *l, struct sk_obj *o, uint32_t proc, uint32_t kind,
+                       sk_off off, uint64_t len);
+/* A new object is on disk from the beginning, as its entry says. */
+void sk_obj_set_on_disk(struct sk_obj *o, uint32_t kind, uint64_t len, struct sk_stored *st);
+/* A new object stands for an actor. */
+void sk_obj_set_actor(struct sk_obj *o, struct sk_lactor *a);
+/* The value of a READY object is lost: the object is PENDING once more, and contains nothing. */
+void sk_obj_unready(struct sk_local *l, struct sk_obj *o);
+/* Gives the bytes of o in the store, and the references in them, to a new object of the driver. Its
+ * id; 0 when there is no memory. */
+uint64_t sk_obj_pass_bytes(struct sk_local *l, const struct sk_obj *o);
 struct sk_inl *sk_engine_error(sk_rc rc, const char *msg);
 
 #endif

@@ -39,11 +39,7 @@ sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const s
     sk_list_init(&s->st.link);
     sk_list_init(&s->st.sibling);
     sk_spill_share(&s->st.at, o->len);
-    part->kind = o->kind;
-    part->len = v->len;
-    part->where = SK_V_DISK;
-    part->state = SK_O_READY;
-    part->st = &s->st;
+    sk_obj_set_on_disk(part, o->kind, v->len, &s->st);
     sk_stored_on_disk(l, part->len);
     t->aside->parts.p[t->aside->parts.n++] = (struct sk_part){.arg = arg, .oid = id};
     return SK_OK;
