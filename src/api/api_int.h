@@ -1,5 +1,5 @@
-/* api_int.h - shared inside the public C API: the process's engine, its functions, the message of
- * the last failure. */
+/* api_int.h - shared inside the public C API: the process's engine, its functions, the last error.
+ */
 #ifndef SK_API_INT_H
 #define SK_API_INT_H
 
@@ -11,7 +11,7 @@
 enum {
     KIND_BYTES = 1,
     KIND_ACTOR = 2,
-    KIND_FAILURE = 0xE2 /* text without NUL, after the code in 4 bytes */
+    KIND_FAILURE = 0xE2 /* a failure's code in 4 bytes, then its text without NUL */
 };
 
 struct skate_task {
@@ -19,12 +19,14 @@ struct skate_task {
     bool failed;
 };
 
-/* NULL: said why (SKATE_ECLOSED) */
+/* The engine of this process. NULL: there is none (SKATE_ECLOSED), and the last error says why. */
 struct sk_engine *sk_api_engine(void);
-/* of this thread */
+/* The last error of this thread. */
 struct sk_err *sk_api_err(void);
-sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) SK_MUST_USE; /* SK_ENOENT */
-/* index of the resource of one's own; 0: none */
+/* Makes the function known to the engine and gives its id. SK_ENOENT: no such function is
+ * registered. */
+sk_rc sk_api_define(struct sk_engine *e, const char *name, sk_fid *out) SK_MUST_USE;
+/* Index of the resource that skate_init was given; 0: none. */
 uint32_t sk_api_resource(void);
 int64_t sk_api_deadline(int64_t timeout_ms);
 

@@ -1,5 +1,5 @@
-/* object.c - the public C API: objects. A skate_value is an sk_view, a skate_buf an sk_buf, both by
- * value. */
+/* object.c - the public C API: objects. A skate_value holds an sk_view, a skate_buf an sk_buf, both
+ * by value. */
 #include <stdio.h>
 
 #include "api/api_int.h"
@@ -24,8 +24,7 @@ int skate_buf_alloc(size_t size, struct skate_buf *out) {
     if (!e) return SK_ECLOSED;
     struct sk_buf b;
     SK_TRY(e->ops->buf_alloc(e, size, &b, sk_api_err()));
-    if (size > WARM && e->windows)
-        /* huge pages: a fault for each 4 KiB costs more than what is written */
+    if (size > WARM && e->windows) /* huge pages: page faults of 4 KiB cost more than the writing */
         e->windows->warm(e, b.data, size);
     *out = (struct skate_buf){.data = b.data, .size = size};
     memcpy(out->priv, &b, sizeof b);
@@ -69,7 +68,7 @@ void skate_buf_abort(struct skate_buf *b) {
     if (e) e->ops->buf_abort(e, &x);
 }
 
-/* The failure that the bytes of an error value tell. */
+/* Reports the failure that an error value holds: its code, and its message as the last error. */
 static sk_rc failure(const struct sk_view *v) {
     int32_t code = SK_ETASK;
     const char *text = (const char *)v->data;

@@ -20,7 +20,7 @@ struct sk_api_fn {
     const char *name;
     skate_fn fn;
     uint64_t id;
-    bool defined; /* told to this process's engine */
+    bool defined; /* this process's engine knows the function */
 };
 
 static struct sk_api_fn fns[MAX_FNS];
@@ -28,7 +28,8 @@ static uint32_t n_fns;
 static struct sk_engine *engine;
 static char exe[4096];
 static uint32_t resource;
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* of init, shutdown and the table */
+/* guards init, shutdown and the table of functions */
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct sk_err last;
 
 struct sk_err *sk_api_err(void) { return &last; }
@@ -120,7 +121,8 @@ static sk_rc run(void *ctx, struct sk_task *t, struct sk_err *err) {
         return SK_OK;
     }
     return SK_ERR(err, rc < 0 ? rc : SK_ETASK, "task %s failed%s%s", t->name,
-                  last.msg[0] ? ": " : "", last.msg); /* of the call that failed in it */
+                  /* the message of the last failed call that the function made */
+                  last.msg[0] ? ": " : "", last.msg);
 }
 
 static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *err) {

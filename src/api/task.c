@@ -14,12 +14,13 @@ enum { ON_STACK = 16, DEFAULT_RETRIES = 3 };
 
 /* ---- submitting ------------------------------------------------------------------------------ */
 
-struct call { /* arguments in the engine's form */
+struct call { /* a submit under way: its arguments in the engine's form */
     struct sk_engine *e;
     struct sk_task_spec s;
     struct sk_arg stack_args[ON_STACK], *args;
-    sk_oid stack_refs[ON_STACK], *refs; /* handles: contained */
-    sk_oid stack_own[ON_STACK], *own;   /* put here, released after the submit */
+    sk_oid stack_refs[ON_STACK], *refs; /* `ready` objects of actor handles among the arguments */
+    /* large arguments put into the store; released after the submit */
+    sk_oid stack_own[ON_STACK], *own;
     uint32_t n_own;
     void *heap;
 };
@@ -162,7 +163,7 @@ int skate_actor_kill(skate_actor a) {
     return e ? e->ops->actor_end(e, (sk_aid){a.id}, true, sk_api_err()) : SK_ECLOSED;
 }
 
-/* ---- inside ---------------------------------------------------------------------------------- */
+/* ---- inside a task function ------------------------------------------------------------------ */
 
 size_t skate_n_args(const struct skate_task *t) { return t->t->n_args; }
 size_t skate_n_returns(const struct skate_task *t) { return t->t->n_returns; }

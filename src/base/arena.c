@@ -1,10 +1,10 @@
-/* arena.c - chunks of sk_alloc memory, used from the bottom up, newest first.
+/* arena.c - chunks of sk_alloc memory, filled from the bottom up; the newest chunk first.
  *
- * Invariant: chunks are linked newest to oldest; only the newest is allocated from; `used` of each
- * never exceeds its `size`. A request larger than a quarter of a chunk that does not fit gets a
- * chunk of its own (it still becomes the top: simple, and marks stay a pair of values).
- * Cost: an addition and a comparison; one sk_alloc a chunk. reset keeps the oldest usual chunk, so
- * a step arena settles at zero mallocs. */
+ * Invariant: chunks are linked from newest to oldest; only the newest is allocated from; `used` of
+ * a chunk never exceeds its `size`. A request that does not fit gets a new chunk, of its own size
+ * if it is larger than a usual chunk; that one becomes the newest, which keeps a mark a pair of
+ * values. Cost: an addition and a comparison; one sk_alloc a chunk. reset keeps the oldest chunk,
+ * so that an arena used for step after step soon allocates nothing. */
 #include "base/arena.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -24,7 +24,7 @@ enum { DEFAULT_CHUNK = 16384, GRAIN = 16 };
 struct sk_arena_chunk {
     struct sk_arena_chunk *older;
     size_t size, used;
-    uint64_t pad; /* data starts 16-byte aligned */
+    uint64_t pad; /* keeps `data` 16-byte aligned */
     unsigned char data[];
 };
 _Static_assert(sizeof(struct sk_arena_chunk) % GRAIN == 0, "alignment of data");
@@ -63,14 +63,15 @@ static bool add_chunk(struct sk_arena *a, size_t need) {
 
 void *sk_arena_alloc(struct sk_arena *a, size_t n) {
     if (n > SIZE_MAX / 2) return NULL;
-    /* never the same address twice, even for nothing */
+    /* an allocation of 0 bytes still gets an address of its own */
     size_t need = (size_t)SK_ALIGN(n ? n : 1, GRAIN);
     if (!a->top || need > a->top->size - a->top->used)
         if (!add_chunk(a, need)) return NULL;
     void *p = a->top->data + a->top->used;
     a->top->used += need;
     a->bytes += need;
-    UNPOISON(p, n); /* the rounding stays poisoned: an overrun by one byte is caught */
+    /* the bytes of the rounding stay poisoned, so that an overrun by one byte is caught */
+    UNPOISON(p, n);
     return p;
 }
 
@@ -97,7 +98,7 @@ struct sk_arena_mark sk_arena_save(const struct sk_arena *a) {
 
 static void rewind_top(struct sk_arena *a, size_t used) {
     struct sk_arena_chunk *c = a->top;
-    /* else the mark is from after a reset, or restored twice out of order */
+    /* else the mark was taken after a reset, or marks were restored out of order */
     SK_ASSERT(used <= c->used);
     UNPOISON(c->data + used, c->used - used);
     POISON(c->data + used, c->used - used);
@@ -106,7 +107,7 @@ static void rewind_top(struct sk_arena *a, size_t used) {
 
 void sk_arena_restore(struct sk_arena *a, struct sk_arena_mark mark) {
     while (a->top != mark.top) {
-        SK_ASSERT(a->top); /* a mark of another arena */
+        SK_ASSERT(a->top); /* fails when the mark belongs to another arena */
         drop_top(a);
     }
     if (a->top) rewind_top(a, mark.used);
@@ -115,7 +116,7 @@ void sk_arena_restore(struct sk_arena *a, struct sk_arena_mark mark) {
 
 void sk_arena_reset(struct sk_arena *a) {
     while (a->top && a->top->older) drop_top(a);
-    /* don't keep one giant request for ever */
+    /* a chunk for one giant request is not kept */
     if (a->top && a->top->size > a->chunk_bytes) drop_top(a);
     if (a->top) rewind_top(a, 0);
     a->bytes = 0;

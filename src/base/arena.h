@@ -1,9 +1,11 @@
-/* arena.h - a region: allocate freely, give everything back at once (or back to a mark).
+/* arena.h - a region of memory: allocate piece by piece, free everything at once (or everything
+ * since a mark).
  *
- * For lifetimes with one end: a run, a step, a call. Nothing is freed singly; a save/restore pair
- * nests like a stack. Memory given back is poisoned under ASan and overwritten in debug builds, so
- * a pointer that outlives its region shows itself. Thread-safety: one thread. Pointers are 16-byte
- * aligned, memory is not zeroed by sk_arena_alloc. */
+ * A region serves data whose pieces all die together: those of a run, a step or a call. No piece is
+ * freed singly; pairs of save and restore nest like a stack. Freed memory is poisoned under ASan
+ * and overwritten in debug builds, so that a use after the end of the region shows up.
+ * Thread-safety: a region belongs to one thread. Pointers are 16-byte aligned; sk_arena_alloc does
+ * not zero. */
 #ifndef SK_ARENA_H
 #define SK_ARENA_H
 
@@ -12,8 +14,8 @@
 struct sk_arena_chunk;
 struct sk_arena {
     struct sk_arena_chunk *top; /* newest chunk; NULL until the first allocation */
-    size_t chunk_bytes;         /* size of the usual chunk */
-    size_t bytes;               /* given out and not given back, after rounding to 16 */
+    size_t chunk_bytes;         /* bytes; size of a chunk unless one request needs more */
+    size_t bytes; /* bytes allocated and not freed yet, each request rounded up to 16 */
     enum sk_tag tag;
 };
 struct sk_arena_mark {
@@ -21,18 +23,18 @@ struct sk_arena_mark {
     size_t used, bytes;
 };
 
-/* chunk_bytes 0: 16 KiB; allocates nothing */
+/* Allocates nothing yet. chunk_bytes 0 means 16 KiB. */
 void sk_arena_init(struct sk_arena *a, enum sk_tag tag, size_t chunk_bytes);
-/* empty and usable after */
+/* Frees everything; the arena is empty and usable afterwards. */
 void sk_arena_deinit(struct sk_arena *a);
 void *sk_arena_alloc(struct sk_arena *a, size_t n) SK_MUST_USE;  /* NULL: no memory */
 void *sk_arena_calloc(struct sk_arena *a, size_t n) SK_MUST_USE; /* zeroed */
 void *sk_arena_memdup(struct sk_arena *a, const void *p, size_t n) SK_MUST_USE;
 char *sk_arena_strdup(struct sk_arena *a, const char *s) SK_MUST_USE;
 struct sk_arena_mark sk_arena_save(const struct sk_arena *a);
-/* everything allocated since the save is gone */
+/* Frees everything that was allocated since the save. */
 void sk_arena_restore(struct sk_arena *a, struct sk_arena_mark mark);
-/* everything is gone; one chunk is kept for the next round */
+/* Frees everything, but keeps one chunk for the next use. */
 void sk_arena_reset(struct sk_arena *a);
 
 #endif

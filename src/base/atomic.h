@@ -1,21 +1,22 @@
 /* atomic.h - the memory orders that skate uses, each named by its use.
  *
  *  name            | order            | use
- *  sk_load_relaxed | relaxed          | counters, own fields, a hint that is checked again
- *  sk_store_relaxed| relaxed          | statistics; a field that another store publishes
- *  sk_load_acq     | acquire          | the flag or position that publishes data: read the data
- *                                       after it
- *  sk_store_rel    | release          | publication: everything written before is seen by who
- *                                       acquires it. The last step of a change
- *  sk_add_relaxed  | relaxed          | counting, taking a reference that one already holds
- *  sk_sub_acqrel   | acq_rel          | dropping a reference: the one that gets the last must see
- *                                       all others' writes
+ *  sk_load_relaxed | relaxed          | counters, fields of the own thread, a hint that is
+ *                                       checked again
+ *  sk_store_relaxed| relaxed          | statistics; a field that a later store publishes
+ *  sk_load_acq     | acquire          | the flag or position that publishes data: read it, then
+ *                                       the data
+ *  sk_store_rel    | release          | publication, the last step of a change: a thread that
+ *                                       acquires this value sees everything written before
+ *  sk_add_relaxed  | relaxed          | counting; taking one more reference while holding one
+ *  sk_sub_acqrel   | acq_rel          | dropping a reference: the thread that drops the last one
+ *                                       must see all writes of the others
  *  sk_xchg_acqrel  | acq_rel          | taking a whole list or slot
  *  sk_cas_acqrel   | acq_rel, acquire | changing state from one known value; on failure *expected
  *                                       is the present value
  *  sk_load_seq, sk_store_seq, sk_add_seq | seq_cst | only the "I go to sleep / is anybody asleep"
- *                                                    handshake (bell)
- *  sk_cpu_relax()  | -                | inside a spin
+ *                                                    handshake of a bell (ipc/futex.c)
+ *  sk_cpu_relax()  | -                | inside a spin loop
  *
  * Add a row before using another order. The targets are _Atomic objects of 1 to 8 bytes, in private
  * or shared memory. */
@@ -30,9 +31,9 @@
 #define sk_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 #define sk_load_acq(p) atomic_load_explicit((p), memory_order_acquire)
 #define sk_store_rel(p, v) atomic_store_explicit((p), (v), memory_order_release)
-/* the value before */
+/* Returns the value before the addition. */
 #define sk_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
-/* the value before */
+/* Returns the value before the subtraction. */
 #define sk_sub_acqrel(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel)
 #define sk_xchg_acqrel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 #define sk_cas_acqrel(p, expected, v)                                                   \
@@ -40,7 +41,7 @@
                                             memory_order_acquire)
 #define sk_load_seq(p) atomic_load_explicit((p), memory_order_seq_cst)
 #define sk_store_seq(p, v) atomic_store_explicit((p), (v), memory_order_seq_cst)
-/* the value before */
+/* Returns the value before the addition. */
 #define sk_add_seq(p, v) atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
 
 static inline void sk_cpu_relax(void) {

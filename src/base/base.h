@@ -3,9 +3,9 @@
  *
  * Not here: allocation (mem.h), messages (err.h), containers (vec.h, map.h, list.h, heap.h).
  *
- * Result codes: 0 or a negative SK_E*. A fallible function returns sk_rc, leaves its out-parameters
- * untouched on failure and takes `struct sk_err *err` (may be NULL) last. Codes become Python
- * exceptions in py/core/err.c and nowhere else. */
+ * Result codes are 0 or a negative SK_E*. A function that can fail returns sk_rc, leaves its
+ * out-parameters untouched on failure and takes `struct sk_err *err` (which may be NULL) as its
+ * last parameter. Only py/core/err.c turns codes into Python exceptions. */
 #ifndef SK_BASE_H
 #define SK_BASE_H
 
@@ -20,28 +20,29 @@ enum {
     SK_OK = 0,
     SK_ENOMEM = -1,       /* the C heap or mmap refused */
     SK_EINVAL = -2,       /* the caller's argument is wrong */
-    SK_ENOSYS = -3,       /* not here: a machine, or a simulation of one, has no such ability */
+    SK_ENOSYS = -3,       /* the machine, or the simulation of one, lacks this ability */
     SK_EIO = -4,          /* a system call failed; errno is in the message */
     SK_ENOSPC = -5,       /* a disk is full */
     SK_EFULL = -6,        /* the object store is full, or the object can never fit */
     SK_ETIMEOUT = -7,     /* the deadline passed; nothing changed */
-    SK_EAGAIN = -8,       /* not now (ring full, no credit); try again after progress */
-    SK_EDEAD = -9,        /* the process that worked on it died, retries are used up */
+    SK_EAGAIN = -8,       /* not now (ring full, no credit left); try again after progress */
+    SK_EDEAD = -9,        /* the process that worked on it died and no retries are left */
     SK_ETASK = -10,       /* user code raised; the value is the serialised error */
     SK_ELOST = -11,       /* the object is gone and cannot be remade */
     SK_ECANCEL = -12,     /* cancelled by the user */
-    SK_ECORRUPT = -13,    /* bytes that must not be: bad magic, checksum, length */
-    SK_EINFEASIBLE = -14, /* asks for more than the machine was given */
+    SK_ECORRUPT = -13,    /* invalid bytes: wrong magic, checksum or length */
+    SK_EINFEASIBLE = -14, /* the request exceeds all that the machine was given */
     SK_ECLOSED = -15,     /* the engine or the peer is shut down */
     SK_EACTOR = -16,      /* the actor is dead */
-    SK_ENOENT = -17,      /* no such thing */
+    SK_ENOENT = -17,      /* the named thing does not exist */
     SK_EDONE = -18,       /* end of a stream; not a failure */
-    /* no progress possible: a bug or an impossible plan; message says who waits for what */
+    /* No progress is possible: a bug or an impossible plan. The message says what waits for what.
+     */
     SK_ESTALL = -19,
-    SK_EEXIST = -20,   /* the name is taken */
-    SK_EGROUP = -21,   /* its placement group was removed */
-    SK_EUNAVAIL = -22, /* the actor is about to be restarted */
-    SK_EPENDING = -23, /* as many calls as are allowed wait for the actor */
+    SK_EEXIST = -20,   /* the name is in use */
+    SK_EGROUP = -21,   /* the placement group that was asked for is removed */
+    SK_EUNAVAIL = -22, /* the actor is being restarted */
+    SK_EPENDING = -23, /* the actor's limit of pending calls is reached */
     SK_EOOM = -24,     /* a worker was stopped because memory was short */
     SK_ERANGE = -25,   /* a number does not fit its type */
 };
@@ -60,31 +61,32 @@ enum {
 #define sk_container_of(ptr, type, member) \
     ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 
-/* A failure that changes nothing for the caller; say why beside it. */
+/* Ignores a failure that changes nothing for the caller; a comment beside it says why. */
 #define SK_IGNORE(expr)             \
     do {                            \
         sk_rc sk_ignored_ = (expr); \
         (void)sk_ignored_;          \
     } while (0)
 
-/* Propagates a failure. Only where nothing is held; else `goto out`. */
+/* Returns from the function on a failure. Only while the function holds no resource; else SK_GO. */
 #define SK_TRY(expr)                                             \
     do {                                                         \
         sk_rc sk_try_rc_ = (expr);                               \
         if (SK_UNLIKELY(sk_try_rc_ != SK_OK)) return sk_try_rc_; \
     } while (0)
 
-/* Same, inside a function with an `out:` label and an `rc` variable. */
+/* Like SK_TRY, for a function that holds resources: sets its variable `rc` and goes to its label
+ * `out`. */
 #define SK_GO(expr)                             \
     do {                                        \
         rc = (expr);                            \
         if (SK_UNLIKELY(rc != SK_OK)) goto out; \
     } while (0)
 
-/* Three tiers. SK_ASSERT stays in release: an abort is better than corrupting memory that others
- * map.
- * SK_DCHECK: debug builds. SK_XCHECK: whole-structure walks, only with SK_EXPENSIVE_CHECKS.
- * Input, peers and files are never asserted: they are errors. */
+/* Three tiers of assertions. SK_ASSERT stays in release builds: an abort is better than corrupted
+ * memory that other processes map. SK_DCHECK is compiled into debug builds. SK_XCHECK walks whole
+ * structures and is compiled in with SK_EXPENSIVE_CHECKS only. Input, messages of peers and files
+ * are never asserted: faults in them are reported as errors. */
 void sk_assert_fail(const char *expr, const char *file, int line) __attribute__((noreturn, cold));
 #define SK_ASSERT(x) (SK_LIKELY(x) ? (void)0 : sk_assert_fail(#x, __FILE__, __LINE__))
 #ifdef NDEBUG
@@ -98,9 +100,9 @@ void sk_assert_fail(const char *expr, const char *file, int line) __attribute__(
 #define SK_XCHECK(x) ((void)sizeof(!(x)))
 #endif
 
-typedef uint64_t sk_off; /* byte offset inside a segment; shared memory never holds pointers */
+typedef uint64_t sk_off; /* byte offset in a segment; shared memory never holds pointers */
 
-struct sk_bytes { /* borrowed bytes */
+struct sk_bytes { /* a view of bytes that someone else owns */
     const void *p;
     size_t n;
 };

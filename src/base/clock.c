@@ -1,8 +1,8 @@
 /* clock.c - clock_gettime behind one name, with a virtual clock for tests of time-driven code.
  *
- * Not for pure parts: those are handed `now_ns`. Invariant: sk_now_ns never goes back (the virtual
- * clock is the test's duty).
- * Cost: about 25 ns (vDSO) plus one predictable branch. */
+ * Pure parts do not call this: their callers pass them `now_ns`. Invariant: sk_now_ns never goes
+ * back (for the virtual clock this is the test's duty). Cost: about 25 ns (vDSO) plus one
+ * predictable branch. */
 #include "base/clock.h"
 
 #include <time.h>

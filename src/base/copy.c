@@ -1,9 +1,9 @@
-/* copy.c - large copies: by two threads from 8 MiB, huge pages, memory warmed by the thread that
- * writes it.
+/* copy.c - large copies: two threads from 8 MiB on, huge pages, and each thread warms the memory
+ * that it writes.
  *
- * Invariant: the helper thread copies for one caller at a time; who finds it busy copies alone. In
- * the child of a fork there is none (sk_copy_forget). It is made at the first large copy and lives
- * as long as the process. */
+ * Invariant: the helper thread copies for one caller at a time; a caller that finds it busy copies
+ * alone. The thread is created at the first large copy and lives as long as the process. The child
+ * of a fork has none (sk_copy_forget). */
 #include "base/copy.h"
 
 #include <pthread.h>
@@ -17,25 +17,25 @@ struct job {
     void *ctx;
     void *dst;
     const void *src;
-    size_t n; /* 0: none */
+    size_t n; /* bytes; 0: no job */
 };
 
 static struct { /* the helper thread */
     pthread_mutex_t mu;
     pthread_cond_t cv;
-    bool started, failed, busy; /* busy: between a request and its end */
+    bool started, failed, busy; /* busy: from a request until its caller has seen the end */
     struct job job;
 } helper = {.mu = PTHREAD_MUTEX_INITIALIZER, .cv = PTHREAD_COND_INITIALIZER};
 
-/* In fresh memory the first touch costs more than the copy: huge page by huge page, warmed by the
- * thread that writes it. */
+/* Copies one job in pieces that end at huge page boundaries. In fresh memory the first touch costs
+ * more than the copy, so each piece is warmed by the thread that writes it. */
 static void copy(const struct job *j) {
     uint8_t *dst = j->dst;
     const uint8_t *src = j->src;
     size_t n = j->n;
     for (size_t piece; n; dst += piece, src += piece, n -= piece) {
         piece = SK_MIN(n, (size_t)(SK_ALIGN((uintptr_t)dst + 1, HUGE) - (uintptr_t)dst));
-        if (!j->warm) { /* it is read next, here */
+        if (!j->warm) { /* this thread reads the destination next: copy through the cache */
             memcpy(dst, src, piece);
             continue;
         }
@@ -67,7 +67,7 @@ static bool helper_take(const struct job *job) {
         pthread_attr_init(&at);
         pthread_attr_setdetachstate(&at, PTHREAD_CREATE_DETACHED);
         helper.started = pthread_create(&th, &at, helper_main, NULL) == 0;
-        helper.failed = !helper.started; /* then one thread copies alone */
+        helper.failed = !helper.started; /* callers then copy alone */
         pthread_attr_destroy(&at);
     }
     bool ok = helper.started && !helper.busy;
@@ -104,6 +104,6 @@ void sk_copy_forget(void) {
 void sk_copy_hint(void *dst, size_t n) {
     if (n < 2 * HUGE) return;
     uintptr_t at = (uintptr_t)SK_ALIGN((uintptr_t)dst, HUGE), end = (uintptr_t)dst + n;
-    /* errors do not matter */
+    /* a hint: errors do not matter */
     (void)madvise((void *)at, (size_t)(end - at) & ~(HUGE - 1), MADV_HUGEPAGE);
 }

@@ -1,10 +1,10 @@
-/* copy.h - a copy that goes past the cache: for destinations that nobody reads soon (large objects
- * on their way into the store).
+/* copy.h - a copy that bypasses the CPU cache: for destinations that are not read soon (large
+ * objects on their way into the store).
  *
- * memcpy of libc does the same, but only above a threshold that pieces of 2 MiB stay below; without
- * it each line is first read to be
- * overwritten. Two threads here: 16.8 GB/s with memcpy by 2 MiB, 24.6 with this (bench:
- * core_micro.py, put 1 GiB warm). */
+ * libc's memcpy does the same, but only above a threshold, and pieces of 2 MiB stay below it. A
+ * copy through the cache first reads each line that it overwrites. Two threads on the development
+ * machine: 16.8 GB/s with memcpy in pieces of 2 MiB, 24.6 GB/s with this (bench: core_micro.py, put
+ * 1 GiB warm). */
 #ifndef SK_COPY_H
 #define SK_COPY_H
 
@@ -13,14 +13,15 @@
 #include <emmintrin.h>
 #endif
 
-/* Past the cache from here on: 800 KB that are kept 30 us instead of 75, 31 instead of 29 where the
- * memory was just used and is in the cache; who reads them in another process takes the same time
- * (c. 50 us). A unit test builds with less; 64 or more. */
+/* Copies of this many bytes or more bypass the cache. Writing 800 KB into memory that is not in the
+ * cache takes 30 us instead of 75; into memory that was just used, 31 us instead of 29. Reading it
+ * in another process takes the same time either way (about 50 us). A unit test builds with a
+ * smaller value; it must be at least 64. */
 #ifndef SK_COPY_PAST
 #define SK_COPY_PAST ((size_t)256 << 10)
 #endif
 
-/* n bytes, no overlap. */
+/* Copies n bytes; the ranges must not overlap. */
 static inline void sk_copy(void *dst, const void *src, size_t n) {
     uint8_t *d = dst;
     const uint8_t *s = src;
@@ -38,7 +39,7 @@ static inline void sk_copy(void *dst, const void *src, size_t n) {
             _mm_stream_si128(to + i + 2, c);
             _mm_stream_si128(to + i + 3, e);
         }
-        _mm_sfence(); /* before later stores of this thread */
+        _mm_sfence(); /* orders these stores before later ones of this thread */
         d += head + bulk;
         s += head + bulk;
         n -= head + bulk;
@@ -49,14 +50,17 @@ static inline void sk_copy(void *dst, const void *src, size_t n) {
 
 /* ---- copy.c */
 
-/* Told before [at, at+n), of at most 2 MiB, is written, on the thread that writes it. */
+/* Called before each piece [at, at + n) of at most 2 MiB is written, by the thread that writes it.
+ */
 typedef void (*sk_copy_warm)(void *ctx, void *at, size_t n);
-/* n bytes, no overlap; from 8 MiB on by two threads, if the caller has a core to spare (`two`).
- * warm NULL: into memory that is read next, here; else past the cache. Thread-safe. */
+/* Copies n bytes; the ranges must not overlap. From 8 MiB on two threads copy, if the caller says
+ * that a core is free (`two`). `warm` prepares each piece of the destination, which the copy then
+ * writes past the cache; `warm` NULL copies through the cache, for memory that this thread reads
+ * next. Thread-safe. */
 void sk_copy_large(void *dst, const void *src, size_t n, bool two, sk_copy_warm warm, void *ctx);
-/* fresh memory of malloc: huge pages, as the faults of small ones cost ten times the copy */
+/* Asks for huge pages for fresh memory of malloc: page faults of 4 KiB cost ten times the copy. */
 void sk_copy_hint(void *dst, size_t n);
-/* in the child of a fork: the second thread is the parent's */
+/* Call in the child of a fork: the second thread exists in the parent only. */
 void sk_copy_forget(void);
 
 #endif

@@ -1,14 +1,15 @@
 /* crc32c.c - CRC-32C by table and by instruction.
  *
  * The crc32 instruction takes 8 bytes in 3 cycles, one a cycle when three streams are interleaved:
- * three neighbouring blocks are summed at once and joined. Joining needs "this register after LANE
- * zero bytes", a linear map of 32 bits, kept as four tables of 256. The tables are made at first
- * use (20 us). Portable: eight tables, 8 bytes a step. */
+ * three neighbouring blocks are summed at once and their sums joined. Joining needs the value of a
+ * CRC register after LANE zero bytes, a linear map of 32 bits, kept as four tables of 256 entries.
+ * The tables are made at first use (20 us). The portable version uses eight tables and takes 8
+ * bytes a step. */
 #include "base/crc32c.h"
 
 #include <pthread.h>
 
-#define POLY 0x82f63b78u /* reflected */
+#define POLY 0x82f63b78u /* the polynomial, bits reflected */
 #define LANE 1024u
 
 static uint32_t table[8][256]; /* table[k][b]: byte b followed by k zero bytes */

@@ -1,9 +1,8 @@
-/* err.c - filling in struct sk_err, and the end of the process on a broken assertion.
+/* err.c - filling in struct sk_err, and ending the process on a failed assertion.
  *
  * Not here: what a code means to Python (py/core/err.c). Invariant: msg is always NUL-terminated,
- * cut on a UTF-8 character's border.
- * Cost: one vsnprintf an error; errors are not on a hot path (SK_EAGAIN and SK_ETIMEOUT are often
- * returned without a message). */
+ * cut between UTF-8 characters. Cost: one vsnprintf an error; errors are not on a hot path
+ * (SK_EAGAIN and SK_ETIMEOUT are often returned without a message). */
 #include "base/err.h"
 
 #include <errno.h>
@@ -15,8 +14,9 @@
 
 #include "base/log/log.h"
 
-/* A cut must not leave half a character: the message becomes a Python str. Arguments may hold any
- * bytes; those stay as they are. */
+/* Cuts off half a UTF-8 character at the end of a truncated text, since the message becomes a
+ * Python str. Other bytes of arguments, valid UTF-8 or not, stay as they are. `wanted` is the
+ * result of snprintf. */
 static void cut_at_char(char *s, size_t cap, int wanted) {
     if (wanted < 0) {
         s[0] = 0;
@@ -99,7 +99,7 @@ const char *sk_rc_name(sk_rc rc) {
 }
 
 static void say(int fd, const char *text, size_t len) {
-    /* nothing can be done when it is gone: abort says it too */
+    /* nothing can be done if stderr is closed: the abort tells as well */
     if (write(fd, text, len) < 0) return;
 }
 
@@ -110,7 +110,7 @@ void sk_assert_fail(const char *expr, const char *file, int line) {
     if (n > 0) {
         size_t len = SK_MIN((size_t)n, sizeof(text) - 1);
         say(STDERR_FILENO, text, len);
-        /* stderr may be a file that dies with the process, as in pytest's workers */
+        /* stderr may be a file that vanishes with the process, as in pytest's workers */
         const char *path = getenv("SKATE_ASSERT_LOG");
         int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
         if (fd >= 0) {

@@ -1,8 +1,8 @@
 /* err.h - an error is a code plus a fixed-size message owned by the caller.
  *
  * The message says what was being done, to what, and what to do: "spill /x: disk full (need 64 MiB,
- * have 12); set spill_dir". Where the error was born (file:line) is recorded once, by the macro.
- * Thread-safety: a struct sk_err belongs to one thread. */
+ * have 12); set spill_dir". The macro records where the error occurred (file:line). Thread-safety:
+ * a struct sk_err belongs to one thread. */
 #ifndef SK_ERR_H
 #define SK_ERR_H
 
@@ -11,26 +11,26 @@
 struct sk_err {
     int code;
     int line;
-    const char *file; /* static string */
+    const char *file; /* of the source; a static string */
     char msg[1008];   /* NUL-terminated UTF-8, cut when longer */
 };
 
-/* Sets *err (when not NULL) and returns `code`, so that `return SK_ERR(err, SK_EINVAL, "...", ...)`
- * reads as one step. */
+/* Fills *err (unless it is NULL) and returns `code`, so that `return SK_ERR(err, SK_EINVAL, "...",
+ * ...)` reads as one step. */
 #ifndef __clang_analyzer__
 #define SK_ERR(err, code, ...) sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__)
-#else /* it looks into one file at a time, and would take the result for SK_OK, too */
+#else /* the analyzer sees one file at a time and would assume that the result may be SK_OK */
 #define SK_ERR(err, code, ...) \
     ((void)sk_err_set((err), (code), __FILE__, __LINE__, __VA_ARGS__), (sk_rc)(code))
 #endif
 sk_rc sk_err_set(struct sk_err *err, int code, const char *file, int line, const char *fmt, ...)
     SK_PRINTF(5, 6);
-/* Same, and appends ": strerror(errno)". errno is preserved. ENOSPC/EDQUOT turn SK_EIO into
- * SK_ENOSPC, ENOMEM into SK_ENOMEM. */
+/* Like SK_ERR with SK_EIO, and appends ": strerror(errno)" to the message. The code becomes
+ * SK_ENOSPC for ENOSPC and EDQUOT, SK_ENOMEM for ENOMEM. errno is preserved. */
 #define SK_ERR_SYS(err, ...) sk_err_sys((err), __FILE__, __LINE__, __VA_ARGS__)
 sk_rc sk_err_sys(struct sk_err *err, const char *file, int line, const char *fmt, ...)
     SK_PRINTF(4, 5);
-/* Puts "what: " in front of an existing message. */
+/* Puts the formatted text and ": " in front of the message that *err has. */
 void sk_err_prefix(struct sk_err *err, const char *fmt, ...) SK_PRINTF(2, 3);
 const char *sk_rc_name(sk_rc rc); /* "SK_EFULL"; never NULL */
 

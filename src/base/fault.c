@@ -1,10 +1,10 @@
-/* fault.c - the table of set fault points.
+/* fault.c - the table of fault points that are set.
  *
- * What it is not: a random-failure generator; a test says which pass of which point. Invariant:
- * sk_fault_on_ is non-zero exactly when some entry or the hook is set, so an untouched process
- * never calls sk_fault_hit. Entries are filled before `mode` is published and are never moved, so a
- * thread that passes a point while another sets one sees either nothing or a whole entry.
- * Cost when something is set: a scan of at most 16 names at each point. */
+ * No failure is random: a test names the point and the pass. Invariant: sk_fault_on_ is non-zero
+ * exactly when some point or the hook is set, so a process without any never calls sk_fault_hit. An
+ * entry is filled before `mode` is published and never moves, so a thread that passes a point while
+ * another sets one sees either nothing or a whole entry. Cost while something is set: a scan of at
+ * most 16 names at each point. */
 #include "base/fault.h"
 
 #include <errno.h>
@@ -106,7 +106,7 @@ sk_rc sk_fault_delay(const char *name, int64_t us, int64_t nth) {
     return set(name, strlen(name), SK_FAULT_DELAY, us, nth);
 }
 
-/* A number that fills [s, end) exactly. */
+/* Parses the number that fills [s, end) exactly. */
 static bool number(const char *s, const char *end, int64_t *out) {
     if (s == end || *s < '0' || *s > '9') return false;
     char *stop;

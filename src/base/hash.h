@@ -1,5 +1,5 @@
-/* hash.h - FNV-1a over bytes: for short keys whose makers are trusted (names, notes, amounts). Not
- * against an adversary, not for large data. */
+/* hash.h - FNV-1a over bytes: for short keys from trusted code (names, notes, amounts). It does not
+ * withstand an adversary and is slow on large data. */
 #ifndef SK_HASH_H
 #define SK_HASH_H
 

@@ -1,13 +1,11 @@
-/* mem.c - the ledger over malloc.
+/* mem.c - malloc with a count for each tag.
  *
- * What it is: one 16-byte head before each block, two relaxed counters a tag, one countdown for the
- * tests.
- * What it is not: an allocator, a cache, or a leak finder (the test runner compares the counters;
- * ASan finds the culprit).
- * Invariant: the sum over live blocks of head.size with tag t equals used[t].bytes; a head's magic
- * is SK_MEM_LIVE from alloc to free, so that a double free or a foreign pointer stops the process
- * before it harms the heap.
- * Cost: 16 bytes a block and two uncontended atomic adds (about 10 ns more than malloc). */
+ * Each block has a 16-byte head; each tag has two relaxed counters; one countdown makes an
+ * allocation fail in tests. This is no allocator, no cache and no leak finder (the test runner
+ * compares the counters, ASan finds the culprit). Invariant: the sum of head.size over live blocks
+ * with tag t equals used[t].bytes; a head's magic is SK_MEM_LIVE from alloc to free, so that a
+ * double free or a foreign pointer stops the process before it harms the heap. Cost: 16 bytes a
+ * block and two uncontended atomic adds (about 10 ns more than malloc). */
 #include "base/mem.h"
 
 #include <errno.h>
@@ -31,7 +29,7 @@ static struct ledger {
     uint8_t pad[48];
 } used[SK_TAG_N] __attribute__((aligned(64)));
 
-static _Atomic int64_t fail_countdown; /* > 0: armed */
+static _Atomic int64_t fail_countdown; /* above 0 while a failure is set */
 static _Atomic bool fail_happened;
 static void (*watch_born)(void *p);
 static void (*watch_gone)(void *p);
@@ -42,8 +40,7 @@ static inline struct head *head_of(const void *p) {
 
 static bool refused(void) {
     if (SK_LIKELY(atomic_load_explicit(&fail_countdown, memory_order_relaxed) <= 0)) return false;
-    /* Two threads may both pass the test above; the one that takes it from 1 to 0 is the one that
-     * fails. */
+    /* Several threads may pass the test above; the one that takes the count from 1 to 0 fails. */
     if (atomic_fetch_sub_explicit(&fail_countdown, 1, memory_order_relaxed) != 1) return false;
     atomic_store_explicit(&fail_happened, true, memory_order_relaxed);
     return true;
@@ -79,11 +76,11 @@ void *sk_calloc(enum sk_tag tag, size_t n) {
 }
 
 void sk_mem_advise(void *p, size_t n) {
-    /* glibc maps what is this large by itself, so the advice goes with it */
+    /* glibc gives blocks of this size a mapping of their own, so the advice ends with the block */
     enum { HUGE = 2 << 20, OWN_MAPPING = 32 << 20 };
     if (!p || n < OWN_MAPPING) return;
     size_t skip = -(uintptr_t)p & (HUGE - 1);
-    /* where there are none it is as slow as ever */
+    /* without huge pages the memory is only slower */
     (void)madvise((uint8_t *)p + skip, (n - skip) & ~(size_t)(HUGE - 1), MADV_HUGEPAGE);
 }
 

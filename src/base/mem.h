@@ -1,9 +1,9 @@
-/* mem.h - the only way to the C heap: tagged, counted, and able to fail on the nth call.
+/* mem.h - the only way to the C heap: each allocation is tagged and counted, and a test can make
+ * the nth one fail.
  *
- * Every block carries a 16-byte head (size, tag), so `sk_free` takes just the pointer and the bytes
- * in use by each layer are known at any time. Not for shared memory (store, ipc) and not an
- * allocator of its own: it is glibc's with a ledger. Thread-safety: all of it, from any thread.
- * Pointers are 16-byte aligned. */
+ * Every block has a 16-byte head (size, tag), so that sk_free needs only the pointer and the bytes
+ * in use by each layer are known at any time. Not for shared memory (store, ipc), and not an
+ * allocator of its own: glibc's malloc does the work. Thread-safe. Pointers are 16-byte aligned. */
 #ifndef SK_MEM_H
 #define SK_MEM_H
 
@@ -23,42 +23,51 @@ enum sk_tag {
     SK_TAG_N
 };
 
-/* All return NULL when memory is refused (or the test hook says so); n = 0 gives a valid pointer to
- * nothing. */
+/* All allocating functions return NULL when memory is refused (by the system or by the test hook);
+ * n = 0 gives a valid pointer to no bytes. */
 void *sk_alloc(enum sk_tag tag, size_t n) SK_MUST_USE;
 void *sk_calloc(enum sk_tag tag, size_t n) SK_MUST_USE;
-/* p may be NULL. On failure p stays as it was. The block moves to `tag`. */
+/* p may be NULL. On failure the block at p stays as it was. The block is counted under `tag`
+ * afterwards. */
 void *sk_realloc(enum sk_tag tag, void *p, size_t n) SK_MUST_USE;
-/* align: a power of two from 16 to 4096. Freed with sk_free; sk_realloc of it is not allowed. Large
- * ones as of sk_alloc_large. */
+/* `align` is a power of two from 16 to 4096. Free with sk_free; sk_realloc is not allowed. Large
+ * blocks get huge pages, as by sk_alloc_large. */
 void *sk_alloc_aligned(enum sk_tag tag, size_t align, size_t n) SK_MUST_USE;
-/* For scratch of many megabytes that is used whole, at once: on huge pages where the machine has
- * them (first touch of 4 KiB pages costs as much as a sort). */
+/* For scratch memory of many megabytes that is used whole and at once: on huge pages where the
+ * machine has them (first touches of 4 KiB pages cost as much as a sort). */
 void *sk_alloc_large(enum sk_tag tag, size_t n) SK_MUST_USE;
-/* The same for n bytes at p that another caller of malloc got; nothing where they are too few to
- * have a mapping of their own, or p is NULL. */
+/* Asks for huge pages for n bytes at p that came from malloc by another way. Does nothing if p is
+ * NULL or n is too small for a mapping of its own. */
 void sk_mem_advise(void *p, size_t n);
 void sk_free(void *p); /* NULL is fine; errno is kept */
 char *sk_strdup(enum sk_tag tag, const char *s) SK_MUST_USE;
 void *sk_memdup(enum sk_tag tag, const void *p, size_t n) SK_MUST_USE;
 
-size_t sk_mem_size(const void *p); /* bytes asked for */
-/* in use now, heads not counted; SK_TAG_N: all tags together */
+size_t sk_mem_size(const void *p); /* bytes that were asked for */
+/* Bytes in use now, without the heads; SK_TAG_N: sum of all tags. */
 int64_t sk_mem_bytes(enum sk_tag tag);
-int64_t sk_mem_blocks(enum sk_tag tag); /* number of blocks in use now; SK_TAG_N: all */
+int64_t sk_mem_blocks(enum sk_tag tag); /* number of blocks in use now; SK_TAG_N: sum of all tags */
 const char *sk_tag_name(enum sk_tag tag);
 
-/* Test hook: the nth allocation from now (1 = the next one) fails, once; 0 = off. The loop
- *     for (int64_t n = 1;; n++) { sk_mem_fail_at(n); work(); bool hit = sk_mem_failed();
- *     sk_mem_fail_at(0); if (!hit) break; }
+/* Test hook: the nth allocation from now (1 is the next) fails, once; 0 turns the hook off. The
+ * loop
+ *
+ *     for (int64_t n = 1;; n++) {
+ *         sk_mem_fail_at(n);
+ *         work();
+ *         bool hit = sk_mem_failed();
+ *         sk_mem_fail_at(0);
+ *         if (!hit) break;
+ *     }
+ *
  * walks every allocation of work(). */
 void sk_mem_fail_at(int64_t nth);
-/* true when the failure asked for by the last sk_mem_fail_at has happened */
+/* True if the failure set by the last sk_mem_fail_at has happened. */
 bool sk_mem_failed(void);
 
-/* For simulations of processes: born(p) after each allocation, gone(p) before each release, so that
- * the memory of a process that is killed in mid-air can be found. NULL: off. One thread only; the
- * two must not allocate by sk_alloc. */
+/* For simulations of processes: calls born(p) after each allocation and gone(p) before each
+ * release, so that the simulator can free the memory of a process that it kills. NULL turns it off.
+ * For one thread only; the callbacks must not use sk_alloc. */
 void sk_mem_watch(void (*born)(void *p), void (*gone)(void *p));
 
 #endif

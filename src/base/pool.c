@@ -1,5 +1,5 @@
-/* pool.c - giving slabs back, see pool.h. A free node is found in its slab by its address; most
- * follow one from the same slab. */
+/* pool.c - frees slabs that are unused (pool.h). The address of a free node tells its slab; most
+ * nodes follow one of the same slab. */
 #include "base/pool.h"
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@ static uint64_t n_nodes(const struct sk_pool *p, const struct sk_pool_slab *s) {
     return (sk_mem_size(s) - sizeof *s) / p->node_size;
 }
 
-/* Of `n` sorted ones; `guess` is the one that the last node was in. */
+/* The slab that holds `node`, among n slabs sorted by address; `guess` (the slab of the node
+ * before) is tried first. */
 static struct sk_pool_slab *slab_of(struct sk_pool_slab *const *v, size_t n,
                                     struct sk_pool_slab *guess, const void *node) {
     uintptr_t at = (uintptr_t)node;

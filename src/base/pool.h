@@ -1,9 +1,9 @@
-/* pool.h - fixed-size nodes from slabs: one pointer pop to get, one push to put.
+/* pool.h - fixed-size nodes from slabs: one pointer pop to get a node, one push to put it back.
  *
- * Not here: variable sizes (mem.h), lifetimes as regions (arena.h). Nodes are neither zeroed nor
- * moved; slabs go back to the heap in deinit and trim, else a pool stays as large as its peak.
- * sk_pool_reserve makes the next n gets certain: an operation reserves first and cannot fail
- * half-way. Cost: about 2 ns a get or put; slabs double from 64 nodes to 4096.
+ * Not here: variable sizes (mem.h), regions (arena.h). Nodes are neither zeroed nor moved. Slabs
+ * are freed by deinit and trim only; without them a pool stays as large as its peak.
+ * sk_pool_reserve guarantees the next n gets: an operation reserves first and then cannot fail
+ * half-way. Cost: about 2 ns a get or put; the size of slabs doubles from 64 nodes to 4096.
  *
  * Thread-safety: none. */
 #ifndef SK_POOL_H
@@ -14,11 +14,12 @@
 
 struct sk_pool_slab {
     struct sk_pool_slab *next;
-    uint64_t n_free; /* used by trim only; nodes start 16-aligned */
+    /* free nodes of this slab; valid within trim only. Also keeps nodes 16-byte aligned */
+    uint64_t n_free;
 };
 
 struct sk_pool {
-    void *free; /* first free node; its first word is the next */
+    void *free; /* first free node; the first word of a free node points to the next */
     struct sk_pool_slab *slabs;
     uint32_t node_size, tag;
     uint64_t n_used, n_cap;
@@ -78,12 +79,12 @@ static inline void sk_pool_put(struct sk_pool *p, void *node) {
     p->n_used--;
 }
 
-/* Has it many nodes, most of them free, that trim has not looked at yet? */
+/* True if the pool has many nodes, most of them free, and trim has not run since it grew. */
 static inline bool sk_pool_roomy(const struct sk_pool *p) {
     return p->n_cap >= 1u << 16 && p->n_used < p->n_cap / 4 && p->n_cap > 2 * p->n_trimmed;
 }
-/* Gives back the slabs all of whose nodes are free. Without memory to sort them: none. Cost: two
- * walks over the free nodes. */
+/* Frees the slabs whose nodes are all free. Does nothing if there is no memory to sort the slabs.
+ * Cost: two walks over the free nodes. */
 void sk_pool_trim(struct sk_pool *p);
 
 #endif

@@ -1,12 +1,12 @@
 /* rand.h - xoshiro256** (Blackman and Vigna, public domain), seeded by splitmix64: for tests and
- * simulations. The same seed gives the same numbers on every machine. Not for secrets; a generator
- * is its caller's, and not thread-safe. */
+ * simulations. The same seed gives the same numbers on every machine. Not for secrets. A generator
+ * belongs to its caller and is not thread-safe. */
 #ifndef SK_RAND_H
 #define SK_RAND_H
 
 #include "base/base.h"
 
-/* The finalizer of splitmix64: neighbours become strangers. A bijection. */
+/* The finalizer of splitmix64, a bijection: neighbouring inputs give unrelated outputs. */
 static inline uint64_t sk_rand_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -32,7 +32,8 @@ static inline uint64_t sk_rand_next(struct sk_rand *r) {
     return out;
 }
 
-/* In [0, n), n > 0; off by less than n / 2^64 from even. */
+/* A number in [0, n), for n > 0; each has a probability within n / 2^64 of the others (relative).
+ */
 static inline uint64_t sk_rand_below(struct sk_rand *r, uint64_t n) {
     return (uint64_t)(((unsigned __int128)sk_rand_next(r) * n) >> 64);
 }

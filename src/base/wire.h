@@ -3,13 +3,15 @@
  * The reader never reads past its end: after the first short read `bad` stays true and every value
  * is 0, so a decoder checks once at its end (`sk_rd_ok`). Length-prefixed bytes are borrowed, not
  * copied. Every field starts on its natural alignment relative to the start of the message as long
- * as the message itself is 8-byte aligned; padding is zero. Not a schema language. */
+ * as the message itself is 8-byte aligned; padding is zero. There is no schema: writer and reader
+ * must agree on the order of fields. */
 #ifndef SK_WIRE_H
 #define SK_WIRE_H
 
 #include "base/base.h"
 
-/* writes into [p, p+cap); on overflow `n` keeps counting, so a dry run with cap 0 measures */
+/* Writes into [p, p + cap); beyond cap only `n` grows, so a dry run with cap 0 measures the
+ * message. */
 struct sk_wr {
     uint8_t *p;
     size_t cap, n;

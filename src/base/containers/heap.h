@@ -1,17 +1,21 @@
 /* heap.h - binary min-heap, made for one element type by a macro.
  *
- *     static inline bool sooner(const struct timer *a, const struct timer *b) { return a->at_ns <
- *     b->at_ns; } SK_HEAP(timer_heap, struct timer, sooner)
+ *     static inline bool sooner(const struct timer *a, const struct timer *b) {
+ *         return a->at_ns < b->at_ns;
+ *     }
+ *     SK_HEAP(timer_heap, struct timer, sooner)
  *
- * gives `struct timer_heap` (all zero is empty; fields p, n, cap; p[0] is the least) and
+ * defines `struct timer_heap` (all zero is empty; fields p, n, cap; p[0] is the least) and
+ *
  *     bool timer_heap_push(h, tag, value)   false: no memory, nothing changed
  *     struct timer timer_heap_pop(h)        the heap must not be empty
  *     struct timer timer_heap_remove(h, i)  the element at index i of p
- *     void timer_heap_fix(h, i)             after p[i] changed its rank
+ *     void timer_heap_fix(h, i)             call after the rank of p[i] changed
  *     void timer_heap_free(h)
- *     bool timer_heap_check(h)              the heap order holds everywhere
- * Elements are moved by assignment; equal elements come out in no particular order. O(log n)
- * each. */
+ *     bool timer_heap_check(h)              true if the heap order holds everywhere
+ *
+ * Elements are moved by assignment; equal elements come out in no particular order. Each call but
+ * free and check takes O(log n). */
 #ifndef SK_HEAP_H
 #define SK_HEAP_H
 

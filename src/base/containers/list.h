@@ -3,12 +3,11 @@
  *     struct sk_list waiting;  sk_list_init(&waiting);
  *     sk_list_push_back(&waiting, &t->node);
  *     SK_LIST_EACH (it, &waiting) { struct task *t = sk_container_of(it, struct task, node); ... }
- *     SK_LIST_EACH_SAFE (it, tmp, &waiting) sk_list_del(it);      `it` may be removed inside the
- *     loop
+ *     SK_LIST_EACH_SAFE (it, tmp, &waiting) sk_list_del(it);
  *
- * The loop macros declare `it` and `tmp`. A removed node is re-initialised: deleting it again is
- * harmless and sk_list_empty(node) tells whether it is in a list. Owns nothing, allocates
- * nothing. */
+ * The loop macros declare `it` and `tmp`; the safe one lets the body remove `it`. A removed node is
+ * re-initialised: deleting it again is harmless, and sk_list_empty(node) tells whether it is in a
+ * list. A list owns nothing and allocates nothing. */
 #ifndef SK_LIST_H
 #define SK_LIST_H
 
@@ -40,7 +39,7 @@ static inline void sk_list_del(struct sk_list *node) {
     sk_list_init(node);
 }
 
-/* First/last node, or NULL when the list is empty. */
+/* The first or last node, or NULL when the list is empty. */
 static inline struct sk_list *sk_list_first(const struct sk_list *l) {
     return l->next == l ? NULL : l->next;
 }
@@ -48,7 +47,7 @@ static inline struct sk_list *sk_list_last(const struct sk_list *l) {
     return l->prev == l ? NULL : l->prev;
 }
 
-/* Moves all of `from` to the back of `to`; `from` is empty after. */
+/* Moves all of `from` to the back of `to` and leaves `from` empty. */
 static inline void sk_list_splice(struct sk_list *to, struct sk_list *from) {
     if (sk_list_empty(from)) return;
     from->next->prev = to->prev;

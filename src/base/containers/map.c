@@ -55,7 +55,7 @@ sk_rc sk_map_reserve(struct sk_map *m, uint32_t n) {
 void sk_map_shrink(struct sk_map *m) {
     uint64_t slots = MIN_SLOTS;
     while (!fits(2 * (uint64_t)m->n, slots)) slots *= 2;
-    /* as large as it was */
+    /* without memory the map stays as large as it was */
     if (m->slot && slots < (uint64_t)m->mask + 1 && resize(m, slots) != SK_OK) return;
 }
 
@@ -89,8 +89,8 @@ void *sk_map_del(struct sk_map *m, uint64_t key) {
     for (uint32_t i = hole;;) {
         i = (i + 1) & m->mask;
         if (!m->slot[i].key) break;
-        /* The entry at i may fill the hole when its home is not in (hole, i], counted around the
-         * ring. */
+        /* The entry at i may move into the hole if its home slot is not in (hole, i], counted
+         * around the ring. */
         uint32_t dist_home = (i - sk_map_home_(m, m->slot[i].key)) & m->mask;
         if (dist_home >= ((i - hole) & m->mask)) {
             m->slot[hole] = m->slot[i];

@@ -1,10 +1,10 @@
 /* map.h - hash map from a non-zero u64 (an id) to a pointer: open addressing, linear probing.
  *
- * Removal shifts the followers back, so there are no tombstones and a map that lives for weeks does
- * not get slower. Keys may be sequential, aligned or packed with fields: the hash is a
- * multiplication that uses the high bits. Not safe against keys chosen to collide; ids are ours. 16
- * bytes a slot, load between 5/16 and 5/8. Owns its slots, not the values. Thread-safety: one
- * thread or one lock. */
+ * Removal shifts the following entries back, so there are no tombstones and a map that lives for
+ * weeks does not get slower. Keys may be sequential, aligned or packed with fields: the hash is a
+ * multiplication whose high bits are used. It does not withstand keys that are chosen to collide;
+ * all ids are made by skate. 16 bytes a slot, 5/16 to 5/8 of the slots in use. The map owns its
+ * slots, not the values. Thread-safety: one thread or one lock. */
 #ifndef SK_MAP_H
 #define SK_MAP_H
 
@@ -23,27 +23,27 @@ struct sk_map {
 };
 
 void sk_map_init(struct sk_map *m, enum sk_tag tag); /* allocates nothing */
-void sk_map_deinit(struct sk_map *m);                /* empty and usable after */
-/* Adds or replaces. SK_ENOMEM: nothing changed (replacing never fails). */
+void sk_map_deinit(struct sk_map *m); /* frees the slots; the map is empty and usable afterwards */
+/* Adds the key or replaces its value. SK_ENOMEM: nothing changed (a replacement never fails). */
 sk_rc sk_map_put(struct sk_map *m, uint64_t key, void *val) SK_MUST_USE;
-/* the value that was there, or NULL */
+/* Removes the key. Returns its value, or NULL if it was not there. */
 void *sk_map_del(struct sk_map *m, uint64_t key);
-/* n entries in all fit without allocation */
+/* Makes room, so that n entries in all fit without another allocation. */
 sk_rc sk_map_reserve(struct sk_map *m, uint32_t n) SK_MUST_USE;
-void sk_map_clear(struct sk_map *m); /* keeps the slots */
+void sk_map_clear(struct sk_map *m); /* removes all entries, keeps the slots */
 #define SK_MAP_LARGE (1u << 16)
-/* Does it hold many slots, nearly all of which are free? Then it was much larger once, and shrink
- * gives them back, if there is memory for the few. */
+/* True if the map has many slots and nearly all are free, so that sk_map_shrink is worth its cost.
+ */
 static inline bool sk_map_roomy(const struct sk_map *m) {
     return m->mask >= SK_MAP_LARGE && m->n < m->mask / 8;
 }
 void sk_map_shrink(struct sk_map *m);
 
-/* for (uint32_t i = 0; sk_map_next(m, &i, &key, &val);) ...   key and val may be NULL. The map must
- * not change meanwhile, except that values may be replaced by sk_map_put of a present key. */
+/* Iterates: for (uint32_t i = 0; sk_map_next(m, &i, &key, &val);) ...; key and val may be NULL. The
+ * map must not change meanwhile, but sk_map_put may replace the value of a present key. */
 bool sk_map_next(const struct sk_map *m, uint32_t *i, uint64_t *key, void **val);
 
-/* every entry is reachable from its home slot; the count is right */
+/* True if every entry is reachable from its home slot and the count is right. */
 bool sk_map_check(const struct sk_map *m);
 
 /* Fibonacci hashing: an odd multiplier is a bijection mod 2^64, so keys that differ only in low (or

@@ -5,8 +5,8 @@
  *     for (uint32_t i = 0; i < x->ready.n; i++) use(x->ready.p[i]);
  *     sk_vec_free(&x->ready);                empty again
  *
- * Every macro takes a pointer to the vector and evaluates it once. Growth moves the elements:
- * pointers into `p` die with a push. */
+ * Every macro takes a pointer to the vector and evaluates it once. Growth moves the elements: a
+ * push makes pointers into `p` invalid. */
 #ifndef SK_VEC_H
 #define SK_VEC_H
 
@@ -18,8 +18,8 @@
         uint32_t n, cap; \
     }
 
-/* The grown array for at least `need` elements, *cap updated; NULL when memory is refused (p and
- * *cap as they were). */
+/* Returns the array, grown for at least `need` elements, and updates *cap; NULL when memory is
+ * refused (p and *cap stay as they were). */
 static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t need,
                                  enum sk_tag tag) {
     uint64_t want = SK_MAX(need, (uint64_t)*cap + *cap / 2);
@@ -30,7 +30,7 @@ static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t n
     return q;
 }
 
-/* true, or false: no memory, nothing changed. Room for n elements in all. */
+/* Makes room for want_n elements in all. false: no memory, nothing changed. */
 #define sk_vec_reserve(v, tag, want_n)                                                         \
     __extension__({                                                                            \
         __auto_type sk_vr_ = (v);                                                              \
@@ -59,7 +59,7 @@ static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t n
         sk_vp_ok_;                                                                       \
     })
 
-/* Removes and gives the last element; the vector must not be empty. */
+/* Removes and returns the last element; the vector must not be empty. */
 #define sk_vec_pop(v)             \
     __extension__({               \
         __auto_type sk_vo_ = (v); \
@@ -67,7 +67,7 @@ static inline void *sk_vec_grow_(void *p, uint32_t *cap, size_t elem, uint64_t n
         sk_vo_->p[--sk_vo_->n];   \
     })
 
-/* Frees the array (not what the elements point to); the vector is empty and usable after. */
+/* Frees the array (not what its elements point to); the vector is empty and usable afterwards. */
 #define sk_vec_free(v)               \
     do {                             \
         __auto_type sk_vf_ = (v);    \

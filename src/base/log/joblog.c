@@ -50,7 +50,8 @@ void sk_job_write(struct sk_wr *w, const struct sk_job_rec *r, const struct sk_j
     sk_wr_align(w, 8);
 }
 
-/* Relative, no empty or dot component, no NUL: it cannot lead out of the folder of the job. */
+/* True for a relative path without empty or dot components and without NUL: it cannot lead out of
+ * the job's folder. */
 static bool inside(struct sk_bytes b) {
     const char *p = b.p;
     size_t start = 0;
@@ -122,7 +123,8 @@ bool sk_job_next(const void *p, size_t n, size_t *at, uint32_t *crc, struct sk_j
     c = record_crc(c, head[0], b + from + sizeof head);
     if (c != head[1] || !sk_job_read((struct sk_bytes){b + from + sizeof head, head[0]}, out))
         return false;
-    if ((out->kind == SK_JOB_HEAD) != !*at) return false; /* first, and only there */
+    /* a HEAD is the first record, and no other is */
+    if ((out->kind == SK_JOB_HEAD) != !*at) return false;
     *at = from + sizeof head + head[0];
     *crc = c;
     return true;
@@ -132,7 +134,7 @@ bool sk_job_next(const void *p, size_t n, size_t *at, uint32_t *crc, struct sk_j
 
 struct sk_joblog {
     int fd;
-    bool broken; /* a write failed: what is behind `end` is unknown */
+    bool broken; /* a write failed: the bytes behind `end` are unknown */
     uint8_t *was;
     size_t n_was;
     uint64_t end, n_cut;
@@ -193,13 +195,13 @@ sk_rc sk_joblog_clear(struct sk_joblog *log, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Header, then whole records; cuts off what is behind them. */
+/* Checks the header and all records, and cuts off an incomplete or damaged rest. */
 static sk_rc check(struct sk_joblog *log, struct sk_err *err) {
     uint32_t version, crc;
     struct sk_job_rec r;
     size_t at = 0;
     if (log->n_was < HEADER && memcmp(log->was, MAGIC, SK_MIN(log->n_was, sizeof MAGIC)) == 0)
-        return sk_joblog_clear(log, err); /* new, or torn when it was */
+        return sk_joblog_clear(log, err); /* the file is new, or its creation was interrupted */
     if (log->n_was < HEADER || memcmp(log->was, MAGIC, sizeof MAGIC) != 0)
         return SK_ERR(err, SK_ECORRUPT,
                       "job log: %s is no log of a job; remove it, or choose another folder",
@@ -299,16 +301,17 @@ sk_rc sk_joblog_append(struct sk_joblog *log, const struct sk_job_rec *r,
 
 sk_rc sk_joblog_sync(struct sk_joblog *log, struct sk_err *err) {
     if (SK_FAULT("joblog.sync") || fdatasync(log->fd) < 0) {
-        log->broken = true; /* what the kernel has dropped it will not write */
+        /* after a failed sync the kernel has dropped the pages and will not write them later */
+        log->broken = true;
         return SK_ERR_SYS(err, "job log: cannot sync %s", log->path);
     }
     SK_FAULT_HERE("joblog.synced");
     return SK_OK;
 }
 
-/* rename() that leaves what is at `to` as it is: EEXIST. A file system without RENAME_NOREPLACE
- * (NFS, for one) gets a second name for the file, and one without links an empty file first, which
- * makes the name ours. */
+/* Renames, but fails with EEXIST if there is a file at `to`. On a file system without
+ * RENAME_NOREPLACE (NFS, for one) this links the file under the second name; on one without hard
+ * links it creates an empty file at `to`, which reserves the name. */
 static int place(const char *from, const char *to) {
     if (!SK_FAULT("job.noreplace")) {
         if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
@@ -320,7 +323,7 @@ static int place(const char *from, const char *to) {
         int e = errno;
         if (e == EEXIST && stat(from, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev &&
             a.st_ino == b.st_ino)
-            return unlink(from); /* a move that was killed between the two */
+            return unlink(from); /* an earlier move was killed between link and unlink */
         errno = e;
         if (e != EPERM && e != EOPNOTSUPP && e != ENOSYS && e != EMLINK) return -1;
     }

@@ -1,10 +1,9 @@
-/* log.c - formats a line, writes it, keeps the last bad ones.
+/* log.c - formats a line, writes it, and keeps the latest errors and warnings.
  *
- * Not here: rotation, sinks, rate limits. Invariant: a line never holds a newline inside, is at
- * most LINE_MAX bytes, and goes out in one write. The ring is 32 lines; a writer that laps another
- * loses one old line, never memory safety: slots are claimed by a counter and a torn slot can only
- * show mixed text in a post-mortem.
- * Cost: one comparison when off; about 1 us a line when on. */
+ * Not here: rotation, sinks, rate limits. Invariant: a line holds no newline inside, is at most
+ * LINE_BYTES long, and goes out in one write. The ring has 32 lines, and a counter assigns its
+ * slots. A writer that laps another one loses an old line or mixes the text of two; it cannot
+ * corrupt memory. Cost: one comparison when off; about 1 us a line when on. */
 #include "base/log/log.h"
 
 #include <errno.h>
@@ -23,7 +22,7 @@ static const char *const level_name[] = {"off", "error", "warn", "info", "debug"
 
 static struct {
     _Atomic uint32_t next;
-    _Atomic uint32_t len[RING_LINES]; /* 0: empty or being written */
+    _Atomic uint32_t len[RING_LINES]; /* bytes; 0: the slot is empty or being written */
     char text[RING_LINES][LINE_BYTES];
 } ring;
 
@@ -42,7 +41,7 @@ static void put_all(int fd, const char *p, size_t n) {
     while (n) {
         ssize_t w = write(fd, p, n);
         if (w < 0 && errno == EINTR) continue;
-        if (w <= 0) return; /* a log that cannot be written has nowhere to complain */
+        if (w <= 0) return; /* a failure to write the log cannot be reported anywhere */
         p += w;
         n -= (size_t)w;
     }

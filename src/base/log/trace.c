@@ -1,10 +1,9 @@
 /* trace.c - the ring of events and its export as Chrome trace JSON.
  *
- * Memory: header | 64 names of 24 bytes | a power of two of 32-byte events. Event number k lies in
- *                                         slot k mod size.
- * Invariant: an event below `next` and not below `started - size` is whole: the writer raises
- * `started` before it touches a slot and `next` after. The exporter copies a slot, then reads
- * `started` again and drops the copy if the writer may have reached the slot.
+ * Memory: the header, 64 names of 24 bytes, and a power of two of 32-byte slots. Event number k
+ * lies in slot k mod size. Invariant: an event below `next` and not below `started - size` is
+ * whole: the writer raises `started` before it touches a slot and `next` after. The exporter copies
+ * a slot, then reads `started` again and drops the copy if the writer may have reached the slot.
  * Cost: about 5 ns an event besides reading the clock. */
 #include "base/log/trace.h"
 
@@ -18,8 +17,8 @@
 
 enum { TRACE_VERSION = 1, MIN_EVENTS = 16 };
 
-/* An event as the ring holds it: four words, so that a reader beside the writer reads no torn
- * word. */
+/* An event as the ring holds it: four atomic words, so that no word is torn for a reader that runs
+ * beside the writer. */
 struct slot {
     _Atomic uint64_t word[4];
 };
@@ -95,8 +94,8 @@ void sk_trace_put(struct sk_trace *t, const struct sk_trace_event *e) {
     uint64_t word[4], at = sk_load_relaxed(&t->next);
     memcpy(word, e, sizeof(word));
     struct slot *s = &t->slot[at & (t->n_slots - 1)];
-    /* Exchange with acq_rel: the words below must not be seen before `started` (a plain release
-     * store orders only what is above it). */
+    /* Exchange with acq_rel: the stores of words below must not be seen before `started` (a plain
+     * release store orders only what is above it). */
     (void)sk_xchg_acqrel(&t->started, at + 1);
     for (int i = 0; i < 4; i++) sk_store_rel(&s->word[i], word[i]);
     sk_store_rel(&t->next, at + 1);
@@ -151,8 +150,8 @@ SK_PRINTF(2, 3) static void put(struct out *o, const char *fmt, ...) {
     o->n += (size_t)n;
 }
 
-/* Text of at most `cap` bytes as a JSON string; what may not stand in one, or is not ASCII, becomes
- * '_'. */
+/* Turns at most `cap` bytes of text into the inside of a JSON string; characters that are not ASCII
+ * or need escaping become '_'. */
 static void quote(char *to, const char *from, size_t cap) {
     size_t n = 0;
     for (; n < cap && from[n]; n++)
@@ -169,7 +168,7 @@ static const char *next_item(struct out *o) {
 
 static void put_event(struct out *o, struct sk_trace *t, const struct sk_trace_event *e) {
     char name[SK_TRACE_NAME_BYTES + 1];
-    /* read once */
+    /* names may be added meanwhile: read the count once */
     uint32_t grows = sk_load_acq(&t->n_names), known = SK_MIN(grows, SK_TRACE_NAMES);
     quote(name, e->name < known ? t->name[e->name] : "?", SK_TRACE_NAME_BYTES);
     int pid = sk_load_relaxed(&t->pid);
@@ -200,7 +199,8 @@ static void put_ring(struct out *o, struct sk_trace *t) {
     for (uint64_t k = end > t->n_slots ? end - t->n_slots : 0; k < end && o->rc == SK_OK; k++) {
         uint64_t word[4];
         for (int i = 0; i < 4; i++) word[i] = sk_load_acq(&t->slot[k & (t->n_slots - 1)].word[i]);
-        if (sk_load_acq(&t->started) > k + t->n_slots) continue; /* the writer came round */
+        /* the writer has reached this slot again */
+        if (sk_load_acq(&t->started) > k + t->n_slots) continue;
         struct sk_trace_event e;
         memcpy(&e, word, sizeof(e));
         put_event(o, t, &e);
