@@ -1,11 +1,10 @@
-/* fd.c - descriptors of ours among those of the user, who may close what he does not know
- * (closefrom, os.closerange, a daemon) and then has the number for a file
- * of his own: whoever of us is about to write to a number, to map it or to close it asks first
- * whether it still leads where it did.
+/* fd.c - tells whether a descriptor number still leads to the engine's file. User code may close
+ * descriptors that it does not know (closefrom, os.closerange, a daemon) and then get the same
+ * number for a file of its own. So the engine asks before it writes to a number, maps it or closes
+ * it.
  *
- * Files, pipes and sockets are told apart. Eventfds, epolls and (before Linux 6.9) pidfds are one
- * to the kernel, and only told apart from those.
- * Cost: an fstat, 0.2 us. */
+ * Files, pipes and sockets are told apart. Eventfds, epolls and (before Linux 6.9) pidfds share one
+ * identity in the kernel, so they are only told apart from the others. Cost: an fstat, 0.2 us. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* futex.c - shared futex words and the bell that stands on them.
  *
- * Not here: what is waited for. A bell says "look again", never what happened.
+ * A bell says "look again"; it does not say what happened.
  *
  * Invariant (no lost wake-up): a ringer adds to `seq` and then reads `asleep`; the sleeper sets
  * `asleep` and then reads `seq`; both pairs are sequentially consistent, so at least one of the two
@@ -24,7 +24,8 @@
 #include "base/clock.h"
 #include "base/fault.h"
 
-/* a partner that runs on another core answers sooner; later it may be waiting for ours */
+/* A partner that runs on another core answers sooner than this. After it, the partner may be
+ * waiting for this thread's core, so the spin yields. */
 #define YIELD_AFTER_NS 20000
 
 _Static_assert(sizeof(_Atomic uint32_t) == 4, "a futex word is 32 bits");
@@ -42,12 +43,13 @@ sk_rc sk_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_
                 FUTEX_BITSET_MATCH_ANY) == 0)
         return SK_OK;
     if (errno == ETIMEDOUT) return SK_ETIMEOUT;
-    SK_ASSERT(errno == EAGAIN || errno == EINTR); /* anything else is a bad address: a bug here */
+    SK_ASSERT(errno == EAGAIN || errno == EINTR); /* anything else means a bad address, a bug */
     return SK_OK;
 }
 
 void sk_futex_wake(_Atomic uint32_t *word, int n) {
-    if (SK_UNLIKELY(sk_machine_ != NULL)) return; /* its sleepers look at the bell */
+    /* sleepers of a simulated machine look at the bell */
+    if (SK_UNLIKELY(sk_machine_ != NULL)) return;
     long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
     SK_ASSERT(r >= 0);
 }
@@ -57,15 +59,16 @@ static inline uint32_t token_of(uint32_t seen) { return seen << 1 | 1; }
 void sk_bell_ring(struct sk_bell *b) {
     uint32_t mine = sk_add_seq(&b->seq, 1) + 1;
     uint32_t t = sk_load_seq(&b->asleep);
-    if (t == 0) return; /* the hot case writes one line once */
+    if (t == 0) return; /* hot case: one add, and no system call */
     SK_FAULT_HERE("bell.before_clear");
-    /* Older than mine, modulo 2^31? A newer sleep has heard this ring already. Lost the exchange:
-     * another ringer wakes, or the sleeper got up and will read seq before it sleeps again. */
+    /* Clears and wakes only if the token is older than this ring (modulo 2^31); a newer sleep has
+     * heard this ring already. If the exchange fails, another ringer wakes the sleeper, or it got
+     * up and will read seq before it sleeps again. */
     if ((int32_t)(t - token_of(mine)) < 0 && sk_cas_acqrel(&b->asleep, &t, 0))
         sk_futex_wake(&b->seq, INT_MAX);
 }
 
-/* True when seq moved within spin_ns. */
+/* Spins; true as soon as seq has moved, false after spin_ns or at the deadline. */
 static bool bell_spin(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t deadline_ns) {
     int64_t start = sk_now_ns(), yielded = start;
     for (;;) {
@@ -91,7 +94,7 @@ sk_rc sk_bell_wait(struct sk_bell *b, uint32_t seen, int64_t spin_ns, int64_t de
     for (;;) {
         sk_store_seq(&b->asleep, token_of(seen));
         if (sk_load_seq(&b->seq) != seen) break;
-        /* only after one more look: a ring that came with the deadline counts */
+        /* looked once more: a ring at the very deadline counts */
         if (rc == SK_ETIMEOUT) break;
         SK_FAULT_HERE("bell.before_sleep");
         rc = sk_futex_wait(&b->seq, seen, deadline_ns);

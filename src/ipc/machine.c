@@ -1,7 +1,7 @@
 /* machine.c - the switch between this machine and a simulated one (struct sk_machine in ipc.h).
  *
- * Not here: any machine. Invariant: NULL in every process but a simulation, so that the real calls
- * pay one load and a predictable branch before a system call that costs a hundred times as much. */
+ * Invariant: sk_machine_ is NULL outside simulations, so real calls pay one load and a predictable
+ * branch before a system call that costs a hundred times as much. */
 #include "ipc/ipc.h"
 
 const struct sk_machine *sk_machine_;

@@ -1,25 +1,22 @@
-/* proc.c - the driver's half of the fork server: start it, command it, hear from it, make sure that
- * nothing of it is left.
+/* proc.c - the driver's half of the fork server: start it, command it, receive its reports, and end
+ * it and all workers.
  *
- * Not here: what a worker does (engine), when to spawn one (engine), the server itself
- * (proc_server.c).
+ * Not here: what a worker does and when to spawn one (engine), the server itself (proc_server.c).
  *
- * Invariant: no process of ours outlives the driver, whatever it is doing and however the driver
- * dies.
- *   - a pipe ("live") whose only reader is the driver and whose writers are server and workers. The
- *     write end has O_ASYNC with F_SETSIG =
- *     SIGKILL and the server as owner: when the driver's end closes, the kernel itself kills the
- *         server, even before main, inside an
- *     import or while it is stopped. The same pipe tells the driver when the last worker is gone
- *     (EOF).
- *   - a forked copy of the driver may keep that end open; then the server's own watch counts
- *     (pidfd, and a timer while it runs notes).
- *   - workers die with the server by PR_SET_PDEATHSIG.
- * The driver itself may have threads: between vfork and exec only async-signal-safe calls are made,
- * signals are blocked, and all memory was made before.
+ * Invariant: no process of the engine outlives the driver, whatever the process is doing and
+ * however the driver dies.
+ * - A pipe ("live") has the driver as its only reader, and server and workers as writers. The write
+ *   end has O_ASYNC with F_SETSIG = SIGKILL and the server as owner: when the driver's end closes,
+ *   the kernel kills the server, even before its main, inside an import or while it is stopped. The
+ *   same pipe tells the driver by EOF when the last worker has ended.
+ * - A forked copy of the driver may keep the read end open; then the server's own watch of the
+ *   driver decides (a pidfd, and a timer while it handles notes).
+ * - Workers die with the server by PR_SET_PDEATHSIG. The driver may have threads: between vfork and
+ *   exec the child makes only async-signal-safe calls, signals are blocked, and all memory was
+ *   allocated before.
  *
- * Cost: start = one vfork+exec (about 0.5 ms here, whatever the driver's size), a spawn request =
- * one sendmsg. Linux 5.3 or newer. */
+ * Cost: start = one vfork+exec (about 0.5 ms on the development machine, whatever the driver's
+ * size), a spawn request = one sendmsg. Needs Linux 5.3. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -51,11 +48,11 @@ extern char **environ;
 
 struct held {
     struct fork_cmd cmd;
-    int fd; /* a note's bytes, or -1 */
+    int fd; /* memfd with a note's bytes, or -1 */
 };
 struct sk_forksrv_out {
     SK_VEC(struct held) q;
-    uint32_t first; /* of q: sent already before it */
+    uint32_t first; /* index in q; commands before it have been sent */
 };
 
 static void close_fd(int *fd) {
@@ -74,7 +71,7 @@ static void out_destroy(struct sk_forksrv_out *out) {
     sk_free(out);
 }
 
-/* SK_OK sent, SK_EAGAIN no room, SK_EDEAD, SK_EIO. */
+/* Returns SK_OK (sent), SK_EAGAIN (no room in the socket), SK_EDEAD or SK_EIO. */
 static sk_rc send_cmd(int sock, const struct held *h, struct sk_err *err) {
     union {
         struct cmsghdr align;
@@ -102,8 +99,8 @@ static sk_rc send_cmd(int sock, const struct held *h, struct sk_err *err) {
     return SK_ERR_SYS(err, "send to the fork server");
 }
 
-/* Anything but "no room" is left to the next command or to sk_forksrv_next, which sees the end of
- * the socket. */
+/* Sends held commands while the socket has room. Other failures are reported by the next command or
+ * by sk_forksrv_next, which sees the end of the socket. */
 static void flush(struct sk_forksrv *f) {
     struct sk_forksrv_out *o = f->out;
     SK_DCHECK(o->first <= o->q.n);
@@ -114,9 +111,9 @@ static void flush(struct sk_forksrv *f) {
     o->first = o->q.n = 0;
 }
 
-/* Takes fd. The server may be importing for seconds and the socket holds some hundred datagrams, so
- * what does not fit waits here: each command in the socket will be answered, and `next` flushes on
- * each answer. */
+/* Sends a command or holds it back; takes fd. The server may be importing for seconds and the
+ * socket holds a few hundred datagrams, so commands that do not fit wait in `out`: the server
+ * answers each command in the socket, and sk_forksrv_next flushes at each answer. */
 static sk_rc post(struct sk_forksrv *f, struct fork_cmd cmd, int fd, struct sk_err *err) {
     struct held h = {cmd, fd};
     sk_rc rc = SK_OK;
@@ -161,7 +158,7 @@ sk_rc sk_forksrv_kill(struct sk_forksrv *f, pid_t pid, int sig, struct sk_err *e
 }
 
 sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_err *err) {
-    if (sk_machine_) return SK_OK; /* nobody imports anything there */
+    if (sk_machine_) return SK_OK; /* a simulated server imports nothing */
     if (n > FORK_NOTE_MAX)
         return SK_ERR(err, SK_EINVAL, "note to the fork server: %zu bytes, at most %zu", n,
                       FORK_NOTE_MAX);
@@ -169,7 +166,7 @@ sk_rc sk_forksrv_note(struct sk_forksrv *f, const void *p, size_t n, struct sk_e
     if (n) {
         fd = memfd_create("skate-note", MFD_CLOEXEC);
         if (fd < 0) return SK_ERR_SYS(err, "note to the fork server: memfd (check ulimit -n)");
-        (void)fchmod(fd, 0600); /* nobody else has a use for it */
+        (void)fchmod(fd, 0600); /* no other user needs access */
         for (size_t done = 0; done < n;) {
             ssize_t k = write(fd, (const char *)p + done, n - done);
             if (k < 0 && errno == EINTR) continue;
@@ -190,7 +187,7 @@ bool sk_forksrv_lost(const struct sk_forksrv *f) {
 
 bool sk_forksrv_check(const struct sk_forksrv *f) {
     const struct sk_forksrv_out *o = f->out;
-    /* zeroed, or SK_FORKSRV_EMPTY */
+    /* a zeroed struct or SK_FORKSRV_EMPTY */
     if (f->pid <= 0) return f->pid == 0 && f->sock <= 0 && f->pidfd <= 0 && f->live <= 0 && !o;
     if (f->sock < 0 || f->live < 0 || !o || o->first > o->q.n || o->q.n > o->q.cap ||
         (o->q.n && o->first == o->q.n))
@@ -205,17 +202,18 @@ bool sk_forksrv_check(const struct sk_forksrv *f) {
     return true;
 }
 
-/* ---- start: everything that the child needs is made before the vfork ------------------------- */
+/* ---- start: everything that the child needs is allocated before the vfork -------------------- */
 
 struct launch {
     char *const *argv;
     char **env;
     const int *keep;
     int n_keep;
-    /* the child's ends; status: errno of a failed exec, closed by a successful one */
+    /* Ends of the child. status: a pipe for the errno of a failed exec; a successful exec closes
+     * it. */
     int sock, live, status;
     int max_fd;
-    int step; /* of a failure */
+    int step; /* STEP_FDS or STEP_EXEC: the step that failed */
     sigset_t mask;
 };
 enum { STEP_FDS = 1, STEP_EXEC = 2 };
@@ -227,7 +225,8 @@ static bool is_ours(const char *var) {
     return false;
 }
 
-/* One block: the pointers, then our three strings. The other strings stay the caller's. */
+/* The server's environment in one allocation: the pointers, then the engine's three strings. The
+ * other strings stay the caller's. */
 static char **make_env(char *const *envp, int sock, int live) {
     enum { N_OURS = 3, ONE = 40 };
     size_t n = 0;
@@ -248,25 +247,26 @@ static char **make_env(char *const *envp, int sock, int live) {
 
 static int inherit(int fd) { return fcntl(fd, F_SETFD, 0); }
 
-/* In the child, on the driver's memory: system calls only. */
+/* Runs in the vfork child, on the driver's memory: makes system calls only. */
 static void __attribute__((noreturn)) launch_child(struct launch *l) {
     int failed[2] = {STEP_FDS, 0};
-    /* Handlers must not run here (they would act on the driver's memory), so dispositions go to
-     * default before signals are let in. An ignored SIGCHLD would make the server's children vanish
-     * unreported. SIGINT: ignored from before exec on, or a Ctrl-C during start-up would kill
-     * it. */
+    /* Signal handlers must not run here (they would act on the driver's memory), so all signals get
+     * their default action before the mask is opened. An ignored SIGCHLD would make the server's
+     * children vanish unreported. SIGINT is ignored from before the exec on, or a Ctrl-C during
+     * start-up would kill the server. */
     struct sigaction dfl = {.sa_handler = SIG_DFL}, ign = {.sa_handler = SIG_IGN};
     for (int s = 1; s <= SIGRTMAX; s++) (void)sigaction(s, &dfl, NULL);
     (void)sigaction(SIGINT, &ign, NULL);
     (void)sigaction(SIGPIPE, &ign, NULL);
 
-    /* before Linux 5.11, or a sandbox that does not know it */
+    /* without close_range (before Linux 5.11, or in a sandbox): one by one */
     if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
         for (int fd = 3; fd < l->max_fd; fd++) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (inherit(l->sock) || inherit(l->live)) goto fail;
     for (int i = 0; i < l->n_keep; i++)
         if (inherit(l->keep[i])) goto fail;
-    /* The kernel's own leash, see the head. Owner first: a signal without an owner goes nowhere. */
+    /* Lets the kernel kill the server with the driver (see the head). The owner comes first: a
+     * signal without an owner is dropped. */
     if (fcntl(l->live, F_SETOWN, getpid()) || fcntl(l->live, F_SETSIG, SIGKILL) ||
         fcntl(l->live, F_SETFL, O_ASYNC))
         goto fail;
@@ -275,13 +275,14 @@ static void __attribute__((noreturn)) launch_child(struct launch *l) {
     execvpe(l->argv[0], l->argv, l->env);
 fail:
     failed[1] = errno;
-    /* Through a pipe and not through memory: ThreadSanitizer turns vfork into fork. */
+    /* Reports through a pipe and not through memory, since ThreadSanitizer turns vfork into
+     * fork. */
     if (write(l->status, failed, sizeof failed) != (ssize_t)sizeof failed) _exit(126);
     _exit(127);
 }
 
-/* Apart, and volatile-free, because what a vfork child changes in the frame is changed for the
- * parent too. */
+/* A function of its own that is not inlined, because changes that a vfork child makes in the frame
+ * also change the parent's. */
 static pid_t __attribute__((noinline)) launch(struct launch *l) {
     sigset_t all, old;
     (void)sigfillset(&all);
@@ -290,8 +291,7 @@ static pid_t __attribute__((noinline)) launch(struct launch *l) {
      * _exit. NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions) */
     pid_t pid = vfork();
     if (pid == 0)
-        launch_child(
-            l); /* NOLINT(clang-analyzer-unix.Vfork): it calls only what may be called there */
+        launch_child(l); /* NOLINT(clang-analyzer-unix.Vfork): it makes only permitted calls */
     int e = errno;
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = e;
@@ -301,7 +301,8 @@ static pid_t __attribute__((noinline)) launch(struct launch *l) {
 static void reap(pid_t pid) {
     pid_t r;
     do r = waitpid(pid, NULL, 0);
-    /* ECHILD: SIGCHLD is ignored here and the kernel reaped it, or the program reaps any child */
+    /* ECHILD: the program ignores SIGCHLD, so the kernel reaped it, or the program reaps all
+     * children */
     while (r < 0 && errno == EINTR);
 }
 
@@ -404,7 +405,7 @@ out:
 
 /* ---- reports and the end --------------------------------------------------------------------- */
 
-/* Until fd is readable or at its end. */
+/* Waits until fd is readable or at its end. false: the deadline came first. */
 static bool wait_fd(int fd, int64_t deadline_ns) {
     for (;;) {
         int64_t left = deadline_ns - sk_now_ns();
@@ -424,8 +425,8 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
         struct sk_fork_report r;
         SK_DCHECK(f->sock >= 0 && f->out);
         ssize_t n = recv(f->sock, &r, sizeof r, MSG_DONTWAIT | MSG_TRUNC);
-        /* ECONNRESET: it died with commands unread. Said once, then come the reports that it had
-         * sent, then the end. */
+        /* ECONNRESET: the server died with commands unread. This error comes once; then come the
+         * reports that it had sent, then the end. */
         if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
         if (n < 0 && errno == EAGAIN) {
             flush(f);
@@ -434,7 +435,7 @@ sk_rc sk_forksrv_next(struct sk_forksrv *f, struct sk_fork_report *out, struct s
         if (n < 0) return SK_ERR_SYS(err, "hear from the fork server");
         if (n == 0) {
             /* The socket ends some instructions before the kernel signals the workers: wait for
-             * them, so that EDEAD means all. */
+             * them, so that SK_EDEAD means that all have ended. */
             (void)wait_fd(f->live, sk_now_ns() + GONE_WAIT_NS);
             return SK_ERR(err, SK_EDEAD, "the fork server (pid %d) died and its workers with it",
                           (int)f->pid);
@@ -454,7 +455,8 @@ bool sk_forksrv_stop(struct sk_forksrv *f) {
     if (f->pid <= 0) return false;
     int64_t deadline = sk_now_ns() + GONE_WAIT_NS;
     if (f->pidfd >= 0 && !sk_fd_ours(f->pidfd, f->pidfd_id)) {
-        /* closed by the user; the number is its own as long as it is a child of ours */
+        /* The user closed the descriptor. The pid is still the server's as long as it is a child of
+         * this process. */
         char state;
         pid_t parent;
         f->pidfd = sk_proc_state(f->pid, &state, &parent) && parent == getpid()
@@ -462,15 +464,16 @@ bool sk_forksrv_stop(struct sk_forksrv *f) {
                        : -1;
         f->pidfd_id = sk_fd_id(f->pidfd);
     }
-    /* By pidfd: should the program reap any child (or ignore SIGCHLD), the number may be someone
-     * else's by now. */
+    /* Signals by pidfd: if the program reaps all children (or ignores SIGCHLD), another process may
+     * have the pid by now. */
     if (f->pidfd >= 0) {
-        (void)syscall(SYS_pidfd_send_signal, f->pidfd, SIGKILL, NULL, 0); /* ESRCH: dead already */
+        /* fails with ESRCH if it has ended */
+        (void)syscall(SYS_pidfd_send_signal, f->pidfd, SIGKILL, NULL, 0);
         (void)wait_fd(f->pidfd, deadline);
-        /* ECHILD: someone else reaped it */
+        /* fails with ECHILD if someone else reaped it */
         (void)waitid(P_PIDFD, (id_t)f->pidfd, &si, WEXITED | WNOHANG);
     }
-    /* nobody writes to it: readable means the last writer is gone */
+    /* nobody writes to this pipe: readable means that the last writer has ended */
     if (sk_fd_ours(f->live, f->live_id)) (void)wait_fd(f->live, deadline);
     sk_fd_close(&f->sock, f->sock_id);
     sk_fd_close(&f->pidfd, f->pidfd_id);

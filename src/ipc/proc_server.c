@@ -1,17 +1,15 @@
 /* proc_server.c - the fork server itself: a loop that forks workers, reaps them, reports, and dies
  * with its driver.
  *
- * Not here: the driver's half and the argument why nothing outlives the driver (proc.c), what
- * workers run.
+ * Not here: the driver's half and why nothing outlives the driver (proc.c); what workers run.
  *
- * Invariant: a pid is signalled only while it is in `kids`, that is, before its wait4 returned, so
- * never a stranger. Reports wait in
- * memory when the socket is full: the loop never blocks on the driver, so the driver may hold its
- * lock while it sends.
+ * Invariant: a pid is signalled only while it is in `kids`, that is, before wait4 has returned it,
+ * so another process is never hit. Reports wait in memory when the socket is full: the loop never
+ * blocks on the driver, so the driver may hold its lock while it sends.
  *
- * Cost: a spawn is one fork of this process (what it has imported is shared copy-on-write). While a
- * note is being handled (it may import for seconds) nothing is forked or reaped; the driver's death
- * is noticed all the same, by a timer. */
+ * Cost: a spawn is one fork of this process (imported modules are shared copy-on-write). While a
+ * note is handled (it may import for seconds) nothing is forked or reaped; a timer still notices
+ * the driver's death. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -34,7 +32,7 @@
 #include "ipc/ipc_int.h"
 
 #define WATCH_PERIOD_NS 50000000L
-/* default: ignored, so a late one is harmless; Python and libraries leave it alone */
+/* ignored by default, so a late one is harmless; Python and libraries leave it alone */
 #define WATCH_SIGNAL SIGURG
 
 struct kid {
@@ -51,10 +49,10 @@ struct server {
     struct sk_forksrv_hooks hooks;
 };
 
-static pid_t driver_pid; /* for the watch's handler; a process is one server at most */
+static pid_t driver_pid; /* for the handler `watch`; a process is one server at most */
 
 static void __attribute__((noreturn)) die(struct server *s) {
-    /* they would get it from the kernel as well */
+    /* the kernel would kill them as well (PR_SET_PDEATHSIG) */
     for (uint32_t i = 0; i < s->kids.n; i++) (void)kill(s->kids.p[i].pid, SIGKILL);
     _exit(0);
 }
@@ -74,7 +72,7 @@ static void __attribute__((noreturn)) give_up(const char *what) {
 
 static void watch(int sig) {
     (void)sig;
-    if (getppid() != driver_pid) _exit(0); /* workers follow by PR_SET_PDEATHSIG */
+    if (getppid() != driver_pid) _exit(0); /* the kernel then ends the workers (PR_SET_PDEATHSIG) */
 }
 
 static bool watch_start(timer_t *t) {
@@ -100,7 +98,7 @@ static void flush(struct server *s) {
                  MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) return;
-            die(s); /* EPIPE: the driver is gone */
+            die(s); /* EPIPE: the driver has ended */
         }
         s->out_first++;
     }
@@ -108,7 +106,7 @@ static void flush(struct server *s) {
 }
 
 static void report(struct server *s, struct sk_fork_report r) {
-    /* a lost report would hang the driver */
+    /* the driver would wait for ever for a lost report */
     if (!sk_vec_push(&s->out, SK_TAG_IPC, r)) give_up("no memory for a report");
     flush(s);
 }
@@ -119,7 +117,7 @@ static void reap(struct server *s) {
         struct rusage ru;
         pid_t pid = wait4(-1, &status, WNOHANG, &ru);
         if (pid < 0 && errno == EINTR) continue;
-        if (pid <= 0) return; /* 0: the rest lives; ECHILD: no more */
+        if (pid <= 0) return; /* 0: the others are alive; ECHILD: there are no more */
         for (uint32_t i = 0; i < s->kids.n; i++) {
             if (s->kids.p[i].pid != pid) continue;
             uint32_t worker = s->kids.p[i].worker;
@@ -127,14 +125,14 @@ static void reap(struct server *s) {
             report(s, (struct sk_fork_report){SK_FORK_ENDED, worker, pid, status,
                                               (uint64_t)ru.ru_maxrss * 1024});
             break;
-        } /* not found: a child that some import made */
+        } /* not found: a child that an import started */
     }
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-/* When the kernel has no memory left it ends a worker, whose task runs again, and not the driver.
- * Where /proc is not to be written, it chooses as ever. */
+/* Tells the kernel to end workers first when memory runs out: a worker's task runs again, the
+ * driver's work would be lost. Where /proc is not writable the kernel chooses as usual. */
 static void first_to_go(void) {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
@@ -142,8 +140,8 @@ static void first_to_go(void) {
     (void)close(fd);
 }
 
-/* In the child. PDEATHSIG is cleared by fork and set only now: when the server died in between, the
- * parent is another. */
+/* Turns the forked child into a worker. fork clears PDEATHSIG, so it is set anew; if the server
+ * died in between, the parent is another process. */
 static void become_worker(struct server *s) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != s->self) _exit(1);
     struct sk_err err;
@@ -160,7 +158,7 @@ static void become_worker(struct server *s) {
     (void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }
 
-/* True in the worker. */
+/* Forks a worker and reports it. Returns true in the worker. */
 static bool spawn(struct server *s, uint32_t worker) {
     if (!sk_vec_reserve(&s->kids, SK_TAG_IPC, s->kids.n + 1)) {
         report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, ENOMEM, 0});
@@ -182,7 +180,7 @@ static bool spawn(struct server *s, uint32_t worker) {
         report(s, (struct sk_fork_report){SK_FORK_FAILED, worker, 0, e, 0});
         return false;
     }
-    /* reserved before the fork: a child that nobody knows could not be ended */
+    /* the place was reserved before the fork: a child that is not listed could not be ended */
     SK_ASSERT(s->kids.n < s->kids.cap);
     s->kids.p[s->kids.n++] = (struct kid){pid, worker};
     SK_FAULT_HERE("forksrv.after_fork");
@@ -193,7 +191,8 @@ static bool spawn(struct server *s, uint32_t worker) {
 static void signal_kid(struct server *s, pid_t pid, int sig) {
     for (uint32_t i = 0; i < s->kids.n; i++)
         if (s->kids.p[i].pid == pid) {
-            SK_ASSERT(pid > 0 && pid != s->self); /* 0 and below are groups of processes */
+            /* 0 and negative numbers would mean process groups */
+            SK_ASSERT(pid > 0 && pid != s->self);
             (void)kill(pid, sig);
         }
 }
@@ -206,8 +205,8 @@ static void note(struct server *s, int fd, size_t n) {
     }
     timer_t t;
     if (!watch_start(&t)) give_up("timer");
-    /* With the caller's mask, as an import may start programs; workers that end meanwhile ring
-     * nothing, hence the reap. */
+    /* Handles the note with the caller's signal mask, as an import may start programs. SIGCHLD of a
+     * worker that ends meanwhile is lost, hence the reap below. */
     (void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
     if (s->hooks.on_note) s->hooks.on_note(s->hooks.ctx, p ? p : "", n);
     (void)sigprocmask(SIG_BLOCK, &s->chld, NULL);
@@ -216,7 +215,7 @@ static void note(struct server *s, int fd, size_t n) {
     if (p) (void)munmap(p, n);
 }
 
-/* One command. 1: this is a worker now; 0: done; -1: nothing to read. */
+/* Handles one command. 1: this process is a worker now; 0: done; -1: no command is there. */
 static int command(struct server *s, uint32_t *worker) {
     struct fork_cmd c;
     union {
@@ -230,7 +229,8 @@ static int command(struct server *s, uint32_t *worker) {
                        .msg_controllen = sizeof ctl.bytes};
     ssize_t n = recvmsg(s->sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return -1;
-    if (n <= 0) die(s); /* 0: the driver closed or is gone; ECONNRESET: gone with reports unread */
+    /* 0: the driver closed or ended; ECONNRESET: it ended with reports unread */
+    if (n <= 0) die(s);
     int fd = -1;
     struct cmsghdr *cm = CMSG_FIRSTHDR(&m);
     if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS)
@@ -240,7 +240,8 @@ static int command(struct server *s, uint32_t *worker) {
         c.note_len > FORK_NOTE_MAX)
         give_up("bad command");
     switch (c.kind) {
-    case FORK_SPAWN: *worker = c.worker; return spawn(s, c.worker); /* answers by itself */
+    /* spawn reports its result itself */
+    case FORK_SPAWN: *worker = c.worker; return spawn(s, c.worker);
     case FORK_KILL: signal_kid(s, c.pid, c.sig); break;
     case FORK_NOTE: note(s, fd, (size_t)c.note_len); break;
     default: give_up("bad command");
@@ -253,7 +254,8 @@ static int command(struct server *s, uint32_t *worker) {
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static int env_number(const char *name) {
-    const char *v = getenv(name); /* the one way into a fresh exec; part of the contract in ipc.h */
+    /* the environment is the only way into a fresh exec; the contract is in ipc.h */
+    const char *v = getenv(name);
     return v ? atoi(v) : -1;
 }
 
@@ -261,11 +263,11 @@ static void begin(struct server *s) {
     s->self = getpid();
     driver_pid = (pid_t)env_number(FORK_ENV_DRIVER);
     int live = env_number(FORK_ENV_LIVE);
-    /* Programs that workers start must hold neither: the driver would wait for them. */
+    /* Programs that workers start must hold neither descriptor: the driver would wait for them. */
     if (fcntl(s->sock, F_SETFD, FD_CLOEXEC) != 0) give_up("control socket (SKATE_FORK_FD)");
     if (live >= 0 && fcntl(live, F_SETFD, FD_CLOEXEC) != 0)
         give_up("liveness pipe (SKATE_LIVE_FD)");
-    /* or a program that a worker starts would take itself for a server */
+    /* else a program that a worker starts would take itself for a server */
     (void)unsetenv(FORK_ENV_SOCK);
     (void)unsetenv(FORK_ENV_DRIVER);
     (void)unsetenv(FORK_ENV_LIVE);
@@ -287,11 +289,12 @@ static void begin(struct server *s) {
                 "not exec)");
     s->driver_fd = (int)syscall(SYS_pidfd_open, driver_pid, 0);
     if (s->driver_fd < 0) give_up("pidfd_open of the driver");
-    if (getppid() != driver_pid) die(s); /* the pid may have been reused before pidfd_open */
+    /* the driver's pid may have been reused before pidfd_open */
+    if (getppid() != driver_pid) die(s);
 }
 
-/* What the loop relies upon between two turns: each worker once, by a pid that may be signalled;
- * nothing sent that is still kept. */
+/* Checked between two turns of the loop: each worker is listed once, with a pid that may be
+ * signalled, and no sent report is kept. */
 static bool server_ok(const struct server *s) {
     if (s->sock < 0 || s->driver_fd < 0 || s->sigchld_fd < 0 || s->self != getpid()) return false;
     if (s->kids.n > s->kids.cap || s->out.n > s->out.cap || s->out_first > s->out.n ||
@@ -324,7 +327,7 @@ uint32_t sk_forksrv_run(int sock, const struct sk_forksrv_hooks *hooks) {
         if (p[1].revents || (p[0].revents & (POLLHUP | POLLERR))) die(&s);
         if (p[2].revents) {
             struct signalfd_siginfo si;
-            /* emptied before the reaping: a later death rings again */
+            /* emptied before the reap, so that a later death makes it readable again */
             while (read(s.sigchld_fd, &si, sizeof si) > 0) continue;
             reap(&s);
         }

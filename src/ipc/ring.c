@@ -1,31 +1,31 @@
 /* ring.c - single-producer single-consumer ring of variable-length messages in shared memory.
  *
- * Not here: waking (futex.c), what a message means. Not a queue for many producers: give each its
- * own ring.
+ * Not here: waking (futex.c), what a message means. For many producers, give each a ring of its
+ * own.
  *
  *   line 0: magic version size      constant after create
- *   line 1: tail                    the producer's
- *   line 2: head                    the consumer's
+ *   line 1: tail                    written by the producer
+ *   line 2: head                    written by the consumer
  *   data  : [hdr body pad][hdr body pad] ... [wrap marker ......]
  *
- * A header is one 64-bit word: length in the low half, in the high half a mark that mixes the kind
- * (message or wrap) with the message's position. A stale header of an earlier lap, a stray write or
- * a position that is off by some bytes gives another mark, so a consumer sees nonsense as nonsense
- * instead of as a length.
+ * A header is one 64-bit word: the length in its low half, and in its high half a mark that mixes
+ * the kind (message or wrap) with the message's position. A stale header of an earlier lap, a stray
+ * write or a position that is off by some bytes has another mark, so the consumer detects the
+ * corruption instead of believing the length.
  *
  * Invariant: [head, tail) is a sequence of whole messages and at most one wrap marker, which is
- * always followed by a message; every header in it is true. tail moves in commit only, by one
- * release store after the body and the header (and the marker before it) are written; head moves in
- * pop only. So a producer killed anywhere leaves exactly the committed messages, and a consumer
- * killed anywhere leaves the messages that it had not popped.
+ * always followed by a message; every header in it is valid. Only commit moves tail, by one release
+ * store after the body and the header (and the marker before it) are written; only pop moves head.
+ * So a producer killed anywhere leaves exactly the committed messages, and a consumer killed
+ * anywhere leaves the messages that it had not popped.
  *
- * Trust: positions and headers written by the peer are checked before use; each side masks only its
- * own position, so a peer gone mad can spoil messages but cannot make this side touch memory
- * outside the ring.
+ * Trust: positions and headers written by the peer are checked before use. Each side masks only its
+ * own position, so a corrupt peer can spoil messages but cannot make this side touch memory outside
+ * the ring.
  *
  * Cost: reserve+commit and peek+pop are about 10 ns a pair while both sides have room (bench:
  * ipc_bench ring); each side keeps a private copy of the other's position and reads the shared one
- * only when that copy says full or empty, so the lines are not bounced for each message. */
+ * only when that copy says full or empty, so the cache lines do not bounce for each message. */
 #include "ipc/ipc.h"
 
 #include "base/atomic.h"
@@ -38,15 +38,13 @@
 #define MARK_MSG 0x5A170000u
 #define MARK_WRAP 0xA5E80000u
 
-/* field   | writes   | reads    | order                                  | what a crash leaves
- * magic.. | creator  | both     | before any peer attaches               | a ring that attach
- *                                                                          refuses
- * tail    | producer | consumer | release in commit / acquire in peek    | the last committed end:
- *                                                                          messages before it are
- *                                                                          whole
- * head    | consumer | producer | release in pop / acquire in reserve    | the first message not
- *                                                                          popped: it is seen
- *                                                                              again */
+/* field  | writer   | reader   | order                              | after a crash
+ * magic, | creator  | both     | before any peer attaches           | attach refuses the ring
+ * version, size
+ * tail   | producer | consumer | release in commit, acquire in peek | messages before it are whole
+ * head   | consumer | producer | release in pop, acquire in reserve | messages from it on come
+ * again
+ */
 struct sk_ring_shm {
     uint64_t magic;
     uint32_t version;
@@ -124,12 +122,13 @@ sk_rc sk_ring_attach(struct sk_ring *r, void *mem, size_t size, struct sk_err *e
  * included. */
 size_t sk_ring_max_msg(const struct sk_ring *r) { return r->size / 2 - RING_HDR; }
 
-/* ---- producer: tail is its own, head is what it last saw ------------------------------------- */
+/* ---- producer: tail is its own position, head the last one that it read of the consumer
+ * ------- */
 
 static inline bool has_room(struct sk_ring *r, uint64_t total) {
     if (SK_LIKELY(r->tail - r->head <= r->size - total)) return true;
     r->head = sk_load_acq(&r->shm->head);
-    return r->tail - r->head <= r->size - total; /* a head that cannot be reads as full */
+    return r->tail - r->head <= r->size - total; /* an impossible head counts as full */
 }
 
 void *sk_ring_reserve(struct sk_ring *r, size_t len) {
@@ -140,10 +139,10 @@ void *sk_ring_reserve(struct sk_ring *r, size_t len) {
     } else {
         if (!has_room(r, to_end + need)) return NULL;
         put_header(r, r->tail, MARK_WRAP, 0);
-        r->tail += to_end; /* private: published together with the message */
+        r->tail += to_end; /* private until the commit publishes it together with the message */
     }
     r->reserved = need;
-    SK_DCHECK((r->tail & (r->size - 1)) + need <= r->size); /* no message lies across the end */
+    SK_DCHECK((r->tail & (r->size - 1)) + need <= r->size); /* no message wraps around the end */
     SK_FAULT_HERE("ring.reserved");
     return r->data + (r->tail & (r->size - 1)) + RING_HDR;
 }
@@ -159,10 +158,11 @@ void sk_ring_commit(struct sk_ring *r, size_t len) {
     SK_FAULT_HERE("ring.after_publish");
 }
 
-/* ---- consumer: head is its own, tail is what it last saw ------------------------------------- */
+/* ---- consumer: head is its own position, tail the last one that it read of the producer
+ * ------- */
 
-/* Reads the header at *pos, steps over a wrap marker. Returns bytes taken by the message (header
- * and padding), 0 when it is nonsense. */
+/* Reads the header at *pos and steps over a wrap marker. Returns the bytes of the message with
+ * header and padding, 0 when the header is invalid. */
 static uint64_t next_message(const struct sk_ring *r, uint64_t *pos, uint64_t tail, uint32_t *len) {
     uint64_t p = *pos, w;
     memcpy(&w, r->data + (p & (r->size - 1)), sizeof w);

@@ -1,7 +1,7 @@
-/* seg.c - memfd segments: create, map, give pages back, fetch huge pages; a tail of disk behind
- * one.
+/* seg.c - memfd segments: create, map, return pages, fetch huge pages; and a tail of disk behind a
+ * segment.
  *
- * Not here: what the bytes mean (store) and who may write them.
+ * Not here: what the bytes mean and who may write them (store).
  *
  * Invariant: a struct sk_seg is either SK_SEG_EMPTY or owns one descriptor and one mapping of
  * exactly `size` bytes, and perhaps the descriptor of a file that is mapped right behind it; with
@@ -12,19 +12,19 @@
  * threads, 2-core AMD EPYC VM, Linux 6.18, shmem_enabled=never (its default), best of 3
  * (build/dev/bin/ipc_bench seg):
  *
- *   pages already present     15-20   18-25   the copy itself
- *   sk_seg_warm, then copy     9-10    8-14   fetching: 0.055 s a GiB, 0.1 ms a 2 MiB unit; 2.5 us
- *                              when it is huge already
- *   4 KiB faults               1.3-1.6 2.5-2.9
- *   MADV_HUGEPAGE, then faults 1.4     1.4-2.9  nothing gained: a memfd obeys shmem_enabled, and
- *                                      only MADV_COLLAPSE passes over it
- *   fallocate, then copy       1.7-1.9 1.8-2.5  allocates 4 KiB pages (0.22 s) and the faults come
- *                              on top
- *   MADV_POPULATE_WRITE        1.6-1.8 3.2      same faults, without the traps
+ *   pages already present      15-20    18-25    the copy itself
+ *   sk_seg_warm, then copy     9-10     8-14     fetching: 0.055 s a GiB, 0.1 ms a 2 MiB unit;
+ *                                                2.5 us when it is huge already
+ *   4 KiB faults               1.3-1.6  2.5-2.9
+ *   MADV_HUGEPAGE, then faults 1.4      1.4-2.9  nothing gained: a memfd obeys shmem_enabled, and
+ *                                                only MADV_COLLAPSE ignores it
+ *   fallocate, then copy       1.7-1.9  1.8-2.5  allocates 4 KiB pages (0.22 s) and the faults come
+ *                                                on top
+ *   MADV_POPULATE_WRITE        1.6-1.8  3.2      same faults, without the traps
  *
- * Punching 1 GiB: 2.3 ms of huge pages, 200-250 ms of small ones. Another process' first read of
- * it: 0.04 s v 0.09 s. In a VM, memory that the guest never touched before costs 2-3 s a GiB once,
- * by any method, until the host has found it. */
+ * Punching 1 GiB takes 2.3 ms of huge pages, 200-250 ms of small ones. The first read of it by
+ * another process takes 0.04 s or 0.09 s. In a VM, memory that the guest has never touched costs
+ * 2-3 s a GiB once, by any method, until the host has provided it. */
 #include "ipc/ipc.h"
 
 #include <errno.h>
@@ -47,14 +47,14 @@
 #endif
 
 #define SEG_HUGE ((size_t)2 << 20)
-#define COLD_PAGES 12 /* fewer missing ones are left to be faulted in */
+#define COLD_PAGES 12 /* up to so many missing pages of a unit are left to page faults */
 #define LEAST_PAGE ((size_t)4096)
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-/* Maps fd, and `tail` bytes of tail_fd behind it. With `huge` a larger stretch of address space is
- * claimed first and the surplus given back, because only newer kernels align shared mappings by
- * themselves. */
+/* Maps fd, and `tail` bytes of tail_fd behind it. With `huge` the function first reserves a larger
+ * stretch of address space and then returns the surplus, because only newer kernels align shared
+ * mappings by themselves. */
 static sk_rc seg_map(int fd, size_t size, bool huge, int tail_fd, size_t tail, uint8_t **out,
                      struct sk_err *err) {
     if (SK_FAULT("seg.mmap"))
@@ -83,7 +83,7 @@ static sk_rc seg_map(int fd, size_t size, bool huge, int tail_fd, size_t tail, u
         if (at) (void)munmap(at, all);
         return rc;
     }
-    /* refused where THP is compiled out: the segment works all the same */
+    /* refused by kernels without transparent huge pages: the segment works all the same */
     if (huge) (void)madvise(base, size, MADV_HUGEPAGE);
     *out = base;
     return SK_OK;
@@ -106,8 +106,8 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
     }
     if (SK_FAULT("seg.memfd"))
         return SK_ERR(err, SK_EIO, "create segment %s: fault injected", label);
-    /* NOEXEC_SEAL: kernels with vm.memfd_noexec=2 refuse anything else; kernels before 6.3 do not
-     * know it. */
+    /* With NOEXEC_SEAL, since kernels with vm.memfd_noexec=2 refuse anything else; without it for
+     * kernels before 6.3, which do not know the flag. */
     int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (fd < 0 && errno == EINVAL) fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return SK_ERR_SYS(err, "create segment %s (check ulimit -n)", label);
@@ -119,7 +119,8 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
         goto out;
     }
     if (SK_FAULT("seg.mode") ? (errno = EPERM, true) : fchmod(fd, 0600) != 0) {
-        /* it is 0777 or 0666: /proc/<pid>/fd lets in who may look there */
+        /* the mode was 0777 or 0666, which opens /proc/<pid>/fd to other users who may look
+         * there */
         rc = SK_ERR_SYS(err, "close segment %s to other users", label);
         goto out;
     }
@@ -128,7 +129,7 @@ sk_rc sk_seg_create(struct sk_seg *s, const char *label, size_t size, bool huge,
         goto out;
     }
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
-        /* a peer that shrinks it would SIGBUS everybody */
+        /* without the seal a peer could shrink the segment and cause SIGBUS in every process */
         rc = SK_ERR_SYS(err, "seal segment %s", label);
         goto out;
     }
@@ -236,8 +237,8 @@ bool sk_seg_lost(const struct sk_seg *s) {
     return !sk_fd_ours(s->fd, s->id) || (s->tail && !sk_fd_ours(s->tail_fd, s->tail_id));
 }
 
-/* No unsigned wrap: off + len may be nonsense from a message. A range lies in the memory, or in the
- * tail. */
+/* Checks a range without unsigned wrap, since off + len may come from a corrupt message. A valid
+ * range lies either in the memory or in the tail. */
 static bool in_memory(const struct sk_seg *s, sk_off off, size_t len) {
     return off <= s->size && len <= s->size - off;
 }
@@ -247,7 +248,7 @@ static bool in_tail(const struct sk_seg *s, sk_off off, size_t len) {
 static bool seg_holds(const struct sk_seg *s, sk_off off, size_t len) {
     return in_memory(s, off, len) || in_tail(s, off, len);
 }
-static int fd_of(const struct sk_seg *s, sk_off *off) { /* and where in that file */
+static int fd_of(const struct sk_seg *s, sk_off *off) { /* makes *off the offset in that file */
     if (*off < s->size) return s->fd;
     *off -= s->size;
     SK_DCHECK(*off <= s->tail);
@@ -284,7 +285,7 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
         return SK_OK;
     }
     if (SK_FAULT("seg.punch")) return SK_ERR(err, SK_EIO, "punch: fault injected");
-    /* by the mapping: the descriptor may be the user's by now */
+    /* by the mapping: the user may have taken the descriptor's number by now */
     do r = madvise(s->base + from, hi - lo, MADV_REMOVE);
     while (r != 0 && errno == EINTR);
     if (r != 0)
@@ -293,14 +294,15 @@ sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err)
     return SK_OK;
 }
 
-/* Of [at, at+n) within one unit, so many pages are missing that it is time to fetch the huge page
- * around them (0.1 ms; each page that is faulted in costs 4 us, and the neighbours come next).
- * Memory that was used before is there: 0.3 us to know. */
+/* True if so many pages of [at, at + n), which lies within one unit, are missing that fetching the
+ * huge page pays (0.1 ms; each page that is faulted in costs 4 us, and its neighbours come next).
+ * For memory that was used before all pages are present: the check costs 0.3 us. */
 static bool cold(uint8_t *at, size_t n) {
     unsigned char there[SEG_HUGE / LEAST_PAGE];
     size_t page = page_size(), skip = (uintptr_t)at & (page - 1),
            pages = SK_ALIGN(skip + n, page) / page, missing = 0;
-    SK_ASSERT(pages <= SK_COUNT(there)); /* within one unit; mincore writes so many */
+    /* the range is within one unit; mincore writes one byte a page */
+    SK_ASSERT(pages <= SK_COUNT(there));
     if (pages <= COLD_PAGES || mincore(at - skip, pages * page, there) != 0) return false;
     for (size_t i = 0; i < pages; i++) missing += !(there[i] & 1);
     return missing > COLD_PAGES;
@@ -311,9 +313,9 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
         SK_FAULT("seg.warm"))
         return 0;
     size_t huge = 0, page = page_size();
-    /* Unit by unit: a refusal (memory in pieces) costs that unit only. One page must be present or
-     * the kernel finds no page table to collapse (EINVAL); a read fault makes it so and cannot hurt
-     * a concurrent writer. */
+    /* Unit by unit: a refusal (fragmented memory) costs that unit only. One page must be present,
+     * or the kernel finds no page table to collapse (EINVAL); a read fault provides it and cannot
+     * disturb a concurrent writer. */
     for (uint64_t at = off, end = off + len, next; at < end; at = next) {
         uint64_t unit = at & ~(uint64_t)(SEG_HUGE - 1);
         next = SK_MIN(unit + SEG_HUGE, end);
@@ -321,7 +323,7 @@ size_t sk_seg_warm(struct sk_seg *s, sk_off off, size_t len) {
         if (madvise(s->base + unit, page, MADV_POPULATE_READ) == 0 &&
             madvise(s->base + unit, SEG_HUGE, MADV_COLLAPSE) == 0)
             huge += SEG_HUGE;
-        else if (errno == EINVAL) break; /* this kernel does not do it at all */
+        else if (errno == EINVAL) break; /* this kernel never does it */
     }
     return huge;
 }

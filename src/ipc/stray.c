@@ -1,20 +1,20 @@
-/* stray.c - what user code forks from a server or a worker and runs no program of its own: os.fork
- * in a task, multiprocessing, a daemon.
+/* stray.c - processes that user code forks from a server or a worker without an exec: os.fork in a
+ * task, multiprocessing, a daemon.
  *
- * Such a *stray* holds all that its parent held: the rings, the memory of the store. The rings are
- * its parent's alone, so sk_stray_ is set in it for whoever is about to touch one. The memory it
- * may read, but not keep: it ends with the process of ours that it comes from, however that one
- * dies and whatever lies between the two.
+ * Such a *stray* has inherited everything of its parent: the rings, the memory of the store. The
+ * rings belong to the parent alone, so sk_stray_ is set in the stray for code that is about to
+ * touch one. The stray may read the memory but must not keep it: it ends with the server or worker
+ * that it comes from, however that process dies and however many processes lie between the two.
  *
- * How: that process holds the only read end of a pipe, the *leash*, and nobody writes to it. A
- * stray opens the write end once more, which makes a description that has an owner of its own, and
- * has SIGKILL sent when the reader goes. So does a stray's stray. The descriptor is closed by exec:
- * a program that a task starts is free. PR_SET_PDEATHSIG would not do: it hangs on the thread that
- * forked, lasts beyond exec, and a daemon's parent ends at once.
+ * How: the server or worker holds the only read end of a pipe, the *leash*, to which nobody writes.
+ * A stray opens the write end anew, which makes a file description with an owner of its own, and
+ * asks for SIGKILL when the reader goes. So does a stray's stray. An exec closes the descriptor: a
+ * program that a task starts is free. PR_SET_PDEATHSIG would not do: it depends on the thread that
+ * forked, lasts beyond an exec, and a daemon's parent ends at once.
  *
- * Invariant: the read end is open in the one process only, since the handler closes it first thing
- * in a child. Not here: a stray that closes all its descriptors is free as well; it keeps its
- * memory until it ends.
+ * Invariant: the read end is open in one process only, since the fork handler closes it first in a
+ * child. A stray that closes all its descriptors is free as well; it keeps its memory until it
+ * ends.
  *
  * Cost: two descriptors and 5 us a worker; 10 us in the child of a fork; nothing for vfork and
  * posix_spawn, which run no handlers. */
@@ -32,18 +32,18 @@
 bool sk_stray_;
 
 static struct {
-    int rd, wr; /* -1: none */
-    /* of both: user code may close what it does not know, and open something else under that
-     * number */
+    int rd, wr; /* read and write end of the leash; -1: none */
+    /* Identity of both ends: user code may close them and open something else under the same
+     * number. */
     struct sk_fd_id pipe;
-    bool ours; /* the fork under way makes a worker */
+    bool ours; /* the fork under way makes a worker, not a stray */
 } leash = {.rd = -1, .wr = -1};
 
 static void say(const char *what) {
     char text[300];
     int n = snprintf(text, sizeof text, "skate: process %d, forked by a task, ends: %s\n",
                      (int)getpid(), what);
-    /* nobody reads it */
+    /* nothing can be done if stderr is closed */
     if (write(STDERR_FILENO, text, (size_t)SK_MIN(n, (int)sizeof text - 1)) < 0) return;
 }
 
@@ -58,19 +58,19 @@ static void in_child(void) {
     sk_stray_ = true;
     sk_fd_close(&leash.rd, leash.pipe);
     if (!sk_fd_ours(leash.wr, leash.pipe)) {
-        leash.wr = -1; /* closed by the user: a daemon */
+        leash.wr = -1; /* closed by the user: the stray is a daemon */
         return;
     }
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", leash.wr);
     int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 && errno == ENXIO) (void)raise(SIGKILL); /* no reader: it ended just now */
+    if (fd < 0 && errno == ENXIO) (void)raise(SIGKILL); /* the reader, its worker, has just ended */
     if (fd < 0 || fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETSIG, SIGKILL) ||
         fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK))
         sk_stray_end("it cannot be tied to its worker (check ulimit -n and that /proc is there)");
     (void)close(leash.wr);
     leash.wr = fd;
     struct pollfd p = {.fd = fd};
-    /* the reader went before the signal was asked for */
+    /* the reader may have ended before the signal was asked for */
     if (poll(&p, 1, 0) > 0 && (p.revents & POLLERR)) (void)raise(SIGKILL);
 }
 
@@ -82,7 +82,7 @@ static void close_fd(int *fd) {
 sk_rc sk_stray_watch(struct sk_err *err) {
     static bool registered;
     int fd[2];
-    close_fd(&leash.rd); /* of the server that this worker was forked from */
+    close_fd(&leash.rd); /* inherited from the server that forked this worker */
     close_fd(&leash.wr);
     leash.ours = false;
     if (SK_FAULT("stray.pipe") ? (errno = EMFILE, true) : pipe2(fd, O_CLOEXEC | O_NONBLOCK) != 0)
@@ -102,6 +102,6 @@ sk_rc sk_stray_watch(struct sk_err *err) {
 }
 
 void sk_stray_ours(bool ours) {
-    SK_ASSERT(leash.ours != ours); /* before each fork of the server and after it */
+    SK_ASSERT(leash.ours != ours); /* called before and after each fork of the server */
     leash.ours = ours;
 }

@@ -1,30 +1,27 @@
-/* sysmem.c - how much memory and CPU this machine, or the cgroup that we run in, lets us have; how
- * much one process holds of its own.
+/* sysmem.c - how much memory and CPU the machine or this process's cgroup allows, and how much
+ * memory one process has of its own.
  *
  * Not here: what follows from it (engine/rules/memory.c). Reads text files of the kernel and keeps
  * nothing but their names, so that limits which are changed while we run are seen.
  *
- * Which files: /proc/self/cgroup names our group in each hierarchy, /proc/self/mountinfo where that
- * hierarchy is mounted and which part of it we see. The path below the mount is the group's path
- * less the mount's root; in a container that sees its own group as "/" (or a path of the host that
- * does not exist here) it is the mount itself. Each folder from there up to the mount is a *level*:
- * all of them limit us.
+ * Which files: /proc/self/cgroup names the process's group in each hierarchy; /proc/self/mountinfo
+ * says where that hierarchy is mounted and which part of it is visible. The path below the mount is
+ * the group's path without the mount's root; in a container that sees its own group as "/" (or as a
+ * path of the host that does not exist in it) it is the mount itself. Each folder from there up to
+ * the mount is a *level*: all of them limit the process.
  *
- *     v2   memory.max, memory.high | memory.current                 | memory.stat: inactive_file,
- *                                                                     active_file, slab_reclaimable
- *                                                                     | cpu.max
- *     v1   memory.limit_in_bytes   | memory.usage_in_bytes          | memory.stat:
- *                                                                     total_inactive_file,
- *                                                                     total_active_file,      |
- *                                                                     cpu.cfs_*
- *                                                                     hierarchical_memory_limit
- *                                                                     (also of levels we do not
- *                                                                     see)
+ *          v2                         v1
+ *  limit   memory.max, memory.high    memory.limit_in_bytes; hierarchical_memory_limit in
+ *                                     memory.stat (also counts levels that are not visible)
+ *  used    memory.current             memory.usage_in_bytes
+ *  cache   memory.stat: inactive_file, memory.stat: total_inactive_file, total_active_file
+ *          active_file, slab_reclaimable
+ *  CPU     cpu.max                    cpu.cfs_quota_us, cpu.cfs_period_us
  *
- * Used is what cannot be dropped: the page cache of files is not, else a full cache looks like a
- * full machine (ray#59796). Pages of a memfd are anonymous to the kernel's lists, so the store
- * counts. Cost (of a CPU of this VM): 60 us for machine and cgroup, 6 us for a process, exactly 20
- * ms a GB of small pages. */
+ * Used memory is memory that cannot be dropped: the page cache of files does not count, else a full
+ * cache looks like a full machine (ray#59796). The kernel lists pages of a memfd as anonymous, so
+ * the store counts. Cost (CPU time of the development VM): 60 us for machine and cgroup, 6 us for a
+ * process, exactly 20 ms a GB of small pages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,14 +32,15 @@
 #include "base/containers/vec.h"
 #include "ipc/ipc.h"
 
-#define NO_LIMIT (UINT64_C(1) << 60) /* v1 writes about 2^63 for none */
+/* larger limits count as none; v1 writes about 2^63 for none */
+#define NO_LIMIT (UINT64_C(1) << 60)
 #define LEVELS 32u
 #define TEXT 65536u
 
 struct sk_sysmem {
-    char *root;              /* in front of every path; "" but in tests */
-    char *mem, *cpu;         /* folders of our group; NULL: no such hierarchy */
-    size_t mem_top, cpu_top; /* length of the part that is the mount */
+    char *root;              /* in front of every path; "" except in tests */
+    char *mem, *cpu;         /* folders of the group; NULL: there is no such hierarchy */
+    size_t mem_top, cpu_top; /* length of the part of the path that is the mount */
     bool mem_v2, cpu_v2;
     char text[TEXT];
 };
@@ -69,8 +67,8 @@ static const char *slurp(struct sk_sysmem *m, const char *dir, size_t dir_n, con
     return n ? m->text : NULL;
 }
 
-/* The number of a file that holds one: NO_LIMIT for "max", "-1" and what is as good as none;
- * `missing` where there is none. */
+/* The number that a file holds: NO_LIMIT for "max", "-1" and numbers beyond it; `missing` if there
+ * is no such file. */
 static uint64_t number(struct sk_sysmem *m, const char *dir, size_t dir_n, const char *name,
                        uint64_t missing) {
     const char *t = slurp(m, dir, dir_n, name);
@@ -81,7 +79,7 @@ static uint64_t number(struct sk_sysmem *m, const char *dir, size_t dir_n, const
     return errno || v > NO_LIMIT ? NO_LIMIT : v;
 }
 
-/* The number behind `key` at the beginning of a line; `missing` where there is none. */
+/* The number behind `key` at the beginning of a line; `missing` if no line begins with it. */
 static uint64_t keyed(const char *text, const char *key, uint64_t missing) {
     size_t n = strlen(key);
     for (const char *p = text; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
@@ -93,9 +91,10 @@ static uint64_t keyed(const char *text, const char *key, uint64_t missing) {
     return missing;
 }
 
-/* ---- where our groups are -------------------------------------------------------------------- */
+/* ---- where the groups are -------------------------------------------------------------------- */
 
-static bool has_word(const char *list, size_t n, const char *word) { /* words between commas */
+/* words are separated by commas */
+static bool has_word(const char *list, size_t n, const char *word) {
     size_t w = strlen(word);
     for (size_t i = 0; i + w <= n; i++)
         if ((i == 0 || list[i - 1] == ',') && !strncmp(list + i, word, w) &&
@@ -104,7 +103,7 @@ static bool has_word(const char *list, size_t n, const char *word) { /* words be
     return false;
 }
 
-/* Path of our group in the hierarchy of a controller (v1), or in that of v2 (controller ""). */
+/* The path of the process's group in the hierarchy of a v1 controller, or of v2 (controller ""). */
 static bool group_path(const char *text, const char *controller, char *out, size_t cap) {
     for (const char *p = text; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
         const char *list = strchr(p, ':'), *end = strchr(p, '\n');
@@ -122,7 +121,7 @@ static bool group_path(const char *text, const char *controller, char *out, size
     return false;
 }
 
-static void unescape(char *s) { /* \040 and the like, as mountinfo writes them */
+static void unescape(char *s) { /* decodes \040 and the like, as mountinfo writes them */
     char *to = s;
     for (; *s; s++) {
         if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
@@ -136,8 +135,8 @@ static void unescape(char *s) { /* \040 and the like, as mountinfo writes them *
     *to = 0;
 }
 
-/* Where the hierarchy is mounted and which folder of it lies there. The last such mount counts: it
- * hides the others. */
+/* Where the hierarchy is mounted (`point`) and which folder of it is the mount's root (`root`). The
+ * last such mount counts: it hides the others. */
 static bool mounted(const char *text, const char *controller, char *root, char *point, size_t cap) {
     bool found = false;
     for (const char *p = text; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
@@ -175,7 +174,7 @@ static bool is_dir(struct sk_sysmem *m, const char *dir) {
            access(path, F_OK) == 0;
 }
 
-/* SK_ENOENT: there is no such hierarchy. */
+/* Finds the folder of the process's group. SK_ENOENT: there is no such hierarchy. */
 static sk_rc find(struct sk_sysmem *m, const char *controller, char **dir, size_t *top) {
     char own[1024], root[1024], point[1024], path[2100];
     const char *t = slurp(m, "/proc/self", 10, "cgroup");
@@ -184,10 +183,10 @@ static sk_rc find(struct sk_sysmem *m, const char *controller, char **dir, size_
     if (!t || !mounted(t, controller, root, point, sizeof root)) return SK_ENOENT;
     size_t r = strcmp(root, "/") ? strlen(root) : 0;
     const char *below = !strncmp(own, root, r) && (own[r] == '/' || !own[r]) ? own + r : "";
-    if (strstr(below, "/..")) below = ""; /* of another namespace of groups */
+    if (strstr(below, "/..")) below = ""; /* the group belongs to another cgroup namespace */
     size_t n = (size_t)snprintf(path, sizeof path, "%s%s", point, below);
     while (n > strlen(point) && path[n - 1] == '/') path[--n] = 0;
-    /* a path of the host: what is mounted is what we have */
+    /* the path is the host's: the mount is all that is visible */
     if (!is_dir(m, path)) path[strlen(point)] = 0;
     if (!is_dir(m, path)) return SK_ENOENT;
     *dir = sk_strdup(SK_TAG_IPC, path);
@@ -201,7 +200,7 @@ sk_rc sk_sysmem_create(struct sk_sysmem **out, const char *root, struct sk_err *
         sk_free(m);
         return SK_ERR(err, SK_ENOMEM, "no memory to read the machine's limits");
     }
-    /* v1 where it has the controller: then v2 does not have it */
+    /* a controller that v1 has is not in v2 */
     sk_rc mem = find(m, "memory", &m->mem, &m->mem_top);
     if (mem == SK_ENOENT) m->mem_v2 = (mem = find(m, "", &m->mem, &m->mem_top)) == SK_OK;
     sk_rc cpu = find(m, "cpu", &m->cpu, &m->cpu_top);
@@ -222,7 +221,7 @@ void sk_sysmem_destroy(struct sk_sysmem *m) {
     sk_free(m);
 }
 
-/* Length of the folder above, 0: `n` was the mount itself. */
+/* Length of the path of the folder above; 0: `n` was the mount itself. */
 static size_t above(const char *dir, size_t n, size_t top) {
     if (n <= top) return 0;
     while (n > top && dir[n - 1] != '/') n--;
@@ -304,7 +303,7 @@ uint64_t sk_sysmem_oom_kills(struct sk_sysmem *m) {
                            : NULL;
     uint64_t n = t ? keyed(t, "oom_kill", UINT64_MAX) : UINT64_MAX;
     if (n != UINT64_MAX) return n;
-    /* at the root there are no events: all kills of the machine */
+    /* the root has no events file: count all kills of the machine */
     t = slurp(m, "/proc", 5, "vmstat");
     return t ? keyed(t, "oom_kill", 0) : 0;
 }
@@ -360,7 +359,7 @@ bool sk_proc_own(pid_t pid, uint64_t *bytes) {
     char buf[2048];
     const char *t = proc_file(pid, "smaps_rollup", buf, sizeof buf);
     if (!t) return false;
-    uint64_t anon = keyed(t, "Pss_Anon", UINT64_MAX); /* since Linux 5.3 */
+    uint64_t anon = keyed(t, "Pss_Anon", UINT64_MAX); /* a field since Linux 5.3 */
     *bytes = ((anon != UINT64_MAX ? anon : keyed(t, "Private_Dirty", 0)) + keyed(t, "SwapPss", 0)) *
              1024;
     return true;
@@ -369,6 +368,6 @@ bool sk_proc_own(pid_t pid, uint64_t *bytes) {
 bool sk_proc_state(pid_t pid, char *state, pid_t *parent) {
     char buf[512];
     const char *t = proc_file(pid, "stat", buf, sizeof buf);
-    if (t) t = strrchr(t, ')'); /* its name may hold anything */
+    if (t) t = strrchr(t, ')'); /* the process's name may hold anything, even parentheses */
     return t && sscanf(t + 1, " %c %d", state, parent) == 2;
 }
