@@ -80,9 +80,8 @@ sk_rc sk_seg_fill(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) 
 /* Returns the pages of [off, off+len) to the system (FALLOC_FL_PUNCH_HOLE); partial pages at
  * the ends are kept. */
 sk_rc sk_seg_punch(struct sk_seg *s, sk_off off, size_t len, struct sk_err *err) SK_MUST_USE;
-uint64_t
 /* Bytes of pages that exist, without the tail; 0 if that cannot be known (in a simulation). */
-sk_seg_present(const struct sk_seg *s);
+uint64_t sk_seg_present(const struct sk_seg *s);
 /* Call before [off, off + len) is written. Where many pages of a touched 2 MiB unit are missing
  * (*cold*: never written, or punched), the unit is fetched as a huge page, over 10 times cheaper
  * than page faults of 4 KiB (numbers in seg.c). All bytes of the units stay as they are; any

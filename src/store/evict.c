@@ -1,13 +1,13 @@
-/* evict.c - what to give up first when memory is short.
+/* evict.c - chooses what to evict when memory is short.
  *
- * Pure choice, no allocation: `how` itself is the scratch space. Each candidate has two prices: to
- * drop it (and compute it again) or to spill it (write now, read back later: twice its bytes over
- * the disk's speed); the lower one counts, drop on a tie (no disk is worn). Candidates are taken by
- * price per byte, then least recently used, then position, until `need` is covered; what is needed
- * soon goes last. A price per byte is a fraction, compared exactly by cross multiplication in 128
- * bits, so that ties are true ties and LRU decides among equals.
+ * A pure choice without allocation: `how` serves as scratch space. Each candidate has two prices:
+ * to drop it (and compute it again) or to spill it (write now, read back later: twice its bytes
+ * over the disk's speed). The lower price counts; on a tie it is dropped (which wears no disk).
+ * Candidates are taken by price per byte, then least recently used, then position, until `need` is
+ * covered; those needed soon come last. A price per byte is a fraction, compared exactly by cross
+ * multiplication in 128 bits, so that ties are true ties and LRU decides among equals.
  *
- * Cost: O(n) for the heap and O(k log n) for k victims; 1e5 candidates about 1 ms. */
+ * Cost: O(n) for the heap and O(k log n) for k victims; 1e5 candidates take about 1 ms. */
 #include "store/store.h"
 
 typedef unsigned __int128 u128;
@@ -30,7 +30,7 @@ static struct price price_of(const struct sk_evict_cand *c) {
     return can_spill ? spill : (struct price){0, 0, SK_EVICT_KEEP};
 }
 
-/* Is candidate a to go before b? Neither is KEEP. */
+/* True if candidate a is evicted before b. Neither is KEEP. */
 static bool before(const struct sk_evict_cand *c, uint32_t a, uint32_t b) {
     struct price pa = price_of(&c[a]), pb = price_of(&c[b]);
     u128 l = (u128)pa.ns * pb.bytes, r = (u128)pb.ns * pa.bytes;
@@ -56,7 +56,7 @@ uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
                          enum sk_evict_how *out) {
     _Static_assert(sizeof *out == sizeof(uint32_t),
                    "an entry of `out` holds an index and a verdict while it is worked on");
-    uint32_t *how = (uint32_t *)out; /* an unsigned int is what the enum is */
+    uint32_t *how = (uint32_t *)out; /* the enum is an unsigned int */
     SK_ASSERT(n <= IDX_MASK);
     size_t m = 0;
     for (size_t i = 0; i < n; i++)
@@ -77,7 +77,8 @@ uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
         covered = c[victim].bytes > UINT64_MAX - covered ? UINT64_MAX : covered + c[victim].bytes;
     }
 
-    SK_DCHECK(covered >= need || heap_n == 0); /* what is short of `need` has left nobody out */
+    /* if `need` is not covered, all candidates were taken */
+    SK_DCHECK(covered >= need || heap_n == 0);
 
     /* The verdict of candidate i goes into the two high bits of how[i]; the indices below stay
      * readable until the last step. */

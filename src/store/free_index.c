@@ -37,14 +37,14 @@ void sk_bins_add(struct sk_bins *b, struct sk_ext *x) {
 void sk_bins_del(struct sk_bins *b, struct sk_ext *x) {
     uint32_t row, sub;
     sk_bin_of(x->len, &row, &sub);
-    SK_DCHECK(b->subs[row] >> sub & 1); /* its length is what it was when it was added */
+    SK_DCHECK(b->subs[row] >> sub & 1); /* its length is the one that it was added with */
     sk_ext_unpush(&b->head[row][sub], x);
     if (b->head[row][sub]) return;
     b->subs[row] &= ~(1u << sub);
     if (!b->subs[row]) b->rows &= ~(UINT64_C(1) << row);
 }
 
-/* Shortest, then lowest, of the first `effort` pieces of a bin that are long enough. */
+/* Of the first `effort` pieces of a bin, the shortest that is long enough; on a tie the lowest. */
 static struct sk_ext *best_of_bin(struct sk_ext *x, uint64_t len, uint32_t effort) {
     struct sk_ext *best = NULL;
     for (; x && effort; x = x->ln_next, effort--)
@@ -67,7 +67,7 @@ struct sk_ext *sk_bins_find(const struct sk_bins *b, uint64_t len, uint32_t effo
         subs = b->subs[row];
     }
     x = best_of_bin(b->head[row][__builtin_ctz(subs)], len, 8);
-    SK_DCHECK(x); /* later bins hold nothing shorter, and their bits are true */
+    SK_DCHECK(x); /* later bins hold no shorter piece, and their bits are right */
     return x;
 }
 
@@ -94,8 +94,8 @@ uint64_t sk_bins_largest(const struct sk_bins *b) {
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
-/* Priorities are a hash of the start (splitmix64): the shape is that of a random tree and the same
- * in every run. */
+/* A span's priority is a hash of its start (splitmix64): the shape is that of a random tree, and
+ * the same in every run. */
 static uint64_t prio_of(sk_off off) { return sk_rand_mix(off + UINT64_C(0x9e3779b97f4a7c15)); }
 
 static void pull(struct sk_span *s) {
@@ -188,7 +188,7 @@ struct sk_span *sk_spans_first_fit(const struct sk_spans *t, uint64_t len) {
     for (;;) {
         if (s->l && s->l->max >= len) s = s->l;
         else if (s->len >= len) return s;
-        else s = s->r; /* max says it is there */
+        else s = s->r; /* max says that a long enough span is there */
         SK_DCHECK(s);
     }
 }

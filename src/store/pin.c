@@ -1,10 +1,10 @@
-/* pin.c - what each process holds of the store: pins, and the lists that give everything back when
- * it dies.
+/* pin.c - what each process holds of the store: its pins, and the lists by which all is released
+ * when it dies.
  *
- * Not here: references of objects (own.c of the engine counts those by process and calls ref and
+ * Not here: references of objects (the engine's own.c counts those by process and calls ref and
  * unref). Invariant: an extent's pins is the sum of its struct sk_pin counts; each sk_pin is in the
- * map and in its process's list. Cost: pin and unpin one map access, about 30 ns (60 when the entry
- * is made or goes); a death costs what the process held. */
+ * map and in its process's list. Cost: pin and unpin take one map access, about 30 ns (60 when an
+ * entry is created or removed); a death costs time linear in what the process held. */
 #include "store/store_int.h"
 
 struct sk_store_proc *sk_store_proc_find(struct sk_store *st, uint32_t proc) {
@@ -30,7 +30,7 @@ struct sk_store_proc *sk_store_proc_get(struct sk_store *st, uint32_t proc) {
 }
 
 static uint64_t pin_key(uint32_t proc, sk_off off) {
-    /* else two pins would have one key */
+    /* else two pins could have one key */
     SK_DCHECK(proc < SK_STORE_PROC_MAX && off % SK_STORE_ALIGN == 0);
     return (off / SK_STORE_ALIGN * SK_STORE_PROC_MAX | proc) + 1;
 }

@@ -1,9 +1,9 @@
-/* quota.c - a byte budget: promised, in use, left.
+/* quota.c - a byte budget: reserved, in use, left.
  *
- * Pure arithmetic. Work is admitted by what it promises (`reserve`) and may turn out larger: `used`
- * may pass the limit, then room is 0 until enough is given back. Giving back more than there is is
- * a bug of the caller (SK_ASSERT), not a clamp: a budget that silently drifts is found weeks
- * later. */
+ * Pure arithmetic. Work is admitted by its estimate (`reserve`) and may turn out larger: `used` may
+ * pass the limit, and then there is no room until enough is released. Releasing more than is held
+ * is a bug of the caller (SK_ASSERT) and is not clamped: a budget that drifts silently is found
+ * weeks later. */
 #include "store/store.h"
 
 uint64_t sk_quota_room(const struct sk_quota *q) {
@@ -13,7 +13,7 @@ uint64_t sk_quota_room(const struct sk_quota *q) {
 
 bool sk_quota_reserve(struct sk_quota *q, uint64_t n) {
     if (sk_quota_room(q) < n) return false;
-    q->reserved += n; /* reserved + n <= limit: cannot wrap; n == 0 is always granted */
+    q->reserved += n; /* cannot wrap, since reserved + n <= limit; n == 0 is always granted */
     return true;
 }
 

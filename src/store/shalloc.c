@@ -1,29 +1,28 @@
-/* shalloc.c - the extent book: leases, seals, references and reuse of the data segment.
+/* shalloc.c - the book of extents: leases, seals, references and reuse of the data segment.
  *
- * What it is: private heap memory of the engine's process that tiles [0, size) with extents (see
- * store_int.h for the drawing). What it is
- * not: it touches no shared page and makes no system call; pins and deaths are in pin.c, searching
- * in free_index.c.
+ * The book is private heap memory of the engine's process that covers [0, size) with extents
+ * (drawing in store_int.h). This file touches no shared page and makes no system call; pins and
+ * deaths are in pin.c, searches in free_index.c.
  *
- * Invariant (walked by sk_store_check): extents tile the segment without gap; free neighbours
- * differ in temperature; every leased or sealed extent is in `live` and nothing else is; a run of
- * two or more pieces has its span.
+ * Invariant (checked by sk_store_check): extents cover the segment without gap; two free neighbours
+ * are never both warm or both cold; `live` has every leased or sealed extent and nothing else; a
+ * run of two or more pieces has its span.
  *
  * Where an allocation goes, in this order:
- *   1. warm, the bin that fits best (a page that was touched costs a tenth of a fresh one);
- *   2. 1 MiB and more: one of the longest warm pieces, when cold neighbours complete it and it
- *     brings at least half;
- *   3. cold, lowest address;
- *   4. a mixed run, lowest address, where it overlaps most with warm pieces: temperature never
- *     makes a store full;
- *   5. warm again, without the limit on effort (a bin's list may be long: 100 us for 1e5 pieces of
- *      nearly this length; the refusal is remembered until a free makes a run that long, so a
- *      caller that asks again and again pays it once).
+ *   1. a warm piece of the bin that fits best (a touched page costs a tenth of a fresh one);
+ *   2. for 1 MiB and more: one of the longest warm pieces of at least half the size, completed by
+ *      its cold neighbours;
+ *   3. a cold piece, lowest address first;
+ *   4. a mixed run, lowest address first, where it overlaps most with warm pieces: an allocation
+ *      never fails only because free memory is partly warm and partly cold;
+ *   5. a warm piece again, without the limit on effort (a bin's list may be long: 100 us for 1e5
+ *      pieces of nearly this length; a refusal is remembered until a free makes a long enough run,
+ *      so a caller that asks again and again pays it once).
  * Every operation that can fail reserves nodes and map slots first and then cannot fail half-way;
  * freeing never allocates.
  *
  * Cost: alloc + commit + unref together 50 ns in cache, 150 to 280 ns among 1e5 live extents at
- * random; 64 bytes of book (+ 56 for the reserved span) each. */
+ * random; 64 bytes of book (+ 56 for the reserved span) for each extent. */
 #include "store/store_int.h"
 
 #define WARM_EFFORT 16u
@@ -82,7 +81,7 @@ sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) 
 }
 
 sk_rc sk_store_add_overflow(struct sk_store *st, uint64_t size, struct sk_err *err) {
-    SK_ASSERT(!st->overflow); /* offsets behind it are out already */
+    SK_ASSERT(!st->overflow); /* offsets behind the overflow are in use already */
     if (size > SK_STORE_MAX - st->size)
         return SK_ERR(err, SK_EINVAL, "create store: no more than 64 TiB with what lies on disk");
     return sk_store_create(&st->overflow, size, err);
@@ -103,9 +102,10 @@ void sk_store_destroy(struct sk_store *st) {
     sk_free(st);
 }
 
-/* ---- the list and the indices ---------------------------------------------------------------- */
+/* ---- the list by address and the indices
+ * ------------------------------------------------------ */
 
-/* prev NULL: first */
+/* prev NULL: x becomes the first */
 static void link_after(struct sk_store *st, struct sk_ext *prev, struct sk_ext *x) {
     x->prev = prev;
     x->next = prev ? prev->next : st->first;
@@ -137,7 +137,7 @@ static void index_del(struct sk_store *st, struct sk_ext *x) {
     else del_span(st, &st->cold, x->off);
 }
 
-/* The run that a piece is in. */
+/* the run that a piece belongs to */
 struct run {
     sk_off off, end;
     struct sk_ext *head;
@@ -152,7 +152,8 @@ static struct run run_of(const struct sk_store *st, struct sk_ext *piece) {
 
 /* ---- where to allocate ----------------------------------------------------------------------- */
 
-/* Bytes of [off, off+len) on warm pieces; x: the piece that `off` is in or one before it. */
+/* Bytes of [off, off + len) that lie on warm pieces; x is the piece that has `off`, or one before
+ * it. */
 static uint64_t warm_overlap(const struct sk_ext *x, sk_off off, uint64_t len) {
     uint64_t warm = 0;
     for (; x && x->off < off + len; x = x->next)
@@ -161,9 +162,9 @@ static uint64_t warm_overlap(const struct sk_ext *x, sk_off off, uint64_t len) {
     return warm;
 }
 
-/* Start in the run with the largest warm overlap, among those where the allocation begins or ends
- * with a warm piece (an optimum is always one of them). Looks at the first WINDOW_PIECES pieces
- * only. */
+/* Where in the run to start the allocation: the start with the largest warm overlap, among those
+ * where the allocation begins or ends with a warm piece (an optimum is always one of them). Looks
+ * at the first WINDOW_PIECES pieces only. */
 static sk_off best_window(const struct run *r, uint64_t len) {
     sk_off best = r->off;
     uint64_t best_warm = 0;
@@ -174,7 +175,7 @@ static sk_off best_window(const struct run *r, uint64_t len) {
         sk_off last = r->end - len;
         sk_off begin = SK_MIN(x->off, last);
         sk_off tail = sk_ext_end(x) > r->off + len ? SK_MIN(sk_ext_end(x) - len, last) : r->off;
-        uint64_t warm = warm_overlap(r->head, tail, len); /* the lower one first: it wins ties */
+        uint64_t warm = warm_overlap(r->head, tail, len); /* the lower start first: it wins ties */
         if (warm > best_warm) {
             best_warm = warm;
             best = tail;
@@ -194,7 +195,7 @@ static struct sk_ext *piece_at(struct sk_ext *x, sk_off off) {
     return x;
 }
 
-/* Step 2: the longest warm pieces, completed by their run. */
+/* Step 2: the longest warm pieces, completed by their cold neighbours. */
 static struct sk_ext *find_mostly_warm(const struct sk_store *st, uint64_t len, sk_off *off) {
     uint32_t row = SK_BIN_ROWS - 1, sub = SK_BIN_SUB - 1, probes = MIXED_PROBES;
     struct sk_ext *x = sk_bins_top(&st->warm, &row, &sub);
@@ -202,8 +203,8 @@ static struct sk_ext *find_mostly_warm(const struct sk_store *st, uint64_t len, 
         if (x->len >= len / 2 && in_mixed_run(x)) {
             struct run r = run_of(st, x);
             if (r.end - r.off >= len) {
-                /* As much as possible of this piece: begin with it, or end with it when the run
-                 * stops too early. */
+                /* use as much of this piece as possible: begin with it, or end with it when the run
+                 * ends too early */
                 *off = SK_MIN(x->off, r.end - len);
                 return piece_at(r.head, *off);
             }
@@ -218,7 +219,7 @@ static struct sk_ext *find_mostly_warm(const struct sk_store *st, uint64_t len, 
     return NULL;
 }
 
-/* The piece and offset to carve [*off, *off+len) from, or NULL. */
+/* The free piece that the allocation [*off, *off + len) starts in, or NULL. */
 static struct sk_ext *find_room(const struct sk_store *st, uint64_t len, sk_off *off) {
     struct sk_ext *x = sk_bins_find(&st->warm, len, WARM_EFFORT);
     if (!x && len >= MIXED_MIN && (x = find_mostly_warm(st, len, off))) return x;
@@ -234,14 +235,14 @@ static struct sk_ext *find_room(const struct sk_store *st, uint64_t len, sk_off 
     return x;
 }
 
-/* Would carving use q itself as the new extent? */
+/* True if carve uses q itself as the new extent. */
 static bool reuses(const struct sk_ext *q, sk_off off, uint64_t len) {
     return q->off == off && q->len <= len;
 }
 
-/* Takes [off, off+len), which begins in piece q, out of its run and makes it x: q when reuses(),
- * else a fresh extent. Leaves x in the address list and in no index. One more extent is
- * reserved. */
+/* Takes [off, off + len), which begins in the free piece q, out of its run and makes it extent x: x
+ * is q when reuses(), else a fresh extent. Leaves x in the address list and in no index. The caller
+ * has reserved one more extent. */
 static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t len,
                   struct sk_ext *x) {
     sk_off end = off + len;
@@ -253,7 +254,7 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
         del_span(st, &st->runs, run.off);
     }
 
-    struct sk_ext *prev = q->off < off ? q : q->prev; /* what x comes after */
+    struct sk_ext *prev = q->off < off ? q : q->prev; /* x's predecessor */
     bool fresh = x != q;
     for (sk_off q_end = 0; q_end < end;) {
         struct sk_ext *next = q->next, *right = NULL;
@@ -263,7 +264,7 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
         if (q->state == SK_EXT_WARM) st->warm_bytes -= SK_MIN(q_end, end) - SK_MAX(q->off, off);
         if (q_end > end) {
             right = q;
-            if (q->off < off) { /* a hole in the middle */
+            if (q->off < off) { /* x leaves a rest on both sides */
                 right = sk_pool_get(&st->ext_pool);
                 *right = *q;
                 link_after(st, q, right);
@@ -286,7 +287,7 @@ static void carve(struct sk_store *st, struct sk_ext *q, sk_off off, uint64_t le
         .off = off, .len = len, .prev = x->prev, .next = x->next, .state = SK_EXT_LEASED};
 
     if (mixed) {
-        /* what is left of the run lies beside x */
+        /* the rests of the run lie beside x */
         SK_ASSERT((x->prev || off <= run.off) && (x->next || end >= run.end));
         if (run.off < off && is_free(x->prev->prev))
             add_span(st, &st->runs, run.off, off - run.off, run.head);
@@ -350,7 +351,7 @@ sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *o
     sk_off at = 0;
     struct sk_ext *q = find_room(st, n, &at);
     if (!q) {
-        st->refused_len = n; /* smaller than what it was: checked above */
+        st->refused_len = n; /* smaller than the last refused length, as checked above */
         return full(st, n, err);
     }
     struct sk_ext *x = q;
@@ -379,8 +380,8 @@ sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, 
     return SK_OK;
 }
 
-/* The lease of proc that [off, off+len) lies in, or NULL. Usually off is the lease's start (workers
- * seal in order). */
+/* The lease of proc that contains [off, off + len), or NULL. Usually off is the lease's start
+ * (workers seal in order). */
 static struct sk_ext *find_lease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len,
                                  struct sk_store_proc **p) {
     if (off % SK_STORE_ALIGN || off >= st->size || len > st->size) return NULL;
@@ -394,8 +395,8 @@ static struct sk_ext *find_lease(struct sk_store *st, uint32_t proc, sk_off off,
     return x && round_len(len) <= sk_ext_end(x) - off ? x : NULL;
 }
 
-/* New live extent [off, off+len) cut from x, linked after it; x is not shortened yet. NULL: no
- * memory. An extent is reserved. */
+/* Makes a new live extent [off, off + len) out of the end of x and links it after x; x is not
+ * shortened yet. The caller has reserved the extent. NULL: no memory. */
 static struct sk_ext *cut(struct sk_store *st, struct sk_ext *x, sk_off off, uint64_t len) {
     struct sk_ext *y = sk_pool_get(&st->ext_pool);
     *y = (struct sk_ext){.off = off, .len = len, .state = SK_EXT_LEASED, .proc = x->proc};
@@ -477,7 +478,7 @@ sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t 
     if (!reserve_exts(st, 1)) return no_memory("unlease", err);
     struct sk_ext *y = sk_pool_get(&st->ext_pool);
     *y = (struct sk_ext){.off = off, .len = n, .state = SK_EXT_LEASED};
-    SK_DCHECK(x->len > n); /* something of the lease stays: it begins before off */
+    SK_DCHECK(x->len > n); /* a part of the lease stays: it begins before off */
     x->len -= n;
     link_after(st, x, y);
     st->leased_bytes -= n;
@@ -488,7 +489,7 @@ sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t 
 /* ---- freeing --------------------------------------------------------------------------------- */
 
 void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
-    SK_ASSERT(!SK_EXT_IS_FREE(x)); /* freed twice it would be given to two */
+    SK_ASSERT(!SK_EXT_IS_FREE(x)); /* an extent freed twice would be allocated twice */
     struct run run = {x->off, sk_ext_end(x), NULL};
     if (is_free(x->prev)) {
         struct run l = run_of(st, x->prev);
@@ -528,7 +529,7 @@ void sk_store_free_ext(struct sk_store *st, struct sk_ext *x) {
 
 bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uint64_t *len) {
     uint32_t row = SK_BIN_ROWS - 1, sub = SK_BIN_SUB - 1;
-    struct sk_ext *x = sk_bins_top(&st->warm, &row, &sub); /* the largest first */
+    struct sk_ext *x = sk_bins_top(&st->warm, &row, &sub); /* the largest come first */
     while (x && x->len < min_len) x = x->ln_next;
     if (!x) return false;
     *off = x->off;
@@ -540,7 +541,7 @@ bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uin
     x->state = SK_EXT_COLD;
     sk_off run_off = mixed ? run_of(st, x).off : 0;
     struct sk_ext *next = x->next, *prev = x->prev;
-    if (is_free(next)) { /* cold: neighbours differ */
+    if (is_free(next)) { /* a warm piece's free neighbours are cold */
         SK_DCHECK(next->state == SK_EXT_COLD);
         del_span(st, &st->cold, next->off);
         x->len += next->len;
@@ -561,7 +562,8 @@ bool sk_store_take_overflow(struct sk_store *st, sk_off *off, uint64_t *len) {
     const uint64_t border = UINT64_C(65536);
     struct sk_store *o = st->overflow;
     if (!o || !o->warm_bytes || !sk_store_take_punch(o, 1, off, len)) return false;
-    const struct sk_span *s = sk_spans_floor(&o->cold, *off); /* with its neighbours now */
+    /* the cold span around it, merged by now */
+    const struct sk_span *s = sk_spans_floor(&o->cold, *off);
     SK_ASSERT(s && s->off + s->len >= *off + *len);
     sk_off lo = SK_MAX(s->off, *off & ~(border - 1)),
            hi = SK_MIN(s->off + s->len, SK_ALIGN(*off + *len, border));

@@ -1,17 +1,17 @@
-/* spill.c - the book of what is on disk: directories, files, stretches, quota, jobs on their way.
- * No I/O happens here; spill_io.c has the threads.
+/* spill.c - the book of what is on disk: directories, files, stretches, quota, jobs under way. It
+ * does no I/O; spill_io.c has the threads.
  *
  * A write job gets its stretch when it is handed in, so places are known at once and threads need
- * no book. Directories take jobs in turn; one that refused is passed over for RETRY_NS as long as
- * there is another, and the job that it refused goes to the next one without the caller hearing
- * of it. Disk space is counted by page: that of a stretch comes back when its last object is
- * dropped, and before that a hole is punched for its pages without an object whenever they are a
- * quarter of what it holds. So what is held is at most 4/3 of the pages with live objects, whatever
- * is dropped in between. Files grow with what is on disk, so that a terabyte needs some hundred
+ * no book. Directories take jobs in turn. One that refused is skipped for RETRY_NS as long as there
+ * is another, and the refused job goes to the next directory without telling the caller. Disk space
+ * is counted by page: that of a stretch is returned when its last object is dropped, and before
+ * that holes are punched for its pages without an object whenever they are a quarter of what it
+ * holds. So the disk space is at most 4/3 of the pages with live objects, whatever is dropped in
+ * between. The size of files grows with what is on disk, so that a terabyte needs a few hundred
  * descriptors.
  *
- * Cost: a byte of memory for 4 KiB of stretches with several objects; a drop touches the pages of
- * its object. */
+ * Cost: a byte of memory for each 4 KiB of stretches with several objects; a drop touches the
+ * counts of its object's pages. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,10 +26,11 @@
 #include "store/spill_int.h"
 #include "store/store_int.h"
 
-/* a directory that refused is left alone for so long, if there is another */
+/* a directory that refused is skipped for this time (ns) if there is another */
 #define RETRY_NS INT64_C(400000000)
-#define HOLE_PAGES 16u                 /* at least so many are given back at once */
-enum { MANY = 254, GIVEN_BACK = 255 }; /* on a page: too many to count, nothing at all */
+#define HOLE_PAGES 16u /* pages; fewer are not punched */
+/* of a page: too many users to count; returned to the disk */
+enum { MANY = 254, GIVEN_BACK = 255 };
 
 static sk_rc check_dir(const char *dir, struct sk_err *err) {
     struct stat st;
@@ -42,7 +43,7 @@ static sk_rc check_dir(const char *dir, struct sk_err *err) {
     bool direct = false;
     int fd = sk_spill_nameless(dir, &direct);
     if (fd >= 0) close(fd);
-    /* these may pass */
+    /* these failures may pass */
     else if (errno != ENOSPC && errno != EDQUOT && errno != EMFILE && errno != ENFILE)
         return SK_ERR_SYS(err,
                           "spill: no file can be made in directory %s; choose another one "
@@ -51,8 +52,8 @@ static sk_rc check_dir(const char *dir, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Nine tenths of what is free on the disks of the directories and of what we have there; of several
- * on one disk only once. */
+/* Nine tenths of the free space on the disks of the directories plus what is used there already; a
+ * disk with several directories counts once. */
 static uint64_t free_there(const struct sk_spill *sp) {
     uint64_t sum = sp->disk_bytes + sp->overflow_bytes;
     struct stat st[SK_SPILL_DIRS];
@@ -164,12 +165,13 @@ struct sk_spill_job *sk_spill_job(uint32_t n) {
     return j;
 }
 
-/* One thread is enough to go on; the others are tried with each job until they are there. */
+/* Starts the threads. One is enough; each job tries to start those that are missing. */
 static sk_rc threads(struct sk_spill *sp, struct sk_err *err) {
     int e = 0;
     sigset_t all, old;
-    if (sp->n_threads == SK_SPILL_THREADS || sk_machine_) return SK_OK; /* a machine has its own */
-    /* a file that may not grow any more is an error, not SIGXFSZ */
+    /* a simulated machine does the work itself */
+    if (sp->n_threads == SK_SPILL_THREADS || sk_machine_) return SK_OK;
+    /* block signals: a file over its size limit gives an error, not SIGXFSZ */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (sp->n_threads < SK_SPILL_THREADS && e == 0) {
@@ -191,7 +193,8 @@ static void more(struct sk_spill *sp) {
 }
 
 static void hand_in(struct sk_spill *sp, struct sk_spill_job *job, struct sk_list *to) {
-    SK_ASSERT(sk_list_empty(&job->link)); /* the caller has it again when it is done, not before */
+    /* the caller gets a job back when it is done, not before */
+    SK_ASSERT(sk_list_empty(&job->link));
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(to, &job->link);
     more(sp);
@@ -211,7 +214,7 @@ static void stretch_over(struct sk_spill *sp, struct sk_spill_stretch *s) {
     pthread_mutex_unlock(&sp->mu);
 }
 
-/* Gives the pages without an object back. No memory for that: later. */
+/* Punches the pages without an object. Without memory for the list of holes: later. */
 static void punch(struct sk_spill *sp, struct sk_spill_stretch *s) {
     uint32_t n = (uint32_t)(s->len / SK_SPILL_PAGE), n_runs = 0;
     SK_ASSERT(s->pages);
@@ -245,7 +248,7 @@ static bool within(const struct sk_spill_stretch *s, uint64_t off, uint64_t len)
     return off >= s->off && off + sk_spill_on_disk(len) <= s->off + s->len;
 }
 
-/* One more, or one less, has the bytes of an object. */
+/* Counts one more user of an object's bytes; unlive counts one less. */
 static void live(struct sk_spill_stretch *s, uint64_t off, uint64_t len) {
     SK_ASSERT(within(s, off, len));
     s->n_live++;
@@ -277,7 +280,8 @@ void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len) {
 
 void sk_spill_share(const struct sk_spill_at *at, uint64_t len) { live(at->stretch, at->off, len); }
 
-/* The file that grows in this directory; a new one when that is long enough. */
+/* The file that takes the next stretch in this directory; a new one when the last is long
+ * enough. */
 static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place *place) {
     struct sk_spill_file *f = place->cur;
     if (f && f->end < SK_MAX(SK_SPILL_FILE_BYTES, sp->disk_bytes / 32)) return f;
@@ -289,7 +293,7 @@ static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place 
     fresh->refs = 1;
     pthread_mutex_lock(&sp->mu);
     sk_list_push_back(&sp->files, &fresh->link);
-    SK_ASSERT(!f || f->refs); /* one while it is the one that grows */
+    SK_ASSERT(!f || f->refs); /* one reference while the file takes new stretches */
     bool last = f && --f->refs == 0;
     pthread_mutex_unlock(&sp->mu);
     if (last) sk_spill_file_close(sp, f);
@@ -297,9 +301,8 @@ static struct sk_spill_file *growing(struct sk_spill *sp, struct sk_spill_place 
     return fresh;
 }
 
-/* Of the directories that have not refused this job: the next in turn that has refused nothing
- * lately; `any`: or else the one whose refusal is
- * the longest ago. NULL: none. */
+/* Chooses a directory that has not refused this job: the next in turn that has refused nothing
+ * lately; else, with `any`, the one that refused longest ago. NULL: none. */
 static struct sk_spill_place *whose_turn(struct sk_spill *sp, uint64_t tried, bool any) {
     struct sk_spill_place *best = NULL;
     int64_t now = sk_now_ns();
@@ -316,7 +319,7 @@ static struct sk_spill_place *whose_turn(struct sk_spill *sp, uint64_t tried, bo
     return best;
 }
 
-/* Gives a write job its stretch in a file there, and hands it in. */
+/* Gives a write job its stretch in a file of the directory, and hands it in. */
 static sk_rc write_in(struct sk_spill *sp, struct sk_spill_place *place, struct sk_spill_job *job,
                       uint64_t len, struct sk_err *err) {
     SK_ASSERT(place && job->n && len % SK_SPILL_PAGE == 0);
@@ -358,7 +361,8 @@ static sk_rc within_quota(struct sk_spill *sp, uint64_t more, struct sk_err *err
     uint64_t held = sp->disk_bytes + sp->overflow_bytes;
     char a[24], b[24], c[24];
     if (!sp->quota_bytes || more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
-    if (sp->quota_of_free) sp->quota_bytes = free_there(sp); /* others may have made room since */
+    /* others may have freed disk space since */
+    if (sp->quota_of_free) sp->quota_bytes = free_there(sp);
     if (more <= sp->quota_bytes - SK_MIN(held, sp->quota_bytes)) return SK_OK;
     if (sp->quota_of_free)
         return SK_ERR(err, SK_ENOSPC,
@@ -399,8 +403,8 @@ sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_er
     return write_in(sp, whose_turn(sp, 0, true), job, len, err);
 }
 
-/* A write failed: the directory is passed over, and another one may take the job. True: it does,
- * and the job is not over. */
+/* After a failed write: skips the directory for a while and hands the job to another one. True: the
+ * job has been handed in again and is not done. */
 static bool elsewhere(struct sk_spill *sp, struct sk_spill_job *job) {
     struct sk_spill_place *p = job->items[0].at.stretch->file->place;
     if (job->rc == SK_ECLOSED || job->rc == SK_ENOMEM) return false;
@@ -413,7 +417,7 @@ static bool elsewhere(struct sk_spill *sp, struct sk_spill_job *job) {
 
 static int by_place(const void *a, const void *b) {
     const struct sk_spill_item *x = a, *y = b;
-    /* not by address: a schedule is repeated by its seed */
+    /* by serial, not by address: a simulated schedule must be repeatable by its seed */
     uint64_t fx = x->at.stretch->file->serial, fy = y->at.stretch->file->serial;
     if (fx != fy) return fx < fy ? -1 : 1;
     uint64_t bx = sk_spill_begins(x), by = sk_spill_begins(y);
@@ -425,7 +429,7 @@ sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err
     qsort(job->items, job->n, sizeof job->items[0], by_place);
     for (uint32_t i = 0; i < job->n; i++) {
         SK_DCHECK(job->items[i].bytes);
-        /* it stays while it is read, though the object may go */
+        /* the read keeps the place, even if the object is dropped meanwhile */
         live(job->items[i].at.stretch, job->items[i].at.off, job->items[i].len);
         job->items[i].rc = SK_OK;
     }
@@ -528,7 +532,7 @@ bool sk_spill_check(struct sk_spill *sp) {
             stretches_of(&sp->stretches, f) + stretches_of(&sp->dead, f) + (f->place->cur == f);
         SK_LIST_EACH (h, &sp->holes)
             refs += sk_container_of(h, struct sk_spill_holes, link)->file == f;
-        ok = ok && f->refs >= refs; /* more: a thread gives some back just now */
+        ok = ok && f->refs >= refs; /* more references: a thread is returning some just now */
         n_open++;
     }
     SK_LIST_EACH (it, &sp->done) n_done++;

@@ -1,19 +1,19 @@
 /* spill_io.c - the threads that write and read spilled objects. They know no object and no book: a
- * job says what lies where.
+ * job has the places and the memory.
  *
  * Bytes pass through a buffer of 4 MiB a thread: O_DIRECT needs aligned memory, which extents are
- * not, and the copy costs a tenth of the disk. O_DIRECT because the page cache would hold a second
- * copy of what was just put out of memory, and throttles the writer at random; where a file system
- * refuses it, each piece is pushed out and dropped from the cache behind it. Two threads write: one
- * sums and copies while the other waits for the disk. Those and four more read, through a MiB each,
- * and several of them one job: a disk gives small parts of objects one behind the other at a
- * quarter of the rate at which it gives them together. Reads go before writes: somebody waits for
- * them; and before holes, for which a file system stops the reads of that file. An idle thread
- * gives its buffer back after a second.
+ * not, and the copy costs a tenth of the disk's time. O_DIRECT is used because the page cache would
+ * keep a second copy of what has just left memory, and throttles the writer at random; where a file
+ * system refuses it, each piece is written out and dropped from the cache at once. Two threads
+ * write: one sums and copies while the other waits for the disk. They and four more read, through 1
+ * MiB each, and several of them share one job: a disk gives small parts of objects one after the
+ * other at a quarter of the rate at which it gives them in parallel. Reads come before writes,
+ * since somebody waits for them, and before holes, because a file system stops the reads of a file
+ * while it punches. An idle thread frees its buffer after a second.
  *
- * Every byte read is checked: each chunk of 4 KiB has its checksum, which begins with whose it is,
- * else SK_ECORRUPT. Of a part of an object the chunks are read that it lies in. Files have no name
- * at any moment. */
+ * Every byte read is checked: each chunk of 4 KiB has a checksum that starts from the object's
+ * identity; a mismatch is SK_ECORRUPT. A read of a part of an object reads the chunks that the part
+ * touches. The files have no name at any moment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,12 +28,12 @@
 #include "ipc/ipc.h"
 #include "store/spill_int.h"
 
-/* bytes between two objects, or parts, that are read rather than skipped */
+/* larger gaps in bytes between two objects, or parts, are skipped and not read */
 #define GAP_MAX (UINT64_C(64) << 10)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* File systems without O_TMPFILE: a name that lives for one system call. */
+/* For file systems without O_TMPFILE: the file's name exists for one system call. */
 static int open_unlinked(const char *dir) {
     char path[4096];
     if ((size_t)snprintf(path, sizeof path, "%s/skate-spill-XXXXXX", dir) >= sizeof path) {
@@ -93,14 +93,14 @@ void sk_spill_file_close(struct sk_spill *sp, struct sk_spill_file *f) {
 }
 
 static sk_rc failed(const struct sk_spill_file *f, const char *what, struct sk_err *err) {
-    /* a limit on file sizes: no more room, as far as we are concerned */
+    /* a limit on file sizes counts as a full disk */
     if (errno == EFBIG) errno = ENOSPC;
     return SK_ERR_SYS(err, "spill: %s in %s", what, f->place->path);
 }
 
 static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint64_t off,
                       struct sk_err *err) {
-    /* O_DIRECT takes nothing else */
+    /* O_DIRECT takes whole pages only */
     SK_ASSERT(f->fd >= 0 && n % SK_SPILL_PAGE == 0 && off % SK_SPILL_PAGE == 0);
     while (n) {
         ssize_t k = SK_FAULT("spill.write")     ? (errno = EIO, -1)
@@ -109,7 +109,7 @@ static sk_rc write_at(struct sk_spill_file *f, const uint8_t *p, size_t n, uint6
                                   : pwrite(f->fd, p, n, (off_t)off);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return failed(f, "writing", err);
-        /* what was cut short is written again: the next call says why */
+        /* a short write is rounded down to pages; the next call says why it was short */
         k &= ~(ssize_t)(SK_SPILL_PAGE - 1);
         if (k == 0) {
             errno = ENOSPC;
@@ -145,7 +145,7 @@ static sk_rc flush(struct out *o) {
     return SK_OK;
 }
 
-static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* NULL: zeros */
+static sk_rc append(struct out *o, const void *bytes, uint64_t n) { /* bytes NULL: zeros */
     const uint8_t *p = bytes;
     while (n) {
         size_t k = SK_MIN((size_t)n, SK_SPILL_BUF - o->fill);
@@ -190,15 +190,15 @@ static sk_rc do_write(struct sk_spill_io *io, struct sk_spill_job *job, struct s
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct in { /* a window of a file */
+struct in { /* a window of a file in the thread's buffer */
     struct sk_spill_io *io;
     struct sk_spill_file *f;
-    uint64_t at, n;   /* in the buffer: [at, at + n) */
-    uint64_t run_end; /* what is wanted without large gaps ends here */
+    uint64_t at, n;   /* the buffer has [at, at + n) of the file */
+    uint64_t run_end; /* end of the stretch of wanted bytes without large gaps */
     struct sk_err *err;
 };
 
-/* At least one byte at `off`; *have: how many there are. */
+/* Makes at least one byte at `off` available; *have: how many are. */
 static sk_rc look(struct in *r, uint64_t off, const uint8_t **p, uint64_t *have) {
     if (off < r->at || off >= r->at + r->n) {
         r->at = off & ~(uint64_t)(SK_SPILL_PAGE - 1);
@@ -241,16 +241,16 @@ static sk_rc copy_out(struct in *r, uint64_t off, void *to, uint64_t n) {
     return SK_OK;
 }
 
-static uint64_t item_last(const struct sk_spill_item *x) { /* chunk */
+static uint64_t item_last(const struct sk_spill_item *x) { /* number of the last chunk to read */
     return x->part_len ? (x->part_at + x->part_len - 1) / SK_SPILL_CHUNK
                        : sk_spill_n_chunks(x->len) - 1;
 }
-static uint64_t item_end(const struct sk_spill_item *x) { /* in the file */
+static uint64_t item_end(const struct sk_spill_item *x) { /* end in the file */
     uint64_t n = item_last(x) + 1;
     return x->at.off + n * SK_SPILL_SUM + SK_MIN(n * SK_SPILL_CHUNK, x->len);
 }
 
-/* Chunk i: what is wanted of it goes to x->bytes, all of it is summed. */
+/* Reads chunk i and sums it; copies its wanted bytes to x->bytes. */
 static sk_rc read_chunk(struct in *r, const struct sk_spill_item *x, uint64_t i, uint32_t *crc) {
     uint64_t off = x->at.off + sk_spill_chunk_at(i) + SK_SPILL_SUM, at = i * SK_SPILL_CHUNK,
              end = SK_MIN(at + SK_SPILL_CHUNK, x->len);
@@ -285,8 +285,8 @@ static sk_rc read_item(struct in *r, const struct sk_spill_item *x) {
     return SK_OK;
 }
 
-/* Items [from, the result) lie in one file, with gaps that are read rather than skipped. *end:
- * where, in the file. */
+/* Returns the end of a run of items from `from` on: all in one file, with gaps that are small
+ * enough to be read. *end: the end of the run in the file. */
 static uint32_t run_of(const struct sk_spill_job *job, uint32_t from, uint64_t *end) {
     const struct sk_spill_item *x = &job->items[from];
     uint32_t to = from + 1;
@@ -304,7 +304,7 @@ static sk_rc no_buffer(struct sk_err *err) {
     return SK_ERR(err, SK_ENOMEM, "spill: no memory for a buffer");
 }
 
-/* What of a job one thread reads at once; the others take the next. */
+/* Reads one run of a job; other threads read the next runs. */
 static void read_run(struct sk_spill_io *io, struct sk_spill_job *job, uint32_t from, uint32_t to,
                      uint64_t end) {
     struct sk_err err;
@@ -349,7 +349,7 @@ static void give_back(struct sk_spill *sp, struct sk_spill_stretch *s) {
     pthread_mutex_lock(&sp->mu);
     bool last = f->refs == 1;
     pthread_mutex_unlock(&sp->mu);
-    /* a file system without holes gives the space back with the file */
+    /* a file system without holes frees the space with the file */
     if (!last) punch(f, s->off, s->len);
     let_file_go(sp, f);
     sk_free(s->pages);
@@ -368,7 +368,8 @@ static void job_over(struct sk_spill *sp, struct sk_spill_job *job) {
     atomic_fetch_add_explicit(&sp->n_done, 1, memory_order_release);
 }
 
-/* The next run of the first job; mu is held, but not while it is read. */
+/* Reads the next run of the job. Called with mu held, which it drops while it reads; returns
+ * without mu. */
 static void turn_read(struct sk_spill_io *io, struct sk_spill_job *job) {
     struct sk_spill *sp = io->sp;
     uint64_t end;
@@ -399,14 +400,15 @@ static void turn_write(struct sk_spill_io *io, struct sk_spill_job *job) {
     if (sp->wake) sp->wake(sp->wake_arg);
 }
 
-/* What is there to do, once; mu is held. False: nothing. */
+/* Does one piece of work. Called with mu held and returns with it, but drops it meanwhile. false:
+ * there is nothing to do. */
 static bool turn(struct sk_spill_io *io) {
     struct sk_spill *sp = io->sp;
     struct sk_list *it;
     if ((it = sk_list_first(&sp->reads))) {
         turn_read(io, sk_container_of(it, struct sk_spill_job, link));
     } else if (io->writes && (it = sk_list_first(&sp->dead))) {
-        /* before writes: who waits for room on the disk gets it */
+        /* before writes, which may wait for disk space */
         sk_list_del(it);
         pthread_mutex_unlock(&sp->mu);
         give_back(sp, sk_container_of(it, struct sk_spill_stretch, link));

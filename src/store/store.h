@@ -1,18 +1,18 @@
-/* store.h - contract of the store layer: who holds which extent of the data segment.
+/* store.h - contract of the store layer: which process has which extent of the data segment.
  *
- * One sparse memfd segment as large as the store's limit is mapped by every process (untouched
- * pages cost nothing). Only the engine's
- * process keeps the book: shared memory holds bytes and no metadata, so there is nothing in it that
- * a killed worker could leave half done. A worker writes into an extent that was *leased* to it and
- * says in a message which part is *sealed*; the death of a worker gives its unsealed leases and its
- * pins back.
+ * Every process maps one sparse memfd segment as large as the store's limit (untouched pages cost
+ * nothing). Only the engine's process keeps the book: shared memory holds bytes and no metadata, so
+ * a killed worker cannot leave metadata half written. A worker writes into an extent that was
+ * *leased* to it and says in a message which part is *sealed*. When a worker dies, its unsealed
+ * leases and its pins are released.
  *
- *     free --alloc(proc)--> leased(proc) --commit--> sealed (refs >= 1, immutable) --last
- *     unref/unpin--> free (warm) --punch--> free (cold)
+ *     free --alloc(proc)--> leased(proc) --commit--> sealed (refs >= 1, immutable)
+ *     sealed --last unref or unpin--> free (warm) --punch--> free (cold)
  *
- * First touch of a fresh page costs ten times the copy, so freed extents are reused warm, lowest
- * address first, and holes are punched only when idle. Pure book-keeping (alloc, quota, evict) does
- * no system call: `punch` lists are handed to the caller.
+ * The first touch of a fresh page costs ten times the copy. So freed extents are reused warm (with
+ * their pages), lowest address first, and holes are punched only when the engine is idle. The
+ * book-keeping is pure (alloc, quota, evict) and makes no system call: the caller gets the ranges
+ * to punch.
  *
  * Thread-safety: none; the engine's lock guards a store. */
 #ifndef SK_STORE_H
@@ -23,197 +23,207 @@
 #include "base/containers/list.h"
 
 #define SK_STORE_ALIGN 64u
-#define SK_PROC_DRIVER 0u       /* process numbers: 0 is the engine's own, workers are 1.. */
-#define SK_PROC_SPILL 0x7ffffeu /* holds what is being written to disk or read back */
+#define SK_PROC_DRIVER 0u /* process numbers: 0 is the engine's own process, workers are 1 and up \
+                           */
+/* stands for the spill threads: has extents that are being written to disk or read back */
+#define SK_PROC_SPILL 0x7ffffeu
 
 struct sk_store;
 
 struct sk_store_stats {
     uint64_t size_bytes;   /* limit */
-    uint64_t leased_bytes; /* handed to writers, not sealed */
-    uint64_t sealed_bytes; /* alive objects */
-    uint64_t warm_bytes;   /* free, pages present */
-    uint64_t peak_bytes;   /* highest leased + sealed */
-    uint64_t n_extents;    /* leased or sealed */
+    uint64_t leased_bytes; /* leased to writers, not sealed */
+    uint64_t sealed_bytes; /* bytes of live objects */
+    uint64_t warm_bytes;   /* free bytes whose pages are present */
+    uint64_t peak_bytes;   /* highest sum of leased and sealed so far */
+    uint64_t n_extents;    /* number of leased or sealed extents */
     uint64_t n_pins;       /* sum of all pin counts */
 };
 
-/* Lengths: every `len` below is rounded up to a multiple of 64; 0 counts as 64, so that an empty
- * object has an offset of its own. */
+/* All lengths below are rounded up to a multiple of 64; 0 counts as 64, so that an empty object has
+ * an offset of its own. */
 
-/* Book for `size` bytes (rounded down to 64; at most 64 TiB) starting at offset 0. */
+/* Creates the book of a segment of `size` bytes (rounded down to 64; at most 64 TiB). */
 sk_rc sk_store_create(struct sk_store **out, uint64_t size, struct sk_err *err) SK_MUST_USE;
-/* The book is also to keep `size` bytes that lie behind, on disk (sk_seg_tail): the *overflow*, for
- * what must be somewhere when nothing can leave memory. Nothing gets there but by
- * sk_store_alloc_overflow; everything else below works for it by the offset, statistics and
- * sk_store_free_bytes leave it out. */
+/* Adds `size` bytes on disk behind the segment (sk_seg_tail) to the book: the *overflow*, for
+ * values that must be somewhere when nothing can leave memory. Only sk_store_alloc_overflow
+ * allocates there. All other calls below work for it, by the offset; statistics and
+ * sk_store_free_bytes do not count it. */
 sk_rc sk_store_add_overflow(struct sk_store *st, uint64_t size, struct sk_err *err) SK_MUST_USE;
 void sk_store_destroy(struct sk_store *st);
 
-/* Leases [*off, *off + round_up(len, 64)) to `proc`. SK_EFULL: says size, used, largest free run,
- * and "larger than the store" when it can never fit. Warm extents first (best fit), then fresh
- * pages lowest address first. */
+/* Leases [*off, *off + round_up(len, 64)) to `proc`. Takes warm extents first (best fit), then
+ * fresh pages, lowest address first. SK_EFULL: the message has size, used bytes and the largest
+ * free run, or says that the object is larger than the store. */
 sk_rc sk_store_alloc(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off,
                      struct sk_err *err) SK_MUST_USE;
-/* the same */
+/* Like sk_store_alloc, in the overflow. */
 sk_rc sk_store_alloc_overflow(struct sk_store *st, uint32_t proc, uint64_t len, sk_off *off,
                               struct sk_err *err) SK_MUST_USE;
-/* Seals [off, off+len) of an extent leased to proc (off 64-aligned; any part of the lease). It
- * becomes an object's extent with one reference. SK_EINVAL when it is not within a lease of proc (a
- * worker gone mad): nothing changed. */
+/* Seals [off, off + len) of an extent that is leased to proc (off 64-aligned; any part of the
+ * lease). The range becomes an object's extent with one reference. SK_EINVAL: the range is not
+ * within a lease of proc (a faulty worker); nothing changed. */
 sk_rc sk_store_commit(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len,
                       struct sk_err *err) SK_MUST_USE;
-/* Gives back the unsealed part of a lease (exactly, or a tail of it). SK_EINVAL, SK_ENOMEM (tail
- * only): nothing changed. */
+/* Returns the unsealed part of a lease: all of it, or its end. SK_EINVAL, SK_ENOMEM (only for the
+ * end of a lease): nothing changed. */
 sk_rc sk_store_unlease(struct sk_store *st, uint32_t proc, sk_off off, uint64_t len,
                        struct sk_err *err) SK_MUST_USE;
-/* References to a sealed extent by its start offset. The extent is freed when refs and pins are
- * both 0. An offset that starts no sealed extent is a bug of the engine (SK_ASSERT): peers name
+/* Count references to a sealed extent, given by its start. The extent is freed when refs and pins
+ * are both 0. An offset that starts no sealed extent is a bug of the engine (SK_ASSERT): peers name
  * objects by id, never by offset. */
 void sk_store_ref(struct sk_store *st, sk_off off);
 void sk_store_unref(struct sk_store *st, sk_off off);
-/* Pins: a process maps the bytes (zero-copy values). Counted by (proc, extent). pin: SK_ENOMEM,
- * nothing changed. unpin of what proc does
- * not pin: false. */
+/* Pins: process `proc` maps the bytes (zero-copy values). Counted for each pair of process and
+ * extent. pin: on SK_ENOMEM nothing changed. unpin: false when proc has no pin there. */
 sk_rc sk_store_pin(struct sk_store *st, uint32_t proc, sk_off off) SK_MUST_USE;
 bool sk_store_unpin(struct sk_store *st, uint32_t proc, sk_off off);
-/* of a sealed extent, by all processes */
+/* Number of pins of a sealed extent, over all processes. */
 uint32_t sk_store_pins(const struct sk_store *st, sk_off off);
-/* Drops all pins and leases of a process. Its sealed objects live on. */
+/* Drops all pins and leases of a dead process. Objects that it sealed stay. */
 void sk_store_proc_dead(struct sk_store *st, uint32_t proc);
 
-/* Next warm free run of at least min_len to punch, marked cold; false when none. The caller does
- * the punching. */
+/* Takes the next warm free run of at least min_len for punching and marks it cold; false when there
+ * is none. The caller punches it. */
 bool sk_store_take_punch(struct sk_store *st, uint64_t min_len, sk_off *off, uint64_t *len);
-/* Next range of the overflow that was freed, with what is free around it up to the borders of 64
- * KiB; false when none. */
+/* Takes the next freed range of the overflow for punching, widened to free neighbours up to borders
+ * of 64 KiB; false when there is none. */
 bool sk_store_take_overflow(struct sk_store *st, sk_off *off, uint64_t *len);
 uint64_t sk_store_overflow_used(const struct sk_store *st);
-uint64_t sk_store_free_bytes(const struct sk_store *st); /* in all; the largest run may be less */
+/* all free bytes; the largest run may be smaller */
+uint64_t sk_store_free_bytes(const struct sk_store *st);
 void sk_store_get_stats(const struct sk_store *st, struct sk_store_stats *out);
-/* Whole-store invariant walk: extents tile [0,size), no two free neighbours of one temperature,
- * counts add up. */
+/* Checks the invariants of the whole store: extents cover [0, size) without gap, no two free
+ * neighbours are both warm or both cold, counts add up. */
 bool sk_store_check(const struct sk_store *st);
-void sk_store_dump(const struct sk_store *st, char *buf, size_t cap); /* human text */
+/* writes a readable picture into buf */
+void sk_store_dump(const struct sk_store *st, char *buf, size_t cap);
 
 /* ---- quota.c (pure): admission and reservation ----------------------------------------------- */
 
-/* Byte budget with named holders: reserve before work starts, turn reservation into use as outputs
- * come, give back. */
+/* A byte budget: reserve before work starts, turn the reservation into use as outputs come, release
+ * them when they go. */
 struct sk_quota {
     uint64_t limit, reserved, used;
 };
-/* false when limit - used - reserved < n; nothing changed */
+/* false when limit - used - reserved < n; then nothing changed. */
 bool sk_quota_reserve(struct sk_quota *q, uint64_t n);
 void sk_quota_unreserve(struct sk_quota *q, uint64_t n);
-/* n bytes exist now; of them from_reserved were promised */
+/* n bytes exist now; from_reserved bytes of the reservation are used up by them. */
 void sk_quota_use(struct sk_quota *q, uint64_t from_reserved, uint64_t n);
 void sk_quota_unuse(struct sk_quota *q, uint64_t n);
 uint64_t sk_quota_room(const struct sk_quota *q); /* may be 0, never wraps */
 
-/* ---- evict.c (pure): what to give up first --------------------------------------------------- */
+/* ---- evict.c (pure): what to evict first ----------------------------------------------------- */
 
 struct sk_evict_cand {
     uint64_t id, bytes;
     int64_t last_use_ns;
-    int64_t remake_ns;          /* cost to compute again; INT64_MAX: impossible */
-    uint64_t write_bytes_per_s; /* of the spill disk; 0: no disk */
+    int64_t remake_ns;          /* cost in ns to compute it again; INT64_MAX: impossible */
+    uint64_t write_bytes_per_s; /* speed of the spill disk; 0: there is none */
     bool pinned;                /* in use: never a victim */
-    bool soon;                  /* a queued task will need it: after all others */
+    bool soon;                  /* a queued task will need it: taken after all others */
 };
 enum sk_evict_how { SK_EVICT_KEEP, SK_EVICT_DROP, SK_EVICT_SPILL };
-/* Chooses victims until `need` bytes are covered: cheapest (remake or write+read back) per byte
- * first, older first on ties. how[i] for each candidate; returns bytes covered (may be < need). */
+/* Chooses victims until `need` bytes are covered: first those whose loss costs least per byte
+ * (compute again, or write and read back), then those that were unused longest. Sets how[i] for
+ * each candidate; returns the bytes covered (may be below need). */
 uint64_t sk_evict_choose(const struct sk_evict_cand *c, size_t n, uint64_t need,
                          enum sk_evict_how *how);
 
 /* ---- spill.c, spill_io.c: bytes of objects on disk ------------------------------------------- */
 
-/* Objects are written in *jobs* of a few MiB, each job one stretch of a nameless file (O_TMPFILE,
- * so that a killed process leaves nothing); a file takes stretches until it is 128 MiB. The disk
- * space of a stretch comes back when its last object is dropped, that of its pages without an
- * object when they are a quarter of it. Jobs go to the directories in turn; one that is full, or
- * fails, is passed over for a while.
+/* Objects are written in *jobs* of a few MiB. Each job is one stretch of a file without a name
+ * (O_TMPFILE, so that a killed process leaves nothing); a file takes stretches until it has 128
+ * MiB. The disk space of a stretch is returned when its last object is dropped; pages without an
+ * object are returned earlier, when they are a quarter of it. Jobs go to the directories in turn; a
+ * directory that is full or fails is skipped for a while.
  *
- * The caller's thread keeps the book; own threads do all I/O, and call `wake` when a job is done.
- * Bytes of a job must not move or change until the job comes out of sk_spill_next_done.
- * Thread-safety: none, but `wake` comes from other threads. */
+ * The caller's thread keeps the book; own threads do all I/O and call `wake` when a job is done.
+ * The bytes of a job must not move or change until sk_spill_next_done returns the job.
+ * Thread-safety: none, but `wake` is called on other threads. */
 struct sk_spill;
 struct sk_spill_stretch;
-struct sk_spill_at { /* where an object is on disk; stretch NULL: nowhere */
+struct sk_spill_at { /* where an object is on disk; stretch NULL: not on disk */
     struct sk_spill_stretch *stretch;
     uint64_t off;
 };
 struct sk_spill_item {
     uint64_t id;
-    uint8_t *bytes; /* from or to */
+    uint8_t *bytes; /* source of a write, destination of a read */
     uint64_t len;
-    uint64_t part_at, part_len; /* read: of the len bytes only these, to `bytes`; part_len 0: all */
-    struct sk_spill_at at;      /* written: set by sk_spill_write; read: given */
-    /* of this item, when done. Read: SK_ECORRUPT, SK_EIO; err of the job is that of the last one
-     * that failed */
+    /* read only this part of the object into `bytes`; part_len 0: all */
+    uint64_t part_at, part_len;
+    struct sk_spill_at at; /* set by sk_spill_write; given to sk_spill_read */
+    /* The item's result once the job is done. A read may fail with SK_ECORRUPT or SK_EIO; the job's
+     * err is of the last item that failed. */
     sk_rc rc;
     void *user;
 };
 enum { SK_SPILL_WRITE = 1, SK_SPILL_READ };
-struct sk_spill_job { /* from sk_spill_job; the caller fills items[0..n) */
+struct sk_spill_job { /* made by sk_spill_job; the caller fills items[0, n) */
     struct sk_list link;
     uint32_t what, n;
-    uint32_t n_begun, n_over; /* spill_io.c: read, of the items in order of place */
-    uint64_t tried;           /* spill.c: directories that refused it */
-    sk_rc rc;                 /* written: all or nothing */
+    /* of a read, used by spill_io.c: items begun and finished, in the order on disk */
+    uint32_t n_begun, n_over;
+    uint64_t tried; /* used by spill.c: bit i is set if directory i refused the job */
+    sk_rc rc;       /* of a write: all items or none */
     struct sk_err err;
     struct sk_spill_item items[];
 };
 #define SK_SPILL_DIRS 64u
-/* nine tenths of what is free there, asked anew when more is wanted */
+/* Quota: nine tenths of the free space of the disks, computed again whenever it is exceeded. */
 #define SK_SPILL_QUOTA_FREE UINT64_MAX
 struct sk_spill_conf {
-    const char *const *dirs; /* 1 to SK_SPILL_DIRS; made when missing (one level) */
+    /* 1 to SK_SPILL_DIRS of them; created when missing (the last path component) */
+    const char *const *dirs;
     uint32_t n_dirs;
-    uint64_t quota_bytes; /* of disk; 0: as much as there is; SK_SPILL_QUOTA_FREE */
+    uint64_t quota_bytes; /* of disk; 0: no quota */
     void (*wake)(void *arg);
     void *wake_arg;
 };
 struct sk_spill_stats {
     uint64_t quota_bytes;
     uint64_t disk_bytes; /* held now, with the overflow */
-    /* objects and parts of objects, since the start */
+    /* objects and parts of objects since the start */
     uint64_t n_written, written_bytes, n_read, read_bytes;
-    /* that files were asked for: with sums, and gaps between objects */
+    /* bytes read from files, with checksums and gaps between objects */
     uint64_t io_read_bytes;
-    uint64_t n_failed; /* jobs */
-    uint64_t n_files;  /* open now */
+    uint64_t n_failed; /* failed jobs */
+    uint64_t n_files;  /* files open now */
 };
-/* SK_EIO, SK_EINVAL: a directory cannot be used. Tries to make a file in each, and makes no thread
- * yet. */
+/* Tries to create a file in each directory; starts no thread yet. SK_EIO, SK_EINVAL: a directory
+ * cannot be used. */
 sk_rc sk_spill_create(struct sk_spill **out, const struct sk_spill_conf *conf,
                       struct sk_err *err) SK_MUST_USE;
-/* waits for the I/O that is under way; jobs that wait are dropped */
+/* Waits for I/O under way; drops jobs that have not begun. */
 void sk_spill_destroy(struct sk_spill *sp);
-struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE; /* NULL: no memory; freed by sk_free */
-/* Bytes of disk that a job of these lengths takes are those plus 4 for each 4 KiB of one, rounded
- * up to 64 each and to 4 KiB together. SK_ENOSPC: over the quota; SK_ENOMEM, SK_EIO (no thread):
- * the job is still the caller's, nothing changed. */
+/* NULL: no memory; free it with sk_free */
+struct sk_spill_job *sk_spill_job(uint32_t n) SK_MUST_USE;
+/* Hands in a job. It takes disk space of its lengths plus 4 bytes for each 4 KiB, rounded up to 64
+ * for each object and to 4 KiB for the job. SK_ENOSPC (over the quota), SK_ENOMEM, SK_EIO (no
+ * thread can be started): nothing changed, the job stays the caller's. */
 sk_rc sk_spill_write(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_spill_read(struct sk_spill *sp, struct sk_spill_job *job, struct sk_err *err) SK_MUST_USE;
-/* NULL: none now; the job is the caller's. A failed write holds no disk */
+/* Returns a finished job, which is the caller's again; NULL: none now. A failed write holds no disk
+ * space. */
 struct sk_spill_job *sk_spill_next_done(struct sk_spill *sp);
-/* the object, of `len` bytes, needs its place no more */
+/* Releases the disk place of an object of `len` bytes. */
 void sk_spill_drop(struct sk_spill *sp, struct sk_spill_at *at, uint64_t len);
-/* one more needs it, and will drop it, too */
+/* Adds one more user of the place, who will release it by sk_spill_drop. */
 void sk_spill_share(const struct sk_spill_at *at, uint64_t len);
-/* order on disk; objects of one file lie apart by their difference */
+/* Position on disk, for sorting; in one file, positions differ by the bytes between objects. */
 uint64_t sk_spill_pos(const struct sk_spill_at *at);
 void sk_spill_get_stats(const struct sk_spill *sp, struct sk_spill_stats *out);
-/* stretches, pages and files against the sums; for tests. Linear in what is on disk */
+/* For tests: checks stretches, pages and files against the counts. Takes time linear in what is on
+ * disk. */
 bool sk_spill_check(struct sk_spill *sp);
-/* A nameless file of `bytes` without blocks, for the store's overflow, in the first directory that
- * lets us. */
+/* Opens a sparse file of `bytes` without a name, for the store's overflow, in the first directory
+ * that allows it. */
 sk_rc sk_spill_open_overflow(struct sk_spill *sp, uint64_t bytes, int *fd,
                              struct sk_err *err) SK_MUST_USE;
-/* That file holds `now` bytes, which count for the quota, and is to hold `more`. SK_ENOSPC: over
- * the quota. */
+/* Tells that the overflow file holds `now` bytes, which count for the quota, and is to get `more`.
+ * SK_ENOSPC: over the quota. */
 sk_rc sk_spill_overflow(struct sk_spill *sp, uint64_t now, uint64_t more,
                         struct sk_err *err) SK_MUST_USE;
 

@@ -1,7 +1,8 @@
-/* store_check.c - the whole-store invariant walk, and text for people.
+/* store_check.c - checks the invariants of the whole store, and formats it for people.
  *
- * Called by tests after every few operations and by SK_XCHECK builds; linear in extents and pins,
- * reads only. Finds what a wrong merge, split or count leaves behind and says which rule broke. */
+ * Called by tests after every few operations and by SK_XCHECK builds. It takes time linear in
+ * extents and pins, only reads, and finds what a wrong merge, split or count leaves behind; it says
+ * which rule is broken. */
 #include <stdarg.h>
 #include <stdio.h>
 
