@@ -1,12 +1,13 @@
 /* block.h - contract of the block layer: an Arrow record batch in one buffer, in and out through
  * the Arrow C Data Interface.
  *
- * A block never asks anyone for memory: `measure` says how many bytes, the caller hands out a
- * buffer (of the store, or malloc), `write` fills it; a block that is read borrows its bytes.
- * Layout (all offsets from the start, little-endian, buffers 64-byte aligned):
+ * The block layer never allocates the bytes of a block: `measure` says how many bytes are
+ * needed, the caller provides a buffer (of the store, or from malloc), `write` fills it; a block
+ * that is read stays in the caller's bytes. Layout (all offsets from the start, little-endian,
+ * buffers 64-byte aligned):
  *
- *     header (magic "SKB1", version, flags, n_rows, n_columns, total_bytes, node count, buffer
- *     count, schema offset/len; 96 bytes)
+ *     header   96 bytes: magic "SKB1", version, flags, n_rows, n_columns, total_bytes, node count,
+ *              buffer count, schema offset and length
  *     schema   flattened ArrowSchema tree, depth first: format, name, metadata, flags, n_children,
  *              has_dictionary
  *     nodes    flattened ArrowArray tree, same order: length, null_count, n_buffers, first buffer
@@ -14,22 +15,23 @@
  *     buffers  table of (offset, length), length 0 and offset 0 = absent
  *     data     64-byte aligned buffers
  *
- * Every Arrow type: primitive, boolean, utf8/binary and large and view variants, fixed-size binary,
- * decimal, temporal, (large) list, list-view, fixed-size list, struct, map, union, dictionary,
- * run-end encoded, null, extension types (their metadata travels). Values and nulls are exact;
- * slices are normalised (offset 0) and carry only their own rows. Reading is zero-copy and
- * bounds-checked: a block from damaged bytes is SK_ECORRUPT, never a crash.
+ * Every Arrow type is supported: primitive, boolean, utf8/binary and large and view variants,
+ * fixed-size binary, decimal, temporal, (large) list, list-view, fixed-size list, struct, map,
+ * union, dictionary, run-end encoded, null, extension types (with their metadata). Values and
+ * nulls are exact; slices are normalised (offset 0) and carry only their own rows. Reading is
+ * zero-copy and bounds-checked: damaged bytes give SK_ECORRUPT, never a crash.
  *
- * Canonical: the bytes are a function of schema and values, not of how the input was sliced, padded
- * or over-allocated: padding and bits past the end are zero, a bitmap without nulls is dropped,
- * offsets start at 0. What this costs and where it ends:
- *   - views and list-views are gathered in row order, so rows that shared bytes (sliding windows,
- *     repeated strings) each get their own copy; null slots become empty. Dense unions are gathered
- *     too.
- *   - a dictionary is copied whole, unused values included; the runs of run-end encoding are kept
- *     (cut at the ends, never merged).
- *   - bytes under a null slot of other types (and children under a null struct or list slot) are
- *     copied as they are. */
+ * Blocks are canonical: their bytes depend on schema and values only, not on how the input was
+ * sliced, padded or over-allocated. Padding and bits past the end are zero, a bitmap without
+ * nulls is dropped, offsets start at 0. What this costs, and its limits:
+ * - views and list-views are gathered in row order, so rows that shared bytes (sliding windows,
+ *   repeated strings) each get their own copy; null slots become empty. Dense unions are
+ *   gathered too.
+ * - a dictionary is copied whole, unused values included; the runs of run-end encoding are kept
+ *   (cut at the ends, never merged).
+ * - bytes under a null slot of other types (and children under a null struct or list slot) are
+ *   copied as they are.
+ */
 #ifndef SK_BLOCK_H
 #define SK_BLOCK_H
 
@@ -60,131 +62,129 @@ struct ArrowArray {
 
 #define SK_BLOCK_ALIGN 64u
 
-#define SK_BLOCK_MAX_DEPTH                                                 \
-    64u /* levels of nesting, the batch itself included; same as pyarrow's \
-         */
+#define SK_BLOCK_MAX_DEPTH 64u /* levels of nesting with the batch itself; pyarrow's limit */
 
-/* Threads: every function may run at the same time as any other on other plans and structs; reading
- * shares bytes freely. */
+/* Thread-safety: every function may run at the same time as any other on other plans and structs;
+ * any number of threads may read the same bytes. */
 
-/* Encoding plan of one batch: computed once by measure, used by write. Holds only pointers into the
- * array. */
+/* The plan of a block: measure computes it, write uses it. It holds pointers into the arrays, not
+ * their bytes. */
 struct sk_block_plan;
-/* `array` is a struct array (a record batch); it and `schema` stay the caller's and must outlive
- * the plan. *size: bytes write will need.
- * SK_EINVAL: not a struct, null rows at top level, malformed input; the message names the
- * column. */
+/* Plans a block of one record batch. `array` is a struct array; it and `schema` stay the caller's
+ * and must outlive the plan. *size: bytes that write will need. SK_EINVAL: not a struct, null rows
+ * at the top level, malformed input; the message names the column. */
 sk_rc sk_block_measure(const struct ArrowSchema *schema, const struct ArrowArray *array,
                        struct sk_block_plan **plan, uint64_t *size, struct sk_err *err) SK_MUST_USE;
-/* Fills dst (64-byte aligned, at least the measured size). Cannot fail. */
+/* Writes the block to dst (64-byte aligned, at least the measured size). Cannot fail. */
 void sk_block_write(const struct sk_block_plan *plan, uint8_t *dst);
-/* The buffer of the plan with the most bytes, if it is one piece of memory: where it lies, and
- * where in the block it goes. False: it is not. */
+/* Finds the plan's largest buffer, if its content is one piece of memory: where that lies (src),
+ * and where in the block it goes. false: it is not one piece. */
 struct sk_block_largest {
     const void *src;
     uint64_t off, len;
     uint32_t buffer;
 };
 bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_largest *out);
-/* The same as write, for a dst at whose place `off` that buffer lies already. */
+/* Like sk_block_write, for a dst that already has that buffer at its place `off`. */
 void sk_block_write_around(const struct sk_block_plan *plan, uint8_t *dst,
                            const struct sk_block_largest *there);
-/* Where the values of each column go, [n_columns]: bytes [off, off + len) of the block, numbers of
- * one width in the order of the rows, if none is null; of lists the numbers in them.
- * off 0: the column is of another kind, has nulls at some level, or has no values. */
+/* Finds where in the block the values of each column will be: out[n_columns] gets the byte range
+ * [off, off + len) of a column of numbers of one width without nulls, or of the numbers in a column
+ * of lists. off 0: the column is of another type, has nulls at some level, or has no values. */
 struct sk_block_values {
     uint64_t off, len;
 };
 void sk_block_plan_values(const struct sk_block_plan *plan, struct sk_block_values *out);
 void sk_block_plan_free(struct sk_block_plan *plan);
-/* The same for rows index[0], ..., index[n - 1] only, in this order; rows may repeat. SK_EINVAL,
- * too: an index that is no row. The index need not outlive
- * the plan. Memory: 8 bytes a row, or 16 a run of neighbouring rows where these are long. */
+/* Like sk_block_measure, for rows index[0], ..., index[n - 1] only, in this order; rows may repeat.
+ * Also SK_EINVAL for an index beyond the last row. The index may be freed before the plan. Memory:
+ * 8 bytes a row, or 16 bytes for each run of neighbouring rows where runs are long. */
 sk_rc sk_block_measure_rows(const struct ArrowSchema *schema, const struct ArrowArray *array,
                             const uint32_t *index, uint64_t n, struct sk_block_plan **plan,
                             uint64_t *size, struct sk_err *err) SK_MUST_USE;
 
-/* Rows of several batches, in any order: row `row` of batch `run`; rows may repeat. run SK_ROW_NONE
- * is a row of nulls. */
+/* A row of several batches: row `row` of batch `run`. run SK_ROW_NONE means a row of nulls. */
 struct sk_row_at {
     uint32_t run, row;
 };
 #define SK_ROW_NONE UINT32_MAX
-/* n batches of one schema (n may be 0), and a place for each row of the result */
+/* n batches of one schema (n may be 0), and for each row of the result the place that it comes
+ * from */
 struct sk_block_side {
     const struct ArrowArray *const *arrays;
     uint32_t n;
     const struct sk_row_at *places;
 };
-struct sk_block_pick { /* where a column of the result comes from */
+struct sk_block_pick { /* the source of one column of the result */
     uint32_t side, column;
 };
-/* The plan of a batch of n rows and `schema`, whose column i is column picks[i].column of
- * sides[picks[i].side], taken by that side's places: one side for a merge of runs, two for a join.
- * picks NULL: the columns of sides[0]. Types, children and dictionaries are those of `schema`
- * (names and nullability may differ; not checked beyond the number of buffers and children). A null
- * in a union is a null of its first type, one of run ends a run of null. Dictionaries that differ
- * between batches are unified: all their values in the order of batches, each once (values that are
- * nested are not compared, only put behind each other). Nothing is sorted, and no type changes:
- * more values than the codes can count are SK_EINVAL. All must outlive the plan, places too. Also
- * SK_EINVAL: a place that is no row, and what sk_block_measure says. Cost: fixed-width columns and
- * text are read and written once, asked for ahead; lists and fixed-size lists take 20 bytes a row
- * of scratch. */
+/* Plans a batch of n rows with `schema`. Its column i is column picks[i].column of
+ * sides[picks[i].side], its rows in the order of that side's places; rows may repeat. A merge of
+ * runs has one side, a join two. picks NULL: the columns of sides[0]. Types, children and
+ * dictionaries are those of `schema` (names and nullability may differ; nothing is checked but the
+ * number of buffers and children). A null in a union becomes a null of its first type, a null in
+ * run-end encoding a run of null. Dictionaries that differ between batches are unified: all their
+ * values in the order of the batches, each once (nested values are not compared, only
+ * concatenated). Nothing is sorted and no type changes: more values than the codes can count give
+ * SK_EINVAL. All arguments must outlive the plan, places too. Also SK_EINVAL: a place beyond a
+ * batch's last row, and the cases of sk_block_measure. Cost: fixed-width columns and text are read
+ * once, with prefetch, and written once; lists and fixed-size lists take 20 bytes a row of scratch
+ * memory. */
 sk_rc sk_block_measure_places(const struct ArrowSchema *schema, const struct sk_block_side *sides,
                               uint32_t n_sides, const struct sk_block_pick *picks, uint64_t n,
                               struct sk_block_plan **plan, uint64_t *size,
                               struct sk_err *err) SK_MUST_USE;
 
 struct sk_block_sizes {
-    /* data_bytes: what sk_block_nbytes says; total_bytes: what write needs */
+    /* data_bytes: as sk_block_nbytes says; total_bytes: as write needs. */
     uint64_t n_rows, data_bytes, total_bytes;
-    /* never 0; batches of one schema (names, types, nullability, metadata) have the same */
+    /* Never 0; equal for batches of one schema (names, types, nullability, metadata). */
     uint32_t schema_crc;
 };
 struct sk_block_sizes sk_block_plan_sizes(const struct sk_block_plan *plan);
-/* The plan of all rows of n > 0 batches of one schema, in order: write gives the bytes that a
- * concatenated batch would give. The parts must outlive it.
- * *plan NULL: this type cannot be joined (dictionaries, views, list-views, dense unions, run ends),
- * or is too large for its offsets. */
+/* Plans all rows of n > 0 batches of one schema, in order; write gives the bytes that a
+ * concatenated batch would give. The plans in `parts` must outlive *plan. *plan NULL: the type
+ * cannot be joined (dictionaries, views, list-views, dense unions, run ends), or is too large for
+ * its offsets. */
 sk_rc sk_block_plan_join(const struct sk_block_plan *const *parts, size_t n,
                          struct sk_block_plan **plan, struct sk_err *err) SK_MUST_USE;
 
-/* Data bytes of a batch as write would lay them out, without building anything (pure function of
- * values: used for cut points). */
+/* Data bytes of a batch as write would lay them out, without planning a block (a pure function of
+ * the values, used for cut points). */
 sk_rc sk_block_nbytes(const struct ArrowSchema *schema, const struct ArrowArray *array,
                       uint64_t *out, struct sk_err *err) SK_MUST_USE;
 
 struct sk_block_info {
     uint64_t n_rows, n_columns, total_bytes;
 };
-/* Validates header and tables, not values: whatever passes can be exported without reading outside
- * [p, p + n); cost O(columns). `p` is 8-byte aligned (else SK_EINVAL); n may be more than the
- * block. */
+/* Validates header and tables, not values: a block that passes can be exported without reading
+ * outside [p, p + n). Cost: O(columns). `p` is 8-byte aligned (else SK_EINVAL); n may be more than
+ * the block. */
 sk_rc sk_block_info(const uint8_t *p, size_t n, struct sk_block_info *out,
                     struct sk_err *err) SK_MUST_USE;
 
-/* Validates the values too, as far as the memory safety of a reader that trusts Arrow's invariants
- * goes: offsets, views, union ids, dictionary indices, run ends, null counts; cost O(values). For
- * bytes from a file or from strangers, before export; blocks made by our own
- * workers do not need it. Not checked: UTF-8, decimal and calendar ranges. */
+/* Also validates the values, as far as memory safety of a reader needs it that trusts Arrow's
+ * invariants: offsets, views, union ids, dictionary indices, run ends, null counts. Cost:
+ * O(values). Call it before the export of bytes from files or other untrusted sources; blocks made
+ * by skate's own workers do not need it. Not checked: UTF-8, decimal and calendar ranges. */
 sk_rc sk_block_validate(const uint8_t *p, size_t n, struct sk_err *err) SK_MUST_USE;
 
-/* Whoever keeps the bytes alive. `release` is called once, when the last exported array is
- * released, from any thread. */
+/* Keeps the bytes of an exported block alive. `release` is called once, when the last exported
+ * array is released, on any thread. */
 struct sk_block_owner {
     void (*release)(void *ctx);
     void *ctx;
 };
-/* Exports rows [row0, row0 + n_rows) (n_rows = UINT64_MAX: to the end) without copying; `owner` is
- * taken (released also on failure). Both structs are filled, each with its own release; children
- * may be moved out and released in any order. The rows are cut by the offsets of the columns
- * (pyarrow refuses a batch whose top struct has an offset). */
+/* Exports rows [row0, row0 + n_rows) (n_rows = UINT64_MAX: to the end) without copying. The call
+ * takes `owner` (and releases it on failure, too). Both structs are filled, each with its own
+ * release; children may be moved out and released in any order. The rows are cut by the offsets of
+ * the columns (pyarrow refuses a batch whose top struct has an offset). */
 sk_rc sk_block_export(const uint8_t *p, size_t n, uint64_t row0, uint64_t n_rows,
                       struct sk_block_owner owner, struct ArrowSchema *schema,
                       struct ArrowArray *array, struct sk_err *err) SK_MUST_USE;
-/* Whether batches of these have the same names, types, nullability and metadata. */
+/* True if the two schemas have the same names, types, nullability and metadata. */
 bool sk_block_same_schema(const struct ArrowSchema *a, const struct ArrowSchema *b);
-/* Schema only (no owner: strings are copied). */
+/* Exports the schema only; it needs no owner, since strings are copied. */
 sk_rc sk_block_export_schema(const uint8_t *p, size_t n, struct ArrowSchema *schema,
                              struct sk_err *err) SK_MUST_USE;
 

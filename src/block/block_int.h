@@ -1,9 +1,9 @@
-/* block_int.h - inside the block layer only: the bytes of a block, parsed Arrow types, row sets,
- * the encoding plan.
+/* block_int.h - inside the block layer: the bytes of a block, parsed Arrow types, row sets, the
+ * plan.
  *
  * measure.c walks schema and array together once and turns every output buffer into one `struct
- * sk_block_op`; write.c replays them. Row sets are what makes slicing uniform: a node is always
- * encoded for a set of its rows, nearly always one range. */
+ * sk_block_op`; write.c executes the ops. A node is always planned for a set of its rows, nearly
+ * always one range; that makes all slices uniform. */
 #ifndef SK_BLOCK_INT_H
 #define SK_BLOCK_INT_H
 
@@ -17,20 +17,20 @@
 
 struct sk_block_hdr {
     uint32_t magic;
-    uint16_t version, flags; /* flags: 0 */
+    uint16_t version, flags; /* flags: always 0 */
     uint64_t n_rows, n_columns, total_bytes;
     uint32_t n_nodes, n_buffers;
     uint64_t schema_off, schema_len, nodes_off, buffers_off, data_off;
-    uint64_t hash; /* 0: none; the store and the files checksum whole objects */
+    uint64_t hash; /* always 0: the store and the files checksum whole objects */
     uint64_t reserved;
 };
 _Static_assert(sizeof(struct sk_block_hdr) == 96, "layout");
 
-/* Followed by format, name (both NUL-terminated, the length does not count the NUL), metadata; then
- * zeros up to 8 bytes. */
+/* A field of the schema section. Format, name (both NUL-terminated; the lengths do not count the
+ * NUL) and metadata follow, then zeros up to a multiple of 8 bytes. */
 struct sk_block_field {
     uint64_t flags;
-    /* rec_len: the whole record; metadata_len UINT32_MAX: none */
+    /* rec_len: length of the whole record; metadata_len: UINT32_MAX means no metadata. */
     uint32_t rec_len, n_children, format_len, name_len, metadata_len;
     uint32_t has_dictionary;
 };
@@ -43,11 +43,12 @@ struct sk_block_node {
 };
 _Static_assert(sizeof(struct sk_block_node) == 24, "layout");
 
-struct sk_block_span { /* row of the buffer table */
+struct sk_block_span { /* entry of the buffer table */
     uint64_t off, len;
 };
 
-/* Readers rely on a view buffer being addressable by int32. Tests make it small. */
+/* Limit in bytes of a view column's data buffer, since views address it by int32. Tests make it
+ * small. */
 #ifndef SK_BLOCK_VIEW_CHUNK
 #define SK_BLOCK_VIEW_CHUNK INT32_MAX
 #endif
@@ -59,11 +60,11 @@ enum sk_block_kind {
     SK_BLOCK_NULL,
     SK_BLOCK_BOOL,
     SK_BLOCK_FIXED,      /* width bytes a value */
-    SK_BLOCK_VAR,        /* utf8, binary; width of an offset */
+    SK_BLOCK_VAR,        /* utf8, binary; width of an offset in bytes */
     SK_BLOCK_VIEW,       /* utf8 view, binary view */
-    SK_BLOCK_LIST,       /* list, large list, map; width of an offset */
-    SK_BLOCK_LIST_VIEW,  /* width of an offset */
-    SK_BLOCK_FIXED_LIST, /* width values a slot */
+    SK_BLOCK_LIST,       /* list, large list, map; width of an offset in bytes */
+    SK_BLOCK_LIST_VIEW,  /* width of an offset in bytes */
+    SK_BLOCK_FIXED_LIST, /* width: values in a slot */
     SK_BLOCK_STRUCT,
     SK_BLOCK_SPARSE,
     SK_BLOCK_DENSE,
@@ -72,35 +73,39 @@ enum sk_block_kind {
 
 struct sk_block_type {
     enum sk_block_kind kind;
-    int32_t width;      /* see kind */
-    int32_t n_buffers;  /* SK_BLOCK_VIEW: at least */
-    int32_t n_children; /* -1: any */
+    int32_t width;      /* meaning depends on the kind */
+    int32_t n_buffers;  /* SK_BLOCK_VIEW: the least number */
+    int32_t n_children; /* -1: any number */
     bool validity;      /* buffer 0 is a validity bitmap */
     bool is_map;
-    char index; /* integers only: the format letter; may be a dictionary's or a run's index */
+    /* format letter if the type is an integer, so that it may be the index of a dictionary or a run
+     * end; else 0 */
+    char index;
 };
 
-/* false: not a format of the C Data Interface. */
+/* Parses a format of the C Data Interface; false: it is not one. */
 bool sk_block_type_parse(const char *format, struct sk_block_type *out);
-/* Child index by type id, 0xFF for ids the union does not have. The format has been parsed
- * before. */
+/* Fills the child's index for each type id, 0xFF for ids that the union does not have. The format
+ * has been parsed before. */
 void sk_block_union_map(const char *format, uint8_t map[256]);
-/* Length of a metadata blob (reading at most `limit` bytes of it); false: negative or too long. */
+/* Finds the length of a metadata blob, reading at most `limit` bytes of it; false: a length in it
+ * is negative or it is too long. */
 bool sk_block_metadata_len(const char *metadata, uint64_t limit, uint64_t *out);
 
 /* ---- schema (schema.c) ---- */
 
 struct sk_block_shape {
-    /* buffers: enough unless a view column needs more than one data buffer */
+    /* n_buffers is enough unless a view column needs several data buffers. */
     uint32_t n_nodes, n_buffers;
     uint64_t schema_len;
-    uint32_t crc; /* of all that a schema says */
+    uint32_t crc; /* checksum over all that the schema says */
 };
 /* Checks the schema tree and sizes its section. */
 sk_rc sk_block_schema_measure(const struct ArrowSchema *s, struct sk_block_shape *shape,
                               struct sk_err *err) SK_MUST_USE;
-uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst); /* returns the end */
-/* The section has been validated. */
+/* returns the end of what it wrote */
+uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst);
+/* Builds an ArrowSchema from a schema section that has been validated. */
 sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nodes,
                             struct ArrowSchema *out, struct sk_err *err) SK_MUST_USE;
 
@@ -109,18 +114,18 @@ sk_rc sk_block_schema_build(const uint8_t *section, uint64_t len, uint32_t n_nod
 struct sk_block_range {
     int64_t at, n;
 };
-/* Rows to encode, in this order: ranges of rows of a node of one batch, of several batches, or
- * single rows of several. */
+/* A set of rows to write, in this order: ranges of rows of a node of one batch, ranges of several
+ * batches, or single rows (places) of several batches. */
 struct sk_block_set {
     int64_t total;
     size_t n_ranges;
-    bool nulls;                        /* rows of null are among them */
-    struct sk_block_range one;         /* used when n_ranges is 1 */
-    const struct sk_block_range *many; /* else */
-    /* the batch of each range, SK_ROW_NONE: rows of null; NULL: all of batch 0 */
+    bool nulls;                        /* some rows are rows of nulls */
+    struct sk_block_range one;         /* the range when n_ranges is 1 */
+    const struct sk_block_range *many; /* the ranges otherwise */
+    /* The batch of each range, SK_ROW_NONE for rows of nulls; NULL: all ranges are of batch 0. */
     const uint32_t *from;
-    const struct sk_row_at *places; /* not NULL: these instead of ranges, n_ranges of them */
-    /* with places: where each batch's row 0 lies in the node, and how many rows it has */
+    const struct sk_row_at *places; /* not NULL: n_ranges single rows instead of ranges */
+    /* With places: for each batch, where its row 0 is in the node, and its number of rows. */
     const struct sk_block_range *span;
 };
 static inline const struct sk_block_range *sk_block_ranges(const struct sk_block_set *s) {
@@ -141,46 +146,48 @@ static inline struct sk_block_piece sk_block_piece(const struct sk_block_set *s,
     return (struct sk_block_piece){r->at, r->n, s->from ? s->from[i] : 0};
 }
 
-/* memory beyond the plan's own piece; only for unions, list-views, many view buffers, rows of
- * several batches */
+/* Memory beside the plan's own allocation; needed only for unions, list-views, many view buffers,
+ * and rows of several batches. */
 struct sk_block_extra {
     struct sk_block_extra *next;
-    uint64_t pad; /* keeps what follows 16-byte aligned */
+    uint64_t pad; /* keeps the following data 16-byte aligned */
 };
 void *sk_block_extra_alloc(struct sk_block_extra **list, size_t n); /* NULL: no memory */
 void sk_block_extras_free(struct sk_block_extra *list);
 
-/* collects ranges; merges neighbours, so the usual outcome is one range and no memory */
+/* Collects ranges and merges neighbours; usually one range results, which needs no memory. */
 struct sk_block_builder {
     struct sk_block_set set;
-    /* not yet in a list: [cap] ranges; their batches, once one is not of batch 0 */
+    /* Arrays of [cap] ranges and of their batches; `from` is allocated at the first range that is
+     * not of batch 0. They are in no list yet. */
     struct sk_block_extra *mem, *from;
     size_t cap;
-    bool only_total; /* no ranges are kept */
+    bool only_total; /* counts rows and keeps no ranges */
 };
-/* false: no memory, or more rows than a number holds. */
+/* false: no memory, or the number of rows overflows. */
 bool sk_block_builder_push(struct sk_block_builder *b, uint32_t from, int64_t at, int64_t n);
-/* Its memory is the list's from now on; to be called after a failure, too. */
+/* Returns the set; the builder's memory moves to the list. Call it after a failure, too. */
 struct sk_block_set sk_block_builder_done(struct sk_block_builder *b, struct sk_block_extra **list);
 
 /* ---- the plan ---- */
 
 enum sk_block_op_kind {
     SK_BLOCK_OP_ABSENT,
-    SK_BLOCK_OP_COPY,         /* src, width; with places src is of the batch's row 0 */
-    SK_BLOCK_OP_BITS,         /* src; NULL: ones. Rows of null are zeros */
-    SK_BLOCK_OP_OFFSETS,      /* src: offsets, width; rebased */
-    SK_BLOCK_OP_VAR_DATA,     /* src: offsets, width; aux: bytes */
-    SK_BLOCK_OP_VIEWS,        /* array; src: validity or NULL */
-    SK_BLOCK_OP_VIEW_DATA,    /* same; arg: which data buffer */
-    SK_BLOCK_OP_VIEW_SIZES,   /* arg: number of data buffers, they are the ops right before */
-    SK_BLOCK_OP_LIST_OFFSETS, /* list-view; src: sizes, width; aux: validity or NULL */
-    SK_BLOCK_OP_LIST_SIZES,   /* same */
-    SK_BLOCK_OP_TYPES,        /* src: type ids; rows of null are of type arg */
-    SK_BLOCK_OP_DENSE,        /* src: type ids; arg as there */
-    SK_BLOCK_OP_RUN_ENDS,     /* src: run ends, width, n: number of runs there; set: rows */
-    /* src: codes, width; aux: their numbers (uint32_t) among the values of all batches, n of
-     * them */
+    SK_BLOCK_OP_COPY, /* copies src, width bytes a row; with places src is at the batch's row 0 */
+    SK_BLOCK_OP_BITS, /* src is a bitmap; NULL: ones. Rows of nulls give zeros */
+    SK_BLOCK_OP_OFFSETS,    /* src: offsets of `width` bytes, written rebased */
+    SK_BLOCK_OP_VAR_DATA,   /* src: offsets of `width` bytes; aux: their bytes */
+    SK_BLOCK_OP_VIEWS,      /* reads array; src: validity or NULL */
+    SK_BLOCK_OP_VIEW_DATA,  /* as VIEWS; arg: number of the data buffer */
+    SK_BLOCK_OP_VIEW_SIZES, /* arg: number of data buffers, whose ops come right before */
+    /* of list-views; src: sizes of `width` bytes; aux: validity or NULL */
+    SK_BLOCK_OP_LIST_OFFSETS,
+    SK_BLOCK_OP_LIST_SIZES, /* as LIST_OFFSETS */
+    SK_BLOCK_OP_TYPES,      /* src: type ids; rows of nulls get type arg */
+    SK_BLOCK_OP_DENSE,      /* as TYPES; writes the offset of each row */
+    SK_BLOCK_OP_RUN_ENDS,   /* src: run ends of `width` bytes, n of them; set: the rows */
+    /* src: codes of `width` bytes; aux: for each code its new number (uint32_t) in the unified
+     * dictionary; n: number of codes in aux. */
     SK_BLOCK_OP_CODES,
 };
 
@@ -189,21 +196,22 @@ struct sk_block_input { /* what an op reads of one batch */
     const struct ArrowArray *array;
     int64_t n;
 };
-/* one output buffer; rows of `set` are absolute: the array's offset is in them */
+/* One output buffer. The rows of `set` count from the start of the buffers: the array's offset is
+ * added. */
 struct sk_block_op {
     enum sk_block_op_kind kind;
     int32_t width;
     int64_t arg;
     uint64_t off, len;
-    struct sk_block_input one;         /* of batch 0 */
-    const struct sk_block_input *many; /* not NULL: of each batch */
+    struct sk_block_input one;         /* input of batch 0 */
+    const struct sk_block_input *many; /* not NULL: the inputs of all batches */
     struct sk_block_set set;
 };
 static inline const struct sk_block_input *sk_block_inputs(const struct sk_block_op *op) {
     return op->many ? op->many : &op->one;
 }
 
-/* One node of the schema in each of the batches that rows come from. */
+/* The same node of the schema in each of the n batches that rows come from. */
 struct sk_block_nodes {
     const struct ArrowArray *const *a;
     uint32_t n;
@@ -211,10 +219,10 @@ struct sk_block_nodes {
 
 /* ---- dictionaries of several batches (unify.c) ---- */
 
-/* The values of all dictionaries, each once where they can be compared: `values` is the set of rows
- * of `dicts` that the whole's dictionary has, map[b][code]
- * the new code of a code of batch b. *same: all dictionaries are equal, and map is not filled.
- * Memory is put on the list. */
+/* The union of several dictionaries. `values` are the rows of `dicts` that the unified
+ * dictionary has, each value once where values can be compared; map[b][code] is the new code of
+ * a code of batch b. same: all dictionaries are equal, and map is not filled. The memory is put
+ * on the list. */
 struct sk_block_unified {
     bool same;
     struct sk_block_set values;
@@ -233,20 +241,21 @@ struct sk_block_plan {
     struct sk_block_extra *extras;
     uint64_t data_bytes;
     uint32_t schema_crc;
-    /* of a joined plan; its ops say kind, width and place, those of the parts what to write */
+    /* Of a joined plan: its ops give kind, width and place of each buffer, the ops of the parts its
+     * content. */
     size_t n_parts;
     const struct sk_block_plan **parts;
 };
 
 struct sk_block_plan *sk_block_plan_create(const struct ArrowSchema *schema, uint32_t n_nodes,
                                            uint32_t n_buffers, size_t n_parts);
-/* Places the sections and buffers; false: the size does not fit. */
+/* Computes the offsets of sections and buffers; false: the total size overflows. */
 bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len);
 
 /* ---- the walk (measure.c) ---- */
 
 struct sk_block_walk {
-    struct sk_block_plan *plan; /* NULL: only count */
+    struct sk_block_plan *plan; /* NULL: the walk only counts bytes */
     const struct ArrowSchema *root;
     struct sk_block_extra *extras;
     struct sk_err *err;
@@ -257,11 +266,12 @@ struct sk_block_walk {
 
 sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struct sk_block_nodes in,
                      const struct sk_block_set *rows) SK_MUST_USE;
-/* Child i of s, whose arrays are `in`. */
+/* Visits child i of s; `in` are the arrays of s. */
 sk_rc sk_block_visit_child(struct sk_block_walk *w, const struct ArrowSchema *s, int64_t i,
                            struct sk_block_nodes in, const struct sk_block_set *rows) SK_MUST_USE;
 sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) SK_MUST_USE;
-/* NULL when only counting. There is a place for each field of the schema. */
+/* Adds the next node. Returns NULL when the walk only counts. The plan has room for each field of
+ * the schema. */
 struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length, int32_t n_buffers);
 
 /* ---- writing (write.c) ---- */
@@ -269,17 +279,17 @@ struct sk_block_node *sk_block_put_node(struct sk_block_walk *w, int64_t length,
 void sk_block_write_op(const struct sk_block_op *op, uint8_t *d);
 void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at);
 void sk_block_write_ones(uint8_t *d, int64_t at, int64_t n);
-/* returns the last one */
+/* Writes rebased offsets that begin with `start`; returns the last one. */
 uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64_t start);
 /* join.c */
 void sk_block_write_joined(const struct sk_block_plan *plan, uint32_t j, uint8_t *d);
 
-/* Where the next value of a view column goes: the one rule that measure and write share. */
+/* Where the next long value of a view column goes; measure and write share this rule. */
 struct sk_block_chunk {
     int64_t index, used;
 };
 static inline void sk_block_chunk_place(struct sk_block_chunk *c, int64_t len) {
-    /* the value is at used - len of buffer index */
+    /* afterwards the value is at used - len of data buffer `index` */
     if (c->used && len > SK_BLOCK_VIEW_CHUNK - c->used) {
         c->index++;
         c->used = 0;
@@ -289,7 +299,7 @@ static inline void sk_block_chunk_place(struct sk_block_chunk *c, int64_t len) {
 
 /* ---- small things ---- */
 
-/* Inputs may be misaligned (a slice of some file), so values are loaded by memcpy. */
+/* Loads by memcpy, since inputs may be misaligned (a slice of some file). */
 static inline int32_t sk_block_i32(const void *p, int64_t i) {
     int32_t v;
     memcpy(&v, (const uint8_t *)p + i * 4, 4);
@@ -301,7 +311,7 @@ static inline int64_t sk_block_i64(const void *p, int64_t i) {
     return v;
 }
 static inline int64_t sk_block_int(const void *p, int32_t width, int64_t i) {
-    /* signed, width 2, 4 or 8 */
+    /* signed; width is 2, 4 or 8 */
     if (width == 4) return sk_block_i32(p, i);
     if (width == 8) return sk_block_i64(p, i);
     int16_t v;
@@ -310,7 +320,7 @@ static inline int64_t sk_block_int(const void *p, int32_t width, int64_t i) {
 }
 static inline bool sk_block_bit(const uint8_t *p, int64_t i) { return (p[i >> 3] >> (i & 7)) & 1; }
 
-/* First run that ends after `pos`; n when none. */
+/* The first run that ends after `pos`; n when there is none. */
 static inline int64_t sk_block_run_find(const void *ends, int32_t width, int64_t n, int64_t pos) {
     int64_t lo = 0, hi = n;
     while (lo < hi) {
@@ -323,30 +333,31 @@ static inline int64_t sk_block_run_find(const void *ends, int32_t width, int64_t
 
 /* ---- reading (check.c, values.c) ---- */
 
-struct sk_block_elem { /* one node of a block that is being checked; all of it borrowed */
+struct sk_block_elem { /* one node of a block that is being checked; all pointers are borrowed */
     struct sk_block_type type;
     const char *format, *name;
     const struct sk_block_field *field;
     const struct sk_block_node *node;
-    const struct sk_block_span *spans; /* node->n_buffers of them */
+    const struct sk_block_span *spans; /* of the node's buffers: node->n_buffers entries */
     const uint8_t *block;
 };
 static inline const void *sk_block_elem_buffer(const struct sk_block_elem *e, uint32_t i) {
     return e->block + e->spans[i].off;
 }
 
-/* Header and tables; with `values` also what sk_block_validate promises. After it readers of the
- * block check nothing. */
+/* Validates header and tables; with `values` also all that sk_block_validate promises. Code that
+ * reads the block afterwards checks nothing. */
 sk_rc sk_block_check(const uint8_t *p, size_t n, bool values, struct sk_err *err) SK_MUST_USE;
-/* NULL: fine; else what is wrong (static string). child_length[i]: rows of child i, [0] of the
- * dictionary; read for list-view, dense union and dictionary only. */
+/* Checks the values of one node. Returns NULL if they are valid, else what is wrong (a static
+ * string). child_length[i]: rows of child i, [0] of the dictionary; read for list-view, dense union
+ * and dictionary only. */
 const char *sk_block_values_check(const struct sk_block_elem *e, const int64_t *child_length);
 
 /* ---- bitmaps (bits.c) ---- */
 
-/* n bits of src from bit `from`, to bit `at` of dst; what dst holds past `at` is overwritten or
- * left, never kept within the last byte. */
+/* Copies n bits of src from bit `from` on to bit `at` of dst. Bits of dst's last byte behind the
+ * copied ones are overwritten. */
 void sk_block_bits_append(uint8_t *dst, int64_t at, const uint8_t *src, int64_t from, int64_t n);
-int64_t sk_block_bits_count(const uint8_t *src, int64_t from, int64_t n); /* ones */
+int64_t sk_block_bits_count(const uint8_t *src, int64_t from, int64_t n); /* number of ones */
 
 #endif

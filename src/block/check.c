@@ -1,12 +1,12 @@
-/* check.c - is this a block? Header, schema, node and buffer tables against each other, before
- * anything else reads the bytes.
+/* check.c - is this a block? Checks header, schema, node and buffer tables against each other,
+ * before anything else reads the bytes.
  *
- * Not the values (values.c does those when asked). Since write() has one layout for a batch,
- * reading demands exactly that: sections and buffers lie back to back in order, lengths are what
- * type and row count say. Invariant: after SK_OK every table and buffer access of an exported batch
- * stays inside the bytes, except through values (offsets, indices), whose ends alone are compared
- * here.
- * Cost: ~50 ns a column. Recursion is bounded by SK_BLOCK_MAX_DEPTH. */
+ * Not here: the values (values.c checks them when asked). write() has exactly one layout for a
+ * batch, and reading demands it: sections and buffers lie back to back in order, lengths are
+ * those that type and row count give. Invariant: after SK_OK every access to tables and buffers
+ * of an exported batch stays inside the bytes, except through values (offsets, indices), of
+ * which this file compares only the ends. Cost: ~50 ns a column. Recursion is bounded by
+ * SK_BLOCK_MAX_DEPTH. */
 #include "block/block_int.h"
 
 struct cursor {
@@ -14,9 +14,9 @@ struct cursor {
     const struct sk_block_hdr *h;
     const struct sk_block_node *nodes;
     const struct sk_block_span *spans;
-    const char *name;    /* of the field at hand, for messages */
-    uint64_t schema_at;  /* next record */
-    uint32_t node, span; /* next ones */
+    const char *name;    /* name of the current field, for messages */
+    uint64_t schema_at;  /* the next record's offset */
+    uint32_t node, span; /* numbers of the next node and span */
     uint64_t data_at;
     bool values;
     struct sk_err *err;
@@ -48,7 +48,7 @@ static sk_rc check_header(const uint8_t *p, size_t n, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Takes the next schema record, node and buffers. */
+/* Reads the next schema record, node and buffers into *e. */
 static sk_rc next_elem(struct cursor *c, struct sk_block_elem *e) {
     uint64_t left = c->h->schema_off + c->h->schema_len - c->schema_at, metadata;
     const struct sk_block_field *f = (const void *)(c->p + c->schema_at);
@@ -93,13 +93,13 @@ static sk_rc take_spans(struct cursor *c, const struct sk_block_elem *e) {
         const struct sk_block_span *s = &e->spans[i];
         if (s->off != (s->len ? c->data_at : 0) || s->len > c->h->total_bytes - c->data_at)
             return BAD(c, "buffer out of bounds");
-        /* no more than total_bytes, which is a multiple */
+        /* stays within total_bytes, which is a multiple of the alignment */
         c->data_at += SK_ALIGN(s->len, SK_BLOCK_ALIGN);
     }
     return SK_OK;
 }
 
-/* Buffer i has n values of `width` bytes. */
+/* True if buffer i has exactly n values of `width` bytes. */
 static bool has(const struct sk_block_elem *e, uint32_t i, int64_t n, int32_t width) {
     uint64_t bytes;
     return !__builtin_mul_overflow((uint64_t)n, (uint64_t)width, &bytes) &&
@@ -120,7 +120,7 @@ static sk_rc check_counts(struct cursor *c, const struct sk_block_elem *e, int64
     return SK_OK;
 }
 
-/* The offsets' own size and ends; *end: the last one. */
+/* Checks the size and the two ends of the offsets; *end: the last offset. */
 static bool check_offsets(const struct sk_block_elem *e, int64_t *end) {
     int64_t n = e->node->length;
     if (!has(e, 1, n + 1, e->type.width)) return false;
@@ -176,8 +176,7 @@ static sk_rc check_values(struct cursor *c, const struct sk_block_elem *e,
 
 static sk_rc __attribute__((noinline)) check_dense(struct cursor *c, const struct sk_block_elem *e,
                                                    unsigned depth) {
-    /* its table stays off the recursion of
-     * others */
+    /* a function of its own, so that other types recurse without this table on the stack */
     int64_t length[128];
     SK_ASSERT(e->field->n_children <= 128);
     for (uint32_t i = 0; i < e->field->n_children; i++)
@@ -222,7 +221,7 @@ static sk_rc check_children(struct cursor *c, const struct sk_block_elem *e, int
     int64_t last = 0;
     for (uint32_t i = 0; i < e->field->n_children; i++)
         SK_TRY(check_child(c, length, depth, &last));
-    if (e->type.is_map) { /* readers take the struct of key and value for granted */
+    if (e->type.is_map) { /* readers rely on the map's child being a struct of key and value */
         const struct sk_block_field *entries =
             (const void *)((const uint8_t *)e->field + e->field->rec_len);
         if (entries->n_children != 2 || strcmp((const char *)(entries + 1), "+s") != 0)

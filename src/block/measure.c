@@ -1,14 +1,13 @@
 /* measure.c - one walk over schema and arrays that plans every output buffer; without a plan it
- * only counts bytes. plan.c begins it.
+ * only counts bytes. plan.c starts it.
  *
- * The walk carries the set of rows that are wanted of a node (see block_int.h). A slice is a set of
- * one range; a child's set follows from its parent's: shifted (struct), multiplied (fixed-size
- * list), looked up in offsets (list), gathered (list-view, dense union), searched (run ends). So
- * one rule per type covers any nesting of slices, and of rows of several batches. Checked: whatever
- * a wrong producer could make write() read out of bounds, as far as the C Data Interface lets one
- * see (buffer sizes are not in it); offsets between the ends of a range are trusted.
- * Cost: ~100 ns a column, plus one pass over unknown null counts, views, list-views, dense
- * unions. */
+ * The walk carries the set of wanted rows of a node (see block_int.h). A slice is a set of one
+ * range. A child's set follows from its parent's: shifted (struct), multiplied (fixed-size list),
+ * looked up in offsets (list), gathered (list-view, dense union), searched (run ends). So one rule
+ * for each type covers any nesting of slices, and rows of several batches. The walk checks whatever
+ * could make write() read out of bounds, as far as the C Data Interface shows it (it has no sizes
+ * of buffers); offsets inside a range are trusted. Cost: ~100 ns a column, plus one pass over
+ * unknown null counts, views, list-views, dense unions. */
 #include "block/block_int.h"
 
 #define NO_MEMORY SK_BLOCK_NO_MEMORY
@@ -30,11 +29,11 @@ static bool all_zero(struct sk_block_nodes in) {
     return true;
 }
 
-/* Rows of the arrays as rows of their buffers: each behind its array's offset. */
+/* Turns rows of the arrays into rows of their buffers, by adding each array's offset. */
 static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in,
                           const struct sk_block_set *set, struct sk_block_set *out) {
     struct sk_block_set s = *set;
-    if (all_zero(in)) { /* the ranges are shared */
+    if (all_zero(in)) { /* all offsets are 0: the sets are equal */
         *out = s;
         return SK_OK;
     }
@@ -62,7 +61,7 @@ static sk_rc set_absolute(struct sk_block_walk *w, struct sk_block_nodes in,
     return SK_OK;
 }
 
-/* Each slot of a fixed-size list as its values. */
+/* The rows of the child of a fixed-size list: `mul` rows for each slot. */
 static sk_rc set_multiply(struct sk_block_walk *w, const struct sk_block_set *in, int64_t mul,
                           struct sk_block_set *out) {
     struct sk_block_builder b = {.mem = NULL};
@@ -99,7 +98,7 @@ sk_rc sk_block_put(struct sk_block_walk *w, struct sk_block_op op) {
     return SK_OK;
 }
 
-/* Rows of batch b in the set? */
+/* True if the set has rows of batch b. */
 static bool reads(const struct sk_block_set *set, uint32_t b) {
     for (size_t i = 0; i < set->n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(set, i);
@@ -108,7 +107,7 @@ static bool reads(const struct sk_block_set *set, uint32_t b) {
     return false;
 }
 
-/* What an op reads of each batch: `inputs` for the caller to fill. */
+/* Prepares what the op reads of each batch; the caller fills *inputs. */
 static sk_rc op_inputs(struct sk_block_walk *w, struct sk_block_nodes in, struct sk_block_op *op,
                        struct sk_block_input **inputs) {
     *inputs = &op->one;
@@ -127,8 +126,8 @@ static const void *bitmap(const struct ArrowArray *a) {
     return a->null_count ? buffer(a, 0) : NULL;
 }
 
-/* Buffer i of each batch, which must be there where rows of the batch are read (all of no bytes:
- * need not). */
+/* Sets src of each input to the batch's buffer i. The buffer must exist in each batch that rows are
+ * read of, unless the op writes no bytes. */
 static sk_rc op_input(struct sk_block_walk *w, struct sk_block_nodes in, int i,
                       struct sk_block_op *op, struct sk_block_input **inputs) {
     SK_TRY(op_inputs(w, in, op, inputs));
@@ -147,7 +146,7 @@ static sk_rc put_fixed(struct sk_block_walk *w, struct sk_block_nodes in, int i,
     if (__builtin_mul_overflow((uint64_t)abs->total, (uint64_t)width, &op.len))
         return BAD(w, "size overflows");
     SK_TRY(op_input(w, in, i, &op, &from));
-    /* so that a place is a place: a multiplication a row */
+    /* src is moved to the batch's row 0, so that a place needs one multiplication a row */
     for (uint32_t b = 0; abs->places && b < in.n; b++)
         if (from[b].src) from[b].src = (const uint8_t *)from[b].src + abs->span[b].at * width;
     return sk_block_put(w, op);
@@ -176,7 +175,7 @@ static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in,
     SK_TRY(op_inputs(w, in, &op, &from));
     for (uint32_t b = 0; b < in.n; b++) {
         const struct ArrowArray *a = in.a[b];
-        /* a count above zero is of the whole array, not of our rows: counted again */
+        /* a count above zero is of the whole array, not of the wanted rows: count again */
         from[b].src = bitmap(a);
         any |= from[b].src != NULL;
         if (!from[b].src && a->null_count > 0 && a->length)
@@ -190,8 +189,8 @@ static sk_rc put_validity(struct sk_block_walk *w, struct sk_block_nodes in,
     return sk_block_put(w, op);
 }
 
-/* Offsets of var-size types: the buffer of total + 1 rebased offsets; `data` gets the ranges of
- * bytes or child rows they span. */
+/* Walks the offsets of variable-size types and pushes to `data` the ranges of bytes or child rows
+ * that they span. */
 static inline __attribute__((always_inline)) sk_rc walk_offsets(struct sk_block_walk *w,
                                                                 const struct sk_block_op *op,
                                                                 const struct sk_block_input *from,
@@ -229,9 +228,9 @@ static sk_rc put_offsets(struct sk_block_walk *w, struct sk_block_nodes in, int3
     return sk_block_put(w, op);
 }
 
-/* ---- a rule a type ---- */
+/* ---- the rule of each type ---- */
 
-/* Child i of each; SK_ENOMEM. */
+/* Child i of each array. SK_ENOMEM. */
 static sk_rc children(struct sk_block_walk *w, struct sk_block_nodes in, int64_t i,
                       struct sk_block_nodes *out) {
     *out = (struct sk_block_nodes){NULL, in.n};
@@ -262,7 +261,7 @@ static sk_rc visit_child(struct sk_block_walk *w, const struct ArrowSchema *s,
     return sk_block_visit_child(w, s, i, of, rows);
 }
 
-/* A text column without a data buffer: no row of it has bytes. */
+/* Checks a text column of batch b without a data buffer: none of its wanted rows may have bytes. */
 static sk_rc check_no_bytes(struct sk_block_walk *w, const struct sk_block_op *op,
                             const struct sk_block_input *from, uint32_t b) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
@@ -311,7 +310,7 @@ static sk_rc check_view(struct sk_block_walk *w, const struct ArrowArray *a, con
     return SK_OK;
 }
 
-/* Places the long values of a piece; a buffer that is full is put. */
+/* Places the long values of a piece in data buffers; puts the op of each buffer that is full. */
 static sk_rc walk_views(struct sk_block_walk *w, const struct ArrowArray *a, const uint8_t *valid,
                         struct sk_block_piece p, struct sk_block_op *op,
                         struct sk_block_chunk *chunk) {
@@ -331,7 +330,7 @@ static sk_rc walk_views(struct sk_block_walk *w, const struct ArrowArray *a, con
     return SK_OK;
 }
 
-/* The long values of all rows are packed in row order into as few data buffers as int32 offsets
+/* Packs the long values of all rows, in row order, into as few data buffers as int32 offsets
  * allow. */
 static sk_rc visit_view(struct sk_block_walk *w, struct sk_block_nodes in,
                         const struct sk_block_set *abs, int64_t nulls) {
@@ -416,7 +415,7 @@ static sk_rc put_types(struct sk_block_walk *w, struct sk_block_nodes in,
     return sk_block_put(w, op);
 }
 
-/* The type id of child 0; what a row of null is. */
+/* The type id of child 0, which rows of nulls get. */
 static int64_t first_type(const uint8_t map[256]) {
     for (int64_t id = 0; id < 256; id++)
         if (!map[id]) return id;
@@ -483,7 +482,7 @@ static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op,
         struct sk_block_piece p = sk_block_piece(&op->set, i);
         if (!p.n) continue;
         if (p.from == SK_ROW_NONE) {
-            /* grows by one, as its piece is one run */
+            /* rows of nulls are one run, so the child gets one row */
             if (!sk_block_builder_push(b, p.from, 0, 1)) return NO_MEMORY(w);
             continue;
         }
@@ -491,7 +490,7 @@ static sk_rc run_rows(struct sk_block_walk *w, const struct sk_block_op *op,
         int64_t first = sk_block_run_find(in->src, op->width, in->n, p.at);
         int64_t last = sk_block_run_find(in->src, op->width, in->n, p.at + p.n - 1);
         if (last >= in->n) return BAD(w, "run ends stop before row %lld", (long long)(p.at + p.n));
-        /* write() takes a run a step, so their order is what bounds it */
+        /* write() takes one run a step, so the order of the run ends bounds its loop */
         for (int64_t k = first; k < last; k++)
             if (sk_block_int(in->src, op->width, k) >= sk_block_int(in->src, op->width, k + 1))
                 return BAD(w, "run ends do not increase");
@@ -565,7 +564,7 @@ static sk_rc check_shape(struct sk_block_walk *w, const struct ArrowSchema *s,
     return SK_OK;
 }
 
-/* Rows [at, at + n) of it will be read. */
+/* Checks that rows [at, at + n) of the array exist. */
 static sk_rc check_rows(struct sk_block_walk *w, const struct ArrowArray *a, int64_t at,
                         int64_t n) {
     if (SK_LIKELY(n <= a->length && at <= a->length - n)) return SK_OK;
@@ -594,7 +593,7 @@ static sk_rc put_codes(struct sk_block_walk *w, const struct ArrowSchema *s,
     return sk_block_put(w, op);
 }
 
-/* A dictionary of one batch travels whole, as it is; those of several become one. */
+/* The dictionary of one batch is copied whole as it is; those of several batches become one. */
 static sk_rc visit_coded(struct sk_block_walk *w, const struct ArrowSchema *s,
                          const struct sk_block_type *t, struct sk_block_nodes in,
                          const struct sk_block_set *abs) {
@@ -636,7 +635,7 @@ static sk_rc check_arrays(struct sk_block_walk *w, const struct ArrowSchema *s,
     return SK_OK;
 }
 
-/* The types without children. */
+/* Plans a node of a type without children. */
 static sk_rc visit_leaf(struct sk_block_walk *w, struct sk_block_nodes in,
                         const struct sk_block_type *t, const struct sk_block_set *abs,
                         int64_t nulls) {
@@ -657,7 +656,7 @@ sk_rc sk_block_visit(struct sk_block_walk *w, const struct ArrowSchema *s, struc
     struct sk_block_type t;
     struct sk_block_set abs, inner;
     int64_t nulls = 0;
-    /* sk_block_schema_measure has been here */
+    /* sk_block_schema_measure has checked the format */
     SK_ASSERT(s->format && sk_block_type_parse(s->format, &t));
     SK_TRY(check_arrays(w, s, in, &t, rows));
     SK_TRY(set_absolute(w, in, rows, &abs));

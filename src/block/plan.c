@@ -1,21 +1,20 @@
 /* plan.c - from batches to a plan: which rows of which batches are wanted, the walk over them
- * (measure.c), and where each buffer comes to lie.
+ * (measure.c), and the place of each buffer in the block.
  *
- * A batch; rows of a batch by an index; rows of several batches by places, column by column from
- * different sides. The same walk without a plan is
- * sk_block_nbytes. Cost: as measure.c; one look at each index or place. */
+ * Three kinds of input: a whole batch; rows of a batch by an index; rows of several batches by
+ * places, where columns may come from different sides. The same walk without a plan is
+ * sk_block_nbytes. Cost: as measure.c, and one look at each index or place. */
 #include "block/block_int.h"
 
 /* ---- the batch ---- */
 
-struct wanted { /* rows of a batch */
+struct wanted { /* the wanted rows of a batch */
     bool all;
     const uint32_t *index;
     uint64_t n;
 };
 
-/* Single rows as places: half the memory of ranges, and write.c asks for their lines ahead of
- * time. */
+/* Makes a set of single rows as places: half the memory of ranges, and write.c prefetches them. */
 static sk_rc single_rows(struct sk_block_walk *w, const struct ArrowArray *a,
                          const struct wanted *wanted, struct sk_block_set *out) {
     struct sk_block_range *span = sk_block_extra_alloc(&w->extras, sizeof *span);
@@ -36,7 +35,7 @@ static sk_rc wanted_rows(struct sk_block_walk *w, const struct ArrowArray *a,
         *out = (struct sk_block_set){.total = a->length, .n_ranges = 1, .one = {0, a->length}};
         return SK_OK;
     }
-    uint64_t runs = 0; /* of neighbouring rows */
+    uint64_t runs = 0; /* number of runs of neighbouring rows */
     uint32_t last = 0;
     for (uint64_t i = 0; i < wanted->n; i++) {
         last = SK_MAX(last, wanted->index[i]);
@@ -72,7 +71,7 @@ static sk_rc walk_batch(struct sk_block_walk *w, const struct ArrowSchema *s,
 
 /* ---- rows of several batches ---- */
 
-/* The rows of a side as a set; its places are checked once, for all columns. */
+/* The rows of a side as a set. Checks the places once for all columns. */
 static sk_rc side_rows(struct sk_block_walk *w, const struct sk_block_side *side, uint64_t n,
                        struct sk_block_set *out) {
     struct sk_block_range *span = sk_block_extra_alloc(&w->extras, side->n * sizeof *span);
@@ -195,7 +194,7 @@ bool sk_block_plan_place(struct sk_block_plan *p, uint64_t schema_len) {
     return true;
 }
 
-/* A plan to be walked for, and what becomes of it. */
+/* Creates a plan for a schema, for a walk to fill; `finish` completes or frees it. */
 static sk_rc begin(const struct ArrowSchema *schema, struct sk_block_shape *shape,
                    struct sk_block_walk *w, struct sk_err *err) {
     SK_TRY(sk_block_schema_measure(schema, shape, err));
@@ -271,13 +270,13 @@ static uint32_t nodes_of(const struct ArrowSchema *s) {
     return n;
 }
 
-/* Of the field that is node `at`: down through lists to their numbers. */
+/* The values of the field at node `at`: descends through lists to their numbers. */
 static struct sk_block_values values_of(const struct sk_block_plan *p, const struct ArrowSchema *s,
                                         uint32_t at) {
     for (;; s = s->children[0], at++) {
         const struct sk_block_node *node = &p->nodes[at];
         struct sk_block_type t;
-        /* measure has been here */
+        /* measure has parsed the format */
         SK_ASSERT(at < p->hdr.n_nodes && sk_block_type_parse(s->format, &t));
         if (s->dictionary || node->null_count || t.is_map) break;
         if (t.kind == SK_BLOCK_FIXED) {
@@ -290,7 +289,7 @@ static struct sk_block_values values_of(const struct sk_block_plan *p, const str
 }
 
 void sk_block_plan_values(const struct sk_block_plan *p, struct sk_block_values *out) {
-    uint32_t at = 1; /* behind the batch itself */
+    uint32_t at = 1; /* node 0 is the batch itself */
     SK_ASSERT(!p->n_parts);
     for (int64_t i = 0; i < p->schema->n_children; i++) {
         out[i] = values_of(p, p->schema->children[i], at);

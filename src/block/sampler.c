@@ -1,17 +1,18 @@
-/* sampler.c - the order of the rows of a stream: see sampler.h. Batches wait in a queue; a window
- * is opened when all of its rows are there, and permuted as it is given out. */
+/* sampler.c - the order of the rows of a stream (sampler.h). Batches wait in a queue; a window is
+ * opened when all of its rows are there, and permuted while it is given out. */
 #include "block/sampler.h"
 
 #include "base/rand.h"
 #include "base/containers/vec.h"
 
 struct queued {
-    uint32_t slot, rows, taken; /* taken: of these rows, by windows or (in order) given out */
+    uint32_t slot, rows, taken; /* rows that windows have taken or, in order, that were given out */
 };
 
 struct sk_sampler {
     struct sk_sampler_conf conf;
-    /* rows of the stream before these are given out; were added (or came before the beginning) */
+    /* Rows of the stream that were given out, and rows that were added; both count the rows before
+     * `start` or the beginning. */
     uint64_t given, added;
     bool ended;
     /* The open window: rows [opened - n_open, opened) of the stream, of which `drawn` are given
@@ -21,8 +22,8 @@ struct sk_sampler {
     struct sk_rand rand;
     SK_VEC(struct sk_row_at) open;
     SK_VEC(struct queued) queue;
-    uint32_t head;         /* of the queue */
-    SK_VEC(uint32_t) left; /* by slot: rows that are not given out */
+    uint32_t head;         /* index of the queue's first batch */
+    SK_VEC(uint32_t) left; /* by slot: rows not given out yet */
     SK_VEC(uint32_t) gone, unused;
 };
 
@@ -35,12 +36,12 @@ static struct sk_rand rand_of(const struct sk_sampler_conf *c, uint64_t what) {
     return r;
 }
 
-static uint64_t first_end(const struct sk_sampler_conf *c) { /* where the first window ends */
+static uint64_t first_end(const struct sk_sampler_conf *c) { /* end of the first window */
     struct sk_rand r = rand_of(c, UINT64_MAX);
     return c->window + sk_rand_below(&r, c->window);
 }
 
-/* The number of the window that row `at` is in, and where it begins. */
+/* The number of the window that has row `at`, and its first row. */
 static uint64_t window_of(const struct sk_sampler_conf *c, uint64_t at, uint64_t *begin) {
     uint64_t first = first_end(c);
     *begin = at < first ? 0 : first + (at - first) / c->window * c->window;
@@ -87,7 +88,7 @@ void sk_sampler_destroy(struct sk_sampler *r) {
 
 /* ---- in */
 
-/* Keeps the queue from growing for ever: what was taken goes when it is half of it. */
+/* Removes taken batches from the queue once they are half of it. */
 static void shorten(struct sk_sampler *r) {
     if (r->head < 64 || r->head < r->queue.n / 2) return;
     memmove(r->queue.p, r->queue.p + r->head, (r->queue.n - r->head) * sizeof *r->queue.p);
@@ -103,7 +104,7 @@ sk_rc sk_sampler_add(struct sk_sampler *r, uint64_t n, uint32_t *slot, struct sk
                       (unsigned long long)n);
     if (!n) return SK_OK;
     shorten(r);
-    /* Room for all that this batch will ever need: what comes later cannot fail half way. */
+    /* Reserve all that this batch will ever need, so that later calls cannot fail half-way. */
     if (!sk_vec_reserve(&r->queue, SK_TAG_BLOCK, (uint64_t)r->queue.n + 1) ||
         !sk_vec_reserve(&r->left, SK_TAG_BLOCK, (uint64_t)r->left.n + 1) ||
         !sk_vec_reserve(&r->gone, SK_TAG_BLOCK, (uint64_t)r->left.n + 1) ||
@@ -142,10 +143,11 @@ uint64_t sk_sampler_position(const struct sk_sampler *r) { return r->given; }
 static void given(struct sk_sampler *r, uint32_t slot, uint32_t n) {
     SK_ASSERT(r->left.p[slot] >= n);
     r->left.p[slot] -= n;
-    if (!r->left.p[slot]) r->gone.p[r->gone.n++] = slot; /* add made room */
+    if (!r->left.p[slot]) r->gone.p[r->gone.n++] = slot; /* sk_sampler_add reserved the room */
 }
 
-/* Rows of the head of the queue, *n at most, that come next in order: their first place. */
+/* Takes the next rows in order from the head of the queue, at most *n; returns the place of the
+ * first. */
 static struct sk_row_at take(struct sk_sampler *r, uint64_t *n) {
     SK_ASSERT(r->head < r->queue.n);
     struct queued *q = &r->queue.p[r->head];
@@ -166,8 +168,8 @@ static struct sk_row_at draw(struct sk_sampler *r) {
     return out;
 }
 
-/* The next window, whose rows are all there. Of the first one what was given out before `start` is
- * drawn and left out. */
+/* Opens the next window, whose rows are all there. Of the first window, rows that were given out
+ * before `start` are drawn and skipped. */
 static sk_rc open_window(struct sk_sampler *r, struct sk_err *err) {
     uint64_t begin = r->opened, end = SK_MIN(end_of(&r->conf, r->number), r->added), filled = 0;
     SK_ASSERT(r->drawn == r->n_open && begin + r->skip < end);
@@ -206,7 +208,7 @@ sk_rc sk_sampler_next(struct sk_sampler *r, struct sk_row_at *places, uint64_t *
     }
     r->given += made;
     while (r->ended && r->given >= r->added && r->head < r->queue.n) {
-        /* all rows of the last window came before `start` */
+        /* all rows of the last window came before `start`: nothing is left to give out */
         uint64_t k = UINT64_MAX;
         struct sk_row_at p = take(r, &k);
         given(r, p.run, (uint32_t)k);

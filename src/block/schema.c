@@ -1,9 +1,9 @@
 /* schema.c - the ArrowSchema tree: checked and sized, flattened into a block, built again.
  *
- * Not the schema of a plan (plan/) and no type algebra. Records are depth first: a field, its
- * children, its dictionary. A built tree is one allocation counted by live structs, because a
- * consumer may move children out and release them in any order, from any thread.
- * Cost: some 30 ns a field each way. */
+ * Not the schema of a plan (plan/), and no computing with types. Records come depth first: a field,
+ * its children, its dictionary. A built tree is one allocation with a count of live structs,
+ * because a consumer may move children out and release them in any order, on any thread. Cost:
+ * about 30 ns a field in each direction. */
 #include <stdatomic.h>
 
 #include "base/crc32c.h"
@@ -131,27 +131,29 @@ uint8_t *sk_block_schema_write(const struct ArrowSchema *s, uint8_t *dst) {
 
 /* ---- build ---- */
 
-struct hold { /* what all structs of one built tree share; followed by structs, pointers, strings */
+/* shared by all structs of one built tree; structs, pointers and strings follow in the same
+ * allocation */
+struct hold {
     _Atomic uint64_t live;
 };
 
 struct build {
     struct hold *hold;
-    const uint8_t *at;           /* next record, in the copy */
-    struct ArrowSchema *structs; /* next free one */
+    const uint8_t *at;           /* next record in the copied section */
+    struct ArrowSchema *structs; /* next unused struct */
     struct ArrowSchema **pointers;
 };
 
 static void schema_release(struct ArrowSchema *s);
 
-/* Marks a struct and the children that are still in it released; how many. */
+/* Marks a struct, and the children that are still in it, as released; returns how many. */
 static uint64_t drop(struct ArrowSchema *s, const struct hold *hold) {
     uint64_t n = 1;
     for (int64_t i = -1; i < s->n_children; i++) {
         struct ArrowSchema *c = i < 0 ? s->dictionary : s->children[i];
         if (!c || !c->release) continue;
         if (c->release == schema_release && c->private_data == hold) n += drop(c, hold);
-        else c->release(c); /* somebody put a struct of their own there */
+        else c->release(c); /* a consumer has put its own struct there */
     }
     s->release = NULL;
     return n;

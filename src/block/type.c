@@ -1,12 +1,12 @@
-/* type.c - format strings of the C Data Interface -> what the block layer must know of a type.
+/* type.c - parses format strings of the C Data Interface into what the block layer must know of a
+ * type.
  *
- * Not a type system: units, time zones, decimal digits and the like travel as text and are only
- * checked to be there. The strictness
- * matters: a block from a file must not carry a format that crashes its reader. Cost: a few
- * branches a column. */
+ * This is no type system: units, time zones, decimal digits and the like are copied as text and
+ * only checked to be there. The strictness matters: a block from a file must not have a format that
+ * crashes its reader. Cost: a few branches a column. */
 #include "block/block_int.h"
 
-/* Decimal digits up to `max`; advances *s. */
+/* Parses decimal digits of a number up to `max`; advances *s. */
 static bool number(const char **s, int64_t max, int32_t *out) {
     int64_t v = 0;
     const char *p = *s;
@@ -60,7 +60,7 @@ static bool parse_temporal(const char *f, struct sk_block_type *t) {
     case 't':
         if (f[2] == 's' || f[2] == 'm') return !*rest && set_fixed(t, 4, 0);
         return (f[2] == 'u' || f[2] == 'n') && !*rest && set_fixed(t, 8, 0);
-    /* then a zone, any text */
+    /* a time zone follows: any text */
     case 's': return f[2] && strchr("smun", f[2]) && *rest == ':' && set_fixed(t, 8, 0);
     case 'D': return f[2] && strchr("smun", f[2]) && !*rest && set_fixed(t, 8, 0);
     case 'i':
@@ -74,7 +74,7 @@ static bool parse_temporal(const char *f, struct sk_block_type *t) {
     }
 }
 
-/* ud:I,J,.. or us:I,J,..; map may be NULL. */
+/* Parses ud:I,J,.. or us:I,J,..; map may be NULL. */
 static bool parse_union(const char *f, uint8_t *map, int32_t *n_children) {
     uint8_t own[256];
     int32_t n = 0, id;

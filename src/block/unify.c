@@ -1,23 +1,23 @@
-/* unify.c - one dictionary of several: which values it has, and the new code of each old one.
+/* unify.c - one dictionary of several: which values it has, and the new code of each old code.
  *
- * The values of all dictionaries in the order of their batches, each at its first place; null is a
- * value like others. Values are compared by their bytes (fixed width, bool, text in all its forms);
- * nested ones are not, and follow each other. Dictionaries that are the same memory are looked at
- * once, and if all have the same values at the same codes there is nothing to do. Cost: 20 ns a
- * value; 16 bytes a value while it works, 4 a value that stay. */
+ * It has the values of all dictionaries in the order of their batches, each where it comes first;
+ * null is a value like others. Values are compared by their bytes (fixed width, bool, text in all
+ * its forms); nested values are not compared, only concatenated. Dictionaries that share memory are
+ * looked at once, and if all have the same values at the same codes there is nothing to do. Cost:
+ * 20 ns a value; 16 bytes a value while it works, 4 bytes a value afterwards. */
 #include "base/rand.h"
 #include "block/block_int.h"
 
-struct value { /* where a value stands, and its hash */
+struct value { /* where a value is (batch and code), and its hash */
     uint64_t hash;
     uint32_t from, code;
 };
 struct table {
     const struct sk_block_type *t;
     struct sk_block_nodes in;
-    uint32_t *slot; /* [mask + 1] value number + 1; 0: free */
+    uint32_t *slot; /* [mask + 1]: number of the value + 1; 0: free */
     uint64_t mask;
-    struct value *value; /* [n] */
+    struct value *value; /* [n], by number */
     uint32_t n;
 };
 
@@ -26,7 +26,7 @@ static bool comparable(enum sk_block_kind k) {
            k == SK_BLOCK_VIEW;
 }
 
-/* The bytes of a value; p NULL: null. */
+/* The bytes of value i; p NULL: the value is null. */
 static struct sk_bytes bytes_of(const struct sk_block_type *t, const struct ArrowArray *a,
                                 int64_t i) {
     static const uint8_t bools[2] = {0, 1};
@@ -68,7 +68,7 @@ static bool equal(const struct table *u, const struct value *v, struct sk_bytes 
     return a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
-/* The number of a value, which is new if nobody had it. */
+/* The number of a value; a value that was not seen before gets the next number. */
 static uint32_t number_of(struct table *u, uint32_t from, uint32_t code) {
     struct sk_bytes b = bytes_of(u->t, u->in.a[from], code);
     uint64_t h = hash_of(b), i = h & u->mask;
@@ -91,7 +91,7 @@ static bool same_memory(const struct ArrowArray *a, const struct ArrowArray *b) 
     return true;
 }
 
-/* map[b][code] of all batches; *same as in the contract. */
+/* Numbers all values and fills map[b][code] of all batches; *same as sk_block_unified says. */
 static void number_all(struct table *u, const uint32_t **map, uint32_t *memory, bool *same) {
     *same = true;
     for (uint32_t b = 0; b < u->in.n; b++) {

@@ -1,16 +1,16 @@
-/* view.c - blocks read in place: info, and the ArrowArray tree over the bytes.
+/* view.c - reads blocks in place: info, and the ArrowArray tree over the bytes.
  *
- * Not a copy of data: the exported structs point into the block. They are one allocation counted by
- * live structs, since the consumer may move children out and release them in any order, from any
- * thread; the last one gives the bytes back to their owner.
- * Invariant: nothing is built before check.c has passed. Cost: ~50 ns a column to check, ~30 to
- * build, one malloc each for array and schema. */
+ * No data is copied: the exported structs point into the block. They are one allocation with a
+ * count of live structs, since the consumer may move children out and release them in any order, on
+ * any thread; the last release gives the bytes back to their owner. Invariant: nothing is built
+ * before check.c has passed. Cost: ~50 ns a column to check, ~30 to build, one malloc each for
+ * array and schema. */
 #include <stdatomic.h>
 
 #include "block/block_int.h"
 
-/* what all structs of one exported tree share; followed by structs, child pointers, buffer
- * pointers */
+/* Shared by all structs of one exported tree; structs, child pointers and buffer pointers follow in
+ * the same allocation. */
 struct hold {
     _Atomic uint64_t live;
     struct sk_block_owner owner;
@@ -18,28 +18,27 @@ struct hold {
 
 struct build {
     struct hold *hold;
-    const uint8_t *block, *record;    /* next schema record */
-    const struct sk_block_node *node; /* next one */
+    const uint8_t *block, *record;    /* record: next schema record */
+    const struct sk_block_node *node; /* next node */
     const struct sk_block_span *spans;
     struct ArrowArray *arrays;
     struct ArrowArray **children;
     const void **buffers;
 };
 
-/* What empty buffers point to: some readers want an address even for no bytes, and 64-byte
- * alignment. */
+/* Empty buffers point here: some readers want a 64-byte aligned address even for no bytes. */
 static const uint8_t nothing[64] __attribute__((aligned(64)));
 
 static void array_release(struct ArrowArray *a);
 
-/* Marks a struct and the children that are still in it released; how many. */
+/* Marks a struct, and the children that are still in it, as released; returns how many. */
 static uint64_t drop(struct ArrowArray *a, const struct hold *hold) {
     uint64_t n = 1;
     for (int64_t i = -1; i < a->n_children; i++) {
         struct ArrowArray *c = i < 0 ? a->dictionary : a->children[i];
         if (!c || !c->release) continue;
         if (c->release == array_release && c->private_data == hold) n += drop(c, hold);
-        else c->release(c); /* somebody put a struct of their own there */
+        else c->release(c); /* a consumer has put its own struct there */
     }
     a->release = NULL;
     return n;
@@ -113,10 +112,11 @@ static sk_rc build_array(const uint8_t *p, struct sk_block_owner owner, struct A
     return SK_OK;
 }
 
-/* In the columns, not in the top struct: pyarrow refuses a batch with an offset. */
+/* Cuts the rows in the columns and not in the top struct: pyarrow refuses a batch with an
+ * offset. */
 static void cut_rows(struct ArrowArray *a, int64_t row0, int64_t n) {
     a->length = n;
-    /* pyarrow takes the buffers of no rows for empty, and an offset for past their end */
+    /* without rows pyarrow takes the buffers for empty and an offset for past their end */
     if (!n) row0 = 0;
     for (int64_t i = 0; i < a->n_children; i++) {
         struct ArrowArray *c = a->children[i];

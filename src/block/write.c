@@ -1,18 +1,16 @@
-/* write.c - a plan of measure.c replayed into the caller's buffer.
+/* write.c - executes a plan of measure.c into the caller's buffer.
  *
  * Writes every byte of [dst, dst + size): headers, tables, data, and zeros between them, so equal
- * batches give equal bytes whatever was in
- * the buffer. Cannot fail: what could go wrong was found by measure. Cost: one copy of fixed-size
- * values and text (past the cache where it is large); a pass of a few cycles a value for rebased
- * offsets, views, list-views, unions. */
+ * batches give equal bytes whatever was in the buffer. Cannot fail: measure has found all errors.
+ * Cost: one copy of fixed-size values and text (past the cache where it is large); a pass of a few
+ * cycles a value for rebased offsets, views, list-views, unions. */
 #include "base/copy.h"
 #include "block/block_int.h"
 
 #define SK_ALWAYS static inline __attribute__((always_inline))
-enum { AHEAD = 16 }; /* rows: how far ahead the lines of single rows are asked for */
+enum { AHEAD = 16 }; /* rows between a prefetch and its use */
 
-/* Single rows from all over: `width` is a constant in each use, and the lines are asked for ahead
- * of time. */
+/* Copies short ranges of scattered rows, with prefetch; `width` is a constant in each use. */
 SK_ALWAYS void copy_rows(const struct sk_block_op *op, size_t width, uint8_t *d) {
     const struct sk_block_range *r = sk_block_ranges(&op->set);
     const uint8_t *src = sk_block_inputs(op)->src;
@@ -75,7 +73,7 @@ static uint32_t code_of(const uint8_t *p, int32_t width) {
     return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
-/* A code under a null slot may be any number. */
+/* Writes new codes. A code under a null slot may be any number. */
 static void write_codes(const struct sk_block_op *op, uint8_t *d) {
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
@@ -99,7 +97,7 @@ static void bits_fill(uint8_t *d, int64_t at, const uint8_t *with, int64_t n) {
     }
 }
 
-/* A bit a row, from all over: a byte at a time. */
+/* Writes one bit for each place, a byte at a time. */
 static void bits_places(const struct sk_block_op *op, uint8_t *d, int64_t at) {
     const struct sk_block_input *in = sk_block_inputs(op);
     uint8_t *to = d + (at >> 3), byte = at & 7 ? *to : 0;
@@ -131,7 +129,8 @@ void sk_block_write_bits(const struct sk_block_op *op, uint8_t *d, int64_t at) {
 
 void sk_block_write_ones(uint8_t *d, int64_t at, int64_t n) { bits_fill(d, at, ones, n); }
 
-/* Unsigned: an offset between the ends may be garbage, which must stay harmless here. */
+/* Rebases unsigned, since offsets inside a range are not checked and may overflow; that must be
+ * harmless here. */
 static uint32_t write_offsets32(const struct sk_block_op *op, uint8_t *d, uint32_t sum) {
     uint32_t *to = (uint32_t *)(void *)d;
     *to++ = sum;
@@ -176,8 +175,8 @@ uint64_t sk_block_write_offsets(const struct sk_block_op *op, uint8_t *d, uint64
     return op->width == 4 ? write_offsets32(op, d, (uint32_t)start) : write_offsets64(op, d, start);
 }
 
-/* Short texts from all over: the offsets are asked for twice as far ahead as the bytes, for which
- * they are needed. */
+/* Copies short texts of scattered rows. Offsets are prefetched twice as far ahead as the bytes,
+ * because they are needed to prefetch the bytes. */
 SK_ALWAYS void var_places(const struct sk_block_op *op, int32_t width, uint8_t *d) {
     const struct sk_block_input *in = sk_block_inputs(op);
     const struct sk_block_set *set = &op->set;
@@ -234,7 +233,7 @@ static uint8_t *write_views_of(const struct sk_block_input *in, struct sk_block_
         if (in->src && !sk_block_bit(in->src, j)) continue;
         memcpy(d, &len, 4);
         if (len <= SK_BLOCK_VIEW_INLINE) {
-            memcpy(d + 4, v + 4, (size_t)len); /* what follows the text in the slot stays zero */
+            memcpy(d + 4, v + 4, (size_t)len); /* the rest of the slot stays zero */
             continue;
         }
         sk_block_chunk_place(chunk, len);
@@ -285,8 +284,7 @@ static inline void write_int(uint8_t *d, int32_t width, int64_t v) {
     memcpy(d, &v, (size_t)width); /* little-endian: the low bytes */
 }
 
-/* `width` is a constant in each of the two uses: with a variable one a row costs 4 ns instead of
- * 1. */
+/* `width` is a constant in each of the two uses: a variable one costs 4 ns a row instead of 1. */
 SK_ALWAYS void write_list_view_of(const struct sk_block_op *op, uint8_t *d, int32_t width) {
     const bool want_sizes = op->kind == SK_BLOCK_OP_LIST_SIZES;
     int64_t sum = 0;
@@ -307,7 +305,7 @@ static void write_list_view(const struct sk_block_op *op, uint8_t *d) {
     else write_list_view_of(op, d, 8);
 }
 
-/* Type ids, or with them the next row of each type. */
+/* Writes type ids or, for DENSE, the number of the next row of each type. */
 static void write_types(const struct sk_block_op *op, uint8_t *d) {
     int32_t next[256] = {0};
     for (size_t i = 0; i < op->set.n_ranges; i++) {
@@ -326,7 +324,7 @@ static void write_run_ends(const struct sk_block_op *op, uint8_t *d) {
     int64_t sum = 0;
     for (size_t i = 0; i < op->set.n_ranges; i++) {
         struct sk_block_piece p = sk_block_piece(&op->set, i);
-        if (p.from == SK_ROW_NONE) { /* its pieces are one run each */
+        if (p.from == SK_ROW_NONE) { /* rows of nulls are one run a piece */
             write_int(d, op->width, sum + p.n);
             d += op->width;
             sum += p.n;
@@ -376,13 +374,13 @@ bool sk_block_plan_largest(const struct sk_block_plan *plan, struct sk_block_lar
     return true;
 }
 
-/* All but the content of buffer `but`. */
+/* Writes the block without the content of buffer `but`. */
 static void write_but(const struct sk_block_plan *plan, uint8_t *dst, uint32_t but) {
     const struct sk_block_hdr *h = &plan->hdr;
     SK_ASSERT(((uintptr_t)dst & (SK_BLOCK_ALIGN - 1)) == 0);
     memcpy(dst, h, sizeof *h);
     uint8_t *end = sk_block_schema_write(plan->schema, dst + h->schema_off);
-    SK_ASSERT(end == dst + h->nodes_off); /* else the schema changed since measure */
+    SK_ASSERT(end == dst + h->nodes_off); /* fails if the schema changed since measure */
     memcpy(dst + h->nodes_off, plan->nodes, h->n_nodes * sizeof *plan->nodes);
     struct sk_block_span *span = (void *)(dst + h->buffers_off);
     for (uint32_t i = 0; i < h->n_buffers; i++)
