@@ -105,10 +105,9 @@ sk_rc sk_seg_file(const struct sk_seg *s, sk_off off, size_t len, int *fd, uint6
 
 struct sk_sysmem;
 struct sk_sysmem_now {
-    uint64_t limit_bytes,
-        /* of the machine, or of the level of the cgroup that has the least left; page cache of
-         * files does not count as used */
-        used_bytes;
+    /* Limit and use in bytes: of the machine, or of the level of the cgroup that has the least
+     * left. The page cache of files does not count as used. */
+    uint64_t limit_bytes, used_bytes;
     uint64_t total_bytes; /* the least of all limits, in bytes */
     char where[160];      /* the limit that limit_bytes comes from, for messages */
 };

@@ -1,9 +1,9 @@
-/* agg.c - what each aggregate keeps of a group, and what comes of it.
+/* agg.c - the state that each aggregate keeps for a group, and its result.
  *
  * Rules (docs/design/kernels.md): NaN is a value, so it is counted and makes sums, means and
- * deviations NaN, but min, max and absmax are of the other values while there are any. Whole
- * numbers are summed in 128 bits; floats by fsum.h. Cost: 3 to 10 ns a row and aggregate while
- * states fit the cache. */
+ * deviations NaN; but min, max and abs_max ignore it while there are other values. Whole numbers
+ * are summed in 128 bits; floats by fsum.h. Cost: 3 to 10 ns a row and aggregate while states fit
+ * the cache. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,8 @@
 enum { AHEAD = 12 };
 static const uint64_t sign = UINT64_C(1) << 63;
 
-/* ---- what it is on a type ---- */
+/* ---- what an aggregate is on a type
+ * ----------------------------------------------------------- */
 
 static bool is_number(const char *f) {
     return f[1] ? f[0] == 'd' || !strncmp(f, "tD", 2) : strchr("cCsSiIlLefgb", f[0]) != NULL;
@@ -39,7 +40,8 @@ bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out) {
     return false;
 }
 
-/* Which types: any for counts of nulls, with an order for min and max, numbers for the rest. */
+/* True if the aggregate is possible on the type: any type for counts and for shares of missing
+ * values, types with an order for min and max, numbers for the rest. */
 static bool fits(enum sk_agg_kind k, const char *f, const struct sk_key_col *c) {
     if (k == SK_AGG_COUNT || k == SK_AGG_MISSING_PCT || k == SK_AGG_MIN || k == SK_AGG_MAX ||
         c->kind == SK_KEY_NULL)
@@ -67,7 +69,8 @@ static void set_format(struct sk_agg_col *a, const char *f) {
 static uint32_t body_of(const struct sk_agg_col *a) {
     switch (a->agg.kind) {
     case SK_AGG_COUNT: return 0;
-    case SK_AGG_STD: return 9; /* x, its squares, their top */
+    /* four bins of the terms, four of their squares, the top of the latter */
+    case SK_AGG_STD: return 9;
     case SK_AGG_SUM:
     case SK_AGG_MEAN: return a->kind == SK_KEY_FLOAT ? 3 : a->kind == SK_KEY_DECIMAL ? 2 : 1;
     case SK_AGG_MISSING_PCT:
@@ -143,7 +146,7 @@ static double power_of_ten(int32_t n) {
     return n < 0 ? 1 / p : p;
 }
 
-/* true: NaN or infinite, which is noted. */
+/* True if d is NaN or infinite; the state's flags then have it. */
 SK_INLINE bool is_odd(struct sk_agg_head *h, double d) {
     if (SK_LIKELY(__builtin_isfinite(d))) return false;
     h->flags |= __builtin_isnan(d) ? SK_AGG_NAN : d > 0 ? SK_AGG_INF : SK_AGG_MINUS_INF;
@@ -158,7 +161,7 @@ SK_INLINE void add_double(struct sk_agg_head *h, sk_i128 *bin, int k, double d) 
     if (m) sk_fsum_add(bin, k, &h->top, minus, m, e);
 }
 
-/* A term and its square. */
+/* Adds a term m * 2^e and its square. */
 static void add_both(struct sk_agg_head *h, sk_i128 *bin, bool minus, uint64_t m, int e) {
     int32_t top = (int32_t)bin[8];
     if (!m) return;
@@ -189,7 +192,7 @@ static void add_std(const struct sk_agg_col *a, const struct sk_key_col *c, stru
 
 /* ---- extremes ---- */
 
-/* Words that are ordered like values, or like their magnitudes. */
+/* Words that are ordered like the values or, for ABS_MAX, like their magnitudes. */
 static void extreme_words(const struct sk_agg_col *a, const struct sk_key_col *c, int64_t at,
                           uint64_t w[4]) {
     uint32_t here;
@@ -198,11 +201,11 @@ static void extreme_words(const struct sk_agg_col *a, const struct sk_key_col *c
         w[i] = sk_key_word(c, c->kind, c->width, at, i, &here);
     if (a->agg.kind != SK_AGG_ABS_MAX || c->kind == SK_KEY_UINT) return;
     if (c->kind == SK_KEY_FLOAT) {
-        if (!(w[0] & sign)) w[0] = ~w[0] | sign; /* as the positive one */
+        if (!(w[0] & sign)) w[0] = ~w[0] | sign; /* the words of its positive counterpart */
         return;
     }
     w[0] ^= sign;
-    if (w[0] & sign) { /* negated, from the lowest on */
+    if (w[0] & sign) { /* a negative number: negate it, from the lowest word up */
         bool carry = true;
         for (uint32_t i = c->n_words; i-- > 0;) {
             w[i] = ~w[i] + carry;
@@ -252,7 +255,7 @@ static bool take_text(const struct sk_agg_col *a, uint8_t *state, struct sk_byte
 
 /* ---- updating ---- */
 
-/* Value `at` of the column, which is not null. */
+/* Adds value `at` of the column, which is not null, to the state. false: no memory. */
 SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_kind kind,
                     enum sk_key_kind type, uint32_t width, uint8_t *state, int64_t at) {
     struct sk_agg_head *h = (void *)state;
@@ -265,7 +268,7 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
         h->n++;
         if (type == SK_KEY_FLOAT)
             add_double(h, sum, 3, sk_float_value(c->data + at * width, width));
-        else if (type == SK_KEY_DECIMAL) { /* by halves: no order of terms overflows */
+        else if (type == SK_KEY_DECIMAL) { /* by halves, so that no order of terms overflows */
             sk_i128 v = whole_of(c, type, width, at);
             sum[0] += (uint64_t)v;
             sum[1] += v >> 64;
@@ -370,10 +373,11 @@ bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) 
     return true;
 }
 
-/* ---- travelling ---- */
+/* ---- encoding
+ * --------------------------------------------------------------------------------- */
 
 static uint8_t *put_number(uint8_t *out, sk_i128 v) {
-    /* how many bytes, and these; the rest is sign */
+    /* a byte with the number of bytes, then these; the rest is the sign */
     uint8_t n = 0;
     while (n < 16 && (n ? v >> (8 * n - 1) != 0 && v >> (8 * n - 1) != -1 : v != 0)) n++;
     *out++ = n;
@@ -461,7 +465,7 @@ static double odd_or(const struct sk_agg_head *h, double d) {
 
 static void set_double(struct sk_agg_value *out, double d) { memcpy(out->raw, &d, 8); }
 
-/* A sum of whole numbers; false: it is beyond 128 bits, and *v is its high half. */
+/* The sum of whole numbers; false: it does not fit 128 bits, and *v is its upper half. */
 static bool whole_sum(const struct sk_agg_col *a, const sk_i128 *x, sk_i128 *v) {
     *v = *x;
     if (a->kind != SK_KEY_DECIMAL) return true;
@@ -507,7 +511,7 @@ static void finish_std(const struct sk_agg_col *a, const struct sk_agg_head *h, 
     set_double(out, d);
 }
 
-/* The way back from words to a value. */
+/* Converts the words of an extreme back to a value. */
 static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head *h,
                             const uint8_t *state, struct sk_agg_value *out, struct sk_err *err) {
     uint64_t w[4];
@@ -522,7 +526,7 @@ static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head
         w[0] = (a->width == 2   ? UINT64_C(0x7E00) << 48
                 : a->width == 4 ? UINT64_C(0x7FC00000) << 32
                                 : UINT64_C(0x7FF8) << 48) |
-               sign; /* only NaN */
+               sign; /* the state has seen only NaN */
     bool magnitude =
         a->agg.kind == SK_AGG_ABS_MAX && (a->kind == SK_KEY_INT || a->kind == SK_KEY_DECIMAL);
     if (magnitude && w[0] & sign) return overflow(a, err);
@@ -570,8 +574,8 @@ sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_
 
 /* ---- from one type to a wider one ---- */
 
-/* How many of to's units one of from's is: of durations and times, which say theirs behind "tD",
- * "ts" or "tt". */
+/* How many units of `to` make one unit of `from`, for durations and times, whose format has the
+ * unit behind "tD", "ts" or "tt". */
 static sk_i128 units(const char *to, const char *from) {
     static const char all[] = "smun";
     const char *a = strchr(all, to[0] == 't' && to[1] ? to[2] : 's'),
@@ -588,7 +592,8 @@ static sk_rc inexact(const struct sk_agg_col *to, struct sk_err *err) {
                   to->name, to->source);
 }
 
-/* A whole number of from's scale and unit in to's. */
+/* Converts a whole number from from's scale and unit to to's. false: that is not exact or
+ * overflows. */
 static bool rescale(const struct sk_agg_col *to, const struct sk_agg_col *from, sk_i128 *v) {
     sk_i128 by = units(to->source, from->source);
     if (to->scale < from->scale) return false;
@@ -600,7 +605,7 @@ static bool rescale(const struct sk_agg_col *to, const struct sk_agg_col *from, 
 static sk_rc lift_sum(const struct sk_agg_col *to, const struct sk_agg_col *from, const sk_i128 *x,
                       struct sk_agg_head *h, sk_i128 *y, struct sk_err *err) {
     sk_i128 v;
-    if (from->kind == SK_KEY_FLOAT) { /* of another width */
+    if (from->kind == SK_KEY_FLOAT) { /* a float of another width */
         memcpy(y, x, 3 * sizeof *y);
         return to->kind == SK_KEY_FLOAT ? SK_OK : inexact(to, err);
     }
@@ -617,7 +622,7 @@ static sk_rc lift_sum(const struct sk_agg_col *to, const struct sk_agg_col *from
     return SK_OK;
 }
 
-/* A whole number as the bytes of a value of to's type; false: it does not fit. */
+/* Writes a whole number as the bytes of a value of to's type; false: it does not fit. */
 static bool put_whole(const struct sk_agg_col *to, sk_i128 v, uint8_t *raw) {
     double d = (double)v;
     float f = (float)d;

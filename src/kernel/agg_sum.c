@@ -1,19 +1,19 @@
-/* agg_sum.c - sums and means of doubles where groups are few: the same states as of agg.c, bit by
- * bit, at a third of its cost.
+/* agg_sum.c - sums and means of doubles where groups are few: the same states as agg.c, bit by bit,
+ * at a third of the cost.
  *
- * A group has a lane of whole 64-bit numbers, one for each of the bins of its state (fsum.h), and
- * the weights of these bins as doubles. A term's digits are then products with powers of two that
- * are cut to whole numbers, and differences of doubles: all of them are exact. What a lane cannot
- * take (a term that raises the top bin, infinities, bins whose weights are no normal doubles) goes
- * to the state in the usual way. Memory: 96 bytes a group. */
+ * Each group has a lane: a whole 64-bit number for each bin of its state (fsum.h), and the weights
+ * of these bins as doubles. The digits of a term are products with powers of two, cut to whole
+ * numbers, and differences of doubles; all of these are exact. A term that a lane cannot take (it
+ * raises the top bin, is infinite, or the bins' weights are no normal doubles) goes to the state in
+ * the usual way. Memory: 96 bytes a group. */
 #include "kernel/agg.h"
 
 enum { BINS = 3, GROUPS_MOST = 1024, ROWS_PER_GROUP = 16, TOP_LEAST = 31, TOP_MOST = 79 };
-/* terms of a lane before it goes to its state: digits are of 40 bits, with a sign */
+/* terms that a lane takes before it is added to its state: digits have 40 bits and a sign */
 enum { CHUNK = 1 << 22 };
 
 struct lane {
-    double limit; /* the lane takes magnitudes below it; 0: none */
+    double limit; /* the lane takes terms of magnitudes below it; 0: none */
     double weight[BINS], inverse[BINS];
     int64_t digit[BINS], n;
 };
@@ -30,7 +30,7 @@ static int weight_of(int32_t bin) { return SK_FSUM_WIDTH * bin - SK_FSUM_BASE; }
 static void lane_open(struct lane *l, int32_t top) {
     *l = (struct lane){.limit = 0};
     if (top < TOP_LEAST || top > TOP_MOST) return;
-    /* of the last bin infinity, which no term is below */
+    /* infinity for the highest bin: every finite term is below it */
     l->limit = __builtin_ldexp(1, weight_of(top + 1));
     for (int i = 0; i < BINS; i++) {
         l->weight[i] = __builtin_ldexp(1, weight_of(top - i));
@@ -46,7 +46,7 @@ static void lane_flush(struct lane *l, uint8_t *state) {
     l->n = l->digit[0] = l->digit[1] = l->digit[2] = 0;
 }
 
-/* A term that its lane does not take. */
+/* Adds a term that its lane does not take. */
 static bool take_odd(const struct sums *s, uint64_t row, double x) {
     uint8_t *state = s->a->states + s->ids[row] * s->a->size;
     struct sk_agg_head *h = (void *)state;

@@ -2,9 +2,9 @@
  * one block.
  *
  * Putze, Sanders and Singler ("Cache-, Hash- and Space-Efficient Bloom Filters", 2007); the block
- * is that of Parquet (its multipliers, too): one cache line a key. Hashes are mixed again, as rows
- * of one partition share bits. Wrongly passed: about 1 % at 10 bits a key, 2 % at 8. Cost: 3 to 6
- * ns a key in cache. */
+ * is that of Parquet (its multipliers, too): one cache line a key. Hashes are mixed again, since
+ * the hashes of one partition share bits. False positives: about 1 % at 10 bits a key, 2 % at 8.
+ * Cost: 3 to 6 ns a key in cache. */
 #include "kernel/kernel_int.h"
 
 enum { BLOCK = 32, AHEAD = 16 };

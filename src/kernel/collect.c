@@ -1,11 +1,12 @@
 /* collect.c - aggregates that keep values.
  *
- * A list keeps the rows of its column as blocks, with the group of each, and puts them in the order
- * of their groups at the end. All others need each value of a
- * group once, and how often it came: that is an aggregation of its own, by (group, value). Its
- * result is sorted by both for quantiles, which are read off values and counts; else by the group
- * alone, so that values stay in the order in which they came first. Memory: lists 4 bytes a row and
- * the value; the others what an aggregation takes for a distinct value of a group. */
+ * LIST keeps the rows of its column as blocks, with the group of each row, and puts them in the
+ * order of the groups at the end. All other kinds need each distinct value of a group and how
+ * often it occurs: they use an aggregation of their own, by (group, value). For quantiles its
+ * result is sorted by both, and the quantiles are read off values and counts; for the others it
+ * is sorted by the group only, so that values stay in the order of first appearance. Memory: for
+ * LIST 4 bytes a row and the value; for the others what an aggregation needs for each distinct
+ * value of a group. */
 #include <stdio.h>
 
 #include "base/containers/vec.h"
@@ -13,22 +14,22 @@
 
 struct sk_collect {
     struct sk_agg agg;
-    struct ArrowSchema column; /* as it comes; item is what is kept of it */
+    struct ArrowSchema column; /* column: type of the input column; item: type of the kept values */
     double *qs;
     char name[256], value_name[256];
-    /* not a list */
+    /* all kinds but LIST */
     bool counted;
-    /* group, value, count */
+    /* columns group, value, count of the inner aggregation */
     struct ArrowSchema fields[3], *children[3], batch;
-    /* list<pair>, list<value> */
+    /* the types of lists of pairs and of values */
     struct ArrowSchema item, pair, *pair_children[2], of_pairs, *pairs_item[1], list, *list_item[1];
     struct ArrowSchema number, counts, *counts_item[1], counter, *counter_children[2], of_values;
     struct ArrowSchema top, top_pair, *top_item[1], top_value, *top_children[2];
     struct sk_groupby *values;
     SK_VEC(struct sk_held) blocks;
     SK_VEC(uint32_t) ids;
-    uint64_t kept;       /* bytes of blocks */
-    struct sk_held held; /* what was built last, and what refers to it */
+    uint64_t kept;       /* bytes of the blocks */
+    struct sk_held held; /* the rows of the last result, which it refers to */
     int32_t *offsets;
     void *numbers;
     uint8_t *valid;
@@ -39,7 +40,7 @@ struct sk_collect {
 
 #define NO_MEMORY SK_ERR(err, SK_ENOMEM, "no memory to collect values")
 
-/* ---- blocks of our own ---- */
+/* ---- blocks in memory of the kernel's own ---------------------------------------------------- */
 
 sk_rc sk_held_make(struct sk_held *h, struct sk_block_plan *plan, uint64_t size,
                    struct sk_err *err) {
@@ -210,9 +211,10 @@ void sk_collect_destroy(struct sk_collect *c) {
     sk_free(c);
 }
 
-/* ---- values in ---- */
+/* ---- adding values
+ * ---------------------------------------------------------------------------- */
 
-/* Those that are not null (NaN counts as null where that was asked for). */
+/* Sets index[0, *n) to the rows that are not null (nor NaN, where NaN counts as null). */
 static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArray *batch,
                               uint32_t *index, uint64_t *n, struct sk_err *err) {
     const struct ArrowArray *v = batch->children[1];
@@ -255,7 +257,7 @@ static sk_rc append(struct sk_collect *c, const struct ArrowArray *batch, struct
     return SK_OK;
 }
 
-/* Values `v` for groups ids, so often each (NULL: once). */
+/* Adds values `v` to groups `ids`, each counts[i] times (NULL: once). */
 static sk_rc add(struct sk_collect *c, struct ArrowArray v, const uint32_t *ids,
                  const int64_t *counts, struct sk_err *err) {
     const void *none[1] = {NULL}, *of_ids[2] = {NULL, ids}, *of_counts[2] = {NULL, counts};
@@ -302,7 +304,8 @@ static double number_at(const struct sk_key_col *col, int64_t at) {
                                     : sk_float_value(p, col->width);
 }
 
-/* The nearest double of 12 bits behind the first, which is one of 4,096 of its power of two. */
+/* Rounds to the nearest double with 12 bits behind the leading one: one of 4,096 for each power of
+ * two. */
 static double coarse(double d) {
     const int drop = 52 - 12;
     uint64_t bits;
@@ -377,9 +380,10 @@ sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, in
     return rc;
 }
 
-/* ---- results out ---- */
+/* ---- results
+ * ---------------------------------------------------------------------------------- */
 
-/* Where the values of each group begin, which lie in the order of their groups. */
+/* Computes where the values of each group begin once they are in the order of the groups. */
 static sk_rc set_offsets(struct sk_collect *c, const uint32_t *group, uint64_t n, uint64_t groups,
                          struct sk_err *err) {
     if (n > INT32_MAX)
@@ -393,7 +397,7 @@ static sk_rc set_offsets(struct sk_collect *c, const uint32_t *group, uint64_t n
     return SK_OK;
 }
 
-/* The rows of a list in the order of their groups, as a block. */
+/* Lays the rows of a LIST out in the order of their groups, as a block. */
 static sk_rc order_list(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     sk_rc rc;
     uint64_t size, row = 0;
@@ -420,7 +424,7 @@ out:
     return rc;
 }
 
-/* The distinct values in the order of their groups. */
+/* Lays the distinct values out in the order of their groups, as a block. */
 static sk_rc order_values(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     bool sorted = c->agg.kind == SK_AGG_QUANTILE || c->agg.kind == SK_AGG_APPROX_QUANTILES;
     struct sk_block_plan *plan;
@@ -450,17 +454,18 @@ out:
     return rc;
 }
 
-/* The value of rank `rank` among values [from, ...) that came so often. */
+/* The value of rank `rank` among values [from, ...), value i counted counts[i] times. */
 static double value_at(const struct sk_key_col *col, const int64_t *counts, int64_t from,
                        int64_t rank) {
     while (rank >= counts[from]) rank -= counts[from++];
     return number_at(col, sk_key_at(col, (uint64_t)from));
 }
 
-/* false: null. Linear between neighbours, by Arrow's formula. */
+/* The quantile of values [from, to), linear between neighbours by Arrow's formula. false: it is
+ * null. */
 static bool quantile(const struct sk_collect *c, const struct sk_key_col *col,
                      const int64_t *counts, int64_t from, int64_t to, double *out) {
-    int64_t n = 0, nans = 0, nulls = 0; /* nans are left out, as Arrow does, or are nulls */
+    int64_t n = 0, nans = 0, nulls = 0; /* NaN is left out, as Arrow does, or counts as null */
     for (int64_t i = from; i < to; i++) {
         enum sk_key_class class = sk_key_class(col, sk_key_at(col, (uint64_t)i));
         *(class == SK_CLASS_VALUE ? &n : class == SK_CLASS_NAN ? &nans : &nulls) += counts[i];
@@ -503,7 +508,8 @@ static sk_rc build_numbers(struct sk_collect *c, uint64_t groups, struct sk_err 
     return SK_OK;
 }
 
-/* k values a group that has any, in the order asked for; null where there is none. */
+/* Builds k quantiles for each group that has values, in the order of `qs`; null for a group
+ * without. */
 static sk_rc build_quantiles(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     struct sk_keys *k;
     int32_t *offsets = sk_calloc(SK_TAG_KERNEL, (size_t)(groups + 1) * sizeof *offsets);
@@ -542,7 +548,7 @@ static sk_rc build_quantiles(struct sk_collect *c, uint64_t groups, struct sk_er
     return SK_OK;
 }
 
-/* Leaves the k most frequent of each group. */
+/* Keeps only the k most frequent values of each group. */
 static sk_rc keep_most(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
     const int64_t *counts = c->held.array.children[2]->buffers[1];
     uint32_t n = 0,

@@ -1,16 +1,16 @@
-/* cut.c - where sorted runs are cut so that each partition is a piece of their merged order,
+/* cut.c - finds where to cut sorted runs so that each partition is a piece of their merged order,
  * without merging them.
  *
- * The merged order is that of (key, run, row), so equal keys may be cut apart and every rank is one
- * place. A rank is found by multi-sequence selection (Varman et al. 1991, "Merging multiple lists
- * on hierarchical-memory multiprocessors"): an interval in each run that must hold the cut; the
- * middle of the widest is looked up in all others, and its rank says which side of it the cut is
- * on. Cuts are found in order, so each begins where the last ended.
+ * The merged order is that of (key, run, row), so equal keys may be separated and every rank has
+ * one place. A rank is found by multi-sequence selection (Varman et al. 1991, "Merging multiple
+ * lists on hierarchical-memory multiprocessors"): each run has an interval that must contain the
+ * cut; the middle row of the widest interval is looked up in all other runs, and its rank tells on
+ * which side of it the cut is. Cuts are found in order, so each search begins where the last ended.
  * Memory: 24 bytes a run. Cost: 25 to 40 rounds of one binary search a run for each cut. */
 #include "kernel/kernel_int.h"
 
-/* The first row of [lo, hi) of a run that does not come before row `row` of b; `ties`: rows of
- * equal keys do. */
+/* The first row in [lo, hi) of a run that does not come before row `row` of b; with `ties`, rows of
+ * equal keys come before it. */
 static uint64_t before(const struct sk_keys *k, uint64_t lo, uint64_t hi, const struct sk_keys *b,
                        uint64_t row, bool ties) {
     while (lo < hi) {
@@ -32,11 +32,12 @@ struct cutter {
     const struct sk_keys *const *runs;
     const uint64_t *const *weight;
     uint32_t n;
-    /* [n]: the cut lies in [lo, hi] of each run; at: of the row that is tried */
+    /* [n]: the cut of run r is in [lo[r], hi[r]]; at: where the row under test would be in each
+     * run. */
     uint64_t *lo, *hi, *at;
 };
 
-/* What lies in front of a row of a run. */
+/* The weight in front of a row of a run. */
 static uint64_t in_front(const struct cutter *c, uint32_t r, uint64_t row) {
     return c->weight ? c->weight[r][row] : row;
 }
@@ -48,7 +49,8 @@ static uint32_t widest(const struct cutter *c) {
     return w;
 }
 
-/* Leaves the cut in lo: in front of it is all that has less than `rank` in front of itself. */
+/* Sets lo to the cut of `rank`: in front of it are all rows that have less than `rank` in front of
+ * themselves. */
 static void find(struct cutter *c, uint64_t rank) {
     for (uint32_t r = 0; r < c->n; r++) c->hi[r] = c->runs[r]->rows;
     for (uint32_t w = widest(c); c->lo[w] < c->hi[w]; w = widest(c)) {
@@ -90,7 +92,7 @@ sk_rc sk_cut_ranks(const struct sk_keys *const *runs, uint32_t n, const uint64_t
     return SK_OK;
 }
 
-/* Row i of bounds against row i + 1, in the total order where there is one. */
+/* True if row i of bounds is not behind row i + 1, in the total order if `at` gives it. */
 static bool in_order(const struct sk_keys *bounds, const struct sk_row_at *at, uint64_t i) {
     int r = sk_keys_compare(bounds, i, bounds, i + 1);
     if (r || !at) return r <= 0;

@@ -1,5 +1,5 @@
-/* fsum.c - what bins of a reproducible sum come to, in whole numbers of 1,024 bits: no rounding but
- * the last. */
+/* fsum.c - the value of the bins of a reproducible sum, computed with whole numbers of 1,024 bits:
+ * only the last step rounds. */
 #include "kernel/fsum.h"
 
 void sk_fsum_merge(sk_i128 *bin, int k, int32_t *top, const sk_i128 *from, int32_t from_top) {
@@ -8,7 +8,7 @@ void sk_fsum_merge(sk_i128 *bin, int k, int32_t *top, const sk_i128 *from, int32
 }
 
 enum { LIMBS = 16 };
-struct big { /* two's complement, the lowest first */
+struct big { /* a number in two's complement, the lowest word first */
     uint64_t w[LIMBS];
 };
 
@@ -29,7 +29,7 @@ static void big_negate(struct big *a) {
 
 static bool big_minus(const struct big *a) { return a->w[LIMBS - 1] >> 63; }
 
-static struct big big_shift(const struct big *a, unsigned n) { /* up */
+static struct big big_shift(const struct big *a, unsigned n) { /* to the left */
     struct big r = {{0}};
     unsigned limbs = n / 64, bits = n % 64;
     for (unsigned i = limbs; i < LIMBS; i++) {
@@ -39,7 +39,7 @@ static struct big big_shift(const struct big *a, unsigned n) { /* up */
     return r;
 }
 
-/* Of numbers that are not negative; what does not fit is none of ours. */
+/* Product of two numbers that are not negative. Their product always fits here. */
 static struct big big_times(const struct big *a, const struct big *b) {
     struct big r = {{0}};
     for (int i = 0; i < LIMBS; i++) {
@@ -53,7 +53,7 @@ static struct big big_times(const struct big *a, const struct big *b) {
     return r;
 }
 
-/* In units of the lowest bin. */
+/* The sum of the bins, in units of the lowest bin. */
 static struct big big_of(const sk_i128 *bin, int k) {
     struct big r = {{0}};
     for (int i = 0; i < k; i++) {
@@ -67,14 +67,14 @@ static struct big big_of(const sk_i128 *bin, int k) {
     return r;
 }
 
-/* 64 bits from bit i on. */
+/* The 64 bits from bit i on. */
 static uint64_t big_word(const struct big *a, int i) {
     int limb = i / 64, bits = i % 64;
     uint64_t v = a->w[limb] >> bits;
     return bits && limb + 1 < LIMBS ? v | a->w[limb + 1] << (64 - bits) : v;
 }
 
-/* Is there a one below bit n? */
+/* True if a bit below bit n is set. */
 static bool big_below(const struct big *a, int n) {
     int limb = 0;
     for (; n >= 64; n -= 64)
@@ -82,7 +82,7 @@ static bool big_below(const struct big *a, int n) {
     return n > 0 && (a->w[limb] & ((UINT64_C(1) << n) - 1));
 }
 
-/* a * 2^e to the nearest double, ties to even. */
+/* Rounds a * 2^e to the nearest double, ties to even. */
 static double big_round(struct big a, int e) {
     bool minus = big_minus(&a);
     int limb = LIMBS - 1;
@@ -101,7 +101,8 @@ static double big_round(struct big a, int e) {
 
 static int exponent(int32_t top, int k) { return SK_FSUM_WIDTH * (top - (k - 1)) - SK_FSUM_BASE; }
 
-/* Few terms fit 128 bits: conversion rounds to the nearest, and the result is no subnormal. */
+/* Short cut for few terms: the sum fits 128 bits, conversion rounds to the nearest, and the result
+ * is not subnormal. false: use the general way. */
 static bool few(const sk_i128 *bin, int e, double *out) {
     const sk_i128 a = (sk_i128)1 << 46, b = (sk_i128)1 << 86;
     if (e < -1022 || bin[0] >= a || bin[0] <= -a || bin[1] >= b || bin[1] <= -b || bin[2] >= b ||
@@ -127,7 +128,7 @@ double sk_fsum_spread(uint64_t n, const sk_i128 *x, int32_t x_top, const sk_i128
     if (big_minus(&sum)) big_negate(&sum);
     sum = big_times(&sum, &sum);
     squares = big_times(&squares, &count);
-    /* a few bins: the top of squares follows from the top of the terms */
+    /* a shift by a few bins: the top of the squares follows from the top of the terms */
     if (e > f) sum = big_shift(&sum, (unsigned)(e - f));
     else squares = big_shift(&squares, (unsigned)(f - e));
     big_negate(&sum);

@@ -2,14 +2,13 @@
  * only.
  *
  * Reproducible summation by absolute bins, after Demmel, Ahrens and Nguyen ("Efficient Reproducible
- * Floating Point Summation and BLAS", 2016), with whole
- * numbers for bins: bin i counts units of 2^(40 i - 2160). A term's bits fall into bins by their
- * weight alone, and a sum keeps the K bins from the one of its largest term down; what lies below
- * is dropped, from terms and sums alike. So a state is a function of the set of terms: adding and
- * merging are exact, associative and commutative. A bin has 128 bits and takes 2^87 terms without a
- * carry (a carry out of a bin that is dropped later would make the order count). Error: less than n
- * * 2^(40 - 40 K) of the largest term; K = 3 for sums, 4 for variances. Rounded once, at the
- *   end. */
+ * Floating Point Summation and BLAS", 2016), with whole numbers as bins: bin i counts units of
+ * 2^(40 i - 2160). The bits of a term go to bins by their weight alone. A sum keeps K bins, from
+ * that of its largest term down; everything below is dropped, from terms and sums alike. So a state
+ * is a function of the set of terms: adding and merging are exact, associative and commutative. A
+ * bin has 128 bits and takes 2^87 terms without a carry (a carry out of a bin that is dropped later
+ * would make the order matter). Error: less than n * 2^(40 - 40 K) of the largest term; K = 3 for
+ * sums, 4 for variances. The sum is rounded once, at the end. */
 #ifndef SK_FSUM_H
 #define SK_FSUM_H
 
@@ -21,14 +20,14 @@ typedef unsigned __int128 sk_u128;
 enum { SK_FSUM_WIDTH = 40, SK_FSUM_BASE = 2160, SK_FSUM_NONE = -1 };
 #define SK_FSUM_MASK ((UINT64_C(1) << SK_FSUM_WIDTH) - 1)
 
-/* Makes bin[0] the one of number `top`, which is not below *have. */
+/* Shifts the bins so that bin[0] is the one of number `top`, which is not below *have. */
 SK_INLINE void sk_fsum_raise(sk_i128 *bin, int k, int32_t *have, int32_t top) {
     int d = top - *have;
     for (int i = k - 1; i >= 0; i--) bin[i] = i >= d ? bin[i - d] : 0;
     *have = top;
 }
 
-/* Adds m * 2^e, or takes it away; m > 0, e from -2148 on. */
+/* Adds or subtracts m * 2^e; m > 0, e >= -2148. */
 SK_INLINE void sk_fsum_add(sk_i128 *bin, int k, int32_t *top, bool minus, sk_u128 m, int e) {
     uint32_t at = (uint32_t)(e + SK_FSUM_BASE), low = at / SK_FSUM_WIDTH,
              shift = at % SK_FSUM_WIDTH;
@@ -46,7 +45,7 @@ SK_INLINE void sk_fsum_add(sk_i128 *bin, int k, int32_t *top, bool minus, sk_u12
     }
 }
 
-/* A finite double as m * 2^e; m 0: it is zero. */
+/* Splits a finite double into m * 2^e and a sign; m is 0 for zero. */
 SK_INLINE uint64_t sk_double_split(double d, bool *minus, int *e) {
     uint64_t bits;
     memcpy(&bits, &d, 8);
@@ -57,9 +56,10 @@ SK_INLINE uint64_t sk_double_split(double d, bool *minus, int *e) {
 }
 
 void sk_fsum_merge(sk_i128 *bin, int k, int32_t *top, const sk_i128 *from, int32_t from_top);
-/* The sum, rounded to the nearest. */
+/* The sum, rounded to the nearest double. */
 double sk_fsum_value(const sk_i128 *bin, int k, int32_t top);
-/* n * (sum of squares) - (sum)^2 of the same terms, rounded; both have 4 bins. Never below 0. */
+/* n * (sum of squares) - (sum)^2 of the same terms, rounded. x holds the sum and xx the sum of
+ * squares, each in 4 bins. Never below 0. */
 double sk_fsum_spread(uint64_t n, const sk_i128 *x, int32_t x_top, const sk_i128 *xx,
                       int32_t xx_top);
 

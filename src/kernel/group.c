@@ -1,4 +1,4 @@
-/* group.c - groups of equal keys where they lie next to each other. */
+/* group.c - groups of equal keys in sorted rows. */
 #include "kernel/kernel_int.h"
 
 uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start) {

@@ -1,15 +1,13 @@
 /* groupby.c - groups of equal keys in a hash table, and their states.
  *
- * Keys of groups are rows: those of a batch that are new are gathered into a small block of their
- * own, so a group is a place (block, row) and any type that has an order may be a key, dictionaries
- * too. A slot is 8 bytes (the high half of the hash, the number of the group); groups keep their
- * hash, so a table that grows does not look at keys. Where the only key is a whole number its hash
- * is a bijection and decides alone, but for what null hashes to. Where all keys are dictionaries of
- * few values, rows are looked up by their codes, and only the first one of each combination of
- * codes by its key.
- * Results: results.c.
- * Memory: 8 to 16 bytes of slots, 16 bytes, the key and the states a group; 12 bytes a row of the
- * batch while it is read. */
+ * The keys of groups are rows: the rows of a batch that make new groups are gathered into a small
+ * block, so a group's key is a place (block, row), and any type with an order may be a key,
+ * dictionaries too. A slot has 8 bytes (the upper half of the hash, the number of the group).
+ * Groups keep their hash, so the table grows without reading keys. If the only key is an integer,
+ * its hash is a bijection and decides alone, except for the hash of null. If all keys are
+ * dictionaries of few values, rows are looked up by their codes, and only the first row of each
+ * combination of codes by its key. Results: results.c. Memory: 8 to 16 bytes of slots, 16 bytes,
+ * the key and the states a group; 12 bytes a row of the batch while it is read. */
 #include <stdio.h>
 
 #include "kernel/groupby.h"
@@ -154,7 +152,7 @@ uint64_t sk_groupby_groups(const struct sk_groupby *g) { return g->n; }
 enum {
     SLOTS = 4 * sizeof(struct sk_group_slot),
     PLACES = 2 * (sizeof(uint64_t) + sizeof(struct sk_row_at))
-}; /* a group; where there is room for twice as many */
+}; /* bytes a group, where arrays have room for twice as many */
 
 uint64_t sk_groupby_group_bytes(const struct sk_groupby *g) {
     uint64_t bytes = SLOTS + PLACES;
@@ -189,7 +187,7 @@ static bool grow(void **p, uint64_t have, uint64_t cap, size_t each) {
     return true;
 }
 
-/* Room for `more` groups; states of those beyond g->n are not set. */
+/* Makes room for `more` groups; the states of new groups are not initialised. */
 static bool reserve(struct sk_groupby *g, uint64_t more) {
     uint64_t cap = SK_MAX(g->cap, FIRST);
     while (cap < g->n + more) cap *= 2;
@@ -204,7 +202,7 @@ static bool reserve(struct sk_groupby *g, uint64_t more) {
     return true;
 }
 
-/* Twice as many slots as groups can be. */
+/* Grows the table to at least twice as many slots as `groups`. */
 static bool rehash(struct sk_groupby *g, uint64_t groups) {
     uint64_t slots = 2 * FIRST;
     while (slots < 2 * groups) slots *= 2;
@@ -235,9 +233,9 @@ static void new_group(struct sk_groupby *g, uint64_t hash, struct sk_row_at plac
 
 struct lookup {
     const struct sk_keys *keys;
-    /* null: what null hashes to, if the only key is a whole number */
+    /* null: the hash of null, if the only key is an integer */
     uint64_t *hash, null;
-    uint32_t *ids, *fresh, n_fresh; /* fresh: rows that made a group */
+    uint32_t *ids, *fresh, n_fresh; /* ids: the group of each row; fresh: rows that made a group */
     bool number;
 };
 
@@ -266,8 +264,8 @@ static bool find(struct sk_groupby *g, struct lookup *l, uint64_t row) {
     return 2 * g->n <= g->mask || rehash(g, 2 * g->n);
 }
 
-/* One form of what is one key: 0.0 for -0.0, one NaN, zeros under null; so that results do not
- * depend on which row was first. */
+/* Gives equal keys one form (0.0 for -0.0, one NaN, zeros under null), so that results do not
+ * depend on which row came first. */
 static void make_plain(const struct sk_keys_block *b, uint32_t n_keys) {
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct sk_key_col *c = &b->keys->col[i];
@@ -289,7 +287,7 @@ static void make_plain(const struct sk_keys_block *b, uint32_t n_keys) {
     }
 }
 
-/* The rows that made groups, as a block that stays. */
+/* Copies the keys of the rows that made groups into a block that the aggregation keeps. */
 static sk_rc keep_keys(struct sk_groupby *g, const struct ArrowArray *keys, const uint32_t *fresh,
                        uint32_t n, struct sk_err *err) {
     struct sk_block_plan *plan = NULL;
@@ -307,8 +305,8 @@ out:
     return rc;
 }
 
-/* How many combinations the codes of dictionaries make, nulls included; 0: a key is no dictionary,
- * or there are more of them than rows. */
+/* The number of combinations of the dictionaries' codes, nulls included; 0: a key is no dictionary,
+ * or there are more combinations than rows. */
 static uint64_t combinations(const struct sk_keys *k) {
     uint64_t n = 1;
     for (uint32_t i = 0; i < k->n && n && n <= k->rows; i++) {
@@ -318,9 +316,9 @@ static uint64_t combinations(const struct sk_keys *k) {
     return n <= k->rows ? n : 0;
 }
 
-/* out[row] = out[row] * (values + 1) + code; a null is behind the codes. */
+/* out[row] = out[row] * (values + 1) + code; the code of null is behind the others. */
 SK_INLINE void add_codes(const struct sk_key_col *c, char code, uint64_t rows, uint32_t *out) {
-    struct sk_key_col as = *c; /* its letter a constant */
+    struct sk_key_col as = *c; /* a copy, so that its letter is a constant in the loops */
     uint32_t n = (uint32_t)c->n_values;
     as.code = code;
     if (!c->codes_valid)
@@ -334,17 +332,17 @@ SK_INLINE void add_codes(const struct sk_key_col *c, char code, uint64_t rows, u
         }
 }
 
-/* The groups of rows by their codes; n of combinations(). */
+/* Finds the groups of rows by their codes; n is combinations(). */
 static sk_rc look_up_codes(struct sk_groupby *g, struct lookup *l, uint64_t rows, uint64_t n,
                            struct sk_err *err) {
-    /* of each combination, + 1; 0: not seen yet */
+    /* [n]: the group of each combination + 1; 0: not seen yet */
     uint32_t *group = sk_calloc(SK_TAG_KERNEL, n * sizeof *group);
     sk_rc rc = group ? SK_OK : SK_NO_GROUPS(g);
     if (rc) return rc;
     memset(l->ids, 0, rows * sizeof *l->ids);
     for (uint32_t i = 0; i < l->keys->n; i++) {
         const struct sk_key_col *c = &l->keys->col[i];
-        /* as Parquet's reader and pandas have them */
+        /* the codes that Parquet's reader and pandas use */
         if (c->code == 'i') add_codes(c, 'i', rows, l->ids);
         else if (c->code == 'c') add_codes(c, 'c', rows, l->ids);
         else add_codes(c, c->code, rows, l->ids);
@@ -382,7 +380,7 @@ static sk_rc look_up(struct sk_groupby *g, struct lookup *l, uint64_t rows, stru
     return SK_OK;
 }
 
-/* ids[row]: the group of each row of a batch whose key columns are `keys`. */
+/* Sets ids[row] to the group of each row of a batch whose key columns are `keys`. */
 static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uint32_t *ids,
                         struct sk_err *err) {
     uint64_t rows = (uint64_t)keys->length;
@@ -391,7 +389,7 @@ static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uin
     sk_rc rc;
     if (rows > UINT32_MAX - 1 - g->n)
         return SK_ERR(err, SK_EINVAL, "more than 2^32 - 2 groups or rows in one aggregation");
-    if (!g->n_keys) { /* one group, of all */
+    if (!g->n_keys) { /* one group of all rows */
         if (!g->n && !reserve(g, 1)) return SK_NO_GROUPS(g);
         if (!g->n && rows) new_group(g, 0, (struct sk_row_at){SK_ROW_NONE, 0});
         if (rows) memset(ids, 0, rows * sizeof *ids);
@@ -412,9 +410,10 @@ out:
     return rc;
 }
 
-/* ---- rows in ---- */
+/* ---- adding rows
+ * ------------------------------------------------------------------------------ */
 
-/* The key columns of a batch as a batch; columns NULL: they are its first. */
+/* The key columns of a batch, as a batch. In a partial result they are its first columns. */
 static sk_rc keys_of(const struct sk_groupby *g, const struct ArrowArray *batch, bool partial,
                      struct ArrowArray *out, struct ArrowArray **children, struct sk_err *err) {
     static const void *none[1] = {NULL};
@@ -451,7 +450,7 @@ out:
     return rc;
 }
 
-/* The column that an aggregate reads; of a type without order only its bitmap. */
+/* Adds the column that aggregate i reads; of a type without order only its validity is read. */
 static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema,
                            const struct ArrowArray *batch, const uint32_t *ids,
                            struct sk_err *err) {
@@ -491,7 +490,7 @@ sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
     return rc;
 }
 
-/* What a column of states was made of; *same: of a's type. */
+/* Parses the type of the values that a column of states was made of; *same: it is a's type. */
 static sk_rc source_of(const struct sk_agg_col *a, const struct ArrowSchema *s,
                        struct sk_agg_col *from, bool *same, struct sk_err *err) {
     size_t n = strlen(SK_STATE);

@@ -1,5 +1,5 @@
-/* groupby.h - an aggregation, between groupby.c, which finds groups, and results.c, which lays out
- * what comes of them; inside the kernel layer only. */
+/* groupby.h - the struct of an aggregation, shared by groupby.c, which finds groups, and results.c,
+ * which lays out results; inside the kernel layer only. */
 #ifndef SK_GROUPBY_H
 #define SK_GROUPBY_H
 
@@ -8,21 +8,22 @@
 #include "kernel/collect.h"
 
 struct sk_group_slot {
-    uint32_t tag, group; /* group 0: free; else its number + 1 */
+    uint32_t tag, group; /* number of the group + 1; 0: the slot is free */
 };
 
-struct sk_keys_block { /* of groups that one batch brought */
+struct sk_keys_block { /* the keys of the groups that one batch brought */
     struct sk_held held;
     struct sk_keys *keys;
 };
 
-struct sk_built {                     /* columns of results, as one batch beside the keys */
+struct sk_built {                     /* the built results: columns beside the keys, as one batch */
     const struct ArrowSchema *schema; /* NULL: nothing is built */
     struct ArrowArray array, *columns;
     struct ArrowArray **children;
-    const void **buffers; /* 3 a column */
+    const void **buffers; /* 3 for each column */
     const void *none[1];
-    /* groups: rows of what is collected, which lies in the order of groups */
+    /* places of keys, of columns of results, and of columns of collections, which are in the order
+     * of groups */
     struct sk_row_at *keys, *rows, *groups;
     const struct ArrowArray **blocks;
     struct sk_block_pick *picks;
@@ -31,18 +32,19 @@ struct sk_built {                     /* columns of results, as one batch beside
 struct sk_groupby {
     uint32_t n_keys, n_aggs, n_columns;
     struct ArrowSchema keys_schema, **keys_fields; /* the key columns alone */
-    /* of results and of partials; n_columns fields each */
+    /* [0] of results, [1] of partial results; n_columns fields each */
     struct ArrowSchema schema[2], *fields, **children;
-    uint32_t *key; /* their columns in a batch */
+    uint32_t *key; /* positions of the key columns in a batch */
     struct sk_agg_col *agg;
-    struct sk_collect **collect; /* of each aggregate; NULL: it has states */
-    struct sk_key *all;          /* n_keys keys: columns 0, 1, ... */
+    /* [n_aggs]: for aggregates that keep values; NULL: the aggregate has states */
+    struct sk_collect **collect;
+    struct sk_key *all; /* n_keys keys: columns 0, 1, ... of keys_schema */
     uint64_t n, cap, rows, mask;
     struct sk_group_slot *slots;
     uint64_t *hash;
     struct sk_row_at *place;
     SK_VEC(struct sk_keys_block) blocks;
-    uint64_t kept; /* bytes of blocks */
+    uint64_t kept; /* bytes of the blocks */
     struct sk_built out;
 };
 

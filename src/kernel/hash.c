@@ -1,12 +1,12 @@
 /* hash.c - 64-bit hashes of key columns.
  *
- * A function of the logical value, so that a block with a dictionary, a view, an offset or one null
- * more sends its rows where its neighbours do: integers are hashed as 64-bit numbers, floats that
- * are such a number like it, others as doubles, decimals as 256 bits, text by length and bytes.
- * Columns are chained in order. Fixed-width values go through
- * the finalizer of splitmix64, a bijection: 64-bit keys do not collide. Bytes are folded 16 at a
- * time by 64x64 -> 128-bit products, as wyhash does (Wang Yi, public domain). Not against an
- * adversary. Cost: 2 ns a row and fixed-width column. */
+ * A hash is a function of the logical value, so that equal rows go to the same partition whether
+ * their block has a dictionary, a view, an offset or a null more. Integers are hashed as 64-bit
+ * numbers; floats that equal such a number like it, other floats as doubles; decimals as 256 bits;
+ * text by length and bytes. Columns are chained in order. Fixed-width values go through the
+ * finalizer of splitmix64, a bijection: 64-bit keys do not collide. Bytes are folded 16 at a time
+ * by 64x64 -> 128-bit products, as wyhash does (Wang Yi, public domain). The hash does not
+ * withstand an adversary. Cost: 2 ns a row and fixed-width column. */
 #include "kernel/kernel_int.h"
 
 static const uint64_t salt[4] = {UINT64_C(0xa0761d6478bd642f), UINT64_C(0xe7037ed1a0b428db),
@@ -56,7 +56,8 @@ SK_INLINE uint64_t float_bits(const uint8_t *p, uint32_t width) {
     if (width == 8) memcpy(&d, &bits, 8);
     else memcpy(&bits, &d, 8);
     if (d >= -0x1p63 && d < 0x1p64) {
-        /* a column of ints in one block, of floats in another: 1 meets 1.0, and -0.0 is 0.0 */
+        /* a column may be ints in one block and floats in another: 1 equals 1.0, and -0.0 equals
+         * 0.0 */
         uint64_t whole = d < 0 ? (uint64_t)(int64_t)d : (uint64_t)d;
         if ((d < 0 ? (double)(int64_t)whole : (double)whole) == d) return whole;
     }

@@ -1,51 +1,52 @@
-/* join.c - which rows of two sides have equal keys.
+/* join.c - finds which rows of two sides have equal keys.
  *
- * The distinct keys of the side with fewer rows are numbered by a hash table; each row of both
- * sides then has the number of its key, or none (its key is null, or the table does not have it).
- * Rows of the right side are put in the order of their numbers by one counting sort, so the
- * partners of a left row are a range, and results come in the order of left rows whichever side the
- * table was made of. A key that half of the rows have costs what others cost: one
- * comparison a row. Memory: 4 bytes a row of the left, 12 of the right, 9 a distinct key; 32 to 48
- * a row of the smaller side and 8 a row of the largest batch while it is made. Cost: 20 to 60 ns a
- * row of both. */
+ * A hash table numbers the distinct keys of the side with fewer rows; each row of both sides then
+ * has the number of its key, or none (its key is null or not in the table). A counting sort puts
+ * the rows of the right side in the order of these numbers, so the partners of a left row are a
+ * range, and results come in the order of left rows whichever side the table was made of. A key
+ * that half of the rows have costs what other keys cost: one comparison a row. Memory: 4 bytes a
+ * row of the left, 12 of the right, 9 a distinct key; during the creation also 32 to 48 a row of
+ * the smaller side and 8 a row of the largest batch. Cost: 20 to 60 ns a row of both sides. */
 #include "kernel/kernel_int.h"
 
 enum { AHEAD = 16, NONE = UINT32_MAX };
 
 struct slot {
-    uint32_t tag, key; /* key 0: free; else its number + 1 */
+    uint32_t tag, key; /* number of the key + 1; 0: the slot is free */
 };
 
 struct side {
     const struct sk_keys *const *keys;
     uint32_t n;
     uint64_t rows;
-    uint32_t *number; /* of each row, batch after batch */
+    uint32_t *number; /* number of each row's key, batch after batch */
 };
 
 struct sk_join {
     enum sk_join_kind kind;
     struct side left, right;
-    uint32_t n_keys; /* distinct */
-    /* [n_keys + 1] the right rows of a key are places[start[key], start[key + 1]) */
+    uint32_t n_keys; /* distinct keys */
+    /* [n_keys + 1]: the right rows of a key are places[start[key], start[key + 1]). */
     uint64_t *start;
-    struct sk_row_at *places;  /* of right rows */
-    uint8_t *met;              /* [n_keys] a left row has it */
-    bool share;                /* right rows do not follow: sk_join_rest has them */
-    int phase;                 /* 0: left rows, 1: right rows, 2: end */
-    uint32_t batch;            /* of that side: where the next result comes from */
-    uint64_t row, at, partner; /* in the batch; in the side; which partner of it */
+    struct sk_row_at *places; /* of the right rows */
+    uint8_t *met;             /* [n_keys]: a left row has the key */
+    bool share;     /* the join of a share: sk_join_rest gives the right rows without a partner */
+    int phase;      /* 0: left rows, 1: right rows, 2: end */
+    uint32_t batch; /* batch of the current side that the next result comes from */
+    /* the next row's number in its batch, and in its side; the next of its partners */
+    uint64_t row, at, partner;
 };
 
 /* ---- numbers of keys ---- */
 
 struct table {
-    const struct side *of; /* the side whose keys it has */
+    const struct side *of; /* the side whose keys the table has */
     struct slot *slots;
-    uint64_t mask, *hash, null; /* hash: of each key; null: of a whole number that is null */
-    struct sk_row_at *first;    /* a row of each key */
+    /* hash: of each key; null: the hash of null, if the only key is an integer */
+    uint64_t mask, *hash, null;
+    struct sk_row_at *first; /* a row of each key */
     uint32_t n;
-    bool number; /* the only key is a number, so its hash decides */
+    bool number; /* the only key is an integer, so its hash decides */
 };
 
 static bool same_key(const struct table *t, uint32_t key, const struct sk_keys *k, uint64_t row,
@@ -66,7 +67,7 @@ SK_INLINE struct slot *slot_of(const struct table *t, const struct sk_keys *k, u
     return &t->slots[at];
 }
 
-/* Rows with a null in any key get NONE, all others 0. */
+/* Gives NONE to rows with a null in any key, 0 to all others. */
 static void mark_nulls(const struct sk_keys *k, uint32_t *number) {
     memset(number, 0, (size_t)k->rows * sizeof *number);
     for (uint32_t c = 0; c < k->n; c++) {
@@ -92,7 +93,7 @@ static void number_rows(struct table *t, const struct side *s, uint64_t *hash) {
                 t->first[t->n] = (struct sk_row_at){b, (uint32_t)i};
                 *at = (struct slot){(uint32_t)(hash[i] >> 32), ++t->n};
             }
-            number[i] = at->key - 1; /* a free slot: NONE */
+            number[i] = at->key - 1; /* a free slot gives NONE */
         }
     }
 }
@@ -112,7 +113,7 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
     while (slots < 2 * keys) slots *= 2;
     const struct sk_keys *any = t.of->n ? t.of->keys[0] : NULL;
     t.number = any && any->n == 1 && any->col[0].kind >= SK_KEY_BOOL &&
-               any->col[0].kind < SK_KEY_FLOAT; /* a float's hash may be that of another one */
+               any->col[0].kind < SK_KEY_FLOAT; /* the hashes of two floats may be equal */
     t.mask = slots - 1;
     t.null = sk_hash_null();
     t.slots = sk_alloc_large(SK_TAG_KERNEL, (size_t)slots * sizeof *t.slots);
@@ -138,7 +139,7 @@ static sk_rc number_both(struct sk_join *j, struct sk_err *err) {
 
 /* ---- partners ---- */
 
-/* The right rows of each key, in order; which keys the left has. */
+/* Finds the right rows of each key, in order, and which keys the left side has. */
 static bool find_partners(struct sk_join *j) {
     j->start = sk_calloc(SK_TAG_KERNEL, ((size_t)j->n_keys + 2) * sizeof *j->start);
     j->places = sk_alloc_large(SK_TAG_KERNEL, (size_t)j->right.rows * sizeof *j->places);
@@ -151,7 +152,7 @@ static bool find_partners(struct sk_join *j) {
     const uint32_t *number = j->right.number;
     for (uint32_t b = 0; b < j->right.n; number += j->right.keys[b++]->rows)
         for (uint64_t i = 0; i < j->right.keys[b]->rows; i++)
-            if (number[i] != NONE) /* each moves to the start of the next */
+            if (number[i] != NONE) /* moves at[key] to the start of the next key */
                 j->places[at[number[i]]++] = (struct sk_row_at){b, (uint32_t)i};
     for (uint64_t i = 0; i < j->left.rows; i++)
         if (j->left.number[i] != NONE) j->met[j->left.number[i]] = 1;
@@ -212,7 +213,7 @@ sk_rc sk_join_rest(const struct sk_keys *const *right, uint32_t n_right, enum sk
     j->right = (struct side){.keys = right, .n = n_right};
     j->phase = right_rows_follow(j) || first_phase(kind) ? 1 : 2;
     SK_GO(check_side(&j->right, n_right ? right[0] : NULL, err));
-    j->met = sk_calloc(SK_TAG_KERNEL, 1); /* one key stands for all that were met */
+    j->met = sk_calloc(SK_TAG_KERNEL, 1); /* one key stands for all keys that a left row has */
     SK_GO(j->met ? SK_OK : SK_ERR(err, SK_ENOMEM, "no memory for a join"));
     j->met[0] = 1;
     for (uint64_t i = 0; i < j->right.rows; i++)
@@ -235,7 +236,7 @@ void sk_join_destroy(struct sk_join *j) {
 
 /* ---- results ---- */
 
-/* How many results a left row has, and whether they have partners. */
+/* The number of results that a left row gives, and whether each has a right partner. */
 static uint64_t results_of(const struct sk_join *j, uint32_t key, bool *partners) {
     uint64_t n = key == NONE ? 0 : j->start[key + 1] - j->start[key];
     *partners = false;
@@ -255,7 +256,7 @@ static bool right_row_is_one(const struct sk_join *j, uint32_t key) {
     return j->kind == SK_JOIN_RIGHT_SEMI ? met : !met;
 }
 
-/* The next row of a side; past the last of all the phase ends. */
+/* Advances to the next row of a side; behind the last row the phase ends. */
 static void step(struct sk_join *j, const struct side *s, int next) {
     j->row++;
     j->at++;

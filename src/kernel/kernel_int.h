@@ -1,10 +1,10 @@
 /* kernel_int.h - inside the kernel layer only: a key column as the loops over rows see it.
  *
- * A value is a sequence of 64-bit words, compared as unsigned numbers: integers, floats, bool and
- * short decimals are one word with the value at its top, so that a prefix is one, too; wide
- * decimals are several; bytes are cut in eights, padded with zeros (how many bytes of the last word
- * are there then decides between "a" and "a\0"). Null and NaN are no words: rows are told apart by
- * class first. */
+ * A value is a sequence of 64-bit words, compared as unsigned numbers. Integers, floats, bool and
+ * short decimals are one word with the value at its top, so that the first word can serve as a
+ * prefix; wide decimals are several words; bytes are cut into words of eight, padded with zeros
+ * (the number of bytes in the last word then decides between "a" and "a\0"). Null and NaN have no
+ * words: rows are first distinguished by class. */
 #ifndef SK_KERNEL_INT_H
 #define SK_KERNEL_INT_H
 
@@ -26,16 +26,16 @@ enum sk_key_kind {
 struct sk_key_col {
     enum sk_key_kind kind;
     uint32_t width;   /* bytes of a value; SK_KEY_VAR: of an offset */
-    uint32_t n_words; /* UINT32_MAX: as the text has */
+    uint32_t n_words; /* words of a value; UINT32_MAX: depends on the text */
     bool descending, nulls_first;
     const uint8_t *valid, *data; /* data: values, offsets or views */
-    const uint8_t *bytes;        /* SK_KEY_VAR */
-    const void *const *buffers;  /* SK_KEY_VIEW: all of the array's */
+    const uint8_t *bytes;        /* of SK_KEY_VAR: the text's bytes */
+    const void *const *buffers;  /* of SK_KEY_VIEW: all buffers of the array */
     int64_t offset;
-    char code; /* of a dictionary: the format letter of its codes; else 0 */
+    char code; /* of a dictionary: format letter of its codes; else 0 */
     const uint8_t *codes, *codes_valid;
-    int64_t codes_offset, n_values; /* n_values: of the dictionary */
-    const char *format, *name;      /* format: of the values */
+    int64_t codes_offset, n_values; /* n_values: number of values of the dictionary */
+    const char *format, *name;      /* format: Arrow format of the values */
 };
 
 struct sk_keys {
@@ -47,7 +47,7 @@ struct sk_keys {
 #define SK_INLINE static inline __attribute__((always_inline))
 
 SK_INLINE uint64_t sk_load(const uint8_t *p, uint32_t width) {
-    /* little-endian, width 1, 2, 4 or 8 */
+    /* little-endian; width is 1, 2, 4 or 8 */
     uint8_t v1;
     uint16_t v2;
     uint32_t v4;
@@ -77,7 +77,7 @@ static inline int64_t sk_key_code(const struct sk_key_col *c, int64_t i) {
     }
 }
 
-/* Where the row's value lies in data; -1: null. */
+/* Index of the row's value in data; -1: null. */
 SK_INLINE int64_t sk_key_at(const struct sk_key_col *c, uint64_t row) {
     int64_t i = (int64_t)row;
     if (c->kind == SK_KEY_NULL) return -1;
@@ -92,7 +92,7 @@ SK_INLINE int64_t sk_key_at(const struct sk_key_col *c, uint64_t row) {
 
 SK_INLINE uint64_t sk_float_top(const uint8_t *p, uint32_t width) {
     return sk_load(p, width) << (64 - 8 * width);
-} /* the bits at the top of a word */
+} /* the bits of the float at the top of a word */
 SK_INLINE bool sk_float_nan(uint64_t top, uint32_t width) {
     uint64_t inf = width == 2   ? UINT64_C(0x7C00) << 48
                    : width == 4 ? UINT64_C(0x7F800000) << 32
@@ -129,7 +129,7 @@ static inline unsigned sk_class_rank(const struct sk_key_col *c, enum sk_key_cla
 }
 
 static inline struct sk_bytes sk_key_bytes(const struct sk_key_col *c, int64_t at) {
-    /* of SK_KEY_FIXED, VAR, VIEW */
+    /* for SK_KEY_FIXED, SK_KEY_VAR, SK_KEY_VIEW */
     if (c->kind == SK_KEY_FIXED) return (struct sk_bytes){c->data + at * c->width, c->width};
     if (c->kind == SK_KEY_VAR) {
         int64_t from = sk_load_signed(c->data + at * c->width, c->width),
@@ -143,7 +143,8 @@ static inline struct sk_bytes sk_key_bytes(const struct sk_key_col *c, int64_t a
         (const uint8_t *)c->buffers[2 + sk_load(v + 8, 4)] + sk_load(v + 12, 4), n};
 }
 
-/* Bytes [8w, 8w + 8) as a big-endian number, *here of them (0 to 8); the rest is zero. */
+/* Bytes [8w, 8w + 8) of b as a big-endian number, padded with zeros; *here: how many of them exist
+ * (0 to 8). */
 SK_INLINE uint64_t sk_bytes_word(struct sk_bytes b, uint32_t w, uint32_t *here) {
     size_t from = 8 * (size_t)w, left = b.n > from ? b.n - from : 0;
     uint64_t v = 0;
@@ -155,8 +156,8 @@ SK_INLINE uint64_t sk_bytes_word(struct sk_bytes b, uint32_t w, uint32_t *here) 
     return __builtin_bswap64(v);
 }
 
-/* Word w of a value, ascending; kind and width are the column's, as constants where a loop is made
- * for them. *here: of bytes, how many of the word's. */
+/* Word w of a value, ascending. kind and width are the column's; a loop that is made for one type
+ * passes them as constants. *here: for bytes, how many of the word's bytes exist. */
 SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind, uint32_t width,
                                int64_t at, uint32_t w, uint32_t *here) {
     const uint64_t sign = UINT64_C(1) << 63;
@@ -179,26 +180,28 @@ SK_INLINE uint64_t sk_key_word(const struct sk_key_col *c, enum sk_key_kind kind
     }
 }
 
-/* Sets kind, width and words by the format of values; false: they have no order. */
+/* Sets kind, width and number of words by the Arrow format of the values; false: the type has no
+ * order. */
 bool sk_key_type(struct sk_key_col *c, const char *format);
-/* What a row of one whole number hashes to where it is null. All other hashes of one whole number
- * are of one value each. */
+/* The hash of a row whose only key is an integer and null. Any other hash of a single integer key
+ * belongs to one value only. */
 uint64_t sk_hash_null(void);
-/* What sk_keys_hash makes of one row. */
+/* The hash that sk_keys_hash computes, for one row. */
 uint64_t sk_keys_hash_row(const struct sk_keys *k, uint64_t row);
 
-/* Rows i of a and j of b from word w of key `first` on; all before is known to be equal. */
+/* Compares row i of a with row j of b from word w of key `first` on; everything before is known to
+ * be equal. */
 int sk_keys_compare_from(const struct sk_keys *a, uint64_t i, const struct sk_keys *b, uint64_t j,
                          uint32_t first, uint32_t w);
 
 /* ---- radix.c ---- */
 
-/* a row on its way through a sort; end: of text, how many bytes of the word are there */
+/* a row under sort; end: of text, number of bytes that exist in the word */
 struct sk_entry {
     uint64_t key;
     uint32_t row, end;
 };
-/* Sorts a[0, n) by key, stable. tmp: as large, overwritten. */
+/* Sorts a[0, n) by key; stable. tmp has the same size and is overwritten. */
 void sk_radix_sort(struct sk_entry *a, struct sk_entry *tmp, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
-/* key.c - key columns of a batch: which types have an order, and how two rows compare.
+/* key.c - the key columns of a batch: which types have an order, and how two rows compare.
  *
- * Not the loops that need speed: those of sort.c and hash.c are made a type at a time from the same
- * words (kernel_int.h). */
+ * Not here: the loops that must be fast; those of sort.c and hash.c are specialised by type and use
+ * the same words (kernel_int.h). */
 #include "kernel/kernel_int.h"
 
 /* ---- types ---- */
@@ -31,7 +31,7 @@ static bool set_fixed(struct sk_key_col *c, const char *f) { /* w:bytes */
 static bool set_temporal(struct sk_key_col *c, const char *f) {
     if (!strcmp(f, "tdD") || !strcmp(f, "tts") || !strcmp(f, "ttm") || !strcmp(f, "tiM"))
         return set_kind(c, SK_KEY_INT, 4, 1);
-    /* intervals of days have no order: a month is not a number of days */
+    /* intervals of days have no order, since a month is not a fixed number of days */
     return f[1] != 'i' && set_kind(c, SK_KEY_INT, 8, 1);
 }
 
@@ -81,7 +81,7 @@ static const char *type_name(const char *f) {
     return f;
 }
 
-/* The name of an extension type, not terminated; n 0: none. */
+/* The name of an extension type from metadata, not NUL-terminated; n 0: none. */
 static struct sk_bytes extension_name(const char *m) {
     static const char key[] = "ARROW:extension:name";
     int32_t n, len[2];

@@ -1,16 +1,15 @@
-/* merge.c - sorted runs merged by a loser tree (Knuth, TAOCP 3, 5.4.1): one comparison a level for
+/* merge.c - merges sorted runs by a loser tree (Knuth, TAOCP 3, 5.4.1): one comparison a level for
  * each row.
  *
- * node[0] is the winner's run, node[1, n) the losers, leaves are implicit: run r stands below node
- * (n + r) / 2. A comparison is of prefixes, and of whole keys where those are equal; equal keys are
- * in the order of their runs, so runs that are parts of a batch in order give its stable sort. Of a
- * run that is several batches only the one at hand takes part, so a run cut into pages costs what
- * it costs whole.
- * Memory: 36 bytes a run. Cost: 30 ns a row for 16 runs of int64. */
+ * node[0] is the winner's run, node[1, n) are the losers, leaves are implicit: run r stands below
+ * node (n + r) / 2. Prefixes are compared first, and whole keys where those are equal. Equal keys
+ * come in the order of their runs, so runs that are successive parts of a batch give its stable
+ * sort. Only the current batch of a run takes part, so a run that is divided into pages costs no
+ * more than a whole one. Memory: 36 bytes a run. Cost: 30 ns a row for 16 runs of int64. */
 #include "kernel/kernel_int.h"
 
-/* the next row of a run: of its batch `batch`, whose rows end with `end`; at the end of the run
- * batch is `last` */
+/* the next row of a run: row `row` of batch `batch`, whose rows end at `end`; at the end of the run
+ * batch equals `last` */
 struct head {
     uint64_t prefix;
     uint32_t row, end, batch, last;
@@ -19,7 +18,7 @@ struct head {
 struct sk_merge {
     const struct sk_keys *const *batches;
     const struct sk_range *ranges;
-    uint32_t n; /* runs */
+    uint32_t n; /* number of runs */
     struct head *heads;
     uint32_t node[];
 };
@@ -36,7 +35,7 @@ static bool before(const struct sk_merge *m, uint32_t a, uint32_t b) {
     return r ? r < 0 : a < b;
 }
 
-/* Run r, whose head is new, plays its way up. */
+/* Lets run r, whose head is new, compete from its leaf upwards. */
 static void play(struct sk_merge *m, uint32_t r) {
     uint32_t winner = r;
     for (uint32_t i = (m->n + r) / 2; i > 0; i /= 2) {
@@ -61,7 +60,7 @@ static void read_head(struct sk_merge *m, uint32_t r) {
     if (!at_end(m, r)) h->prefix = sk_keys_prefix(m->batches[h->batch], h->row);
 }
 
-/* The winner of the matches below node i, each of which keeps its loser. */
+/* Plays all matches below node i, each of which keeps its loser; returns the winner. */
 static uint32_t build(struct sk_merge *m, uint32_t i) {
     if (i >= m->n) return i - m->n;
     uint32_t a = build(m, 2 * i), b = build(m, 2 * i + 1);

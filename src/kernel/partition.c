@@ -1,10 +1,10 @@
 /* partition.c - which partition each row goes to, and the rows in the order of their partitions.
  *
- * Each way says a partition a row; one counting sort makes the index of it, stable. Cost, 10M
- * int64: by hash 12 ns a row to a thousand partitions. */
+ * Each way of partitioning computes a partition for each row; one stable counting sort then makes
+ * the index. Cost, 10M int64: by hash 12 ns a row for up to a thousand partitions. */
 #include "kernel/kernel_int.h"
 
-/* High bits of h decide: a * n / 2^64. */
+/* Maps h to [0, n) by its high bits: h * n / 2^64. */
 static uint32_t scale(uint64_t h, uint32_t n) {
     return (uint32_t)(((unsigned __int128)h * n) >> 64);
 }
@@ -19,7 +19,8 @@ static void gather(const uint32_t *part, uint64_t rows, struct sk_parts *out) {
         sum += n;
     }
     for (uint64_t i = 0; i < rows; i++) out->index[start[part[i]]++] = (uint32_t)i;
-    memmove(start + 1, start, out->n * sizeof *start); /* each has moved to the start of the next */
+    /* each start has moved to the start of the next */
+    memmove(start + 1, start, out->n * sizeof *start);
     start[0] = 0;
 }
 
@@ -52,7 +53,7 @@ sk_rc sk_partition_hash(const struct sk_keys *k, uint32_t level, struct sk_parts
     return SK_OK;
 }
 
-/* How many bounds are not after the row. */
+/* The number of bounds that are not greater than the row. */
 static uint32_t bounds_before(const struct sk_keys *k, uint64_t row, const struct sk_keys *bounds,
                               const uint64_t *prefix) {
     uint64_t lo = 0, hi = bounds->rows, of = sk_keys_prefix(k, row);

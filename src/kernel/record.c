@@ -13,7 +13,7 @@ static sk_rc check(struct sk_records f, size_t n, struct sk_err *err) {
     return SK_OK;
 }
 
-/* Bytes [8 at, 8 at + 8) of a key as a number; zeros behind its end. */
+/* Bytes [8 at, 8 at + 8) of a key as a big-endian number, padded with zeros. */
 SK_INLINE uint64_t word(struct sk_records f, const uint8_t *record, uint32_t at) {
     uint64_t v = 0;
     if (SK_LIKELY(8 * at + 8 <= f.key)) {
@@ -25,7 +25,7 @@ SK_INLINE uint64_t word(struct sk_records f, const uint8_t *record, uint32_t at)
 }
 
 SK_INLINE void copy(uint32_t width, void *to, const void *from) {
-    /* the public benchmark's: seven loads and stores, no call */
+    /* the width of the public sort benchmark: seven loads and stores, no call */
     if (SK_LIKELY(width == 100)) memcpy(to, from, 100);
     else memcpy(to, from, width);
 }
@@ -44,7 +44,7 @@ static void by_words(struct sk_records f, const uint8_t *in, struct sk_entry *e,
     }
 }
 
-struct index { /* grows */
+struct index { /* grows as needed */
     struct sk_entry *e;
     size_t cap;
 };
@@ -111,11 +111,11 @@ sk_rc sk_records_sort(struct sk_records f, const void *in, size_t n, void *out, 
 
 /* ---- partition ------------------------------------------------------------------------------- */
 
-/* Bounds are found by the first two bytes of a key, then by bisection among those that share
- * them. */
+/* A bound is found by the first two bytes of a key, then by bisection among the bounds with the
+ * same two bytes. */
 struct bounds {
-    uint32_t before[65537]; /* how many bounds begin with less */
-    uint64_t top[];         /* first words */
+    uint32_t before[65537]; /* number of bounds whose first two bytes are less */
+    uint64_t top[];         /* first words of the bounds */
 };
 
 static sk_rc bounds_create(struct sk_records f, const uint8_t *key, size_t n, struct bounds **out,
@@ -137,7 +137,7 @@ static sk_rc bounds_create(struct sk_records f, const uint8_t *key, size_t n, st
     return SK_OK;
 }
 
-/* How many bounds are not behind the record's key. */
+/* The number of bounds that are not above the record's key. */
 SK_INLINE uint32_t part_of(struct sk_records f, const struct bounds *b, const uint8_t *key,
                            const uint8_t *record) {
     uint64_t top = word(f, record, 0);
@@ -181,7 +181,7 @@ void sk_records_cut(struct sk_records f, const void *sorted, size_t n, const voi
     start[0] = 0;
     for (size_t p = 0; p < n_bounds; p++) {
         size_t low = start[p], high = n;
-        while (low < high) { /* the first record that is not before the bound */
+        while (low < high) { /* finds the first record that is not below the bound */
             size_t mid = low + (high - low) / 2;
             if (memcmp((const uint8_t *)sorted + mid * f.width, (const uint8_t *)bounds + p * f.key,
                        f.key) < 0)
@@ -213,17 +213,17 @@ sk_rc sk_records_quantiles(struct sk_records f, const void *in, size_t n, void *
 
 /* ---- merge ----------------------------------------------------------------------------------- */
 
-struct head { /* a run in the tree; key UINT64_MAX when it is at its end, too */
+struct head { /* the next record of a run in the tree; key is UINT64_MAX at the run's end, too */
     uint64_t key;
     uint64_t run;
 };
 struct sk_records_merge {
     struct sk_records f;
-    size_t k;                  /* a power of two */
-    const uint8_t **at, **end; /* [k] */
+    size_t k;                  /* number of leaves, a power of two */
+    const uint8_t **at, **end; /* [k]: next record and end of each run */
     struct head winner;
-    /* [k]: lost[0] is unused; those of node i come from nodes 2 i and 2 i + 1; leaf of run r: k
-     * + r */
+    /* [k]: the losers. lost[0] is unused; the players of node i come from nodes 2 i and 2 i + 1;
+     * the leaf of run r is k + r. */
     struct head lost[];
 };
 
@@ -231,7 +231,7 @@ static struct head head_of(const struct sk_records_merge *m, size_t run) {
     return (struct head){m->at[run] < m->end[run] ? word(m->f, m->at[run], 0) : UINT64_MAX, run};
 }
 
-/* Of equal first words: is a before b? */
+/* True if a comes before b, for equal first words. */
 static __attribute__((noinline)) bool before(const struct sk_records_merge *m, struct head a,
                                              struct head b) {
     bool a_ends = m->at[a.run] == m->end[a.run], b_ends = m->at[b.run] == m->end[b.run];
@@ -240,13 +240,14 @@ static __attribute__((noinline)) bool before(const struct sk_records_merge *m, s
     return d ? d < 0 : a.run < b.run;
 }
 
-/* cur goes up from its leaf against the losers on the way; what is left is the winner. */
+/* Lets cur compete from its leaf upwards against the losers on the way; returns the winner. */
 SK_INLINE struct head play(struct sk_records_merge *m, struct head cur) {
     for (size_t i = (m->k + cur.run) / 2; i; i /= 2) {
         struct head other = m->lost[i];
         bool wins = other.key < cur.key;
         if (SK_UNLIKELY(other.key == cur.key)) wins = before(m, other, cur);
-        m->lost[i].key = wins ? cur.key : other.key; /* conditional moves: the outcome is chance */
+        /* conditional moves, since the outcome is not predictable */
+        m->lost[i].key = wins ? cur.key : other.key;
         m->lost[i].run = wins ? cur.run : other.run;
         cur.key = wins ? other.key : cur.key;
         cur.run = wins ? other.run : cur.run;
@@ -289,7 +290,7 @@ size_t sk_records_merge_next(struct sk_records_merge *m, void *out, size_t cap) 
     for (; done < cap; done++, to += m->f.width) {
         size_t run = m->winner.run;
         const uint8_t *at = m->at[run];
-        if (SK_UNLIKELY(at == m->end[run])) break; /* the first of all is at its end: so are all */
+        if (SK_UNLIKELY(at == m->end[run])) break; /* the winner is at its end, so all runs are */
         copy(m->f.width, to, at);
         __builtin_prefetch(at + 4 * (size_t)m->f.width);
         m->at[run] = at + m->f.width;

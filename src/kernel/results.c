@@ -1,8 +1,8 @@
-/* results.c - what an aggregation gives out: keys gathered from the blocks that they are in,
- * columns of results or of states beside them, laid out by the block layer. */
+/* results.c - the results of an aggregation: keys, gathered from the blocks that have them, and
+ * beside them columns of results or of states, all laid out by the block layer. */
 #include "kernel/groupby.h"
 
-/* order[i]: the group that comes i-th, by key. */
+/* Sets order[i] to the group that is i-th by key. */
 static sk_rc sort_groups(struct sk_groupby *g, uint32_t *order, struct sk_err *err) {
     struct sk_block_plan *plan = NULL;
     struct sk_keys_block b = {.keys = NULL};
@@ -19,7 +19,7 @@ out:
     return rc;
 }
 
-/* A column of bytes: one[i](i) appended; offsets of 32 bits. */
+/* a column of variable-length bytes under construction */
 struct bytes {
     int32_t *offsets;
     uint8_t *p;

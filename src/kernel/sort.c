@@ -1,12 +1,12 @@
 /* sort.c - a stable sort of rows by several key columns, as an index.
  *
  * Rows are entries (a word of the key, the row). A group of rows that are equal so far is sorted by
- * its next word with radix.c, and what is equal in that word, too, is a group for the word after
- * it: the next eight bytes of a text, the next limb of a decimal, the next column. Null and NaN
- * rows leave their group before it is sorted, so that a word is all value. Groups of few rows are
- * finished by comparing. Groups wait on a list, not on the C stack: a text of any length costs no
- * depth, and the list is no longer than rows / FEW.
- * Cost: 32 bytes of scratch a row; 10M int64 0.34 s. */
+ * its next word with radix.c; rows that are equal in that word, too, form a group for the next
+ * word: the next eight bytes of a text, the next 64 bits of a decimal, the next column. Null and
+ * NaN rows leave their group before it is sorted, so that every word is of a value. Groups of few
+ * rows are finished by comparing. Groups wait on a list, not on the C stack: long texts need no
+ * depth, and the list is no longer than rows / FEW. Cost: 32 bytes of scratch a row; 10M int64 take
+ * 0.34 s. */
 #include "base/containers/vec.h"
 #include "kernel/kernel_int.h"
 
@@ -22,7 +22,7 @@ struct sorter {
     SK_VEC(struct group) groups;
 };
 
-/* By comparing whole keys from (col, word) on. */
+/* Sorts a small group by comparing whole keys from (col, word) on. */
 static void sort_few(struct sorter *s, struct group g) {
     struct sk_entry *a = s->a + g.from;
     for (uint32_t i = 1; i < g.to - g.from; i++) {
@@ -35,7 +35,7 @@ static void sort_few(struct sorter *s, struct group g) {
     }
 }
 
-/* Finished, or left for later. */
+/* Finishes a small group, or puts a larger one on the list. */
 static bool put_group(struct sorter *s, struct group g) {
     if (g.to - g.from < 2 || g.col == s->keys->n) return true;
     if (g.to - g.from > FEW) return sk_vec_push(&s->groups, SK_TAG_KERNEL, g);
@@ -43,7 +43,7 @@ static bool put_group(struct sorter *s, struct group g) {
     return true;
 }
 
-/* Parts values, NaN and null; *g is left with the values. */
+/* Separates values, NaN and null; *g becomes the group of the values. */
 static bool part_classes(struct sorter *s, struct group *g) {
     const struct sk_key_col *c = &s->keys->col[g->col];
     if (!c->valid && !(c->code && c->codes_valid) && c->kind != SK_KEY_FLOAT &&
@@ -89,7 +89,8 @@ static void read_group(struct sorter *s, struct group g) {
     else read_words(s, g, c->kind, c->width);
 }
 
-/* Texts that are equal in this word: those that end in it by where, then those that go on. */
+/* Divides texts that are equal in this word: first those that end in it, by their length, then
+ * those that go on (for a descending key the other way round). */
 static bool part_ends(struct sorter *s, struct group g) {
     bool down = s->keys->col[g.col].descending;
     struct sk_entry *a = s->a + g.from;
@@ -109,7 +110,7 @@ static bool part_ends(struct sorter *s, struct group g) {
     return true;
 }
 
-/* The groups of equal words. */
+/* Makes groups of the rows with equal words. */
 static bool part_ties(struct sorter *s, struct group g) {
     const struct sk_key_col *c = &s->keys->col[g.col];
     bool text = c->n_words == UINT32_MAX, more = g.word + 1 < c->n_words;
@@ -126,7 +127,7 @@ static bool part_ties(struct sorter *s, struct group g) {
 
 static bool sort_group(struct sorter *s, struct group g) {
     if (!g.word && !part_classes(s, &g)) return false;
-    /* values of no bytes */
+    /* values of 0 bytes */
     if (!s->keys->col[g.col].n_words)
         return put_group(s, (struct group){g.from, g.to, g.col + 1, 0});
     if (g.to - g.from < 2) return true;
