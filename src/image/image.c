@@ -1,12 +1,12 @@
-/* image.c - a picture from its file to rows of the output: which codec, what of it, at which scale,
- * in which form. */
+/* image.c - a picture from its file to rows of the output: chooses the codec, the box, the scale
+ * and the form of pixels. */
 #include "image/image_int.h"
 
 struct sk_image {
     const struct sk_image_codec *codec;
     void *state;
     struct sk_image_head head; /* of the file */
-    /* crop: the box of the rows that the codec gives; h and w 0: not resized */
+    /* crop: the box in the rows that the codec gives; h and w 0: the picture is not resized. */
     struct sk_image_want want;
     uint32_t out_channels, px, eighths;
 };
@@ -26,9 +26,9 @@ static const struct sk_image_codec *codec_of(struct sk_bytes file, const char **
     return codec;
 }
 
-/* The box, in pixels of the file. False: it is not within it. */
+/* Sets the box, in pixels of the file. false: it is not inside the picture. */
 static bool box_of(const struct sk_image_head *head, struct sk_image_want *want) {
-    if (want->middle) { /* h * w / want.w rows, or all of them and w * h / want.h columns */
+    if (want->middle) { /* h * w / want.w rows, or all rows and w * h / want.h columns */
         uint64_t h = SK_MIN((uint64_t)head->w * want->h / want->w, head->h),
                  w = SK_MIN((uint64_t)head->h * want->w / want->h, head->w);
         want->crop_h = (uint32_t)SK_MAX(h, 1);
@@ -44,7 +44,8 @@ static bool box_of(const struct sk_image_head *head, struct sk_image_want *want)
            (uint64_t)want->left + want->crop_w <= head->w && want->crop_w;
 }
 
-/* The smallest of 1, 2, 4 and 8 eighths at which the box is not smaller than what is wanted. */
+/* The smallest scale of 1, 2, 4 and 8 eighths at which the box is at least as large as the
+ * output. */
 static uint32_t eighths_of(const struct sk_image_want *want) {
     uint32_t n = 8;
     while (n > 1 && (uint64_t)want->crop_h * n / 2 >= (uint64_t)want->h * 8 &&
@@ -91,8 +92,8 @@ void sk_image_close(struct sk_image *im) {
     sk_free(im);
 }
 
-/* n pixels of px bytes, with `in` channels that count, to c channels. Grey of RGB: ITU-R 601-2, as
- * Pillow rounds it. */
+/* Converts n pixels of px bytes, of which `in` channels count, to c channels. Grey of RGB: ITU-R
+ * 601-2, rounded as Pillow does. */
 static void convert(const uint8_t *from, uint32_t px, uint32_t in, uint8_t *to, uint32_t c,
                     size_t n) {
     if (px == c && in == c) {
@@ -108,8 +109,9 @@ static void convert(const uint8_t *from, uint32_t px, uint32_t in, uint8_t *to, 
     }
 }
 
-/* [at, at + n) pixels of the file on one side, to be `out`: which of the `in` that the codec gives,
- * and where between them. */
+/* Pixels [at, at + n) of one side of the file are resized to `out` pixels: finds which of the `in`
+ * pixels that the codec gives they are (*at and *n change to these), and where between them they
+ * begin. */
 static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, uint32_t in,
                                      uint32_t eighths) {
     double from = *at * (eighths / 8.0), length = *n * (eighths / 8.0);
@@ -119,12 +121,11 @@ static struct sk_resize_side side_of(uint32_t *at, uint32_t *n, uint32_t out, ui
     return (struct sk_resize_side){*n, out, from - *at, length};
 }
 
-struct sink {            /* where rows of the box go */
-    struct sk_resize *r; /* NULL: as they are */
-    uint8_t *row, *resized,
-        /* one as decoded; one that is to be converted, NULL: rows are resized into out; the next
-         * one of the output */
-        *out;
+struct sink {            /* where the rows of the box go */
+    struct sk_resize *r; /* NULL: the rows are not resized */
+    /* row: a row as decoded. resized: a resized row that has to be converted; NULL: rows are
+     * resized into `out`. out: the next row of the output. */
+    uint8_t *row, *resized, *out;
 };
 
 static void take_row(const struct sk_image *im, struct sink *s) {
@@ -141,11 +142,11 @@ static void take_row(const struct sk_image *im, struct sink *s) {
         if (s->resized) convert(s->resized, in, in, s->out, c, q->w);
 }
 
-/* All h rows of the codec. */
+/* Decodes all h rows of the codec. */
 static const char *rows(struct sk_image *im, struct sink *s, uint32_t h) {
     const struct sk_image_want *q = &im->want;
     uint32_t in = im->head.channels, c = im->out_channels;
-    /* rows are decoded where they are wanted */
+    /* rows are decoded directly into the output */
     bool in_place = !s->r && im->px == c && in == c && q->crop_w == im->head.w;
     for (uint32_t y = 0; y < h; y++) {
         bool inside = y >= q->top && y - q->top < q->crop_h;

@@ -1,55 +1,57 @@
-/* image_int.h - inside the image layer: what a codec is, and the resizer. */
+/* image_int.h - inside the image layer: the interface of a codec, and the resizer. */
 #ifndef SK_IMAGE_INT_H
 #define SK_IMAGE_INT_H
 
 #include "base/mem.h"
 #include "image/image.h"
 
-/* more is refused: Pillow warns of such files, and from 2^27 on it raises */
+/* larger pictures are refused: Pillow warns of them, and from 2^27 on it raises */
 #define SK_IMAGE_PIXELS_MAX ((uint64_t)1 << 26)
 
 struct sk_image_head {
     uint32_t h, w, channels; /* of the file */
 };
 
-/* A codec keeps its state in memory of its own, *state. Each call returns NULL or why the file is
+/* A codec keeps its state in memory of its own, *state. Each call returns NULL, or why the file is
  * refused; after a refusal only close is called. */
 struct sk_image_codec {
     const char *(*open)(struct sk_bytes file, void **state, struct sk_image_head *head);
-    /* From now on rows have px bytes a pixel: 1 of grey files, 3 or 4 (R, G, B and one of any
-     * value) of RGB, 4 of RGBA. eighths: 8, or 4, 2, 1 if `scales`: h and w are those of the scaled
-     * picture then. */
+    /* Starts decoding: rows have px bytes a pixel from now on: 1 for grey files, 3 or 4 (R, G, B
+     * and a byte of any value) for RGB, 4 for RGBA. eighths: 8, or 4, 2, 1 if `scales`; *h and *w
+     * are those of the scaled picture. */
     const char *(*start)(void *state, uint32_t px, uint32_t eighths, uint32_t *h, uint32_t *w);
-    const char *(*row)(void *state, uint8_t *row); /* the next one */
-    const char *(*finish)(void *state);            /* after the last one */
+    const char *(*row)(void *state, uint8_t *row); /* decodes the next row */
+    const char *(*finish)(void *state);            /* called after the last row */
     void (*close)(void *state);
     bool scales;
 };
 
-const struct sk_image_codec *sk_image_jpeg(void); /* NULL: there is no such codec here */
+const struct sk_image_codec *sk_image_jpeg(void); /* NULL: the codec is not loaded */
 const struct sk_image_codec *sk_image_png(void);
-/* *all becomes false when it is missing */
+/* Looks up a function; *all becomes false if it is missing. */
 void *sk_image_symbol(void *object, const char *name, bool *all);
 
-/* ---- resize.c: a picture of rows that come one by one. channels: 1 (px 1) or 3 (px 4, the fourth
- * byte is not looked at) */
+/* ---- resize.c: resizing, row by row ------------------------------------------------------ */
+
+/* Resizes a picture whose rows come one by one. channels: 1 (px 1) or 3 (px 4, the fourth byte is
+ * ignored). */
 struct sk_resize;
-struct sk_resize_side { /* rows, or columns */
-    uint32_t in, out;
-    double from,
-        /* of the inputs: what becomes the output; 0 and in: all. A picture that was scaled before
-         * ends between two of them */
-        length;
+struct sk_resize_side { /* one axis: rows, or columns */
+    uint32_t in, out;   /* numbers of rows or columns */
+    /* [from, from + length) of the inputs becomes the output; 0 and `in`: all of them. The box of a
+     * scaled picture may begin and end between two inputs. */
+    double from, length;
 };
+/* NULL: no memory. */
 struct sk_resize *sk_resize_create(const struct sk_resize_side *down,
                                    const struct sk_resize_side *along, uint32_t channels,
-                                   enum sk_image_order order); /* NULL: no memory */
-/* The next row, of in_h; SK_RESIZE_PAD bytes behind it may be read. Then pull as long as there are
- * rows of the output: out_w * channels bytes, the next of out_h. */
+                                   enum sk_image_order order);
+/* push gives the next input row; SK_RESIZE_PAD bytes behind it may be read. Then call pull until it
+ * returns false: each call gives the next output row. */
 void sk_resize_push(struct sk_resize *r, const uint8_t *row);
 bool sk_resize_pull(struct sk_resize *r, uint8_t *out);
 void sk_resize_destroy(struct sk_resize *r);
 #define SK_RESIZE_PAD 32
-extern bool sk_image_plain; /* for tests: without AVX2 */
+extern bool sk_image_plain; /* for tests: do not use AVX2 */
 
 #endif

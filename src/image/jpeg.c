@@ -1,7 +1,7 @@
-/* jpeg.c - JPEG by libjpeg-turbo: baseline and progressive, grey and YCbCr or RGB, 8 bits.
+/* jpeg.c - decodes JPEG by libjpeg-turbo: baseline and progressive, grey and YCbCr or RGB, 8 bits.
  *
- * The library ends a failed call by error_exit, which jumps back into the function here that made
- * the call. A warning means that data are missing or damaged: the file is refused. */
+ * The library reports a failed call by error_exit, which jumps back into the function here that
+ * made the call. A warning means that data are missing or damaged: the file is refused. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -19,11 +19,11 @@ static struct {
     int (*finish)(struct jpeg62 *d);
     void (*destroy)(struct jpeg62 *d);
 } lib;
-static bool there; /* lib is complete; set once, under mu, and read with acquire */
+static bool there; /* all functions of lib are set; written once, under mu, and read with acquire */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
 struct jpeg {
-    struct jpeg62 d; /* first: the library gives it back to the functions below */
+    struct jpeg62 d; /* first, since the library passes it to the callbacks below */
     struct jpeg62_err err;
     jmp_buf failed;
     bool created, damaged;
@@ -97,7 +97,7 @@ const struct sk_image_codec *sk_image_jpeg(void) {
     return __atomic_load_n(&there, __ATOMIC_ACQUIRE) ? &codec : NULL;
 }
 
-/* Whether it is of this version and size, by its own word. */
+/* True if the library accepts this version and struct size. */
 static bool known(void) {
     struct jpeg *j = sk_calloc(SK_TAG_BLOCK, sizeof *j);
     if (!j) return false;

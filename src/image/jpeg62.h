@@ -1,9 +1,10 @@
-/* jpeg62.h - the little that is used of libjpeg's interface 6.2 (the IJG's of 1998, which
+/* jpeg62.h - the parts that are used of libjpeg's interface 6.2 (the IJG's of 1998, which
  * libjpeg-turbo keeps; soname libjpeg.so.62), on machines with 64-bit pointers.
  *
- * Own declarations, so that a build needs no header of a library that is only looked up when it
- * runs. jpeg_CreateDecompress is told version and size and refuses others;
- * tests/c/test_image_read.c compares every offset with jpeglib.h where the machine has one. */
+ * These are declarations of skate's own, so a build needs no header of a library that is only
+ * looked up at run time. jpeg_CreateDecompress checks version and size of the struct and refuses
+ * others; tests/c/test_image_read.c compares every offset with jpeglib.h where the machine has
+ * it. */
 #ifndef SK_JPEG62_H
 #define SK_JPEG62_H
 
@@ -11,7 +12,7 @@
 
 struct jpeg62;
 
-struct jpeg62_err { /* the head of struct jpeg_error_mgr; jpeg_std_error fills all of it */
+struct jpeg62_err { /* the head of struct jpeg_error_mgr; jpeg_std_error writes the whole struct */
     void (*error_exit)(struct jpeg62 *d);
     void (*emit_message)(struct jpeg62 *d, int level); /* level < 0: the data are damaged */
     void (*output_message)(struct jpeg62 *d);

@@ -1,4 +1,4 @@
-/* libs.c - looks functions up in shared objects that others have loaded. */
+/* libs.c - looks up functions in loaded shared objects. */
 #include <dlfcn.h>
 
 #include "image/image_int.h"

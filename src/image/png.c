@@ -1,12 +1,12 @@
-/* png.c - PNG by libpng: grey, RGB and RGBA of 8 bits that are not interlaced. As in jpeg.c, a
- * failed call jumps back into the function here that made it. */
+/* png.c - decodes PNG by libpng: grey, RGB and RGBA of 8 bits that are not interlaced. As in
+ * jpeg.c, a failed call jumps back into the function here that made it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 
 #include "image/image_int.h"
 
-/* as the format, and png.h, have them */
+/* values of the format and of png.h */
 enum { GREY = 0, RGB = 2, RGBA = 6, FILLER_AFTER = 1, HAS_TRNS = 0x10 };
 
 static struct {
@@ -28,7 +28,7 @@ static struct {
     void (*destroy)(void **png, void **info, void **end);
     const char *(*version)(const void *png);
 } lib;
-static bool there; /* lib is complete; set once, under mu, and read with acquire */
+static bool there; /* all functions of lib are set; written once, under mu, and read with acquire */
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 
 struct png {
@@ -47,7 +47,7 @@ static void on_error(void *png, const char *text) {
 }
 
 static void on_warning(void *png, const char *text) {
-    /* of what does not touch the pixels: profiles, texts */
+    /* warnings concern profiles and texts, not pixels */
     (void)png;
     (void)text;
 }

@@ -1,17 +1,17 @@
-/* resize.c - Pillow's bilinear filter with antialiasing, in the arithmetic of Pillow's for 8 bits,
- * so that the bytes are its bytes.
+/* resize.c - Pillow's bilinear filter with antialiasing, in Pillow's arithmetic for 8 bits, so that
+ * the bytes are equal.
  *
  * The rule (Pillow's documentation, "Filters", and the behaviour of Image.resize): output pixel x
  * looks at c = (x + 1/2) * in / out; with s = max(in / out, 1) the inputs from floor(c - s + 1/2)
  * to floor(c + s + 1/2) have the weight of a triangle of half width s around c, and weights sum to
- * 1. Weights are rounded to 22 bits behind the point. One axis is resized after the other, by way
- *   of bytes, rounded; which one first depends on Pillow's version (enum sk_image_order). All
- *   weights are >= 0, so a sum is at most 255 and is not clipped. Rows come one by one and only
- *   those that an output still needs are held.
+ * 1. Weights are rounded to 22 bits behind the point. One axis is resized after the other, rounded
+ * to bytes in between; which one comes first depends on Pillow's version (enum sk_image_order). All
+ * weights are >= 0, so a sum is at most 255 and is not clipped. Rows come one by one, and only
+ * those that an output still needs are kept.
  *
- * With AVX2, which is asked for when it runs: a weight is high * 2^11 + low, of 16 bits each, so
- * that one instruction multiplies 16 bytes and adds neighbours. Both ways give the same
- * bits. 500x375 to 224x224, RGB: 0.2 ms (Pillow 1.1). */
+ * With AVX2, which is detected at run time: a weight is high * 2^11 + low, of 16 bits each, so that
+ * one instruction multiplies 16 bytes and adds neighbours. Both ways give the same bits. 500x375 to
+ * 224x224, RGB: 0.2 ms (Pillow 1.1). */
 #include <math.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -21,39 +21,40 @@
 
 #define BITS 22
 #define HALF (1 << (BITS - 1))
-#define SPLIT 11 /* of a weight: the bits of its low part */
+#define SPLIT 11 /* bits of the low part of a weight */
 #define LANES 8
 
 bool sk_image_plain;
 
 struct axis {
-    uint32_t n, most; /* outputs; inputs of each, at most; a multiple of 4 */
-    /* input of each output; first + most is at most the number of inputs, rounded up to a multiple
-     * of 4 */
+    uint32_t n, most; /* number of outputs; most inputs of an output, a multiple of 4 */
+    /* [n]: the first input of each output; first + most is at most the number of inputs, rounded up
+     * to a multiple of 4. */
     uint32_t *first;
-    uint32_t *end;   /* the first input that it does not need any more */
-    int32_t *weight; /* most a piece, some of them 0 */
-    /* NULL, or the same for AVX2: of four inputs a, b, c, d 16 high parts (4 times a b, 4 times c
-     * d), and 16 low ones */
+    uint32_t *end;   /* [n]: one behind the last input of each output */
+    int32_t *weight; /* [n][most], some of them 0 */
+    /* The weights for AVX2, or NULL: for four inputs a, b, c, d 16 high parts (4 times a b, 4 times
+     * c d), then 16 low parts. */
     int16_t *halves;
 };
 
 struct sk_resize {
     struct axis x, y;
     uint32_t in_w, in_h, channels, pushed, pulled;
-    size_t stride, ring_row; /* bytes from one row of the ring to the next; of a row */
-    /* the last y.most rows, at their number modulo y.most: of the input, or as wide as the
-     * output */
+    /* stride: bytes from one row of the ring to the next; ring_row: bytes of a row */
+    size_t stride, ring_row;
+    /* The last y.most rows, each at its number modulo y.most: input rows if columns_first, else
+     * rows of the output's width. */
     uint8_t *ring;
-    uint8_t *row; /* columns_first: one of the input's width */
-    /* for one output row: those that it is made of, n_rows, an even number */
+    uint8_t *row; /* columns_first: a row of the input's width */
+    /* The rows that an output row is made of; n_rows, which is even. */
     const uint8_t **rows;
-    int32_t *row_weight; /* of each */
+    int32_t *row_weight; /* [n_rows] */
     uint32_t n_rows;
-    bool columns_first, wide; /* columns are resized before rows; AVX2 */
+    bool columns_first, wide; /* columns_first: columns are resized before rows; wide: use AVX2 */
 };
 
-struct reach { /* of an output */
+struct reach { /* the inputs of one output */
     double center;
     int64_t lo, hi; /* inputs [lo, hi) */
 };
@@ -161,9 +162,9 @@ void sk_resize_destroy(struct sk_resize *r) {
     sk_free(r);
 }
 
-/* ---- a row to another width; columns to one row ---------------------------------------------- */
+/* ---- resizing a row to another width; rows to one row ---------------------------------------- */
 
-/* px bytes a pixel, of which c count. */
+/* Pixels have px bytes, of which c count. */
 static void across_any(const struct axis *a, const uint8_t *row, uint32_t px, uint32_t c,
                        uint8_t *to) {
     const int32_t *w = a->weight;
@@ -176,7 +177,7 @@ static void across_any(const struct axis *a, const uint8_t *row, uint32_t px, ui
         }
 }
 
-/* Bytes [from, n) of r->rows, summed. */
+/* Sums bytes [from, n) of r->rows by weight. */
 static void down_any(const struct sk_resize *r, size_t from, size_t n, uint8_t *to) {
     for (size_t at = from; at < n; at++) {
         int32_t sum = HALF;
@@ -186,7 +187,7 @@ static void down_any(const struct sk_resize *r, size_t from, size_t n, uint8_t *
 }
 
 #if defined(__x86_64__)
-/* Pixels of 4 bytes to 3, four inputs at a time. */
+/* Pixels of 4 bytes to pixels of 3, four inputs at a time. */
 __attribute__((target("avx2"))) static void across_avx2(const struct axis *a, const uint8_t *row,
                                                         uint8_t *to) {
     const __m128i neighbours = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
@@ -215,7 +216,7 @@ __attribute__((target("avx2"))) static void across_avx2(const struct axis *a, co
     }
 }
 
-/* 16 bytes at a time, of two rows; what is left over at the end: down_any. */
+/* 16 bytes of two rows at a time; down_any does the rest at the end. */
 __attribute__((target("avx2"))) static void down_avx2(const struct sk_resize *r, size_t n,
                                                       uint8_t *to) {
     size_t at = 0;
@@ -265,14 +266,14 @@ static void across(const struct sk_resize *r, const uint8_t *row, uint8_t *to) {
 
 void sk_resize_push(struct sk_resize *r, const uint8_t *row) {
     SK_ASSERT(r->pushed < r->in_h);
-    /* what was ready has been pulled: its rows may go */
+    /* the caller has pulled all outputs that were ready, so older rows may be overwritten */
     SK_DCHECK(r->pulled == r->y.n || r->y.end[r->pulled] > r->pushed);
     uint8_t *to = r->ring + r->stride * (r->pushed++ % r->y.most);
     if (r->columns_first) memcpy(to, row, r->ring_row);
     else across(r, row, to);
 }
 
-/* Which rows of the ring output y is made of. Those of weight 0 may not be there. */
+/* Chooses the rows of the ring that output y is made of. Rows of weight 0 may not be there. */
 static void choose_rows(struct sk_resize *r, uint32_t y) {
     const struct axis *a = &r->y;
     const int32_t *w = a->weight + (size_t)y * a->most;

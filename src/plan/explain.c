@@ -1,5 +1,5 @@
-/* explain.c - a plan as two indented trees for people: as it was written, and as it will run.
- * Output first, inputs below it. */
+/* explain.c - shows a plan as two indented trees for people: as it was written, and as it will run.
+ * Each node comes above its inputs. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 
 struct text {
     char *p;
-    size_t cap, n; /* n counts on past cap */
+    size_t cap, n; /* n may pass cap: it counts what the whole text needs */
 };
 
 static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
@@ -19,7 +19,7 @@ static void SK_PRINTF(2, 3) put(struct text *t, const char *fmt, ...) {
     if (n > 0) t->n += (size_t)n;
 }
 
-/* A chain of thousands stays readable, and its text short: it goes no further to the right. */
+/* The indentation stops growing, so a chain of thousands stays readable and its text short. */
 static int indent(uint32_t depth) { return (int)(2 * SK_MIN(depth, 24u)); }
 
 static void put_bytes(struct text *t, double b) {
@@ -77,7 +77,7 @@ static void put_node(struct text *t, const struct sk_plan *p, uint32_t id, uint3
     put_resources(t, d);
     put(t, "\n");
     for (uint32_t i = 0; i < d->n_inputs; i++) {
-        if (!*left) { /* a DAG of doubling unions is exponential as a tree */
+        if (!*left) { /* a DAG of doubling unions is exponentially large as a tree */
             put(t, "%*s...\n", indent(depth + 1), "");
             return;
         }

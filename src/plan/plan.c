@@ -1,12 +1,12 @@
-/* plan.c - the logical DAG (append only, everything copied) and its way into stages.
+/* plan.c - the logical DAG (append only, everything copied) and its translation into stages.
  *
- * Not here: what an operator does, or its name: rules and stages read properties only. Running it
- * is exec's.
+ * Not here: what an operator does, or its name: rules and stages read properties only. exec runs
+ * the stages.
  *
- * sk_plan_stages: expand to a tree -> rules (rule_limit.c, rule_fuse.c) -> stages in topological
- * order. The order puts earlier inputs of a union behind later ones, so that "higher index = nearer
- * to the output and first in turn" holds for the scheduler.
- * Cost: a few hundred ns a node; sources are copied once (unit parameters included). */
+ * sk_plan_stages: expand the DAG to a tree -> rules (rule_limit.c, rule_fuse.c) -> stages in
+ * topological order. Earlier inputs of a union come behind later ones, so for the scheduler a
+ * higher index means nearer to the output and first in the order of rows. Cost: a few hundred ns a
+ * node; sources are copied once (with the parameters of their units). */
 #include "plan/plan_int.h"
 
 #define TAG SK_TAG_PLAN
@@ -37,7 +37,7 @@ const struct sk_plan_node *sk_plan_get(const struct sk_plan *p, uint32_t id) {
     return id < p->nodes.n ? p->nodes.p[id] : NULL;
 }
 
-/* Packs go to an exchange or a merge, and nothing else goes there. */
+/* Checks that packs go to exchanges and merges only, and that these get nothing else. */
 static sk_rc check_packs(const struct sk_plan *p, const struct sk_node_desc *d, const char *name,
                          struct sk_err *err) {
     bool takes = (d->op->props & (SK_OP_EXCHANGE | SK_OP_MERGE)) != 0;
@@ -104,7 +104,7 @@ static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, s
     return check_packs(p, d, name, err);
 }
 
-/* Copies everything d points to into the plan's arena. */
+/* Copies everything that d points to into the plan's arena. */
 static bool copy_desc(struct sk_arena *m, struct sk_node_desc *d) {
     d->label = sk_arena_strdup(m, d->label && d->label[0] ? d->label : d->op->name);
     d->params.p = sk_arena_memdup(m, d->params.p, d->params.n);
@@ -150,14 +150,13 @@ static enum sk_stage_kind kind_of(const struct sk_node_desc *d) {
     return d->pool_max ? SK_STAGE_ACTORS : SK_STAGE_TASKS;
 }
 
-/* Appends the vertex of `node` and of all it needs, without recursion: the vector itself is the
- * queue. */
+/* Appends the vertex of `root` and of all nodes that it needs, without recursion. */
 static sk_rc expand(struct sk_tree *t, uint32_t root, struct sk_err *err) {
     struct todo {
         uint32_t node, parent, slot;
     };
     SK_VEC(struct todo) todo = {0};
-    SK_VEC(uint32_t) seen = {0}; /* how often each writing node came */
+    SK_VEC(uint32_t) seen = {0}; /* how often each writing node was met */
     sk_rc rc = SK_OK;
     bool ok = sk_vec_push(&todo, TAG, ((struct todo){root, SK_VERT_NONE, 0})) &&
               sk_vec_reserve(&seen, TAG, t->plan->nodes.n);
@@ -214,11 +213,11 @@ static char *chain_label(struct sk_arena *m, const struct sk_plan *p, const stru
     return s;
 }
 
-/* Order of the vertices: post-order, last input first; indices of `order` are stage indices. `at`
- * gets the stage of each vertex. */
+/* Puts the vertices into post-order, the last input first: order[i] is the vertex of stage i, at[v]
+ * the stage of vertex v. */
 static uint32_t post_order(const struct sk_tree *t, uint32_t *order, uint32_t *at) {
     uint32_t n = 0;
-    uint32_t *next = at; /* before a vertex is out: how many of its inputs were visited */
+    uint32_t *next = at; /* until a vertex is put in order: how many of its inputs were visited */
     memset(next, 0, t->v.n * sizeof *next);
     for (uint32_t v = t->root; v != SK_VERT_NONE;) {
         const struct sk_vert *x = &t->v.p[v];

@@ -1,137 +1,135 @@
-/* plan.h - the logical DAG, its rules, and the stages that come out of it.
+/* plan.h - the logical DAG, its rules, and the stages that result.
  *
- * A plan is a list of nodes (operator + parameters + inputs) that is only ever appended to; it is
- * read-only to everybody who runs it. An operator is described by properties (struct sk_op; the
- * caller has them: python/skate/data/op): rules read properties, never names. Parameters that only
- * the worker understands (a pickled user function, a file list) are opaque bytes here.
- * `sk_plan_stages` applies the rules (limit, fuse) and gives the physical DAG that exec runs. */
+ * A plan is a list of nodes (operator, parameters, inputs) to which nodes are only appended; code
+ * that runs it only reads it. An operator is described by properties (struct sk_op;
+ * python/skate/data/op declares them): rules read properties, never names. Parameters that only the
+ * worker understands (a pickled user function, a list of files) are opaque bytes here.
+ * sk_plan_stages applies the rules (limit, fuse) and gives the physical DAG that exec runs. */
 #ifndef SK_PLAN_H
 #define SK_PLAN_H
 
 #include "base/base.h"
 #include "base/err.h"
 
-enum {                   /* properties of an operator */
-       SK_OP_SOURCE = 1, /* no input; has units (each becomes one task) or existing blocks */
-       /* as many rows out as in, in the same order (a limit may move above it) */
-       SK_OP_ONE_TO_ONE = 2,
-       SK_OP_NO_MORE = 4, /* at most as many rows out as in */
-       /* output depends on single rows only: any batching gives the same rows */
-       SK_OP_BY_ROW = 8,
-       /* first n rows; done by exec on references, and as a cap inside the stage before it */
-       SK_OP_LIMIT = 16,
-       SK_OP_WRITES = 32, /* has effects outside; its output rows are reports */
-       SK_OP_NO_FUSE = 64,
-       /* output depends on the number of the task in its stage: tasks start in the order of their
-        * inputs */
-       SK_OP_NUMBERED = 256,
-       SK_OP_UNION = 128, /* several inputs, one after another */
-       SK_OP_ZIP =
-           /* several inputs, side by side: it sees the same rows of each. One that is none of
-            * UNION, ZIP and EXCHANGE has one input */
-       512,
-       SK_OP_PACKS =
-           /* its blocks are packs (shuffle/pack.h): only an EXCHANGE or a MERGE takes them. Nothing
-            * behind it fuses with it */
-       1024,
-       SK_OP_EXCHANGE =
-           /* takes packs, all of each input, before it gives a block (struct sk_exchange_desc): it
-            * fuses with nothing before it; what is behind it may */
-       2048,
-       SK_OP_MERGE =
-           /* takes packs and, with PACKS, gives packs of the same partitions: so many of them
-            * become one as the strategy says (shuffle/shuffle.h), none go through without a task */
-       4096,
+/* Properties of an operator. One that is none of SOURCE, UNION, ZIP and EXCHANGE has one input. */
+enum {
+    SK_OP_SOURCE = 1, /* no input; has units (each becomes one task) or existing blocks */
+    /* As many rows out as in, in the same order (a limit may move above it). */
+    SK_OP_ONE_TO_ONE = 2,
+    SK_OP_NO_MORE = 4, /* at most as many rows out as in */
+    SK_OP_BY_ROW = 8,  /* output depends on single rows only: any batching gives the same rows */
+    /* First n rows: exec does it on references, and as a cap inside the stage before it. */
+    SK_OP_LIMIT = 16,
+    SK_OP_WRITES = 32,  /* has effects outside; its output rows are reports */
+    SK_OP_NO_FUSE = 64, /* runs in a stage of its own */
+    /* Output depends on the number of the task in its stage: tasks start in the order of their
+     * inputs. */
+    SK_OP_NUMBERED = 256,
+    SK_OP_UNION = 128, /* several inputs, one after another */
+    SK_OP_ZIP = 512,   /* several inputs, side by side: a task gets the same rows of each */
+    /* Its output blocks are packs (shuffle/pack.h), which only an EXCHANGE or a MERGE takes. No
+     * operator behind it fuses with it. */
+    SK_OP_PACKS = 1024,
+    /* Takes packs, all of each input, before it gives a block (struct sk_exchange_desc). It fuses
+     * with no operator before it; operators behind it may fuse with it. */
+    SK_OP_EXCHANGE = 2048,
+    /* Takes packs and (with PACKS) gives packs of the same partitions. The strategy says how many
+     * packs become one (shuffle/shuffle.h); if none do, they pass without a task. */
+    SK_OP_MERGE = 4096,
 };
 
-#define SK_PLAN_SIDES_MAX 64u /* inputs of SK_OP_ZIP and SK_OP_EXCHANGE */
+#define SK_PLAN_SIDES_MAX 64u /* most inputs of SK_OP_ZIP and SK_OP_EXCHANGE */
 
 struct sk_op {
-    const char *name; /* what the worker finds it by */
+    const char *name; /* by which the worker finds the operator */
     uint32_t props;
 };
 
-struct sk_unit { /* one piece of a source: becomes one task */
+struct sk_unit { /* a piece of a source, which becomes one task */
     struct sk_bytes params;
-    int64_t est_rows, est_bytes; /* -1: unknown */
+    int64_t est_rows, est_bytes; /* estimates; -1: unknown */
 };
 
-struct sk_bref { /* rows of a block that exists; the holder owns one reference to oid */
+struct sk_bref { /* rows of a block that exists; its owner has one reference to oid */
     uint64_t oid;
     uint64_t row0, n_rows;
     uint64_t bytes;
-    /* unit of the source that it stems from; meaningful in runs that keep units apart */
+    /* Unit of the source that the rows come from; used in runs that keep units apart. */
     uint64_t origin;
-    uint64_t schema; /* checksum of its schema, as its task said; 0: it existed before the run */
+    /* checksum of the block's schema, reported by its task; 0: the block existed before the run */
+    uint64_t schema;
 };
 
-struct sk_times { /* how often; not given: as is usual there */
+struct sk_times { /* a limit of repetitions; not given: the default applies */
     bool given;
-    int32_t n; /* -1: for ever */
+    int32_t n; /* -1: without limit */
 };
 
 struct sk_exchange_desc { /* of a node with SK_OP_EXCHANGE */
-    /* its packs are runs (SK_PACK_RUN): a task that cuts them comes first. Else they list their
-     * parts */
+    /* The packs are runs (SK_PACK_RUN), and cut tasks come before the reduces. Otherwise the packs
+     * list their parts. */
     bool cut;
-    /* reduces wanted, 1 to SK_PARTITIONS_MAX; 0: as many as their sizes ask for */
+    /* Number of reduces, 1 to SK_PARTITIONS_MAX; 0: chosen by the size of the data. */
     uint32_t n_partitions;
-    /* Of several inputs: 1 + number of the one whose parts of a partition that is too large several
-     * reduces may share, each of which has all parts of the others; their outputs, in order, are
-     * that of one reduce. 0: of none; 1 + n_inputs: of each partition the one that has most rows in
-     * it (of equal ones the first), which reduces are told. */
+    /* For exchanges of several inputs: if a partition is too large, several split reduces may share
+     * its parts of one input, and each gets all parts of the other inputs; their outputs, in order,
+     * are the output of one reduce. The value is 1 + the number of the shared input. 0: none; 1 +
+     * n_inputs: for each partition the input with the most rows in it (on a tie the first), which
+     * the reduces are told. */
     uint32_t spread;
-    /* Bit i: reduces that share input i tell which rows of the others have met something, and one
-     * more, behind them, has all rows of the others and what was told. 0: the outputs of those that
-     * share are all there is. */
+    /* Bit i: split reduces that share input i report which rows of the other inputs had a partner,
+     * and one more reduce, behind them, gets all rows of the other inputs and the reports. 0: the
+     * outputs of the split reduces are complete. */
     uint32_t tells;
-    /* a reduce keeps tables in memory of its worker: as much as a block should have bytes, or less
-     * where its input is small */
+    /* A reduce keeps tables in its worker's memory: about the bytes of an output block, or less
+     * where its input is small. */
     bool tables;
 };
 #define SK_PARTITIONS_MAX (1u << 20)
 
-struct sk_node_desc { /* what plan_add takes; everything is copied */
+struct sk_node_desc { /* what sk_plan_add takes; everything is copied */
     const struct sk_op *op;
-    const char *label; /* for people: "MapBatches(inc)" */
+    const char *label; /* shown to people: "MapBatches(inc)" */
     struct sk_bytes params;
     const uint32_t *inputs;
     uint32_t n_inputs;
-    /* of the engine: what one task takes, or one actor keeps for life (no CPUs: those it takes
-     * while it runs) */
+    /* The engine's shape of what one task takes, or one actor keeps for its life (without the CPUs,
+     * which it takes while it runs). */
     uint32_t shape;
-    int64_t cpu_e4, gpu_e4;      /* the same for explain and for the fusing rule */
-    uint32_t pool_min, pool_max; /* pool_max > 0: actors */
-    uint32_t max_in_flight;      /* tasks queued per actor, 0: default 2 */
-    uint32_t max_tasks;          /* concurrency cap of a task stage, 0: none */
-    /* of an actor of the pool; of a task or call after a death */
+    int64_t cpu_e4, gpu_e4; /* the same amounts, in 1/10,000, for explain and the fusing rule */
+    uint32_t pool_min, pool_max; /* size of the pool of actors; pool_max 0: tasks */
+    uint32_t max_in_flight;      /* tasks queued for each actor; 0: the default, 2 */
+    uint32_t max_tasks;          /* most tasks of the stage at a time; 0: no limit */
+    /* How often an actor of the pool restarts, and how often a task or call is retried, after a
+     * death. */
     struct sk_times restarts, retries;
-    /* a worker leaves after so many tasks, 0: no limit; not of actors */
+    /* A worker process ends after so many tasks; 0: no limit. Not for actors. */
     uint32_t max_calls;
-    int64_t limit; /* SK_OP_LIMIT */
-    /* what the operator wants to see at once; 0: whole blocks. Only for explain and coalescing */
+    int64_t limit; /* of SK_OP_LIMIT: number of rows */
+    /* Rows that the operator wants at once; 0: whole blocks. Only for explain and for
+     * coalescing. */
     int64_t batch_rows;
-    const struct sk_unit *units; /* SOURCE */
+    const struct sk_unit *units; /* of a SOURCE */
     uint32_t n_units;
-    /* SOURCE over existing blocks; references are the plan's (taken) */
+    /* Of a SOURCE over existing blocks; the plan takes over their references. */
     const struct sk_bref *blocks;
     uint32_t n_blocks;
     struct sk_exchange_desc exchange;
 };
 
-struct sk_plan_node { /* read-only */
+struct sk_plan_node { /* a node of the plan; read-only */
     uint32_t id;
     struct sk_node_desc d;
 };
 
 struct sk_plan;
 sk_rc sk_plan_create(struct sk_plan **out, struct sk_err *err) SK_MUST_USE;
-/* release_block: called for each block reference when the plan dies (may be NULL). */
+/* release_block is called for each block's reference when the plan is destroyed (may be NULL). */
 void sk_plan_destroy(struct sk_plan *p, void (*release_block)(void *ctx, uint64_t oid), void *ctx);
 sk_rc sk_plan_add(struct sk_plan *p, const struct sk_node_desc *d, uint32_t *id,
                   struct sk_err *err) SK_MUST_USE;
-/* Rules that sk_plan_stages is to leave out: for who wants to see that they change nothing but the
- * work. Default: none. */
+/* Rules that sk_plan_stages leaves out, for tests and comparisons: rules change the work, not the
+ * result. Default: none. */
 enum { SK_RULE_LIMIT = 1, SK_RULE_FUSE = 2 };
 void sk_plan_leave_out(struct sk_plan *p, uint32_t rules);
 uint32_t sk_plan_n_nodes(const struct sk_plan *p);
@@ -149,29 +147,30 @@ enum sk_stage_kind {
 struct sk_stage {
     enum sk_stage_kind kind;
     uint32_t n_nodes;
-    const uint32_t *nodes; /* fused, first to last; nodes[0] may be a source */
+    const uint32_t *nodes; /* the fused nodes, first to last; nodes[0] may be a source */
     uint32_t n_inputs;
-    const uint32_t *inputs; /* stage indices */
-    int64_t cap_rows;       /* a task of it may stop after so many output rows; -1: none */
-    int64_t limit;          /* LIMIT */
+    const uint32_t *inputs; /* numbers of the input stages */
+    int64_t cap_rows; /* a task of this stage may stop after so many output rows; -1: no cap */
+    int64_t limit;    /* of a LIMIT: number of rows */
     bool writes;
-    const char *label;                /* "ReadRange->MapBatches(inc)" */
-    uint32_t props;                   /* of the whole chain: ONE_TO_ONE only if all are, ... */
+    const char *label; /* of the whole chain: "ReadRange->MapBatches(inc)" */
+    uint32_t props;    /* of the whole chain: ONE_TO_ONE only if all nodes are, ... */
     struct sk_exchange_desc exchange; /* of nodes[0] */
 };
 struct sk_stages {
-    struct sk_stage *s; /* topological order; the last one is the output */
+    struct sk_stage *s; /* in topological order; the last one is the output */
     uint32_t n;
     void *mem;
 };
-/* Everything that `root` needs, optimised. Rules, in order: limit (caps the stage before; moves
- * above ONE_TO_ONE, never above an exchange), fuse (neighbours with the same resources and
- * concurrency, both tasks, no NO_FUSE, single consumer, no packs between them). SK_EINVAL: packs
- * would be its output. */
+/* The stages of everything that `root` needs, optimised. Rules, in order: limit (caps the stage
+ * before it; moves above ONE_TO_ONE, never above an exchange); fuse (neighbours of the same
+ * resources and concurrency, both tasks, no NO_FUSE, single consumer, no packs between them).
+ * SK_EINVAL: the output would be packs. */
 sk_rc sk_plan_stages(const struct sk_plan *p, uint32_t root, struct sk_stages *out,
                      struct sk_err *err) SK_MUST_USE;
 void sk_stages_free(struct sk_stages *s);
-/* Logical and physical plan as an indented tree for people. Returns the length needed. */
+/* Writes the logical and the physical plan as indented trees for people. Returns the length
+ * needed. */
 size_t sk_plan_explain(const struct sk_plan *p, uint32_t root, char *buf, size_t cap);
 
 #endif

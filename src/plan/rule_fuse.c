@@ -1,13 +1,14 @@
-/* rule_fuse.c - neighbouring operators that want the same resources run in one task: no block
- * between them.
+/* rule_fuse.c - neighbouring operators that need the same resources run in one task, without a
+ * block between them.
  *
- * A task's operators call each other, one level deeper each: a chain of thousands becomes several
- * stages.
+ * The operators of a task call each other, one level deeper for each, so a chain of thousands
+ * becomes several stages.
  *
- * Both are tasks (not actors, not existing blocks), ask for the same shape, concurrency, retries
- * and max_calls, and none says NO_FUSE; a writer that wants so many rows at once stays alone. A
- * stage ends with packs and begins with an exchange. What the fused stage is follows from its parts
- * (sk_props_chain); its cap is the last one's. */
+ * Two neighbours fuse if both are tasks (not actors, not existing blocks), have the same shape,
+ * concurrency, retries and max_calls, and neither is NO_FUSE. A writer that wants a number of rows
+ * at once is not fused. A stage ends behind an operator that gives packs and begins with an
+ * exchange. The properties of the fused stage follow from its parts (sk_props_chain); its cap is
+ * that of the last part. */
 #include "plan/plan_int.h"
 
 #define FUSED_MAX 64u
@@ -24,13 +25,13 @@ static bool fits(const struct sk_tree *t, const struct sk_vert *a, const struct 
     const struct sk_node_desc *x = &t->plan->nodes.p[a->nodes[0]]->d,
                               *y = &t->plan->nodes.p[b->nodes[0]]->d;
     if ((b->props & SK_OP_WRITES) && y->batch_rows > 0)
-        return false; /* its files want rows of several tasks: exec gathers blocks before it */
+        return false; /* its files want rows of several tasks: exec coalesces blocks before it */
     return x->shape == y->shape && x->cpu_e4 == y->cpu_e4 && x->gpu_e4 == y->gpu_e4 &&
            x->max_tasks == y->max_tasks && same(x->retries, y->retries) &&
            x->max_calls == y->max_calls;
 }
 
-/* b, the consumer, takes a over. */
+/* Merges vertex a into its consumer b. */
 static bool merge(struct sk_tree *t, uint32_t ai, uint32_t bi) {
     struct sk_vert *a = &t->v.p[ai], *b = &t->v.p[bi];
     uint32_t *nodes = sk_arena_alloc(t->mem, (a->n_nodes + b->n_nodes) * sizeof *nodes);

@@ -1,10 +1,10 @@
-/* rule_limit.c - first n rows: as early as it is true, and told to the tasks before.
+/* rule_limit.c - a limit (first n rows) applies as early as possible, and caps the tasks before it.
  *
- * A limit moves above ONE_TO_ONE operators (they keep number and order of rows), neighbouring
- * limits become the smaller one, and what is
- * above it in the end gets cap_rows: a task of it may stop after so many rows, since nobody takes
- * more. The cap goes through a union to all its inputs, never above an exchange, whose tasks need
- * all rows. Never above or into an operator that writes: its effects are wanted whole. */
+ * A limit moves above ONE_TO_ONE operators (they keep number and order of rows); neighbouring
+ * limits become the smaller one; the stage before the final limit gets cap_rows: its tasks may stop
+ * after so many rows, since no more are used. The cap passes through a union to all its inputs,
+ * never above an exchange, whose tasks need all rows. Neither limit nor cap applies to an operator
+ * that writes: its effects are wanted whole. */
 #include "plan/plan_int.h"
 
 static void replace_in(struct sk_tree *t, uint32_t parent, uint32_t was, uint32_t now) {
@@ -22,7 +22,7 @@ static bool may_pass(const struct sk_vert *x) {
            (x->props & SK_OP_ONE_TO_ONE) && !(x->props & (SK_OP_WRITES | SK_OP_EXCHANGE));
 }
 
-/* One step of the limit at li towards the sources; false when it is where it belongs. */
+/* Moves the limit at li one step towards the sources; false when it can go no further. */
 static bool lift(struct sk_tree *t, uint32_t li) {
     struct sk_vert *l = &t->v.p[li];
     uint32_t xi = l->in[0];
@@ -55,7 +55,7 @@ static void cap(struct sk_tree *t, uint32_t vi, int64_t rows) {
 }
 
 void sk_rule_limit(struct sk_tree *t) {
-    /* vertices nearer to the output first: they swallow those above */
+    /* limits nearer to the output first: they absorb those above */
     for (uint32_t i = 0; i < t->v.n; i++)
         while (t->v.p[i].kind == SK_STAGE_LIMIT && !t->v.p[i].dead && lift(t, i));
     for (uint32_t i = 0; i < t->v.n; i++)
