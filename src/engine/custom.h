@@ -1,5 +1,5 @@
-/* custom.h - side contract: resources by names of the user's own. The first ones have a place in
- * sk_res, the others go by index and amount. */
+/* custom.h - side contract: resources with names that the user has chosen. The first few have a
+ * place in sk_res, the others are written as index and amount (sk_amount). */
 #ifndef SK_CUSTOM_H
 #define SK_CUSTOM_H
 
@@ -9,14 +9,16 @@
 #define SK_MORE_FREE UINT32_MAX
 
 struct sk_custom_ops {
-    /* Index of a custom resource: in sk_res, or (SK_RES_MAX and up) of a sk_amount. */
+    /* Index of a custom resource: below SK_RES_MAX a place in sk_res, from there on the index of
+     * an sk_amount. */
     sk_rc (*index)(struct sk_engine *e, const char *name, uint32_t *out, struct sk_err *err);
-    /* Amounts of custom resources that have no place in sk_res as one number, for sk_need.more; by
-     * rising index. Same amounts: same number.
-     * SK_EINFEASIBLE: with the arithmetic. */
+    /* Interns a set of amounts of custom resources that have no place in sk_res, sorted by
+     * index, for sk_need.more: equal sets get the same number. SK_EINFEASIBLE, with the
+     * arithmetic: no node has so much. */
     sk_rc (*more)(struct sk_engine *e, const struct sk_amount *a, uint32_t n, uint32_t *out,
                   struct sk_err *err);
-    /* What is behind such a number, or SK_MORE_TOTAL, SK_MORE_FREE: returns how many. */
+    /* Reads the set of a number, or of SK_MORE_TOTAL or SK_MORE_FREE (all that the engine has,
+     * and what is free of it). Writes at most cap amounts; returns how many there are. */
     size_t (*more_read)(struct sk_engine *e, uint32_t more, struct sk_amount *out, size_t cap);
 };
 

@@ -2,35 +2,36 @@
  * graph and a C program may rely upon.
  *
  * An engine runs tasks and actors and keeps immutable objects. Engines are files of engine/by/,
- * found by name over the generated table: `local` (worker processes, shared memory), `inline` (the
- * caller runs tasks itself). Inside a worker the same struct talks to the driver. What only some
- * engines have is in side contracts (actors.h, groups.h, ... ), each a table of calls; NULL in
- * struct sk_engine is the one way to tell that an engine has none. See docs/design/waist.md.
+ * found by name in the generated table: `local` (worker processes, shared memory), `inline` (the
+ * caller runs tasks itself), `guest` (an engine written in another language). Inside a worker the
+ * same struct talks to the driver. What only some engines have is in side contracts (actors.h,
+ * groups.h, ...), each a table of calls. A NULL table in struct sk_engine is the one way to tell
+ * that an engine has no such calls. See docs/design/waist.md.
  *
  * Rules of lifetime and of counting
  *  1. An sk_oid obtained from submit/put/view/event comes with ONE reference owned by this process;
  *     release gives it back. A process that dies gives all of its references back.
- *  2. An argument reference is held by the task from submit until it is finally done (retries
- *     included); the caller may release its own at once.
- *  3. An object that contains references (payload.contains) holds them as long as it lives.
+ *  2. An argument reference is held by the task from submit until the task is finally done (retries
+ *     included); the caller may release its own reference at once.
+ *  3. An object whose value contains references (payload.contains) holds them as long as it lives.
  *  4. A view pins its bytes until view_release; the bytes never move or change meanwhile.
- *  5. A worker takes a reference for each ref that it finds inside a value (retain) before it
- *     releases the value that it was in; messages of one process are handled in order, so counts
- *     are exact without any acknowledgement.
+ *  5. A worker takes a reference (retain) for each one that it finds inside a value before it
+ *     releases that value; messages of one process are handled in order, so counts are exact
+ *     without any acknowledgement.
  *  6. Retries run under attempt numbers; reports of an older attempt are dropped. A streaming task
  *     that is retried yields the same values again; those already reported are skipped, and a
  *     difference in the notes is an error at once.
- *  7. After engine close every call returns SK_ECLOSED and every wait ends. Views that are still
- *     out stay readable for ever (their memory is left mapped); nobody releases them any more.
- *  8. A handle of an actor is a reference to its sk_aid, which is of the same space of ids as
- *    objects. An actor lives while a handle is counted or its `ready`
- *     object lives: a handle inside a value travels as contains = ready. Calls of an actor whose
- *         constructor failed end with the constructor's own error value.
- *  9. Inside a worker there are no sinks: submit with one, and drive, are SK_EINVAL.
+ *  7. After engine close every call returns SK_ECLOSED and every wait ends. Views that are not
+ *     released by then stay readable for ever: their memory is left mapped, and nobody releases it.
+ *  8. An sk_aid is an object id, too, and a handle of an actor is a reference to that object. An
+ *     actor lives while a handle is counted or its `ready` object lives: a handle inside a value
+ *     travels as contains = ready. Calls of an actor whose constructor failed end with the
+ *     constructor's own error value.
+ *  9. A worker has no sinks: submit with a sink, and drive, are SK_EINVAL there.
  *
  * Thread-safety: every call may be made from any thread of the process. A sink is called by one
- * thread at a time, whichever drives, and maybe with locks of the
- * engine held: it may call the engine, but it waits for nobody else and runs no user code. */
+ * thread at a time (whichever thread drives), maybe with locks of the engine held: a sink may call
+ * the engine, but it must not wait for anything else and must not run user code. */
 #ifndef SK_ENGINE_H
 #define SK_ENGINE_H
 
@@ -39,54 +40,58 @@
 struct sk_engine;
 
 struct sk_engine_ops {
-    /* A function is known by the hash of its definition from now on. Idempotent; bytes are copied
+    /* Registers a function under the hash of its definition. Idempotent. The bytes are copied,
      * and reach each worker at most once. */
     sk_rc (*define)(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
                     struct sk_err *err);
-    /* One number for a need. SK_EINFEASIBLE: no node can ever give it, with the arithmetic.
-     * SK_EGROUP: the group was removed. */
+    /* Interns a need: equal needs get the same number. SK_EINFEASIBLE, with the arithmetic: no
+     * node can ever give so much. SK_EGROUP: the placement group was removed. */
     sk_rc (*shape)(struct sk_engine *e, const struct sk_need *n, sk_shape *out, struct sk_err *err);
 
-    /* Returns ids first.v .. first.v + n_returns - 1, each with a reference (streaming: none, and
-     * first may be NULL; yields come as events, or through streams.h by the task's id). `tid` may
-     * be NULL. */
+    /* Submits a task. Its returns have the ids first->v to first->v + n_returns - 1, each with a
+     * reference. A streaming task has none (first may be NULL); its yields come as events, or
+     * through streams.h by the task's id. `tid` may be NULL. */
     sk_rc (*submit)(struct sk_engine *e, const struct sk_task_spec *spec, sk_oid *first,
                     sk_tid *tid, struct sk_err *err);
-    /* A task that has not begun ends with SK_ECANCEL. One that runs is asked to end: by SIGINT (not
-     * a method), at its next yield, through runner.cancel (async actors). `t` may be one of its
-     * return objects, too, for who knows no more. SK_CANCEL_FORCE: its process is killed (not of an
-     * actor). */
+    /* Cancels a task. If it has not begun, it ends with SK_ECANCEL. If it runs, it is asked to
+     * end: by SIGINT (plain tasks only), at its next yield, or through runner.cancel (async
+     * actors). With SK_CANCEL_FORCE its process is killed (not for calls of actors). A caller
+     * that does not know the task's id may give the id of one of its return objects as `t`. */
     sk_rc (*cancel)(struct sk_engine *e, sk_tid t, uint32_t flags, struct sk_err *err);
     sk_rc (*actor_create)(struct sk_engine *e, const struct sk_actor_spec *spec, sk_aid *out,
                           sk_oid *ready, struct sk_err *err);
-    /* Kills it, whoever has handles. Restarts, if it has any left, unless no_restart. */
+    /* Kills an actor, however many handles there are. It restarts if it has restarts left,
+     * unless no_restart is set. */
     sk_rc (*actor_end)(struct sk_engine *e, sk_aid a, bool no_restart, struct sk_err *err);
 
     sk_rc (*put)(struct sk_engine *e, const struct sk_payload *p, sk_oid *out, struct sk_err *err);
-    /* Waits for all and pins all; out[i] in order. A failed task's object gives a view whose kind
-     * is an error kind: check each.
-     * SK_ETIMEOUT: nothing is pinned. SK_ELOST, SK_ECLOSED. */
+    /* Waits until all n objects exist, and pins them; out[i] is the view of ids[i]. The view of
+     * a failed task's object has an error kind: the caller checks each. SK_ETIMEOUT: nothing is
+     * pinned. SK_ELOST: an object is lost and cannot be made again. SK_ECLOSED. */
     sk_rc (*get)(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t deadline_ns,
                  struct sk_view *out, struct sk_err *err);
-    /* ready[i] = exists (value or error). Returns when want of them are, or SK_ETIMEOUT (ready[] is
-     * filled either way). */
+    /* Waits until `want` of the n objects exist (a value or an error), or the deadline:
+     * SK_ETIMEOUT. ready[i] says whether ids[i] exists, in both cases. */
     sk_rc (*wait)(struct sk_engine *e, const sk_oid *ids, size_t n, size_t want,
                   int64_t deadline_ns, bool *ready, struct sk_err *err);
     void (*retain)(struct sk_engine *e, sk_oid o);
-    /* Of the last handle of an actor: it stops after the calls already made. */
+    /* Gives one reference back. With the last handle of an actor, the actor stops after the
+     * calls that were already made. */
     void (*release)(struct sk_engine *e, sk_oid o);
-    /* Waits until others are spilled or released, if the engine spills. SK_EFULL: and it cannot be;
-     * SK_ENOSPC, SK_EIO: nor written to disk. Called by a
-     * sink: never waits. */
+    /* Allocates a buffer in the store. If the store is full and the engine spills, the call
+     * waits until other objects are spilled or released; called by a sink, it never waits.
+     * SK_EFULL: there is no room, and none can be made. SK_ENOSPC, SK_EIO: objects could not be
+     * written to disk either. */
     sk_rc (*buf_alloc)(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err);
     void (*buf_abort)(struct sk_engine *e, struct sk_buf *b);
     void (*view_release)(struct sk_engine *e, struct sk_view *v);
 
-    /* Delivers events until done(arg), or the deadline: SK_OK / SK_ETIMEOUT / SK_ECLOSED. */
+    /* Runs the engine's loop and delivers events until done(arg) is true or the deadline is
+     * over: SK_OK, SK_ETIMEOUT or SK_ECLOSED. */
     sk_rc (*drive)(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns,
                    struct sk_err *err);
-    /* The nodes there are, and those that are gone and whose number somebody may still have. Writes
-     * at most cap; *n: how many there are. */
+    /* Lists the nodes, including dead ones whose number somebody may still have. Writes at most
+     * cap rows; *n is how many there are. */
     sk_rc (*nodes)(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
                    struct sk_err *err);
 };
@@ -94,7 +99,7 @@ struct sk_engine_ops {
 struct sk_engine {
     const struct sk_engine_class *cls;
     const struct sk_engine_ops *ops;
-    /* Side contracts: NULL where this engine has none, whole where it has one. */
+    /* Side contracts. NULL: this engine has none of these calls. A table that is there is whole. */
     const struct sk_actors_ops *actors;
     const struct sk_streams_ops *streams;
     const struct sk_custom_ops *custom;
@@ -108,8 +113,8 @@ struct sk_engine {
     const struct sk_moves_ops *moves;
     const struct sk_channels_ops *channels;
     const struct sk_host_ops *host;
-    /* Notes do not travel with its events: they are yields of their own (sk_note_value), whose get
-     * never waits, in a sink neither. */
+    /* Notes do not travel with the events of this engine: they are yields of their own
+     * (sk_note_value). Getting such a value never waits, not even in a sink. */
     bool no_notes;
     bool no_parts; /* sk_arg.part is refused */
 };
@@ -118,9 +123,9 @@ struct sk_engine_conf;   /* conf.h */
 struct sk_engine_class { /* engine/by/<name>.c defines sk_engine_by_<name> */
     const char *name;
     sk_rc (*open)(const struct sk_engine_conf *conf, struct sk_engine **out, struct sk_err *err);
-    void (*close)(struct sk_engine *e); /* stops everything; frees e */
+    void (*close)(struct sk_engine *e); /* ends all tasks and processes, frees e */
 };
-const struct sk_engine_class *sk_engine_find(const char *name); /* NULL when there is none */
+const struct sk_engine_class *sk_engine_find(const char *name); /* NULL: no engine has this name */
 void sk_engine_close(struct sk_engine **e);
 
 /* ---- conveniences over the calls, the same for every engine ---------------------------------- */
@@ -135,9 +140,9 @@ static inline void sk_actor_retain(struct sk_engine *e, sk_aid a) {
 static inline void sk_actor_release(struct sk_engine *e, sk_aid a) {
     e->ops->release(e, (sk_oid){a.v});
 }
-/* Sums over all nodes that are alive (number 0, no name). */
+/* Sums over all nodes that are alive. The sum's number is 0 and its name is empty. */
 sk_rc sk_engine_sum(struct sk_engine *e, struct sk_node *out, struct sk_err *err) SK_MUST_USE;
-/* Of each resource, what the node has that has the most of it: no task can have more. */
+/* For each resource, the total of the node that has the most of it: no task can have more. */
 sk_rc sk_engine_most(struct sk_engine *e, struct sk_res *out, struct sk_err *err) SK_MUST_USE;
 
 #endif

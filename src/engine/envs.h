@@ -6,8 +6,8 @@
 #include "engine/engine.h"
 
 struct sk_envs_ops {
-    /* Bytes that runner.env gets first thing in each process that runs tasks of this environment.
-     * Same bytes: same number, for sk_need.env. */
+    /* Interns an environment for sk_need.env: equal bytes get the same number. runner.env gets
+     * the bytes before anything else in each process that runs tasks of this environment. */
     sk_rc (*define)(struct sk_engine *e, struct sk_bytes env, uint32_t *out, struct sk_err *err);
 };
 

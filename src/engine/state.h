@@ -1,5 +1,5 @@
-/* state.h - side contract: what there is and what goes on, for people and tests; no decision is
- * made by it. */
+/* state.h - side contract: lists of what exists and what goes on, for people and tests. No
+ * decision of the engine depends on it. */
 #ifndef SK_STATE_H
 #define SK_STATE_H
 
@@ -12,13 +12,14 @@ struct sk_worker_info {
     uint64_t n_done;
 };
 
-/* What there is, and of tasks what there was: rows as bytes, each followed by its texts, at a
- * multiple of 8. Times are CLOCK_MONOTONIC, 0: not yet. */
+/* Rows of a list, as bytes: each row is followed by its texts and starts at a multiple of 8. Of
+ * tasks there are also rows of ended attempts. Times are CLOCK_MONOTONIC in ns; 0: not yet. */
 enum sk_state_what { SK_STATE_TASKS, SK_STATE_ACTORS, SK_STATE_OBJECTS, SK_STATE_WORKERS };
-#define SK_STATE_ROWS_MAX 100000u /* of one answer; `total` in its head counts on */
-#define SK_STATE_PAST 10000u      /* so many ended attempts are known; older ones are forgotten */
+#define SK_STATE_ROWS_MAX 100000u /* most rows in one answer; `total` in its head counts all */
+/* number of ended attempts that are remembered; older ones are forgotten */
+#define SK_STATE_PAST 10000u
 struct sk_state_head {
-    uint64_t n, total; /* rows here, rows there are */
+    uint64_t n, total; /* rows that follow, rows that exist */
 };
 enum sk_task_state {
     SK_TS_ARGS,
@@ -29,7 +30,8 @@ enum sk_task_state {
     SK_TS_FAILED
 };
 enum sk_task_kind { SK_TK_TASK, SK_TK_INIT, SK_TK_METHOD };
-struct sk_task_row { /* then name (name_n), function (fn_n), value of the error (error_n) */
+/* followed by name (name_n bytes), function (fn_n), value of the error (error_n) */
+struct sk_task_row {
     uint64_t id, parent, actor, group;
     int64_t submit_ns, start_ns, end_ns;
     int32_t pid; /* 0: not on a worker yet */
@@ -37,11 +39,12 @@ struct sk_task_row { /* then name (name_n), function (fn_n), value of the error 
     uint32_t state, kind; /* enum sk_task_state, sk_task_kind */
     uint32_t n_returns, error_kind;
     uint32_t name_n, fn_n, error_n;
-    uint32_t more, pad; /* what it asks for beyond `res`: see custom.h */
+    /* more: number of the set of custom resources that are not in `res` (custom.h) */
+    uint32_t more, pad;
     struct sk_res res;
 };
 enum sk_actor_phase { SK_AS_ARGS, SK_AS_PENDING, SK_AS_ALIVE, SK_AS_RESTARTING, SK_AS_DEAD };
-struct sk_actor_row { /* then class (class_n), name, space, why it died */
+struct sk_actor_row { /* followed by class (class_n bytes), name, namespace, reason of its death */
     uint64_t id, group, init;
     int32_t pid;
     uint32_t worker, state, n_restarts, n_calls; /* calls that are not finished */
@@ -51,40 +54,47 @@ struct sk_actor_row { /* then class (class_n), name, space, why it died */
     struct sk_res res;
 };
 enum sk_object_where { SK_OW_PENDING, SK_OW_INLINE, SK_OW_STORE, SK_OW_DISK, SK_OW_ACTOR };
-struct sk_object_row { /* one for each process that has references, or one for what else holds it */
+/* One row for each process that has references to the object, or one without a process for its
+ * other holders. */
+struct sk_object_row {
     uint64_t id, size_bytes;
-    /* of this process; of all, and holds of tasks and of objects that contain it */
+    /* n_refs: references of this process; n_total: those of all processes, plus holds of tasks
+     * and of objects that contain this one */
     uint64_t n_refs, n_total;
-    uint64_t task; /* that makes it, as long as it is known */
+    uint64_t task; /* the task that makes it; 0: not known, or no longer */
     int32_t pid;   /* 0: no process has references */
     uint32_t worker, where, attempt, task_state;
     uint32_t kind;
 };
-/* How a worker ended: not yet; in order; by exit with another code; by a signal; by the engine; by
- * that for memory. */
+/* How a worker ended: it still lives; it left in order; exit with another code; a signal; killed
+ * by the engine; killed by the engine because memory was short. */
 enum sk_worker_end { SK_WE_LIVES, SK_WE_LEFT, SK_WE_EXIT, SK_WE_CRASH, SK_WE_KILLED, SK_WE_MEMORY };
-struct sk_worker_row { /* then the name of what it runs, or how it ended (text_n) */
+struct sk_worker_row { /* followed by text_n bytes: the name of what it runs, or how it ended */
     uint64_t n_done, actor, task;
-    int64_t since_ns, end_ns; /* its task began; it ended */
+    int64_t since_ns, end_ns; /* since_ns: when its task began; end_ns: when it ended */
     int32_t pid;
-    /* state: see sk_worker_info; end: enum sk_worker_end, by `signal` */
+    /* state: as in sk_worker_info; end: enum sk_worker_end, with `signal` as its detail */
     uint32_t worker, state, text_n, end, signal;
 };
 
 struct sk_state_ops {
-    /* Rows of `what`: writes them when they fit. Returns the length needed. */
+    /* Writes sk_state_head and the rows of `what`, if they fit into cap. Returns the length
+     * needed. */
     size_t (*rows)(struct sk_engine *e, enum sk_state_what what, void *buf, size_t cap);
     size_t (*workers)(struct sk_engine *e, struct sk_worker_info *out, size_t cap);
-    /* Text "key value\n" lines: counters and store statistics. Returns the length needed. */
+    /* Writes lines "key value\n": counters and statistics of the store. Returns the length
+     * needed. */
     size_t (*status)(struct sk_engine *e, char *buf, size_t cap);
-    /* Words about what makes an object (its id 0: about a stream) that is waited for, as "task f,
-     * which runs in worker 12"; "" when nothing is known. NULL where the engine cannot look. */
+    /* Describes the task that makes an object (with o = 0: that yields the stream of task t), as
+     * in "task f, which runs in worker 12"; "" when nothing is known. NULL where the engine
+     * cannot look. */
     void (*about)(struct sk_engine *e, sk_oid o, sk_tid t, char *buf, size_t cap);
 };
 
-/* Where the engine can look at a task that runs elsewhere: for words about one that takes long. */
+/* For engines that can look at a task which runs elsewhere: used in messages about tasks that
+ * take long. */
 struct sk_progress_ops {
-    /* when its present attempt began to run; 0: it has not, or is over */
+    /* When the task's present attempt began to run; 0: it has not begun, or is over. */
     int64_t (*began)(struct sk_engine *e, sk_tid t);
 };
 

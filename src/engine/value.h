@@ -24,44 +24,51 @@ typedef struct {
 enum {
     SK_KIND_ERROR = 0xE0u,
     SK_KIND_ERROR_MAX = 0xEFu
-}; /* kinds in this range: getting the object fails with SK_ETASK (value = the error) */
+    /* Kinds of error values. Getting an object of such a kind fails with SK_ETASK; its value is the
+     * error. */
+};
 #define SK_KIND_IS_ERROR(k) ((k) >= SK_KIND_ERROR && (k) <= SK_KIND_ERROR_MAX)
-/* Errors made by the engine itself (not by user code): value = NUL-terminated text of the message;
- * the sk_rc is in the first 4 bytes. */
+/* Values that the engine itself makes. An error that is not of user code: the sk_rc in the first
+ * 4 bytes, then the message, ended by NUL. */
 enum {
     SK_KIND_ENGINE_ERROR = 0xEFu,
-    SK_KIND_GROUP_READY = 0xF0u /* of a placement group: its number */,
+    SK_KIND_GROUP_READY = 0xF0u /* value: the number of a placement group */,
     SK_KIND_NOTE = 0xF1u
 };
 
-/* an error value travels in a message, whole, up to this many bytes: half a pickle is none */
+/* An error value travels in a message, whole; a longer one is replaced, since half a pickle is
+ * of no use. */
 #define SK_ERROR_VALUE_MAX (1u << 20)
-/* values up to this many bytes travel in messages and live outside the store */
+/* Values of up to this many bytes are inline: they travel in messages and do not lie in the
+ * store. */
 #define SK_INLINE_MAX 8192u
 #define SK_NOTE_MAX 1024u
 
-/* Where an engine has no notes (sk_engine.no_notes): a value of kind SK_KIND_NOTE, this and the
- * note's bytes. Those of yields come before their values, that of the task is its last yield. Each
- * says what was yielded before it, so that a stream that was made anew is seen to be the same, and
- * a short one to be short. */
+/* Where an engine has no notes (sk_engine.no_notes), a note is a value of kind SK_KIND_NOTE:
+ * this head, then the note's bytes. The note of a yield is yielded before its value; the note of
+ * the task is its last yield. Count and hash say what was yielded before, so that the reader
+ * sees whether a stream that was made again is the same, and whether a stream ends too early. */
 struct sk_note_value {
-    uint64_t hash; /* of the notes of the values before it and, of a yield, its own */
-    uint32_t n;    /* values before it */
-    uint32_t end;  /* 1: of the task */
+    /* of the notes of all values before this note; of a yield's note: and of itself */
+    uint64_t hash;
+    uint32_t n;   /* number of values yielded before this note */
+    uint32_t end; /* 1: this is the note of the task */
 };
 static inline uint64_t sk_note_hash(uint64_t before, struct sk_bytes note) {
-    /* the hash with one more */
+    /* the hash `before`, extended by one more note */
     return (before ^ sk_hash(note.p, note.n)) * UINT64_C(1099511628211);
 }
 
 struct sk_buf { /* writable store memory, private until sealed by put/return/yield or aborted */
     uint8_t *data;
     size_t len;
-    uint64_t token; /* the engine's */
+    uint64_t token; /* private to the engine */
 };
 
 struct sk_view;
-struct sk_payload { /* a value on its way in. Either `bytes` (copied) or `buf` (sealed, taken) */
+/* A value on its way into the engine: either `bytes`, which are copied, or `buf`, which is
+ * sealed and taken over. */
+struct sk_payload {
     uint32_t kind;
     struct sk_bytes bytes;
     struct sk_buf *buf; /* when not NULL: the value is buf->data[0..buf_len) */
@@ -70,19 +77,21 @@ struct sk_payload { /* a value on its way in. Either `bytes` (copied) or `buf` (
     uint32_t n_contains;
     /* <= SK_NOTE_MAX bytes that travel with events about this value (rows, sizes, times) */
     struct sk_bytes note;
-    /* With buf, where the engine has windows; not NULL: the writer goes on reading the value, and
-     * gets this view of it (to be released), also when the
-     * value is not wanted. Token 0: it failed. */
+    /* With buf, where the engine has windows. Not NULL: the writer goes on reading the value,
+     * and gets this view of it, which it has to release; it gets the view also when nobody wants
+     * the value. Token 0: the view could not be made. */
     struct sk_view *keep;
-    bool no_wait; /* of put: never waits for room; SK_EFULL, if there is no other way */
+    /* for put: do not wait for room; SK_EFULL when the value can be placed nowhere without a
+     * wait */
+    bool no_wait;
 };
 
-struct sk_view { /* a value on its way out; read-only */
+struct sk_view { /* a value on its way out of the engine; read-only */
     const uint8_t *data;
     size_t len;
     uint32_t kind;
     sk_oid oid;     /* 0 for an inline task argument */
-    uint64_t token; /* the engine's */
+    uint64_t token; /* private to the engine */
 };
 
 #endif
