@@ -1,5 +1,5 @@
-/* conf.h - what an engine is opened with. Fields of one engine say which; the others ignore
- * them. */
+/* conf.h - the configuration that an engine is opened with. A field that is marked with an
+ * engine's name is ignored by the others. */
 #ifndef SK_CONF_H
 #define SK_CONF_H
 
@@ -8,61 +8,62 @@
 struct sk_guest; /* guest.h */
 
 struct sk_engine_conf {
-    struct sk_res total;             /* resources of this machine */
-    const char *const *custom_names; /* [SK_RES_CUSTOM + i] */
+    struct sk_res total; /* resources of this machine */
+    /* names of custom resources; name i belongs to [SK_RES_CUSTOM + i] */
+    const char *const *custom_names;
     uint32_t n_custom;
     const int64_t *more; /* amounts of the custom resources that have no place in `total` */
     uint64_t store_bytes;
-    uint32_t max_workers; /* 0: chosen */
-    int64_t spin_ns;      /* how long a waiter spins before it sleeps; -1: chosen */
-    /* idle workers beyond the CPUs are ended after this; 0: chosen */
+    uint32_t max_workers; /* most worker processes; 0: the engine chooses */
+    int64_t spin_ns;      /* how long a waiter spins before it sleeps; -1: the engine chooses */
+    /* idle workers beyond the number of CPUs end after this time; 0: the engine chooses */
     int64_t idle_reap_ns;
     char *const *spawn_argv;  /* the fork server's command line (local) */
-    char *const *spawn_env;   /* whole environment, NULL: inherit */
-    struct sk_bytes preload;  /* first note to the fork server */
+    char *const *spawn_env;   /* its whole environment; NULL: inherited */
+    struct sk_bytes preload;  /* the first preload note to the fork server */
     struct sk_runner *runner; /* inline: runs the tasks; local: unused in the driver */
-    uint64_t seed;            /* inline: order of tasks; 0: submission order */
-    /* inline: be an engine without notes, for tests of what foreign engines need */
+    uint64_t seed;            /* inline: seed of a random order of tasks; 0: order of submission */
+    /* inline: behave as an engine without notes, to test what foreign engines need */
     bool no_notes;
-    /* local: where objects go when the store is full, in turn; none: a full store is an error */
+    /* local: directories to which objects are spilled, in turn; none: a full store is an error */
     const char *const *spill_dirs;
     uint32_t n_spill_dirs;
-    /* local: asked every 100 ms, without the lock, by a caller that waits for room; true:
-     * SK_ECANCEL. May be NULL */
+    /* local: called every 100 ms, without the engine's lock, by a caller that waits for room. If
+     * it returns true, the caller's call fails with SK_ECANCEL. May be NULL. */
     bool (*interrupted)(void *ctx);
     void *interrupted_ctx;
-    /* local: an actor whose namespace begins with '_' was made and has a name: a worker asks this
-     * process for something. With the engine's lock held: must neither block nor call the engine.
-     * May be NULL */
     const struct sk_graph_hooks *graphs; /* channels.h; NULL: no compiled graphs */
+    /* named(), local: called when an actor is created that has a name and a namespace beginning
+     * with '_': a worker asks this process for something. Called with the engine's lock held: it
+     * must neither block nor call the engine. May be NULL. */
     void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
     void *named_ctx;
-    /* local: most bytes of disk; 0: as much as there is; UINT64_MAX: nine tenths of what is free,
-     * whenever more is wanted */
+    /* local: most bytes on disk; 0: no limit; UINT64_MAX: nine tenths of what is free whenever
+     * more is wanted */
     uint64_t spill_bytes;
-    /* local: what can neither be in the store nor leave it lies in a file that is mapped behind the
-     * store, of so many bytes at most; 0: four times the store, at least 4 GiB; UINT64_MAX: no such
-     * file, then it is an error */
+    /* local: size of the overflow, a file mapped behind the store for values that can neither be
+     * in the store nor leave it. 0: four times the store, at least 4 GiB. UINT64_MAX: no
+     * overflow, such a value is an error. */
     uint64_t overflow_bytes;
-    /* local: memory for finished tasks that could make lost objects again; 0: 64 MiB */
+    /* local: most memory for finished tasks that could make lost objects again; 0: 64 MiB */
     uint64_t lineage_bytes;
-    /* local: the budget of store and worker heaps together (memory.h); 0: none but the machine's,
-     * or the cgroup's */
+    /* local: the budget of the store and the heaps of workers together (memory.h); 0: only the
+     * limit of the machine or cgroup */
     uint64_t memory_bytes;
-    /* so much of the machine's, or the cgroup's, may be used, by whomever; 0: 950 */
+    /* share of the memory of the machine or cgroup that may be used by all processes, in
+     * 1/1,000; 0: 950 */
     uint32_t memory_permille;
-    /* looked at so often at least while something runs; 0: every 250 ms; -1: never, and nobody is
-     * stopped for it */
+    /* longest time between two looks at memory while something runs; 0: 250 ms; -1: memory is
+     * not looked at, and no worker is stopped for it */
     int64_t memory_every_ns;
-    /* how often a task that was stopped for memory is run again, at no other cost; 0: until it has
-     * run alone; -1: not */
+    /* How often a task that was stopped for memory runs again without a charge. 0: until it has
+     * run alone. -1: never. */
     int32_t oom_retries;
-    int32_t task_retries; /* max_retries of tasks that do not say */
-    struct sk_prints *
-        /* local: takes what workers print, and outlives the engine (host.h); NULL: they write where
-         * the driver's descriptors lead */
-        prints;
-    const struct sk_guest *guest; /* guest: what it is made of; copied */
+    int32_t task_retries; /* max_retries of tasks that do not set it */
+    /* local: takes what workers print; outlives the engine (host.h). NULL: workers write to the
+     * driver's descriptors. */
+    struct sk_prints *prints;
+    const struct sk_guest *guest; /* guest: the engine's calls; copied */
 };
 
 #endif

@@ -1,42 +1,48 @@
-/* guest.h - an engine that is written in another language: a table of calls, of which by/guest.c
- * makes the contract of engine.h. It has no notes (sk_engine.no_notes): values of kind SK_KIND_NOTE
- * come as bytes with their events, in the order in which they were yielded.
+/* guest.h - the interface of an engine that is written in another language: a table of calls, which
+ * by/guest.c turns into the contract of engine.h. Such an engine has no notes (sk_engine.no_notes):
+ * values of kind SK_KIND_NOTE come as bytes with their events, in the order in which they were
+ * yielded.
  *
- * The host (guest/) has the ids, reference counts, the tasks that wait for arguments, and the
- * events' order. The guest runs tasks that can begin, and has values
- * behind handles of its own: a handle is dropped when nothing refers to its value any more. One
- * thread, the host's, makes all calls but `fetch`, `let_go` and `drop`, which come from any thread;
- * no lock of the host is held in any of them, so they may take locks of the guest's language. */
+ * The host (the C code of guest/) keeps ids, reference counts, the tasks that wait for
+ * arguments, and the order of events. The guest runs tasks whose arguments exist, and keeps
+ * values behind handles of its own: the host drops a handle when nothing refers to its value any
+ * more. One thread of the host makes all calls but `fetch`, `let_go` and `drop`, which come from
+ * any thread. No lock of the host is held during any call, so a guest may take locks of its
+ * language. */
 #ifndef SK_GUEST_H
 #define SK_GUEST_H
 
 #include "engine/engine.h"
 
-/* values of the driver up to so many bytes go along with each task, larger ones are put once */
+/* Values that the driver puts travel with each task up to this many bytes; larger ones are put
+ * into the guest once. */
 enum { SK_GUEST_INLINE = 64u << 10 };
 
 struct sk_guest_value {
-    void *handle; /* not NULL: the guest's; else: */
+    /* not NULL: the guest's handle of the value; NULL: the value is `kind` and `bytes` */
+    void *handle;
     uint32_t kind;
     struct sk_bytes bytes;
-    void *token; /* of fetch: what keeps the bytes, for let_go */
+    void *token; /* from fetch: what keeps the bytes alive, to be passed to let_go */
 };
 struct sk_guest_task {
     uint64_t task, actor; /* ids; actor 0: none */
     sk_fid fn;
     const char *name;
-    /* the constructor of the actor: its value says that the actor is ready */
+    /* This is the constructor of the actor: its value exists when the actor is ready. */
     bool is_init;
-    uint32_t n_returns;         /* or SK_STREAMING */
-    const struct sk_need *need; /* amounts; NULL: of a method, nothing */
-    /* after a death; -1: for ever. Of a constructor: restarts of the actor */
+    uint32_t n_returns;         /* SK_STREAMING for a stream */
+    const struct sk_need *need; /* resources; NULL for a method: nothing */
+    /* How often the task runs again after its process died; -1: without end. For a constructor:
+     * restarts of the actor. */
     int32_t max_retries;
     bool retry_exceptions;
-    /* its process ends after so many runs of fn; 0: no limit. A guest that cannot: SK_ENOSYS of
-     * submit. Not of methods */
+    /* The process ends after this many runs of fn; 0: no limit. A guest that cannot do that
+     * returns SK_ENOSYS from submit. Not for methods. */
     uint32_t max_calls;
-    uint32_t node;  /* number of a row of nodes() where it should be, or the actor; 0: anywhere */
-    bool node_only; /* and nowhere else: when that node goes it ends with SK_EINFEASIBLE */
+    /* number of the row of nodes() where the task or actor should be; 0: anywhere */
+    uint32_t node;
+    bool node_only; /* only there: when that node goes away, the task ends with SK_EINFEASIBLE */
     const struct sk_guest_value *args;
     uint32_t n_args;
 };
@@ -44,9 +50,9 @@ struct sk_guest_event {
     enum sk_event_kind kind; /* STARTED, YIELDED, DONE, FAILED */
     uint64_t task;
     uint32_t attempt, node; /* node: number of a row of nodes(); 0: not known */
-    int64_t run_ns;         /* of the last ones; 0: not known */
-    /* The yield, or all returns: taken. FAILED: one value of an error kind, or none, then `code`
-     * and `text`. */
+    int64_t run_ns;         /* DONE, FAILED: time that the task ran; 0: not known */
+    /* YIELDED: one value. DONE: all returns. FAILED: one value of an error kind, or none; then
+     * `code` and `text` are the error. The host takes the values over. */
     struct sk_guest_value *values;
     const uint64_t *sizes;
     uint32_t n_values;
@@ -54,26 +60,27 @@ struct sk_guest_event {
     const char *text;
 };
 struct sk_guest_ops {
-    /* First call; wake(host) may be called from any thread until end: there is something for
-     * poll. */
+    /* The first call. From now until end, any thread may call wake(host) to say that poll has
+     * something to give. */
     void (*begin)(void *ctx, void (*wake)(void *host), void *host);
-    void (*end)(void *ctx); /* last call: stops everything */
+    void (*end)(void *ctx); /* the last call: ends all tasks */
     sk_rc (*nodes)(void *ctx, struct sk_node *out, size_t cap, size_t *n, struct sk_err *err);
     sk_rc (*define)(void *ctx, sk_fid fn, const char *name, struct sk_bytes def,
                     struct sk_err *err);
-    /* a failure is the task's */
+    /* A failure becomes the failure of the task. */
     sk_rc (*submit)(void *ctx, const struct sk_guest_task *t, struct sk_err *err);
-    /* it ends with an event all the same */
+    /* The task ends with an event all the same. */
     void (*cancel)(void *ctx, uint64_t task, bool force);
-    /* now; the calls that it has end with events */
+    /* Ends an actor now; its calls that are under way end with events. */
     void (*actor_end)(void *ctx, uint64_t actor, bool restart);
     sk_rc (*put)(void *ctx, uint32_t kind, struct sk_bytes bytes, void **handle,
                  struct sk_err *err);
-    /* What has happened: tell for each event, in order. Does not wait. */
+    /* Calls `tell` for each event since the last poll, in order. Does not wait. */
     sk_rc (*poll)(void *ctx, void (*tell)(void *host, const struct sk_guest_event *ev), void *host,
                   struct sk_err *err);
     sk_rc (*fetch)(void *ctx, void *handle, int64_t deadline_ns, struct sk_guest_value *out,
-                   struct sk_err *err); /* the value of a handle, its bytes in place */
+                   /* Gives the bytes of a handle's value, in place, until let_go. */
+                   struct sk_err *err);
     void (*let_go)(void *ctx, void *token);
     void (*drop)(void *ctx, void *handle);
 };

@@ -1,17 +1,17 @@
-/* moves.h - side contract: to hear when a value that a task yielded has left memory for the disk,
- * and when it is back. An engine that never spills, or cannot tell, has none; nobody pays for it
- * who does not ask. */
+/* moves.h - side contract: events when a value that a task yielded has been spilled to disk and
+ * when it has been restored. An engine that never spills, or cannot tell, has none. Sinks that
+ * do not ask cost nothing. */
 #ifndef SK_MOVES_H
 #define SK_MOVES_H
 
 #include "engine/engine.h"
 
 struct sk_moves_ops {
-    /* Of what tasks with this sink yield from now on, the sink hears SK_EV_SPILLED and
-     * SK_EV_RESTORED, in turns and in batches, as long as the value lives and whoever has it by
-     * then. SK_ENOMEM; SK_ECLOSED. */
+    /* From now on the sink gets SK_EV_SPILLED and SK_EV_RESTORED for values that its tasks
+     * yield, alternately and in batches, as long as a value lives, whoever holds it by then.
+     * SK_ENOMEM; SK_ECLOSED. */
     sk_rc (*follow)(struct sk_engine *e, struct sk_sink *s, struct sk_err *err);
-    /* when it returns no such event is under way, and none will come */
+    /* When it has returned, no such event is being delivered and none will come. */
     void (*unfollow)(struct sk_engine *e, struct sk_sink *s);
 };
 

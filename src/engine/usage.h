@@ -7,37 +7,42 @@
 
 struct sk_reference {
     sk_oid oid;
-    /* references of the driver's process; together with those of others, of tasks and of values */
+    /* n_driver: references of the driver's process; n_all: also those of other processes, of
+     * tasks and of values */
     uint64_t n_driver, n_all;
 };
 struct sk_memory_info {
-    /* of the budget with the least left; limit 0: not known (no /proc) */
+    /* of the tightest memory budget; limit 0: not known (no /proc) */
     uint64_t limit_bytes, used_bytes;
-    char where[160];              /* whose it is */
-    uint64_t store_limit_bytes;   /* size of the store */
-    uint64_t store_may_bytes;     /* it may grow to, as heaps are now */
+    char where[160];            /* whose budget that is, for messages */
+    uint64_t store_limit_bytes; /* size of the store */
+    /* size to which the store may grow, given the heaps as they are now */
+    uint64_t store_may_bytes;
     uint64_t store_used_bytes;    /* objects and leases */
-    uint64_t store_present_bytes; /* pages, also those that are free */
-    uint64_t spilled_bytes;       /* of objects that are on disk now */
+    uint64_t store_present_bytes; /* pages that are present, including free ones */
+    uint64_t spilled_bytes;       /* bytes of objects that are on disk now */
     uint64_t heap_bytes, driver_heap_bytes;
-    /* workers stopped for memory; by the kernel; tasks that are to run alone, or do */
+    /* workers that the engine stopped to free memory; that the kernel killed; tasks that have to
+     * run alone, or do */
     uint64_t n_stopped, n_kernel_killed, n_alone;
 };
 struct sk_memory_worker {
     int32_t pid;
     uint32_t number;
-    /* its own; highest since what it runs began; memory= of that */
+    /* heap: memory of its own; peak: the highest since the present task or actor began; asked:
+     * memory= of that task or actor */
     uint64_t heap_bytes, peak_bytes, asked_bytes;
     bool busy, is_actor;
-    char name[80]; /* of what it runs */
+    char name[80]; /* name of the task or actor that it runs */
 };
 
 struct sk_usage_ops {
-    /* Measured now. Workers: as of state.workers, at most cap of them; *n: how many there are. */
+    /* Measures now. Rows of workers come in the order of state.workers, at most cap; *n is how
+     * many workers there are. */
     sk_rc (*memory)(struct sk_engine *e, struct sk_memory_info *out, struct sk_memory_worker *w,
                     size_t cap, size_t *n, struct sk_err *err);
-    /* All objects (not actors) that the driver's own code, tasks and other objects hold, for tests
-     * and debugging. Returns how many there are. */
+    /* Lists all objects (not actors) that the driver's own code, tasks or other objects hold;
+     * for tests and debugging. Returns how many there are. */
     size_t (*references)(struct sk_engine *e, struct sk_reference *out, size_t cap);
 };
 

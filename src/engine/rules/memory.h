@@ -2,115 +2,122 @@
  * no ipc, no allocation).
  *
  * The budget is the tightest of what the user allows and what the machine or the cgroup has; `used`
- * is all that is under it, whoever uses it. With what is left falling, in this order:
+ * is all memory that counts against it, whichever process uses it. As what is left falls, this
+ * happens, in this order:
  *
  *     left <  mark   nothing new is launched while a task runs; free pages of the store go back to
  *                    the system; the store may take only what is left above the mark, and below it
  *                    writes objects to disk; large idle workers end
- *     left <  0      the process that has outgrown its share the most is stopped, those first whose
- *             task can be run again
+ *     left <  0      the process that has outgrown its share the most is stopped; processes whose
+ *                    task can be run again come first
  *
  * The mark is what one more task needs: the mean heap of those that run, within 1/64 and 1/8 of the
  * budget.
  *
- * Heaps grow while the rules are asked, and until a process that was stopped is gone: what they may
- * grow until then (as fast as since the last look, for as long as looks come late, and
- * SK_MEMORY_STOP_NS) counts as used already. When what is left does not hold that much and a
- * process is going, those that grow hold still until its memory is back, SK_MEMORY_PAUSE_NS at
- * most. Else the kernel, which kills whom it likes, may be faster.
+ * Heaps grow while the rules are asked, and until a process that was stopped is gone. What they may
+ * grow until then (as fast as since the last look, for as long as looks come late, plus
+ * SK_MEMORY_STOP_NS) counts as used already. When less than that is left and a process is being
+ * stopped, growing processes are paused until its memory is back, for SK_MEMORY_PAUSE_NS at most.
+ * Otherwise the kernel might act first, and it kills any process.
  *
- * The *share*: what the others hold (store, the rest of the machine, processes that use little) is
- * taken off the budget, and what remains is divided evenly among the processes that want more. What
- * a task asked for with memory= is its share, whatever the others use.
+ * The *share* of a process: the memory that others hold (the store, the rest of the machine,
+ * processes that use little) is taken off the budget, and the remainder is divided evenly among the
+ * processes that want more. What a task asked for with memory= is its share, whatever others use.
  *
- * A stopped task is run again *alone*: when no other task runs, or only such that have not ended
- * for SK_MEMORY_DRAIN_NS. While it runs and waits for nothing, no other begins, until it has been
- * calm for SK_MEMORY_CALM_NS. Stopped once more, it has failed for good. Everything that is held
- * back goes on after some time, so that tasks which wait for others without saying so (by polling)
- * cannot hang. */
+ * A stopped task is run again *alone*: when no other task runs, or only tasks that have not ended
+ * for SK_MEMORY_DRAIN_NS. While it runs and waits for nothing, no other task begins, until it has
+ * been calm for SK_MEMORY_CALM_NS. If it is stopped once more, it fails for good. Everything that
+ * is held back goes on after some time, so that tasks that wait for others without saying so (by
+ * polling) cannot hang. */
 #ifndef SK_MEMORY_H
 #define SK_MEMORY_H
 
 #include "base/base.h"
 #include "engine/place/place.h"
 
-#define SK_MEMORY_STOP_NS INT64_C(10000000) /* from the signal until the memory is back */
-/* a process that takes longer to go hangs in the kernel */
+/* assumed time from the signal until the memory is back */
+#define SK_MEMORY_STOP_NS INT64_C(10000000)
+/* a process that takes longer to end hangs in the kernel */
 #define SK_MEMORY_PAUSE_NS INT64_C(500000000)
 #define SK_MEMORY_DRAIN_NS INT64_C(10000000000)
 #define SK_MEMORY_CALM_NS INT64_C(10000000000)
-/* while memory is low one task more begins after so long without any */
+/* while memory is low, one more task begins when none has begun for this long */
 #define SK_MEMORY_TRICKLE_NS INT64_C(1000000000)
-/* an excess may wait so long for objects that are being written, within half of the slack */
+/* how long the use may be above the limit, within half of the slack, while objects are being
+ * written to disk */
 #define SK_MEMORY_GRACE_NS INT64_C(500000000)
 
 enum sk_memory_what {
     SK_MEMORY_IDLE,
-    SK_MEMORY_BUSY, /* runs a task */
+    SK_MEMORY_BUSY, /* it runs a task */
     SK_MEMORY_ACTOR,
-    SK_MEMORY_GOING /* was stopped or is leaving: its memory comes back soon */
+    SK_MEMORY_GOING /* it was stopped or is leaving: its memory comes back soon */
 };
-struct sk_memory_proc { /* a worker, now */
+struct sk_memory_proc { /* a worker as it is now */
     uint64_t heap_bytes;
-    uint64_t grown_bytes; /* since the last look */
-    uint64_t asked_bytes; /* memory= of what it runs, 0: nothing was said */
-    int64_t since_ns;     /* when that began */
+    uint64_t grown_bytes; /* growth since the last look */
+    uint64_t asked_bytes; /* memory= of its task or actor; 0: not set */
+    int64_t since_ns;     /* when its task or actor began */
     enum sk_memory_what what;
-    bool retriable; /* stopping it costs time only */
-    bool alone;     /* its task runs alone: it fails when it is stopped */
+    bool retriable; /* its task can run again, so that stopping it costs only time */
+    bool alone;     /* its task runs alone, and fails when it is stopped */
 };
 
 struct sk_memory_view {
     int64_t now_ns;
-    uint64_t limit_bytes, used_bytes; /* of the tightest budget */
-    uint64_t slack_bytes;             /* there is so much more than the limit */
-    uint64_t store_bytes, warm_bytes; /* of the store: in use, and free but present */
-    bool spills;                      /* objects can go to disk */
+    uint64_t limit_bytes, used_bytes; /* limit and use of the tightest budget */
+    uint64_t slack_bytes;             /* memory that exists beyond the limit */
+    /* store: bytes in use; warm: bytes that are free but present */
+    uint64_t store_bytes, warm_bytes;
+    bool spills; /* objects can be spilled */
     const struct sk_memory_proc *procs;
     uint32_t n_procs;
 };
 
-struct sk_memory { /* zero: nothing known yet */
+struct sk_memory { /* all zero: nothing known yet */
     bool low;
     uint64_t limit_bytes;
-    int64_t left_bytes;        /* at the last look */
-    int64_t over_since_ns;     /* 0: not over */
-    int64_t drain_since_ns;    /* 0: none that is to run alone waits */
-    int64_t began_ns;          /* of the last launch while low */
-    int64_t every_ns;          /* longest time between two looks */
-    int64_t looked_ns, due_ns; /* the last look, and when the next one was to be; 0: none yet */
-    uint64_t ahead_bytes;      /* what heaps may grow until a stop has had its effect */
-    int64_t paused_ns;         /* since when those that grow hold still; 0: they do not */
+    int64_t left_bytes;     /* at the last look */
+    int64_t over_since_ns;  /* 0: not over */
+    int64_t drain_since_ns; /* since when a task that has to run alone waits; 0: none does */
+    int64_t began_ns;       /* when a task was launched last while memory was low */
+    int64_t every_ns;       /* longest time between two looks */
+    /* when memory was looked at last, and when the next look was due; 0: none yet */
+    int64_t looked_ns, due_ns;
+    uint64_t ahead_bytes; /* what heaps may still grow until a stop takes effect */
+    int64_t paused_ns;    /* since when growing processes are paused; 0: they are not */
 };
 
 struct sk_memory_plan {
-    uint64_t store_max_bytes; /* the store may take so much, UINT64_MAX: any */
-    uint64_t punch_bytes;     /* of its free pages go back now */
-    int32_t stop, leave;      /* index of a process, -1: none */
-    uint64_t share_bytes;     /* of `stop` */
-    bool pause;               /* those that grow hold still until the next look */
-    int64_t next_ns;          /* look again then */
+    uint64_t store_max_bytes; /* most bytes that the store may take; UINT64_MAX: no limit */
+    uint64_t punch_bytes;     /* free bytes of the store whose pages go back to the system now */
+    /* index of the process to stop, and of the idle one to end; -1: none */
+    int32_t stop, leave;
+    uint64_t share_bytes; /* share of the process `stop` */
+    bool pause;           /* growing processes are paused until the next look */
+    int64_t next_ns;      /* when to look again */
 };
 void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v,
                       struct sk_memory_plan *out);
 
-struct sk_memory_run { /* what runs, of tasks that wait for nothing; actors do not count */
+struct sk_memory_run { /* the tasks that run and wait for nothing; actors do not count */
     int64_t now_ns;
-    uint32_t n_running;     /* the alone one not among them */
-    bool alone_waits;       /* one that is to run alone could begin */
-    bool alone_runs;        /* and waits for nothing */
+    uint32_t n_running;     /* without the task that runs alone */
+    bool alone_waits;       /* a task that has to run alone could begin */
+    bool alone_runs;        /* a task runs alone, and waits for nothing */
     int64_t alone_since_ns; /* when it began */
 };
 static inline bool sk_memory_free(const struct sk_memory *m, bool any_alone) {
     return !m->low && !any_alone;
-} /* SK_LAUNCH_ALL without asking */
+} /* true: SK_LAUNCH_ALL, without calling sk_memory_launch */
 enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memory_run *r);
-void sk_memory_launched(struct sk_memory *m, int64_t now_ns); /* a task began */
+void sk_memory_launched(struct sk_memory *m, int64_t now_ns); /* a task has begun */
 
-/* Of what its tasks have freed each of n workers may keep so much for the next one (its pages are
- * there: 12 GB/s, not 1.2): an eighth of the budget by all of them, since it counts as that next
- * one's; and, beyond 64 MiB, a quarter of the store, since who gives data little room wants the
- * program small. 1 to 512 MiB. */
+/* How much freed memory each of n workers may keep for its next task instead of giving it back:
+ * kept pages are present and take 12 GB/s instead of 1.2. All workers together keep an eighth of
+ * the budget, since kept memory counts as that of the next task; beyond 64 MiB also no more than
+ * a quarter of the store, since a user who gives data little room wants the program to be small.
+ * 1 to 512 MiB. */
 uint64_t sk_memory_keep(uint64_t limit_bytes, uint64_t store_bytes, int64_t n_workers);
 
 #endif

@@ -1,9 +1,10 @@
-/* pace.h - how long who drives the local engine sleeps, and how (pure: no clock, no ipc).
+/* pace.h - how long the thread that drives the local engine sleeps, and how (pure: no clock, no
+ * ipc).
  *
- * Workers leave out the wake-up call while the driver is awake or will look anyway, and a ring that
- * was full is looked at again by nobody but us: so a sleep has an end as long as anything may come.
- * Two drive: a caller that waits (get, wait, an iterator), and the loop thread when no caller
- * does. */
+ * Workers leave out the wake-up call while the driver is awake or will look by itself soon, and
+ * only the driver looks again at a ring that was full: so as long as a message may come, a sleep
+ * has a limit. Two kinds of threads drive: a caller that waits (get, wait, an iterator), and the
+ * loop thread when no caller does. */
 #ifndef SK_PACE_H
 #define SK_PACE_H
 
@@ -11,39 +12,41 @@
 
 /* a caller's longest sleep while workers may hold back their wake-up calls */
 #define SK_PACE_TICK_NS INT64_C(1000000)
-/* the loop thread's pace while many short tasks finish: no wake-up call for each */
+/* the loop thread's sleep while many short tasks finish, so that not each needs a wake-up call */
 #define SK_PACE_NAP_NS INT64_C(300000)
-#define SK_PACE_REAP_NS INT64_C(1000000000) /* between two looks at what is idle */
+/* time between two looks at idle workers and unused memory */
+#define SK_PACE_REAP_NS INT64_C(1000000000)
 
-struct sk_pace_view { /* of the engine, now */
+struct sk_pace_view { /* the engine as it is now */
     int64_t now_ns;
-    uint32_t n_messages; /* handled in this turn */
-    uint32_t n_live;     /* workers */
-    uint32_t n_busy;     /* of them neither idle nor starting */
-    /* a task is ready or an actor has no worker: sent when a ring is read or a worker comes; or
-     * somebody waits for room */
+    uint32_t n_messages; /* number of messages handled in this turn */
+    uint32_t n_live;     /* number of workers */
+    uint32_t n_busy;     /* number of workers that are neither idle nor starting */
+    /* A task is ready or an actor has no worker, which may change when a ring is read or a
+     * worker comes; or a caller waits for room. */
     bool waiting;
-    bool driven; /* loop thread: a caller drives */
-    bool large;  /* its tables are: to be made small again when nobody needs them so */
+    bool driven; /* for the loop thread: a caller drives at the moment */
+    bool large;  /* the tables of the engine are large; they shrink when that much is not needed */
 };
 
-struct sk_pace {     /* of the loop thread */
-    int64_t last_ns; /* when messages came */
+struct sk_pace {     /* state of the loop thread */
+    int64_t last_ns; /* when messages came last */
     int64_t last_reap_ns;
 };
 
 struct sk_pace_sleep {
-    int64_t nap_ns;   /* not 0: sleep so long, whatever the bell says */
-    int64_t spin_ns;  /* else spin so long for the bell */
-    int64_t until_ns; /* and sleep for it until then */
+    int64_t nap_ns;   /* not 0: sleep this long, whatever bells ring */
+    int64_t spin_ns;  /* else: spin this long for the bell, */
+    int64_t until_ns; /* and then sleep on it until then */
 };
 
-/* A caller that handled nothing in this turn. n_cpu: for tasks; spin_ns: how long it may spin when
- * a core is free. */
+/* How a caller sleeps that handled no message in this turn. n_cpu: CPUs for tasks; spin_ns: how
+ * long the caller may spin when a core is free. */
 struct sk_pace_sleep sk_pace_caller(const struct sk_pace_view *v, int64_t n_cpu, int64_t spin_ns,
                                     int64_t deadline_ns);
-/* The loop thread, after every turn. */
+/* How the loop thread sleeps after a turn. */
 struct sk_pace_sleep sk_pace_thread(struct sk_pace *p, const struct sk_pace_view *v);
-bool sk_pace_reap(struct sk_pace *p, int64_t now_ns); /* it is time to look at what is idle */
+/* true if it is time to look at idle workers and unused memory */
+bool sk_pace_reap(struct sk_pace *p, int64_t now_ns);
 
 #endif

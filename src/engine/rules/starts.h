@@ -1,36 +1,37 @@
-/* starts.h - when the next fork server is started after one that ended before a worker was ready,
- * and when no more is (pure: no clock, no ipc).
+/* starts.h - when a new fork server is started after one that ended before any worker was ready,
+ * and when the engine gives up (pure: no clock, no ipc).
  *
- * One that was killed may do well next time, so it is tried again, later each time, until
- * SK_STARTS_PATIENCE_NS are over. One that ends by itself has said on stderr what is wrong with it
- * (a module that it cannot import, no such program), and would say it again: SK_STARTS_OWN of them
- * are enough. */
+ * A fork server that was killed may do well next time, so another is started, after a longer
+ * wait each time, for SK_STARTS_PATIENCE_NS in all. A fork server that ends by itself has said
+ * on stderr what is wrong with it (a module that it cannot import, no such program), and would
+ * say it again: after SK_STARTS_OWN of those the engine gives up. */
 #ifndef SK_STARTS_H
 #define SK_STARTS_H
 
 #include "base/base.h"
 
 #define SK_STARTS_PATIENCE_NS INT64_C(30000000000)
-/* the first wait; each is twice the one before, */
+/* the first wait; each further wait is twice as long, */
 #define SK_STARTS_WAIT_NS INT64_C(5000000)
-#define SK_STARTS_WAIT_MAX_NS INT64_C(1000000000) /* and this the longest */
+#define SK_STARTS_WAIT_MAX_NS INT64_C(1000000000) /* up to this */
 #define SK_STARTS_OWN 8u
 
-/* of servers in a row, none of which had a worker that was ready; all 0: the last one had */
+/* Fork servers in a row that ended before any worker was ready. All fields are 0 when the last
+ * server had a ready worker. */
 struct sk_starts {
-    uint32_t n;       /* they are so many, */
-    uint32_t n_own;   /* and so many of them ended by themselves */
-    int64_t since_ns; /* the first of them ended */
-    int64_t again_ns; /* the next is started then */
+    uint32_t n;       /* number of such servers */
+    uint32_t n_own;   /* number of those that ended by themselves */
+    int64_t since_ns; /* when the first of them ended */
+    int64_t again_ns; /* when the next one is started */
 };
 
-/* One more has ended. False: no more is started for what waits now, which fails; what is asked for
- * later begins anew. */
+/* A fork server has ended. False: the engine gives up, and what waits for a worker now fails; a
+ * request that comes later begins anew. */
 bool sk_starts_ended(struct sk_starts *s, int64_t now_ns, bool by_itself);
 static inline bool sk_starts_may(const struct sk_starts *s, int64_t now_ns) {
     return now_ns >= s->again_ns;
 }
-/* a worker is */
+/* A worker has become ready. */
 static inline void sk_starts_ready(struct sk_starts *s) { *s = (struct sk_starts){0}; }
 
 #endif
