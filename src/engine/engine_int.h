@@ -1,9 +1,9 @@
-/* engine_int.h - shared inside the engine layer: the vtable behind sk_task_return() and its
- * sisters.
+/* engine_int.h - what the engines share: the table of calls behind sk_task_return() and the other
+ * functions of worker.h.
  *
- * An engine hands its runner a `struct sk_task` that is the first member of a `struct sk_task_priv`
- * (itself usually the first member of the engine's own task). The public functions in engine.c
- * (worker.h) check what all engines must check (index, kinds, sizes) and dispatch. */
+ * An engine gives its runner a `struct sk_task` that is the first member of a `struct
+ * sk_task_priv` (usually itself the first member of the engine's own task). The public functions
+ * in engine.c check what all engines must check (index, kinds, sizes) and call the table. */
 #ifndef SK_ENGINE_INT_H
 #define SK_ENGINE_INT_H
 
@@ -11,43 +11,44 @@
 #include "engine/worker.h"
 
 struct sk_task_ops {
-    /* i < n_returns is checked before */
+    /* called with i < n_returns */
     sk_rc (*ret)(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err);
     sk_rc (*yield)(struct sk_task *t, const struct sk_payload *p,
-                   struct sk_err *err); /* only for streaming tasks; n_yielded is counted by it */
+                   struct sk_err *err); /* called for streaming tasks only; counts n_yielded */
     uint32_t (*skip)(const struct sk_task *t);
-    /* kind is an error kind: checked before */
+    /* called with an error kind */
     sk_rc (*fail)(struct sk_task *t, const struct sk_payload *error, struct sk_err *err);
-    /* cut to SK_NOTE_MAX before */
+    /* called with at most SK_NOTE_MAX bytes */
     void (*note)(struct sk_task *t, struct sk_bytes note);
-    /* i < n_args: checked before */
+    /* called with i < n_args */
     struct sk_view (*keep_arg)(struct sk_task *t, uint32_t i);
     void (*end)(struct sk_task *t, sk_rc rc, const struct sk_err *err);
     bool (*cancelled)(const struct sk_task *t);
-    bool (*interrupt)(struct sk_task *t); /* NULL: nobody sends SIGINT */
+    bool (*interrupt)(struct sk_task *t); /* NULL: this engine sends no SIGINT */
 };
 
 struct sk_task_priv {
-    struct sk_task t; /* first: the public pointer is this one */
+    struct sk_task t; /* must be first: the public pointer points to it */
     const struct sk_task_ops *ops;
     uint32_t end_flags; /* SK_END_*; the engine clears them before a run */
-    uint32_t n_noted;   /* of this attempt, where the engine has no notes */
+    /* where the engine has no notes: number of notes of this attempt, and their hash */
+    uint32_t n_noted;
     uint64_t noted;
 };
 
-/* engine.c: what can be said of a task before its arguments' values exist; there: the engine has
- * its node (spec.node). */
+/* engine.c: checks of a task that are possible before the values of its arguments exist.
+ * `there`: the engine has the node spec.node. */
 sk_rc sk_spec_check(const struct sk_task_spec *s, bool there, struct sk_err *err) SK_MUST_USE;
-/* May a process make a call of an actor? known: somebody has a handle of that; of those that the
- * process has made so many are not finished, and opts.max_pending. */
+/* Checks whether a process may make a call of an actor. known: a handle of the actor exists.
+ * n_pending: calls by this process that are not finished; max_pending: opts.max_pending. */
 sk_rc sk_call_check(bool known, uint32_t n_pending, uint32_t max_pending,
                     struct sk_err *err) SK_MUST_USE;
-/* A part of a value of `len` bytes. False: it is not within it, and says so in text. */
+/* True if the part is within a value of `len` bytes. False: it is not, and `text` says so. */
 bool sk_part_within(uint32_t arg, uint64_t offset, uint64_t length, uint64_t len, char *text,
                     size_t cap);
 
 /* aspec.c */
-struct sk_aspec { /* what an actor has besides its constructor; borrowing */
+struct sk_aspec { /* the options of an actor besides its constructor; borrowed */
     int32_t max_restarts, max_task_retries;
     bool is_async, detached;
     uint32_t n_groups;

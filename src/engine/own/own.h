@@ -1,17 +1,17 @@
-/* own.h - who owns which object: exact reference counts by process, and what becomes garbage when
- * one goes away. Pure: no clock, no ipc.
+/* own.h - reference counts: exact, by process, and what becomes garbage when a reference goes away.
+ * Pure: no clock, no ipc.
  *
- * An object (id != 0) lives while any of these is there:
- *   - references of the driver (proc 0) and borrows of workers (proc >= 1), counted by (process,
- *     object): a process can never give back more than it has, and its death gives back exactly
- *     what it had;
- *   - holds: the engine's own, for arguments of tasks that are not finally done;
- *   - an alive outer object whose value contains it.
+ * An object (id != 0) lives while any of these exists:
+ *   - references of the driver (proc 0) or of workers (proc >= 1), counted by (process, object): a
+ *     process can never give back more than it has, and its death gives back exactly what it had;
+ *   - holds: the engine's own references, for arguments of tasks that are not finally done;
+ *   - an outer object that is alive and whose value contains it.
  * An object whose count reaches zero leaves the table at once, with everything that only it
- * contained, and is queued: drain with sk_own_next_freed after each call and free the values there.
- * The walk is iterative (chains of 1e5 are fine). Objects that contain one another in a circle keep
- * each other alive; that takes an exchange through an actor, or a reference to the return of a task
- * that is not run yet, kept by a process and returned by another task (tests/c/model, own_limit_*).
+ * contained, and is queued: the caller drains the queue with sk_own_next_freed after each call and
+ * frees the values. The walk is iterative (chains of 1e5 are fine). Objects that contain one
+ * another in a circle keep each other alive. A circle takes an exchange through an actor, or a
+ * reference to the return of a task that has not run yet, kept by a process and returned by another
+ * task (tests/c/model, own_limit_*).
  *
  * Cost: add + unref + drain about 30 ns; 56 bytes an object besides the map. Thread-safety: none;
  * the engine's lock guards it. */
@@ -24,67 +24,69 @@
 struct sk_own;
 
 sk_rc sk_own_create(struct sk_own **out, struct sk_err *err) SK_MUST_USE;
-/* queued and alive objects are forgotten: drain or walk them before */
+/* Queued and alive objects are forgotten: the caller drains or walks them before. */
 void sk_own_destroy(struct sk_own *o);
 
-/* New object with one reference by proc. SK_EINVAL: id is 0 or exists. SK_ENOMEM: nothing
- * changed. */
+/* Makes an object with one reference of process proc. SK_EINVAL: the id is 0 or exists.
+ * SK_ENOMEM: nothing changed. */
 sk_rc sk_own_add(struct sk_own *o, uint64_t id, uint32_t proc, void *data,
                  struct sk_err *err) SK_MUST_USE;
-/* Same, but an object that exists (its maker was run again) is left as it is: *added = false, no
- * reference is taken. */
+/* As sk_own_add; but an object that exists already (its task was run again) is left as it is:
+ * *added is false, and no reference is taken. */
 sk_rc sk_own_add_once(struct sk_own *o, uint64_t id, uint32_t proc, void *data, bool *added,
                       struct sk_err *err) SK_MUST_USE;
 
-/* SK_ENOENT: no such object. SK_EINVAL: gives back more than proc has, or the count would overflow.
- * Nothing changed on failure. */
+/* Add or give back n references of proc. SK_ENOENT: there is no such object. SK_EINVAL: proc
+ * would give back more than it has, or the count would overflow. Nothing changes on failure. */
 sk_rc sk_own_ref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n,
                  struct sk_err *err) SK_MUST_USE;
 sk_rc sk_own_unref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n,
                    struct sk_err *err) SK_MUST_USE;
 
 sk_rc sk_own_hold(struct sk_own *o, uint64_t id, struct sk_err *err) SK_MUST_USE; /* SK_ENOENT */
-/* without a hold: a bug of the engine (SK_ASSERT) */
+/* Giving back a hold that does not exist is a bug of the engine (SK_ASSERT). */
 void sk_own_unhold(struct sk_own *o, uint64_t id);
 
-/* `outer` holds inner[0..n) as long as it lives; once an object (SK_EINVAL: again). SK_ENOENT: one
- * of them is not there. Duplicates count each; `outer` itself among them (a task can return a
- * reference to its own return) does not count. Nothing changed on failure. */
+/* `outer` holds inner[0..n) as long as it lives; once per object (again: SK_EINVAL). SK_ENOENT:
+ * one of them does not exist. Duplicates count each. `outer` itself among them does not count (a
+ * task can return a reference to its own return). Nothing changes on failure. */
 sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, uint32_t n,
                       struct sk_err *err) SK_MUST_USE;
 
-/* its value is gone: it holds nothing any more, and contains may be said anew */
+/* The value of `outer` is gone: it holds nothing any more, and sk_own_contains may be called
+ * again. */
 void sk_own_uncontain(struct sk_own *o, uint64_t outer);
-/* What `from` holds is held by `to` (which holds nothing yet) instead. */
+/* Moves what `from` holds to `to`, which must hold nothing. */
 void sk_own_pass_inner(struct sk_own *o, uint64_t from, uint64_t to);
-/* mentions in its value; 0 when absent */
+/* number of references in its value, with duplicates; 0 when it does not exist */
 uint32_t sk_own_n_inner(const struct sk_own *o, uint64_t outer);
 
-/* all borrows of proc (>= 1) go; its number may be used again */
+/* Gives all references of proc (>= 1) back. Its number may be used again. */
 void sk_own_proc_dead(struct sk_own *o, uint32_t proc);
 
 bool sk_own_has(const struct sk_own *o, uint64_t id);
 /* the data given to add; NULL when absent */
 void *sk_own_get(const struct sk_own *o, uint64_t id);
-/* references + borrows + holds + alive outers; 0 when absent */
+/* all references, holds and living outer objects; 0 when it does not exist */
 uint64_t sk_own_count(const struct sk_own *o, uint64_t id);
-/* held by that process */
+/* references of that process */
 uint64_t sk_own_borrowed(const struct sk_own *o, uint64_t id, uint32_t proc);
 uint64_t sk_own_n(const struct sk_own *o); /* alive objects */
 
-/* Next object that nothing holds any more, oldest first; false when there is none. */
+/* Takes the next object that nothing holds any more, oldest first; false when there is none. */
 bool sk_own_next_freed(struct sk_own *o, uint64_t *id, void **data);
-/* Next alive object in no order, for shutdown and status: start with *cursor = 0; no other call
- * meanwhile. */
+/* Walks the alive objects in no order, for shutdown and status: start with *cursor = 0 and make
+ * no other call meanwhile. */
 bool sk_own_each(const struct sk_own *o, uint32_t *cursor, uint64_t *id, void **data);
 
-/* Many more objects were alive than are now; shrink gives that memory back, as far as it can. */
+/* True if the table has room for many more objects than there are, so that sk_own_shrink would
+ * give memory back. */
 bool sk_own_roomy(const struct sk_own *o);
-/* it has room for so many that it may be roomy one day */
+/* True if the table is so large that sk_own_roomy may become true one day. */
 bool sk_own_large(const struct sk_own *o);
 void sk_own_shrink(struct sk_own *o);
 
-/* Every count against a recount: borrows by process, contained-by, queue. */
+/* Recounts everything (references by process, contained objects, queue) and compares. For tests. */
 bool sk_own_check(struct sk_own *o);
 
 #endif

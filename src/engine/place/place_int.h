@@ -12,7 +12,8 @@ static inline struct sk_place_worker *worker_of(struct sk_list *l) {
     return sk_container_of(l, struct sk_place_worker, link);
 }
 
-/* room.c: can a task of this shape start now? *bundle: in which one of its placement group. */
+/* room.c: true if a task of this shape can start now; *bundle: in which bundle of its placement
+ * group. */
 bool sk_place_room(const struct sk_place *p, const struct sk_place_shape *s, uint32_t *bundle);
 
 /* amounts.c */
@@ -37,7 +38,7 @@ static inline bool sk_place_asks_devices(const struct sk_place *p, const struct 
 }
 bool sk_place_choose_asked(const struct sk_place *p, const int64_t *left, const struct sk_res *need,
                            uint64_t *mask);
-/* Which devices are given for `need`; false: there are not enough. */
+/* Chooses devices for `need`; false: there are not enough. */
 static inline bool sk_place_choose_devices(const struct sk_place *p, const int64_t *left,
                                            const struct sk_res *need, uint64_t *mask) {
     *mask = 0;
@@ -46,18 +47,18 @@ static inline bool sk_place_choose_devices(const struct sk_place *p, const int64
 void sk_place_move_devices(const struct sk_place *p, int64_t *left, uint64_t mask,
                            const struct sk_res *need, int64_t sign);
 
-/* shapes.c: a dead shape that no worker holds is used again, under another id. */
+/* shapes.c: the entry of a dead shape that no worker holds is put aside, to be reused under
+ * another id. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s);
 
 /* groups.c */
-/* all bundles of g are taken from the machine, or none */
+/* Takes all bundles of g from the machine, or none (false). */
 bool sk_place_reserve(struct sk_place *p, struct sk_place_group *g);
-/* The oldest group that waits for its bundles and could have them once enough is given back, and
- * what it asks for; NULL: none. */
+/* The oldest group that waits for its bundles and could have them once enough is given back;
+ * NULL: none. *sum: what it asks for. */
 struct sk_place_group *sk_place_waiting_group(const struct sk_place *p, struct sk_res *sum);
 
-/* workers.c: IDLE -> LEASED. It takes what the shape asks for; sk_place_room has said that this is
- * there. */
+/* workers.c: IDLE -> LEASED. Takes what the shape asks for; the caller has asked sk_place_room. */
 void sk_place_worker_lease(struct sk_place *p, struct sk_place_worker *w, struct sk_place_shape *s);
 
 #endif

@@ -1,85 +1,88 @@
-/* verdict.h - a run has ended, by its worker's report or with its worker process: what becomes of
- * the task, of the actor, and what is said about it (pure: no clock, no ipc, no allocation; strings
- * are the caller's).
+/* verdict.h - what becomes of a task, and of its actor, when a run of it has ended by the worker's
+ * report or with the worker's process; and what messages say about it (pure: no clock, no ipc, no
+ * allocation; strings belong to the caller).
  *
- *     the worker says that a run is over      | verdict
+ *     the worker reports that a run is over    | verdict
  *     ------------+--------------------------------------------------------------------------------
- *     exit_actor() was called in it           | ends so, and its actor with it
- *     its output is not to be trusted, or it  | ends so, and the values, if any, are thrown away
- *     was cancelled and has heard of it       |
- *     it ran for lost yields, and made them   | is over, however it ended after that
- *     it failed, and may be repeated          | runs again
- *     it failed                               | ends with its first value, the error
- *     it ran for lost yields, and made fewer  | is not deterministic
- *     else                                    | its values are there
+ *     exit_actor() was called in it            | it ends so, and its actor with it
+ *     its output cannot be trusted, or it was  | it ends so; its values are thrown away
+ *     cancelled and knows that                 |
+ *     it ran for lost yields, and made them    | it is over, however it ended after that
+ *     it failed, and may be repeated           | it runs again
+ *     it failed                                | it ends with its first value, the error
+ *     it ran for lost yields, and made fewer   | it is not deterministic: an error
+ *     else                                     | its values are there
  *
- * And when a worker process ended:
+ * And when a worker process has ended:
  *
- *     a task                                  | verdict
+ *     a task                                   | verdict
  *     ------------+--------------------------------------------------------------------------------
- *     was cancelled                           | ends so
- *     runs in a placement group that is gone  | ends so, if it had begun
- *     is the constructor of an actor          | what becomes of the actor says it
- *     is a call of an actor                   | waits for the next life, if there is one and it may
- *                                             be repeated; else ends
- *     had not begun                           | goes elsewhere at no cost
- *     was killed along with another           | runs again at no cost
- *     was stopped for memory                  | runs again, alone, as often as is allowed
- *                                             (sk_verdict_memory); else ends
- *     had begun                               | runs again for a retry; without one left it ends
+ *     was cancelled                            | it ends so
+ *     runs in a placement group that is gone   | it ends so, if it had begun
+ *     is the constructor of an actor           | what becomes of the actor decides
+ *     is a call of an actor                    | it waits for the actor's next process, if there is
+ *                                              | one and the call may be repeated; else it ends
+ *     had not begun                            | it goes elsewhere at no cost
+ *     was killed along with another task       | it runs again at no cost
+ *     was stopped for memory                   | it runs again, alone, as often as is allowed
+ *                                              | (sk_verdict_memory); else it ends
+ *     had begun                                | it runs again for a retry; if none is left, it
+ * ends
  *
- * *Begun* is told by the claim word. A death is *charged* to an actor, so that it costs a restart,
- * unless its constructor had not begun, or the engine killed the process for the sake of a task
- * that was there before it. Invariant: what is not begun is never charged, and what is charged had
- * a retry. */
+ * Whether a task had *begun* is told by its claim word. A death is *charged* to an actor, which
+ * means that it costs a restart, unless the actor's constructor had not begun, or the engine killed
+ * the process because of a task that was there before the actor. Invariant: what has not begun is
+ * never charged, and what is charged had a retry. */
 #ifndef SK_VERDICT_H
 #define SK_VERDICT_H
 
 #include "base/base.h"
 #include "engine/state.h"
 
-struct sk_verdict_worker { /* who ended */
+struct sk_verdict_worker { /* the process that has ended */
     int32_t pid;
-    bool refused;        /* the system never made it */
-    int status;          /* of wait(2); -1: the fork server is gone, too */
-    uint64_t peak_bytes; /* of its memory */
-    bool up;             /* it was ready once */
-    bool killed;         /* by the engine, */
-    /* which says why, here and when it only asked it to leave; NULL: neither */
+    bool refused;        /* the system refused to make the process */
+    int status;          /* status from wait(2); -1: unknown, the fork server is gone, too */
+    uint64_t peak_bytes; /* highest memory use */
+    bool up;             /* it was ready at some time */
+    bool killed;         /* the engine killed it, */
+    /* and this says why, also if the engine only asked it to end; NULL: neither */
     const char *kill_why;
-    uint64_t kill_task;     /* and because of this task; 0: because of itself */
-    const char *oom;        /* it was stopped for memory: the story; NULL: it was not */
-    const char *doing;      /* what it had in hand, as it is shown; may be empty */
-    const char *last_words; /* what a crashing process wrote; may be empty */
+    /* the task because of which it was killed; 0: it was killed for its own sake */
+    uint64_t kill_task;
+    const char *oom;        /* it was stopped for memory, with this explanation; NULL: it was not */
+    const char *doing;      /* what it was working on, as text for messages; may be empty */
+    const char *last_words; /* text that the crashing process wrote; may be empty */
 };
 
-struct sk_verdict_actor { /* whose process it was */
-    bool alive;           /* its constructor is over */
-    bool placed;          /* its constructor was sent there, */
-    bool begun;           /* and has begun */
-    bool no_restart;      /* somebody killed it for good */
-    bool asked;           /* somebody wants it anew */
-    /* the process that calls were meant for is gone, or about to, and the next one has not begun */
+struct sk_verdict_actor { /* the actor whose process has ended */
+    bool alive;           /* its constructor has ended */
+    bool placed;          /* its constructor was sent to the process */
+    bool begun;           /* its constructor had begun there */
+    bool no_restart;      /* it was killed for good */
+    bool asked;           /* a restart was asked for */
+    /* The process that calls were meant for is gone, or about to end, and the next one has not
+     * begun. */
     bool between;
-    int32_t restarts_left /* -1: no end */, max_task_retries;
+    int32_t restarts_left /* -1: no limit */, max_task_retries;
 };
 
-struct sk_verdict_task { /* that was on it */
+struct sk_verdict_task { /* a task that was on the process */
     uint64_t id;
     bool is_init, is_call;
     bool begun, cancelled, group_gone;
-    bool no_wait; /* a call that does not wait for a next life */
-    int32_t retries_left /* -1: no end */;
+    bool no_wait; /* a call that does not wait for the actor's next process */
+    int32_t retries_left /* -1: no limit */;
 };
 
 enum sk_verdict_what {
     SK_VERDICT_CANCELLED,
-    SK_VERDICT_FAIL, /* with `rc` */
-    /* `attempt`: it had begun, and the next one has another number; `charged`: that costs a
-     * retry */
+    SK_VERDICT_FAIL, /* it fails with `rc` */
+    /* It runs again. `attempt`: it had begun, so the next run has another attempt number;
+     * `charged`: that costs a retry. */
     SK_VERDICT_AGAIN,
-    SK_VERDICT_MEMORY,     /* sk_verdict_memory says */
-    SK_VERDICT_WITH_ACTOR, /* the constructor */
+    SK_VERDICT_MEMORY,     /* sk_verdict_memory decides */
+    SK_VERDICT_WITH_ACTOR, /* the constructor: what becomes of the actor decides */
 };
 struct sk_verdict {
     enum sk_verdict_what what;
@@ -87,62 +90,67 @@ struct sk_verdict {
     bool attempt, charged;
 };
 
-/* a: of its actor, or NULL: it has none, or none any more. */
+/* True if the death costs the actor a restart. a: the actor, or NULL if it had none, or none any
+ * more. */
 bool sk_verdict_charged(const struct sk_verdict_worker *w, const struct sk_verdict_actor *a);
-bool sk_verdict_restarts(const struct sk_verdict_actor *a, bool charged); /* else it is dead */
+/* True if the actor is started again; else it is dead. */
+bool sk_verdict_restarts(const struct sk_verdict_actor *a, bool charged);
 struct sk_verdict sk_verdict_task(const struct sk_verdict_worker *w,
                                   const struct sk_verdict_actor *a, bool charged,
                                   const struct sk_verdict_task *t);
-/* A call that has not begun: is it made for whatever life its actor has? As in Ray, a call without
- * retries ends with the process that it was meant for; not if that process was still to begin, or
- * was ended by who wants a new one. */
+/* True if a call that has not begun may run in the actor's next process. As in Ray, a call
+ * without retries ends with the process that it was meant for; but not if that process had not
+ * begun, or was ended because a restart was asked for. */
 bool sk_verdict_call_waits(const struct sk_verdict_actor *a, const struct sk_verdict_task *t);
-/* the same of one that is made now */
+/* The same for a call that is made now. */
 bool sk_verdict_call_joins(const struct sk_verdict_actor *a, const struct sk_verdict_task *t);
 
-struct sk_verdict_run { /* that its worker says is over */
-    /* as reported: it failed; which is not to be retried; exit_actor() was called in it */
+struct sk_verdict_run { /* a run that the worker reports as over */
+    /* from the report: it failed; the failure must not be retried; exit_actor() was called in it */
     bool failed, final, exits;
-    bool is_init, of_actor; /* a constructor; that, or a call */
-    bool async;             /* of an actor with an event loop */
+    bool is_init, of_actor; /* a constructor; a constructor or a call of an actor */
+    bool async;             /* its actor has an event loop */
     bool is_stream, has_sink;
     bool cancelled;
-    /* its output differs from an earlier run's, or there was no memory to record it */
+    /* Its output differs from an earlier run's, or there was no memory to record it. */
     bool spoiled;
-    bool remake, all_made; /* it ran for lost yields; they are there */
-    bool restart;          /* it was asked to stop, so that it can begin anew for lost yields */
+    bool remake, all_made; /* it ran to make lost yields again; all of them were made */
+    /* It was asked to stop, so that it can run again from the start for lost yields. */
+    bool restart;
     bool retry_exceptions;
-    int32_t retries_left; /* -1: no end */
+    int32_t retries_left; /* -1: no limit */
 };
 enum sk_verdict_over {
     SK_OVER_WELL,
-    SK_OVER_FAILED, /* with the first value; behind it, the values are nobody's: */
+    /* It ended with the error that is the first value. For the verdicts below, its values are
+     * thrown away. */
+    SK_OVER_FAILED,
     SK_OVER_EXIT,
     SK_OVER_STOPPED,
     SK_OVER_REMADE,
-    SK_OVER_LESS,       /* of what was lost */
-    SK_OVER_AGAIN,      /* costs a retry, */
-    SK_OVER_FROM_START, /* and so does this: it goes on with other lost yields */
+    SK_OVER_LESS,       /* it made fewer yields than were lost */
+    SK_OVER_AGAIN,      /* it runs again, which costs a retry */
+    SK_OVER_FROM_START, /* it runs again for other lost yields, which costs a retry, too */
 };
 enum sk_verdict_over sk_verdict_over(const struct sk_verdict_run *r);
 
-struct sk_verdict_stop { /* of a task that was stopped for memory */
-    uint32_t n_stops;    /* with this one */
-    int32_t max_retries; /* the task's own */
-    int32_t oom_retries; /* the engine's: 0: the usual number, negative: none */
-    bool alone;          /* it ran alone, */
-    bool beside;         /* but others were there all the same */
+struct sk_verdict_stop { /* a task that was stopped for memory */
+    uint32_t n_stops;    /* number of stops, with this one */
+    int32_t max_retries; /* max_retries of the task */
+    int32_t oom_retries; /* oom_retries of the engine; 0: the usual number; negative: none */
+    bool alone;          /* it was to run alone, */
+    bool beside;         /* but other tasks ran beside it all the same */
 };
-/* True: it runs again, alone. False: why not, as a sentence. */
+/* True: the task runs again, alone. False: it does not, and `why` says so in a sentence. */
 bool sk_verdict_memory(const struct sk_verdict_stop *s, char *why, size_t cap);
 
-/* It ended before it was ready, and nobody wanted that: several in a row are no accident. others:
- * processes that there are besides. */
+/* True if the process ended before it was ready, and not because somebody wanted that: several
+ * such in a row are no accident. others: number of other processes. */
 bool sk_verdict_bad_start(const struct sk_verdict_worker *w, uint32_t others);
 enum sk_worker_end sk_verdict_end(const struct sk_verdict_worker *w);
-/* as a death; not: it was sent away, or never lived */
+/* True if the end counts as a death: the process was not sent away, and has lived. */
 bool sk_verdict_counts(const struct sk_verdict_worker *w, bool had_tasks);
-/* of one that lived */
+/* Writes how the process ended, for messages. The process has lived. */
 void sk_verdict_text(const struct sk_verdict_worker *w, char *buf, size_t cap);
 
 #endif
