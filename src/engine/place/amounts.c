@@ -1,5 +1,5 @@
-/* amounts.c - amounts of custom resources beyond those that struct sk_res has: lists that are
- * interned, of the few shapes that ask for them. */
+/* amounts.c - amounts of custom resources that have no place in struct sk_res: interned lists,
+ * for the few shapes that ask for them. */
 #include "base/mem.h"
 #include "engine/custom.h"
 #include "engine/place/place_int.h"

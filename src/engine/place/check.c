@@ -1,11 +1,11 @@
-/* check.c - the whole of place.h against itself, for tests. */
+/* check.c - compares everything that place.h keeps with a recount, for tests. */
 #include "engine/place/place_int.h"
 
 bool sk_place_check(const struct sk_place *p) {
     uint32_t ready = 0, idle = 0, blocked = 0, alone = 0;
     struct sk_res held = p->avail;
     uint32_t waiting = 0;
-    SK_LIST_EACH (it, &p->groups) { /* what the bundles have left is held, too */
+    SK_LIST_EACH (it, &p->groups) { /* free amounts of bundles count as held */
         const struct sk_place_group *g = sk_container_of(it, struct sk_place_group, link);
         waiting += !g->ready;
         for (uint32_t b = 0; g->ready && b < g->n; b++)

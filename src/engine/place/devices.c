@@ -1,18 +1,18 @@
-/* devices.c - GPUs, and one other kind of device, told apart by index: a task gets whole ones, or a
- * share of one. */
+/* devices.c - GPUs, and one other kind of devices, are given by index: a task gets whole ones,
+ * or a share of one. */
 #include "engine/place/place_int.h"
 
 void sk_place_devices(struct sk_place *p, uint32_t index) {
     SK_ASSERT(index >= SK_RES_CUSTOM && index < SK_RES_MAX && !p->devices);
     int64_t n = p->total.amount[index] / SK_RES_UNIT;
-    /* only their number counts */
+    /* then only their number counts, and none is given by index */
     if (n > (int64_t)SK_PLACE_GPUS || p->total.amount[index] % SK_RES_UNIT) return;
     p->devices = index;
     for (int64_t i = 0; i < n; i++) p->gpu_left[SK_PLACE_GPUS + i] = SK_RES_UNIT;
 }
 
-/* Chooses among the devices of one kind: whole ones for an amount of 1 and more, else the fullest
- * that has so much left. */
+/* Chooses devices of one kind: whole ones for an amount of 1 or more, else the one with the
+ * least left that has enough. */
 static bool choose_of(const int64_t *left, int64_t amount, uint64_t *mask) {
     *mask = 0;
     if (amount <= 0) return true;

@@ -1,13 +1,14 @@
-/* pick.c - ready tasks in order, and the next thing to do with one. Costs: push O(1); pick O(shapes
- * with ready tasks); leases of a shape are few. */
+/* pick.c - the ready tasks in order, and the decision what to do next. Costs: push O(1); pick
+ * O(shapes with ready tasks); a shape has few leases. */
 #include "engine/place/place_int.h"
 
-/* a worker's queue should hold about 2 ms of work: many round trips of the loop, little to take
- * back */
+/* A worker's queue should hold about 2 ms of work: that covers many round trips of the loop, and
+ * leaves little to take back. */
 #define DEPTH_WORK_NS 2000000
-/* queued work worth moving to an idle worker (a wake-up costs about 34 us) */
+/* least queued work that is worth moving to an idle worker (a wake-up costs about 34 us) */
 #define SHARE_WORK_NS 100000
-#define SHARE_HEAD_NS 1000000 /* a head that runs this long traps what is behind it */
+/* a running task of this age is long: what is queued behind it is moved */
+#define SHARE_HEAD_NS 1000000
 
 void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     struct sk_place_shape *s = sk_place_shape_at(p, t->shape);
@@ -19,7 +20,7 @@ void sk_place_push(struct sk_place *p, struct sk_place_task *t) {
     }
     struct sk_list *l = &s->ready[t->level], *at = l;
     if (!t->order) t->order = ++p->next_order;
-    else /* came back: keeps its turn, which is near the front */
+    else /* the task came back: it keeps its turn, which is near the front */
         for (at = l->next; at != l && task_of(at)->order < t->order;) at = at->next;
     sk_list_insert_before(at, &t->link);
     s->levels |= 1u << t->level;
@@ -55,7 +56,7 @@ uint32_t sk_place_depth(const struct sk_place_shape *s) {
     return n < 2 ? 2 : n > SK_PLACE_DEPTH_MAX ? SK_PLACE_DEPTH_MAX : (uint32_t)n;
 }
 
-/* So many workers wait for nested tasks that the most deeply nested ones go first. */
+/* True if so many workers wait for nested tasks that the most deeply nested ones go first. */
 static bool deep(const struct sk_place *p) { return p->n_blocked > p->deep_above; }
 
 /* The task of shape s that goes first. */
@@ -76,18 +77,19 @@ static uint64_t rank(const struct sk_place *p, const struct sk_place_task *t) {
     return deep(p) ? (uint64_t)(SK_PLACE_LEVELS - t->level) << 56 | t->order : t->order;
 }
 
-struct waiting { /* the oldest that only waits for resources; need NULL: nobody does */
+struct waiting { /* What has waited longest and lacks only resources; need NULL: nothing waits. */
     uint64_t rank, order;
     const struct sk_res *need;
     const struct sk_place_more *more;
 };
 
-/* May a task of shape s start, although `w` is older and waits for some of the same resources?
- * *passes: it does wait for some of them. */
+/* True if a task of shape s may start although `w` is older. *passes: it takes resources that
+ * `w` waits for. */
 static bool may_pass(const struct sk_place *p, const struct sk_place_shape *s,
                      const struct waiting *w, bool *passes) {
     const struct sk_res *need = &s->res;
-    *passes = s->more && w->more; /* of the same, for all we know */
+    /* they may ask for the same custom resource, as far as is known here */
+    *passes = s->more && w->more;
     if (*passes && p->n_bypassed >= SK_PLACE_BYPASS) return false;
     for (uint32_t i = 0; i < SK_RES_MAX; i++)
         if (need->amount[i] > 0 && w->need->amount[i] > 0) {
@@ -109,12 +111,12 @@ static void run(struct sk_place *p, struct sk_place_shape *s, struct sk_place_wo
     *out = (struct sk_place_pick){.what = SK_PLACE_RUN, .task = t, .worker = w};
 }
 
-/* May tasks of this shape not begin, as memory is now? */
+/* True if tasks of this shape may not begin, because memory is short or a task has to run alone. */
 static bool launch_forbidden(const struct sk_place *p, const struct sk_place_shape *s) {
     return s->alone != (p->launch == SK_LAUNCH_ALONE);
 }
 
-/* How many more workers could start a task right now, if they were there. */
+/* How many more workers could start a task now, if they existed. */
 static uint32_t could_start(const struct sk_place *p) {
     struct sk_res left = p->avail;
     uint32_t n = 0;
@@ -122,11 +124,12 @@ static uint32_t could_start(const struct sk_place *p) {
         const struct sk_place_shape *s = p->shapes[i];
         int64_t k = launch_forbidden(p, s) ? 0 : s->n_ready;
         uint32_t bundle;
-        if (s->group) { /* one after the other */
+        if (s->group) { /* count one task, since its pool may have room for no more */
             n += k && sk_place_room(p, s, &bundle);
             continue;
         }
-        if (SK_UNLIKELY(s->more)) k = k && sk_place_more_fits(p, s->more); /* one after the other */
+        /* count at most one task */
+        if (SK_UNLIKELY(s->more)) k = k && sk_place_more_fits(p, s->more);
         for (uint32_t r = 0; k && r < SK_RES_MAX; r++)
             if (s->res.amount[r] > 0) k = SK_MIN(k, SK_MAX(left.amount[r], 0) / s->res.amount[r]);
         for (uint32_t r = 0; k && r < SK_RES_MAX; r++) left.amount[r] -= k * s->res.amount[r];
@@ -135,8 +138,8 @@ static uint32_t could_start(const struct sk_place *p) {
     return n;
 }
 
-/* Queues one more task on a worker that serves its shape already: the least loaded one, up to the
- * depth. Nothing is queued past an older task that waits for the same resources. */
+/* Queues one more task on a worker that serves its shape already: the least loaded one, up to
+ * the depth. No task is queued past an older one that waits for the same resources. */
 static bool feed(struct sk_place *p, const struct waiting *w, int64_t now_ns,
                  struct sk_place_pick *out) {
     for (uint32_t i = 0; i < p->n_shapes && p->launch == SK_LAUNCH_ALL; i++) {
@@ -161,8 +164,9 @@ static bool feed(struct sk_place *p, const struct waiting *w, int64_t now_ns,
     return false;
 }
 
-/* With no task ready, a worker whose queue holds tasks that could start elsewhere gives one up. A
- * short queue of short tasks is left alone, unless its head turns out to take long. */
+/* When no task is ready, takes one from a worker whose queue holds tasks that could start
+ * elsewhere. A short queue of short tasks is left alone, unless its running task turns out to
+ * take long. */
 static void share(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out) {
     uint32_t bundle;
     for (uint32_t i = 0; i < p->n_shapes; i++) {
@@ -182,13 +186,14 @@ static void share(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out)
     }
 }
 
-/* A placement group, an actor or a task: the oldest that could start if enough of the machine was
- * free. *sum: room for what a group asks for. */
+/* Finds the placement group, actor or task that has waited longest and could start if enough of
+ * the machine were free. *sum: memory for the sum of a group's bundles, which the result points
+ * to. */
 static struct waiting longest_waiting(const struct sk_place *p, struct sk_res *sum) {
     struct waiting w = {.rank = UINT64_MAX};
     uint32_t bundle;
     const struct sk_place_group *g = sk_place_waiting_group(p, sum);
-    if (p->launch == SK_LAUNCH_ALONE) g = NULL; /* nobody saves up for those who may not begin */
+    if (p->launch == SK_LAUNCH_ALONE) g = NULL; /* nothing is saved up for what may not begin */
     if (g) w = (struct waiting){g->order, g->order, sum, NULL};
     const struct sk_place_shape *want = sk_place_shape_at(p, p->want);
     if (p->launch != SK_LAUNCH_ALONE && p->want_order && p->want_order < w.rank && !want->group &&
@@ -238,7 +243,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
             if (r >= best_rank || (r > w.rank && !s->group && !may_pass(p, s, &w, &passes)))
                 continue;
             if (!sk_place_idle_for(p, head(p, s)->shape)) {
-                /* others may have one of their environment */
+                /* a younger task may find a worker of its environment */
                 want_worker = true;
                 no_worker_rank = SK_MIN(no_worker_rank, r);
                 continue;
@@ -255,7 +260,7 @@ void sk_place_pick(struct sk_place *p, int64_t now_ns, struct sk_place_pick *out
         }
         if (feed(p, &w, now_ns, out)) return;
         if (want_worker) {
-            /* A fork costs a core half a millisecond: not more at once than there are CPUs. */
+            /* A fork costs a core half a millisecond: start no more at once than there are CPUs. */
             uint32_t most = p->launch == SK_LAUNCH_ALL
                                 ? (uint32_t)SK_MAX(p->total.amount[SK_RES_CPU] / SK_RES_UNIT, 2)
                                 : 1;

@@ -1,4 +1,4 @@
-/* place.c - begins and ends what place.h keeps. */
+/* place.c - sets up and frees the state of place.h. */
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 

@@ -1,5 +1,5 @@
-/* shapes.c - what a task asks for, interned: tasks of one shape are alike to everything here. Cost:
- * a look at each shape. */
+/* shapes.c - the table of shapes, which interns needs: tasks of one shape are alike to
+ * everything here. Cost: a look at each shape. */
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 
@@ -8,7 +8,7 @@ sk_rc sk_place_shape(struct sk_place *p, const struct sk_res *r, sk_shape *out,
     return sk_place_need(p, &(struct sk_need){.res = *r}, out, err);
 }
 
-/* An entry for a new shape: one that is not used any more, else a new one. Its lists are empty. */
+/* Gives an entry for a new shape: an unused one, else one more. Its lists are empty. */
 static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct sk_err *err) {
     struct sk_list *unused = sk_list_first(&p->unused);
     if (unused) {
@@ -37,10 +37,11 @@ static sk_rc fresh_shape(struct sk_place *p, struct sk_place_shape **out, struct
     return SK_OK;
 }
 
-/* A dead shape that no worker holds. Who still has its id learns from another id in its place that
- * it is dead; after 65,536 uses the place stays empty, so that no id comes twice. */
+/* Puts the entry of a dead shape that no worker holds aside for reuse. The entry gets another
+ * id, so that code which still has the old id sees that the shape is dead. After 65,536 uses the
+ * entry stays unused, so that no id comes twice. */
 void sk_place_shape_unused(struct sk_place *p, struct sk_place_shape *s) {
-    /* or its next user would find them */
+    /* else the entry's next user would inherit them */
     SK_ASSERT(!s->n_workers && !s->n_ready && sk_list_empty(&s->unused));
     uint64_t next = (uint64_t)s->id + (1u << SK_PLACE_SHAPE_BITS);
     s->avg_ns = 0;

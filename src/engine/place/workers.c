@@ -1,14 +1,14 @@
-/* workers.c - the states of a worker, and what it holds in them: a lease or an actor takes what its
- * shape asks for, and gives it back at its end. */
+/* workers.c - the states of a worker, and what it holds in each: a lease or an actor takes what
+ * its shape asks for, and gives it back at its end. */
 #include "base/mem.h"
 #include "engine/place/place_int.h"
 
-/* Where worker w takes its resources from: its bundle, or the machine. */
+/* The amounts that worker w takes from: its bundle's, or the machine's. */
 static struct sk_res *avail_of(struct sk_place *p, const struct sk_place_worker *w) {
     return w->in && !w->in->removed ? &w->in->b[w->bundle].avail : &p->avail;
 }
 
-/* Worker w takes what its shape asks for. The caller has found room for it. */
+/* Takes what the shape of worker w asks for. The caller has found room for it. */
 static void take(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
     SK_DCHECK(s->id == w->shape && !w->in && !w->gpus && !w->blocked);
@@ -27,7 +27,7 @@ static void take(struct sk_place *p, struct sk_place_worker *w) {
     w->env = s->env;
 }
 
-/* And gives it back. */
+/* Gives back what take() took. */
 static void give_back(struct sk_place *p, struct sk_place_worker *w) {
     struct sk_place_shape *s = sk_place_shape_at(p, w->shape);
     const struct sk_res *res = &s->res;

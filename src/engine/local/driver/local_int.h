@@ -1,19 +1,17 @@
-/* local_int.h - the driver's side of the local engine, whole: struct sk_local, made of what its
- * parts keep.
+/* local_int.h - struct sk_local, the driver's side of the local engine, which is made of the
+ * structs of its parts.
  *
  * Each part has a header of its name that says what it offers and which parts it may call
- * (tests/shape.py holds it to that). Calls go downwards; what a part tells those above it are
- * upcalls (loop.h). All of it runs with the engine's lock held.
+ * (tests/shape.py checks that). Calls go downwards in this table; a part tells those above it by
+ * upcalls (loop.h). Everything here runs with the engine's lock held.
  *
- *     host    death    messages    loop                                          threads and
- *             reports; what is left of a worker; in; out
- *     submit    group    actor                                                   what is asked for
- *     pool    request    launch    memory    yield    space    recover           processes,
- *             waiting, room, what is lost
- *     task    stream    state    send                                            a task's life, its
- *             yields, its way
- *     part    extent    promise    object    stored    moves    functions    link   values, memory
- *             of graphs, one worker, its prints, bytes */
+ *     host death messages loop     threads; the end of a worker; messages in; tasks out
+ *     submit group actor           tasks, groups and actors as they are asked for
+ *     pool request launch memory   worker processes; waiting workers; the last check; heaps
+ *     yield space recover          yields; room in the store; lost values
+ *     task stream state send       a task's life, its yields, its history, its way to a worker
+ *     part extent promise object   parts of values; memory of graphs; promises; objects
+ *     stored moves functions link  values in the store; sinks that follow them; a worker's rings */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
@@ -54,26 +52,27 @@
 #include "engine/place/res.h"
 #include "store/store.h"
 
-/* What a part keeps is a struct of its name, and written by its files only (OWNERS of
- * tests/shape.py): others read it, and call. */
+/* The state of a part is a struct of its name and is written by the part's files only (OWNERS of
+ * tests/shape.py): other parts read it, and call the part. */
 struct sk_local {
     struct sk_engine base;
     const struct sk_upcalls *upcalls;
     pthread_mutex_t mu; /* recursive; guards everything below */
-    /* callers waiting for their turn to drive, or for progress by another driver */
+    /* callers that wait for their turn to drive, or for progress made by another driver */
     pthread_cond_t turn;
-    pthread_cond_t server_up; /* the watch thread, while there is no fork server */
+    pthread_cond_t server_up; /* the watch thread waits here while there is no fork server */
     bool driving, closing;
-    /* messages are read, or a worker is buried: a sink called from there that submits reads none */
+    /* Messages are being read, or a worker's death is being handled: a sink that is called
+     * meanwhile and submits a task must not read messages. */
     bool pumping;
     uint32_t n_callers;
-    uint64_t progress; /* how often something changed that somebody may wait for: sk_progressed */
+    uint64_t progress; /* counts changes that some caller may wait for: sk_progressed */
     uint64_t next_id;
-    int64_t now_ns; /* of the last submission, or message that submits */
+    int64_t now_ns; /* time of the last submission, or of the last message that submits */
     int64_t n_cpu;
-    int64_t spin_ns; /* of a caller that waits */
+    int64_t spin_ns; /* how long a waiting caller spins */
 
-    /* what is shared with workers, and the pure parts */
+    /* what is shared with workers, and the pure parts of the engine */
     struct sk_forksrv forksrv;
     struct sk_seg ctl_seg, data_seg;
     struct sk_ctl *ctl;
@@ -86,14 +85,14 @@ struct sk_local {
     /* task, stream, functions */
     struct sk_map tasks; /* id -> sk_ltask, until finished */
     struct sk_map fns;
-    uint32_t n_worker_streams; /* streams that workers read */
-    uint32_t n_nested;         /* known tasks that tasks submitted */
-    uint32_t n_alone;          /* known tasks that are to run alone */
-    uint32_t n_cancel_rounds;  /* how often a task was cancelled with those that it submitted */
+    uint32_t n_worker_streams; /* streams whose reader is a worker */
+    uint32_t n_nested;         /* known tasks that were submitted by tasks */
+    uint32_t n_alone;          /* known tasks that have to run alone */
+    uint32_t n_cancel_rounds;  /* number of recursive cancels so far */
     int32_t task_retries;
     struct { /* task.c */
-        /* sk_ltask.place.link: their arguments are all there, and they are looked at in turn
-         * (sk_ltask_due) */
+        /* Tasks (sk_ltask.place.link) whose arguments all exist now; they are handled one after
+         * the other (sk_ltask_due). */
         struct sk_list tasks;
         bool looking;
     } due;
@@ -106,24 +105,26 @@ struct sk_local {
     struct sk_lmem mem;
     struct sk_history past; /* state */
 
-    uint64_t n_lost;               /* values, ever: who has looked before looks again */
+    /* number of values lost so far: a task that has looked at its arguments before looks again
+     * when this has grown */
+    uint64_t n_lost;
     struct {                       /* recover */
-        struct sk_obj_id_vec lost; /* PENDING objects to make again, at the next dispatch */
+        struct sk_obj_id_vec lost; /* PENDING objects that the next dispatch has to make again */
         bool running;
         struct sk_relic_vec {
             struct sk_relic {
                 uint64_t oid, off;
             } *p;
             uint32_t n, cap;
-            /* bytes of lost values that somebody still reads, and the objects that hold the
-             * references in them */
+            /* bytes of lost values that a process still reads, and the objects that hold the
+             * references inside them */
         } relics;
         uint64_t lineage_bytes;
     } recovery;
 
     struct { /* actor */
         struct sk_list all;
-        struct sk_list wanting; /* those that could start and have no worker */
+        struct sk_list wanting; /* actors that could start and have no worker */
         struct sk_list names;   /* sk_name */
         uint32_t n_unreferenced;
     } actors;
@@ -138,27 +139,28 @@ struct sk_local {
     } groups;
 
     struct sk_worker_pool pool;
-    struct sk_prints *prints; /* the program's, or NULL */
+    struct sk_prints *prints; /* belongs to the program; may be NULL */
 
-    struct sk_list watches; /* request: sk_req of callers in the driver */
-    /* loop: since when nothing but the driver's reading would help, at this `progress` */
+    struct sk_list watches; /* request: the watches (sk_req) of callers in the driver */
+    /* loop: since when only the driver's own reading could bring progress, and `progress` at
+     * that time */
     struct {
         int64_t since_ns;
         uint64_t progress;
     } stall;
 
-    struct { /* host: the engine's threads */
+    struct { /* host: threads of the engine */
         pthread_t loop_thread, watch_thread;
         bool threads_up;
-        bool roomy; /* found so at the last look: much more was known than is now */
+        bool roomy; /* at the last look, the tables had room for much more than there was */
     } host;
-    struct { /* of the program, from its opening on: see conf.h */
+    struct { /* callbacks of the program: see conf.h */
         bool (*interrupted)(void *ctx);
         void *interrupted_ctx;
         void (*named)(void *ctx, struct sk_bytes space, struct sk_bytes name);
         void *named_ctx;
     } hooks;
-    struct { /* ever; for who looks on */
+    struct { /* totals, for statistics */
         uint64_t n_submits, n_tasks_done, n_retries, n_worker_deaths, n_reruns;
     } stats;
 };
@@ -166,25 +168,26 @@ struct sk_local {
 static inline struct sk_obj *sk_obj_get(struct sk_local *l, uint64_t id) {
     return sk_own_get(l->own, id);
 }
-/* Something changed that somebody may wait for. */
+/* Says that something changed that a caller may wait for. */
 static inline void sk_progressed(struct sk_local *l) { l->progress++; }
-/* n ids that nothing had before; the first of them. */
+/* Reserves n ids that were never used; returns the first of them. */
 static inline uint64_t sk_new_ids(struct sk_local *l, uint32_t n) {
     l->next_id += n;
     return l->next_id - n + 1;
 }
-/* Somebody who used memory of the store let some go: a value, a view of it, an argument, a lease.
- * What waits for room may look for it again. */
+/* Says that some memory of the store was let go: a value, a view, an argument or a lease. What
+ * waits for room may look for it again. */
 static inline void sk_space_released(struct sk_local *l) { l->space.n_released++; }
 static inline bool sk_space_awaited(const struct sk_local *l) {
-    /* somebody waits for room, or for an object on disk */
+    /* True if something waits for room in the store, or for an object on disk. */
     return !sk_list_empty(&l->space.mem_waits) || !sk_list_empty(&l->stored.in[SK_STORED_WANTED]);
 }
 static inline void sk_lmem_turn(struct sk_local *l, int64_t now_ns) {
     if (SK_UNLIKELY(now_ns >= l->mem.next_ns)) sk_lmem_look(l, now_ns);
 }
 static inline bool sk_lmem_may_start(struct sk_local *l) {
-    /* asked before each launch; sets place.launch */
+    /* Called before each launch; sets place.launch. True if tasks that need not run alone may
+     * begin. */
     enum sk_place_launch mode = SK_LIKELY(sk_memory_free(&l->mem.policy, l->n_alone != 0))
                                     ? SK_LAUNCH_ALL
                                     : sk_lmem_mode(l);
@@ -192,6 +195,6 @@ static inline bool sk_lmem_may_start(struct sk_local *l) {
     return mode == SK_LAUNCH_ALL || mode == SK_LAUNCH_ONE;
 }
 
-bool sk_local_check(struct sk_local *l); /* check.c: every structure against the others */
+bool sk_local_check(struct sk_local *l); /* check.c: compares every structure with the others */
 
 #endif

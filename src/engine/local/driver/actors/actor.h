@@ -1,4 +1,4 @@
-/* actor.h - actors: a worker of their own, calls in order, restarts.
+/* actor.h - actors: each has a worker of its own, gets calls in order, and may be restarted.
  *
  * Calls: extent, launch, memory, object, link, pool, send, space, state, task. */
 #ifndef SK_LOCAL_ACTOR_H
@@ -16,43 +16,47 @@ struct sk_lworker;
 struct sk_inl;
 struct sk_err;
 
-struct sk_lcaller { /* a process that has called an actor */
+struct sk_lcaller { /* a process that has made calls of an actor */
     struct sk_list link;
-    struct sk_list held; /* its calls that wait for an argument, and those behind them, in order */
-    uint32_t proc, n;    /* n: calls that are not finished */
+    /* its calls that wait for an argument, and the calls behind them, in order */
+    struct sk_list held;
+    uint32_t proc, n; /* n: number of its calls that are not finished */
 };
 
 enum { SK_A_STARTING, SK_A_ALIVE, SK_A_DEAD };
 struct sk_lactor {
-    uint64_t id, order; /* order: its turn among tasks and actors that wait for resources */
+    uint64_t id, order; /* order: its turn among the tasks and actors that wait for resources */
     struct sk_list link;
-    /* it wants a worker: in l->actors.wanting if it is the oldest of its shape, else in `alike` of
-     * that one */
+    /* It waits for a worker: linked in l->actors.wanting if it is the oldest of its shape, else
+     * in the oldest one's `alike`. */
     struct sk_list wants;
-    struct sk_list alike;  /* younger actors of its shape that want a worker, by age */
-    struct sk_ltask *init; /* kept for restarts */
+    /* younger actors of the same shape that wait for a worker, oldest first */
+    struct sk_list alike;
+    struct sk_ltask *init; /* the constructor; kept for restarts */
     struct sk_lworker *worker;
-    struct sk_list queue; /* method calls whose turn it is, not sent yet, in order */
+    struct sk_list queue; /* calls whose turn has come, not sent yet, in order */
     struct sk_list callers;
     uint32_t n_callers, n_held;
-    /* a call has ended that others stood behind: they are queued at the next sk_actor_advance */
+    /* A call has ended that other calls stood behind: the next sk_actor_advance queues these. */
     bool let_on;
     uint32_t state, n_sent;
     int32_t restarts_left, max_task_retries;
     sk_shape shape;
-    uint32_t n_tasks;  /* calls that are not finished */
-    bool unreferenced; /* it is freed when it is dead and nothing of it is under way */
-    /* no handle left, or killed without restart: nothing comes after the calls already made */
+    uint32_t n_tasks; /* number of calls that are not finished */
+    /* nothing refers to it: it is freed when it is dead and no task of it is under way */
+    bool unreferenced;
+    /* no handle is left, or it was killed for good: no calls follow those already made */
     bool stopping;
     bool no_restart; /* it was killed: the calls already made are not finished either */
-    bool placed;     /* the constructor was sent to the present worker */
+    bool placed;     /* the constructor was sent to its present worker */
     bool detached;   /* it lives without handles: the engine holds its `ready` object */
-    bool asked;      /* kill(no_restart=False) asked for its restart; until it is ALIVE again */
-    bool leaving;    /* its process has said that it ends */
+    bool asked;      /* kill(no_restart=False) has asked for a restart; until it is ALIVE again */
+    bool leaving;    /* its process has said that it will end */
     bool is_async;
-    struct sk_name *name; /* NULL: none */
-    uint32_t depth;       /* at most so many calls are on its worker */
-    /* kind of the error of its constructor, which its calls end with; 0: they end with `why` */
+    struct sk_name *name; /* NULL: it has no name */
+    uint32_t depth;       /* most calls that may be on its worker at once */
+    /* Kind of the constructor's error, with which its calls end; 0: they end with the text
+     * `why`. */
     uint32_t dead_kind;
     struct sk_inl *dead_value;
     char why[256]; /* why it died */
@@ -63,56 +67,57 @@ void sk_actors_init(struct sk_local *l);
 void sk_actors_free(struct sk_local *l);
 sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base_id, const uint8_t *spec,
                       size_t len, const struct sk_aspec *as, struct sk_err *err);
-/* Starts the actor, sends what can be sent of its calls, or stops it, as far as that is possible
- * now. */
+/* Does what can be done for the actor now: starts it, sends calls, or stops it. */
 void sk_actor_advance(struct sk_local *l, struct sk_lactor *a);
 void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why);
-/* Its constructor ended with this error, which its calls end with, too. Takes over the reference to
- * the error. */
+/* The constructor ended with this error; the actor's calls end with it, too. Takes the reference
+ * to the error over. */
 void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
                           struct sk_inl *error);
-void sk_actor_began(struct sk_lactor *a); /* its constructor has run */
-/* Its process has ended. What becomes of the actor is decided by sk_actor_worker_died. */
+void sk_actor_began(struct sk_lactor *a); /* the constructor has run */
+/* The process of the actor has ended. sk_actor_worker_died decides what becomes of the actor. */
 void sk_actor_worker_gone(struct sk_lactor *a);
-/* It ends with its process: it is not started again, and its calls are not finished. */
+/* The actor ends with its process: it is not started again, and its calls are not finished. */
 void sk_actor_ends(struct sk_lactor *a);
-void sk_actor_leaves(struct sk_lactor *a); /* its process said that it ends */
-/* A call that was sent is not on its worker any more. */
+void sk_actor_leaves(struct sk_lactor *a); /* its process has said that it will end */
+/* A call that was sent has left its worker. */
 static inline void sk_actor_call_left(struct sk_lactor *a) {
     if (a->n_sent) a->n_sent--;
 }
-/* The call (its sk_ltask.on) is the next one to be sent: it was not begun, or is repeated. */
+/* Queues a call (by its sk_ltask.on) as the next to be sent: it had not begun, or runs again. */
 static inline void sk_actor_call_again(struct sk_lactor *a, struct sk_list *on) {
     sk_list_push_front(&a->queue, on);
 }
-/* Somebody asked for its end, or with no_restart false for its restart. */
+/* Ends the actor at a caller's request or, with no_restart false, restarts it. */
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart);
 /* Ends all calls that are not on its worker. */
 void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *why);
-/* Its process has ended: the actor is started again, or dead. charged: that costs a restart. */
+/* The process has ended: the actor is started again, or is dead. charged: that costs a restart. */
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why);
-/* SK_EPENDING: `max` calls of that process are not finished yet. */
+/* Checks whether process proc may make a call. SK_EPENDING: `max` of its calls are not finished. */
 sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_t max,
                         struct sk_err *err) SK_MUST_USE;
-struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a); /* as verdict.c asks for it */
-/* The call waits with its caller until it is its turn. False: no memory. */
+/* the actor's state in the form that verdict.c needs */
+struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a);
+/* Adds the call to its caller's calls, in order. False: no memory. */
 bool sk_actor_call(struct sk_lactor *a, struct sk_ltask *t) SK_MUST_USE;
-/* The arguments of the call exist: it is queued, with those behind it, unless one in front still
- * waits. */
+/* The arguments of the call exist: the call is queued, with those that stood behind it, unless a
+ * call in front of it still waits. */
 void sk_actor_call_ready(struct sk_ltask *t);
 void sk_actor_call_over(struct sk_ltask *t);
 void sk_actor_free(struct sk_lactor *a);
-/* Its process has ended: calls that only waited for their turn end with an error, unless they may
- * wait for the restart. */
+/* The process has ended: calls that are only queued end with an error, unless they may wait for
+ * the restart. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why);
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a);
-/* By name; *out has a reference of proc, and so has its `ready` (id - 1). */
+/* Finds an actor by name. Process proc gets a reference to *out and to its `ready` object, whose
+ * id is one less. */
 sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, struct sk_bytes name,
                     struct sk_lactor **out, struct sk_err *err) SK_MUST_USE;
 void sk_actor_find_for(struct sk_local *l, struct sk_lworker *w, uint64_t req,
                        struct sk_bytes space, struct sk_bytes name);
 void sk_actor_names_for(struct sk_local *l, struct sk_lworker *w, uint64_t req);
-/* frees dead actors that nobody can name; at the end of a turn of the loop */
+/* Frees dead actors that nothing refers to; called at the end of a turn of the loop. */
 void sk_actor_sweep(struct sk_local *l);
 
 #endif
