@@ -1,4 +1,4 @@
-/* group.h - placement groups, environments, further resources.
+/* group.h - placement groups, environments, sets of further custom resources.
  *
  * Calls: actor, object, link. */
 #ifndef SK_LOCAL_GROUP_H
@@ -14,31 +14,32 @@ struct sk_place_group;
 struct sk_rd;
 struct sk_err;
 
-struct sk_lgroup { /* placement group */
+struct sk_lgroup { /* a placement group */
     struct sk_list link;
-    uint64_t id; /* id + 1: its `ready` object, which the engine holds */
+    uint64_t id; /* id + 1 is its `ready` object, which the engine holds */
     struct sk_place_group *place;
     struct sk_name *name;
     uint32_t strategy;
     int64_t since_ns, reserved_ns;
 };
 
-struct sk_lgroup_spec { /* what is asked for; borrowed */
+struct sk_lgroup_spec { /* a request for a group; borrowed */
     const struct sk_res *bundles;
     uint32_t n, strategy;
     struct sk_bytes space, name;
 };
 
 void sk_lgroups_init(struct sk_local *l);
-/* base: the group, base + 1: its ready object. */
+/* Makes a group with id `base`; its ready object has the id base + 1. */
 sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
                        const struct sk_lgroup_spec *s, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) SK_MUST_USE;
-void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *g); /* it has its bundles */
+/* the group has its bundles now */
+void sk_lgroup_ready(struct sk_local *l, const struct sk_place_group *g);
 size_t sk_lgroups_write(struct sk_local *l, void *buf, size_t cap);
 void sk_lgroups_free(struct sk_local *l);
-void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type,
-                      struct sk_rd *r); /* GROUP, UNGROUP, GROUPS, DEFENV, MORE, MOREREAD */
+/* Handles the messages GROUP, UNGROUP, GROUPS, DEFENV, MORE and MOREREAD of a worker. */
+void sk_lgroup_handle(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r);
 sk_rc sk_env_define(struct sk_local *l, struct sk_bytes env, uint32_t *out,
                     struct sk_err *err) SK_MUST_USE;
 sk_rc sk_more_define(struct sk_local *l, const struct sk_amount *a, uint32_t n, uint32_t *out,

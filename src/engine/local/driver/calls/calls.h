@@ -1,5 +1,5 @@
 /* calls.h - the local engine as the driver's own code calls it: the calls of engine.h and the
- * tables of the side contracts, and what they share, the lock and the waiting. by/local.c hands
+ * tables of the side contracts, and what these share: the lock and the waiting. by/local.c hands
  * them out.
  *
  * Calls: actor, extent, functions, group, loop, memory, messages, moves, object, promise, recover,
@@ -25,8 +25,8 @@ static inline struct sk_local *sk_local_of(struct sk_engine *e) {
     return sk_container_of(e, struct sk_local, base);
 }
 
-/* Recursive. A short spin first: the loop holds the lock for microseconds, a futex sleep costs
- * 34. */
+/* Takes the engine's lock, which is recursive. It spins for a short time first: the loop holds
+ * the lock for microseconds, and a futex sleep costs 34. */
 static inline void sk_driver_lock(struct sk_engine *e) {
     struct sk_local *l = sk_local_of(e);
     sk_space_depth++;
@@ -46,14 +46,15 @@ static inline void sk_driver_unlock(struct sk_engine *e) {
 /* ---- calls_drive.c */
 sk_rc sk_driver_closed(struct sk_err *err) SK_MUST_USE;
 
-struct sk_waited { /* for what; told to who looks on when it takes long */
+/* what a caller waits for; shown to observers (`skate stack`) when it takes long */
+struct sk_waited {
     const char *verb;
     const sk_oid *ids;
     size_t n;
-    uint64_t tid; /* a stream */
+    uint64_t tid; /* id of a stream's task */
 };
-/* Locked (once). Drives the loop, or waits for who does, until done(arg). Returns with the lock
- * held. */
+/* Called with the lock held once. Drives the loop, or waits for the thread that does, until
+ * done(arg). Returns with the lock held; it is dropped meanwhile. */
 sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
                      const struct sk_waited *w) SK_MUST_USE;
 

@@ -1,4 +1,4 @@
-/* functions.h - functions by id.
+/* functions.h - the definitions of functions, by id.
  *
  * Calls: none. */
 #ifndef SK_LOCAL_FUNCTIONS_H

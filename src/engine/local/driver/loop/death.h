@@ -1,4 +1,4 @@
-/* death.h - what is left of a worker that ended.
+/* death.h - the end of a worker: takes back what it had, and decides about its tasks.
  *
  * Calls: actor, extent, functions, memory, messages, object, link, pool, promise, request, send,
  * space, state, task, yield. */

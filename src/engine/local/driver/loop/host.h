@@ -1,4 +1,4 @@
-/* host.h - the engine's own threads, and what the fork server says.
+/* host.h - the engine's own threads, and the messages of the fork server.
  *
  * Calls: death, loop, messages, pool, space. */
 #ifndef SK_LOCAL_HOST_H
@@ -11,6 +11,7 @@ struct sk_err;
 
 sk_rc sk_host_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
 void sk_host_stop(struct sk_local *l);
-void sk_host_reports(struct sk_local *l); /* what the fork server says: who came up, who ended */
+/* handles the reports of the fork server: workers that came up or ended */
+void sk_host_reports(struct sk_local *l);
 
 #endif

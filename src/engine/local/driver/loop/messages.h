@@ -1,4 +1,4 @@
-/* messages.h - the way in: what workers say.
+/* messages.h - messages in from workers.
  *
  * Calls: actor, extent, functions, group, object, link, pool, promise, recover, request, send,
  * space, spec, state, stream, submit, task, yield. */
@@ -10,7 +10,8 @@
 struct sk_local;
 struct sk_lworker;
 
-/* handle what is in the rings; returns messages handled */
+/* Handle the messages in the rings of all workers, or of one. Return the number of messages
+ * handled. */
 uint32_t sk_loop_pump(struct sk_local *l);
 uint32_t sk_loop_pump_worker(struct sk_local *l, struct sk_lworker *w);
 

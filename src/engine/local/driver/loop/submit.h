@@ -1,4 +1,4 @@
-/* submit.h - a task or a call is accepted, or ends with the reason.
+/* submit.h - accepts a task or a call, or ends it with the reason why not.
  *
  * Calls: actor, task. */
 #ifndef SK_LOCAL_SUBMIT_H
@@ -10,7 +10,7 @@ struct sk_local;
 struct sk_sink;
 struct sk_err;
 
-/* level: of nesting, see place.h */
+/* level: depth of nesting, see place.h */
 sk_rc sk_ltask_submit(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t base_id,
                       const uint8_t *spec, size_t len, struct sk_sink *sink, struct sk_err *err);
 

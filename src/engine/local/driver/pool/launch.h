@@ -1,4 +1,4 @@
-/* launch.h - the last look at a READY task, then it is sent.
+/* launch.h - the last check of a READY task, and its send.
  *
  * Calls: recover, send, space, task. */
 #ifndef SK_LOCAL_LAUNCH_H
@@ -10,8 +10,8 @@ struct sk_local;
 struct sk_ltask;
 struct sk_lworker;
 
-/* As sk_ltask_send. SK_EAGAIN with a task that is not READY: an argument is lost or on disk, and it
- * waits for that. */
+/* As sk_ltask_send. SK_EAGAIN with a task that is not READY: an argument is lost or on disk, and
+ * the task now waits for it. */
 sk_rc sk_launch(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) SK_MUST_USE;
 
 #endif

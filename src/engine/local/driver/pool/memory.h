@@ -1,5 +1,5 @@
-/* memory.h - the store and the heaps of workers under one budget: measured, and what follows. The
- * rules are engine/rules/memory.c's.
+/* memory.h - the store and the heaps of workers under one budget: measuring, and acting on the
+ * rules of engine/memory.c.
  *
  * Calls: functions, link, send, space, task. */
 #ifndef SK_LOCAL_MEMORY_H
@@ -17,17 +17,18 @@ struct sk_err;
 
 struct sk_lmem { /* memory.c */
     struct sk_memory policy;
-    struct sk_sysmem *sys;    /* NULL: not looked at */
-    bool stops;               /* somebody may be stopped */
-    uint64_t own_limit_bytes; /* 0: none */
+    struct sk_sysmem *sys;    /* NULL: memory is not looked at */
+    bool stops;               /* workers may be stopped */
+    uint64_t own_limit_bytes; /* the user's limit; 0: none */
     uint32_t permille;
     int32_t oom_retries;
-    int64_t next_ns, sys_ns; /* the next look; the last one at the machine */
+    /* next_ns: the next look; sys_ns: the last look at the machine's memory */
+    int64_t next_ns, sys_ns;
     struct sk_sysmem_now machine;
-    uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* at the last look */
+    uint64_t limit_bytes, used_bytes, slack_bytes, heap_bytes; /* as of the last look */
     char where[160];
-    uint64_t kills_seen; /* by the kernel, at the last look */
-    int64_t kills_ns;    /* when that changed */
+    uint64_t kills_seen; /* number of kills by the kernel, as of the last look */
+    int64_t kills_ns;    /* when that number changed */
     bool was_held, failed, any_paused;
     uint64_t n_stopped, n_kernel_killed;
     struct sk_memory_procs {
@@ -37,22 +38,22 @@ struct sk_lmem { /* memory.c */
     struct sk_memory_who {
         struct sk_lworker **p;
         uint32_t n, cap;
-    } who; /* of procs */
+    } who; /* the workers of `procs` */
 };
 
 sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf,
                    struct sk_err *err) SK_MUST_USE;
 void sk_lmem_close(struct sk_local *l);
-void sk_lmem_look(struct sk_local *l, int64_t now_ns); /* measures, and acts on it */
+void sk_lmem_look(struct sk_local *l, int64_t now_ns); /* measures memory, and acts on the result */
 enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* what may begin now */
-/* Its process ended by `status`: was it for memory? Then w->mem.oom. */
+/* The process of w has ended with `status`: sets w->mem.oom if the kernel killed it for memory. */
 void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status);
-/* Its process holds still (SIGSTOP) or, `still` false, goes on. One that is stopped already, or is
- * no child of the fork server's any more, is left alone. A SIGSTOP of somebody else that comes
- * while it is held ends with that. */
+/* Pauses the process of w (SIGSTOP) or, with `still` false, lets it go on. A process that is
+ * stopped already, or is no longer a child of the fork server, is left alone. A SIGSTOP by
+ * another process that comes during the pause ends with the pause. */
 void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still);
-void sk_lmem_gone(struct sk_lworker *w); /* it is freed */
-/* The task that it ran, which has begun: runs again, or ends with SK_EOOM. */
+void sk_lmem_gone(struct sk_lworker *w); /* w is about to be freed */
+/* w was stopped for memory, and ran t, which had begun: t runs again, or ends with SK_EOOM. */
 void sk_lmem_stopped(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t);
 const char *sk_lmem_story(const struct sk_lworker *w);
 sk_rc sk_lmem_info(struct sk_local *l, struct sk_memory_info *out, struct sk_memory_worker *w,

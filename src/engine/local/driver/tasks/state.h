@@ -1,4 +1,4 @@
-/* state.h - what the engine tells about itself, and the history of what has ended.
+/* state.h - state lists and status of the engine, and the history of what has ended.
  *
  * Calls: functions, link. */
 #ifndef SK_LOCAL_STATE_H
@@ -12,28 +12,28 @@ struct sk_lworker;
 struct sk_lactor;
 struct sk_rd;
 
-/* kind 0: it succeeded */
+/* Adds the end of t to the history. error_kind 0: it succeeded. */
 void sk_state_ended(struct sk_local *l, struct sk_ltask *t, uint32_t error_kind,
                     struct sk_bytes error);
-/* end_ns 0: it did not end */
+/* Notes where and when t ran. end_ns 0: it has not ended. */
 void sk_state_ran(struct sk_ltask *t, const struct sk_lworker *w, int64_t start_ns, int64_t end_ns);
-/* its next attempt has not */
+/* Notes that the present attempt of t has not run. */
 void sk_state_not_run(struct sk_ltask *t);
-/* it runs again */
+/* Adds an ended attempt of t, which runs again, to the history. */
 void sk_state_attempt(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char *why);
 void sk_state_actor_gone(struct sk_local *l, struct sk_lactor *a);
 void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w,
                           const struct sk_verdict_worker *died, const char *why);
-/* Says in ctl->waits what a caller waits for: n objects, or the stream tid, or neither. */
+/* Writes into ctl->waits what a caller waits for: n objects, or the stream tid, or neither. */
 void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, size_t n,
                     uint64_t tid);
-/* see engine/state.h */
+/* as sk_state_ops.about of engine/state.h */
 void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, size_t cap);
 size_t sk_state_write(struct sk_local *l, enum sk_state_what what, void *buf, size_t cap);
-/* 0: it does not run */
+/* When task tid began; 0: it does not run. */
 int64_t sk_state_began(struct sk_local *l, uint64_t tid);
-/* writes it if cap; 1 */
+/* Writes the one node, if cap is not 0; returns 1. */
 size_t sk_local_nodes(struct sk_local *l, struct sk_node *out, size_t cap);
-void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r); /* STATE */
+void sk_state_for(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r); /* handles STATE */
 
 #endif

@@ -11,26 +11,26 @@ struct sk_ltask;
 struct sk_inl;
 struct sk_err;
 
-/* Next yield of t for process proc: SK_OK (*oid), SK_EDONE, SK_EAGAIN, SK_ETASK (*oid = error). The
- * reference goes to proc. */
+/* Takes the next yield of t for process proc: SK_OK (*oid), SK_EDONE, SK_EAGAIN, SK_ETASK (*oid
+ * is the error). proc gets the reference. */
 sk_rc sk_stream_take(struct sk_local *l, struct sk_ltask *t, uint32_t proc, uint64_t *oid);
-/* All yields of t that do not exist get this error. */
+/* Gives this error to all yields of t that do not exist yet. */
 void sk_stream_fail_rest(struct sk_local *l, struct sk_ltask *t, uint32_t kind,
                          struct sk_inl *value);
-/* The reader is done with n yields: the task may make as many more. */
+/* The reader has used n yields: the task may make as many more. */
 void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n);
-/* Tells those who wait for the next yield of t. */
+/* Tells what waits for the next yield of t. */
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t);
 /* True if asking for the next yield would not wait. t NULL: the stream is over. */
 bool sk_stream_stirs(const struct sk_ltask *t);
-/* Nothing more comes: its reader is told. */
+/* No more yields come: tells the reader. */
 void sk_stream_over(struct sk_local *l, struct sk_ltask *t);
-/* Of a stream that stirs: it has no more yields, and no failure. */
+/* For a stream for which sk_stream_stirs is true: it has no more yields, and no failure. */
 bool sk_stream_at_end(const struct sk_ltask *t);
-/* See engine.h; the object gets this id. SK_ENOENT: no such stream. */
+/* As sk_streams_ops.end; the object gets the id `oid`. SK_ENOENT: there is no such stream. */
 sk_rc sk_stream_end(struct sk_local *l, uint64_t tid, uint64_t oid, uint32_t proc, uint32_t kind,
                     struct sk_err *err) SK_MUST_USE;
-/* It is over: well (why NULL), or with this failure. */
+/* The stream is over: well (why NULL), or with this failure. */
 void sk_stream_ended(struct sk_local *l, struct sk_ltask *t, bool failed, uint32_t kind,
                      struct sk_inl *why);
 /* Asks a task that has started to stop, at its next yield. */

@@ -1,4 +1,4 @@
-/* yield.h - yields as workers report them.
+/* yield.h - handles the yields that workers report.
  *
  * Calls: object, link, recover, send, stored, stream, task. */
 #ifndef SK_LOCAL_YIELD_H

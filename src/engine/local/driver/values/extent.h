@@ -17,9 +17,9 @@ struct sk_lgraph {
     struct sk_list link; /* l->graphs.all */
     uint64_t id;
     uint32_t owner; /* a process */
-    bool over;      /* closed; its memory may be in use */
+    bool over;      /* closed; its memory may still be in use */
     bool has_head;
-    uint64_t head; /* the extent that was made first */
+    uint64_t head; /* the extent that was allocated first */
     SK_VEC(struct sk_extent) extents;
 };
 struct sk_lgraphs {
@@ -27,25 +27,27 @@ struct sk_lgraphs {
     struct sk_graph_hooks hooks;
 };
 
-void sk_lgraphs_init(struct sk_local *l, const struct sk_graph_hooks *hooks); /* hooks NULL: none */
+/* hooks NULL: there are no graphs */
+void sk_lgraphs_init(struct sk_local *l, const struct sk_graph_hooks *hooks);
 sk_rc sk_lgraph_open(struct sk_local *l, uint32_t proc, uint64_t *id,
                      struct sk_err *err) SK_MUST_USE;
-/* proc is its owner, else nothing happens */
+/* Closes a graph, if proc is its owner; else nothing happens. */
 void sk_lgraph_close(struct sk_local *l, uint32_t proc, uint64_t id);
-/* The driver's lease [off, +len) is the graph's from now on. SK_ECLOSED: there is no such graph;
- * SK_ENOMEM. The lease was given back then. */
+/* Gives the driver's lease [off, +len) to the graph. SK_ECLOSED: there is no such graph;
+ * SK_ENOMEM. After an error the lease has been given back. */
 sk_rc sk_lgraph_own(struct sk_local *l, uint64_t id, uint64_t off, uint64_t len,
                     struct sk_err *err) SK_MUST_USE;
 void sk_lgraph_free(struct sk_local *l, uint64_t id, uint64_t off);
-/* An actor was killed for good: graphs that it is in are closed. Its process ends soon, which is
- * told by sk_lgraphs_actor_died. */
+/* An actor was killed for good: the graphs that it is in are closed. sk_lgraphs_actor_died
+ * follows when its process has ended. */
 void sk_lgraphs_actor_killed(struct sk_local *l, uint64_t aid, const char *how);
-/* A process of it has ended. restarts: it will have another. */
+/* A process of the actor has ended. restarts: the actor will have another one. */
 void sk_lgraphs_actor_died(struct sk_local *l, uint64_t aid, const char *how, bool restarts);
-void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how); /* its own graphs */
-/* the engine closes: all of them. True: some memory may still be looked at */
+/* closes the graphs that proc owns */
+void sk_lgraphs_proc_dead(struct sk_local *l, uint32_t proc, const char *how);
+/* The engine closes: closes all graphs. True: a process may still read the memory of one. */
 bool sk_lgraphs_end(struct sk_local *l, const char *why);
-/* what this process notes of them, and no memory of the store */
+/* Frees what the driver has noted of graphs; memory of the store is left as it is. */
 void sk_lgraphs_free(struct sk_local *l);
 uint32_t sk_lgraphs_living(struct sk_local *l);
 bool sk_lgraphs_check(struct sk_local *l);

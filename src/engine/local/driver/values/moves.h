@@ -1,4 +1,4 @@
-/* moves.h - sinks that follow what their tasks yielded to disk and back.
+/* moves.h - sinks that are told when a value that their tasks yielded is spilled or restored.
  *
  * Calls: none. */
 #ifndef SK_LOCAL_MOVES_H
@@ -14,8 +14,9 @@ struct sk_sink;
 
 struct sk_moves {
     struct sk_list followers; /* the youngest first */
-    uint32_t last_number;     /* of a follower; never used again, and never 0 */
-    struct sk_move_vec {      /* not told yet, in order */
+    /* the last number given to a follower; numbers are never used again, and never 0 */
+    uint32_t last_number;
+    struct sk_move_vec { /* events that were not delivered yet, in order */
         struct sk_move {
             uint64_t oid, bytes;
             uint32_t follower;
@@ -29,11 +30,12 @@ void sk_moves_init(struct sk_local *l);
 void sk_moves_close(struct sk_local *l);
 sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err) SK_MUST_USE;
 void sk_moves_unfollow(struct sk_local *l, struct sk_sink *s);
-/* The number of a sink that follows its values; 0: it does not. */
+/* The number of a sink that follows its values; 0: the sink does not. */
 uint32_t sk_moves_number(const struct sk_local *l, const struct sk_sink *s);
-/* A value that somebody follows has just gone to disk, or come back. */
+/* A value that a sink follows has just been spilled or restored. */
 void sk_moves_note(struct sk_local *l, const struct sk_stored *st, bool disk);
-/* Calls the sinks, which may submit and cancel: only where nothing is half done. */
+/* Calls the sinks. They may submit and cancel, so this is called only where no change is half
+ * done. */
 void sk_moves_tell(struct sk_local *l);
 
 #endif

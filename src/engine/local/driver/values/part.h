@@ -11,23 +11,24 @@ struct sk_ltask;
 struct sk_obj;
 struct sk_val;
 
-struct sk_stored_part {  /* of a part that is read from disk: what its object's `st` is */
-    struct sk_stored st; /* first */
-    uint64_t whole, len; /* the object that it is of, and the bytes of that */
-    uint64_t at;         /* where it begins in them */
+/* the entry (`st`) of an object that stands for a part of a value on disk */
+struct sk_stored_part {
+    struct sk_stored st; /* must be first */
+    uint64_t whole, len; /* whole: the id of the whole object; len: its length */
+    uint64_t at;         /* offset of the part in it */
 };
 static inline const struct sk_stored_part *sk_part_of(const struct sk_stored *st) {
     SK_DCHECK(st->part);
     return (const struct sk_stored_part *)(const void *)st;
 }
 
-/* The object that was made for argument `arg`; 0: none. */
+/* The object that was made for argument `arg` of t; 0: none. */
 uint64_t sk_part_find(const struct sk_ltask *t, uint32_t arg);
-/* Makes it, for the part v of the value of o, which is on disk. v has at least one byte. SK_ENOMEM:
- * nothing changed. */
+/* Makes such an object, for the part v of the value of o, which is on disk. v has at least one
+ * byte. SK_ENOMEM: nothing changed. */
 sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const struct sk_obj *o,
                    const struct sk_val *v) SK_MUST_USE;
-/* Lets go of all such objects of t. */
+/* Drops all such objects of t. */
 void sk_parts_drop(struct sk_local *l, struct sk_ltask *t);
 
 #endif
