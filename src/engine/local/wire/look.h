@@ -1,4 +1,4 @@
-/* look.h - this process's engine for sk_look_self; slot: a worker's own.
+/* look.h - tells sk_look_self about the engine of this process; slot: of a worker, its own.
  *
  * Calls: none. */
 #ifndef SK_LOCAL_LOOK_H

@@ -1,5 +1,5 @@
-/* prints.h - what workers write to stdout and stderr, on its way to the driver; the public half is
- * in host.h.
+/* prints.h - the stdout and stderr of workers on their way to the driver; host.h has the public
+ * half.
  *
  * Calls: none. */
 #ifndef SK_LOCAL_PRINTS_H
@@ -10,17 +10,16 @@
 struct sk_prints;
 struct sk_seg;
 
-/* Driver: the engine's control segment, which they read from now on, also after its end. */
+/* Driver: gives p the engine's control segment, which p reads from now on, also after the
+ * engine's end. */
 sk_rc sk_prints_attach(struct sk_prints *p, const struct sk_seg *ctl,
                        struct sk_err *err) SK_MUST_USE;
-int sk_prints_hand(
-    /* the end that a fork server inherits, or what stands for it: SK_PRINTS_PLAIN,
-     * SK_PRINTS_NONE */
-    const struct sk_prints *p);
+/* Driver: the descriptor that a fork server inherits, or SK_PRINTS_PLAIN or SK_PRINTS_NONE. */
+int sk_prints_hand(const struct sk_prints *p);
 
-/* Fork server: `hand` is not for programs that its imports start. */
+/* Fork server: programs that its imports start do not inherit `hand`. */
 void sk_prints_server(int hand);
-/* A fresh worker: its descriptors 1 and 2 become pipes, whose other ends the driver gets. */
+/* Fresh worker: its descriptors 1 and 2 become pipes, whose other ends are sent to the driver. */
 void sk_prints_worker(int hand, uint32_t slot, const struct sk_seg *ctl);
 
 #endif

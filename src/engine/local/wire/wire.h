@@ -1,11 +1,11 @@
 /* wire.h - the control segment, the messages and the values of the local engine, for driver and
  * workers.
  *
- * Shared memory: one control segment (driver's bells, one slot a worker: its bell, claim words, two
- * rings) and one data segment (the store's extents). Both are memfds inherited by the fork server
- * and so by every worker. All metadata (objects, tasks, counts, extents) is private to the driver;
- * a worker that dies leaves at most an unfinished message, which nobody sees. spec.c encodes and
- * decodes what is submitted. */
+ * Shared memory: one control segment (the driver's bells; for each worker a slot with its bell,
+ * claim words and two rings) and one data segment (the store's extents). Both are memfds
+ * inherited by the fork server and so by every worker. All metadata (objects, tasks, counts,
+ * extents) is private to the driver; a worker that dies leaves at most an unfinished message,
+ * which is never read. spec.c encodes and decodes the specs of tasks and actors. */
 #ifndef SK_LOCAL_WIRE_H
 #define SK_LOCAL_WIRE_H
 
@@ -14,8 +14,9 @@
 #include "ipc/ipc.h"
 
 #define SK_RING_SIZE (256u * 1024u)
-#define SK_CLAIMS 2048u          /* claim words of a worker, used round robin */
-#define SK_ACTOR_DEPTH_MAX 1024u /* calls on the worker of an actor; at most half of the claims */
+#define SK_CLAIMS 2048u /* claim words of a worker, used round robin */
+/* most calls on an actor's worker; at most half of the claim words */
+#define SK_ACTOR_DEPTH_MAX 1024u
 #define SK_CTL_MAGIC 0x4c544b53u
 #define SK_CTL_VERSION 7u
 /* a worker leases store memory in pieces of this size and cuts small values from it */
@@ -23,34 +24,34 @@
 
 /* ---- control segment ------------------------------------------------------------------------- */
 
-/*  field            | writes  | reads   | order                       | what a crash of the worker
- *                                                                       leaves
- *  magic..data_size | driver, once before any worker | all | -      | -
- *  who              | driver  | workers | seq_cst                     | -
- *  bell[2]          | all ring, driver sleeps | -    | see ipc.h   | -
- *  slot.bell        | driver rings, worker sleeps | - | see ipc.h    | asleep = 1: the driver
- *                                                                      wastes one wake
- *  slot.claims[i]   | driver sets (task<<2|QUEUED) before the message; then either side by
- *                     compare-and-swap | acq_rel | STARTED: the task was
- *                   |         |         |                             | running, its death costs an
- *                                                                       attempt; QUEUED: it was not
- *  slot.want_space  | both    | both    | seq_cst                     | 1: the driver wastes one
- *                                                                       wake
- *  slot.interrupted | worker: the task that it interrupted; driver: 0 before it asks | both |
- *      acq_rel | SIGINT is sent again until it says so
- *  slot.task..task_name | worker | driver, skate stack | relaxed   | a task that does not run any
- *                                                                    more; the text may be torn: it
- *                                                                    is only shown
- *  slot.hand..doing | worker  | driver, after its death | relaxed     | what it was at in task
- *                                                                       `hand`; the text may be
- *                                                                       torn: it is only shown
- *  slot.crash       | worker  | driver, after its death | -           | the story of the crash
- *  printed         | workers | driver  | release, acquire            | text in a pipe that nobody
- *                                                                      counted: it is shown a
- *                                                                          moment later
- *  driver_pid, n_used, waits | driver  | skate stack | -                       | - (a text that may
- *      be torn: it is only shown)
- */
+/* Fields of the control segment: who writes | who reads | memory order; then what the death of
+ * the worker leaves.
+ *
+ *  magic..data_size   driver, once, before any worker | all
+ *  who                driver | workers | seq_cst
+ *  bell[2]            all ring it | driver sleeps on it | see ipc.h
+ *  slot.bell          driver rings it | worker sleeps on it | see ipc.h
+ *                     asleep = 1: the driver makes one wake-up call in vain
+ *  slot.claims[i]     driver sets (task << 2 | QUEUED) before the message; after that both
+ *                     sides change it by compare-and-swap | both | acq_rel
+ *                     STARTED: the task was running, so the death costs an attempt
+ *                     QUEUED: it was not
+ *  slot.want_space    both | both | seq_cst
+ *                     1: the driver makes one wake-up call in vain
+ *  slot.interrupted   worker sets the task that it interrupted, driver 0 before it asks |
+ *                     both | acq_rel
+ *                     the driver sends SIGINT again until the worker has set it
+ *  slot.task..task_name
+ *                     worker | driver, `skate stack` | relaxed
+ *                     a task that no longer runs; the text may be torn: it is only shown
+ *  slot.hand..doing   worker | driver, after the worker's death | relaxed
+ *                     what it was working on in task `hand`; may be torn: it is only shown
+ *  slot.crash         worker | driver, after the worker's death
+ *                     the text of the crash handler
+ *  printed            workers | driver | release, acquire
+ *                     text in a pipe that was not counted: it is shown a moment later
+ *  driver_pid, n_used, waits
+ *                     driver | `skate stack`; the text may be torn: it is only shown */
 struct sk_slot {
     struct sk_bell bell;
     _Atomic uint64_t claims[SK_CLAIMS];
@@ -59,12 +60,12 @@ struct sk_slot {
     uint32_t proc;
     _Atomic uint64_t interrupted;
     uint32_t pad[12];
-    /* begun last, and not ended: for who looks on (state lists, skate stack); 0: none */
+    /* the task that began last and has not ended, for state lists and `skate stack`; 0: none */
     _Atomic uint64_t task;
     _Atomic int64_t since_ns;
     int32_t pid;
     char task_name[108];
-    _Atomic uint64_t hand; /* the task that `doing` is about */
+    _Atomic uint64_t hand; /* the task that `doing` tells about */
     char doing[504];
     char crash[2048]; /* text that a crashing worker leaves (Python's faulthandler writes here) */
 };
@@ -76,23 +77,24 @@ struct sk_ctl {
     uint64_t data_size;
     uint64_t slot_stride;
     uint64_t heap_keep_bytes; /* sk_memory_keep */
-    /* which bell the workers ring: 0 = a caller drives the loop, 1 = the loop thread does */
+    /* which bell the workers ring: 0: a caller drives the loop; 1: the loop thread does */
     _Atomic uint32_t who;
     int32_t driver_pid;
-    _Atomic int64_t waits_ns; /* `waits` holds: INT64_MAX; or held until then */
-    _Atomic uint32_t n_used;  /* slots that were ever used */
-    /* pid of the process that writes its stacks to stderr, 0: none; sk_look_speak */
+    /* how long `waits` is valid: INT64_MAX: it still is; else until this time */
+    _Atomic int64_t waits_ns;
+    _Atomic uint32_t n_used; /* slots that were ever used */
+    /* pid of the process that writes its stacks to stderr (sk_look_speak); 0: none */
     _Atomic int32_t speaks;
     struct sk_bell bell[2];
     _Atomic uint32_t printed; /* counts what Python code printed in workers (prints.c) */
     uint8_t pad2[60];
-    char waits[512]; /* what the caller that drives waits for, when it does for long */
+    char waits[512]; /* what the caller that drives is waiting for, if it waits for long */
 };
 _Static_assert(sizeof(struct sk_ctl) == 768, "fixed layout");
 
-/* CANCELLED: started, and should stop at its next yield (one word a task: with one a worker, a late
- * cancel of a task that had ended already overwrote that of the task behind it, which then never
- * stopped). */
+/* States of a claim word. CANCELLED: the task has started, and should stop at its next yield.
+ * (There is one word a task: with one a worker, a late cancel of a task that had ended already
+ * overwrote that of the task behind it, which then never stopped.) */
 enum { SK_CLAIM_QUEUED = 0, SK_CLAIM_STARTED = 1, SK_CLAIM_TAKEN = 2, SK_CLAIM_CANCELLED = 3 };
 
 static inline size_t sk_slot_stride(void) {
@@ -110,7 +112,7 @@ static inline void *sk_slot_up(struct sk_slot *s) {
 
 /* ---- messages: wire format (base/wire.h), first field u32 type ------------------------------- */
 
-/* Workers to the driver: each has its function in messages.c, on_<kind>. */
+/* Messages of a worker to the driver. Each is handled by on_<kind> in messages.c. */
 #define SK_MESSAGES_UP(X)                                                             \
     X(HELLO)      /* ready */                                                         \
     X(DONE)       /* tid, attempt, status, run_ns, note, returns */                   \
@@ -158,7 +160,7 @@ static inline void *sk_slot_up(struct sk_slot *s) {
     X(WATCH)      /* req, oid or 0, tid: answered by FIRED */                         \
     X(UNWATCH)    /* req: no answer is wanted any more */
 
-/* The driver to a worker: each has its function in worker/link.c, on_<kind>. */
+/* Messages of the driver to a worker. Each is handled by on_<kind> in worker/link.c. */
 #define SK_MESSAGES_DOWN(X)                                   \
     X(FUNC)    /* fid, name, def bytes */                     \
     X(TASK)    /* see sk_msg_task */                          \
@@ -180,21 +182,22 @@ enum {
 _Static_assert(SK_M_DOWN_END <= SK_M_UP, "a message of one direction is none of the other");
 #undef SK_M_KIND
 
-/* A value in a message: head, then inline bytes when where == INLINE. */
-/* PART, in a spec: of the value of `oid`, len bytes at off. To a worker: len bytes of what lies at
- * off in the store; behind it, u64 where they begin in that. */
+/* A value in a message: this head, then the inline bytes if where is SK_V_INLINE. */
+/* Where the bytes of a value are. PART in a spec: len bytes at off of the value of `oid`. PART
+ * in a message to a worker: len bytes of a value that lies at off in the store, followed by a
+ * u64: the offset of these bytes in that value. */
 enum {
     SK_V_INLINE = 0,
     SK_V_STORE = 1,
     SK_V_NONE = 2,
-    SK_V_DISK = 3 /* of objects only, never in a message */,
+    SK_V_DISK = 3 /* of objects; never in a message */,
     SK_V_PART = 4
 };
 struct sk_val {
     uint32_t kind;
     uint16_t where;
     uint16_t keep; /* STORE, from a worker: it goes on reading the value, which is pinned for it */
-    uint64_t oid;  /* the object it is, 0: a plain inline argument */
+    uint64_t oid;  /* the object whose value this is; 0: a plain inline argument */
     uint64_t len;
     uint64_t off; /* STORE, PART */
 };
@@ -233,9 +236,9 @@ static inline const void *sk_rd_val_ids(struct sk_rd *r, struct sk_val *v, struc
     return b;
 }
 
-enum { SK_LOCAL_NODE = 1 }; /* the one node there is */
+enum { SK_LOCAL_NODE = 1 }; /* number of the only node */
 
-struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args values */
+struct sk_msg_task { /* fixed head of SK_M_TASK; it is followed by the name and n_args values */
     uint32_t type, claim;
     uint64_t tid, fid, aid, first;
     uint32_t attempt, n_args, n_returns, skip;
@@ -243,27 +246,30 @@ struct sk_msg_task { /* fixed head of SK_M_TASK; then name string, then n_args v
     uint32_t group, max_calls;
     uint64_t gpus;
     uint64_t credit; /* how many of the first `from` yields were taken */
-    /* so many yields were made before; of them only those are wanted that are named after the
-     * arguments: */
+    /* Number of yields that were made before. Of these only those are wanted whose indices come
+     * behind the arguments: */
     uint32_t from;
-    uint32_t n_wanted; /* u32 each, rising; none of them is below `skip` */
+    uint32_t n_wanted; /* a u32 each, sorted; none is below `skip` */
 };
 enum {
-    /* constructor of an actor: behind the wanted indices come u32 n_groups and a u32 for each */
+    /* the constructor of an actor; behind the wanted indices come u32 n_groups and a u32 for
+     * each group */
     SK_TF_INIT = 1,
-    /* a stream run again for what was lost: over when the last wanted one is made */
+    /* a stream that runs again for lost yields: it is over when the last wanted one is made */
     SK_TF_REMAKE = 2,
-    SK_TF_NEED = 8, /* at the very end comes a struct sk_need */
-    SK_TF_ASYNC = 4 /* INIT: of an actor with an event loop */
+    SK_TF_NEED = 8, /* a struct sk_need comes at the very end */
+    SK_TF_ASYNC = 4 /* with INIT: the actor has an event loop */
 };
 
 enum {
-    SK_DONE_FAILED = 1, /* user code raised: one value, the error for all returns */
-    SK_DONE_LEAVE = 2,  /* nothing more may be run by this process */
-    SK_DONE_FINAL = 8,  /* with FAILED: no retry, whatever the task's options say */
-    SK_DONE_EXIT = 4    /* with FAILED: the call of an actor that ends itself; no restart */
+    /* user code raised an exception: there is one value, the error for all returns */
+    SK_DONE_FAILED = 1,
+    SK_DONE_LEAVE = 2, /* this process may run nothing more */
+    SK_DONE_FINAL = 8, /* with FAILED: it is not retried, whatever the task's options say */
+    SK_DONE_EXIT = 4   /* with FAILED: a call by which an actor ends itself; no restart */
 };
-/* fixed head of SK_M_DONE; then note bytes, n_values x (value, u32 n_contains, oids) */
+/* fixed head of SK_M_DONE; it is followed by the note and n_values times (value, u32 n_contains,
+ * oids) */
 struct sk_msg_done {
     uint32_t type, attempt;
     uint64_t tid;
@@ -272,15 +278,16 @@ struct sk_msg_done {
     uint32_t n_values;
 };
 
-/* Task spec on the wire (SUBMIT, and the driver's own copy): written and read by spec.c. */
-struct sk_spec { /* decoded, borrowing from the bytes */
+/* The spec of a task on the wire (SUBMIT, and the driver's own copy): written and read by
+ * spec.c. */
+struct sk_spec { /* decoded; points into the bytes */
     uint64_t fid, actor, sink_tag, parent;
     uint32_t group, max_calls;
     struct sk_bytes name, refused;
     uint32_t n_args, n_contains, n_returns, stream_window;
     int32_t max_retries;
     sk_shape shape;
-    uint8_t retry_exceptions, no_wait, parts; /* parts: there are some among the arguments */
+    uint8_t retry_exceptions, no_wait, parts; /* parts: some arguments are parts of values */
     const uint8_t *args;                      /* n_args values back to back */
     size_t args_len;
     const uint64_t *contains;

@@ -1,15 +1,15 @@
-/* actor.c - actors of the local engine: a worker of their own, calls in order of submission,
- * restarts. Runs with the lock held.
+/* actor.c - actors of the local engine: each has a worker of its own, gets calls in order of
+ * submission, and may be restarted. Runs with the lock held.
  *
  *     STARTING --constructor done--> ALIVE --worker died, restarts left--> STARTING ... --> DEAD
  *
- * Calls wait with their caller until their arguments exist (as in Ray: one that waits holds up
- * those behind it that the same process has made; with several at once it does not), then in
- * a->queue until there is room on the worker, at most a->depth at a time. An actor nobody can name
- * any more is stopped after its last call. One whose constructor has its arguments, and that has no
- * worker, is among those that want one: the oldest of each shape in l->actors.wanting, by age, the
- * others of its shape behind it. Cost: of a call O(1), and a look at the processes that call; of a
- * death O(calls); of a turn of the loop O(shapes that are wanted), however many actors wait. */
+ * Calls wait with their caller until their arguments exist. As in Ray, a call that waits holds up
+ * the later calls of the same process; in an actor with concurrency groups it does not. Then they
+ * wait in a->queue until there is room on the worker, at most a->depth at a time. When no handle is
+ * left, an actor stops after its last call. An actor whose constructor has its arguments and that
+ * has no worker waits for one: the oldest of each shape in l->actors.wanting, by age, the others of
+ * its shape behind it. Cost of a call: O(1), and a look at the processes that call; of a death:
+ * O(calls); of a turn of the loop: O(shapes that are waited for), however many actors wait. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -18,10 +18,11 @@
 #include "engine/local/driver/local_int.h"
 #include "engine/rules/verdict.h"
 
-/* calls that are passed in search of one that can be sent, when an argument comes back from disk */
+/* most calls that are passed over in search of one that can be sent, when an argument is on disk */
 #define PASS_MAX 1000u
 
-/* STARTING after STARTING: its process died before it was ready, and it has another one. */
+/* Goes to another state. STARTING may follow STARTING: its process died before it was ready, and
+ * it gets another one. */
 static void to(struct sk_lactor *a, uint32_t state) {
     static const uint8_t NEXT[] = {[SK_A_STARTING] =
                                        1u << SK_A_STARTING | 1u << SK_A_ALIVE | 1u << SK_A_DEAD,
@@ -105,7 +106,7 @@ void sk_actor_call_over(struct sk_ltask *t) {
     t->caller = NULL;
     a->n_tasks--;
     SK_DCHECK(c->n > 1 || sk_list_empty(&c->held));
-    /* the last one stays for its next call */
+    /* the last caller stays for its next call */
     if (--c->n == 0 && a->n_callers > 1) caller_free(a, c);
 }
 
@@ -137,7 +138,8 @@ sk_rc sk_actor_create(struct sk_local *l, uint32_t proc, uint64_t base, const ui
                       size_t len, const struct sk_aspec *as, struct sk_err *err) {
     struct sk_ltask *t;
     struct sk_obj *o = NULL;
-    uint64_t aid = base + 2; /* base: the task, base + 1: the ready value, base + 2: the actor */
+    /* ids: base is the constructor, base + 1 the ready value, base + 2 the actor */
+    uint64_t aid = base + 2;
     SK_TRY(sk_aspec_check(as, err));
     struct sk_lactor *a = sk_calloc(SK_TAG_ENGINE, sizeof *a + as->n_groups * sizeof a->groups[0]);
     if (!a) return SK_ERR(err, SK_ENOMEM, "no memory for an actor");
@@ -245,7 +247,7 @@ static void want_none(struct sk_local *l, struct sk_lactor *a) {
 }
 
 static void find_worker(struct sk_local *l, struct sk_lactor *a) {
-    /* asked again when something is given back */
+    /* this function is called again when resources are given back */
     if (!sk_place_fits_now(&l->place, a->shape)) return;
     if (!sk_lmem_may_start(l)) return;
     struct sk_place_worker *idle = sk_place_idle_for(&l->place, a->shape);
@@ -269,11 +271,11 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         SK_LIST_EACH (it, &a->callers) let_on(a, sk_container_of(it, struct sk_lcaller, link));
     a->let_on = false;
     if (a->worker && a->worker->killed)
-        /* asked again when its death is reported: what is submitted after kill() goes to the next
-         * process */
+        /* This function is called again when the death is reported. Calls that are submitted
+         * after kill() go to the next process. */
         return;
     if (a->stopping && sk_list_empty(&a->queue) && !a->n_held && a->n_sent == 0) {
-        a->leaving = true; /* in order: destructors and exit handlers of the user run */
+        a->leaving = true; /* it ends in order: destructors and exit handlers of the user run */
         sk_actor_dead(l, a, "its last handle was released");
         return;
     }
@@ -295,17 +297,19 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
                           rc == SK_EFULL ? " in the object store" : "");
             return;
         }
-        SK_DCHECK(a->n_sent == 0); /* the constructor is the first thing on its worker */
+        SK_DCHECK(a->n_sent == 0); /* the constructor is the first task on its worker */
         a->placed = true;
         a->n_sent++;
     }
-    /* processes whose next call has lost an argument meanwhile */
+    /* callers whose next call has lost an argument meanwhile */
     uint32_t held_up[8], n_held_up = 0, n_passed = 0;
     for (struct sk_list *it = a->queue.next;
          a->state != SK_A_DEAD && it != &a->queue && a->n_sent < a->depth && a->worker;) {
-        struct sk_ltask *t = call_of(it); /* behind the constructor: the ring keeps the order */
+        /* calls may be sent behind the constructor: the ring keeps the order */
+        struct sk_ltask *t = call_of(it);
         if (a->n_sent && !a->n_groups && (a->worker->n_mem_waits || l->place.depth_cap)) {
-            /* memory is short: a call that is queued there holds its arguments in it */
+            /* memory is short, and a call that is queued on the worker holds its arguments in
+             * memory */
             sk_space_hold_back(l);
             return;
         }
@@ -328,7 +332,7 @@ void sk_actor_advance(struct sk_local *l, struct sk_lactor *a) {
         else
             sk_ltask_fail(l, t, rc, "a call of an actor: no memory%s for its arguments",
                           rc == SK_EFULL ? " in the object store" : "");
-        /* who fails may take others with it */
+        /* a call that fails may end others */
         it = a->state == SK_A_DEAD ? &a->queue : rc == SK_OK ? before->next : a->queue.next;
     }
 }
@@ -341,7 +345,8 @@ sk_rc sk_actor_find(struct sk_local *l, uint32_t proc, struct sk_bytes space, st
         return SK_ERR(err, SK_ENOENT, "there is no living actor named '%.*s'%s%.*s%s", (int)name.n,
                       (const char *)name.p, space.n ? " in namespace '" : "", (int)space.n,
                       (const char *)space.p, space.n ? "'" : "");
-    SK_IGNORE(sk_own_ref(l->own, a->id, proc, 1, NULL)); /* `ready` contains it: it is there */
+    /* the actor is there, because its `ready` object contains it */
+    SK_IGNORE(sk_own_ref(l->own, a->id, proc, 1, NULL));
     *out = a;
     return SK_OK;
 }
@@ -407,17 +412,17 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
     a->worker = NULL;
     if (w) {
         for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
-            /* not begun: they end with those in the queue, below */
+            /* calls that have not begun end with those in the queue, below */
             struct sk_ltask *t = call_of(it);
             it = it->prev;
             if (t->kind != SK_TASK_INIT && sk_ltask_unsend(l, w, t)) sk_actor_call_again(a, &t->on);
         }
         sk_driver_link_actor_dead(w, a->id);
-        /* a static text, as only who ends in order gets here so */
+        /* `why` is a static text here, as only an actor that ends in order gets here */
         if (a->leaving) sk_driver_link_leave(l, w, why);
         else sk_driver_link_kill(l, w, "its actor is dead");
     } else {
-        sk_lgraphs_actor_died(l, a->id, why, false); /* those that waited for its next process */
+        sk_lgraphs_actor_died(l, a->id, why, false); /* graphs that waited for its next process */
     }
     if (sk_ltask_over(a->init)) sk_ltask_let_args_go(l, a->init);
     else sk_ltask_fail(l, a->init, SK_EACTOR, "the actor died before it was ready: %s", why);
@@ -428,7 +433,7 @@ void sk_actor_dead(struct sk_local *l, struct sk_lactor *a, const char *why) {
 void sk_actor_init_failed(struct sk_local *l, struct sk_lactor *a, uint32_t kind,
                           struct sk_inl *error) {
     SK_ASSERT(a->state != SK_A_DEAD && !a->dead_value);
-    a->dead_kind = kind; /* calls of this actor end with the same error */
+    a->dead_kind = kind; /* the actor's calls end with the same error */
     a->dead_value = error;
     sk_actor_dead(l, a, "its constructor failed");
 }
@@ -447,15 +452,13 @@ void sk_actor_leaves(struct sk_lactor *a) { a->leaving = true; }
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
     if (a->state == SK_A_DEAD) return;
     if (no_restart) {
-        /* Calls that are on its worker end when the worker's death is reported; those that wait end
-         * now. */
+        /* Calls on its worker end when the worker's death is reported; those that wait end now. */
         struct sk_lworker *w = a->worker;
         sk_actor_ends(a);
         sk_name_free(&a->name);
         if (w) {
             static const char WHY[] = "The actor is dead because it was killed by `ray.kill`";
-            /* What graphs ask of it from now on it does not answer, however long its process still
-             * lives. */
+            /* The actor answers no graph from now on, however long its process still lives. */
             sk_lgraphs_actor_killed(l, a->id, WHY);
             sk_driver_link_kill(l, w, WHY);
             sk_actor_fail_calls(l, a, "it was killed by `ray.kill`");
@@ -467,7 +470,7 @@ void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart) {
         sk_driver_link_kill(l, a->worker, "kill(no_restart=False) was called on its actor");
     } else if (a->restarts_left == 0) {
         sk_actor_dead(l, a, "it was killed by `ray.kill`");
-    } else { /* it has no process yet: a life less all the same */
+    } else { /* it has no process yet; the kill costs a restart all the same */
         a->asked = true;
         if (a->restarts_left > 0) a->restarts_left--;
     }
@@ -479,7 +482,7 @@ sk_rc sk_actor_may_call(struct sk_local *l, uint64_t aid, uint32_t proc, uint32_
     const struct sk_obj *o = sk_obj_get(l, aid);
     const struct sk_lactor *a = o && o->state == SK_O_ACTOR ? o->u.actor : NULL;
     const struct sk_lcaller *c = a ? caller_of(a, proc) : NULL;
-    /* one of a dead actor ends with what that died of */
+    /* a call of a dead actor is accepted, and ends with the reason of the death */
     return sk_call_check(true, c ? c->n : 0, max, err);
 }
 
@@ -496,10 +499,10 @@ struct sk_verdict_actor sk_actor_case(const struct sk_lactor *a) {
                                      .max_task_retries = a->max_task_retries};
 }
 
-/* The process of a living actor died: calls that only waited for their turn on it end with it.
- * Those that are held would not have been sent anyway. */
+/* The process of a living actor died: calls that were only queued end with it, unless they may
+ * wait. Calls that are held would not have been sent anyway. */
 void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *why) {
-    if (a->no_restart || a->restarts_left == 0) return; /* they end with the actor */
+    if (a->no_restart || a->restarts_left == 0) return; /* the calls end with the actor */
     struct sk_verdict_actor ac = sk_actor_case(a);
     struct sk_list hasty;
     sk_list_init(&hasty);
@@ -523,8 +526,8 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     a->n_sent = 0;
     a->placed = false;
     if (a->state == SK_A_DEAD) {
-        /* somebody who heard of the end of one call has killed it: those that were to be
-         * repeated */
+        /* a caller that saw one call end has killed the actor: this ends the calls that were to
+         * be repeated */
         sk_actor_fail_calls(l, a, a->why);
         return;
     }
@@ -538,14 +541,14 @@ void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged,
     if (a->init->state != SK_T_WAITING && a->init->state != SK_T_READY)
         /* its return object keeps its first value */
         sk_ltask_to(a->init, SK_T_READY);
-    /* its constructor ran */
+    /* the constructor had run */
     if (a->init->start_ns && !a->init->end_ns) sk_state_attempt(l, a->init, SK_EACTOR, why);
     sk_state_not_run(a->init);
     sk_ltask_again(a->init, a->init->retries_left);
     sk_actor_advance(l, a);
 }
 
-/* The last reference is gone: calls already made are finished first. */
+/* The last reference is gone: the calls already made are finished, then the actor ends. */
 void sk_actor_unreferenced(struct sk_local *l, struct sk_lactor *a) {
     a->stopping = a->unreferenced = true;
     sk_name_free(&a->name);
@@ -559,7 +562,7 @@ void sk_actor_sweep(struct sk_local *l) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (!a->unreferenced || a->state != SK_A_DEAD || a->n_tasks || !sk_ltask_over(a->init))
             continue;
-        /* nothing leads to it any more */
+        /* nothing points to it any more */
         SK_ASSERT(!a->worker && !a->name && sk_list_empty(&a->queue) && sk_list_empty(&a->wants));
         l->actors.n_unreferenced--;
         sk_state_actor_gone(l, a);

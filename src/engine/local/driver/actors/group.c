@@ -1,9 +1,9 @@
 /* group.c - placement groups and process environments of the local engine. Runs with the lock held.
  *
- * Who gets which bundle is engine/place's; here a group has its `ready` object, its name and its
- * end: whatever runs in a removed group is killed and not run again, whatever waits for it fails
- * with SK_EGROUP. Invariant: a group in l->groups.all is one in place.groups. Cost: groups are
- * few. */
+ * engine/place decides which group gets which bundles. Here a group has its `ready` object, its
+ * name and its end: whatever runs in a removed group is killed and not run again, whatever waits
+ * for it fails with SK_EGROUP. Invariant: a group in l->groups.all is also in place.groups.
+ * Cost: there are few groups. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
@@ -31,7 +31,7 @@ sk_rc sk_lgroup_create(struct sk_local *l, uint32_t proc, uint64_t base,
                           (struct sk_bytes){NULL, 0}, g, &g->name, err);
     if (rc == SK_OK) rc = sk_obj_new(l, base + 1, proc, &o, err);
     if (rc == SK_OK && (rc = sk_own_hold(l->own, base + 1, err)) != SK_OK) {
-        /* it has a reference: the caller's, who hears of a failure */
+        /* drop the caller's reference: the caller gets an error */
         SK_IGNORE(sk_own_unref(l->own, base + 1, proc, 1, NULL));
         sk_obj_drain(l);
     }
@@ -68,7 +68,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
     sk_list_del(&g->link);
     sk_name_free(&g->name);
     bool was_ready = g->place->ready;
-    for (uint32_t i = 0; i < l->pool.n_used; i++) { /* what runs in it */
+    for (uint32_t i = 0; i < l->pool.n_used; i++) { /* kill what runs in it */
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->place.in != g->place) continue;
         if (w->actor) sk_actor_ends(w->actor);
@@ -76,7 +76,7 @@ sk_rc sk_lgroup_remove(struct sk_local *l, uint64_t id, struct sk_err *err) {
     }
     sk_place_group_remove(&l->place, g->place);
     g->place = NULL;
-    SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) { /* those that have no worker yet */
+    SK_LIST_EACH_SAFE (it, tmp, &l->actors.all) { /* actors that have no worker yet */
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, link);
         if (a->state != SK_A_DEAD && !a->worker && sk_place_shape_dead(&l->place, a->shape))
             sk_actor_dead(l, a, "its placement group was removed");

@@ -1,15 +1,15 @@
-/* calls_drive.c - the lock of the local engine, and who drives its loop: a caller that waits does
- * it in place, so that a synchronous call costs one round trip and no thread switch.
+/* calls_drive.c - waiting and driving: a caller that waits drives the loop in place, so that a
+ * synchronous call costs one round trip and no thread switch.
  *
- * One caller at a time drives (l->driving); other callers wait on l->turn and look again after each
- * progress; the loop thread drives when nobody else does. ctl->who tells the workers whose bell to
- * ring. */
+ * One caller at a time drives (l->driving); other callers wait on l->turn and look again after
+ * each progress; the loop thread drives when no caller does. ctl->who tells the workers whose
+ * bell to ring. */
 #include <time.h>
 
 #include "base/clock.h"
 #include "engine/local/driver/calls/calls.h"
 
-#define TELL_NS 10000000 /* a wait of so long is worth words */
+#define TELL_NS 10000000 /* after this time a wait is shown to observers */
 
 sk_rc sk_driver_closed(struct sk_err *err) {
     return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
@@ -17,7 +17,7 @@ sk_rc sk_driver_closed(struct sk_err *err) {
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Lock held (once). Returns with the lock held. */
+/* Called with the lock held once. Returns with the lock held; drops it meanwhile. */
 static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
                    const struct sk_waited *w);
 sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
@@ -79,11 +79,11 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
         (void)sk_bell_wait(&l->ctl->bell[0], seen, s.spin_ns, s.until_ns);
         pthread_mutex_lock(&l->mu);
     }
-    /* it may go on: a layer above waits in slices */
+    /* after a timeout it may still be waiting: a layer above waits in slices */
     if (told) atomic_store(&l->ctl->waits_ns, rc == SK_ETIMEOUT ? sk_now_ns() : 0);
     l->driving = false;
     atomic_store_explicit(&l->ctl->who, 1, memory_order_seq_cst);
-    /* who rang the old bell published before we turned the switch */
+    /* a worker that rang the old bell had published its message before the switch above */
     if (sk_loop_pump(l)) sk_loop_dispatch(l);
     if (l->n_callers) pthread_cond_broadcast(&l->turn);
     return rc;

@@ -1,5 +1,5 @@
-/* calls_object.c - objects as the driver's own code sees them: buffers, put, get, wait, references.
- * A get waits until what was lost is made again and what is on disk was read. */
+/* calls_object.c - objects as the driver's own code uses them: buffers, put, get, wait,
+ * references. A get waits until lost values are made again and spilled ones are read. */
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
@@ -31,7 +31,7 @@ static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct
                                 &(struct sk_waited){.verb = "room in the object store"})) ==
                SK_ETIMEOUT &&
            !stop) {
-        sk_space_caller_waits(l, true); /* still */
+        sk_space_caller_waits(l, true); /* it still waits */
         sk_driver_unlock(&l->base);
         stop = l->hooks.interrupted && l->hooks.interrupted(l->hooks.interrupted_ctx);
         sk_driver_lock(&l->base);
@@ -118,7 +118,7 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
                 rc = sk_own_contains(l->own, o->id, (const uint64_t *)p->contains, p->n_contains,
                                      err);
             if (rc == SK_OK && p->keep) {
-                SK_ASSERT(buf); /* only what is in the store can be held */
+                SK_ASSERT(buf); /* only a value in the store can be pinned */
                 rc = sk_store_pin(l->store, SK_PROC_DRIVER, o->u.off);
                 if (rc == SK_OK)
                     *p->keep =
@@ -143,9 +143,9 @@ sk_rc sk_driver_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
 struct get_wait {
     struct sk_local *l;
     const sk_oid *ids;
-    size_t n, at; /* ids[0..at) exist */
+    size_t n, at; /* ids[0..at) are known to exist */
     sk_rc rc;
-    uint64_t n_lost; /* as of `at` */
+    uint64_t n_lost; /* l->n_lost when `at` was found */
     struct sk_get_wait get;
 };
 static bool get_done(void *arg) {
@@ -156,7 +156,7 @@ static bool get_done(void *arg) {
         w->rc = w->get.refused;
         return true;
     }
-    bool disk = false; /* all that are on disk are asked for, then it waits */
+    bool disk = false; /* first all values on disk are asked for, then it waits */
     for (size_t i = w->at; i < w->n; i++) {
         struct sk_obj *o = sk_obj_get(w->l, w->ids[i].v);
         if (!o) {
@@ -166,7 +166,8 @@ static bool get_done(void *arg) {
         if (SK_UNLIKELY(o->gone)) {
             uint64_t n_spilled = w->l->stored.n_out;
             sk_recover_lost(w->l, o->id);
-            /* may find at once that it cannot be made again: READY, an error */
+            /* this may find at once that it cannot be made again; then it is READY, with an
+             * error */
             sk_loop_dispatch(w->l);
             if (n_spilled != w->l->stored.n_out) {
                 w->at = 0;
@@ -198,7 +199,7 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     if (rc == SK_OK && !get_done(&w)) {
         w.get = (struct sk_get_wait){.ids = (const uint64_t *)ids, .n = n};
         sk_space_get_begins(l, &w.get);
-        do { /* again: something may be lost, or spilled, after it was seen */
+        do { /* once more, since a value may be lost or spilled after it was seen */
             rc = sk_driver_wait(l, get_done, &w, deadline, &(struct sk_waited){"get()", ids, n, 0});
             if (l->stored.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));

@@ -1,6 +1,5 @@
-/* calls_side.c - the local engine's side contracts in the driver: streams, names, resources of the
- * user's own, placement groups, environments, watches, windows, moves, memory of graphs, and what
- * its host asks. */
+/* calls_side.c - the local engine's side contracts in the driver: streams, names, custom
+ * resources, placement groups, environments, watches, windows, moves, memory of graphs, host. */
 #include "base/mem.h"
 #include "engine/local/driver/calls/calls.h"
 #include "engine/place/res.h"
@@ -93,9 +92,9 @@ static sk_rc l_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_wat
 
 static bool l_unwatch(struct sk_engine *e, struct sk_watch *w) {
     sk_driver_lock(e);
-    struct sk_req *q = (struct sk_req *)(uintptr_t)w->id; /* 0 once it was called */
+    struct sk_req *q = (struct sk_req *)(uintptr_t)w->id; /* 0 after the callback was called */
     if (q) sk_req_free(sk_local_of(e), q);
-    sk_obj_drain(sk_local_of(e)); /* it may have been the last that held the object */
+    sk_obj_drain(sk_local_of(e)); /* the watch may have held the last reference to the object */
     w->id = 0;
     sk_driver_unlock(e);
     return q != NULL;
@@ -346,13 +345,13 @@ static sk_rc l_keep(struct sk_engine *e, sk_oid o, const struct sk_payload *p, s
         !sk_promise_keep(l, SK_PROC_DRIVER, o.v, &v, p->bytes.p,
                          (struct sk_ids){(const uint64_t *)p->contains, p->n_contains}))
         rc = SK_ERR(err, SK_ENOENT, "this value was given before");
-    if (rc != SK_OK) own = 0; /* nothing of the buffer is the object's */
+    if (rc != SK_OK) own = 0; /* no part of the buffer belongs to the object */
     if (buf && have > own)
         SK_IGNORE(sk_store_unlease(l->store, SK_PROC_DRIVER, v.off + own, have - own, NULL));
     if (buf) buf->data = NULL;
     if (rc == SK_OK) {
         sk_obj_drain(l);
-        sk_bell_ring(&l->ctl->bell[0]); /* who waits for it may be driving, asleep */
+        sk_bell_ring(&l->ctl->bell[0]); /* the thread that waits for it may be driving, asleep */
     }
     sk_driver_unlock(e);
     return rc;

@@ -1,5 +1,5 @@
-/* calls_state.c - what the local engine tells of itself: nodes, rows of state, counters, memory by
- * process, references. */
+/* calls_state.c - what the local engine tells about itself: nodes, lists of state, counters,
+ * memory by process, references. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -18,7 +18,7 @@ static size_t l_state(struct sk_engine *e, enum sk_state_what what, void *buf, s
     struct sk_local *l = sk_local_of(e);
     sk_driver_lock(e);
     if (!l->closing && !l->driving) {
-        sk_loop_pump(l); /* what has ended is told as such */
+        sk_loop_pump(l); /* so that tasks which have just ended are listed as ended */
         sk_loop_dispatch(l);
     }
     size_t n = l->closing ? 0 : sk_state_write(l, what, buf, cap);
@@ -123,7 +123,7 @@ static size_t l_references(struct sk_engine *e, struct sk_reference *out, size_t
     sk_driver_lock(e);
     for (uint32_t c = 0; !l->closing && sk_own_each(l->own, &c, &id, &o);) {
         const struct sk_obj *x = o, *next = sk_obj_get(l, id + 1);
-        /* an actor, its `ready` */
+        /* an actor, or its `ready` object */
         if (x->state == SK_O_ACTOR || (next && next->state == SK_O_ACTOR)) continue;
         if (n < cap)
             out[n] = (struct sk_reference){

@@ -1,6 +1,5 @@
-/* calls_task.c - what the driver's own code asks of the local engine: functions, shapes, tasks,
- * actors. Each call takes the lock, works on the structures of this folder, and lets the loop
- * dispatch. */
+/* calls_task.c - functions, shapes, tasks and actors as the driver's own code asks for them.
+ * Each call takes the lock, works on the structures of this folder, and lets the loop dispatch. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/local/driver/calls/calls.h"
@@ -27,7 +26,8 @@ sk_rc sk_driver_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *ou
     return rc;
 }
 
-/* Spec into a buffer: on the stack when small, else from the heap (*heap to free). */
+/* Encodes a spec: on the stack if it is small, else on the heap (the caller frees *heap). p
+ * NULL: no memory. */
 static struct sk_bytes encode(const struct sk_task_spec *s, uint8_t *stack, size_t cap,
                               uint8_t **heap) {
     struct sk_wr w = sk_wr_init(stack, cap);
@@ -41,14 +41,14 @@ static struct sk_bytes encode(const struct sk_task_spec *s, uint8_t *stack, size
     return (struct sk_bytes){*heap, w.n};
 }
 
-/* A submission under way: its spec in bytes, the lock, and the first of its ids. */
+/* A submission under way: its encoded spec and the first of its ids. */
 struct submission {
     struct sk_bytes spec;
     uint64_t base;
     uint8_t stack[1024], *heap;
 };
 
-/* Takes the lock when it returns SK_OK; then, and only then, submission_end. */
+/* If it returns SK_OK, the lock is taken, and submission_end must follow; else not. */
 static sk_rc submission_begin(struct sk_engine *e, const struct sk_task_spec *s, uint32_t n_ids,
                               struct submission *m, struct sk_err *err) {
     struct sk_local *l = sk_local_of(e);
@@ -83,8 +83,8 @@ sk_rc sk_driver_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid
     if (rc == SK_OK) {
         if (first) *first = (sk_oid){m.base + 1};
         if (tid) *tid = (sk_tid){m.base};
-        /* Somebody submits many and waits for none yet: keep the workers fed without waking the
-         * loop thread. */
+        /* The caller may be submitting many tasks without waiting for any: keep the workers fed
+         * without waking the loop thread. */
         if (!l->driving && ++l->stats.n_submits % PUMP_EVERY == 0) sk_loop_pump(l);
         sk_loop_dispatch_at(l, l->now_ns);
     }

@@ -1,7 +1,6 @@
-/* functions.c - the functions that the driver knows, by id: defined once, sent to each worker that
- * needs them (send.c), named in messages. Runs with the lock
- * held. Invariant: a function that is known is never changed. Cost: one entry and a copy of its
- * definition each. */
+/* functions.c - the functions that the driver knows, by id: defined once, sent to each worker
+ * that needs them (send.c), named in messages. Runs with the lock held. Invariant: a known
+ * function never changes. Cost: one entry and a copy of the definition each. */
 #include <stdio.h>
 
 #include "base/mem.h"

@@ -1,11 +1,10 @@
-/* link.c - the driver's end of one worker: messages down to it, answers to its requests, and how it
- * is ended. Runs with the lock held.
+/* link.c - the driver's end of the link to one worker: messages down, answers to requests, and how
+ * the worker is ended. Runs with the lock held.
  *
- * Not here: where its process comes from (pool.c), what it says (messages.c), what is left of it
- * (death.c). Invariant: what is sent arrives in order; an
- * answer is never lost: what does not fit into the ring is kept until the worker has read. Who is
- * killed is given nothing any more; its death comes as a
- * report. Cost of a message: one copy. */
+ * Not here: where its process comes from (pool.c), its messages (messages.c), its end (death.c).
+ * Invariant: messages arrive in the order in which they were sent; an answer is never lost: one
+ * that does not fit into the ring is kept until the worker has read. A killed worker is given
+ * nothing any more; its death comes as a report. Cost of a message: one copy. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -17,7 +16,7 @@
 /* ---- messages down --------------------------------------------------------------------------- */
 
 sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
-    if (w->out.n) return SK_EAGAIN; /* keeps the order */
+    if (w->out.n) return SK_EAGAIN; /* so that the order is kept */
     if (len <= sk_ring_max_msg(&w->down)) {
         void *p = sk_ring_reserve(&w->down, len);
         if (!p) return SK_EAGAIN;
@@ -29,8 +28,8 @@ sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *
         if (!p) return SK_EAGAIN;
         if (!sk_vec_reserve(&w->big, SK_TAG_ENGINE, w->big.n + 1)) return SK_ENOMEM;
         sk_rc rc = sk_store_alloc(l->store, SK_PROC_DRIVER, len, &off, NULL);
-        /* What it names may be all that is in the store. Where the disk has no room either, it is
-         * full as before. */
+        /* The values that it names may fill the store, so take the overflow. If the disk has no
+         * room either, it fails with SK_EFULL. */
         if (rc == SK_EFULL && l->upcalls->full(l, SK_PROC_DRIVER, len, &off, NULL) == SK_OK)
             rc = SK_OK;
         SK_TRY(rc);
@@ -52,11 +51,13 @@ sk_rc sk_driver_link_send(struct sk_local *l, struct sk_lworker *w, const void *
     return SK_OK;
 }
 
-/* Answers must not be lost: what does not fit now is kept, in order, until the worker has read. */
+/* Answers must not be lost: one that does not fit now is kept, in order, until the worker has
+ * read. */
 bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *msg, size_t len) {
     sk_rc rc = w->dying ? SK_OK : sk_driver_link_send(l, w, msg, len);
     if (rc == SK_OK) return true;
-    /* kept, it might wait for ever: for memory that this worker or who waits for it holds */
+    /* if it were kept, it might wait for ever, for memory that this worker or another waiter
+     * holds */
     if (rc == SK_EFULL) return false;
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, len + 8);
     if (p) {
@@ -74,7 +75,7 @@ bool sk_driver_link_reply(struct sk_local *l, struct sk_lworker *w, const void *
 void sk_driver_link_flush(struct sk_local *l, struct sk_lworker *w) {
     uint32_t n = w->out.n, i = 0;
     if (w->dying) return;
-    w->out.n = 0; /* sk_driver_link_send refuses while something is kept */
+    w->out.n = 0; /* because sk_driver_link_send refuses while answers are kept */
     for (; i < n; i++) {
         uint64_t len;
         memcpy(&len, w->out.p[i], 8);
@@ -132,7 +133,7 @@ void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
     sk_free(p);
 }
 
-/* New ids come from the worker's own range, each once. */
+/* New ids have to come from the worker's own range, each once. */
 bool sk_driver_link_fresh_ids(struct sk_local *l, struct sk_lworker *w, uint64_t base) {
     if (base >> 40 == w->proc && !sk_map_get(&l->tasks, base)) return true;
     sk_driver_link_kill(l, w, "it sent a message that makes no sense");
@@ -151,9 +152,9 @@ size_t sk_driver_link_hand(const struct sk_lworker *w, char *buf, size_t cap) {
     return (size_t)snprintf(buf, cap, "\nin %s", s->doing);
 }
 
-/* It looks who is meant. A signal between the moment when Python last looked for one and that at
- * which it goes to sleep is seen after the sleep: so it is sent again (sk_pool_reap) until the
- * worker says that it has interrupted the task. */
+/* The worker compares the task with the one that runs. A signal that comes between Python's last
+ * check for signals and its sleep is seen only after the sleep: so the signal is sent again
+ * (sk_pool_reap) until the worker says that it has interrupted the task. */
 void sk_driver_link_interrupt(struct sk_local *l, struct sk_lworker *w) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, w->interrupt);
     if (!t || t->worker != w || t->state != SK_T_SENT ||
@@ -191,7 +192,8 @@ void sk_driver_link_bind(struct sk_lworker *w, struct sk_lactor *a) {
 void sk_driver_link_actor_dead(struct sk_lworker *w, uint64_t aid) {
     SK_ASSERT(w->actor && !w->had_actor);
     w->actor = NULL;
-    w->had_actor = aid; /* loops of graphs are in its process, and are told when it has ended */
+    /* loops of graphs run in its process, and the graphs are told when it has ended */
+    w->had_actor = aid;
 }
 
 void sk_driver_link_dying(struct sk_lworker *w) { w->dying = true; }
@@ -205,7 +207,8 @@ void sk_driver_link_kill(struct sk_local *l, struct sk_lworker *w, const char *w
     w->killed = true;
     w->kill_why = why;
     if (w->pid > 0) SK_IGNORE(sk_forksrv_kill(&l->forksrv, w->pid, SIGKILL, NULL));
-    /* Not started yet: killed when its STARTED report comes. Its death arrives as a report. */
+    /* A process that has not started yet is killed when its STARTED report comes. The death
+     * comes as a report, too. */
     sk_driver_link_retire(l, w);
 }
 

@@ -1,6 +1,6 @@
-/* check.c - whole-engine walk of the driver's structures, for tests: every list, count and back
- * pointer against the others. Runs with the lock held; changes nothing. Cost: everything, several
- * times. */
+/* check.c - compares all structures of the driver, for tests: every list, count and back pointer
+ * against the others. Runs with the lock held; changes nothing. Cost: a walk over everything,
+ * several times. */
 #include "engine/local/driver/local_int.h"
 
 #define NEED(x)                 \
@@ -28,13 +28,14 @@ static bool task_ok(const struct sk_local *l, const struct sk_ltask *t) {
     case SK_T_FAILED: NEED(t->kind == SK_TASK_INIT); break;
     case SK_T_ENDED:
         NEED(sk_ltask_is_stream(t) && !t->sink);
-        break; /* others are freed */
-    /* what becomes of one that has LEFT is known before anybody looks */
+        break; /* other tasks are freed at their end */
+    /* LEFT lasts only until the code that took it off has decided */
     default: return false;
     }
     NEED(t->n_taken <= t->yields.n);
     if (!sk_ltask_is_stream(t) && !sk_ltask_over(t) && t->kind != SK_TASK_INIT)
-        for (uint32_t i = 0; i < t->spec.n_returns; i++) { /* alive ones are not there yet */
+        /* returns that are alive have no value yet */
+        for (uint32_t i = 0; i < t->spec.n_returns; i++) {
             const struct sk_obj *o = sk_own_get(l->own, t->first + i);
             NEED(!o || (o->state == SK_O_PENDING && o->maker == t) || t->remake);
         }
@@ -50,7 +51,8 @@ static bool is_group(const struct sk_local *l, uint64_t id) {
 static bool object_ok(struct sk_local *l, uint64_t id, const struct sk_obj *o) {
     NEED(o->id == id);
     if (o->state == SK_O_READY) NEED(!o->deps || o->where == SK_V_DISK);
-    if (o->state == SK_O_PENDING && !o->maker && is_group(l, id - 1)) return true; /* its `ready` */
+    /* the `ready` object of a group */
+    if (o->state == SK_O_PENDING && !o->maker && is_group(l, id - 1)) return true;
     if (o->state == SK_O_PENDING && !o->maker && sk_promised(l, id)) return true;
     if (o->state == SK_O_PENDING && !l->recovery.lost.n && !o->stream_end)
         NEED(o->maker && sk_map_get(&l->tasks, o->maker->id) == o->maker);
@@ -98,7 +100,7 @@ static bool actor_ok(const struct sk_local *l, const struct sk_lactor *a, uint32
             const struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             NEED(t->actor == a && t->caller == c && t->held &&
                  (t->state == SK_T_WAITING || t->state == SK_T_READY));
-            /* only behind another one */
+            /* a READY call is held only behind another one */
             NEED(t->state == SK_T_WAITING || (!a->n_groups && it != c->held.next));
             held++;
         }

@@ -1,7 +1,6 @@
-/* death.c - what is left of a worker that ended: its last words are read, its tasks run again or
- * fail, its counts, pins and leases go.
- * Runs with the lock held. Not here: noticing it (pool.c), what becomes of whom
- * (engine/rules/verdict.c), restarting an actor (actor.c). */
+/* death.c - the end of a worker: its last messages are read, its tasks run again or fail, its
+ * counts, pins and leases are taken back. Runs with the lock held. Not here: noticing the death
+ * (pool.c), the rules about its tasks (engine/verdict.c), restarting an actor (actor.c). */
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -20,8 +19,8 @@ static void story_of(struct sk_lworker *w, const struct sk_verdict_worker *v, ch
 
 /* ---- what it leaves -------------------------------------------------------------------------- */
 
-/* Nobody reads its streams any more; they run on if it left by exit. In batches: dropping one
- * changes the map, and may end others. */
+/* Drops the streams that the dead process read. They run on if it left by exit, else they are
+ * cancelled. In batches: dropping a stream changes the map, and may end others. */
 static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
     uint64_t ids[256], key;
     void *v;
@@ -42,8 +41,9 @@ static void drop_streams(struct sk_local *l, uint32_t proc, bool cancel) {
     }
 }
 
-/* What was on it, in order; on no worker from now on, so that nobody takes it back from there, or
- * kills for it. Looked at before anybody is told: a sink may submit, and the slot be used again. */
+/* Moves the tasks on w to `lost`, in order. They are on no worker from now on, so that no code
+ * takes them back from w or kills w for them. This is done before any sink is told: a sink may
+ * submit, and the slot may be used again. */
 static void collect(struct sk_lworker *w, struct sk_list *lost) {
     sk_list_init(lost);
     for (struct sk_list *it; (it = sk_list_first(&w->sent));) {
@@ -64,9 +64,9 @@ static void collect(struct sk_lworker *w, struct sk_list *lost) {
     }
 }
 
-/* Its slot, references, memory and place are free. */
+/* Frees the slot, references, memory and place of w. */
 static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
-    w->sh->pid = 0; /* may soon be another process's */
+    w->sh->pid = 0; /* the pid may soon be that of another process */
     sk_pool_gone(l, w);
     sk_place_worker_gone(&l->place, &w->place);
     sk_own_proc_dead(l->own, w->proc);
@@ -74,7 +74,7 @@ static void let_all_go(struct sk_local *l, struct sk_lworker *w) {
     sk_space_worker_gone(l, w);
     for (uint32_t i = 0; i < w->big.n; i++) sk_store_unref(l->store, w->big.p[i]);
     SK_DCHECK(!w->actor || w->actor->worker == w || !w->actor->worker);
-    if (w->actor) sk_actor_worker_gone(w->actor); /* not its actor any more, so it is not dead */
+    if (w->actor) sk_actor_worker_gone(w->actor); /* else it no longer has this actor */
 }
 
 /* ---- the verdict is carried out -------------------------------------------------------------- */
@@ -83,8 +83,8 @@ struct inquest {
     struct sk_local *l;
     struct sk_lworker *w;
     struct sk_verdict_worker died;
-    bool charged;         /* to its actor */
-    struct sk_list again; /* calls of its actor that are repeated, in order */
+    bool charged;         /* the death costs its actor a restart */
+    struct sk_list again; /* calls of its actor that run again, in order */
     const char *why;
 };
 
@@ -116,10 +116,11 @@ static void again(struct inquest *q, struct sk_ltask *t, const struct sk_verdict
 static void task_lost(struct inquest *q, struct sk_ltask *t) {
     struct sk_local *l = q->l;
     struct sk_lactor *a = q->w->actor;
-    SK_ASSERT(t->state == SK_T_LEFT); /* nobody ends, or sends, what is on its way to here */
+    SK_ASSERT(t->state == SK_T_LEFT); /* no other code ends or sends a task in this state */
     sk_list_del(&t->on);
     if (t->aside) sk_ltask_old_left(l, t, NULL);
-    struct sk_verdict_actor ac; /* now: the end of one call may change what becomes of the next */
+    /* taken anew for each task: the end of one call may change what becomes of the next */
+    struct sk_verdict_actor ac;
     if (a) ac = sk_actor_case(a);
     struct sk_verdict_task tc = sk_ltask_case(l, t);
     struct sk_verdict v = sk_verdict_task(&q->died, a ? &ac : NULL, q->charged, &tc);
@@ -129,13 +130,13 @@ static void task_lost(struct inquest *q, struct sk_ltask *t) {
     case SK_VERDICT_AGAIN: again(q, t, &v); break;
     case SK_VERDICT_MEMORY: sk_lmem_stopped(l, q->w, t); break;
     case SK_VERDICT_WITH_ACTOR:
-        /* Stays LEFT until sk_actor_worker_died says what becomes of it: a call that fails here may
-         * make others try to place the actor. */
+        /* The task stays LEFT until sk_actor_worker_died decides: a call that fails here may
+         * make other code try to place the actor. */
         break;
     }
 }
 
-/* a: NULL: it has none, or none any more. */
+/* a is NULL: w had no actor, or its actor died before. */
 static void graphs_lost(const struct inquest *q, const struct sk_lactor *a) {
     uint64_t aid = a ? a->id : q->w->had_actor;
     bool restarts = false;
@@ -148,7 +149,8 @@ static void graphs_lost(const struct inquest *q, const struct sk_lactor *a) {
 
 static void actor_lost(struct inquest *q, struct sk_lactor *a) {
     sk_actor_fail_hasty(q->l, a, q->why);
-    for (struct sk_list *it; (it = sk_list_last(&q->again));) { /* in front of those not sent */
+    /* in front of the calls that were not sent */
+    for (struct sk_list *it; (it = sk_list_last(&q->again));) {
         sk_list_del(it);
         sk_actor_call_again(a, it);
     }
@@ -160,10 +162,10 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     SK_ASSERT(!w->dying && l->pool.workers[w->slot] == w);
     SK_ASSERT(!l->pumping);
     sk_driver_link_dying(w);
-    /* until all is said: what a sink submits reads no messages, and frees no actor that is about to
-     * hear of this */
+    /* Until everything is handled: a sink that submits then reads no messages, and frees no
+     * actor that is about to be told of this. */
     l->pumping = true;
-    sk_loop_pump_worker(l, w); /* what it said before it died counts */
+    sk_loop_pump_worker(l, w); /* messages that it sent before its death count */
     sk_lmem_died(l, w, status);
     w->sh->crash[sizeof w->sh->crash - 1] = 0;
     (void)sk_driver_link_hand(w, doing, sizeof doing);
@@ -197,7 +199,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     drop_streams(l, w->proc, !WIFEXITED(status));
     for (struct sk_list *it; (it = sk_list_first(&lost));)
         task_lost(&q, sk_container_of(it, struct sk_ltask, on));
-    graphs_lost(&q, a); /* before its calls fail: who hears of those finds the graph closed */
+    graphs_lost(&q, a); /* before its calls fail: whoever is told of those finds the graph closed */
     if (a) actor_lost(&q, a);
     sk_lgraphs_proc_dead(l, w->proc, why);
     sk_promises_proc_dead(l, w->proc, why);
@@ -208,7 +210,7 @@ void sk_loop_worker_died(struct sk_local *l, struct sk_lworker *w, int status, u
     if (bad_start) sk_pool_bad_start(l, why);
     sk_obj_drain(l);
     l->pumping = false;
-    /* a process that the system refused changes nothing; `stuck` of loop.c waits while nothing
-     * does */
+    /* a process that the system refused is no progress; `stuck` of loop.c waits while there is
+     * none */
     if (existed) sk_progressed(l);
 }

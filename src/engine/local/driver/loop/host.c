@@ -1,8 +1,9 @@
-/* host.c - the engine's own threads, and what the fork server says. `loop` drives the engine when
- * no caller does, `watch` sleeps on the fork server's socket and reports deaths. Both hold the lock
- * except while they sleep; in a simulation there are none, and whoever waits does what they do.
+/* host.c - the engine's own threads, and the reports of the fork server. The thread `loop` drives
+ * the engine when no caller does; `watch` sleeps on the fork server's socket and handles deaths.
+ * Both hold the lock except while they sleep. A simulation has no threads: the code that waits does
+ * what they do.
  *
- * Not here: which worker is made and which goes (pool.c), what is left of it (death.c). */
+ * Not here: which worker is made and which ends (pool.c), the end of a worker (death.c). */
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
@@ -25,7 +26,7 @@ static void report(struct sk_local *l, const struct sk_fork_report *r) {
         sk_pool_started(l, w, r->pid);
     } else if (r->kind == SK_FORK_ENDED) {
         sk_pool_ended(w, r->pid);
-        /* it may have printed and not come to count it */
+        /* it may have printed without counting it */
         atomic_fetch_add_explicit(&l->ctl->printed, 1, memory_order_release);
         sk_loop_worker_died(l, w, r->status, r->maxrss_bytes);
     } else if (r->kind == SK_FORK_FAILED) {
@@ -43,11 +44,12 @@ void sk_host_reports(struct sk_local *l) {
             continue;
         }
         if (rc == SK_EAGAIN) return;
-        /* The server is gone (or its socket is: the user has closed it), and the kernel has killed
-         * every worker with it. A new one is started now, as workers did well; else with the next
-         * worker. */
+        /* The server is gone (or the user has closed its socket), and the kernel has killed
+         * every worker with it. If workers had come up, a new server is started now; else when
+         * the next worker is needed. */
         bool by_itself = sk_pool_server_gone(l), none = !sk_pool_any_up(l);
-        /* a sink that hears of the deaths may submit: later ones are a new server's */
+        /* a sink that is told of the deaths may submit: workers with higher numbers belong to a
+         * new server */
         uint32_t last = l->pool.next_proc;
         for (uint32_t i = 0; i < l->pool.n_used; i++)
             if (l->pool.workers[i] && l->pool.workers[i]->proc <= last)
@@ -61,7 +63,7 @@ void sk_host_reports(struct sk_local *l) {
                                   "the fork server is killed before a worker is ready; a user may "
                                   "do so, and the kernel when memory is short (dmesg)");
         struct sk_err err;
-        /* refused: the next spawn tries again */
+        /* on failure the next spawn tries again */
         if (!none && !l->closing && l->pool.server_dead) SK_IGNORE(sk_pool_server(l, &err));
         return;
     }
@@ -69,8 +71,9 @@ void sk_host_reports(struct sk_local *l) {
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* A dropped queue of a million tasks leaves tables of that size, and a heap in pieces. True: so it
- * was twice in a row, the tables are small now, and malloc should give back what it keeps. */
+/* A dropped queue of a million tasks leaves tables of that size, and a fragmented heap. Shrinks
+ * the tables if they were too large twice in a row; true: it did, and malloc should give back
+ * what it keeps. */
 static bool shrink(struct sk_local *l) {
     bool roomy = sk_map_roomy(&l->tasks) || sk_own_roomy(l->own), twice = roomy && l->host.roomy;
     l->host.roomy = roomy && !twice;
@@ -83,7 +86,7 @@ static bool shrink(struct sk_local *l) {
 
 static void *loop_main(void *arg) {
     struct sk_local *l = arg;
-    sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
+    sk_space_depth = 1; /* this thread is the engine's own, and never waits for room */
     struct sk_pace pace = {.last_reap_ns = sk_now_ns()};
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
@@ -122,13 +125,13 @@ static void *loop_main(void *arg) {
  * around their variables, which it then takes for errors. */
 #define NO_REDZONES __attribute__((no_sanitize_address))
 
-/* It may be ended in its poll() only, where it holds nothing: a descriptor to wake it by would be
- * one more that the user may close. */
+/* The thread can be cancelled only in this poll(), where it holds nothing. A descriptor to wake
+ * it by would be one more that the user may close. */
 NO_REDZONES static void watch_sleep(int sock) {
     int old;
     struct pollfd p = {.fd = sock, .events = POLLIN};
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
-    (void)poll(&p, 1, -1); /* EINTR, and a closed number: sk_host_reports finds out */
+    (void)poll(&p, 1, -1); /* sk_host_reports finds out about EINTR and a closed descriptor */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 }
 
@@ -136,7 +139,7 @@ NO_REDZONES static void *watch_main(void *arg) {
     struct sk_local *l = arg;
     int old;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-    sk_space_depth = 1; /* it is one of the engine's own, and never waits for room */
+    sk_space_depth = 1; /* this thread is the engine's own, and never waits for room */
     pthread_mutex_lock(&l->mu);
     while (!l->closing) {
         if (l->pool.server_dead) {
@@ -160,7 +163,7 @@ NO_REDZONES static void *watch_main(void *arg) {
 
 sk_rc sk_host_start(struct sk_local *l, struct sk_err *err) {
     SK_TRY(sk_pool_server(l, err));
-    if (sk_machine_) return SK_OK; /* a simulation: whoever waits does what the threads do */
+    if (sk_machine_) return SK_OK; /* a simulation: the code that waits does what the threads do */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -1,9 +1,9 @@
-/* loop.c - the driver's loop, its way out: tasks onto workers, workers for tasks. Everything here
- * runs with the engine's lock held.
+/* loop.c - the outgoing half of the driver's loop: tasks to workers, workers for tasks. Everything
+ * here runs with the engine's lock held.
  *
- * It holds no policy: who runs what is engine/place's, who lives is own.c's; this file moves
- * between them and the rings. The way in is messages.c. Cost of a no-op task: about 1 us for all of
- * them (submit, place, ring, done, free). */
+ * It holds no policy: engine/place decides which task runs where, own.c which object lives; this
+ * file moves things between them and the rings. The incoming half is messages.c. Cost of an
+ * empty task: about 1 us for everything (submit, place, ring, done, free). */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -28,13 +28,13 @@ void sk_loop_fail_waiting(struct sk_local *l, sk_rc rc, const char *why) {
     sk_obj_drain(l);
 }
 
-/* It goes on only when somebody gives it something: a task, or who reads its stream. */
+/* True if the worker goes on only when it is given a task, or when its stream is read. */
 static bool waits(const struct sk_lworker *w) {
     return w->place.blocked || (w->place.state == SK_W_ACTOR && sk_list_empty(&w->sent));
 }
 
-/* A stream at the end of its window, which the driver reads. (One that a worker reads: that worker
- * waits itself, or it is not stuck.) */
+/* True if the worker's task is a stream that has filled its window, and whose reader is the
+ * driver. (If its reader is a worker, that worker waits itself, or nothing is stuck.) */
 static bool waits_for_driver(const struct sk_lworker *w) {
     const struct sk_list *head = sk_list_first(&w->sent);
     const struct sk_ltask *t = head ? sk_container_of(head, struct sk_ltask, on) : NULL;
@@ -42,9 +42,9 @@ static bool waits_for_driver(const struct sk_lworker *w) {
            sk_list_empty(&w->reqs);
 }
 
-/* No process more can be had, and all that there are wait: nothing would ever move again. But the
- * driver may read on what it reads; when it waits for something else instead, and no other thread
- * of it has read for STALL_NS, it will not. */
+/* True if no more processes can be had and all existing ones wait, so that nothing would ever
+ * move again. But the driver may still read a stream; it will not if it waits for something else
+ * and no other thread of it has read for STALL_NS. */
 static bool stuck(struct sk_local *l, int64_t now) {
     bool driver = false;
     if (l->pool.n_live < sk_pool_limit(l) || l->place.n_idle || l->place.n_starting) return false;
@@ -73,8 +73,9 @@ static void fail_stuck(struct sk_local *l) {
     sk_loop_fail_waiting(l, SK_ESTALL, why);
 }
 
-/* No process can be started. It was found out in the middle of a step of an actor or of a death,
- * which may still look at what fails here and is freed. */
+/* Fails what waits for workers when no process can be started. That was found out in the middle
+ * of a step of an actor or of a death, which may still use what fails here and is freed; hence
+ * the delay. */
 static void fail_in_vain(struct sk_local *l) {
     if (SK_LIKELY(!l->pool.in_vain[0])) return;
     char why[sizeof l->pool.in_vain];
@@ -82,18 +83,18 @@ static void fail_in_vain(struct sk_local *l) {
     sk_loop_fail_waiting(l, SK_EDEAD, why);
 }
 
-/* Oldest first; what stands behind one that stays could not start either. True: one of them waits
- * for a process only. */
+/* Starts actors, oldest first; an actor that stands behind one that stays could not start
+ * either. True: an actor only lacks a process. */
 static bool start_actors(struct sk_local *l) {
     bool wants_process = false;
-    uint64_t asked = 0; /* up to that age */
+    uint64_t asked = 0; /* actors up to this age were tried */
     sk_place_want(&l->place, 0, 0);
     for (struct sk_list *it = l->actors.wanting.next; it != &l->actors.wanting;) {
         struct sk_lactor *a = sk_container_of(it, struct sk_lactor, wants);
         if (a->order > asked) {
             asked = a->order;
             sk_actor_advance(l, a);
-            if (sk_list_empty(&a->wants)) { /* and what went with it */
+            if (sk_list_empty(&a->wants)) { /* it has left the list, maybe with others */
                 it = l->actors.wanting.next;
                 continue;
             }
@@ -137,7 +138,8 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
         struct sk_lworker *w = sk_container_of(pick.worker, struct sk_lworker, place);
         if (pick.what == SK_PLACE_RUN) {
             struct sk_ltask *t = sk_container_of(pick.task, struct sk_ltask, place);
-            /* its last words may be being read: then it is lost with it, not begun */
+            /* The messages of a dead worker may be being read at the moment: then the task is
+             * lost with it, not begun. */
             SK_ASSERT(!w->actor);
             sk_rc rc = sk_launch(l, t, w);
             if (l->place.launch != SK_LAUNCH_ALL) sk_memory_launched(&l->mem.policy, now);
@@ -148,13 +150,14 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
             sk_place_done(&l->place, &w->place, -1, now);
             sk_driver_link_retire(l, w);
             if (rc == SK_EAGAIN && t->state != SK_T_READY) {
-                /* an argument is lost: it waits for that */
+                /* an argument is lost, and the task waits for it */
                 if (t->n_unready == 0) sk_ltask_ready(l, t);
                 if (l->recovery.lost.n) sk_recover_run(l);
                 continue;
             }
             if (rc == SK_EAGAIN) {
-                /* the ring is full; whoever waits looks again soon as long as something is ready */
+                /* the ring is full; the driving thread looks again soon as long as a task is
+                 * ready */
                 sk_place_push(&l->place, &t->place);
                 return;
             }
@@ -164,7 +167,7 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
                           rc == SK_EFULL ? " in the object store" : "");
             continue;
         }
-        /* STEAL: the last one queued is the least likely to start meanwhile. */
+        /* STEAL: the task queued last is the least likely to start meanwhile. */
         bool got = false;
         for (struct sk_list *it = w->sent.prev; it != &w->sent && !got; it = it->prev) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
@@ -178,8 +181,8 @@ void sk_loop_dispatch_at(struct sk_local *l, int64_t now) {
 }
 
 struct sk_pace_view sk_loop_view(const struct sk_local *l, int64_t now_ns, uint32_t n_messages) {
-    /* Looked at now: what a caller finds lost, or on disk, after the last turn is begun by the next
-     * one, and nobody else wakes us for it. */
+    /* This is computed now: values that a caller finds lost or on disk after the last turn are
+     * handled in the next turn, and nothing else wakes the loop for it. */
     SK_DCHECK(l->place.n_idle + l->place.n_starting <= l->pool.n_live);
     bool space = l->space.waiting || sk_space_awaited(l);
     return (struct sk_pace_view){.now_ns = now_ns,

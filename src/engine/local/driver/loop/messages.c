@@ -1,11 +1,10 @@
-/* messages.c - the driver's loop, its way in: what workers say, one small function a message.
- * Everything here runs with the engine's lock held.
+/* messages.c - the incoming half of the driver's loop: messages of workers, one small function for
+ * each kind. Everything here runs with the engine's lock held.
  *
- * It holds no policy: a handler reads its message and tells the part that it is about (task,
- * object, stream, request, actor, store). What a worker says
- * is input: a damaged message ends the worker, never the driver. Invariant: messages of one worker
- * are handled in order, each once. Cost of a
- * message: one indirect call. */
+ * It holds no policy: a handler reads its message and calls the part that it is about (task,
+ * object, stream, request, actor, store). A worker's message is input: a damaged one ends the
+ * worker, never the driver. Invariant: messages of one worker are handled in order, each once.
+ * Cost of a message: one indirect call. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -15,8 +14,8 @@
 
 /* ---- a task ended ---------------------------------------------------------------------------- */
 
-/* Its process has run enough (max_calls): what waits on it goes elsewhere, and it is told to
- * leave. */
+/* The process has run a function as often as max_calls allows: tasks queued on it go elsewhere,
+ * and it is told to end. */
 static void retire(struct sk_local *l, struct sk_lworker *w) {
     sk_ltask_take_back_all(l, w);
     sk_driver_link_leave(l, w, "it has run a function with max_calls often enough");
@@ -56,8 +55,7 @@ static void runs_again(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const c
     sk_actor_advance(l, a);
 }
 
-/* Its end means something else than that its values are there, or that the first one is its
- * error. */
+/* Handles ends that are neither "its values are there" nor "it failed with the first value". */
 static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verdict_over over) {
     struct sk_lactor *a = t->actor;
     bool init = t->kind == SK_TASK_INIT;
@@ -66,7 +64,7 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
     case SK_OVER_EXIT:
         sk_actor_leaves(a);
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: exit_actor() was called in it");
-        /* the end of its constructor was its own */
+        /* for a constructor, the failure above has ended the actor */
         if (!init) sk_actor_dead(l, a, "exit_actor() was called in it");
         break;
     case SK_OVER_STOPPED:
@@ -93,11 +91,11 @@ static void ended_otherwise(struct sk_local *l, struct sk_ltask *t, enum sk_verd
     }
 }
 
-/* The first value of a task that failed is the error. t NULL: nobody's. */
+/* Ends a failed task with its first value, the error. t NULL: no task wants the value. */
 static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t,
                         struct sk_val v, const void *bytes) {
     struct sk_lactor *a = t && t->kind != SK_TASK_INIT ? t->actor : NULL;
-    if (v.where == SK_V_STORE) { /* errors are inline; a large one would be cut by the worker */
+    if (v.where == SK_V_STORE) { /* errors are inline; the worker cuts large ones */
         if (sk_store_commit(l->store, w->proc, v.off, v.len, NULL) == SK_OK)
             sk_store_unref(l->store, v.off);
         v.len = 0;
@@ -107,7 +105,7 @@ static void failed_with(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
     if (a) sk_actor_advance(l, a);
 }
 
-/* Its values are there. */
+/* Ends a task whose values are there. */
 static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes note,
                        int64_t run_ns) {
     struct sk_lactor *a = t->actor;
@@ -115,7 +113,7 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
         sk_stream_over(l, t);
         sk_stream_ended(l, t, false, 0, NULL);
     }
-    sk_ltask_to(t, SK_T_DONE); /* a sink that cancels it now is late */
+    sk_ltask_to(t, SK_T_DONE); /* from here on a cancel by the sink comes too late */
     if (t->sink) {
         struct sk_event ev = {
             .kind = SK_EV_DONE, .note = note, .run_ns = run_ns, .index = t->n_yielded};
@@ -131,7 +129,7 @@ static void ended_well(struct sk_local *l, struct sk_ltask *t, struct sk_bytes n
 
 static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     struct sk_msg_done h;
-    r->at = 0; /* a fixed head */
+    r->at = 0; /* the message is a fixed head from its beginning */
     const void *hp = sk_rd_raw(r, sizeof h);
     if (!hp) return;
     memcpy(&h, hp, sizeof h);
@@ -149,7 +147,7 @@ static void on_DONE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     enum sk_verdict_over over = t ? verdict_of(t, h.status) : SK_OVER_WELL;
     if (over > SK_OVER_FAILED) {
         ended_otherwise(l, t, over);
-        t = NULL; /* its values are nobody's */
+        t = NULL; /* its values are thrown away */
     }
     for (uint32_t i = 0; i < h.n_values; i++) {
         struct sk_val v;
@@ -173,7 +171,8 @@ static void on_PUT(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     const void *b = sk_rd_val_ids(r, &v, &in);
     struct sk_obj *o = NULL;
     if (r->bad || !sk_driver_link_fresh_ids(l, w, id)) return;
-    if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) { /* it has the id, and would hear "lost" */
+    /* the worker uses the id, and would be told that the object is lost */
+    if (sk_obj_new(l, id, w->proc, &o, NULL) != SK_OK) {
         sk_driver_link_unheard(l, w, "there is no memory left to record what it put");
         return;
     }
@@ -197,8 +196,8 @@ static void on_KEEP(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
         sk_driver_link_kill(l, w, "it sent a message that makes no sense");
 }
 
-/* A submission of a worker that could not be accepted still has return objects (or a stream), which
- * hold the reason. */
+/* Gives the reason to a worker's submission that was not accepted, as the value of its return
+ * objects or of its stream. */
 static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, struct sk_bytes spec,
                           const struct sk_err *err) {
     struct sk_spec s;
@@ -214,7 +213,7 @@ static void submit_failed(struct sk_local *l, uint32_t proc, uint64_t base, stru
     sk_inl_drop(e);
 }
 
-/* The nesting level of what its running task submits. */
+/* The nesting level of tasks that the worker's running task submits. */
 static uint32_t level_of(const struct sk_lworker *w) {
     const struct sk_list *first = sk_list_first(&w->sent);
     return first && !w->actor
@@ -232,7 +231,7 @@ static void on_STREAMEND(struct sk_local *l, struct sk_lworker *w, struct sk_rd 
     struct sk_inl *e = sk_engine_error(rc, err.msg);
     struct sk_obj *o = NULL;
     rc = sk_obj_new(l, id, w->proc, &o, NULL);
-    /* it has the id: the reason is its value */
+    /* the worker uses the id: the reason becomes the value */
     if (rc == SK_OK) sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
     sk_inl_drop(e);
     if (rc != SK_OK)
@@ -262,7 +261,7 @@ static void on_RETURNED(struct sk_local *l, struct sk_lworker *w, struct sk_rd *
     struct sk_ltask *t = sk_map_get(&l->tasks, sk_rd_u64(r));
     if (!t || t->worker != w || t->state != SK_T_SENT || t->actor) return;
     sk_ltask_left(l, t, w, -1);
-    /* while this message was on its way */
+    /* it was cancelled while this message was on its way */
     if (sk_ltask_cancelled(t)) sk_ltask_fail_cancelled(l, t);
     else sk_ltask_queue(l, t);
 }
@@ -306,7 +305,7 @@ static void on_NAMES(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     sk_actor_names_for(l, w, sk_rd_u64(r));
 }
 
-/* Those of group.c: a damaged one is answered, and the worker lives. */
+/* Messages of group.c: a damaged one is answered, and the worker lives on. */
 static void on_group(struct sk_local *l, struct sk_lworker *w, uint32_t kind,
                      const struct sk_rd *r) {
     struct sk_rd own = *r;
@@ -358,8 +357,8 @@ static void on_WATCH(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     struct {
         uint32_t type, pad;
         uint64_t req;
-        /* it is there; without memory for a watch who asked waits by itself, for all that it knows
-         */
+        /* It exists. If there was no memory for a watch, this wakes the worker all the same, and
+         * it waits by itself. */
     } m = {SK_M_FIRED, 0, req};
     (void)sk_driver_link_reply(l, w, &m, sizeof m);
 }
@@ -372,7 +371,8 @@ static void on_LEAVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) 
     (void)r;
     if (!w->actor) return;
     sk_actor_leaves(w->actor);
-    if (w->actor->init->worker == w) return; /* its constructor runs, and its end says so */
+    /* its constructor runs, and the report of its end says so */
+    if (w->actor->init->worker == w) return;
     sk_actor_dead(l, w->actor, "exit_actor() was called in it");
 }
 
@@ -419,7 +419,7 @@ static void on_EXTENTFREE(struct sk_local *l, struct sk_lworker *w, struct sk_rd
 static void on_GIVE(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r) {
     uint64_t off = sk_rd_u64(r), len = sk_rd_u64(r);
     sk_space_released(l);
-    /* from the middle: only sealing cuts there */
+    /* a part from the middle of a lease: only sealing can cut it out */
     if (sk_store_unlease(l->store, w->proc, off, len, NULL) != SK_OK &&
         sk_store_commit(l->store, w->proc, off, len, NULL) == SK_OK)
         sk_store_unref(l->store, off);
@@ -522,8 +522,8 @@ static void (*const handlers[])(struct sk_local *l, struct sk_lworker *w,
 _Static_assert(SK_COUNT(handlers) == SK_M_UP_END - SK_M_UP - 1,
                "each message of workers has its handler");
 
-/* What is damaged kills its sender, who may wait for the answer. A kind that does not exist says
- * nothing. */
+/* Handles a message. A damaged one kills its sender, which may be waiting for the answer. An
+ * unknown kind is ignored. */
 static void handle(struct sk_local *l, struct sk_lworker *w, const void *p, size_t n) {
     struct sk_rd r = sk_rd_init(p, n);
     uint32_t kind = sk_rd_u32(&r);

@@ -1,9 +1,9 @@
-/* launch.c - the last look at a task before it is sent: are its arguments there, and in memory, and
- * which of its yields are wanted? Runs with the lock held.
+/* launch.c - the last check of a task before it is sent: do its arguments exist, are they in
+ * memory, which of its yields are wanted? Runs with the lock held.
  *
- * Between a task's turn and its message time passes, in which a value may be lost or go to disk.
- * Invariant: what is sent has all its arguments. Cost: nothing as long as nothing is lost or on
- * disk. */
+ * Between a task's turn and its message time passes, in which a value may be lost or spilled.
+ * Invariant: a task that is sent has all its arguments. Cost: nothing while nothing is lost or
+ * on disk. */
 #include "engine/local/driver/local_int.h"
 
 sk_rc sk_launch(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {

@@ -1,16 +1,15 @@
-/* memory.c - the store and the heaps of the workers under one budget, in the local engine:
- * measured, and what follows from it done. Runs with the lock held; a look is taken by whoever
- * drives, as often as the rules ask for.
+/* memory.c - the store and the heaps of the workers under one budget, in the local engine: measures
+ * memory, and carries out what the rules say. Runs with the lock held; the thread that drives takes
+ * a look as often as the rules ask for.
  *
  * Not here: the rules (engine/rules/memory.c), where the kernel says what there is (ipc/sysmem.c).
  * In a simulation nothing is measured.
  *
- * A process' heap is its anonymous memory less what it still shares with the fork server that it
- * came from; the latter is measured exactly when the process is new and, as long as it is a large
- * part, every 10 s (20 ms a GB). Memory of the store counts once, by the pages that exist. Cost of
- * a
- * look: 5 us a worker and 60 us for the machine; four in a second while there is plenty, one in 5
- * ms when little is left. */
+ * The heap of a process is its anonymous memory less what it still shares with the fork server
+ * that it came from. The shared part is measured exactly when the process is new and, as long as
+ * it is a large part, every 10 s (20 ms a GB). Memory of the store counts once, by the pages
+ * that exist. Cost of a look: 5 us a worker and 60 us for the machine; four a second while there
+ * is plenty, one every 5 ms when little is left. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -27,9 +26,10 @@
 
 #define EVERY_NS INT64_C(250000000)
 #define EXACT_NS INT64_C(10000000000)
-/* a kill that the kernel counted so long ago at most is that of a worker that has ended */
+/* a kill counted by the kernel is taken for the death of a worker if it is at most this old */
 #define KILLED_NS INT64_C(2000000000)
-#define PUNCH_BYTES (UINT64_C(256) << 20) /* in one look: 60 ms of small pages */
+/* most bytes punched in one look: 60 ms of small pages */
+#define PUNCH_BYTES (UINT64_C(256) << 20)
 #define PUNCH_LEAST (UINT64_C(64) << 10)
 #define STORY 420u
 
@@ -39,12 +39,12 @@ static double mib(uint64_t n) { return (double)n / 1048576.0; }
 
 static void measure(struct sk_local *l, struct sk_lworker *w, int64_t now) {
     uint64_t anon, own;
-    /* it has ended: what it had last, until that is reported */
+    /* it has ended: keep the last value until the end is reported */
     if (!sk_proc_anon(w->pid, &anon)) return;
     bool fresh = !w->mem.exact_ns;
     if (fresh || (now - w->mem.exact_ns > EXACT_NS && anon < 4 * w->mem.shared_bytes)) {
         if (sk_proc_own(w->pid, &own)) {
-            /* with a part of what is shared: by the server and all that it has forked */
+            /* this has a share of the memory that the server shares with all that it has forked */
             uint64_t rest = anon - SK_MIN(own, anon);
             w->mem.shared_bytes = SK_MIN(rest + rest / l->pool.n_live, anon);
             w->mem.exact_ns = now;
@@ -89,7 +89,7 @@ static struct sk_memory_proc proc_of(struct sk_local *l, struct sk_lworker *w, i
     return p;
 }
 
-/* False: no memory to note it. */
+/* Measures all workers. False: no memory for the result. */
 static bool sample(struct sk_local *l, int64_t now) {
     struct sk_lmem *m = &l->mem;
     m->procs.n = m->who.n = 0;
@@ -108,7 +108,7 @@ static bool sample(struct sk_local *l, int64_t now) {
     return true;
 }
 
-/* The tightest budget there is. */
+/* Finds the tightest budget. */
 static void budget(struct sk_local *l, int64_t now) {
     struct sk_lmem *m = &l->mem;
     struct sk_err err;
@@ -143,7 +143,7 @@ static bool runs_alone(const struct sk_lworker *w) {
 }
 
 static uint32_t n_running(const struct sk_local *l, const struct sk_lworker *but) {
-    /* of tasks that wait for nothing */
+    /* number of workers with tasks that wait for nothing, without `but` */
     uint32_t n = 0;
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
@@ -189,21 +189,21 @@ static void punch(struct sk_local *l, uint64_t bytes) {
     uint64_t len, done = 0;
     while (done < SK_MIN(bytes, PUNCH_BYTES) &&
            sk_store_take_punch(l->store, PUNCH_LEAST, &off, &len)) {
-        /* refused: the pages stay, and are found in use at the next look */
+        /* on failure the pages stay, and count as used at the next look */
         SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
         done += len;
     }
 }
 
-/* A signal to that very process, by its pidfd. Not by way of the fork server: it may be importing
- * for seconds, and this is about milliseconds. */
+/* Sends a signal to the process of a pidfd. The fork server is not used: it may be importing for
+ * seconds, and this is a matter of milliseconds. */
 static bool send_signal(int pidfd, int sig) {
     return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) == 0;
 }
 
 static void let_go_on(struct sk_lworker *w) {
     if (!w->mem.paused) return;
-    (void)send_signal(w->mem.pidfd, SIGCONT); /* refused: it has ended */
+    (void)send_signal(w->mem.pidfd, SIGCONT); /* fails if it has ended */
     (void)close(w->mem.pidfd);
     w->mem.paused = false;
 }
@@ -214,9 +214,9 @@ void sk_lmem_hold(struct sk_local *l, struct sk_lworker *w, bool still) {
     if (!still) let_go_on(w);
     if (!still || w->mem.paused || w->killed || w->dying || w->pid <= 0) return;
     int fd = (int)syscall(SYS_pidfd_open, w->pid, 0);
-    if (fd < 0) return; /* it has ended, or there is no descriptor left: it grows on */
-    /* It may have ended unreported, and the number be a stranger's. Looked at after the descriptor
-     * is there: whoever has the number now is who is signalled, or nobody is. */
+    if (fd < 0) return; /* it has ended, or there is no descriptor left: then it is not paused */
+    /* The process may have ended unreported, and its pid may be a stranger's. This is checked
+     * after the pidfd is open, so that only the checked process can be signalled. */
     bool ours = sk_proc_state(w->pid, &state, &parent) && parent == l->forksrv.pid &&
                 state != 'T' && state != 't';
     w->mem.pidfd = fd;
@@ -267,7 +267,7 @@ void sk_lmem_look(struct sk_local *l, int64_t now) {
 
 /* ---- what may begin -------------------------------------------------------------------------- */
 
-/* What waits on workers behind what runs there does not begin. */
+/* Takes back tasks that are queued on workers, so that they do not begin. */
 static void hold_back(struct sk_local *l) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
@@ -316,7 +316,7 @@ void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status) {
 }
 
 void sk_lmem_gone(struct sk_lworker *w) {
-    let_go_on(w); /* what holds its descriptor is closed */
+    let_go_on(w); /* closes its pidfd */
     sk_free(w->mem.story);
     w->mem.story = NULL;
 }

@@ -1,8 +1,8 @@
 /* pool.c - the worker processes of the local engine and the fork server that makes them: started
- * when needed, looked at, reaped. Runs with the lock held.
- * Not here: who hears of their deaths (host.c), what is left of one (death.c).
+ * when needed, checked, ended when idle. Runs with the lock held. Not here: receiving the reports
+ * of deaths (host.c), the end of a worker (death.c).
  *
- * A slot's rings are formatted before its process exists, so work can be sent to a worker that is
+ * A slot's rings are set up before its process exists, so tasks can be sent to a worker that is
  * still being forked. A slot is used again only after its process is known to be dead. */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,14 +22,14 @@
 #include "engine/host.h"
 #include "engine/local/driver/local_int.h"
 
-#define LOOK_NS INT64_C(50000000) /* between two looks at who is stopped */
-/* an idle process that holds so much after it gave back what it could */
+#define LOOK_NS INT64_C(50000000) /* time between two looks for stopped processes */
+/* an idle process that still holds this much after it gave back what it could is ended */
 #define GROWN_BYTES (UINT64_C(64) << 20)
-#define IDLE_REAP_NS (30 * SK_SEC) /* unless the program says otherwise */
-#define AGAIN_NS SK_SEC            /* after the system refused a process */
-#define LEAVE_NS                                                                                 \
-    (5 * SK_SEC) /* a process that was told to end, hangs in exit handlers of the user and is in \
-                    the way is killed after that */
+#define IDLE_REAP_NS (30 * SK_SEC) /* default; the program may set another time */
+#define AGAIN_NS SK_SEC            /* wait after the system refused a process */
+/* time after which a process is killed that was told to end, hangs in exit handlers of the user,
+ * and is in the way */
+#define LEAVE_NS (5 * SK_SEC)
 
 /* ---- the fork server ------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static void free_strings(char *const *v) {
 sk_rc sk_pool_open(struct sk_local *l, const struct sk_engine_conf *conf, struct sk_err *err) {
     struct sk_worker_pool *p = &l->pool;
     l->forksrv.sock = -1;
-    /* a slot that is never used costs nothing */
+    /* an unused slot costs nothing */
     p->n_slots = conf->max_workers ? SK_MIN(conf->max_workers, 65536) : 1024;
     p->idle_reap_ns = conf->idle_reap_ns ? conf->idle_reap_ns : IDLE_REAP_NS;
     p->workers = sk_calloc(SK_TAG_ENGINE, p->n_slots * sizeof *p->workers);
@@ -147,9 +147,9 @@ bool sk_pool_any_up(const struct sk_local *l) {
 }
 
 void sk_pool_bad_start(struct sk_local *l, const char *why) {
-    /* with some up: they do all the work, see sk_pool_spawn */
+    /* if some workers are up, they do all the work, see sk_pool_spawn */
     if (++l->pool.n_bad_starts < SK_BAD_STARTS || sk_pool_any_up(l)) return;
-    /* what is submitted later tries again */
+    /* tasks submitted later try again */
     l->pool.n_bad_starts = 0;
     in_vain(l, why);
 }
@@ -168,7 +168,7 @@ void sk_pool_refused(struct sk_local *l, struct sk_lworker *w, int32_t e) {
     struct sk_worker_pool *p = &l->pool;
     w->refused = e;
     if (p->n_live <= 1) return;
-    p->refused.e = e; /* with the others the work goes on */
+    p->refused.e = e; /* the work goes on with the other processes */
     p->refused.there = p->n_live - 1;
     if (++p->refused.n >= SK_BAD_STARTS) p->refused.again_ns = sk_now_ns() + AGAIN_NS;
 }
@@ -179,7 +179,7 @@ void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     l->pool.n_bad_starts = 0;
     sk_starts_ready(&l->pool.starts);
     if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
-    /* stopped while it started */
+    /* it was stopped while it started */
     if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false);
 }
 
@@ -191,8 +191,9 @@ void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {
     l->pool.n_evicted -= w->evicted;
 }
 
-/* All processes are there, and the idle ones are of another kind than what waits (place.h): the
- * coldest makes room. One at a time: the next one when it has gone, if that is still of use. */
+/* The limit of processes is reached, and the idle ones are of another kind than what waits
+ * (place.h): tells the one that was idle longest to end. One at a time: the next one when it has
+ * gone, if that still helps. */
 static void evict(struct sk_local *l) {
     struct sk_list *cold = sk_list_last(&l->place.idle);
     if (!cold || l->pool.n_evicted) return;
@@ -204,10 +205,10 @@ static void evict(struct sk_local *l) {
     SK_DCHECK(l->pool.n_evicted <= l->pool.n_live);
 }
 
-/* As long as nobody needs their place or their memory, exit handlers of the user may take their
- * time. */
+/* Kills processes that are late to end, if their place or their memory is needed; else exit
+ * handlers of the user may take their time. */
 static void kill_late_ones(struct sk_local *l, int64_t now) {
-    uint64_t limit = l->mem.limit_bytes; /* 0: not looked at */
+    uint64_t limit = l->mem.limit_bytes; /* 0: memory is not looked at */
     bool needed = (l->pool.n_live >= sk_pool_limit(l) &&
                    (l->place.n_ready || !sk_list_empty(&l->actors.wanting))) ||
                   (limit && l->mem.used_bytes > limit - limit / 16);
@@ -233,12 +234,12 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
     if (l->pool.n_bad_starts >= SK_BAD_STARTS && sk_pool_any_up(l)) return NULL;
     struct sk_err err;
     if (sk_pool_fd_lost(l)) {
-        /* it cannot be told so, and we would not hear of the end of what it made */
+        /* the fork server cannot be asked, and the end of its processes would not be reported */
         in_vain(l, SK_FD_LOST);
         return NULL;
     }
     if (l->pool.server_dead) {
-        /* whoever waits looks again soon as long as something is ready */
+        /* the driving thread looks again soon as long as a task is ready */
         if (!sk_starts_may(&l->pool.starts, sk_now_ns())) return NULL;
         if (sk_pool_server(l, &err) != SK_OK) {
             sk_pool_server_failed(l, true, err.msg);
@@ -278,21 +279,24 @@ struct sk_lworker *sk_pool_spawn(struct sk_local *l) {
 static bool is_stopped(int32_t pid) {
     char state;
     pid_t parent;
-    /* gone: that will be reported */
+    /* false if it has ended: that will be reported */
     return sk_proc_state(pid, &state, &parent) && (state == 'T' || state == 't');
 }
 
-/* What a stopped process has claimed waits for it: it may go on, and have done half. What it has
- * not begun must not, and a claim word can be taken back though its owner sleeps. Twice seen on the
- * same task before anybody asks the kernel, so a healthy worker costs a load of its claim word. */
+/* Looks for stopped processes. A task that such a process has claimed waits for it: the process
+ * may go on, and has maybe done half of it. A task that it has not begun must not wait, and its
+ * claim word can be taken back although the process sleeps. A process is suspected when the same
+ * unbegun task is seen twice; only then the kernel is asked, so a healthy worker costs a load of
+ * its claim word. */
 void sk_pool_look(struct sk_local *l, int64_t now) {
     l->pool.look_ns = now + LOOK_NS;
-    if (sk_machine_) return; /* a process of a simulation is slow, or dead */
+    if (sk_machine_) return; /* a process of a simulation is never stopped: it is slow, or dead */
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->killed || w->dying || w->pid <= 0 || w->mem.paused) continue;
         if (w->aside) {
-            if (!w->up || is_stopped(w->pid)) continue; /* not up: its first words bring it back */
+            /* not up: its first message brings it back */
+            if (!w->up || is_stopped(w->pid)) continue;
             w->aside = false;
             sk_place_worker_aside(&l->place, &w->place, false);
             continue;
@@ -319,7 +323,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
             x = x->prev;
             (void)sk_ltask_take_back(l, w, k);
         }
-        /* it went on, and began */
+        /* it went on, and has begun the task */
         if (w->place.state != SK_W_IDLE && w->place.state != SK_W_STARTING) continue;
         sk_place_worker_aside(&l->place, &w->place, w->aside = true);
     }
@@ -331,8 +335,8 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
         if (l->pool.workers[i] && l->pool.workers[i]->interrupt)
             sk_driver_link_interrupt(l, l->pool.workers[i]);
     sk_space_give_back(l);
-    /* Idle workers beyond the CPUs go, and those that hold much; the list is most recently used
-     * first, so the end of it is the coldest. */
+    /* Ends idle workers beyond the CPUs, and those that hold much memory. The list is most
+     * recently used first, so its end was idle longest. */
     if (l->place.n_ready || !l->place.n_idle) return;
     bool spare = l->place.n_idle > (uint32_t)SK_MAX(l->n_cpu, 1);
     struct sk_list *last = sk_list_last(&l->place.idle);
@@ -344,7 +348,8 @@ void sk_pool_reap(struct sk_local *l, int64_t now) {
                  now - w->idle_since_ns > l->pool.idle_reap_ns && !w->killed)
             sk_driver_link_leave(l, w, "it was idle");
     }
-    for (sk_off off = 0;;) { /* pages of the store that nobody uses and nobody will soon */
+    /* gives back pages of the store that are not used and will not be used soon */
+    for (sk_off off = 0;;) {
         uint64_t len;
         if (l->place.n_idle + l->place.n_starting != l->pool.n_live ||
             !sk_store_take_punch(l->store, 2u << 20, &off, &len))

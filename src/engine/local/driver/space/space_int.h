@@ -5,17 +5,17 @@
 
 #include "engine/local/driver/local_int.h"
 
-/* How a value is used, from the marks of space_mark.c: sk_stored.mark less the epoch. */
+/* How much a value is needed, by the marks of space_mark.c: sk_stored.mark less the epoch. */
 enum {
     SK_USE_NONE,
-    SK_USE_SOON,    /* by a task that is next in line */
-    SK_USE_AWAITED, /* by somebody who waits for the rest of what it needs */
-    SK_USE_FIRST,   /* the same, by the one whose turn it is */
+    SK_USE_SOON,    /* needed by a task that is next in line */
+    SK_USE_AWAITED, /* by a get or task that waits for the rest of what it needs */
+    SK_USE_FIRST,   /* the same, by the one that is served first */
     SK_USE_NOW,     /* by a task on a worker */
     SK_USES
 };
 
-#define JOB_BYTES (UINT64_C(4) << 20) /* written or read at once */
+#define JOB_BYTES (UINT64_C(4) << 20) /* bytes written or read by one job */
 #define JOB_OBJECTS 4096u
 
 static inline uint64_t room_of(const struct sk_obj *o) {
@@ -24,8 +24,8 @@ static inline uint64_t room_of(const struct sk_obj *o) {
 static inline uint64_t size_of(const struct sk_local *l) { return l->data_seg.size; }
 static inline bool in_store(const struct sk_local *l, const struct sk_obj *o) {
     return o->u.off < size_of(l);
-} /* and not in the overflow */
-/* Of the free bytes so many belong to the heaps of workers now (memory.c). */
+} /* false: it is in the overflow */
+/* Free bytes of the store that belong to the heaps of workers now (memory.c). */
 static inline uint64_t lent_of(const struct sk_local *l) {
     return l->space.cap_bytes ? size_of(l) - SK_MIN(l->space.cap_bytes, size_of(l)) : 0;
 }
@@ -36,7 +36,7 @@ static inline uint64_t left_of(const struct sk_local *l) {
 static inline struct sk_stored *stored_of(struct sk_list *it) {
     return sk_container_of(it, struct sk_stored, link);
 }
-/* Objects on disk that somebody waits for, in this order. */
+/* Objects on disk that are waited for, in order. */
 static inline const struct sk_list *wanted_of(const struct sk_local *l) {
     return &l->stored.in[SK_STORED_WANTED];
 }
@@ -53,15 +53,14 @@ static inline struct arg_iter args_of(const struct sk_ltask *t) {
     return (struct arg_iter){t, sk_rd_init(t->spec.args, t->spec.args_len), 0};
 }
 static inline struct sk_obj *next_arg(struct sk_local *l, struct arg_iter *it) {
-    /* that has, or had, its bytes in the store; NULL: no
-     * more */
+    /* the next argument whose bytes are or were in the store; NULL: no more */
     while (it->i < it->t->spec.n_args) {
         struct sk_val v;
         uint32_t i = it->i++;
         sk_rd_val(&it->r, &v);
         uint64_t part = SK_UNLIKELY(v.where == SK_V_PART) ? sk_part_find(it->t, i) : 0;
         struct sk_obj *o = v.oid ? sk_obj_get(l, part ? part : v.oid) : NULL;
-        /* not the whole is needed */
+        /* only a part of it is needed */
         if (SK_UNLIKELY(v.where == SK_V_PART) && o && !part && o->where == SK_V_DISK) continue;
         if (o && o->state == SK_O_READY && o->st) return o;
     }
@@ -70,40 +69,40 @@ static inline struct sk_obj *next_arg(struct sk_local *l, struct arg_iter *it) {
 
 /* space_mark.c */
 void sk_space_mark_all(struct sk_local *l);
-/* Who waits for the value that is wanted first: the oldest get, else the oldest task. */
+/* What waits for the value that is wanted first: the oldest get, else the oldest task. */
 void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
                            const struct sk_ltask **task);
-/* Calls f for the arguments of the next tasks in line, up to a quarter of the store. */
+/* Calls f for each argument of the next tasks in line, up to a quarter of the store. */
 void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct sk_obj *o));
 
 /* space_evict.c */
-/* Evicts, or begins to write, at least `need` bytes of values whose use is at most `most`, if it
- * can. Returns the bytes that it found. */
+/* Evicts at least `need` bytes of values that are needed at most as much as `most`, or begins to
+ * write them, if it can. The caller has just marked all values. Returns the bytes that it found. */
 uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_t now);
-/* the caller has marked all values just now */
+/* Takes the result of a job that wrote. */
 void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job);
 
 /* space_read.c */
 void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job);
-/* what is wanted, in order; SK_EFULL: there is no memory for the next value */
+/* Begins to read what is wanted, in order. SK_EFULL: there is no memory for the next value. */
 sk_rc sk_space_read(struct sk_local *l);
-bool sk_space_read_over(struct sk_local *l); /* that one, into the overflow */
-/* what the next tasks in line need, as far as nobody has a use for the memory */
+bool sk_space_read_over(struct sk_local *l); /* Reads that next value into the overflow. */
+/* Reads what the next tasks in line need, as far as nothing else needs the memory. */
 void sk_space_read_ahead(struct sk_local *l);
-/* whoever waits for it gets an error */
+/* Everything that waits for this value gets an error. */
 void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg);
 
 /* space_memory.c */
-/* In whose book the memory goes: a graph's belongs to no worker. */
+/* The process that the memory is booked for: an extent of a graph belongs to no worker. */
 static inline uint32_t sk_space_proc_of(const struct sk_mem_wait *r) {
     return r->w && !r->graph ? r->w->proc : SK_PROC_DRIVER;
 }
-/* there was memory for it, and it is answered */
+/* Tries to serve a wait. True: there was memory, and the wait is answered. */
 bool sk_space_try(struct sk_local *l, struct sk_mem_wait *r);
-/* and is over: r may be freed */
+/* Answers a wait and ends it: r may be freed. */
 void sk_space_answer(struct sk_local *l, struct sk_mem_wait *r, sk_rc rc, const char *msg);
 
-/* space_stuck.c: nothing was freed, written or read for a while. */
+/* space_stuck.c: called when nothing was freed, written or read for a while. */
 void sk_space_stuck(struct sk_local *l, int64_t now);
 
 #endif

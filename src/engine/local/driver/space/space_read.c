@@ -14,9 +14,8 @@
 #include "engine/local/driver/space/space_int.h"
 
 #define OVER_BYTES (UINT64_C(1) << 20) /* read into the overflow at once, about */
-#define AHEAD_MIN                                                                           \
-    (UINT64_C(128) << 10)         /* read behind a small object: what was written behind it \
-                                   */
+/* read behind a small value: the values that were written behind it */
+#define AHEAD_MIN (UINT64_C(128) << 10)
 #define AGAIN_NS INT64_C(2000000) /* after a choice that found nothing */
 
 /* ---- who waits ------------------------------------------------------------------------------- */

@@ -1,30 +1,31 @@
 /* recover.c - lost values of the local engine: which finished tasks are kept for them, and how a
  * task is run again. Runs with the lock held.
  *
- * What needs what is lineage.c's; here is what it means for objects and tasks:
- *  - Only values in the store can be lost. A task is kept when it made one (or a value with
- *    references inside, which cannot be copied aside). Small arguments are kept as bytes with the
- *    task that needs them, so that no task need make them again.
- *  - A lost object is PENDING again, and so are arguments that went out of scope and must exist
- *    once more, under their old ids. The kept tasks are submitted anew as they are, with the next
- *    attempt number, in the order lineage gives. From there on all is as the first time: who waits
- *    for an object is told when it exists.
- *  - A stream is told which of its yields are wanted; it makes only these again and stops after the
- *    last (SK_TF_REMAKE). A stream that still runs its first time is stopped and begun anew: its
- *    reader may wait for the lost yield before it takes more.
- *  - Workers that read a lost argument go on reading the old bytes, which are pinned for them until
- *    they have done.
+ * lineage.c knows which object needs which task; this file carries it out on objects and tasks:
+ *  - Only values in the store can be lost. A task is kept when it has made one (or a value with
+ *    references inside, which cannot be copied). Small arguments are kept as bytes with the task
+ *    that needs them, so that no task has to make them again.
+ *  - A lost object becomes PENDING again, and so do arguments that went out of scope and must
+ *    exist once more, under their old ids. The kept tasks are submitted again as they are, with
+ *    the next attempt number, in the order that lineage gives. From there on everything is as the
+ *    first time: waiters are told when an object exists.
+ *  - A stream is told which of its yields are wanted; it makes only these again and stops after
+ *    the last (SK_TF_REMAKE). A stream that still runs its first time is stopped and begun anew:
+ *    its reader may be waiting for the lost yield before it takes more.
+ *  - Workers that read a lost argument go on reading the old bytes, which are pinned for them
+ *    until they are done.
  *
- * Losses are noted at once and recovered from at the next dispatch, from a list: a task that is
- * found to lack an argument while it is submitted again only adds to the list, so depth costs no
- * stack. Tasks with small values only never come here. */
+ * Losses are noted at once and recovered at the next dispatch, from a list: if a task that is
+ * submitted again turns out to lack an argument, that only adds to the list, so depth costs no
+ * stack. Tasks that make only small values never come here. */
 #include <stdio.h>
 
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
-enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 }; /* what lineage itself needs, about */
+/* approximate bytes that lineage itself needs */
+enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 };
 
 static struct sk_task_extra *aside(struct sk_ltask *t) {
     return t->aside ? t->aside : (t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside));
@@ -63,10 +64,11 @@ struct keeping { /* lists for sk_lineage_add */
     uint64_t bytes;
 };
 
-/* Something the task needs: an argument of its kept self, or bytes beside it. */
+/* Keeps something that the task needs: as an argument in lineage, or as a copy of its bytes. */
 static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struct keeping *k) {
     struct sk_obj *o = sk_obj_get(l, oid);
-    if (!o) return true; /* a reference inside a value, which did not exist the first time either */
+    /* a reference inside a value to an object that did not exist the first time either */
+    if (!o) return true;
     if (o->state == SK_O_READY && o->where == SK_V_INLINE && sk_own_n_inner(l->own, oid) == 0) {
         struct sk_task_extra *a = aside(t);
         if (!a ||
@@ -77,7 +79,7 @@ static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struc
         return true;
     }
     if (o->state == SK_O_PENDING && o->maker && o->maker->kept != SK_KEPT_YES) {
-        sk_ltask_made_bulky(o->maker); /* it must be made again even if it turns out small */
+        sk_ltask_made_bulky(o->maker); /* it must be made again even if it turns out to be small */
         o->awaited = o->awaited || sk_own_hold(l->own, oid, NULL) == SK_OK;
     }
     k->bytes += ARG_BYTES;
@@ -97,12 +99,13 @@ static bool keep_args(struct sk_local *l, struct sk_ltask *t, struct keeping *k)
 }
 
 static bool can_be_lost(struct sk_local *l, uint64_t oid, const struct sk_obj *o) {
-    if (o->state == SK_O_PENDING) return true; /* lost as soon as it was there */
+    if (o->state == SK_O_PENDING) return true; /* it may be lost as soon as it exists */
     return o->state == SK_O_READY && (o->where == SK_V_STORE || o->where == SK_V_DISK ||
                                       sk_own_n_inner(l->own, oid) || sk_lineage_knows(l->lin, oid));
 }
 
-/* While its arguments are held. Out of memory: its returns say "forgotten" when they are lost. */
+/* Gives a task to lineage, while its arguments are held. Without memory its returns will say
+ * "forgotten" when they are lost. */
 static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
     struct keeping k = {.bytes = sizeof *t + t->spec_len + TASK_BYTES};
     if (t->kept >= SK_KEPT_TRIED || t->actor || t->spec.actor || t->spec.max_retries == 0) return;
@@ -127,9 +130,11 @@ static void keep(struct sk_local *l, struct sk_ltask *t, uint64_t first_yield) {
                                        .open = first_yield != 0,
                                        .data = t};
         sk_rc rc = sk_lineage_add(l->lin, &spec, NULL);
-        if (rc == SK_EINVAL) t->let_go = 1 + SK_LOST_NEEDS; /* an argument is gone already */
+        /* an argument is out of scope already */
+        if (rc == SK_EINVAL) t->let_go = 1 + SK_LOST_NEEDS;
         if (rc == SK_OK) {
-            t->kept = SK_KEPT_YES; /* until next_free, which may be at the next drain */
+            /* until next_free gives it back, which may be at the next drain */
+            t->kept = SK_KEPT_YES;
             for (uint32_t i = 0; i < k.args.n; i++) sk_obj_get(l, k.args.p[i])->known = true;
             for (uint32_t i = 0; i < k.returns.n; i++) sk_obj_get(l, k.returns.p[i])->known = true;
         }
@@ -162,13 +167,14 @@ void sk_recover_ended(struct sk_local *l, struct sk_ltask *t) {
         let_awaited_go(l, t);
         return;
     }
-    if (t->kept == SK_KEPT_NO && !t->remake && !l->n_lost) return; /* a stream of small values */
+    /* the stream had small values only */
+    if (t->kept == SK_KEPT_NO && !t->remake && !l->n_lost) return;
     sk_lineage_done(l->lin, t->id, t->retries_left);
     t->remake = false;
     if (t->stop == SK_STOP_RESTART) t->stop = SK_STOP_NONE;
     let_awaited_go(l, t);
     for (uint32_t i = 0; sk_ltask_is_stream(t) && i < t->yields.n; i++) {
-        /* lost too late for this attempt */
+        /* it was lost too late for this attempt to make it again */
         struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (o && o->state == SK_O_PENDING && !sk_vec_push(&l->recovery.lost, SK_TAG_ENGINE, o->id))
             sk_stream_fail_rest(l, t, SK_KIND_ENGINE_ERROR, NULL);
@@ -199,7 +205,7 @@ bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off) {
     return false;
 }
 
-/* Pins the bytes for every task on a worker that was given them. */
+/* Pins the bytes for every task on a worker that was sent them. */
 static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
@@ -207,7 +213,7 @@ static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
         SK_LIST_EACH (it, &w->sent) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             if (!reads(t, o->id)) continue;
-            bool has = false; /* it was sent with older bytes */
+            bool has = false; /* the task was sent with older bytes of the object */
             for (uint32_t k = 0; t->aside && k < t->aside->old.n; k++)
                 has |= t->aside->old.p[k].oid == o->id;
             if (has) continue;
@@ -221,7 +227,7 @@ static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
     return true;
 }
 
-/* Requests that counted it as there wait again. */
+/* Makes requests that counted the object as existing wait again. */
 static void unready_requests(struct sk_local *l, struct sk_obj *o) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
@@ -246,9 +252,9 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
     sk_inl_drop(e);
 }
 
-/* Somebody has the bytes mapped and may find references in them that it has not counted yet (rule 5
- * of engine.h gives it the time until it lets go of the bytes): these live as long as the bytes do,
- * held by an object that has no other use. */
+/* A process may have the bytes mapped and find references in them that it has not counted yet
+ * (rule 5 of engine.h gives it time until it releases the bytes). So these references live as
+ * long as the bytes, held by an object that has no other use. */
 static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
     if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
     /* no memory: then one that it finds may be gone, and getting it says so */
@@ -277,9 +283,9 @@ void sk_recover_lost(struct sk_local *l, uint64_t oid) {
     l->n_lost++;
     sk_progressed(l);
     if (o->st && o->st->follower && o->where == SK_V_DISK) sk_moves_note(l, o->st, false);
-    if (o->st) sk_stored_gone(l, o); /* who waits for it to be read waits on */
-    /* Without memory to pin them they are kept for good: better than bytes that change under a
-     * task. */
+    if (o->st) sk_stored_gone(l, o); /* waiters for its read wait on */
+    /* Without memory to pin the bytes they are kept for good: better than bytes that change
+     * under a task. */
     if (o->where == SK_V_STORE && pin_for_readers(l, o) && !keep_relic(l, o))
         sk_store_unref(l->store, o->u.off);
     sk_obj_unready(l, o);
@@ -295,7 +301,7 @@ void sk_recover_spoiled(struct sk_local *l, struct sk_obj *o) {
 
 /* ---- making again ---------------------------------------------------------------------------- */
 
-/* An object that is in scope once more. The driver's reference is the caller's to give back. */
+/* Brings an object into scope again, with a reference of the driver that the caller gives back. */
 static struct sk_obj *bring_back(struct sk_local *l, uint64_t oid, struct sk_obj_id_vec *back) {
     struct sk_obj *o = sk_obj_get(l, oid);
     if (!sk_vec_reserve(back, SK_TAG_ENGINE, back->n + 1)) return NULL;
@@ -312,32 +318,33 @@ static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_
         bool there = sk_own_has(l->own, v->oid);
         struct sk_obj *o = bring_back(l, v->oid, back);
         if (!o) return false;
-        if (!there) sk_obj_set_inline(l, o, v->kind, v->inl); /* or a value: the same to do */
+        if (!there) sk_obj_set_inline(l, o, v->kind, v->inl); /* for a value or an error alike */
     }
     return true;
 }
 
-/* Before any of them runs, all hold their arguments: nothing of the plan can go away under way. */
+/* Prepares a task to run again. All tasks of a plan hold their arguments before any of them
+ * runs: so nothing that the plan needs goes away. */
 static sk_rc begin_again(struct sk_local *l, struct sk_ltask *t, int32_t retries,
                          struct sk_obj_id_vec *back) {
-    /* else it would run twice at once */
+    /* else it would run twice at the same time */
     SK_ASSERT(t->kept == SK_KEPT_YES && t->state == SK_T_ENDED && !t->holds_args && !t->n_unready);
     sk_ltask_again(t, retries);
     t->remake = true;
     if (t->stop != SK_STOP_STANDS) t->stop = SK_STOP_NONE;
     sk_ltask_to(t, SK_T_WAITING);
     if (!sk_map_get(&l->tasks, t->id) && sk_ltask_enter(l, t) != SK_OK) return SK_ENOMEM;
-    /* what a stream gave before its end may be wanted */
+    /* yields that a stream gave before its end may be wanted */
     if (t->stop == SK_STOP_STANDS && !sk_ltask_is_stream(t)) return SK_OK;
     l->stats.n_reruns++;
     if (!bring_back_values(l, t, back)) return SK_ENOMEM;
     return sk_ltask_take_args(l, t, NULL);
 }
 
-/* A yield of a stream that runs its first time. */
+/* Restarts a stream that runs its first time, because a yield of it is lost. */
 static void restart(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
-    /* it has not begun: told when it is sent */
+    /* if it has not begun, it is told when it is sent */
     if (t->stop == SK_STOP_RESTART || t->state != SK_T_SENT) return;
     if (sk_ltask_take_back(l, w, t)) return;
     if (t->retries_left == 0) {
@@ -392,7 +399,7 @@ static void hopeless(struct sk_local *l, struct sk_obj *o, enum sk_lost_why why,
 
 static void recover(struct sk_local *l, uint64_t oid) {
     struct sk_obj *o = sk_obj_get(l, oid);
-    /* nobody wants it any more, or it came from somebody else */
+    /* it is no longer wanted, or its value has come from elsewhere */
     if (!o || o->state != SK_O_PENDING) return;
     enum sk_lost_why why = (enum sk_lost_why)o->why;
     uint64_t culprit;
@@ -401,7 +408,7 @@ static void recover(struct sk_local *l, uint64_t oid) {
         return;
     }
     struct sk_obj_id_vec back = {0};
-    /* only those that wait for nothing: nobody else touches these meanwhile */
+    /* only tasks that wait for nothing: no other code touches them meanwhile */
     struct sk_list run, failed;
     sk_list_init(&run);
     sk_list_init(&failed);
@@ -413,7 +420,7 @@ static void recover(struct sk_local *l, uint64_t oid) {
     uint32_t n_first = 0;
     while (sk_lineage_next_object(l->lin, &id)) {
         struct sk_obj *b = bring_back(l, id, &back);
-        if (!b) { /* the task that needs it will fail for want of it */
+        if (!b) { /* the task that needs it will fail for lack of it */
             sk_lineage_gone(l->lin, id, SK_LOST_EVICTED);
             continue;
         }
@@ -453,8 +460,8 @@ static void recover(struct sk_local *l, uint64_t oid) {
 void sk_recover_run(struct sk_local *l) {
     if (l->recovery.running) return;
     l->recovery.running = true;
-    for (uint32_t i = 0; i < l->recovery.lost.n; i++) { /* the list grows meanwhile */
-        /* what only the lost value held is gone, and lineage has to know before it plans */
+    for (uint32_t i = 0; i < l->recovery.lost.n; i++) { /* the list may grow meanwhile */
+        /* frees what only the lost value held, which lineage has to know before it plans */
         sk_obj_drain(l);
         recover(l, l->recovery.lost.p[i]);
     }

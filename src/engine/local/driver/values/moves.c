@@ -1,10 +1,11 @@
-/* moves.c - sinks that follow what their tasks yielded to disk and back. Runs with the lock held.
+/* moves.c - tells sinks when values that their tasks yielded are spilled and restored. Runs with
+ * the lock held.
  *
- * A value knows its follower by a number, which is looked up when it is told: a sink that has gone
- * is not found, and no value has to be visited for that. What moved is collected, and told in one
- * batch a turn of the loop. Invariant: of one value, what is told alternates, beginning with
- * SPILLED. Cost: nothing without a follower; with one, a look at the followers a yield that lies in
- * the store, and 24 bytes a move. */
+ * A value knows its follower by a number, which is looked up when the follower is told: a sink
+ * that is gone is not found, and no value has to be visited when a sink goes. Events are
+ * collected, and delivered in one batch a turn of the loop. Invariant: events of one value
+ * alternate, beginning with SPILLED. Cost: nothing without a follower; with one, a look at the
+ * followers for each yield that lies in the store, and 24 bytes an event. */
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
@@ -39,7 +40,7 @@ sk_rc sk_moves_follow(struct sk_local *l, struct sk_sink *s, struct sk_err *err)
     SK_DCHECK(!sk_moves_number(l, s));
     struct follower *f = sk_alloc(SK_TAG_ENGINE, sizeof *f);
     if (!f) return SK_ERR(err, SK_ENOMEM, "no memory to follow what goes to disk");
-    /* a number that is used again would be another sink's */
+    /* a number that was used again could be another sink's */
     SK_ASSERT(l->moves.last_number < UINT32_MAX);
     *f = (struct follower){.sink = s, .number = ++l->moves.last_number};
     sk_list_push_front(&l->moves.followers, &f->link);
@@ -58,7 +59,7 @@ void sk_moves_note(struct sk_local *l, const struct sk_stored *st, bool disk) {
     SK_DCHECK(st->follower && st->follower <= l->moves.last_number);
     struct sk_move m = {
         .oid = st->o->id, .bytes = st->o->len, .follower = st->follower, .disk = disk};
-    /* without memory for it the account of its owner is wrong by this one */
+    /* without memory the event is lost, and the sink's account is wrong by this one */
     SK_IGNORE(sk_vec_push(&l->moves.moved, SK_TAG_ENGINE, m));
 }
 
@@ -71,17 +72,17 @@ static struct sk_sink *sink_of(const struct sk_local *l, uint32_t number) {
 void sk_moves_tell(struct sk_local *l) {
     struct sk_move_vec now = l->moves.moved;
     if (SK_LIKELY(!now.n)) return;
-    /* a sink may cause more: for the next turn */
+    /* a sink may cause more events: they wait for the next turn */
     memset(&l->moves.moved, 0, sizeof l->moves.moved);
     for (uint32_t i = 0; i < now.n;) {
-        struct sk_event ev[BATCH]; /* the first n */
+        struct sk_event ev[BATCH]; /* n of them are set */
         uint32_t n = 0, to = now.p[i].follower;
         for (; i < now.n && n < BATCH && now.p[i].follower == to; i++)
             ev[n++] = (struct sk_event){.kind = now.p[i].disk ? SK_EV_SPILLED : SK_EV_RESTORED,
                                         .oid = {now.p[i].oid},
                                         .size_bytes = now.p[i].bytes,
                                         .node = SK_LOCAL_NODE};
-        struct sk_sink *s = sink_of(l, to); /* one that was told before may have ended it */
+        struct sk_sink *s = sink_of(l, to); /* a sink that was called before may have removed it */
         if (s) s->on_events(s, ev, n);
     }
     sk_vec_free(&now);

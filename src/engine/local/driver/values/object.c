@@ -1,11 +1,11 @@
-/* object.c - objects of the local engine in the driver: entries, values out of messages, who waits
- * for one, and their end. Runs with the lock held.
+/* object.c - objects of the local engine in the driver: entries, values from messages, waits for
+ * objects, and their end. Runs with the lock held.
  *
- * Not here: counting (own.c), making a lost value again (recover.c). Invariant: what is READY has
- * its value, or is `gone` and says so when it is needed; who waits holds what it waits for, and
- * takes its entries along when it goes. Cost: one allocation an object, one more for a value of up
- * to 8 KiB, one for each wait for a pending one; a wait begins and ends in O(1), however many
- * wait. */
+ * Not here: counting references (own.c), making a lost value again (recover.c). Invariant: a
+ * READY object has its value, or is `gone`, which is noticed when it is needed. A waiter holds
+ * the objects that it waits for, and removes its entries when it ends. Cost: one allocation an
+ * object, one more for a value of up to 8 KiB, one for each wait for a pending object; a wait
+ * begins and ends in O(1), however many there are. */
 #include <stdio.h>
 
 #include "base/fault.h"
@@ -40,7 +40,7 @@ static void obj_free(struct sk_local *l, struct sk_obj *o) {
         if (o->st) sk_stored_gone(l, o);
         if (o->where == SK_V_STORE) sk_store_unref(l->store, o->u.off);
     }
-    SK_ASSERT(!o->deps); /* who waits for it holds it */
+    SK_ASSERT(!o->deps); /* waiters hold the object */
     if (o->known) sk_lineage_gone(l->lin, o->id, (enum sk_lost_why)o->why);
     sk_free(o);
 }
@@ -84,7 +84,7 @@ static void dep_free(struct sk_dep *d) {
 sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) {
     struct sk_dep **waits = t ? &t->waits : &q->waits, *d = sk_alloc(SK_TAG_ENGINE, sizeof *d);
     if (!d) return SK_ENOMEM;
-    SK_DCHECK(!t != !q); /* one of the two */
+    SK_DCHECK(!t != !q); /* exactly one of the two is given */
     *d = (struct sk_dep){
         .next = *list, .at = list, .more = *waits, .more_at = waits, .task = t, .req = q};
     SK_DCHECK(!*list || (*list)->at == list);
@@ -122,7 +122,7 @@ void sk_dep_tell(struct sk_local *l, struct sk_dep *d) {
     }
 }
 
-/* Telling one may end others, or find that the object is lost: then the rest waits on. */
+/* Telling one waiter may end others, or reveal that the object is lost: then the rest wait on. */
 void sk_dep_done(struct sk_local *l, struct sk_obj *o) {
     while (o->deps && o->state == SK_O_READY) sk_dep_tell(l, o->deps);
 }
@@ -138,7 +138,8 @@ void sk_obj_ready(struct sk_local *l, struct sk_obj *o) {
         l->upcalls->lost(l, id);
         return;
     }
-    bool held = sk_own_hold(l->own, id, NULL) == SK_OK; /* the last waiter may be its last holder */
+    /* the last waiter may be the last holder of the object */
+    bool held = sk_own_hold(l->own, id, NULL) == SK_OK;
     sk_dep_done(l, o);
     if (held) sk_own_unhold(l->own, id);
 }
@@ -230,7 +231,7 @@ static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const cha
                        const char *why) {
     char text[600];
     snprintf(text, sizeof text, "%s: %.400s", what, why);
-    struct sk_inl *e = sk_engine_error(rc, text); /* NULL: an error without a text */
+    struct sk_inl *e = sk_engine_error(rc, text); /* NULL (no memory): an error without a text */
     sk_obj_set_inline(l, o, SK_KIND_ENGINE_ERROR, e);
     sk_inl_drop(e);
 }
@@ -242,8 +243,9 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
     sk_rc sealed =
         v->where == SK_V_STORE ? sk_store_commit(l->store, proc, v->off, v->len, &err) : SK_OK;
     if (sealed != SK_OK) {
-        /* A worker that reports memory it does not hold is mad: its value is lost, loudly. */
-        /* else it goes back with the worker */
+        /* The worker has reported memory that it does not hold (SK_ENOMEM: there is no memory to
+         * record it). The value is lost, and the object gets an error. */
+        /* in the other case the memory goes back with the worker */
         if (sealed == SK_ENOMEM) SK_IGNORE(sk_store_unlease(l->store, proc, v->off, v->len, NULL));
         if (o && o->state == SK_O_PENDING) {
             if (sealed == SK_ENOMEM)
@@ -264,8 +266,8 @@ void sk_obj_set(struct sk_local *l, uint64_t id, uint32_t proc, const struct sk_
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         return;
     }
-    /* Of references that do not exist (any more) getting them says "lost", and the value itself is
-     * whole. */
+    /* A reference to an object that no longer exists is not an error here: getting it says
+     * "lost", and the value itself is whole. */
     if (in.n && sk_own_contains(l->own, id, in.p, in.n, &err) == SK_ENOMEM) {
         if (v->where == SK_V_STORE) sk_store_unref(l->store, v->off);
         fail_value(l, o, SK_ENOMEM, "no memory to record the references in a value", err.msg);

@@ -1,12 +1,13 @@
 /* part.c - arguments that are a part of an object's value. Runs with the lock held.
  *
- * Of a value in memory the task gets a view of the part, and it is the value that is held, pinned
- * and spilled as ever. Of a value on disk the part gets an object of its
- * own when the task is about to be sent: it is on disk from the beginning, at its place in the
- * value's copy, and comes back, waits for room, and goes again as any other does. So space.c knows
- * nothing of parts but how many bytes to ask for. It belongs to one task and goes with the task's
- * arguments. Invariant: a part shares the place on disk, so it does not matter what becomes of the
- * value meanwhile. Cost: two allocations a part, and only where the value is on disk. */
+ * If the value is in memory, the task gets a view of the part, and the whole value is held,
+ * pinned and spilled as usual. If the value is on disk, the part gets an object of its own when
+ * the task is about to be sent. That object is on disk from the beginning, at the part's place
+ * in the value's copy, and is read back, waits for room and is evicted as any other. So space.c
+ * knows nothing of parts but how many bytes to ask for. The object belongs to one task and goes
+ * with the task's arguments. Invariant: a part shares the place on disk, so it does not matter
+ * what becomes of the value meanwhile. Cost: two allocations a part, and only if the value is on
+ * disk. */
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"

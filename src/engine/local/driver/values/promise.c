@@ -1,8 +1,8 @@
-/* promise.c - objects whose value a process gives later. Runs with the lock held.
+/* promise.c - promised objects, whose value a process gives later. Runs with the lock held.
  *
- * A promise is a pending object without a maker, and an entry here that says which process will
- * give its value; the entry goes when it does, or dies. Cost: a walk over those that are open,
- * which are as many as executions under way. */
+ * A promise is a pending object that no task makes, and an entry here that says which process
+ * will give the value. The entry goes when the process gives it, or dies. Cost: a walk over the
+ * open promises, of which there are as many as executions under way. */
 #include "engine/local/driver/values/promise.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ void sk_promises_proc_dead(struct sk_local *l, uint32_t proc, const char *how) {
         struct promise *p = promise_of(it);
         if (p->proc != proc) continue;
         struct sk_obj *o = sk_obj_get(l, p->id);
-        /* no memory for it: an error without words */
+        /* without memory the error has no text */
         struct sk_inl *e = o ? sk_engine_error(SK_EDEAD, why) : NULL;
         sk_list_del(&p->link);
         sk_free(p);

@@ -11,77 +11,83 @@ struct sk_local;
 struct sk_obj;
 struct sk_sink;
 
-/* Where its bytes are, and what is done with them. What may follow what is a table in stored.c:
+/* Where the bytes of a value are, and what is done with them. What may follow what is a table in
+ * stored.c; docs/design/states.md draws it.
  *
- *     LRU --begin_write--> WRITING --written, nobody uses it--> DISK --want--> WANTED
- *     --begin_read--> READING --back--> LRU
- *      ^ `----- has a copy on disk: to_disk ---------------------^ `--soon--> AHEAD
- *      --begin_read------^ `---- the write failed, or it is used ----' */
+ *     LRU --> WRITING       begin_write
+ *     WRITING --> DISK      written, and nothing uses it
+ *     WRITING --> LRU       the write failed, or the value is used
+ *     LRU --> DISK          to_disk: it has a copy on disk already
+ *     DISK --> WANTED       want: something waits for it
+ *     DISK --> AHEAD        soon: a task that is next in line will want it
+ *     WANTED, AHEAD --> READING     begin_read
+ *     READING --> LRU       back */
 enum sk_stored_state {
-    SK_STORED_LRU,     /* in the store, the longest unused first */
+    SK_STORED_LRU,     /* in the store, least recently used first */
     SK_STORED_WRITING, /* in the store, and being written */
     SK_STORED_DISK,    /* on disk only; in no list */
     SK_STORED_AHEAD,   /* on disk; a task that is next in line will want it */
-    SK_STORED_WANTED,  /* on disk; somebody waits for it, in this order */
+    SK_STORED_WANTED,  /* on disk, and waited for; in the order in which values are wanted */
     SK_STORED_READING, /* on disk, and being read */
     SK_STORED_STATES
 };
 
-struct sk_stored {          /* of an object whose bytes are in the store or on disk */
+struct sk_stored {          /* the entry of an object whose bytes are in the store or on disk */
     struct sk_list link;    /* in l->stored.in[state] */
-    struct sk_list sibling; /* ring of those that were written together, in order */
+    struct sk_list sibling; /* ring of the entries that were written together, in order */
     struct sk_obj *o;
     struct sk_spill_at at;    /* its copy on disk */
-    struct sk_spill_item *io; /* being written or read */
-    uint64_t mark;            /* of space_mark.c */
-    /* who hears of it when it goes to disk or comes back (moves.h); 0: nobody */
+    struct sk_spill_item *io; /* its item while it is being written or read */
+    uint64_t mark;            /* how much it is needed; see space_mark.c */
+    /* number of the sink that is told when it is spilled or restored (moves.h); 0: none */
     uint32_t follower;
     uint8_t state; /* enum sk_stored_state */
-    /* of another object's copy on disk: a struct sk_stored_part (part.h) */
+    /* it is a part of another object's copy on disk: a struct sk_stored_part (part.h) */
     bool part;
 };
 
 struct sk_stored_all {                   /* stored.c */
     struct sk_list in[SK_STORED_STATES]; /* sk_stored.link */
     uint64_t n_disk, disk_object_bytes;  /* objects on disk only, and their bytes */
-    uint64_t n_out;                      /* how often an object left the store */
+    uint64_t n_out;                      /* number of times that an object left the store */
 };
 
 void sk_stored_init(struct sk_local *l);
-/* READY, in the store */
+/* Makes the entry of o, which is READY and in the store. */
 void sk_stored_new(struct sk_local *l, struct sk_obj *o);
-/* about to be freed, or its value is lost */
+/* Ends the entry of o, which is about to be freed, or whose value is lost. */
 void sk_stored_gone(struct sk_local *l, struct sk_obj *o);
-/* a yield for this sink; o->st may not be there */
+/* o is a yield of a task of this sink, which may follow it. o may have no entry. */
 void sk_stored_follow(struct sk_local *l, struct sk_obj *o, const struct sk_sink *s);
-/* o->st is there: it goes last */
+/* o was used: it is evicted last. o has an entry. */
 void sk_stored_used(struct sk_local *l, struct sk_obj *o);
-/* one more is */
+/* counts one more value on disk */
 void sk_stored_on_disk(struct sk_local *l, uint64_t len);
-/* back, if it is on disk */
+/* Wants o back, if it is on disk. */
 void sk_stored_want(struct sk_local *l, struct sk_obj *o);
-/* the same, before those behind `after` */
+/* The same, before the values that stand behind `after`. */
 void sk_stored_want_next(struct sk_local *l, struct sk_obj *o, struct sk_stored *after);
-/* it will be wanted soon, if it is on disk */
+/* Marks o as needed soon, if it is on disk. */
 void sk_stored_soon(struct sk_local *l, struct sk_obj *o);
-/* of none of them any more */
+/* No value is needed soon any more. */
 void sk_stored_soon_over(struct sk_local *l);
 void sk_stored_begin_write(struct sk_local *l, struct sk_stored *st, struct sk_spill_item *io);
-/* Its write has ended. x: it has a copy there now, and was written behind `before` (or NULL); NULL:
- * the write failed. Where it goes follows. */
+/* The write of st has ended. x: its copy on disk, written behind `before` (or NULL). x NULL: the
+ * write failed. The caller decides what follows. */
 void sk_stored_written(struct sk_local *l, struct sk_stored *st, const struct sk_spill_item *x,
                        struct sk_stored *before);
-/* it was to go, and stays in the store; last: as if just used */
+/* st was to be evicted, and stays in the store; last: as if it had just been used. */
 void sk_stored_stay(struct sk_local *l, struct sk_stored *st, bool last);
-/* its copy is there: the bytes in the store go */
+/* st has a copy on disk: frees its bytes in the store. */
 void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st);
 void sk_stored_begin_read(struct sk_local *l, struct sk_stored *st);
-void sk_stored_reads(struct sk_stored *st, struct sk_spill_item *io); /* by that job */
-/* its read has ended, or it cannot be read: on disk */
+/* st is read by the job of this item */
+void sk_stored_reads(struct sk_stored *st, struct sk_spill_item *io);
+/* The read of st has ended, or st cannot be read: it is on disk only. */
 void sk_stored_unwant(struct sk_local *l, struct sk_stored *st);
-/* the disk is closed, and its jobs are freed */
+/* The disk is closed, and its jobs are freed. */
 void sk_stored_no_jobs(struct sk_local *l);
-/* its bytes are at off of the store again */
+/* The bytes of st are in the store again, at off. */
 void sk_stored_back(struct sk_local *l, struct sk_stored *st, sk_off off);
 static inline void sk_stored_mark(struct sk_stored *st, uint64_t mark) {
     st->mark = SK_MAX(st->mark, mark);
