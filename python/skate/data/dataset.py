@@ -2136,21 +2136,20 @@ def of_source(given: Source | InMemory) -> Any:
             sum(b[3] for b in blocks),
         )
         return MaterializedDataset(node, facts)
-    n, params = given.options.concurrency, given.params
+    o = given.options
+    n, params = o.get("concurrency"), given.params
     if n is not None and (not isinstance(n, int) or n < 1):
         raise ValueError(f"concurrency of a read must be a positive int, not {n!r}")
-    remote = dict(given.options.ray_remote_args or {})
+    remote = dict(o.get("ray_remote_args") or {})
     pool = {"pool": remote.pop("pool")} if "pool" in remote else {}
-    if check_policy(given.options.on_error) is not None:
-        params = {**params, "on_error": given.options.on_error}
+    on_error = o.get("on_error")
+    if check_policy(on_error) is not None:
+        params = {**params, "on_error": on_error}
     facts = given.facts
     if params.get("trust_pickled_columns") and facts.schema is not None:
         known = facts.schema
         facts = dataclasses.replace(facts, schema=lambda: marks.trust(known()))
-    o = given.options
-    options = resources(
-        {"num_cpus": o.num_cpus, "num_gpus": o.num_gpus, "memory": o.memory, **remote}
-    )
+    options = resources({**{k: o.get(k) for k in ("num_cpus", "num_gpus", "memory")}, **remote})
     node = Node(
         "read",
         given.label,
@@ -2169,6 +2168,8 @@ def _named(public: Any, reader: Any, returns: str) -> Any:
     """A public reader, pickled by its public name; its signature says what it returns."""
     public.__module__ = "skate.data"
     reader.__annotations__["return"] = returns
+    if hasattr(reader, "__signature__"):
+        public.__signature__ = reader.__signature__.replace(return_annotation=returns)
     return public
 
 

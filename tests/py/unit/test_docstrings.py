@@ -88,3 +88,21 @@ def test_arguments_are_explained(name):
     missing = {n: unexplained(f) for n, f in ALL.items() if n == name or n.startswith(name + ".")}
     missing = {n: m for n, m in missing.items() if m}
     assert not missing, "\n".join(f"{n}: {', '.join(m)}" for n, m in missing.items())
+
+
+def test_arguments_that_functions_share():
+    """They are in the signature with the function's own defaults, in its docstring, and what is not
+    among them is told."""
+    read = inspect.signature(sd.read_csv)
+    names = list(read.parameters)
+    assert names[:2] == ["paths", "read_options"] and names[-1] == "arrow_open_stream_args"
+    assert read.parameters["partitioning"].default.style == "hive"
+    assert read.parameters["parallelism"].default == -1 and read.return_annotation == "Dataset"
+    assert all(p.kind is p.KEYWORD_ONLY for p in list(read.parameters.values())[1:])
+    doc = inspect.getdoc(sd.read_sql)
+    assert doc.count("override_num_blocks: ") == 1 and "needs shard_keys" in doc  # its own word
+    assert "options: See" not in doc and "\n    memory: Bytes" in doc
+    with pytest.raises(TypeError, match=r"^read_text\(\) missing 1 required .* 'paths'$"):
+        sd.read_text()
+    with pytest.raises(TypeError, match=r"^read_text\(\) got .* 'memry'; did you mean 'memory'\?$"):
+        sd.read_text("x", memry=1)

@@ -4,47 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import pa, pacsv
-from skate.data.checks import keywords, parameters
 from skate.data.files.reading import open_file
 from skate.data.on_error import is_io
 from skate.data.read import csv_records
-from skate.data.read.files import HIVE, common, compression, file_source, tolerates
+from skate.data.read.files import HIVE, compression, file_source, tolerates
 from skate.data.read.files import run as run_files
+from skate.data.read.options import StreamOptions, takes_streams
 from skate.data.read.source import Source
 from skate.data.values import to_arrow
 from skate.data.values.unify import unique
 
 if TYPE_CHECKING:
-    from skate.data.datasource import Partitioning, PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 # of a file that is read once more, as a whole, to say which line an error is about
 LOOK_BYTES = 1 << 30
 WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
 
 
+@takes_streams(partitioning=HIVE)
 def read_csv(
     paths: Paths,
     *,
-    filesystem: FileSystem | None = None,
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    partitioning: Partitioning | None = HIVE,
-    include_paths: bool = False,
-    ignore_missing_paths: bool = False,
-    shuffle: Shuffle = None,
-    file_extensions: list[str] | None = None,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
-    **arrow_csv_args: Any,
+    read_options: Any = None,
+    parse_options: Any = None,
+    convert_options: Any = None,
+    invalid_row_handler: Any = None,
+    **options: Unpack[StreamOptions],
 ) -> Source:
     """A Dataset of CSV files.
 
@@ -55,28 +43,11 @@ def read_csv(
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out instead of an error.
-        shuffle: "files" or a FileShuffleConfig: files in random order.
-        file_extensions: Only files with one of these endings.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
-        arrow_csv_args: read_options, parse_options, convert_options, invalid_row_handler of
-            pyarrow.csv; TypeError for others.
+        read_options: A pyarrow.csv.ReadOptions.
+        parse_options: A pyarrow.csv.ParseOptions.
+        convert_options: A pyarrow.csv.ConvertOptions.
+        invalid_row_handler: As that of parse_options.
+        options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -89,21 +60,14 @@ def read_csv(
         >>> skate.data.read_csv(path).take_all()
         [{'a': 1, 'b': 'x'}]
     """
-    given = common(locals())
-    keywords(
-        "read_csv",
-        arrow_csv_args,
-        (
-            "read_options",
-            "parse_options",
-            "convert_options",
-            "invalid_row_handler",
-            *parameters(read_csv),
-        ),
-    )
-    return file_source(
-        "ReadCSV", "csv", paths, {"args": arrow_csv_args, "code": arrow_csv_args or None}, **given
-    )
+    args = {
+        "read_options": read_options,
+        "parse_options": parse_options,
+        "convert_options": convert_options,
+        "invalid_row_handler": invalid_row_handler,
+    }
+    args = {k: v for k, v in args.items() if v is not None}
+    return file_source("ReadCSV", "csv", paths, {"args": args, "code": args or None}, options)
 
 
 def as_text(column: str) -> str:

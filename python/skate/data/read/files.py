@@ -11,7 +11,7 @@ import os
 import pickle
 import stat
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._deps import futures, glob, np, pa, pafs, pc
 from skate.data import expr_bounds, expressions, on_error
@@ -23,8 +23,11 @@ from skate.data.files.paths import resolve
 from skate.data.files.reading import check_regular, not_regular, read_bytes
 from skate.data.files.retry import begin, retried
 from skate.data.random_config import FileShuffleConfig
-from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
+from skate.data.read.source import Facts, Source, asked_blocks, check_num_blocks, min_units
 from skate.data.values import to_arrow, unify
+
+if TYPE_CHECKING:
+    from skate.data.read.options import FileOptions
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
@@ -214,29 +217,17 @@ def named(e: Exception, doing: str, path: str) -> Exception:
         return e
 
 
-_COMMON = (
-    "filesystem",
-    "parallelism",
-    "num_cpus",
-    "num_gpus",
-    "memory",
-    "ray_remote_args",
-    "arrow_open_stream_args",
-    "partition_filter",
-    "partitioning",
-    "include_paths",
-    "ignore_missing_paths",
-    "shuffle",
-    "file_extensions",
-    "concurrency",
-    "override_num_blocks",
-    "on_error",
-)
-
-
-def common(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of file_source() among those of a reader."""
-    return {k: given[k] for k in _COMMON if k in given}
+def listed(paths: Any, options: FileOptions) -> Listing:
+    """The files that a reader of these options reads."""
+    listing = list_files(
+        paths,
+        filesystem=options.get("filesystem"),
+        extensions=options.get("file_extensions"),
+        ignore_missing=bool(options.get("ignore_missing_paths")),
+    )
+    if options.get("partition_filter") is not None:
+        keep_paths(listing, options.get("partition_filter"))
+    return listing
 
 
 def file_source(
@@ -244,46 +235,24 @@ def file_source(
     fmt: str,
     paths: Any,
     params: dict[str, Any],
+    options: FileOptions,
     *,
-    filesystem: Any = None,
-    file_extensions: Any = None,
-    ignore_missing_paths: bool = False,
-    override_num_blocks: int | None = None,
-    parallelism: int = -1,
     schema: Any = None,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    concurrency: int | None = None,
-    partitioning: Any = None,
-    partition_filter: Any = None,
-    shuffle: Any = None,
-    include_paths: bool = False,
-    arrow_open_stream_args: dict[str, Any] | None = None,
-    on_error: str | None = None,
 ) -> Any:
     """A Dataset that reads whole files, several in a unit. The format's read_file(params, task,
     path) gives the batches of one (see `run`).
 
     schema: a function that gives what is known of the columns, partitions and path aside.
     """
-    listing = list_files(
-        paths,
-        filesystem=filesystem,
-        extensions=file_extensions,
-        ignore_missing=ignore_missing_paths,
-    )
-    if partition_filter is not None:
-        keep_paths(listing, partition_filter)
-    if override_num_blocks is None and parallelism > 0:
-        override_num_blocks = parallelism
+    listing = listed(paths, options)
+    blocks = asked_blocks(options)
+    partitioning, include_paths = options.get("partitioning"), bool(options.get("include_paths"))
     params = {
         "format": fmt,
         **params,
         "include_paths": include_paths,
         "partitioning": partitioning,
-        "stream": dict(arrow_open_stream_args or {}),
+        "stream": dict(options.get("arrow_open_stream_args") or {}),
     }
     if listing.fs is not None:
         params["fs"] = listing.fs
@@ -303,11 +272,11 @@ def file_source(
     return Source(
         label,
         params,
-        units_of_files(listing, override_num_blocks),
-        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error),
+        units_of_files(listing, blocks),
+        options,
         Facts(None, known if schema is not None else None, listing.paths),
         each_run=reshuffled(
-            listing, shuffle, lambda part: units_of_files(part, override_num_blocks)
+            listing, options.get("shuffle"), lambda part: units_of_files(part, blocks)
         ),
     )
 

@@ -4,46 +4,33 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from skate._deps import PIL, Image
 from skate.data.files.reading import read_bytes
-from skate.data.read.files import common, file_source, gathered, named, unreadable
+from skate.data.read.files import file_source, gathered, named, unreadable
+from skate.data.read.options import FileOptions, StreamOptions, takes_files
 from skate.data.read.source import Source
 from skate.data.values import batch as _batch
 from skate.data.values import pictures
 
 if TYPE_CHECKING:
-    from skate.data.datasource import Partitioning, PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 
 
 EXTENSIONS = ["png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp"]
 
 
+@takes_files(file_extensions=EXTENSIONS)
 def read_images(
     paths: Paths,
     *,
-    filesystem: FileSystem | None = None,
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
     arrow_open_file_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    partitioning: Partitioning | None = None,
     size: tuple[int, int] | None = None,
     mode: str | None = None,
     crop: tuple[int, int, int, int] | Literal["center"] | None = None,
     decoder: Literal["fast", "pillow"] | None = None,
-    include_paths: bool = False,
-    ignore_missing_paths: bool = False,
-    shuffle: Shuffle = None,
-    file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
+    **options: Unpack[FileOptions],
 ) -> Source:
     """A Dataset with one row an image: column "image", an array (height, width[, channels]) of
     uint8.
@@ -51,17 +38,7 @@ def read_images(
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_file_args: compression and the like of pyarrow's open_input_stream.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
         size: (height, width) to resize to; ValueError when not both are over 0.
         mode: Pillow's mode to convert to, such as "RGB" or "L".
         crop: What is cut out before it is resized: (top, left, height, width) in pixels, or
@@ -71,15 +48,7 @@ def read_images(
             stats() says how many images it left to Pillow); "fast": JPEG files at least twice as
             large as size are decoded at a half, a quarter or an eighth: other bytes, by 1 on
             average; "pillow": always Pillow. (Ray has no such argument.)
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out instead of an error.
-        shuffle: "files" or a FileShuffleConfig: files in random order.
-        file_extensions: Only files with one of these endings.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
+        options: See FileOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -87,9 +56,9 @@ def read_images(
         PIL.UnidentifiedImageError: A file is no image; see on_error.
         ValueError: An option is none of these; or the box is not within an image, see on_error.
     """
-    given = common(locals())
+    given: StreamOptions = {**options, "arrow_open_stream_args": arrow_open_file_args}
     want = tuple(pictures.wanted(size, mode, crop, decoder))
-    return file_source("ReadImage", "images", paths, {"by_settings": True, "want": want}, **given)
+    return file_source("ReadImage", "images", paths, {"by_settings": True, "want": want}, given)
 
 
 def __getattr__(name: str) -> Any:

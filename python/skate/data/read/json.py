@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import pa, pajson
-from skate.data.checks import keywords, parameters
 from skate.data.files.paths import is_folder
 from skate.data.read import json_records
-from skate.data.read.files import HIVE, bad_line, common, file_source, read_sound, unreadable
+from skate.data.read.files import HIVE, bad_line, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.options import StreamOptions, takes_streams
 from skate.data.read.source import Source
 from skate.data.values import row_dicts, to_arrow
 
 if TYPE_CHECKING:
-    from skate.data.datasource import Partitioning, PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 
 
 WORKERS_IMPORT = ("pyarrow.json",)  # the fork server does it for all of them
@@ -35,27 +34,14 @@ EXTENSIONS = [
 ]
 
 
+@takes_streams(partitioning=HIVE, file_extensions=EXTENSIONS)
 def read_json(
     paths: Paths,
     *,
     lines: bool = False,
-    filesystem: FileSystem | None = None,
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    partitioning: Partitioning | None = HIVE,
-    include_paths: bool = False,
-    ignore_missing_paths: bool = False,
-    shuffle: Shuffle = None,
-    file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
-    **arrow_json_args: Any,
+    read_options: Any = None,
+    parse_options: Any = None,
+    **options: Unpack[StreamOptions],
 ) -> Source:
     """A Dataset of JSON files: lines of objects, or one array of objects in a file.
 
@@ -64,29 +50,10 @@ def read_json(
             system.
         lines: Files hold one object a line, whatever they begin with (or, as their first line, one
             array a line: columns are then named 0, 1, ...).
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out instead of an error.
-        shuffle: "files" or a FileShuffleConfig: files in random order.
-        file_extensions: Only files with one of these endings.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
-        arrow_json_args: read_options, parse_options of pyarrow.json; TypeError for others. A column
-            that explicit_schema of parse_options has as string may hold any kind of value: what is
-            no string is its JSON text.
+        read_options: A pyarrow.json.ReadOptions.
+        parse_options: A pyarrow.json.ParseOptions. A column that its explicit_schema has as string
+            may hold any kind of value: what is no string is its JSON text.
+        options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -99,15 +66,13 @@ def read_json(
         >>> skate.data.read_json(path).sum("a")
         3
     """
-    given = common(locals())
-    keywords(
-        "read_json", arrow_json_args, ("read_options", "parse_options", *parameters(read_json))
-    )
-    if file_extensions is EXTENSIONS and not is_folder(paths, filesystem):
-        given["file_extensions"] = None
-    return file_source(
-        "ReadJSON", "json", paths, {"args": arrow_json_args, "lines": lines}, **given
-    )
+    if options.get("file_extensions") is EXTENSIONS and not is_folder(
+        paths, options.get("filesystem")
+    ):
+        options["file_extensions"] = None
+    args = {"read_options": read_options, "parse_options": parse_options}
+    args = {k: v for k, v in args.items() if v is not None}
+    return file_source("ReadJSON", "json", paths, {"args": args, "lines": lines}, options)
 
 
 def as_text(column: str) -> str:

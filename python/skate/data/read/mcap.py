@@ -6,22 +6,23 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate.data.checks import library
-from skate.data.read.files import Fitting, common, file_source, named, read_sound, unreadable
+from skate.data.read.files import Fitting, file_source, named, read_sound, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.options import FileOptions, takes_files
 from skate.data.read.source import Source
 from skate.data.values import row_dicts
 
 if TYPE_CHECKING:
-    from skate.data.datasource import Partitioning, PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 
 # of a batch, whichever is reached first: messages are positions, or images
 ROWS, BYTES = 4096, 16 << 20
 
 
+@takes_files(file_extensions=["mcap"])
 def read_mcap(
     paths: Paths,
     *,
@@ -29,21 +30,7 @@ def read_mcap(
     time_range: Any = None,
     message_types: Collection[str] | None = None,
     include_metadata: bool = True,
-    filesystem: FileSystem | None = None,
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    partitioning: Partitioning | None = None,
-    include_paths: bool = False,
-    ignore_missing_paths: bool = False,
-    shuffle: Shuffle = None,
-    file_extensions: list[str] | None = ["mcap"],  # noqa: B006  read only
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
+    **options: Unpack[FileOptions],
 ) -> Source:
     """A Dataset of the messages in MCAP files: data (bytes; the value, where the message is encoded
     as JSON), topic, log_time, publish_time (nanoseconds), sequence, and of the channel and schema
@@ -59,26 +46,7 @@ def read_mcap(
         message_types: Only messages whose schema has one of these names, and those without a
             schema, as in Ray; None: all.
         include_metadata: The columns of channel and schema, too.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out; else they are a
-            FileNotFoundError.
-        shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
-        file_extensions: Only files with one of these endings; None: all files.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
+        options: See FileOptions.
 
     Raises:
         ImportError: The package mcap is not there.
@@ -106,7 +74,7 @@ def read_mcap(
         "types": frozenset(message_types) if message_types else None,
         "metadata": include_metadata,
     }
-    return file_source("ReadMCAP", "mcap", paths, params, **common(locals()))
+    return file_source("ReadMCAP", "mcap", paths, params, options)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from skate._deps import dask, datasets, torch
 from skate.data.read.memory import from_arrow, from_pandas
-from skate.data.read.source import Facts, InMemory, ReadOptions, Source, min_units
+from skate.data.read.source import Facts, InMemory, Source, min_units
 from skate.data.values import row_dicts
 from skate.serialize import cloudpickled
 
@@ -55,7 +55,7 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
             for i in range(k)
         ]
     params = {"format": "others", "fn": cloudpickled(dataset)}
-    return Source("ReadTorch", params, units, ReadOptions(), Facts(n))
+    return Source("ReadTorch", params, units, {}, Facts(n))
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
@@ -105,7 +105,7 @@ def from_huggingface(
         return from_arrow(table, override_num_blocks=override_num_blocks)
     if isinstance(dataset, datasets.IterableDataset):
         params = {"format": "huggingface", "fn": cloudpickled(dataset)}
-        return Source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], ReadOptions(), Facts())
+        return Source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], {}, Facts())
     if isinstance(dataset, (datasets.DatasetDict, datasets.IterableDatasetDict)):
         raise DeprecationWarning(  # the class that Ray raises
             f"You provided a Hugging Face {type(dataset).__name__}, which is several splits: {', '.join(dataset)}. from_huggingface takes one: from_huggingface(d['{next(iter(dataset))}'])"

@@ -12,11 +12,12 @@ import pickle
 import re
 import resource
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate import _terminal
 from skate._deps import futures, load, np, pa, pads, pafs, pc, pq
 from skate.data import expr_bounds, expr_eval, expressions
+from skate.data.arguments import others
 from skate.data.checks import keywords, parameters
 from skate.data.context import DataContext
 from skate.data.files.paths import is_folder
@@ -25,8 +26,7 @@ from skate.data.on_error import check_policy, is_fatal
 from skate.data.read import parquet_bounds
 from skate.data.read.files import (
     HIVE,
-    keep_paths,
-    list_files,
+    listed,
     named,
     parser,
     reshuffled,
@@ -35,14 +35,15 @@ from skate.data.read.files import (
     unreadable,
     with_columns,
 )
-from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
+from skate.data.read.options import FileOptions, takes_files
+from skate.data.read.source import Facts, Source, asked_blocks, check_num_blocks, min_units
 from skate.data.values import batch, encoded_text, marks, selection, tensor_types, to_arrow
 from skate.data.values import types as value_types
 from skate.data.values.unify import cast_batch, check_names, columns_are, unify
 
 if TYPE_CHECKING:
-    from skate.data.datasource import Partitioning, PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.read.options import OpenFileOptions
+    from skate.data.typed import Paths
 
 
 WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
@@ -52,53 +53,24 @@ SMALL_BYTES = 256 << 10  # a file up to this is read as a whole
 EXTENSIONS = ["parquet", "pq", "parq"]
 
 
+@takes_files(rest="arrow_parquet_args", partitioning=HIVE, file_extensions=EXTENSIONS)
 def read_parquet(
     paths: Paths,
     *,
-    filesystem: FileSystem | None = None,
     columns: list[str] | None = None,
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
     tensor_column_schema: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    partitioning: Partitioning | None = HIVE,
-    shuffle: Shuffle = None,
-    include_paths: bool = False,
-    file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
     schema: Any = None,
-    filter: Any = None,  # noqa: A002
+    filter: Any = None,
     trust_pickled_columns: bool = False,
-    **arrow_parquet_args: Any,
+    **options: Unpack[OpenFileOptions],
 ) -> Source:
     """A Dataset of Parquet files. Files with different columns become one schema (null where a file
     lacks a column; TypeError where types do not fit).
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
         columns: Only these columns are read; KeyError for one that does not exist.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
         tensor_column_schema: {column: (dtype, shape)}: columns of bytes that are arrays.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns; None: none.
-        shuffle: "files" or a FileShuffleConfig: files in random order.
-        include_paths: Adds the column "path".
-        file_extensions: Only files with one of these endings are read from a folder.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
         on_error: What becomes of files that are damaged: "raise", "skip" or "quarantine" (see
             Dataset.errors()); None: as DataContext.on_error says. Rows of a file before the damage
             stay.
@@ -109,6 +81,7 @@ def read_parquet(
             DataContext.trust_pickled_columns says, which is not to.
         arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError
             for others.
+        options: See FileOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -122,14 +95,14 @@ def read_parquet(
         >>> skate.data.read_parquet(folder).count()
         3
     """
-    batch_size, udf = _arguments(arrow_parquet_args)
-    check_policy(on_error)
-    tolerant = (on_error or DataContext.get_current().on_error) != "raise"
+    batch_size, udf = _arguments(others(options, FileOptions))
+    tolerant = (
+        check_policy(options.get("on_error")) or DataContext.get_current().on_error
+    ) != "raise"
+    partitioning, include_paths = options.get("partitioning"), bool(options.get("include_paths"))
     parse = parser(partitioning)
     stamps: dict[str, Stamp] = {}
-    listing, infos, damaged = _found(
-        paths, filesystem, file_extensions, partition_filter, filter, parse, tolerant, stamps
-    )
+    listing, infos, damaged = _found(paths, options, filter, parse, tolerant, stamps)
     stored, cast = _stored(listing.paths, infos, None if schema is None else marks.bare(schema))
     full = _known(
         {"partitioning": partitioning},
@@ -170,9 +143,7 @@ def read_parquet(
         if udf is None and tensor_column_schema is None
         else None
     )
-    options = ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args, on_error)
-    blocks = parallelism if override_num_blocks is None and parallelism > 0 else override_num_blocks
-    units, each_run = _cut(listing, infos, damaged, blocks, shuffle)
+    units, each_run = _cut(listing, infos, damaged, asked_blocks(options), options.get("shuffle"))
     return Source(
         "ReadParquet", params, units, options, Facts(rows, known, listing.paths), each_run=each_run
     )
@@ -180,9 +151,7 @@ def read_parquet(
 
 def _found(
     paths: Paths,
-    filesystem: Any,
-    extensions: list[str] | None,
-    keep: Any,
+    options: FileOptions,
     test: Any,
     parse: Any,
     tolerant: bool,
@@ -190,11 +159,11 @@ def _found(
 ) -> tuple[Any, list[Any], list[str]]:
     """(the files that can be read, the schema and row groups of each, the files that are damaged);
     fills stamps. All that is wrong is raised, unless damage is tolerated and not everywhere."""
-    if extensions is EXTENSIONS and not is_folder(paths, filesystem):
-        extensions = None
-    listing = list_files(paths, filesystem=filesystem, extensions=extensions)
-    if keep is not None:
-        keep_paths(listing, keep)
+    if options.get("file_extensions") is EXTENSIONS and not is_folder(
+        paths, options.get("filesystem")
+    ):
+        options = {**options, "file_extensions": None}
+    listing = listed(paths, options)
     infos = _footers(listing.fs, listing.paths, test, parse, stamps)
     wrong = [i for i in infos if isinstance(i, Exception)]
     if wrong and (not tolerant or len(wrong) == len(infos)):

@@ -6,28 +6,22 @@ import builtins
 import math
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 from skate._deps import np, pa
 from skate.data.context import DataContext
-from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks, min_units
+from skate.data.read.options import BlockOptions, takes_blocks
+from skate.data.read.source import Facts, Source, asked_blocks, min_units
 from skate.data.values import to_arrow
 
 
-def range(
-    n: int,
-    *,
-    parallelism: int = -1,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-) -> Source:  # noqa: A001
+@takes_blocks()
+def range(n: int, **options: Unpack[BlockOptions]) -> Source:
     """A Dataset of the numbers 0..n-1 in a column "id".
 
     Args:
         n: How many, 0 or more.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of blocks; None: it follows from the bytes.
+        options: See BlockOptions.
 
     Raises:
         ValueError: n is negative.
@@ -40,33 +34,30 @@ def range(
     n = int(n)
     if n < 0:
         raise ValueError(f"range needs a count of 0 or more, not {n}")
-    k = _blocks(n, 8, parallelism, override_num_blocks)
+    k = _blocks(n, 8, options)
     units = [(struct.pack("<qq", a, b), b - a, 8 * (b - a)) for a, b in _cuts(n, k)]
     return Source(
         "ReadRange",
         {"format": "range", "shape": None},
         units,
-        ReadOptions(concurrency=concurrency),
+        {"concurrency": options.get("concurrency")},
         Facts(n, _schema),
     )
 
 
+@takes_blocks()
 def range_tensor(
     n: int,
     *,
     shape: tuple[int, ...] = (1,),
-    parallelism: int = -1,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
+    **options: Unpack[BlockOptions],
 ) -> Source:
     """A Dataset of n tensors in a column "data"; the i-th is full of i.
 
     Args:
         n: How many, 0 or more.
         shape: Lengths of the axes of each tensor.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of blocks; None: it follows from the bytes.
+        options: See BlockOptions.
 
     Raises:
         ValueError: n is negative.
@@ -79,22 +70,21 @@ def range_tensor(
     n = int(n)
     shape = tuple(shape)
     each = 8 * math.prod(shape)
-    k = _blocks(n, each, parallelism, override_num_blocks)
+    k = _blocks(n, each, options)
     units = [(struct.pack("<qq", a, b), b - a, each * (b - a)) for a, b in _cuts(n, k)]
     return Source(
         "ReadRange",
         {"format": "range", "shape": shape, "by_settings": True},
         units,
-        ReadOptions(concurrency=concurrency),
+        {"concurrency": options.get("concurrency")},
         Facts(n, lambda: _tensors(shape)),
     )
 
 
-def _blocks(n: int, each: int, parallelism: int, override: int | None) -> int:
-    if override is None and parallelism > 0:
-        override = parallelism
-    if override is not None:
-        return max(1, min(n, check_num_blocks(override)))
+def _blocks(n: int, each: int, options: BlockOptions) -> int:
+    asked = asked_blocks(options)
+    if asked is not None:
+        return max(1, min(n, asked))
     size = DataContext.get_current().read_block_size
     return max(1, -(-n * each // size), min(n, min_units()))
 

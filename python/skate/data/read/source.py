@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from skate.data.read.options import BlockOptions, ReadOptions
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,6 @@ class Facts:
     bytes: int | None = None
 
 
-class ReadOptions(NamedTuple):
-    """Resources of read tasks."""
-
-    concurrency: int | None = None
-    num_cpus: float | None = None
-    num_gpus: float | None = None
-    memory: float | None = None
-    ray_remote_args: dict[str, Any] | None = None
-    on_error: str | None = None
-
-
 class Source(NamedTuple):
     """Units that tasks read.
 
@@ -42,7 +34,7 @@ class Source(NamedTuple):
     label: str
     params: dict[str, Any]
     units: list[tuple[bytes, int, int]]
-    options: ReadOptions
+    options: ReadOptions  # resources of the tasks; of files, on_error, too
     facts: Facts
     each_run: Callable[[int], dict[str, Any]] | None = None
 
@@ -61,6 +53,13 @@ def min_units() -> int:
     """Fewer units than this would leave cores idle behind a small source. A number of the machine,
     not of the engine's settings: layouts stay."""
     return 2 * (os.cpu_count() or 1)
+
+
+def asked_blocks(options: BlockOptions) -> int | None:
+    """The number of read tasks that the user asks for; None: of no particular one. ValueError: it
+    is not possible."""
+    n, older = options.get("override_num_blocks"), options.get("parallelism", -1)
+    return check_num_blocks(n) if n is not None else older if older > 0 else None
 
 
 def check_num_blocks(n: Any) -> int:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 from skate._deps import cloudpickle, logging
-from skate.data.read.source import Facts, ReadOptions, Source, check_num_blocks
+from skate.data.read.options import ReadOptions, takes_read
+from skate.data.read.source import Facts, Source, asked_blocks
 from skate.data.values import batch, unify
 
 ROWS = 4096  # fetched at once
 
 
+@takes_read()
 def read_sql(
     sql: str,
     connection_factory: Callable[[], Any],
@@ -24,13 +26,7 @@ def read_sql(
     sql_params: Any = None,
     shard_keys: list[str] | None = None,
     shard_hash_fn: str = "MD5",
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
+    **options: Unpack[ReadOptions],
 ) -> Source:
     """A Dataset of the rows of a query.
 
@@ -42,15 +38,9 @@ def read_sql(
         shard_keys: Columns by whose hash the rows are split over the tasks.
         shard_hash_fn: SQL function from text to text or int used for that ("MD5", "unistr",
             "ABS"...).
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
-        concurrency: Read tasks at once, at most; None: as many as fit.
         override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can
             hash, else ValueError. None: one.
+        options: See ReadOptions.
 
     Example:
         >>> import sqlite3, skate, tempfile, os
@@ -62,9 +52,7 @@ def read_sql(
         ... ).take_all()
         [{'a': 1}, {'a': 2}]
     """
-    if override_num_blocks is None and parallelism > 0:
-        override_num_blocks = parallelism
-    n = check_num_blocks(override_num_blocks) if override_num_blocks is not None else 1
+    n = asked_blocks(options) or 1
     queries = [sql]
     if n > 1:
         if not shard_keys:
@@ -84,7 +72,7 @@ def read_sql(
         "ReadSQL",
         params,
         units,
-        ReadOptions(concurrency, num_cpus, num_gpus, memory, ray_remote_args),
+        options,
         Facts(),
     )
 

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import pa
-from skate.data.read.files import bad_line, common, file_source, read_sound
+from skate.data.read.files import bad_line, file_source, read_sound
 from skate.data.read.files import run as run_files
+from skate.data.read.options import StreamOptions, takes_streams
 from skate.data.read.source import Source
 from skate.data.values import to_arrow
 
 if TYPE_CHECKING:
-    from skate.data.datasource import Partitioning, PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 
 
+@takes_streams()
 def read_text(
     paths: Paths,
     *,
     encoding: str = "utf-8",
     drop_empty_lines: bool = True,
-    filesystem: FileSystem | None = None,
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    partitioning: Partitioning | None = None,
-    include_paths: bool = False,
-    ignore_missing_paths: bool = False,
-    shuffle: Shuffle = None,
-    file_extensions: list[str] | None = None,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
+    **options: Unpack[StreamOptions],
 ) -> Source:
     """A Dataset with one row a line, in a column "text".
 
@@ -45,26 +31,7 @@ def read_text(
             system.
         encoding: Of the files; ValueError where bytes are not text in it.
         drop_empty_lines: Leaves out lines without a character.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out instead of an error.
-        shuffle: "files" or a FileShuffleConfig: files in random order.
-        file_extensions: Only files with one of these endings.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
+        options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -75,14 +42,13 @@ def read_text(
         >>> "DataContext" in skate.data.read_text(skate.data.context.__file__).take(1)[0]["text"]
         True
     """
-    given = common(locals())
     return file_source(
         "ReadText",
         "text",
         paths,
         {"encoding": encoding, "drop_empty_lines": drop_empty_lines},
+        options,
         schema=_schema,
-        **given,
     )
 
 

@@ -11,71 +11,40 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import pa
 from skate.data.files import crc32c
-from skate.data.read.files import Fitting, common, file_source, read_sound, unreadable
+from skate.data.read.files import Fitting, file_source, read_sound, unreadable
 from skate.data.read.files import run as run_files
+from skate.data.read.options import StreamOptions, takes_streams
 from skate.data.read.source import Source
 
 if TYPE_CHECKING:
-    from skate.data.datasource import PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 
 
 ROWS = 1024  # a batch
 
 
+@takes_streams()
 def read_tfrecords(
     paths: Paths,
     *,
-    filesystem: FileSystem | None = None,
-    parallelism: int = -1,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    include_paths: bool = False,
-    ignore_missing_paths: bool = False,
     tf_schema: Any = None,
-    shuffle: Shuffle = None,
-    file_extensions: list[str] | None = None,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
     tfx_read_options: Any = None,
+    **options: Unpack[StreamOptions],
 ) -> Source:
     """A Dataset of TFRecord files of tf.train.Example: one row a record, one column a feature.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
         arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not say
             so.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out; else they are a
-            FileNotFoundError.
         tf_schema: Of TensorFlow's own libraries: NotImplementedError.
-        shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
-        file_extensions: Only files with one of these endings; None: all files.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
         tfx_read_options: Of TensorFlow's own libraries: NotImplementedError.
+        options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -85,9 +54,7 @@ def read_tfrecords(
         raise NotImplementedError(
             "read_tfrecords: tf_schema and tfx_read_options need TensorFlow Extended, which skate does not use; leave them out"
         )
-    return file_source(
-        "ReadTFRecords", "tfrecords", paths, {"by_settings": True}, **common(locals())
-    )
+    return file_source("ReadTFRecords", "tfrecords", paths, {"by_settings": True}, options)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import np
 from skate.data.checks import library
-from skate.data.read.files import common, file_source, read_stream
+from skate.data.read.files import file_source, read_stream
 from skate.data.read.files import run as run_files
+from skate.data.read.options import StreamOptions, takes_streams
 from skate.data.read.source import Source
 from skate.data.values import batch as _batch
 
 if TYPE_CHECKING:
-    from skate.data.datasource import Partitioning, PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 
 
 EXTENSIONS = list[str](
@@ -25,25 +25,12 @@ EXTENSIONS = list[str](
 BATCH_BYTES = 4 << 20
 
 
+@takes_streams(file_extensions=EXTENSIONS)
 def read_videos(
     paths: Paths,
     *,
-    filesystem: FileSystem | None = None,
-    num_cpus: float | None = None,
-    num_gpus: float | None = None,
-    memory: float | None = None,
-    ray_remote_args: dict[str, Any] | None = None,
-    arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
-    partitioning: Partitioning | None = None,
-    include_paths: bool = False,
     include_timestamps: bool = False,
-    ignore_missing_paths: bool = False,
-    file_extensions: list[str] | None = EXTENSIONS,  # noqa: B006
-    shuffle: Shuffle = None,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
+    **options: Unpack[StreamOptions],
 ) -> Source:
     """A Dataset with one row a frame: "frame", an array (height, width, 3) of uint8 (RGB), and
     "frame_index", its number in the file.
@@ -51,28 +38,9 @@ def read_videos(
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
-        memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
-            runtime_env, scheduling_strategy, max_retries, ...
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        include_paths: Adds the column "path".
         include_timestamps: Adds "frame_timestamp": an array of its beginning and end in seconds
             (float64).
-        ignore_missing_paths: Paths that do not exist are left out; else they are a
-            FileNotFoundError.
-        file_extensions: Only files with one of these endings; None: all files.
-        shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
+        options: See StreamOptions.
 
     Raises:
         ImportError: The package av is not there.
@@ -85,7 +53,7 @@ def read_videos(
         "videos",
         paths,
         {"by_settings": True, "timestamps": include_timestamps},
-        **common(locals()),
+        options,
     )
 
 

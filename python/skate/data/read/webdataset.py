@@ -14,13 +14,12 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import Image, lzma, np
 from skate.data.on_error import is_fatal
 from skate.data.read.files import (
     Fitting,
-    common,
     decompress,
     file_source,
     read_sound,
@@ -28,69 +27,48 @@ from skate.data.read.files import (
     unreadable,
 )
 from skate.data.read.files import run as run_files
+from skate.data.read.options import StreamOptions, takes_streams
 from skate.data.read.source import Source
 from skate.data.values import row_dicts
 
 if TYPE_CHECKING:
-    from skate.data.datasource import PathPartitionFilter
-    from skate.data.typed import FileSystem, OnError, Paths, Shuffle
+    from skate.data.typed import Paths
 
 
 IMAGES = ("jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm")
 BATCH_BYTES = 4 << 20
 
 
+@takes_streams()
 def read_webdataset(
     paths: Paths,
     *,
-    filesystem: FileSystem | None = None,
-    parallelism: int = -1,
-    arrow_open_stream_args: dict[str, Any] | None = None,
-    partition_filter: PathPartitionFilter | None = None,
     decoder: Any = True,
     fileselect: Any = None,
     filerename: Any = None,
     suffixes: Any = None,
     verbose_open: bool = False,
-    shuffle: Shuffle = None,
-    include_paths: bool = False,
-    file_extensions: list[str] | None = None,
-    concurrency: int | None = None,
-    override_num_blocks: int | None = None,
-    on_error: OnError = None,
     expand_json: bool = False,
+    **options: Unpack[StreamOptions],
 ) -> Source:
     """A Dataset of WebDataset tar files: one row for the members with one stem.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
-            paths.
-        parallelism: Ray's older name of override_num_blocks; -1: not given.
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
         decoder: True: by the ending; None or False: bytes; "PIL": images stay Pillow's; a function
             from row to row, or a list of these.
         fileselect: Which members are read: endings or patterns, or a function of the name.
         filerename: A function from a member's name to the name it is known by, or a list of these.
         suffixes: Which columns are kept: endings or patterns, or a function.
         verbose_open: Without effect.
-        shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
-        include_paths: Adds the column "path".
-        file_extensions: Only files with one of these endings; None: all files.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
-            input.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
-            Dataset.errors()); None: as DataContext.on_error says.
         expand_json: The keys of the column "json" become columns.
+        options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
         ValueError: A name is twice in a row.
     """
-    given = common(locals())
     params = {
         "code": True,
         "by_settings": True,
@@ -100,7 +78,7 @@ def read_webdataset(
         "suffixes": suffixes,
         "expand_json": expand_json,
     }
-    return file_source("ReadWebDataset", "webdataset", paths, params, **given)
+    return file_source("ReadWebDataset", "webdataset", paths, params, options)
 
 
 def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
