@@ -24,70 +24,44 @@ DataContext.checkpoint_config does the same with Ray's name (skate.data.checkpoi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import write_job
+from skate.data.arguments import others
 from skate.data.plan.node import Node
-from skate.data.plan.resources import resources
 from skate.data.run import errors, execute
-from skate.data.write.mode import SaveMode
-from skate.data.write.options import WriteOptions
+from skate.data.write.options import RowOptions, takes_files, takes_rows, takes_tasks
 from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skate.data.datasource import Datasink, FilenameProvider
-    from skate.data.typed import FileSystem, Mode, Path
+    from skate.data.datasource import Datasink
+    from skate.data.typed import Mode, Path
+    from skate.data.write.options import OpenRowOptions, TaskOptions, WriteOptions
 
 
 @errors.part_of("skate.data.dataset", "Dataset")
 class Writers:
     """Part of Dataset."""
 
+    @takes_rows(rest="arrow_parquet_args")
     def write_parquet(
         self,
         path: Path,
         *,
         partition_cols: list[str] | None = None,
-        filesystem: FileSystem | None = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: FilenameProvider | None = None,
         arrow_parquet_args_fn: Callable[[], dict[str, Any]] | None = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
-        **arrow_parquet_args: Any,
+        **options: Unpack[OpenRowOptions],
     ) -> None:
         """Writes Parquet files into a folder.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             partition_cols: Columns that become folders (col=value).
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            try_create_dir: Without effect: folders that are missing are made.
-            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-                buffer_size, metadata.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             arrow_parquet_args_fn: A function that gives more of arrow_parquet_args; called in the
                 tasks.
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            max_rows_per_file: Rows of a file, at most; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            num_rows_per_file: Ray's older name of min_rows_per_file.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
             arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression,
                 row_group_size, ...); schema: the pyarrow.Schema of the files (TypeError for values
                 that it cannot hold exactly); and partitioning_flavor: "hive", None (folders of
@@ -107,21 +81,10 @@ class Writers:
             >>> skate.data.read_parquet(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode,
-            filesystem,
-            ray_remote_args,
-            concurrency,
-            filename_provider,
-            resume,
-            arrow_open_stream_args,
-        )
-        options = options.of_files(
-            min_rows_per_file or num_rows_per_file, max_rows_per_file, partition_cols
-        )
-        write_job.write(self, "parquet", options, arrow_parquet_args, arrow_parquet_args_fn)
+        args = others(options, RowOptions)
+        write_job.write(self, "parquet", path, options, args, arrow_parquet_args_fn, partition_cols)
 
+    @takes_tasks()
     def write_lance(
         self,
         path: Path,
@@ -132,8 +95,7 @@ class Writers:
         max_rows_per_file: int = 64 * 1024 * 1024,
         data_storage_version: str | None = None,
         storage_options: dict[str, Any] | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
+        **options: Unpack[TaskOptions],
     ) -> None:
         """Writes a Lance dataset; all of it becomes visible as one version. Needs the package
         pylance: ImportError without it.
@@ -146,9 +108,7 @@ class Writers:
             max_rows_per_file: Rows of a file, at most.
             data_storage_version: Version of Lance's file format; None: the library's default.
             storage_options: As Lance takes them.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
+            options: See TaskOptions.
 
         Raises:
             ImportError: The package pylance is not there.
@@ -163,48 +123,22 @@ class Writers:
             data_storage_version,
             storage_options,
         )
-        self.write_datasink(sink, ray_remote_args=ray_remote_args, concurrency=concurrency)
+        self.write_datasink(sink, **options)
 
+    @takes_rows(rest="arrow_csv_args")
     def write_csv(
         self,
         path: Path,
         *,
-        filesystem: FileSystem | None = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: FilenameProvider | None = None,
         arrow_csv_args_fn: Callable[[], dict[str, Any]] | None = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
-        **arrow_csv_args: Any,
+        **options: Unpack[OpenRowOptions],
     ) -> None:
         """Writes CSV files with a header line into a folder.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            try_create_dir: Without effect: folders that are missing are made.
-            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-                buffer_size, metadata.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             arrow_csv_args_fn: A function that gives more of arrow_csv_args; called in the tasks.
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            max_rows_per_file: Rows of a file, at most; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            num_rows_per_file: Ray's older name of min_rows_per_file.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
             arrow_csv_args: Arguments of pyarrow.csv.WriteOptions, or write_options itself.
 
         Raises:
@@ -219,60 +153,24 @@ class Writers:
             >>> skate.data.read_csv(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode,
-            filesystem,
-            ray_remote_args,
-            concurrency,
-            filename_provider,
-            resume,
-            arrow_open_stream_args,
-        )
-        options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file)
-        write_job.write(self, "csv", options, arrow_csv_args, arrow_csv_args_fn)
+        args = others(options, RowOptions)
+        write_job.write(self, "csv", path, options, args, arrow_csv_args_fn)
 
+    @takes_rows(rest="pandas_json_args")
     def write_json(
         self,
         path: Path,
         *,
-        filesystem: FileSystem | None = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: FilenameProvider | None = None,
         pandas_json_args_fn: Callable[[], dict[str, Any]] | None = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
-        **pandas_json_args: Any,
+        **options: Unpack[OpenRowOptions],
     ) -> None:
         """Writes JSON files, one object a line, into a folder.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            try_create_dir: Without effect: folders that are missing are made.
-            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-                buffer_size, metadata.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
             pandas_json_args_fn: A function that gives more of pandas_json_args; called in the
                 tasks.
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            max_rows_per_file: Rows of a file, at most; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            num_rows_per_file: Ray's older name of min_rows_per_file.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
             pandas_json_args: Arguments of json.dumps (orient and lines are understood and are
                 "records" and True).
 
@@ -288,56 +186,17 @@ class Writers:
             >>> skate.data.read_json(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode,
-            filesystem,
-            ray_remote_args,
-            concurrency,
-            filename_provider,
-            resume,
-            arrow_open_stream_args,
-        )
-        options = options.of_files(min_rows_per_file or num_rows_per_file, max_rows_per_file)
-        write_job.write(self, "json", options, pandas_json_args, pandas_json_args_fn)
+        args = others(options, RowOptions)
+        write_job.write(self, "json", path, options, args, pandas_json_args_fn)
 
-    def write_numpy(
-        self,
-        path: Path,
-        *,
-        column: str,
-        filesystem: FileSystem | None = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: FilenameProvider | None = None,
-        min_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
-    ) -> None:
+    @takes_rows()
+    def write_numpy(self, path: Path, *, column: str, **options: Unpack[RowOptions]) -> None:
         """Writes one column into .npy files.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             column: The column; all its values must have one shape (TypeError).
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            try_create_dir: Without effect: folders that are missing are made.
-            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-                buffer_size, metadata.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            num_rows_per_file: Ray's older name of min_rows_per_file.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
 
         Raises:
             ValueError: mode="error" finds files, or options do not fit together.
@@ -351,37 +210,11 @@ class Writers:
             >>> skate.data.read_numpy(folder).count()
             3
         """
-        options = WriteOptions(
-            path,
-            mode,
-            filesystem,
-            ray_remote_args,
-            concurrency,
-            filename_provider,
-            resume,
-            arrow_open_stream_args,
-        )
-        write_job.write(
-            self,
-            "numpy",
-            options.of_files(min_rows_per_file or num_rows_per_file),
-            {"column": column},
-        )
+        write_job.write(self, "numpy", path, options, {"column": column})
 
+    @takes_files()
     def write_images(
-        self,
-        path: Path,
-        column: str,
-        file_format: str = "png",
-        *,
-        filesystem: FileSystem | None = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: FilenameProvider | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
+        self, path: Path, column: str, file_format: str = "png", **options: Unpack[WriteOptions]
     ) -> None:
         """Writes a column of arrays into image files, one a row.
 
@@ -389,53 +222,19 @@ class Writers:
             path: The folder; local, or a URI of a pyarrow file system.
             column: Arrays (height, width[, channels]) of uint8.
             file_format: "png", "jpeg", ... as Pillow knows it.
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            try_create_dir: Without effect: folders that are missing are made.
-            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-                buffer_size, metadata.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See WriteOptions.
 
         Raises:
             ValueError: mode="error" finds files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
-        options = WriteOptions(
-            path,
-            mode,
-            filesystem,
-            ray_remote_args,
-            concurrency,
-            filename_provider,
-            resume,
-            arrow_open_stream_args,
-        )
-        write_job.write(self, "images", options, {"column": column, "file_format": file_format})
+        args = {"column": column, "file_format": file_format}
+        write_job.write(self, "images", path, options, args)
 
+    @takes_rows()
     def write_tfrecords(
-        self,
-        path: Path,
-        *,
-        tf_schema: Any = None,
-        filesystem: FileSystem | None = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: FilenameProvider | None = None,
-        min_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
+        self, path: Path, *, tf_schema: Any = None, **options: Unpack[RowOptions]
     ) -> None:
         """Writes TFRecord files of tf.train.Example; bytes, text, ints, floats and lists of these
         have such a form (TypeError for others).
@@ -443,22 +242,7 @@ class Writers:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             tf_schema: Of TensorFlow's metadata library; NotImplementedError.
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            try_create_dir: Without effect: folders that are missing are made.
-            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-                buffer_size, metadata.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            num_rows_per_file: Ray's older name of min_rows_per_file.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
 
         Raises:
             ValueError: mode="error" finds files, or options do not fit together.
@@ -476,113 +260,35 @@ class Writers:
             raise NotImplementedError(
                 "write_tfrecords: tf_schema needs TensorFlow's metadata library, which skate does not use; leave it out"
             )
-        options = WriteOptions(
-            path,
-            mode,
-            filesystem,
-            ray_remote_args,
-            concurrency,
-            filename_provider,
-            resume,
-            arrow_open_stream_args,
-        )
-        write_job.write(
-            self, "tfrecords", options.of_files(min_rows_per_file or num_rows_per_file), {}
-        )
+        write_job.write(self, "tfrecords", path, options, {})
 
+    @takes_rows()
     def write_webdataset(
-        self,
-        path: Path,
-        *,
-        filesystem: FileSystem | None = None,
-        try_create_dir: bool = True,
-        arrow_open_stream_args: dict[str, Any] | None = None,
-        filename_provider: FilenameProvider | None = None,
-        min_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        encoder: Any = True,
-        concurrency: int | None = None,
-        num_rows_per_file: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
+        self, path: Path, *, encoder: Any = True, **options: Unpack[RowOptions]
     ) -> None:
         """Writes tar files of the WebDataset form: column "jpg" of the row with __key__ "a" becomes
         the member a.jpg.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            try_create_dir: Without effect: folders that are missing are made.
-            arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
-                buffer_size, metadata.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
             encoder: True: by the column's ending; None: bytes and text only; a function from row to
                 row, or a list of these.
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            num_rows_per_file: Ray's older name of min_rows_per_file.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
 
         Raises:
             ValueError: mode="error" finds files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
-        options = WriteOptions(
-            path,
-            mode,
-            filesystem,
-            ray_remote_args,
-            concurrency,
-            filename_provider,
-            resume,
-            arrow_open_stream_args,
-        )
-        write_job.write(
-            self,
-            "webdataset",
-            options.of_files(min_rows_per_file or num_rows_per_file),
-            {"encoder": encoder},
-        )
+        write_job.write(self, "webdataset", path, options, {"encoder": encoder})
 
-    def write_feather(
-        self,
-        path: Path,
-        *,
-        filesystem: FileSystem | None = None,
-        filename_provider: FilenameProvider | None = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
-        **args: Any,
-    ) -> None:
+    @takes_rows(rest="args")
+    def write_feather(self, path: Path, **options: Unpack[OpenRowOptions]) -> None:
         """Writes Arrow IPC files (Feather version 2) into a folder.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            max_rows_per_file: Rows of a file, at most; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
             args: compression: "lz4" (default), "zstd" or None.
 
         Raises:
@@ -597,42 +303,15 @@ class Writers:
             >>> skate.data.read_feather(folder).count()
             3
         """
-        options = WriteOptions(
-            path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume
-        )
-        write_job.write(self, "arrow", options.of_files(min_rows_per_file, max_rows_per_file), args)
+        write_job.write(self, "arrow", path, options, others(options, RowOptions))
 
-    def write_orc(
-        self,
-        path: Path,
-        *,
-        filesystem: FileSystem | None = None,
-        filename_provider: FilenameProvider | None = None,
-        min_rows_per_file: int | None = None,
-        max_rows_per_file: int | None = None,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-        mode: Mode = SaveMode.APPEND,
-        resume: bool | str = False,
-        **args: Any,
-    ) -> None:
+    @takes_rows(rest="args")
+    def write_orc(self, path: Path, **options: Unpack[OpenRowOptions]) -> None:
         """Writes ORC files into a folder.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the
-                path.
-            filename_provider: Names the files (skate.data.datasource.FilenameProvider).
-            min_rows_per_file: Rows of a file, at least; None: any number.
-            max_rows_per_file: Rows of a file, at most; None: any number.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
-            mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore"
-                (nothing is written when there are).
-            resume: The same program, run again after it was killed, does only what is missing, and
-                nothing when all is there (see the head of this module). A text: the local folder of
-                the log.
+            options: See RowOptions.
             args: Arguments of pyarrow.orc.ORCWriter (compression, stripe_size, ...).
 
         Raises:
@@ -647,10 +326,7 @@ class Writers:
             >>> skate.data.read_orc(folder).count()
             3
         """
-        options = WriteOptions(
-            path, mode, filesystem, ray_remote_args, concurrency, filename_provider, resume
-        )
-        write_job.write(self, "orc", options.of_files(min_rows_per_file, max_rows_per_file), args)
+        write_job.write(self, "orc", path, options, others(options, RowOptions))
 
     def write_sql(
         self,
@@ -680,25 +356,18 @@ class Writers:
             (3,)
         """
         params = {"format": "sql", "sql": sql, "connect": cloudpickled(connection_factory)}
-        options = resources(ray_remote_args or {})
-        if concurrency is not None:
-            options["max_tasks"] = concurrency
+        options = write_job.of_tasks(
+            {"ray_remote_args": ray_remote_args, "concurrency": concurrency}
+        )
         for _ in execute.batches(self, Node("write", "WriteSQL", params, (self._node,), **options)):  # type: ignore[attr-defined]
             pass
 
-    def write_datasink(
-        self,
-        datasink: Datasink,
-        *,
-        ray_remote_args: dict[str, Any] | None = None,
-        concurrency: int | None = None,
-    ) -> None:
+    @takes_tasks()
+    def write_datasink(self, datasink: Datasink, **options: Unpack[TaskOptions]) -> None:
         """Writes into a Datasink that users write.
 
         Args:
             datasink: A skate.data.datasource.Datasink.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
-                (bytes), resources, runtime_env, ...
-            concurrency: Tasks at once.
+            options: See TaskOptions.
         """
-        write_job.write_sink(self, datasink, concurrency, ray_remote_args)
+        write_job.write_sink(self, datasink, options)

@@ -17,7 +17,7 @@ import os
 import pickle
 import signal
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._deps import pa, pafs
 from skate.data.datasource import datasink
@@ -33,14 +33,23 @@ from skate.data.run.conflict import by_files
 from skate.data.values import marks
 from skate.data.write import resume, stage
 from skate.data.write.mode import SaveMode, write_id
-from skate.data.write.options import WriteOptions
+from skate.data.write.options import rows_of_files, save_mode
 from skate.data.write.reports import Reports
 from skate.data.write.rows import Rows
 from skate.data.write.unify_file_schemas import level, wanted
 
+if TYPE_CHECKING:
+    from skate.data.write.options import TaskOptions, WriteOptions
+
 
 def write(
-    ds: Any, fmt: str, given: WriteOptions, args: dict[str, Any], args_fn: Any = None
+    ds: Any,
+    fmt: str,
+    path: Any,
+    options: WriteOptions,
+    args: dict[str, Any],
+    args_fn: Any = None,
+    partition_cols: Any = None,
 ) -> None:
     """Runs ds into files of a format. args: of the format; args_fn: a function that gives more of
     them."""
@@ -48,62 +57,62 @@ def write(
         args = {**args, **args_fn()}
     known = ds._facts.schema() if ds._facts.schema is not None else None
     _check(fmt, args, known)
-    o = given.checked()
+    mode, (min_rows, max_rows) = save_mode(options), rows_of_files(options)
+    names, resuming = options.get("filename_provider"), options.get("resume")
     if args.get("schema") is not None:
         args = {**args, "schema": marks.bare(args["schema"])}
-    if o.partition_cols is not None:
-        ds._check_columns(o.partition_cols, "write partition_cols")
+    if partition_cols is not None:
+        partition_cols = (
+            [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
+        )
+        ds._check_columns(partition_cols, "write partition_cols")
         if args.get("schema") is not None:  # what the files hold
-            args = {**args, "schema": _schema_without(args["schema"], o.partition_cols)}
-    flavor, args = _flavor(fmt, o, args)
-    path = os.fspath(o.path)
+            args = {**args, "schema": _schema_without(args["schema"], partition_cols)}
+    flavor, args = _flavor(fmt, partition_cols, args)
+    path, fs = os.fspath(path), options.get("filesystem")
     target: _Local | _Remote = (
-        _Local(path)
-        if o.filesystem is None and local_path(path) is not None
-        else _Remote(path, o.filesystem)
+        _Local(path) if fs is None and local_path(path) is not None else _Remote(path, fs)
     )
     params: dict[str, Any] = {
         "format": fmt,
         "folder": target.folder,
         "fs": target.fs,
         "prefix": f"{target.id}_",
-        "max_rows": o.max_rows,
-        "min_rows": o.min_rows,
-        "partition_cols": o.partition_cols,
+        "max_rows": max_rows,
+        "min_rows": min_rows,
+        "partition_cols": partition_cols,
         "flavor": flavor,
         "args": args,
-        "names": o.names,
+        "names": names,
         "uuid": target.id,
-        "stream": dict(o.stream or {}),
+        "stream": dict(options.get("arrow_open_stream_args") or {}),
         "code": True,
     }
-    if fmt == "parquet" and o.names is not None and o.mode is SaveMode.APPEND:
-        _check_names(o.names, target.id)
-    options = {**as_input(ds._node), **resources(o.remote or {})}
-    if o.concurrency is not None:
-        options["max_tasks"] = o.concurrency
+    if fmt == "parquet" and names is not None and mode is SaveMode.APPEND:
+        _check_names(names, target.id)
+    of_node = {**as_input(ds._node), **of_tasks(options)}
     label = _label(fmt)
     config = getattr(ds.context, "checkpoint_config", None)
-    if o.resume or config is not None:
-        if o.min_rows:
+    if resuming or config is not None:
+        if min_rows:
             raise ValueError(
                 "resume: min_rows_per_file is not possible in a write that can be resumed: a file has rows of one unit of the input only (else a unit that is "
                 "done could not be left out), and it may have fewer; make the units larger (override_num_blocks of the reader)"
             )
-        logs = o.resume if isinstance(o.resume, str) else getattr(config, "checkpoint_path", None)
+        logs = resuming if isinstance(resuming, str) else getattr(config, "checkpoint_path", None)
         done = _resumable(
             ds,
             target,
-            o.mode,
+            mode,
             label,
             params,
-            options,
+            of_node,
             logs,
             config is not None and config.delete_checkpoint_on_success,
         )
         _wrote(ds, path, [(name, rows, size) for _, name, rows, size in done])
         return
-    files = _at_once(ds, target, o.mode, label, params, options, known)
+    files = _at_once(ds, target, mode, label, params, of_node, known)
     if files is not None:
         _wrote(ds, path, files)
 
@@ -125,13 +134,15 @@ def _label(fmt: str) -> str:
     return f"Write{_TITLES[fmt]}"
 
 
-def _flavor(fmt: str, o: WriteOptions, args: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+def _flavor(
+    fmt: str, partition_cols: Any, args: dict[str, Any]
+) -> tuple[str | None, dict[str, Any]]:
     """(how folders of partitions are named, the other arguments of the format)"""
     if fmt != "parquet" or "partitioning_flavor" not in args:
         return "hive", args
     args = dict(args)
     flavor = args.pop("partitioning_flavor")
-    if not o.partition_cols:
+    if not partition_cols:
         raise ValueError(
             "write: partitioning_flavor says how folders are named; give partition_cols, too, the columns they are made of"
         )
@@ -422,11 +433,17 @@ def _schema_without(schema: Any, names: list[str]) -> Any:
     return pa.schema([f for f in schema if f.name not in names], metadata=schema.metadata)
 
 
-def write_sink(ds: Any, sink: Any, concurrency: int | None, remote: dict[str, Any] | None) -> None:
+def of_tasks(given: TaskOptions) -> dict[str, Any]:
+    """What a node of the plan says of the tasks of a write."""
+    options = resources(given.get("ray_remote_args") or {})
+    if given.get("concurrency") is not None:
+        options["max_tasks"] = given.get("concurrency")
+    return options
+
+
+def write_sink(ds: Any, sink: Any, given: TaskOptions) -> None:
     """Runs ds into a Datasink."""
-    options = resources(remote or {})
-    if concurrency is not None:
-        options["max_tasks"] = concurrency
+    options = of_tasks(given)
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
     config = getattr(ds.context, "checkpoint_config", None)

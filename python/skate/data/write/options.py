@@ -1,58 +1,95 @@
-"""What a user says of a write of files, whatever their format."""
+"""Arguments that writers share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import functools
+from typing import TYPE_CHECKING, Any
 
+from skate.data.arguments import TypedDict, takes
 from skate.data.write.mode import SaveMode
 
 if TYPE_CHECKING:
     from skate.data.datasource import FilenameProvider
-    from skate.data.typed import FileSystem, Path
+    from skate.data.typed import FileSystem, Mode
 
 
-class WriteOptions(NamedTuple):
-    """The first fields stand in the order in which every write_... method gives them.
+class TaskOptions(TypedDict, total=False):
+    """Of all writers.
 
-    path: the folder. remote: resources of the write tasks. concurrency: of them at once, at most.
-    names: how files are named. resume: see resume.py; a text is the folder of the log.
-    stream: arguments of open_output_stream. min_rows, max_rows: of a file. partition_cols: columns
-    that become folders.
+    Args:
+        ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
+            (bytes), resources, runtime_env, ...
+        concurrency: Write tasks at once, at most; None: as many as fit.
     """
 
-    path: Path
-    mode: Any  # as Mode in typed.py; a SaveMode once it is checked
-    filesystem: FileSystem | None
-    remote: dict[str, Any] | None
+    ray_remote_args: dict[str, Any] | None
     concurrency: int | None
-    names: FilenameProvider | None
+
+
+class WriteOptions(TaskOptions, total=False):
+    """Of all writers of files.
+
+    Args:
+        filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
+        try_create_dir: Without effect: folders that are missing are made.
+        arrow_open_stream_args: Arguments of pyarrow's open_output_stream: compression,
+            buffer_size, metadata.
+        filename_provider: Names the files (skate.data.datasource.FilenameProvider).
+        mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing
+            is written when there are).
+        resume: The same program, run again after it was killed, does only what is missing, and
+            nothing when all is there (see the head of skate.data.write.api). A text: the local
+            folder of the log.
+    """
+
+    filesystem: FileSystem | None
+    try_create_dir: bool
+    arrow_open_stream_args: dict[str, Any] | None
+    filename_provider: FilenameProvider | None
+    mode: Mode
     resume: bool | str
-    stream: dict[str, Any] | None = None
-    min_rows: int | None = None
-    max_rows: int | None = None
-    partition_cols: list[str] | None = None
 
-    def of_files(
-        self,
-        min_rows: int | None,
-        max_rows: int | None = None,
-        partition_cols: list[str] | None = None,
-    ) -> WriteOptions:
-        """The same with what a file holds."""
-        return self._replace(min_rows=min_rows, max_rows=max_rows, partition_cols=partition_cols)
 
-    def checked(self) -> WriteOptions:
-        """The same with a SaveMode and a list of columns; ValueError for what is not possible."""
-        for name, n in (("min_rows_per_file", self.min_rows), ("max_rows_per_file", self.max_rows)):
-            if n is not None and n < 1:
-                raise ValueError(f"{name} must be a positive integer, not {n!r}")
-        if self.min_rows and self.max_rows and self.min_rows > self.max_rows:
-            raise ValueError(
-                f"min_rows_per_file ({self.min_rows}) cannot be greater than max_rows_per_file ({self.max_rows})"
-            )
-        cols: Any = self.partition_cols
-        if cols is not None:
-            cols = [cols] if isinstance(cols, str) else list(cols)
-        return self._replace(
-            mode=SaveMode(str(getattr(self.mode, "value", self.mode)).lower()), partition_cols=cols
+class RowOptions(WriteOptions, total=False):
+    """Of writers of files with several rows.
+
+    Args:
+        min_rows_per_file: Rows of a file, at least; None: any number.
+        max_rows_per_file: Rows of a file, at most; None: any number.
+        num_rows_per_file: Ray's older name of min_rows_per_file.
+    """
+
+    min_rows_per_file: int | None
+    max_rows_per_file: int | None
+    num_rows_per_file: int | None
+
+
+if TYPE_CHECKING:  # the same, of writers that hand other keywords to a library
+
+    class OpenRowOptions(RowOptions, total=False, extra_items=Any): ...
+
+
+takes_tasks = functools.partial(takes, TaskOptions)
+_FILES: dict[str, Any] = {"try_create_dir": True, "mode": SaveMode.APPEND, "resume": False}
+takes_files = functools.partial(takes, WriteOptions, **_FILES)
+takes_rows = functools.partial(takes, RowOptions, **_FILES)
+
+
+def save_mode(options: WriteOptions) -> SaveMode:
+    """What happens to files that are there; ValueError: there is no such mode."""
+    mode = options.get("mode")
+    return SaveMode(str(getattr(mode, "value", mode)).lower())
+
+
+def rows_of_files(options: WriteOptions) -> tuple[int | None, int | None]:
+    """How many rows a file has at least and at most; ValueError for what is not possible."""
+    least = options.get("min_rows_per_file") or options.get("num_rows_per_file")
+    most = options.get("max_rows_per_file")
+    for name, n in (("min_rows_per_file", least), ("max_rows_per_file", most)):
+        if n is not None and n < 1:
+            raise ValueError(f"{name} must be a positive integer, not {n!r}")
+    if least and most and least > most:
+        raise ValueError(
+            f"min_rows_per_file ({least}) cannot be greater than max_rows_per_file ({most})"
         )
+    return least, most
