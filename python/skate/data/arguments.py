@@ -63,17 +63,21 @@ def takes(shared: Any, rest: str | None = None, **defaults: Any) -> Callable[[F]
     values = {n: defaults.get(n) for n in names(shared)}
 
     def of(f: F) -> F:
-        signature = inspect.signature(f)
-        *own, options = signature.parameters.values()
-        known = [p.name for p in own] + list(values)
-        more = [
-            options.replace(
-                name=n, kind=options.KEYWORD_ONLY, default=v, annotation=names(shared)[n]
-            )
-            for n, v in values.items()
-        ]
-        if rest is not None:
-            more.append(options.replace(name=rest, annotation="Any"))
+        code = f.__code__
+        known = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *values}
+
+        def signature() -> inspect.Signature:
+            short = inspect.signature(f)
+            *own, options = short.parameters.values()
+            for n, kind in names(shared).items():
+                own.append(
+                    options.replace(
+                        name=n, kind=options.KEYWORD_ONLY, default=values[n], annotation=kind
+                    )
+                )
+            if rest is not None:
+                own.append(options.replace(name=rest, annotation="Any"))
+            return short.replace(parameters=own, return_annotation=call.__annotations__["return"])
 
         @functools.wraps(f)
         def call(*args: Any, **given: Any) -> Any:
@@ -90,24 +94,45 @@ def takes(shared: Any, rest: str | None = None, **defaults: Any) -> Callable[[F]
                 text = str(e).replace(f.__qualname__, call.__qualname__, 1)
             raise exceptions.misused(TypeError(text), call)
 
-        vars(call)["__signature__"] = signature.replace(parameters=[*own, *more])
-        call.__doc__ = _explained(f.__doc__, shared)
+        vars(call)["__signature__"] = _Signature(signature)
+        call.__doc__ = f.__doc__ and _explained(f.__doc__, shared)  # None: python -OO
         return call  # pyright: ignore[reportReturnType]
 
     return of
 
 
-def _explained(doc: str | None, shared: Any) -> str | None:
-    """The docstring with what the class says of each argument that it does not explain itself."""
-    if doc is None:  # python -OO
-        return None
-    doc = inspect.cleandoc(doc) + "\n"
-    entries: list[str] = []
+class _Signature(inspect.Signature):
+    """One that is made when somebody looks at it, which few programs do."""
+
+    def __init__(self, make: Callable[[], inspect.Signature]) -> None:
+        self._make = make
+
+    @functools.cached_property
+    def _made(self) -> inspect.Signature:
+        return self._make()
+
+    parameters = property(lambda self: self._made.parameters)
+    return_annotation = property(lambda self: self._made.return_annotation)
+
+    def replace(self, **changes: Any) -> inspect.Signature:
+        return self._made.replace(**changes)
+
+
+@functools.cache
+def _entries(shared: Any) -> list[str]:
+    """What the docstrings of a class and of those that it extends say of each argument."""
+    out: list[str] = []
     for cls in reversed(shared.__mro__[:-2]):
         for line in inspect.cleandoc(cls.__doc__).partition("Args:\n")[2].splitlines():
             if line[4:5] == " ":
-                entries[-1] += f"{line}\n"
+                out[-1] += f"{line}\n"
             else:
-                entries.append(f"{line}\n")
-    missing = [e for e in entries if f"\n{e.partition(':')[0]}: " not in doc]
+                out.append(f"{line}\n")
+    return out
+
+
+def _explained(doc: str, shared: Any) -> str:
+    """The docstring with what the class says of each argument that it does not explain itself."""
+    doc = inspect.cleandoc(doc) + "\n"
+    missing = [e for e in _entries(shared) if f"\n{e.partition(':')[0]}: " not in doc]
     return doc.replace(f"    options: See {shared.__name__}.\n", "".join(missing))

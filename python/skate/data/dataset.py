@@ -2168,8 +2168,6 @@ def _named(public: Any, reader: Any, returns: str) -> Any:
     """A public reader, pickled by its public name; its signature says what it returns."""
     public.__module__ = "skate.data"
     reader.__annotations__["return"] = returns
-    if hasattr(reader, "__signature__"):
-        public.__signature__ = reader.__signature__.replace(return_annotation=returns)
     return public
 
 
