@@ -100,6 +100,7 @@ __all__ = [
     "read_numpy",
     "read_orc",
     "read_parquet",
+    "read_records",
     "read_sql",
     "read_text",
     "read_tfrecords",

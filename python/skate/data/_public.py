@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         orc,
         others,
         parquet,
+        records,
         sql,
         text,
         tfrecords,
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     read_parquet = reads(parquet.read_parquet, "parquet")
     range = reads(_range.range)
     range_tensor = reads(_range.range_tensor)
+    read_records = reads(records.read_records)
     read_sql = reads(sql.read_sql)
     read_text = reads(text.read_text)
     read_tfrecords = reads(tfrecords.read_tfrecords)

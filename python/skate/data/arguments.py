@@ -4,10 +4,12 @@ mean, by a class; each function takes them as **options: Unpack[that class].
 Example:
     >>> class Options(TypedDict, total=False):
     ...     '''Args:
-    ...         depth: How deep.'''
+    ...     depth: How deep.'''
+    ...
     ...     depth: int
     >>> @takes(Options, depth=1)
-    ... def f(x, **options): return x, options
+    ... def f(x, **options):
+    ...     return x, options
     >>> f(3), str(inspect.signature(f))
     ((3, {'depth': 1}), '(x, *, depth=1)')
 """
