@@ -77,6 +77,12 @@ TASK(r_first) { /* word = fill */
     count(t, arg_i64(t, 0));
     return ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err);
 }
+TASK(r_first_slow) { /* as r_first, word to wait for when it runs again */
+    if (word((int)arg_i64(t, 0)) && !gate_wait((int)arg_i64(t, 1), 1))
+        return SK_ERR(err, SK_ETIMEOUT, "the gate stayed shut");
+    count(t, arg_i64(t, 0));
+    return ret_blob(t, 0, BIG, (uint8_t)arg_i64(t, 0), err);
+}
 TASK(r_next) { /* the blob before, word = fill */
     int64_t w = arg_i64(t, 1);
     if (!view_is(&t->args[0], BIG, (uint8_t)(w - 1)))
@@ -589,6 +595,57 @@ TEST(recover_actor_calls_wait_too) {
     char text[400];
     CHECK_EQ(eng_error(b, text, sizeof text), SK_ELOST);
     CHECK_STR_HAS(text, "an actor");
+    eng_release(r);
+    eng_release(ready);
+    sk_actor_release(eng, a);
+    close_clean();
+}
+
+/* The actor was restarted so often, and its constructor waits for an argument that was lost. The
+ * process that it has meanwhile; 0: none. */
+struct waits {
+    uint64_t actor;
+    int32_t restarts_left;
+    bool has_process;
+    pid_t pid;
+};
+static bool constructor_waits(void *arg) {
+    struct waits *x = arg;
+    sk_driver_lock(eng);
+    const struct sk_lactor *a = sk_obj_get(L(), x->actor)->u.actor;
+    x->pid = a->worker ? a->worker->pid : 0;
+    bool is = a->restarts_left == x->restarts_left && !a->placed && !x->pid == !x->has_process &&
+              a->init->state == SK_T_WAITING && a->init->n_unready == 1;
+    sk_driver_unlock(eng);
+    return is;
+}
+
+TEST(recover_argument_of_an_actor_that_dies_again) {
+    OPEN();
+    struct sk_err err;
+    sk_aid a;
+    sk_oid ready;
+    sk_oid r = JOB(.fn = "r_first_slow", .a = {VAL(1), VAL(50)}, .n_a = 2, .retries = 3);
+    is_blob(r, BIG, 1);
+    struct job init = {.fn = "r_next", .a = {REF(r), VAL(2)}, .n_a = 2};
+    struct sk_actor_spec as = {.init = spec_of(&init), .max_restarts = 2};
+    CHECK_OK_ERR(eng->ops->actor_create(eng, &as, &a, &ready, &err), &err);
+    is_blob(ready, BIG, 2);
+    lose(r); /* it is being made again until word 50 */
+    sk_driver_lock(eng);
+    struct waits x = {a.v, 1, true, sk_obj_get(L(), a.v)->u.actor->worker->pid};
+    sk_driver_unlock(eng);
+    CHECK(kill(x.pid, SIGKILL) == 0);
+    CHECK(eng_drive_until(constructor_waits, &x));
+    x = (struct waits){a.v, 1, false, x.pid}; /* not charged: it had not begun */
+    CHECK(kill(x.pid, SIGKILL) == 0);         /* its process dies; the constructor waits on */
+    CHECK(eng_drive_until(constructor_waits, &x));
+    CHECK(checked());
+    CHECK_EQ(word(2), 1); /* its constructor ran in the first process only */
+    gate_add(50, 1);
+    CHECK_EQ(eng_take(JOB(.fn = "r_is", .a = {REF(r), VAL(1)}, .n_a = 2, .actor = a)), 1);
+    CHECK_EQ(word(2), 2);
+    CHECK_EQ(word(1), 2);
     eng_release(r);
     eng_release(ready);
     sk_actor_release(eng, a);
