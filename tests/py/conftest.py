@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import sys
@@ -24,6 +25,11 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.section("failed assertions of the engine")
             terminalreporter.write(f.read())
         os.unlink(assert_log)
+
+
+def pytest_collection_finish():
+    """What is loaded by now stays: each collection of garbage from here on passes it over."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):
