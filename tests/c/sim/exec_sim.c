@@ -1204,7 +1204,7 @@ static struct beyond beyond_exchange(double times, const char *policy, const cha
     return r;
 }
 
-TEST_SLOW(exchanges_beyond_memory, 120) {
+TEST_LARGE(exchanges_beyond_memory, 120) {
     static const double TIMES[] = {0.5, 4, 20};
     for (unsigned k = 0; sk_policy_name(k); k++)
         for (uint32_t i = 0; i < SK_COUNT(TIMES); i++) {
@@ -1267,7 +1267,7 @@ static double fig9(bool order, uint32_t frames, double sigma, uint64_t seed, con
     return t;
 }
 
-TEST_SLOW(fig9_of_the_streaming_batch_paper, 300) {
+TEST_LARGE(fig9_of_the_streaming_batch_paper, 300) {
     static const struct {
         uint32_t m;
         double des, bound;
