@@ -107,6 +107,12 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
  * pipeline a credit. */
 sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, sk_oid *bad,
                    struct sk_err *err) SK_MUST_USE;
+/* Calls fn(arg) between two steps of the run, in its lock, from any thread: an answer that a gather
+ * awaits (gather.h). fn is as pure as a gather; what it did to gathers is taken up, and tasks that
+ * can begin are launched. An error of fn is the failure of the run. SK_EDONE: the run is over or
+ * has failed, and fn was not called. */
+sk_rc sk_exec_call(struct sk_exec *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
+                   struct sk_err *err) SK_MUST_USE;
 /* Waits until the constructors of all actors that were begun with the run have ended, however.
  * SK_ETIMEOUT. */
 sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) SK_MUST_USE;

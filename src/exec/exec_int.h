@@ -320,6 +320,9 @@ sk_rc sk_step_start(struct sk_step *x, int64_t now_ns, struct sk_err *err) SK_MU
 sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_ns,
                     struct sk_err *err) SK_MUST_USE;
 /* The consumer takes the next block: SK_EAGAIN when there is none now, SK_EDONE at the end. */
+/* sk_exec_call */
+sk_rc sk_step_call(struct sk_step *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
+                   int64_t now_ns, struct sk_err *err) SK_MUST_USE;
 sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out,
                    struct sk_err *err) SK_MUST_USE;
 
@@ -386,6 +389,10 @@ static inline bool sk_task_has_parts(const struct sk_stask *t) {
 }
 /* the next task has parts that are on disk */
 bool sk_gather_reads(const struct sk_step *x, const struct sk_sstage *s);
+/* s->values: the gather that takes them awaits an answer from outside of the run */
+bool sk_gather_awaits(const struct sk_step *x, const struct sk_sstage *s);
+/* no task is in the engine, the consumer has nothing to take, and a gather awaits an answer */
+bool sk_step_awaits(const struct sk_step *x);
 /* that a task reserves, see struct sk_gather_task */
 uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes);
 /* its input is taken */
@@ -496,6 +503,11 @@ sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_in
 void sk_inbox_enter(struct sk_inbox *in);
 void sk_inbox_leave(struct sk_inbox *in);
 bool sk_inbox_wakes(void *inbox); /* for ops.drive */
+/* Calls of sk_exec_call until now; one more was made; waits until there are more than `seen` (read
+ * before the mutex was let go, or one could be missed): SK_ETIMEOUT. */
+uint64_t sk_inbox_calls(struct sk_inbox *in);
+void sk_inbox_called(struct sk_inbox *in);
+sk_rc sk_inbox_await_call(struct sk_inbox *in, uint64_t seen, int64_t deadline_ns) SK_MUST_USE;
 struct sk_sink *sk_inbox_sink(struct sk_inbox *in);
 /* a task is submitted with its sink; its last event will come */
 void sk_inbox_task(struct sk_inbox *in);

@@ -85,6 +85,10 @@ struct sk_gather_ops {
     /* Asked when a task of input `side` is launched: what the worker is told of how its values are
      * wanted. */
     uint32_t (*hint)(struct sk_gather *g, uint32_t side); /* unless sk_gather_task has said so */
+    /* NULL: never. The gather awaits an answer from outside of the run (sk_exec_call). Until it is
+     * there, no task that gives values of input `side` begins, and a run of which nothing moves has
+     * not stalled. */
+    bool (*awaits)(const struct sk_gather *g, uint32_t side);
     /* ---- tasks: `say` is what the gather said of one in sk_gather_task */
     sk_rc (*refill)(struct sk_gather *g,
                     /* NULL: none. A task was launched: the input of the next one is made now, if

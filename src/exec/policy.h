@@ -12,9 +12,11 @@
 
 /* What holds an operator back now: one for each guard. */
 enum sk_stop {
-    SK_STOP_NONE,   /* nothing: it may be launched */
-    SK_STOP_OVER,   /* it has started all it will ever have */
-    SK_STOP_INPUT,  /* there is nothing to work on */
+    SK_STOP_NONE,  /* nothing: it may be launched */
+    SK_STOP_OVER,  /* it has started all it will ever have */
+    SK_STOP_INPUT, /* there is nothing to work on */
+    /* what takes its values awaits an answer from outside of the run */
+    SK_STOP_ANSWER,
     SK_STOP_WINDOW, /* so many of its tasks have started that no place in the order is left */
     /* an earlier input of a union comes first, or it is ahead of what it is zipped with */
     SK_STOP_TURN,
@@ -58,6 +60,8 @@ struct sk_op_view { /* of one stage, in topological order */
     /* can it be launched */
     /* in_turn: no earlier input of a union has tasks to start */
     bool over, input, window_full, capped, in_turn;
+    /* what takes its values awaits an answer from outside of the run (gather.h) */
+    bool awaited;
     /* the run's limit of CPUs leaves none for one more task of it */
     bool cpus_spent;
     /* its next task would start ahead of its turn */

@@ -68,8 +68,9 @@ static sk_rc check_packs(const struct sk_plan *p, const struct sk_node_desc *d, 
                       "%s: reduces that share an input tell of it; there is no such input in %#x",
                       name, d->exchange.tells);
     if (!(d->op->props & SK_OP_EXCHANGE) &&
-        (d->exchange.cut || d->exchange.n_partitions || d->exchange.spread || d->exchange.tables))
-        return SK_ERR(err, SK_EINVAL, "%s: only an exchange has partitions", name);
+        (d->exchange.cut || d->exchange.n_partitions || d->exchange.spread || d->exchange.tables ||
+         d->exchange.strategy))
+        return SK_ERR(err, SK_EINVAL, "%s: only an exchange has partitions, or a strategy", name);
     return SK_OK;
 }
 

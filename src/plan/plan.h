@@ -65,9 +65,13 @@ struct sk_times { /* a limit of repetitions; not given: the default applies */
     int32_t n; /* -1: without limit */
 };
 
+struct sk_shuffle_ops;    /* shuffle/shuffle.h */
 struct sk_exchange_desc { /* of a node with SK_OP_EXCHANGE */
-    /* The packs are runs (SK_PACK_RUN), and cut tasks come before the reduces. Otherwise the packs
-     * list their parts. */
+    /* how it is wired; NULL: as the run says. The plan does not look into it, and it must outlive
+     * the plan's runs */
+    const struct sk_shuffle_ops *strategy;
+    /* its packs are runs (SK_PACK_RUN): a task that cuts them comes first. Else they list their
+     * parts */
     bool cut;
     /* Number of reduces, 1 to SK_PARTITIONS_MAX; 0: chosen by the size of the data. */
     uint32_t n_partitions;

@@ -74,6 +74,10 @@ struct sk_shuffle_ops {
     void *arg;
     /* pure; NULL: `auto` does not consider it */
     struct sk_shuffle_layout (*layout)(const struct sk_shuffle_sizes *z);
+    /* Of a strategy that answers from outside of the run (told.h), else NULL. begin: the exchange
+     * is made; false: no memory. open: maps may begin. */
+    bool (*begin)(struct sk_shuffle *s);
+    bool (*open)(const struct sk_shuffle *s);
     /* Asked when a map is handed out: values that its packs are to be in, at least 1. */
     uint32_t (*values)(struct sk_shuffle *s);
     /* A pack has come: sk_shuffle_pass, or sk_shuffle_hold and maybe sk_shuffle_merge. NULL, and
@@ -94,7 +98,8 @@ struct sk_shuffle_ops {
 
 /* valid until the strategy returns */
 const struct sk_shuffle_sizes *sk_shuffle_sizes(struct sk_shuffle *s);
-void *sk_shuffle_state(struct sk_shuffle *s);
+uint32_t sk_shuffle_side(const struct sk_shuffle *s); /* number of the input */
+void *sk_shuffle_state(const struct sk_shuffle *s);
 void *sk_shuffle_arg(const struct sk_shuffle *s);
 uint64_t sk_shuffle_held(const struct sk_shuffle *s); /* bytes in all groups */
 
@@ -109,6 +114,8 @@ const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t va
                                                uint32_t node);
 /* becomes a task now, also of one pack; *g is no more */
 void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g);
+/* its packs go to the reduces as they are; *g is no more */
+void sk_shuffle_pass_group(struct sk_shuffle *s, const struct sk_shuffle_group *g);
 /* the i-th; NULL behind the last */
 const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint32_t i);
 

@@ -80,6 +80,13 @@ void rig_event(struct rig *r, struct sk_step_ev ev) {
     acts(r);
 }
 
+void rig_call(struct rig *r, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg) {
+    struct sk_err err = {0};
+    r->now += 1000000;
+    CHECK_OK_ERR(sk_step_call(r->x, fn, arg, r->now, &err), &err);
+    acts(r);
+}
+
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes) {
     CHECK(task);
     r->live++;

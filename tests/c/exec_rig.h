@@ -26,6 +26,8 @@ uint32_t rig_source(struct rig *r, uint32_t n_units, int64_t est_bytes);
 uint32_t rig_map(struct rig *r, uint32_t in); /* its own stage: never fused */
 void rig_start(struct rig *r, uint32_t root);
 void rig_event(struct rig *r, struct sk_step_ev ev); /* a millisecond later */
+/* sk_step_call, likewise */
+void rig_call(struct rig *r, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg);
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes);
 void rig_done(struct rig *r, uint64_t task, int64_t run_ns);
 void rig_fail(struct rig *r, uint64_t task);

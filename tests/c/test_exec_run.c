@@ -11,8 +11,10 @@
 #include "engine/host.h"
 #include "engine/state.h"
 #include "exec/run/run_int.h"
+#include "shuffle/told.h"
 #include "test.h"
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -662,6 +664,125 @@ BOTH(an_exchange_gives_the_same_rows_by_each_strategy) {
         CHECK_EQ(st.memory_now, 0);
         sk_vec_free(&r);
         end();
+    }
+}
+
+/* ---- a strategy that answers from outside of the run, on a thread of its own --------------------
+ */
+
+static struct sk_told OUTSIDE;
+static sem_t WOKEN; /* once for each call of wake() */
+static _Atomic bool run_is_over;
+static uint32_t fails_at; /* the answer to which nothing but an error is said; 0: none */
+static void outside_woken(void *arg) {
+    (void)arg;
+    sem_post(&WOKEN);
+}
+
+static sk_rc answer(void *arg, struct sk_err *err) {
+    struct sk_told_question q;
+    struct sk_told_state now;
+    uint32_t *n = arg;
+    sk_told_next(&OUTSIDE, &q);
+    if (q.kind && ++*n == fails_at) return SK_ERR(err, SK_ETASK, "the strategy has no answer");
+    switch (q.kind) {
+    case SK_TOLD_NOTHING: return SK_OK;
+    case SK_TOLD_SIZES: sk_told_values(&OUTSIDE, q.side, 2); return SK_OK;
+    case SK_TOLD_PACK: {
+        SK_TRY(sk_told_hold(&OUTSIDE, q.side, 1, SK_SHUFFLE_ANY, &now, err));
+        if (now.group.n < 4) return SK_OK;
+        return sk_told_end_group(&OUTSIDE, q.side, now.group.first, true, &now, err);
+    }
+    case SK_TOLD_ENDED: return sk_told_over(&OUTSIDE, q.side, &now, err);
+    }
+    return SK_OK;
+}
+
+static void *answerer(void *arg) {
+    uint32_t n = 0;
+    (void)arg;
+    while (!run_is_over) {
+        uint32_t before = n;
+        struct sk_err err = {0};
+        sk_rc rc = sk_exec_call(X, answer, &n, &err);
+        if (rc == SK_EDONE) return NULL;
+        if (rc != SK_OK) CHECK_STR_HAS(err.msg, "the strategy has no answer");
+        if (n == before) /* nothing is asked */
+            while (sem_wait(&WOKEN) != 0);
+    }
+    return NULL;
+}
+
+static uint32_t outside_exchange(void) {
+    sk_told_init(&OUTSIDE, "outside", outside_woken, NULL);
+    CHECK_EQ(sem_init(&WOKEN, 0, 0), 0);
+    run_is_over = false;
+    uint32_t in = range(40, 30);
+    in = add(&PACKS, (struct sk_node_desc){.label = "Map", .cpu_e4 = 10000, .params = {"packs", 5}},
+             &in, 1);
+    in = add(&MERGE, (struct sk_node_desc){.label = "Merge", .cpu_e4 = 10000, .params = {"", 0}},
+             &in, 1);
+    return add(
+        &EXCHANGE,
+        (struct sk_node_desc){.label = "Reduce",
+                              .cpu_e4 = 10000,
+                              .params = {"inc", 3},
+                              .exchange = {.n_partitions = PARTITIONS, .strategy = &OUTSIDE.ops}},
+        &in, 1);
+}
+
+static void end_outside(pthread_t th) {
+    run_is_over = true;
+    sem_post(&WOKEN);
+    pthread_join(th, NULL);
+    end();
+    sk_told_deinit(&OUTSIDE);
+    sem_destroy(&WOKEN);
+}
+
+BOTH(a_strategy_answers_on_a_thread_of_its_own) {
+    begin();
+    fails_at = 0;
+    start(outside_exchange());
+    struct sk_bref b;
+    sk_oid bad = {0};
+    struct sk_err err = {0};
+    /* nobody answers yet: no map begins, and it is no stall */
+    sk_rc rc;
+    while ((rc = sk_exec_next(X, 0, &b, &bad, &err)) == SK_ETIMEOUT && X->step->n_flying)
+        CHECK_RC(E->ops->drive(E, sk_inbox_wakes, X->inbox, test_patience(), &err), SK_OK);
+    CHECK_RC(rc, SK_ETIMEOUT);
+    CHECK_STR_HAS(err.msg, "awaits an answer from outside of the run");
+    pthread_t th;
+    CHECK_EQ(pthread_create(&th, NULL, answerer, NULL), 0);
+    struct rows r = {0};
+    all(&r);
+    CHECK_EQ(r.n, 1200);
+    for (uint64_t k = 0; k < r.n; k++) CHECK_EQ(r.p[k], k / 120 + PARTITIONS * (k % 120) + 1);
+    struct sk_exec_stats st;
+    struct sk_exec_op_stats op[3] = {0};
+    sk_exec_get_stats(X, &st, op, 3);
+    CHECK_STR_EQ(op[2].gather.by, "outside");
+    CHECK(op[1].tasks_done >= 10 && op[2].gather.n[SK_XSTAT_MERGE] == 4);
+    sk_vec_free(&r);
+    end_outside(th);
+}
+
+BOTH(an_answer_that_fails_is_the_failure_of_the_run) {
+    for (fails_at = 1; fails_at < 60; fails_at += 7) {
+        W = (struct worker){0};
+        begin();
+        start(outside_exchange());
+        pthread_t th;
+        CHECK_EQ(pthread_create(&th, NULL, answerer, NULL), 0);
+        struct rows r = {0};
+        struct sk_err err = {0};
+        sk_rc rc;
+        while ((rc = next(&r, &err)) == SK_OK);
+        CHECK_RC(rc, SK_ETASK);
+        CHECK_STR_EQ(err.msg, "the strategy has no answer");
+        sk_vec_free(&r);
+        end_outside(th);
     }
 }
 

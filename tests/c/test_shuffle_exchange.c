@@ -966,3 +966,200 @@ TEST(a_strategy_says_which_partitions_a_reduce_takes_and_on_which_node) {
     for (uint32_t i = 0; i < SK_COUNT(WANT); i++) done(2, i);
     end();
 }
+
+/* ---- a strategy that answers later ------------------------------------------------------------
+ */
+
+static struct sk_told TOLD;
+static uint32_t n_woken;
+static void woken(void *arg) {
+    CHECK(arg == &TOLD);
+    n_woken++;
+}
+
+static struct sk_told_question ASKED;
+static sk_rc ask(void *arg, struct sk_err *err) {
+    (void)arg;
+    (void)err;
+    sk_told_next(&TOLD, &ASKED);
+    return SK_OK;
+}
+static const struct sk_told_question *asked(void) {
+    rig_call(&R, ask, NULL);
+    return &ASKED;
+}
+
+static struct {
+    char what; /* v: values; p: pass; h: hold; m: merge a group; g: pass a group; o: over */
+    uint32_t side, a;
+} SAY;
+static struct sk_told_state NOW;
+static sk_rc say_it(void *arg, struct sk_err *err) {
+    (void)arg;
+    switch (SAY.what) {
+    case 'v': sk_told_values(&TOLD, SAY.side, SAY.a); return SK_OK;
+    case 'p': return sk_told_pass(&TOLD, SAY.side, &NOW, err);
+    case 'h': return sk_told_hold(&TOLD, SAY.side, SAY.a, SK_SHUFFLE_ANY, &NOW, err);
+    case 'o': return sk_told_over(&TOLD, SAY.side, &NOW, err);
+    default: return sk_told_end_group(&TOLD, SAY.side, SAY.a, SAY.what == 'm', &NOW, err);
+    }
+}
+static const struct sk_told_state *say(char what, uint32_t side, uint32_t a) {
+    SAY.what = what;
+    SAY.side = side;
+    SAY.a = a;
+    rig_call(&R, say_it, NULL);
+    return &NOW;
+}
+
+/* Maps of a source, whose packs go through a merge to an exchange of n partitions. */
+static uint32_t told_plan(uint32_t n_units, uint32_t n) {
+    begin();
+    R.conf.target_max_bytes = 640;
+    n_woken = 0;
+    sk_told_init(&TOLD, "told", woken, &TOLD);
+    uint32_t in = packs(rig_source(&R, n_units, 64));
+    in = rig_add(&R, &MERGE, (struct sk_node_desc){.label = "M", .cpu_e4 = 10000}, &in, 1);
+    struct sk_node_desc d = {
+        .label = "X", .cpu_e4 = 10000, .exchange = {.n_partitions = n, .strategy = &TOLD.ops}};
+    return rig_add(&R, &EXCHANGE, d, &in, 1);
+}
+
+static void feed(uint32_t n_units) {
+    for (uint32_t i = 0; i < n_units; i++) {
+        rig_yield(&R, rig_task(&R, 0, i), 1, 64);
+        done(0, i);
+    }
+}
+
+static void end_told(void) {
+    end();
+    sk_told_deinit(&TOLD);
+}
+
+TEST(maps_begin_when_a_strategy_outside_has_said_in_how_many_values) {
+    rig_start(&R, told_plan(3, 4));
+    CHECK(n_woken);
+    feed(3);
+    CHECK(!rig_flying(&R, 1) && !R.x->stalled && sk_step_awaits(R.x));
+    char text[400];
+    sk_stall_text(R.x, R.now, text, sizeof text);
+    CHECK_STR_HAS(text, "awaits an answer from outside of the run");
+    CHECK_EQ(asked()->kind, SK_TOLD_SIZES);
+    CHECK(ASKED.side == 0 && ASKED.sizes.memory_bytes && ASKED.sizes.merges && !ASKED.sizes.runs);
+    CHECK_EQ(asked()->kind, SK_TOLD_SIZES); /* until it is answered */
+    say('v', 0, 2);
+    CHECK_EQ(rig_flying(&R, 1), 3);
+    CHECK_EQ(sk_step_task(R.x, rig_task(&R, 1, 0))->hint, 2);
+    while (asked()->kind == SK_TOLD_SIZES) say('v', 0, 2); /* they have changed, as maps run */
+    CHECK_EQ(ASKED.kind, SK_TOLD_NOTHING);
+    for (uint32_t i = 0; i < 3; i++) {
+        parts(rig_task(&R, 1, i), 0, "1111");
+        done(1, i);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        while (asked()->kind == SK_TOLD_SIZES) say('v', 0, 2);
+        CHECK_EQ(ASKED.kind, SK_TOLD_PACK);
+        say('p', 0, 0);
+    }
+    CHECK_EQ(asked()->kind, SK_TOLD_ENDED);
+    say('o', 0, 0);
+    for (uint64_t i = 0; i < 4; i++) done(3, i);
+    end_told();
+}
+
+TEST(a_strategy_outside_is_told_of_each_pack_in_order_and_merges_what_it_holds) {
+    rig_start(&R, told_plan(5, 4));
+    say('v', 0, 1);
+    feed(5);
+    uint64_t id[5];
+    for (uint32_t i = 5; i-- > 0;) { /* they come in the order of the maps */
+        id[i] = parts(rig_task(&R, 1, i), 0, "1111");
+        done(1, i);
+    }
+    CHECK(R.x->s[2].input_ended && !R.x->s[2].ended && !R.x->stalled && sk_step_awaits(R.x));
+    while (asked()->kind == SK_TOLD_SIZES) say('v', 0, 1);
+    CHECK(ASKED.kind == SK_TOLD_PACK && ASKED.pack.first == 0 && ASKED.pack.end == 4 &&
+          ASKED.pack.bytes == 256);
+    CHECK(say('h', 0, 3)->group.n == 1 && NOW.held == 256 && !NOW.gone);
+    CHECK(say('m', 0, 2)->no_group && !NOW.gone);
+    CHECK_EQ(asked()->kind, SK_TOLD_PACK);
+    CHECK(say('h', 0, 3)->group.n == 2 && NOW.group.bytes == 512);
+    CHECK_EQ(say('m', 0, 0)->held, 0);
+    const struct sk_stask *t = sk_step_task(R.x, rig_task(&R, 2, 0));
+    CHECK(t && t->in.n == 2 && t->in.head->ref.oid == id[0] && t->in.tail->ref.oid == id[1] &&
+          t->hint == 3);
+    CHECK_EQ(say('h', 0, 1)->group.n, 1); /* passed alone, later */
+    say('g', 0, 0);
+    CHECK_EQ(say('h', 0, 1)->group.n, 1);
+    CHECK_EQ(say('h', 0, 1)->group.n, 2); /* held at the end */
+    CHECK(say('p', 0, 0)->gone);          /* there is no more to be answered */
+    CHECK_EQ(asked()->kind, SK_TOLD_ENDED);
+    CHECK(!rig_flying(&R, 3));
+    CHECK(!say('o', 0, 0)->gone && !NOW.held);
+    CHECK(say('o', 0, 0)->gone);
+    CHECK_EQ(asked()->kind, SK_TOLD_NOTHING);
+    CHECK_EQ(rig_flying(&R, 2), 1); /* what was held passed */
+    parts(rig_task(&R, 2, 0), 0, "2222");
+    done(2, 0);
+    CHECK_STR_EQ(input(0), "reduce 0-1/4 0:0@0+2(2) 0:1@0+1(1) 0:2@0+1(1) 0:3@0+1(1)");
+    for (uint64_t i = 0; i < 4; i++) done(3, i);
+    end_told();
+}
+
+TEST(maps_wait_for_a_strategy_outside_that_is_behind_by_an_eighth_of_memory) {
+    enum { MAPS = 40 };
+    uint32_t root = told_plan(MAPS, 4);
+    R.conf.memory_bytes = 64 * 4 * 8 * 4;
+    rig_start(&R, root);
+    say('v', 0, 1);
+    feed(MAPS);
+    uint32_t n = 0;
+    for (; rig_task(&R, 1, n); n++) {
+        parts(rig_task(&R, 1, n), 0, "1111");
+        done(1, n);
+    }
+    CHECK_MSG(n > 4 && n <= 16, "%u maps ran",
+              n); /* an eighth is 4 packs; others were on their way */
+    CHECK(!R.x->stalled && sk_step_awaits(R.x) && !R.x->n_forced);
+    for (uint32_t answered = 0; ASKED.kind != SK_TOLD_ENDED; answered++) {
+        CHECK(answered < 200);
+        if (asked()->kind == SK_TOLD_SIZES) say('v', 0, 1);
+        if (ASKED.kind == SK_TOLD_PACK) say('p', 0, 0);
+        for (; rig_task(&R, 1, n); n++) {
+            parts(rig_task(&R, 1, n), 0, "1111");
+            done(1, n);
+        }
+    }
+    CHECK_EQ(n, MAPS);
+    say('o', 0, 0);
+    for (uint64_t i = 0; i < 4; i++) done(3, i);
+    end_told();
+}
+
+TEST(nobody_answers_for_rows_that_are_not_wanted_any_more) {
+    for (int at = 0; at < 5; at++) {
+        uint32_t in = told_plan(3, 4);
+        in = rig_add(&R, &RIG_LIMIT, (struct sk_node_desc){.limit = 1}, &in, 1);
+        R.conf.preserve_order = false;
+        rig_start(&R, in);
+        if (at > 0) say('v', 0, 1);
+        feed(3);
+        for (uint32_t i = 0; i < 3 && at > 1; i++) {
+            parts(rig_task(&R, 1, i), 0, "1111");
+            done(1, i);
+        }
+        if (at > 2) CHECK_EQ(say('h', 0, 1)->group.n, 1);
+        if (at > 3) CHECK_EQ(say('h', 0, 1)->group.n, 2);
+        struct sk_err err = {0};
+        CHECK_OK_ERR(sk_order_limit_done(R.x, 4, &err), &err);
+        rig_event(&R, (struct sk_step_ev){.kind = SK_SEV_TICK});
+        CHECK(R.x->done && !sk_step_awaits(R.x));
+        for (uint32_t i = 0; i < R.launched.n; i++)
+            if (R.launched.p[i]) rig_fail(&R, R.launched.p[i]);
+        CHECK(say('h', 0, 1)->gone);
+        if (at) CHECK(say('m', 0, 0)->gone);
+        CHECK(say('o', 0, 0)->gone);
+        end_told();
+    }
+}

@@ -3,13 +3,14 @@
 #include "exec/launch/guards.h"
 
 const enum sk_wait sk_wait_of[SK_STOP_N] = {
-    [SK_STOP_NONE] = SK_WAIT_NONE,         [SK_STOP_OVER] = SK_WAIT_OVER,
-    [SK_STOP_INPUT] = SK_WAIT_INPUT,       [SK_STOP_WINDOW] = SK_WAIT_TURN,
-    [SK_STOP_TURN] = SK_WAIT_TURN,         [SK_STOP_RAMP] = SK_WAIT_TURN,
-    [SK_STOP_CAP] = SK_WAIT_RESOURCE,      [SK_STOP_SLOT] = SK_WAIT_RESOURCE,
-    [SK_STOP_QUEUE] = SK_WAIT_RESOURCE,    [SK_STOP_PROBE] = SK_WAIT_MEMORY,
-    [SK_STOP_CONSUMER] = SK_WAIT_CONSUMER, [SK_STOP_READER] = SK_WAIT_MEMORY,
-    [SK_STOP_EARLY] = SK_WAIT_MEMORY,      [SK_STOP_ROOM] = SK_WAIT_MEMORY,
+    [SK_STOP_NONE] = SK_WAIT_NONE,     [SK_STOP_OVER] = SK_WAIT_OVER,
+    [SK_STOP_INPUT] = SK_WAIT_INPUT,   [SK_STOP_WINDOW] = SK_WAIT_TURN,
+    [SK_STOP_ANSWER] = SK_WAIT_TURN,   [SK_STOP_TURN] = SK_WAIT_TURN,
+    [SK_STOP_RAMP] = SK_WAIT_TURN,     [SK_STOP_CAP] = SK_WAIT_RESOURCE,
+    [SK_STOP_SLOT] = SK_WAIT_RESOURCE, [SK_STOP_QUEUE] = SK_WAIT_RESOURCE,
+    [SK_STOP_PROBE] = SK_WAIT_MEMORY,  [SK_STOP_CONSUMER] = SK_WAIT_CONSUMER,
+    [SK_STOP_READER] = SK_WAIT_MEMORY, [SK_STOP_EARLY] = SK_WAIT_MEMORY,
+    [SK_STOP_ROOM] = SK_WAIT_MEMORY,
 };
 
 static const struct sk_choice NOTHING = {.op = -1};
@@ -18,6 +19,7 @@ enum sk_stop sk_guard_can(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (op->over) return SK_STOP_OVER;
     if (!op->input) return SK_STOP_INPUT;
+    if (op->awaited) return SK_STOP_ANSWER;
     if (op->window_full) return SK_STOP_WINDOW;
     if (op->capped) return SK_STOP_CAP;
     return op->slot == SK_SLOT_NONE ? SK_STOP_SLOT : SK_STOP_NONE;
@@ -103,7 +105,8 @@ void sk_guards_bare(const struct sk_sched_view *v) {
 static enum sk_stop full(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     enum sk_stop s = sk_guard_can(v, i);
-    if (s == SK_STOP_OVER || s == SK_STOP_INPUT || s == SK_STOP_WINDOW) return s;
+    if (s == SK_STOP_OVER || s == SK_STOP_INPUT || s == SK_STOP_ANSWER || s == SK_STOP_WINDOW)
+        return s;
     enum sk_stop turn = sk_guard_turn(v, i);
     if (turn || (op->ramp && (turn = sk_guard_ramp(v, i)))) return turn;
     if (s || (s = sk_guard_queue(v, i)) || (s = sk_guard_consumer(v, i))) return s;
@@ -165,6 +168,8 @@ struct sk_choice sk_choose_turn(const struct sk_sched_view *v) {
 
 struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
     if (v->out_blocks || v->flying) return NOTHING;
+    for (uint32_t i = 0; i < v->n; i++) /* something else goes on: the answer comes */
+        if (v->op[i].awaited) return NOTHING;
     for (uint32_t i = v->n; i-- > 0;) {
         bool can = v->why[i] == SK_STOP_NONE;
         if (can || lacks_gpu(v, i)) return (struct sk_choice){(int)i, !can, true};

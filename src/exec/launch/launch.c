@@ -160,6 +160,6 @@ sk_rc sk_launch_all(struct sk_step *x, struct sk_err *err) {
         if (c.turn) SK_TRY(take_gpus(x, &v, si, err));
         SK_TRY(launch(x, si, err));
     }
-    x->stalled = !x->done && !x->n_flying && !x->out.n;
+    x->stalled = !x->done && !x->n_flying && !x->out.n && !sk_step_awaits(x);
     return SK_OK;
 }

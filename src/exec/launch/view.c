@@ -179,6 +179,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     if (!op->runs) return;
     op->over = sk_stage_exhausted(s);
     op->input = sk_stage_has_input(s);
+    op->awaited = s->values && sk_gather_awaits(x, s);
     op->ahead = sk_stage_next_ahead(s) != NULL;
     op->next_in_bytes = sk_stage_next_in_bytes(s);
     /* half is left to those that all wait for */

@@ -120,6 +120,8 @@ static void lost_event(struct sk_exec *x) {
     sk_run_fail(x, SK_ERR(&err, SK_ENOMEM, "pipeline: no memory for an event"), &err, (sk_oid){0});
 }
 
-static bool wakes(struct sk_exec *x) { return x->failed || x->step->out.n || x->step->done; }
+static bool wakes(struct sk_exec *x) {
+    return x->failed || x->step->out.n || x->step->done || sk_step_awaits(x->step);
+}
 
 const struct sk_inbox_run sk_run_events = {.take = take_event, .lost = lost_event, .wakes = wakes};

@@ -20,7 +20,9 @@
  * Cost: a try-lock and two counts a batch of events. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -41,6 +43,11 @@ struct sk_inbox {
     _Atomic uint64_t n_deferred;
     _Atomic bool wakes; /* what run->wakes said when the mutex was let go last */
     pthread_mutex_t mu, deferred_mu;
+    /* calls into the run by sk_exec_call, and who waits for one; call_mu is held for nothing else
+     */
+    pthread_mutex_t call_mu;
+    pthread_cond_t call_came;
+    uint64_t calls;
     struct sk_list deferred;
     uint64_t n_lost; /* events counted in n_deferred that there was no memory to copy */
     SK_VEC(struct sk_run_actor) gone;
@@ -52,6 +59,8 @@ static void unref(struct sk_inbox *in) {
     SK_ASSERT(sk_list_empty(&in->deferred) && !in->gone.n);
     pthread_mutex_destroy(&in->mu);
     pthread_mutex_destroy(&in->deferred_mu);
+    pthread_mutex_destroy(&in->call_mu);
+    pthread_cond_destroy(&in->call_came);
     sk_vec_free(&in->gone);
     sk_notes_deinit(&in->notes);
     sk_free(in);
@@ -160,6 +169,33 @@ void sk_inbox_leave(struct sk_inbox *in) {
     unref(in);
 }
 
+uint64_t sk_inbox_calls(struct sk_inbox *in) {
+    pthread_mutex_lock(&in->call_mu);
+    uint64_t n = in->calls;
+    pthread_mutex_unlock(&in->call_mu);
+    return n;
+}
+
+void sk_inbox_called(struct sk_inbox *in) {
+    pthread_mutex_lock(&in->call_mu);
+    in->calls++;
+    pthread_cond_broadcast(&in->call_came);
+    pthread_mutex_unlock(&in->call_mu);
+}
+
+sk_rc sk_inbox_await_call(struct sk_inbox *in, uint64_t seen, int64_t deadline_ns) {
+    struct timespec at = {.tv_sec = (time_t)(SK_MAX(deadline_ns, 0) / SK_SEC),
+                          .tv_nsec = (long)(SK_MAX(deadline_ns, 0) % SK_SEC)};
+    int rc = 0;
+    pthread_mutex_lock(&in->call_mu);
+    while (in->calls == seen && rc == 0)
+        rc = deadline_ns == INT64_MAX ? pthread_cond_wait(&in->call_came, &in->call_mu)
+                                      : pthread_cond_timedwait(&in->call_came, &in->call_mu, &at);
+    bool came = in->calls != seen;
+    pthread_mutex_unlock(&in->call_mu);
+    return came ? SK_OK : SK_ETIMEOUT;
+}
+
 static void on_events(struct sk_sink *base, const struct sk_event *ev, size_t n) {
     struct sk_inbox *in = sk_container_of(base, struct sk_inbox, base);
     atomic_fetch_add(&in->refs, 1);
@@ -204,6 +240,12 @@ sk_rc sk_inbox_create(struct sk_engine *e, struct sk_exec *x, const struct sk_in
     atomic_init(&in->refs, 1);
     pthread_mutex_init(&in->mu, NULL);
     pthread_mutex_init(&in->deferred_mu, NULL);
+    pthread_mutex_init(&in->call_mu, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&in->call_came, &clock);
+    pthread_condattr_destroy(&clock);
     sk_list_init(&in->deferred);
     sk_map_init(&in->notes.by_task, TAG);
     *out = in;

@@ -150,9 +150,13 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
                 rc = SK_OK;
             }
         }
+        /* nothing that the engine could do makes it go on */
+        bool awaits = rc == SK_EAGAIN && sk_step_awaits(x->step);
+        uint64_t calls = awaits ? sk_inbox_calls(x->inbox) : 0;
         sk_inbox_leave(x->inbox);
         if (rc != SK_EAGAIN) return rc;
-        rc = ops->drive(x->e, sk_inbox_wakes, x->inbox, deadline_ns, err);
+        rc = awaits ? sk_inbox_await_call(x->inbox, calls, deadline_ns)
+                    : ops->drive(x->e, sk_inbox_wakes, x->inbox, deadline_ns, err);
         if (rc != SK_OK) return timed_out(x, rc, err);
     }
 }
@@ -215,6 +219,21 @@ sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err
     for (uint32_t i = 0; i < ids.n; i++) sk_run_release(x->e, ids.p[i]);
     sk_free(ready);
     sk_vec_free(&ids);
+    return rc;
+}
+
+sk_rc sk_exec_call(struct sk_exec *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
+                   struct sk_err *err) {
+    struct sk_err serr = {0};
+    sk_inbox_enter(x->inbox);
+    sk_rc rc = x->failed || x->step->done ? SK_EDONE : SK_OK;
+    if (rc == SK_OK) {
+        rc = sk_step_call(x->step, fn, arg, sk_now_ns(), &serr);
+        sk_run_settle(x, rc, &serr);
+        sk_inbox_called(x->inbox);
+    }
+    sk_inbox_leave(x->inbox);
+    if (rc != SK_OK && err) *err = serr;
     return rc;
 }
 

@@ -22,6 +22,18 @@ bool sk_gather_reads(const struct sk_step *x, const struct sk_sstage *s) {
     return x->parked_disk && s->ready && bytes_on_disk(&s->ready->q);
 }
 
+bool sk_gather_awaits(const struct sk_step *x, const struct sk_sstage *s) {
+    const struct sk_gather *to = x->s[s->parent].gather;
+    return to->ops->awaits && to->ops->awaits(to, s->which);
+}
+
+bool sk_step_awaits(const struct sk_step *x) {
+    bool awaits = false;
+    for (uint32_t i = 0; !x->done && !x->n_flying && !x->out.n && !awaits && i < x->n; i++)
+        awaits = x->s[i].values && sk_gather_awaits(x, &x->s[i]);
+    return awaits;
+}
+
 uint64_t sk_gather_work(const struct sk_step *x, uint32_t work, uint64_t in_bytes) {
     return work && x->conf.moves
                ? SK_MIN(SK_MIN(work * in_bytes, x->conf.target_max_bytes), x->mem.limit)

@@ -48,6 +48,7 @@ static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_s
 /* What the last look at it said: a guard's reason, or the policy's. */
 static void put_wait(struct text *t, const struct sk_step *x, const struct sk_sstage *s) {
     static const char *const MORE[SK_STOP_N] = {
+        [SK_STOP_ANSWER] = ": what takes its output awaits an answer from outside of the run",
         [SK_STOP_WINDOW] = ": too many tasks behind an earlier one that runs",
         [SK_STOP_TURN] = ": another input comes first",
         [SK_STOP_RAMP] = ": a limit below may not need it",

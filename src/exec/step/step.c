@@ -217,6 +217,17 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
     return finish_step(x, err);
 }
 
+sk_rc sk_step_call(struct sk_step *x, sk_rc (*fn)(void *arg, struct sk_err *err), void *arg,
+                   int64_t now_ns, struct sk_err *err) {
+    sk_metrics_advance(x, now_ns);
+    SK_TRY(reserve(x, err));
+    x->moved_ns = now_ns;
+    SK_TRY(fn(arg, err));
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->s[i].gather) SK_TRY(sk_order_check_end(x, i, err));
+    return finish_step(x, err);
+}
+
 sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struct sk_err *err) {
     if (!x->out.n) return x->done ? SK_EDONE : SK_EAGAIN;
     sk_metrics_advance(x, now_ns);

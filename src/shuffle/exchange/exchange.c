@@ -59,6 +59,11 @@ static uint32_t hint(struct sk_gather *g, uint32_t side) {
     return sk_shuffle_ask_values(&sk_exchange_of(g)->in[side]);
 }
 
+static bool awaits(const struct sk_gather *g, uint32_t side) {
+    const struct sk_exchange *e = sk_exchange_of(g);
+    return e->by && e->by->open && !e->n && !e->running && !e->by->open(&e->in[side]);
+}
+
 /* ---- all have come --------------------------------------------------------------------------- */
 
 /* By input, each in the order of the maps; those of one task as they came, which p->run has. */
@@ -310,6 +315,7 @@ const struct sk_gather_ops sk_exchange_ops = {.fits = fits,
                                               .drop = drop,
                                               .destroy = destroy,
                                               .hint = hint,
+                                              .awaits = awaits,
                                               .refill = refill,
                                               .launched = launched,
                                               .write = sk_xtask_write,
@@ -326,6 +332,7 @@ const struct sk_gather_ops sk_exchange_ops = {.fits = fits,
 
 static bool create(const struct sk_shuffle_ops *by, const struct sk_stage *st,
                    struct sk_gather **out) {
+    if (st->exchange.strategy) by = st->exchange.strategy;
     struct sk_exchange *e = sk_calloc(TAG, sizeof *e);
     if (!e) return false;
     *out = &e->g;
@@ -345,6 +352,7 @@ static bool create(const struct sk_shuffle_ops *by, const struct sk_stage *st,
         e->in[k] = (struct sk_shuffle){.by = by, .e = e, .side = k};
         if (by && by->state_bytes && !(e->in[k].state = sk_calloc(TAG, by->state_bytes)))
             return false;
+        if (by && by->begin && !by->begin(&e->in[k])) return false;
     }
     return e->pending && e->columns && e->in;
 }

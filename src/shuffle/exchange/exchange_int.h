@@ -14,6 +14,7 @@
 #include "base/containers/vec.h"
 #include "shuffle/exchange.h"
 #include "shuffle/pack.h"
+#include "shuffle/told.h"
 
 #define TAG SK_TAG_EXEC
 
@@ -116,6 +117,12 @@ struct sk_merges { /* of a stage that merges packs */
     uint64_t open_bytes;
     struct sk_blk *sample; /* held: of a run that has not come */
     SK_VEC(struct sk_open_group *) open;
+    /* Packs on which the strategy answers later (told.h), in the order in which they came, from
+     * next_late on; their bytes. ending: it is asked what becomes of the rest. */
+    SK_VEC(struct sk_pack *) late;
+    uint32_t next_late;
+    uint64_t late_bytes;
+    bool ending;
 };
 
 extern const struct sk_gather_ops sk_exchange_ops, sk_merges_ops;

@@ -69,7 +69,8 @@ uint32_t sk_shuffle_ask_values(struct sk_shuffle *s) {
 }
 
 const struct sk_shuffle_sizes *sk_shuffle_sizes(struct sk_shuffle *s) { return &s->z; }
-void *sk_shuffle_state(struct sk_shuffle *s) { return s->state; }
+uint32_t sk_shuffle_side(const struct sk_shuffle *s) { return s->side; }
+void *sk_shuffle_state(const struct sk_shuffle *s) { return s->state; }
 void *sk_shuffle_arg(const struct sk_shuffle *s) { return s->by->arg; }
 uint64_t sk_shuffle_held(const struct sk_shuffle *s) { return s->m ? s->m->open_bytes : 0; }
 const struct sk_shuffle_group *sk_shuffle_group(const struct sk_shuffle *s, uint32_t i) {
@@ -111,9 +112,14 @@ static sk_rc make_task(struct sk_merges *m, const struct sk_open_group *k, struc
     return SK_OK;
 }
 
-/* Group i is no more: it has become a task, or was passed where it is one pack, and that is no
- * reason for a task. */
-static void end_group(struct sk_shuffle *s, uint32_t i, bool also_one) {
+static sk_rc pass_packs(struct sk_merges *m, const struct sk_open_group *k, struct sk_err *err) {
+    for (uint32_t i = 0; i < k->packs.n; i++)
+        SK_TRY(sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[i]), err));
+    return SK_OK;
+}
+
+/* Group i is no more: its packs have become a task, or were passed. */
+static void end_group_by(struct sk_shuffle *s, uint32_t i, bool merge) {
     struct sk_merges *m = s->m;
     struct sk_open_group *k = m->open.p[i];
     uint64_t rows = 0;
@@ -121,12 +127,14 @@ static void end_group(struct sk_shuffle *s, uint32_t i, bool also_one) {
     m->open_bytes -= k->g.bytes;
     for (uint32_t j = 0; j < k->packs.n; j++) rows += sk_pack_blk(k->packs.p[j])->ref.n_rows;
     sk_gather_waits(&m->g, -(int64_t)k->g.bytes, -(int64_t)rows);
-    bool merge = k->packs.n > 1 || also_one;
     if (merge) s->merge = SK_MAX(s->merge, k->packs.n);
-    if (s->rc == SK_OK)
-        s->rc = merge ? make_task(m, k, s->err)
-                      : sk_gather_pass(&m->g, sk_pack_blk(k->packs.p[0]), s->err);
+    if (s->rc == SK_OK) s->rc = merge ? make_task(m, k, s->err) : pass_packs(m, k, s->err);
     free_group(k);
+}
+
+/* One pack alone is no reason for a task. */
+static void end_group(struct sk_shuffle *s, uint32_t i) {
+    end_group_by(s, i, s->m->open.p[i]->packs.n > 1);
 }
 
 /* The group of these partitions, or NULL; others that have some of them end: so the order of a
@@ -138,7 +146,7 @@ static struct sk_open_group *find_group(struct sk_shuffle *s, uint32_t first, ui
     for (uint32_t i = m->open.n; i-- > 0;) {
         struct sk_open_group *k = m->open.p[i];
         if (wanted && k->g.first == first && k->g.end == end) found = k;
-        else if (k->g.first < end && first < k->g.end) end_group(s, i, false);
+        else if (k->g.first < end && first < k->g.end) end_group(s, i);
     }
     return found;
 }
@@ -176,9 +184,20 @@ static struct sk_open_group *new_group(struct sk_shuffle *s, uint32_t first, uin
 
 static uint32_t end_of(const struct sk_pack *p) { return p->first + SK_MAX(p->n, 1u); }
 
-void sk_shuffle_pass(struct sk_shuffle *s) {
+/* The pack at hand is decided on. */
+static void say(struct sk_shuffle *s) {
     SK_ASSERT(s->now && !s->said);
     s->said = true;
+    struct sk_merges *m = s->m;
+    if (m->next_late == m->late.n || m->late.p[m->next_late] != s->now) return;
+    const struct sk_bref *ref = &sk_pack_blk(s->now)->ref;
+    if (++m->next_late == m->late.n) m->next_late = m->late.n = 0;
+    m->late_bytes -= ref->bytes;
+    sk_gather_waits(&m->g, -(int64_t)ref->bytes, -(int64_t)ref->n_rows);
+}
+
+void sk_shuffle_pass(struct sk_shuffle *s) {
+    say(s);
     (void)find_group(s, s->now->first, end_of(s->now), false);
     if (s->rc == SK_OK) s->rc = sk_gather_pass(&s->m->g, sk_pack_blk(s->now), s->err);
 }
@@ -186,11 +205,11 @@ void sk_shuffle_pass(struct sk_shuffle *s) {
 const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t values,
                                                uint32_t node) {
     struct sk_pack *p = s->now;
-    SK_ASSERT(p && !s->said && values);
-    s->said = true;
+    SK_ASSERT(values);
+    say(s);
     struct sk_open_group *k = find_group(s, p->first, end_of(p), true);
     if (k && too_hot(s->e, k, p)) {
-        end_group(s, index_of(s->m, &k->g), false);
+        end_group(s, index_of(s->m, &k->g));
         k = NULL;
     }
     if (s->rc == SK_OK && !k) k = new_group(s, p->first, end_of(p));
@@ -209,13 +228,80 @@ const struct sk_shuffle_group *sk_shuffle_hold(struct sk_shuffle *s, uint32_t va
 }
 
 void sk_shuffle_merge(struct sk_shuffle *s, const struct sk_shuffle_group *g) {
-    if (g) end_group(s, index_of(s->m, g), true);
+    if (g) end_group_by(s, index_of(s->m, g), true);
+}
+
+void sk_shuffle_pass_group(struct sk_shuffle *s, const struct sk_shuffle_group *g) {
+    if (g) end_group_by(s, index_of(s->m, g), false);
 }
 
 void sk_shuffle_gather(struct sk_shuffle *s, uint32_t n, uint32_t values, uint32_t node) {
     const struct sk_shuffle_group *g = sk_shuffle_hold(s, values, node);
     if (g && (g->n >= n || sk_shuffle_held(s) > s->z.memory_bytes / 4))
-        end_group(s, index_of(s->m, g), false);
+        end_group(s, index_of(s->m, g));
+}
+
+/* ---- a strategy that answers later (told.h) ---------------------------------------------------
+ */
+
+void sk_shuffle_later(struct sk_shuffle *s) {
+    struct sk_merges *m = s->m;
+    struct sk_pack *p = s->now;
+    if (!p) {
+        m->ending = true;
+        return;
+    }
+    say(s);
+    if (!sk_vec_push(&m->late, TAG, p)) {
+        s->rc =
+            SK_ERR(s->err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_label(&m->g));
+        return;
+    }
+    const struct sk_bref *ref = &sk_pack_blk(p)->ref;
+    m->late_bytes += ref->bytes;
+    sk_gather_waits(&m->g, (int64_t)ref->bytes, (int64_t)ref->n_rows);
+}
+
+static struct sk_shuffle_pack told_of(const struct sk_pack *p) {
+    const struct sk_blk *b = sk_pack_blk(p);
+    return (struct sk_shuffle_pack){
+        .first = p->first, .end = end_of(p), .node = b->node, .bytes = b->ref.bytes};
+}
+
+bool sk_shuffle_enter(struct sk_shuffle *s, struct sk_shuffle_pack *pack, struct sk_err *err) {
+    struct sk_merges *m = s->m;
+    s->rc = SK_OK;
+    s->err = err;
+    s->said = false;
+    s->now = m && m->next_late < m->late.n ? m->late.p[m->next_late] : NULL;
+    look_at_sizes(s);
+    if (s->now) *pack = told_of(s->now);
+    return s->now != NULL;
+}
+
+sk_rc sk_shuffle_leave(struct sk_shuffle *s) {
+    s->now = NULL;
+    return s->rc;
+}
+
+bool sk_shuffle_ending(const struct sk_shuffle *s) {
+    return s->m && s->m->ending && s->m->next_late == s->m->late.n;
+}
+
+bool sk_shuffle_spent(const struct sk_shuffle *s) { return s->m && s->m->g.spent; }
+
+static sk_rc finish(struct sk_shuffle *s, struct sk_err *err) {
+    struct sk_merges *m = s->m;
+    while (m->open.n) end_group(s, 0);
+    SK_TRY(s->rc);
+    m->ending = false;
+    m->g.spent = true;
+    return drop_sample(m, &m->sample, err);
+}
+
+void sk_shuffle_over(struct sk_shuffle *s) {
+    SK_ASSERT(sk_shuffle_ending(s));
+    s->rc = finish(s, s->err);
 }
 
 /* ---- the stage ------------------------------------------------------------------------------- */
@@ -248,9 +334,8 @@ static sk_rc take(struct sk_gather *g, uint32_t side, struct sk_blk *b, struct s
     s->err = err;
     if (s->by && s->by->came) {
         look_at_sizes(s);
-        s->by->came(
-            s, &(struct sk_shuffle_pack){
-                   .first = p->first, .end = end_of(p), .node = b->node, .bytes = b->ref.bytes});
+        struct sk_shuffle_pack pack = told_of(p);
+        s->by->came(s, &pack);
     }
     if (!s->said) sk_shuffle_pass(s);
     s->now = NULL;
@@ -266,21 +351,25 @@ static sk_rc ended(struct sk_gather *g, struct sk_err *err) {
         look_at_sizes(s);
         s->by->ended(s);
     }
-    while (m->open.n) end_group(s, 0, false);
-    SK_TRY(s->rc);
-    g->spent = true;
-    return drop_sample(m, &m->sample, err);
+    return m->ending ? s->rc : finish(s, err);
+}
+
+static sk_rc drop_pack(struct sk_merges *m, struct sk_pack *p, struct sk_err *err) {
+    SK_TRY(drop_sample(m, &p->sample, err));
+    return sk_gather_drop(&m->g, sk_pack_blk(p), err);
 }
 
 static sk_rc drop(struct sk_gather *g, struct sk_err *err) {
     struct sk_merges *m = merges_of(g);
+    while (m->next_late < m->late.n) SK_TRY(drop_pack(m, m->late.p[m->next_late++], err));
+    m->next_late = m->late.n = 0;
+    m->late_bytes = 0;
+    m->ending = false;
     while (m->open.n) {
         struct sk_open_group *k = sk_vec_pop(&m->open);
         sk_rc rc = SK_OK;
-        for (uint32_t i = 0; rc == SK_OK && i < k->packs.n; i++) {
-            rc = drop_sample(m, &k->packs.p[i]->sample, err);
-            if (rc == SK_OK) rc = sk_gather_drop(g, sk_pack_blk(k->packs.p[i]), err);
-        }
+        for (uint32_t i = 0; rc == SK_OK && i < k->packs.n; i++)
+            rc = drop_pack(m, k->packs.p[i], err);
         free_group(k);
         SK_TRY(rc);
     }
@@ -292,6 +381,15 @@ static sk_rc drop(struct sk_gather *g, struct sk_err *err) {
 static uint32_t hint(struct sk_gather *g, uint32_t side) {
     (void)side;
     return sk_shuffle_ask_values(shuffle_of(merges_of(g)));
+}
+
+/* Maps wait for a strategy that is behind by an eighth of memory. */
+static bool awaits(const struct sk_gather *g, uint32_t side) {
+    struct sk_merges *m = merges_of(g);
+    const struct sk_shuffle *s = shuffle_of(m);
+    (void)side;
+    if (!s->by || !s->by->open || g->spent) return false;
+    return m->ending || m->late_bytes > sk_gather_facts(g).memory_bytes / 8 || !s->by->open(s);
 }
 
 static bool needed(const void *say) {
@@ -308,6 +406,9 @@ static void stats(const struct sk_gather *g, struct sk_gather_stats *s) {
 
 static size_t text(const struct sk_gather *g, char *buf, size_t cap) {
     const struct sk_merges *m = merges_of(g);
+    if (m->late.n || m->ending)
+        return (size_t)snprintf(buf, cap, "the strategy has yet to answer for %u packs%s",
+                                m->late.n - m->next_late, m->ending ? " and for the end" : "");
     return m->open.n ? (size_t)snprintf(buf, cap, "%.1f MiB wait to be merged",
                                         (double)m->open_bytes / 1048576.0)
                      : 0;
@@ -322,13 +423,18 @@ static bool check(const struct sk_gather *g) {
         for (uint32_t j = 0; j < k->packs.n; j++) sum += sk_pack_blk(k->packs.p[j])->ref.bytes;
         if (!k->packs.n || k->g.n != k->packs.n) return false;
     }
-    return bytes == m->open_bytes && sum == bytes && g->waiting_bytes == bytes;
+    uint64_t late = 0;
+    for (uint32_t i = m->next_late; i < m->late.n; i++)
+        late += sk_pack_blk(m->late.p[i])->ref.bytes;
+    return bytes == m->open_bytes && sum == bytes && late == m->late_bytes &&
+           g->waiting_bytes == bytes + late;
 }
 
 static void destroy(struct sk_gather *g) {
     struct sk_merges *m = merges_of(g);
     for (uint32_t i = 0; i < m->open.n; i++) free_group(m->open.p[i]);
     sk_vec_free(&m->open);
+    sk_vec_free(&m->late);
     sk_free(m);
 }
 
@@ -338,6 +444,7 @@ const struct sk_gather_ops sk_merges_ops = {.fits = fits,
                                             .drop = drop,
                                             .destroy = destroy,
                                             .hint = hint,
+                                            .awaits = awaits,
                                             .write = sk_xtask_write,
                                             .needed = needed,
                                             .forget = sk_xtask_forget,

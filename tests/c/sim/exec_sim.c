@@ -9,6 +9,7 @@
 #include "base/rand.h"
 #include "exec/exec_int.h"
 #include "shuffle/exchange.h"
+#include "shuffle/told.h"
 #include "shuffle/pack.h"
 #include "test.h"
 
@@ -58,7 +59,7 @@ struct task {
 struct ev {
     double t;
     uint64_t order;
-    enum { E_YIELD, E_DONE, E_TAKE } kind;
+    enum { E_YIELD, E_DONE, E_TAKE, E_ANSWER } kind;
     struct task *task;
 };
 
@@ -80,7 +81,10 @@ struct sim {
     /* of the plan; by_size: exchanges choose the number of their reduces */
     bool exchanges, by_size, limits, zips;
     bool any_order; /* of its output */
-    bool careless;  /* the policy promises more memory than there is */
+    /* its exchanges have a strategy that answers later, at E_ANSWER; answers: one is on its way */
+    struct sk_told outside;
+    bool answers;
+    bool careless; /* the policy promises more memory than there is */
     uint64_t rng, next_oid, order;
     struct sk_map blks;
     SK_VEC(struct ev) heap;
@@ -513,6 +517,45 @@ static void acts(struct sim *m) {
     CHECK_MSG(!m->x->stalled, "stalled at %g s", m->now);
 }
 
+/* ---- a strategy that answers later (shuffle/told.h) --------------------------------------------
+ */
+
+static void outside_woken(void *arg) {
+    struct sim *m = arg;
+    if (!m->answers) at(m, m->now + 0.05 * uniform(m), E_ANSWER, NULL);
+    m->answers = true;
+}
+
+/* What is said of a pack: by its size and by chance; rows do not depend on it. */
+static sk_rc answer_pack(struct sim *m, const struct sk_told_question *q, struct sk_err *err) {
+    struct sk_told_state now;
+    struct sk_shuffle_group g;
+    uint32_t node = uniform(m) < 0.5 ? SK_SHUFFLE_ANY : q->pack.node;
+    if (uniform(m) < 0.2) return sk_told_pass(&m->outside, q->side, &now, err);
+    SK_TRY(sk_told_hold(&m->outside, q->side, 1 + (uint32_t)(2 * uniform(m)), node, &now, err));
+    CHECK(!now.gone && now.group.n && now.held >= now.group.bytes);
+    if (uniform(m) < 0.3)
+        SK_TRY(sk_told_end_group(&m->outside, q->side, now.group.first, true, &now, err));
+    if (uniform(m) < 0.2 && sk_told_group(&m->outside, q->side, 0, &g))
+        SK_TRY(sk_told_end_group(&m->outside, q->side, g.first, uniform(m) < 0.5, &now, err));
+    return SK_OK;
+}
+
+static sk_rc answer(void *arg, struct sk_err *err) {
+    struct sim *m = arg;
+    struct sk_told_question q;
+    struct sk_told_state now;
+    sk_told_next(&m->outside, &q);
+    if (!q.kind) return SK_OK;
+    if (q.kind == SK_TOLD_PACK) SK_TRY(answer_pack(m, &q, err));
+    if (q.kind == SK_TOLD_ENDED) SK_TRY(sk_told_over(&m->outside, q.side, &now, err));
+    if (q.kind == SK_TOLD_SIZES)
+        sk_told_values(&m->outside, q.side,
+                       q.sizes.runs && q.sizes.merges ? 1 : 1 + (uint32_t)(3 * uniform(m)));
+    outside_woken(m); /* for what is asked next */
+    return SK_OK;
+}
+
 static void on(struct sim *m, struct ev e) {
     struct sk_err err = {0};
     struct task *k = e.task;
@@ -546,6 +589,11 @@ static void on(struct sim *m, struct ev e) {
             }
         }
         over(m, k, k->dead);
+        acts(m);
+    } else if (e.kind == E_ANSWER) {
+        m->answers = false;
+        if (m->x->done) return;
+        CHECK_OK_ERR(sk_step_call(m->x, answer, m, ns(m->now), &err), &err);
         acts(m);
     }
 }
@@ -628,6 +676,7 @@ static void finish(struct sim *m) {
     CHECK_MSG(m->blks.n == 0, "%u objects were never given back", m->blks.n);
     sk_map_deinit(&m->blks);
     sk_step_destroy(m->x);
+    sk_told_deinit(&m->outside);
     sk_stages_free(&m->st);
     sk_vec_free(&m->heap);
     sk_plan_destroy(m->plan, NULL, NULL);
@@ -962,8 +1011,11 @@ static void one_random(uint64_t shape, bool exact) {
         uint32_t root = random_plan(m, shape, exact);
         if (m->exchanges) {
             uint32_t which = (uint32_t)(sk_rand_mix(shape * 5 + k) % 12);
-            m->gathers = sk_shuffle_gathers(
-                sk_shuffle_name(which) ? sk_shuffle_find(sk_shuffle_name(which)) : &MOODY);
+            sk_told_init(&m->outside, "outside", outside_woken, m);
+            m->gathers =
+                sk_shuffle_gathers(sk_shuffle_name(which) ? sk_shuffle_find(sk_shuffle_name(which))
+                                   : which == 11          ? &m->outside.ops
+                                                          : &MOODY);
             m->conf.gathers = &m->gathers;
             /* an exchange may be told that what waits can go to disk */
             m->conf.moves = m->told = m->store_bytes > 0;
