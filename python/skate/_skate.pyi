@@ -531,6 +531,7 @@ class Plan:
         group: int = 0,  # number of a placement group
         bundle: int = -1,  # of it; -1: any
         env: bytes = ...,  # a checked runtime_env, pickled
+        strategy: str | Told = ...,  # of an exchange; not given: "auto"
         source: bool = False,  # these are facts of the operator (skate/data/op)
         one_to_one: bool = False,
         no_more: bool = False,
@@ -546,6 +547,16 @@ class Plan:
         self, root: int
     ) -> list[tuple[int, ...]]: ...  # the nodes of each stage, the output last
     def explain(self, root: int) -> str: ...
+
+class Told:
+    """Told(name): the strategy of one exchange of one run, which a thread answers for (src/shuffle/told.h)."""
+    def __init__(self, name: str) -> None: ...
+    def next(
+        self, exec: Exec
+    ) -> tuple[str, int, tuple[Any, ...], tuple[int, int, int, int]] | None:
+        """(what, input, sizes, pack): what its run asks, the earliest first; waits. None: nothing will be asked any more."""
+    def say(self, exec: Exec, what: str, input: int, a: int = 0, b: int = 0, /) -> Any:
+        """An answer; (bytes held, group). None: it is not wanted any more; False: there is no such group."""
 
 class Exec:
     """Exec(plan, root, conf): starts the run. conf keys: policy, memory_bytes, target_max_bytes, target_min_bytes, consumer_blocks, preserve_order,

@@ -50,6 +50,7 @@ __all__ = [
     "DatasetSummary",
     "Datasink",
     "Datasource",
+    "ExchangeStrategy",
     "ExecutionOptions",
     "ExecutionResources",
     "FileShuffleConfig",

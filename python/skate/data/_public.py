@@ -19,6 +19,7 @@ from skate.data.dataset import (  # noqa: F401
     reads,
 )
 from skate.data.datatype import DataType, TypeCategory  # noqa: F401
+from skate.data.exchange_strategy import ExchangeStrategy  # noqa: F401
 from skate.data.iterator import DataIterator
 from skate.data.schema import Schema  # noqa: F401
 from skate.data.write.mode import SaveMode  # noqa: F401

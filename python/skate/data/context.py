@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from skate import _did_you_mean, _forked, _skate
-from skate.data import checkpoint, settings
+from skate.data import checkpoint, exchange_strategy, settings
 from skate.data.values import tensor_types
 
 MiB = 1 << 20
@@ -576,6 +576,8 @@ def _scheduling_policy(name: str, v: Any) -> Any:
 
 
 def _shuffle_strategy(name: str, v: Any) -> Any:
+    if not isinstance(v, str):
+        return exchange_strategy.checked(f"DataContext.{name}", v)
     if v in _skate.SHUFFLES:
         return v
     try:
@@ -584,7 +586,7 @@ def _shuffle_strategy(name: str, v: Any) -> Any:
         _refuse(
             name,
             v,
-            f"a ShuffleStrategy or one of {', '.join(map(repr, _skate.SHUFFLES))}",
+            f"a ShuffleStrategy, one of {', '.join(map(repr, _skate.SHUFFLES))} or an ExchangeStrategy",
             isinstance(v, str),
         )
 
@@ -699,8 +701,8 @@ class DataContext:
     group. The texts "SPREAD" and "DEFAULT" are without effect.
     shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move
     between blocks: "auto", "grouped", "index", "merge", "push",
-        "push_star", "rounds", "simple", "two_level" (docs/design/exchange.md). Each ShuffleStrategy
-        is "auto".
+        "push_star", "rounds", "simple", "two_level" (docs/design/exchange.md), or a
+        skate.data.ExchangeStrategy of your own. Each ShuffleStrategy is "auto".
     max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to
     give is missing, the error goes to the log. -1: any number.
     on_error: What becomes of a bad record (a row whose function raises; a line or file that a
@@ -762,7 +764,7 @@ class DataContext:
     enable_progress_bars: bool
     execution_options: ExecutionOptions
     scheduling_policy: str | None
-    shuffle_strategy: ShuffleStrategy | str
+    shuffle_strategy: ShuffleStrategy | str | exchange_strategy.ExchangeStrategy
     scheduling_strategy: Any
     max_errored_blocks: int
     on_error: str

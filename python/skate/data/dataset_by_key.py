@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skate.data import group_keys, grouped_data, join_args, random_access_dataset
+from skate.data import exchange_strategy, group_keys, grouped_data, join_args, random_access_dataset
 from skate.data.plan.node import Node, below
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
@@ -18,6 +18,7 @@ from skate.data.values.unify import few
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
+    from skate.data.exchange_strategy import ExchangeStrategy
     from skate.data.grouped_data import GroupedData
     from skate.data.random_access_dataset import RandomAccessDataset
 
@@ -30,7 +31,9 @@ class Keyed:
     _facts: Facts
     context: Any
 
-    def _whole_groups(self, keys: list[str], num_partitions: int | None) -> Dataset:
+    def _whole_groups(
+        self, keys: list[str], num_partitions: int | None, strategy: Any = None
+    ) -> Dataset:
         """The rows in the order of keys, in blocks that end where a group does. No keys: in one
         block, as they come."""
         if keys:
@@ -39,6 +42,7 @@ class Keyed:
                 f"GroupBy({few(keys)})",
                 {"keys": keys, "n": num_partitions or 0},
                 (self._node,),
+                **exchange_strategy.option("groupby", strategy),
             )
         else:
             node = Node("repartition_even", "GroupAll", {"n": 1}, (self._node,))
@@ -70,7 +74,11 @@ class Keyed:
         return list(keys)
 
     def groupby(
-        self, key: str | list[str] | None, num_partitions: int | None = None
+        self,
+        key: str | list[str] | None,
+        num_partitions: int | None = None,
+        *,
+        strategy: ExchangeStrategy | str | None = None,
     ) -> GroupedData:
         """The rows in groups of equal keys, to be aggregated or mapped. What comes of it is in the
         order of the keys.
@@ -78,6 +86,7 @@ class Keyed:
         Args:
             key: A column's name, or several; None: one group of all rows.
             num_partitions: In how many parts to work; None: as many as their sizes ask for.
+            strategy: How the exchange is wired, as of sort().
 
         Raises:
             ValueError: The key is no name of a column, there is no such column, its values have no
@@ -94,10 +103,15 @@ class Keyed:
         if key is not None:
             self._check_key(key, "groupby")
         check_partitions(num_partitions)
-        return grouped_data.GroupedData(self, key, num_partitions=num_partitions)  # type: ignore[arg-type]
+        exchange_strategy.option("groupby", strategy)
+        return grouped_data.GroupedData(self, key, num_partitions=num_partitions, strategy=strategy)  # type: ignore[arg-type]
 
     def distinct(
-        self, keys: str | list[str] | None = None, num_partitions: int | None = None
+        self,
+        keys: str | list[str] | None = None,
+        num_partitions: int | None = None,
+        *,
+        strategy: ExchangeStrategy | str | None = None,
     ) -> Dataset:
         """The rows without those whose key was there before: of each key the first row, in the
         order of the keys. (polars.DataFrame.unique; Ray has `unique` of one column alone.)
@@ -105,6 +119,7 @@ class Keyed:
         Args:
             keys: Columns; None: all, which the schema has to tell, or is asked for.
             num_partitions: In how many parts to work; None: as many as their sizes ask for.
+            strategy: How the exchange is wired, as of sort().
 
         Raises:
             ValueError: As groupby.
@@ -125,6 +140,7 @@ class Keyed:
             f"Distinct({few(names)})",
             {"keys": names, "n": num_partitions or 0},
             (self._node,),
+            **exchange_strategy.option("distinct", strategy),
         )
         return self._add(node, Facts(None, self._facts.schema, self._facts.files))  # type: ignore[attr-defined,no-any-return]
 
@@ -141,6 +157,7 @@ class Keyed:
         partition_size_hint: int | None = None,
         aggregator_ray_remote_args: dict[str, Any] | None = None,
         validate_schemas: bool = False,
+        strategy: ExchangeStrategy | str | None = None,
     ) -> Dataset:
         """The rows of two Datasets that have equal keys, side by side. Null keys meet nothing; NaN
         meets NaN. Rows come partition by partition (of the keys' hashes), in each in the order of
@@ -169,6 +186,7 @@ class Keyed:
                 num_cpus, memory, resources, ...
             validate_schemas: Compares the types of the keys now, for which the schemas are asked
                 for: ValueError where they differ.
+            strategy: How the exchange is wired, as of sort(), where there is one.
 
         Returns:
             The left columns, then the right ones without its key; of "right_outer" the left ones
@@ -198,7 +216,8 @@ class Keyed:
         options = resources(aggregator_ray_remote_args or {})
         label = f"Join({how.kind}, on={', '.join(how.on[0])})"
         params = {"join": how, "n": num_partitions or 0, "resources": options}
-        node = Node("join", label, params, (self._node, ds._node))
+        wired = exchange_strategy.option("join", strategy)
+        node = Node("join", label, params, (self._node, ds._node), **wired)
         files = [*self._facts.files, *ds._facts.files]
         return self._add(node, Facts(None, (lambda: schema) if schema is not None else None, files))  # type: ignore[attr-defined,no-any-return]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data import aggregate, expr_eval, expressions, in_kernel
+from skate.data import aggregate, exchange_strategy, expr_eval, expressions, in_kernel
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, remote_args
 from skate.data.read.source import Facts
@@ -15,6 +15,7 @@ from skate.data.values.unify import few
 if TYPE_CHECKING:
     from skate.data.aggregate import AggregateFn
     from skate.data.dataset import Dataset
+    from skate.data.exchange_strategy import ExchangeStrategy
     from skate.data.expressions import Expr
     from skate.data.run.partial import Partial
     from skate.data.typed import BatchFormat, BatchFunction, Compute, Concurrency
@@ -34,12 +35,19 @@ class GroupedData:
         key: A column's name, or several; None: one group of all rows.
         num_partitions: In how many parts to work, each at least a block of the result; None: by
             their sizes.
+        strategy: How the exchange is wired, as of Dataset.sort().
     """
 
     def __init__(
-        self, dataset: Dataset, key: str | list[str] | None, *, num_partitions: int | None = None
+        self,
+        dataset: Dataset,
+        key: str | list[str] | None,
+        *,
+        num_partitions: int | None = None,
+        strategy: ExchangeStrategy | str | None = None,
     ):
         self._dataset, self._key, self._num_partitions = dataset, key, num_partitions
+        self._strategy = strategy
         self._keys = [] if key is None else [key] if isinstance(key, str) else list(key)
 
     def __repr__(self) -> str:
@@ -69,7 +77,8 @@ class GroupedData:
         ds, params = self._dataset, self._params(aggs)
         label = params.pop("label")
         if self._keys or in_kernel.takes(aggs, params["names"]):
-            node = Node("group_aggregate", label, params, (ds._node,))
+            wired = exchange_strategy.option("groupby", self._strategy)
+            node = Node("group_aggregate", label, params, (ds._node,), **wired)
         else:
             states = Node("group_partial", label, params, (ds._node,), **as_input(ds._node))
             node = Node(
@@ -327,7 +336,7 @@ class GroupedData:
         if batch_format == "default" or batch_format is None and ds._frames():
             batch_format = "pandas"
         remote = remote_args(ray_remote_args, ray_remote_args_fn)
-        return ds._whole_groups(self._keys, self._num_partitions)._udf(
+        return ds._whole_groups(self._keys, self._num_partitions, self._strategy)._udf(
             "map_groups",
             "MapBatches",  # the name by which Ray's plans show it
             fn,

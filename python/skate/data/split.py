@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from skate._deps import dataset
-from skate.data import random_config, streaming_split
+from skate.data import exchange_strategy, random_config, streaming_split
 from skate.data.plan.node import Node, bytes_of
 from skate.data.plan.resources import resources
 from skate.data.read.source import Facts
@@ -23,6 +23,7 @@ from skate.data.values.ranges import cut, even
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.exchange_strategy import ExchangeStrategy
     from skate.data.iterator import DataIterator
     from skate.data.typed import Seed
 
@@ -364,6 +365,7 @@ class Splits:
         shuffle: bool = False,
         keys: str | list[str] | None = None,
         sort: bool = False,
+        strategy: ExchangeStrategy | str | None = None,
     ) -> Dataset:
         """The same rows in other blocks; in the same order, unless they are shuffled.
 
@@ -376,6 +378,7 @@ class Splits:
             keys: One or several; with num_blocks: all rows that are equal in these columns come
                 into one block, in the order in which they came.
             sort: With keys: each block is sorted by them, ascending.
+            strategy: With shuffle or keys: how the exchange is wired, as of sort().
 
         Raises:
             ValueError: None or both of num_blocks and target_num_rows_per_block; one that is no
@@ -415,6 +418,8 @@ class Splits:
             raise ValueError(f"repartition: keys must be names of columns, not {keys!r}")
         if sort and not keys:
             raise ValueError("repartition: sort needs keys")
+        if strategy is not None and not (num_blocks and (shuffle or keys)):
+            raise ValueError("repartition: strategy is for shuffle=True or keys; leave it out")
         self._check_columns(keys or [], "repartition")  # type: ignore[attr-defined]
         if num_blocks is not None and (shuffle or keys):
             node = Node(
@@ -422,6 +427,7 @@ class Splits:
                 "Repartition",
                 {"n": num_blocks, "keys": list(keys or ()), "sort": sort},
                 (self._node,),
+                **exchange_strategy.option("repartition", strategy),
             )
         elif num_blocks is not None:
             node = Node("repartition_even", "Repartition", {"n": num_blocks}, (self._node,))
@@ -472,6 +478,8 @@ class Splits:
         key: str | list[str],
         descending: bool | list[bool] = False,
         boundaries: list[int | float] | None = None,
+        *,
+        strategy: ExchangeStrategy | str | None = None,
     ) -> Dataset:
         """The rows in the order of a column or of several. Equal rows stay in the order in which
         they came; NaN and then nulls come last, for either direction; -0.0 equals 0.0. The result
@@ -484,6 +492,8 @@ class Splits:
                 more. [10, 20]: what is less than 10, the rest of what is less than 20, the rest;
                 with
                 descending the other way round. None: blocks are of about the same size.
+            strategy: How the exchange is wired, which changes no row: a skate.data.ExchangeStrategy
+                or a name; None: as DataContext.shuffle_strategy says.
 
         Raises:
             ValueError: No key, one that is no name, as many directions as there are no keys,
@@ -516,11 +526,17 @@ class Splits:
             f"Sort({by})",
             {"keys": list(keys), "descending": directions, "boundaries": cuts or None},
             (self._node,),
+            **exchange_strategy.option("sort", strategy),
         )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]
 
     def random_shuffle(
-        self, *, seed: Seed = None, num_blocks: int | None = None, **ray_remote_args: Any
+        self,
+        *,
+        seed: Seed = None,
+        num_blocks: int | None = None,
+        strategy: ExchangeStrategy | str | None = None,
+        **ray_remote_args: Any,
     ) -> Dataset:
         """The rows in a random order; all orders are equally likely. A seed gives the same order on
         every run, whatever workers and memory there are.
@@ -528,6 +544,7 @@ class Splits:
         Args:
             seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
             num_blocks: As in Ray no longer supported: repartition() behind it.
+            strategy: How the exchange is wired, as of sort().
             ray_remote_args: Resources of the tasks that deal rows out, by the names that
                 map_batches has.
 
@@ -550,5 +567,6 @@ class Splits:
             {"seed": of_run(0), "resources": resources(ray_remote_args)},
             (self._node,),
             each_run=lambda k: {"params": {"seed": of_run(k)}},
+            **exchange_strategy.option("random_shuffle", strategy),
         )
         return self._add(node, Facts(self._facts.rows, self._facts.schema, self._facts.files))  # type: ignore[attr-defined]

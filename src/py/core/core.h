@@ -65,7 +65,7 @@ struct py_state {
     /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
     PyThread_type_lock turn;
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type,
-        *work_type, *join_type, *plan_type, *exec_type, *front_iter_type, *rows_type, *memory_type,
+        *work_type, *join_type, *plan_type, *exec_type, *told_type, *front_iter_type, *rows_type, *memory_type,
         *planned_type;
     struct py_ref *free_refs;
     uint32_t n_free_refs;

@@ -12,6 +12,18 @@ void py_exec_forget(struct py_state *st); /* in the child of a fork: the runs ar
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
 
+/* Enters a run, without the GIL: sk_exec_call. SK_ECLOSED: it was stopped; SK_EINVAL with an
+ * exception: `exec` is no run. */
+sk_rc py_exec_call(struct py_state *st, PyObject *exec, sk_rc (*fn)(void *arg, struct sk_err *err),
+                   void *arg, struct sk_err *err);
+void py_plan_close(PyObject *plan); /* nothing more is asked of its strategies */
+
+/* ---- told.c: strategies that answer from outside of the run */
+struct sk_shuffle_ops;
+const struct sk_shuffle_ops *py_told_ops(PyObject *told); /* as long as `told` lives */
+void py_told_close(PyObject *told);
+int py_told_types(PyObject *module, struct py_state *st);
+
 /* ---- exchange.c, join.c, partial_aggregates.c, online.c */
 int py_exchange_types(PyObject *module, struct py_state *st);
 int py_join_types(PyObject *module, struct py_state *st);

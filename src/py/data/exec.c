@@ -44,6 +44,7 @@ static void stop(struct py_exec *e) {
     e->stop_wanted = true;
     if (!e->x || e->users) return;
     keep_last(e);
+    py_plan_close(e->plan);
     struct sk_exec *x = e->x;
     SK_ASSERT(e->x && !e->users);
     e->x = NULL; /* nobody gets in any more */
@@ -69,6 +70,7 @@ void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
         struct py_exec *e = st->execs;
         struct sk_exec *x = e->x;
         keep_last(e);
+        py_plan_close(e->plan);
         e->x = NULL;
         unlink_exec(e);
         Py_BEGIN_ALLOW_THREADS sk_exec_stop(&x);
@@ -79,7 +81,7 @@ void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
 /* ---- start ----------------------------------------------------------------------------------- */
 
 struct given { /* Exec's conf; borrowed */
-    const char *policy, *shuffle;
+    const char *policy;
     PyObject *run_stage, *stage_init, *stage_call, *skip_units;
     uint64_t memory_bytes, target_max_bytes, target_min_bytes, most_cpu_e4, most_gpu_e4;
     int64_t max_bad_rows, max_errored_blocks;
@@ -91,7 +93,6 @@ struct given { /* Exec's conf; borrowed */
 
 static const struct py_field field[] = {
     F("policy", TEXT, policy),
-    F("shuffle", TEXT, shuffle),
     F("run_stage", OBJECT, run_stage),
     F("stage_init", OBJECT, stage_init),
     F("stage_call", OBJECT, stage_call),
@@ -161,19 +162,16 @@ static PyObject *exec_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
                                      &PyDict_Type, &conf) ||
         py_ensure(st) < 0 || !(p = py_plan_get(st, plan)))
         return NULL;
-    const struct sk_shuffle_ops *by;
     if (root >= sk_plan_n_nodes(p))
         return PyErr_Format(PyExc_ValueError, "there is no node %u", root);
     if (conf_read(st, conf, &g, &c) < 0) return NULL;
-    by = sk_shuffle_find(g.shuffle ? g.shuffle : "auto");
-    if (!by) return PyErr_Format(PyExc_ValueError, "no shuffle strategy is called '%s'", g.shuffle);
     struct py_exec *e = (struct py_exec *)(void *)type->tp_alloc(type, 0);
     if (!e) return NULL;
     e->st = st;
     e->plan = Py_NewRef(plan);
     e->functions = Py_NewRef(conf);
     e->skip = Py_XNewRef(g.skip_units);
-    e->gathers = sk_shuffle_gathers(by);
+    e->gathers = sk_shuffle_gathers(sk_shuffle_find("auto"));
     c.gathers = &e->gathers;
     sk_rc rc;
     PY_DROP(st)
@@ -305,6 +303,25 @@ static PyObject *exec_await_actors(PyObject *self, PyObject *seconds) {
         if (PyErr_CheckSignals() < 0) return NULL;
         if (now >= deadline) Py_RETURN_FALSE;
     }
+}
+
+sk_rc py_exec_call(struct py_state *st, PyObject *o, sk_rc (*fn)(void *arg, struct sk_err *err),
+                   void *arg, struct sk_err *err) {
+    struct py_exec *e = (struct py_exec *)(void *)o;
+    if (!Py_IS_TYPE(o, st->exec_type)) {
+        PyErr_Format(PyExc_TypeError, "%R is no run", o);
+        return SK_EINVAL;
+    }
+    if (!e->x || e->stop_wanted || st->closing) return SK_ECLOSED;
+    sk_rc rc;
+    e->users++;
+    PY_DROP(st)
+    rc = sk_exec_call(e->x, fn, arg, err);
+    PY_TAKE(st)
+    SK_ASSERT(e->users);
+    e->users--;
+    if (e->stop_wanted && e->x && !e->users) stop(e);
+    return rc;
 }
 
 static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED) {

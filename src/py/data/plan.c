@@ -2,14 +2,16 @@
  * else.
  *
  * The plan counts its own references to the blocks that it names; they are given back when the Plan
- * dies, unless the engine went first. */
+ * dies, unless the engine went first. It keeps the strategies that its exchanges name. */
 #include "plan/plan.h"
 #include "py/data/data.h"
+#include "shuffle/shuffle.h"
 
 struct plan {
     PyObject_HEAD struct sk_plan *p;
     struct py_state *st;
     uint32_t gen;
+    PyObject *told; /* list: strategies of its exchanges that answer from outside of the run */
 };
 
 struct rules {
@@ -31,6 +33,11 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     if (!p) return NULL;
     p->st = st;
     p->gen = st->gen;
+    p->told = PyList_New(0);
+    if (!p->told) {
+        Py_DECREF(p);
+        return NULL;
+    }
     sk_rc rc = sk_plan_create(&p->p, &err);
     if (rc != SK_OK) {
         Py_DECREF(p);
@@ -50,6 +57,7 @@ static void plan_dealloc(PyObject *o) {
     struct plan *p = (struct plan *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     if (p->p) sk_plan_destroy(p->p, release_block, p);
+    Py_XDECREF(p->told);
     type->tp_free(o);
     Py_DECREF(type);
 }
@@ -61,6 +69,11 @@ const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
     py_raise(st, SK_ECLOSED,
              &(struct sk_err){.msg = "this plan is of an engine that was shut down"});
     return NULL;
+}
+
+void py_plan_close(PyObject *o) {
+    PyObject *told = ((struct plan *)(void *)o)->told;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(told); i++) py_told_close(PyList_GET_ITEM(told, i));
 }
 
 struct add { /* what add() borrows while it runs */
@@ -136,10 +149,23 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a,
     return 0;
 }
 
+/* Of an exchange: the name of a strategy, or a Told. */
+static int parse_strategy(struct plan *p, PyObject *o, struct sk_node_desc *d) {
+    if (!o) return 0;
+    if (Py_IS_TYPE(o, p->st->told_type)) {
+        d->exchange.strategy = py_told_ops(o);
+        return PyList_Append(p->told, o);
+    }
+    const char *name = PyUnicode_AsUTF8(o);
+    if (name && !(d->exchange.strategy = sk_shuffle_find(name)))
+        PyErr_Format(PyExc_ValueError, "no shuffle strategy is called '%s'", name);
+    return d->exchange.strategy ? 0 : -1;
+}
+
 struct given { /* the arguments of add(); borrowed */
     const char *op, *label;
     struct sk_bytes params;
-    PyObject *inputs, *resources, *pool, *units, *blocks, *env;
+    PyObject *inputs, *resources, *pool, *units, *blocks, *env, *strategy;
     int64_t cpus, gpus, memory, limit, batch_rows;
     int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not given */
     uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, tells;
@@ -191,6 +217,7 @@ static const struct py_field field[] = {
     F("spread", U32, spread),
     F("tells", U32, tells),
     F("tables", BOOL, tables),
+    F("strategy", OBJECT, strategy),
     F("merge", BOOL, merge),
 };
 static const struct py_fields fields = {"add", SK_COUNT(field), 4, field};
@@ -260,7 +287,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     if (add_shape(st, &g, &d) < 0) return NULL;
     sk_rc rc = SK_EINVAL;
     if (parse_inputs(g.inputs, &a, &d) == 0 && parse_units(g.units, &a, &d) == 0 &&
-        parse_blocks(st, g.blocks, &a, &d) == 0) {
+        parse_blocks(st, g.blocks, &a, &d) == 0 && parse_strategy(p, g.strategy, &d) == 0) {
         rc = sk_plan_add(p->p, &d, &id, &err);
         r = rc == SK_OK ? PyLong_FromUnsignedLong(id) : py_raise(st, rc, &err);
     }

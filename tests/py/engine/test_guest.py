@@ -124,6 +124,19 @@ def test_aggregates_and_counts(engine):
     assert ds.take(3) == [{"id": 0, "twice": 0}, {"id": 1, "twice": 2}, {"id": 2, "twice": 4}]
 
 
+class Pairs(skate.data.ExchangeStrategy):
+    def came(self, shuffle, pack):
+        if (group := shuffle.hold()).n == 2:
+            shuffle.merge(group)
+
+
+def test_a_strategy_of_an_exchange_in_python(engine):
+    ds = skate.data.range(5000, override_num_blocks=9)
+    mine = ds.random_shuffle(seed=5, strategy=Pairs()).materialize()
+    assert mine.take_all() == ds.random_shuffle(seed=5, strategy="simple").take_all()
+    assert [o["exchange"]["merge"] for o in mine.stats_dict()["ops"] if "exchange" in o] == [2]
+
+
 def test_batches_of_one_size(engine):
     ds = skate.data.range(2500, override_num_blocks=3).map_batches(double)
     got = [b["twice"] for b in ds.iter_batches(batch_size=400)]

@@ -45,11 +45,13 @@ def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
 
 
 class Lowered(NamedTuple):
-    """A plan for C. root: the id of its last node; rules: what the optimiser did, in words."""
+    """A plan for C. root: the id of its last node; rules: what the optimiser did, in words; own:
+    its exchanges whose strategies are in Python, (what the plan has of it, strategy, inputs)."""
 
     plan: Any
     root: int
     rules: list[str]
+    own: list[tuple[Any, Any, int]]
 
 
 def lower(
@@ -59,7 +61,7 @@ def lower(
     rearranged: Callable[[Node], list[Block]] | None = None,
     on_error: str | None = None,
     sized: Callable[[Node, list[str]], Node] | None = None,
-    shuffle: str | None = None,
+    shuffle: Any = None,
 ) -> Lowered:
     """A plan for one run. context None: for people to read only. hold: see values/captured.py.
     rearranged: gives the blocks of a node that needs its whole input, which it runs; None: such a
@@ -73,6 +75,7 @@ def lower(
     if sized is not None:
         root = sized(root, rules)
     ids: dict[int, int] = {}
+    own: list[tuple[Any, Any, int]] = []
     place = context.scheduling_strategy if context is not None else None
     everywhere = group({"scheduling_strategy": place}) if not isinstance(place, str) else {}
     # the knob; as in Ray it is of tasks, not of the calls of a pool's actors
@@ -116,7 +119,8 @@ def lower(
             }
         inputs = tuple(ids[id(i)] for i in this.inputs)
         if this.operator.moves_rows:
-            chains, this = phases(this, _skate.SHUFFLES[shuffle])
+            way = this.options.get("strategy", shuffle)
+            chains, this = phases(this, may_merge(way))
             for k, chain in enumerate(chains):
                 for part in chain:
                     at = add(
@@ -128,9 +132,19 @@ def lower(
                     )
                     inputs = (*inputs[:k], at, *inputs[k + 1 :])
             options = {**everywhere, **this.options}
+            if context is not None:
+                options["strategy"] = _wired(way, len(inputs), own)
         ids[id(node)] = add(plan, this, _params(this, context, hold), inputs, options)
         stack.pop()
-    return Lowered(plan, ids[id(root)], rules)
+    return Lowered(plan, ids[id(root)], rules, own)
+
+
+def _wired(way: Any, inputs: int, own: list[tuple[Any, Any, int]]) -> Any:
+    """A strategy as the plan takes it; own gets one in Python."""
+    if isinstance(way, str):
+        return way
+    own.append((_skate.Told(type(way).__name__), way, inputs))
+    return own[-1][0]
 
 
 def _params(node: Node, context: DataContext | None, hold: list[Any] | None) -> bytes:
@@ -163,10 +177,16 @@ def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
     )
 
 
-def strategy(context: DataContext | None) -> str:
-    """The name of the strategy by which exchanges are wired; each of Ray's is "auto"."""
-    named = context.shuffle_strategy if context is not None else None
-    return named if isinstance(named, str) and named in _skate.SHUFFLES else "auto"
+def strategy(context: DataContext | None) -> Any:
+    """The strategy by which exchanges are wired that do not say it, a name or an object; each of
+    Ray's is "auto"."""
+    named: Any = context.shuffle_strategy if context is not None else "auto"
+    return named if not isinstance(named, str) or named in _skate.SHUFFLES else "auto"
+
+
+def may_merge(way: Any) -> bool:
+    """Whether a strategy may merge packs; one in Python may."""
+    return not isinstance(way, str) or _skate.SHUFFLES[way]
 
 
 def expected(roots: tuple[Node, ...]) -> str:
@@ -181,13 +201,19 @@ def expected(roots: tuple[Node, ...]) -> str:
     return f"of {nbytes(size) if size >= 0 else 'unknown size'} read{f' ({rows:,} rows)' if rows >= 0 else ''}"
 
 
-def explain(root: Node, on_error: str = "raise", shuffle: str = "auto") -> str:
+def explain(root: Node, on_error: str = "raise", shuffle: Any = "auto") -> str:
     """The plan of root, what the optimiser did, and below it the plans of what its blocking
     operators wait for."""
-    plan, at, rules = lower(root, on_error=on_error, shuffle=shuffle)
+    plan, at, rules, _ = lower(root, on_error=on_error, shuffle=shuffle)
     text: str = plan.explain(at)
-    if any(n.operator.moves_rows for n in below(root)):
-        text += "exchanges\n  " + said_of(shuffle) + "\n"
+    moving = [n for n in below(root) if n.operator.moves_rows]
+    if moving:
+        text += "exchanges\n"
+    if any("strategy" not in n.options for n in moving):
+        text += f"  {said_of(shuffle, 'as DataContext.shuffle_strategy asks')}\n"
+    for n in moving:
+        if "strategy" in n.options:
+            text += f"  {said_of(n.options['strategy'], f'as {n.label} asks')}\n"
     if rules:
         text += "rules\n" + "".join(f"  {r}\n" for r in rules)
     todo, seen = [root], set()
@@ -208,13 +234,12 @@ def explain(root: Node, on_error: str = "raise", shuffle: str = "auto") -> str:
     return text.rstrip("\n")
 
 
-def said_of(shuffle: str) -> str:
+def said_of(shuffle: Any, why: str) -> str:
     """A strategy in words, for explain()."""
-    if shuffle == "auto":
+    if isinstance(shuffle, str) and shuffle == "auto":
         return "strategy auto: the cheapest one for the sizes that are measured while maps run (stats() shows what came of it)"
-    return f"strategy {shuffle}, as DataContext.shuffle_strategy asks" + (
-        "; it may merge packs" if _skate.SHUFFLES[shuffle] else ""
-    )
+    name = shuffle if isinstance(shuffle, str) else type(shuffle).__name__
+    return f"strategy {name}, {why}" + ("; it may merge packs" if may_merge(shuffle) else "")
 
 
 def warn_few_inputs(node: Node) -> None:

@@ -20,9 +20,10 @@ from skate.data import combine as _combine
 from skate.data import schema
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
-from skate.data.plan.lower import lower, strategy, warn_few_inputs
+from skate.data.plan.lower import lower, warn_few_inputs
 from skate.data.plan.node import Block, Node, below
 from skate.data.run import join_sizing, remote, unions
+from skate.data.run.answers import Answers, Own
 from skate.data.run.blocks import cast, fetch, join
 from skate.data.run.conflict import by_files, of_files
 from skate.data.run.dead_letters import Errors
@@ -43,7 +44,6 @@ def conf(context: DataContext) -> dict[str, Any]:
     limits = options.resource_limits
     out: dict[str, Any] = {
         "policy": context.scheduling_policy,
-        "shuffle": strategy(context),
         "target_max_bytes": int(target),
         "target_min_bytes": int(context.target_min_block_size),
         "preserve_order": True
@@ -118,7 +118,7 @@ def run(
     held: list[Any] | None = [] if _skate.engine() == "local" else None
     found: list[str] = []
     with by_files(node):
-        plan, root, rules = lower(
+        plan, root, rules, own = lower(
             unions.conformed(node, lambda n: _seen(n, ds.context), found),
             ds.context,
             held,
@@ -132,6 +132,8 @@ def run(
     if skip is not None:
         how["skip_units"] = skip
     x = _skate.Exec(plan, root, how)
+    answers = Answers()
+    answers.begin(x, [Own(*o) for o in own])
     if live is not None:
         live.append(x.stop)
     warn_few_inputs(node)
@@ -157,6 +159,8 @@ def run(
                 schemas.append(x.schema())
             yield item if skip is None else (*item, x.origin())
     except RayError as e:
+        if answers.error is not None:
+            raise answers.error from None
         most = ds.context.max_errors
         if isinstance(e, RayTaskError) and isinstance(most, int) and x.stats()["bad_rows"] > most:
             errors.drain()
