@@ -1,53 +1,59 @@
-"""A shuffle of one's own, as a program over tasks and objects (Exoshuffle, SIGCOMM 2023):
-push-based. Maps cut their rows by destination; as soon as a few pieces for a destination are there
-they are merged, while later maps run; not more than two rounds of merges may be behind; a reduce
-takes what was merged for it. How rows move within Datasets is DataContext.shuffle_strategy."""
+"""A shuffle of one's own (Exoshuffle, SIGCOMM 2023: a shuffle is a short program over tasks): packs
+of maps wait until a share of memory is full of them, and then all are merged, range by range, while
+later maps run; so a reduce reads one part a round, however many maps there are. It is told what has
+come and says which tasks to make; rows and their order do not depend on it, and it runs on every
+engine. The words: skate.data.ExchangeStrategy; what others do: docs/design/exchange.md."""
 
-import pyarrow as pa
 import skate as ray
 import skate.data
 
 
-@ray.remote
-def cut(table: pa.Table, by: str, n: int):
-    """The rows of each of n destinations: as many values."""
-    to = table[by].to_numpy() % n
-    pieces = [table.filter(to == k) for k in range(n)]
-    return pieces[0] if n == 1 else tuple(pieces)
+class Rounds(skate.data.ExchangeStrategy):
+    """Merges in rounds.
 
+    Args:
+        share: Of memory, that packs may fill before they are merged.
+        most: Packs in one merge.
+    """
 
-@ray.remote
-def merge(*pieces: pa.Table) -> pa.Table:
-    """Pieces for one destination, in the order of the maps."""
-    return pa.concat_tables(pieces).combine_chunks()
+    def __init__(self, share: float = 0.25, most: int = 16):
+        self.share, self.most = share, most
 
+    def values(self, sizes) -> int:
+        """Maps are cut into eight ranges; of sorted runs whole ones are merged."""
+        return 1 if sizes.runs else 8
 
-def push_shuffle(tables: list, by: str, n: int, fan_in: int = 4, rounds: int = 2) -> list:
-    """References to n tables, each with the rows of some values of column `by`, in the order of the
-    inputs."""
-    merged: list = [[] for _ in range(n)]
-    pieces: list = [[] for _ in range(n)]
-    behind: list = []
-    for table in tables:
-        made = cut.options(num_returns=n).remote(table, by, n)
-        for k, piece in enumerate([made] if n == 1 else made):
-            pieces[k].append(piece)
-        if len(pieces[0]) == fan_in:
-            behind.append([merge.remote(*pieces[k]) for k in range(n)])
-            for k in range(n):
-                merged[k].append(behind[-1][k])
-                pieces[k] = []  # what the maps gave is let go when it is merged
-        if len(behind) > rounds:  # maps wait while merges are behind
-            ray.wait(behind.pop(0), num_returns=n)
-    return [merge.remote(*merged[k], *pieces[k]) for k in range(n)]
+    def came(self, shuffle, pack) -> None:
+        """A pack waits in the group of its range."""
+        group = shuffle.hold()
+        if shuffle.held > self.share * shuffle.sizes.memory_bytes:
+            for group in shuffle.groups:
+                shuffle.merge(group)
+        elif group.n >= self.most:
+            shuffle.merge(group)
+
+    def ended(self, shuffle) -> None:
+        """The last round; a pack that is alone goes to the reduces as it is, and so would all that
+        is not merged here."""
+        for group in shuffle.groups:
+            if group.n > 1:
+                shuffle.merge(group)
 
 
 def main() -> None:
     ray.init(num_cpus=2)
     ds = skate.data.range(100_000, override_num_blocks=20)
-    parts = push_shuffle(ds.to_arrow_refs(), "id", 5)
-    shuffled = skate.data.from_arrow_refs(parts)
-    print(f"{shuffled.count():,} rows in {len(parts)} blocks, sum {shuffled.sum('id'):,}")
+    ds = ds.map_batches(lambda b: {"id": b["id"], "key": b["id"] * 7919 % 1000})
+
+    mine = ds.sort("key", strategy=Rounds(most=5)).materialize()
+    same = mine.take_all() == ds.sort("key", strategy="simple").take_all()
+    by_key = ds.groupby("key", strategy=Rounds()).sum("id")
+    shuffled = ds.random_shuffle(seed=1, strategy=Rounds())
+
+    exchange = next(o["exchange"] for o in mine.stats_dict()["ops"] if "exchange" in o)
+    print(f"{exchange['strategy']} merged up to {exchange['merge']} packs a task")
+    print(f"sorted as by another strategy: {same}")
+    print(f"{by_key.count():,} keys, sum {shuffled.sum('id'):,}")
 
 
 if __name__ == "__main__":

