@@ -3,36 +3,35 @@
  * Not here: what a message means, who watches processes, where memory comes from.
  *
  *   line 0     magic version n_readers n_cells n_bufs     constant after create
- *   line 1     the writer's: count, its sleep; state and gone, which anybody sets
- *   readers    each: passed, its sleep, done[n_bufs]; whole lines
- *   bufs       n_bufs: where, how large, version of the last message in it, plus 1
+ *   line 1     the writer's count and sleep words; state and gone, which any process may set
+ *   readers    for each: passed, its sleep words, done[n_bufs]; padded to whole lines
+ *   bufs       n_bufs: place, size, version of the last message in it plus 1
  *   cells      n_cells: version v is in cell v % n_cells
  *
- *  field           | writes          | reads   | order                                    | what a
- *      crash leaves
- *  cell, bufs      | writer          | readers: cells | before count                      | what
- *      nobody reads; its successor writes it again
- *  count           | writer          | readers | seq_cst, then their `asleep` is read     |
- *      messages below it are whole
- *  passed, done[b] | that reader     | writer  | seq_cst, then the writer's `asleep`      |
- *      messages that the successor reads again
- *  sleep.asleep    | the sleeper     | others  | seq_cst, then what it waits for is read  | one
- *      wake-up for nobody
- *  sleep.word      | who wakes: +1   | sleeper | read before what it waits for            | -
- *  state, gone     | anybody, bits   | all     | seq_cst, then `asleep` of all            | -
+ *  field          | writer         | readers | order                           | after a crash
+ *  cell, bufs     | the writer     | readers | before count                    | unread; a
+ * successor |                | (cells) |                                 | writes it again count |
+ * the writer     | readers | seq_cst, then reads their       | messages below it |                |
+ * | asleep                          | are whole passed, done[b]| that reader    | writer  |
+ * seq_cst, then reads the         | a successor reads |                |         | writer's asleep
+ * | messages again sleep.asleep   | the sleeper    | others  | seq_cst, then reads what it     |
+ * one wake-up for |                |         | waits for                       | nobody sleep.word
+ * | a waker adds 1 | sleeper | read before what it waits for   | - state, gone    | any process |
+ * all     | seq_cst, then reads asleep of   | - | sets bits      |         | all |
  *
- * Invariant (no lost wake-up): who changes something stores it and then reads `asleep`; who waits
- * stores `asleep` and then reads it; all four are sequentially consistent, so one of the two sees
- * the other. Between that read and the system call the kernel compares `word` again. While nobody
- * sleeps no word is written that another end writes, and there is no system call.
+ * Invariant (no lost wake-up): a process that changes something stores it and then reads `asleep`;
+ * one that waits stores `asleep` and then reads what it waits for. All four accesses are
+ * sequentially consistent, so one of the two sees the other. Between that read and the system call
+ * the kernel compares `word` again. While nobody sleeps, no end writes a word that another end
+ * writes, and there is no system call.
  *
  * Invariant (buffers): buffer b is free when done[b] of every reader is its version. A reader sets
- * it after it has passed that message, so a message that may be replayed has its bytes. The writer
- * takes the free buffer that it used last: with one message under way it is the same warm memory
- * each time.
+ * done after it has passed that message, so a message that may be replayed keeps its bytes. The
+ * writer takes the free buffer that it used last: with one message under way it is the same warm
+ * memory each time.
  *
- * Trust: numbers that another end wrote are checked before use: one gone mad spoils messages, and
- * does not make this end touch memory outside.
+ * Trust: numbers that another end wrote are checked before use: a corrupt end can spoil messages
+ * but cannot make this end touch memory outside.
  *
  * Cost: see bench/c/channel_bench.c. */
 #include "dag/channel.h"
@@ -46,7 +45,8 @@
 
 #define CHAN_MAGIC 0x4C454E4E41484353ull /* "SCHANNEL" */
 #define CHAN_VERSION 1u
-/* a partner on another core answers sooner; later it may be waiting for ours */
+/* A partner on another core answers sooner than this; after it, the partner may be waiting for this
+ * thread's core, so the spin yields. */
 #define YIELD_AFTER_NS 20000
 #define NO_BUF UINT32_MAX
 
@@ -57,12 +57,12 @@ struct chan_sleep {
 struct chan_reader {
     _Atomic uint64_t passed;
     struct chan_sleep sleep;
-    _Atomic uint64_t done[]; /* n_bufs */
+    _Atomic uint64_t done[]; /* [n_bufs] */
 };
 
 struct chan_buf {
-    uint64_t off, cap; /* cap 0: there is none */
-    uint64_t version;  /* of its message, plus 1; 0: none yet */
+    uint64_t off, cap; /* cap 0: the buffer has no memory */
+    uint64_t version;  /* of its message, plus 1; 0: no message yet */
 };
 
 struct chan_cell {
@@ -75,9 +75,9 @@ struct sk_chan_shm {
     uint32_t version, n_readers, n_cells, n_bufs;
     uint8_t pad0[40];
     _Atomic uint64_t count;
-    struct chan_sleep sleep; /* the writer's */
-    _Atomic uint64_t gone;   /* bit r: reader r */
-    _Atomic uint32_t state;  /* CLOSED, WRITER_GONE */
+    struct chan_sleep sleep; /* of the writer */
+    _Atomic uint64_t gone;   /* bit r: reader r is buried */
+    _Atomic uint32_t state;  /* bits CLOSED, WRITER_GONE */
     uint8_t pad1[36];
 };
 enum { CLOSED = 1, WRITER_GONE = 2 };
@@ -136,8 +136,8 @@ sk_rc sk_chan_create(void *mem, const struct sk_chan_shape *s, struct sk_err *er
     return SK_OK;
 }
 
-/* What a dead reader had passed and still looked at, nobody looks at any more. A buffer's version
- * may move on meanwhile: then it was not one of those. */
+/* Releases all messages that a dead reader had passed and was still using. The version of a buffer
+ * may change meanwhile; then its old message had been released. */
 static void let_shown_go(struct sk_chan_shm *c, struct chan_reader *r) {
     uint64_t passed = sk_load_relaxed(&r->passed);
     for (uint32_t b = 0; b < c->n_bufs; b++) {
@@ -185,11 +185,12 @@ sk_rc sk_chan_attach(struct sk_chan_end *e, void *mem, uint32_t end, uint8_t *ba
     uint64_t count = sk_load_acq(&c->count);
     if (writer) {
         e->next = count;
-        /* its predecessor died before it published what is in there */
+        /* the predecessor died before it published the messages in these buffers */
         for (uint32_t b = 0; b < c->n_bufs; b++)
             if (bufs_of(c)[b].version > count)
                 bufs_of(c)[b].version = sk_load_acq(&reader_of(c, 0)->done[b]);
-        sk_chan_stir(mem); /* who dies after a change has woken nobody for it */
+        /* the predecessor may have died between a change and the wake-up for it */
+        sk_chan_stir(mem);
         return SK_OK;
     }
     struct chan_reader *r = reader_of(c, end);
@@ -211,7 +212,8 @@ static inline void wake(struct chan_sleep *s) {
     sk_futex_wake(&s->word, 1);
 }
 
-/* Until ready(e), or the deadline: spins as long as the end has learnt to, then sleeps. */
+/* Waits until ready(e) or the deadline: spins as long as this end has learnt to (spin.h), then
+ * sleeps. */
 static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e),
                       int64_t deadline_ns) {
     int64_t start = sk_now_ns(), now = start, yielded = start;
@@ -232,7 +234,7 @@ static sk_rc wait_for(struct sk_chan_end *e, bool (*ready)(struct sk_chan_end *e
         sk_store_seq(&s->asleep, 1);
         uint32_t word = sk_load_seq(&s->word);
         is = ready(e);
-        /* after one more look: what came with the deadline counts */
+        /* looked once more: a change at the very deadline counts */
         if (is || rc == SK_ETIMEOUT) break;
         SK_FAULT_HERE("channel.before_sleep");
         rc = sk_futex_wait(&s->word, word, deadline_ns);
@@ -284,7 +286,7 @@ bool sk_chan_shown(const void *mem, uint64_t except) {
 static uint64_t least_passed(const struct sk_chan_shm *c) {
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < c->n_readers; r++) {
-        /* once: it grows, and SK_MIN would look twice */
+        /* read once: it grows, and SK_MIN would read it twice */
         uint64_t passed = sk_load_seq(&reader_of(c, r)->passed);
         least = SK_MIN(least, passed);
     }
@@ -300,8 +302,8 @@ static bool buf_free(const struct sk_chan_shm *c, uint32_t b) {
     return true;
 }
 
-/* A free buffer: the one used last, or the first that is large enough, or the first (to be
- * exchanged, or made). */
+/* Chooses a free buffer: the one used last, or the first that is large enough, or the first (which
+ * then gets new memory). */
 static uint32_t pick(const struct sk_chan_end *e, uint64_t len) {
     const struct sk_chan_shm *c = e->shm;
     if (bufs_of(c)[e->last].cap >= len && bufs_of(c)[e->last].cap && buf_free(c, e->last))
@@ -312,7 +314,7 @@ static uint32_t pick(const struct sk_chan_end *e, uint64_t len) {
         uint64_t cap = bufs_of(c)[b].cap;
         if (cap && cap >= len) return b;
         if (best == NO_BUF) best = b;
-        if (cap == 0) break; /* they are made in order: those behind it have no memory */
+        if (cap == 0) break; /* buffers get memory in order: those behind it have none */
     }
     return best;
 }
@@ -359,8 +361,8 @@ static sk_rc behind(struct sk_chan_end *e, struct sk_err *err) {
                   (unsigned long long)e->next, who, most, c->n_bufs);
 }
 
-/* Memory for at least len bytes in free buffer b. Killed in here it leaves a buffer that is smaller
- * than it could be, or none. */
+/* Gets memory of at least len bytes for free buffer b. A process killed in here leaves a buffer
+ * that is smaller than possible, or none. */
 static sk_rc grow(struct sk_chan_end *e, uint32_t b, uint64_t len, struct sk_err *err) {
     struct chan_buf *buf = &bufs_of(e->shm)[b];
     sk_off off = 0;
@@ -431,7 +433,7 @@ sk_rc sk_chan_read(struct sk_chan_end *e, int64_t deadline_ns, struct sk_chan_ms
         uint32_t state = sk_load_seq(&c->state);
         if (state & CLOSED) break;
         if (state & WRITER_GONE) {
-            if (sk_load_acq(&c->count) != e->next) continue; /* published before it died */
+            if (sk_load_acq(&c->count) != e->next) continue; /* published before the writer died */
             return SK_ERR(err, SK_EDEAD, "read message %llu: the writer's process is dead",
                           (unsigned long long)e->next);
         }
@@ -480,14 +482,15 @@ void sk_chan_release(struct sk_chan_end *e, const struct sk_chan_msg *msg) {
     struct chan_reader *r = reader_of(c, e->end);
     SK_ASSERT(e->end < c->n_readers && msg->buf < c->n_bufs &&
               msg->version < sk_load_relaxed(&r->passed));
-    SK_ASSERT(sk_load_relaxed(&r->done[msg->buf]) <= msg->version); /* once */
+    /* each message is released once */
+    SK_ASSERT(sk_load_relaxed(&r->done[msg->buf]) <= msg->version);
     SK_FAULT_HERE("channel.before_release");
     sk_store_seq(&r->done[msg->buf], msg->version + 1);
     SK_FAULT_HERE("channel.after_release");
     wake(&c->sleep);
 }
 
-/* ---- as a whole ------------------------------------------------------------------------------ */
+/* ---- the whole channel ----------------------------------------------------------------------- */
 
 void sk_chan_free_bufs(void *mem, const struct sk_chan_pool *pool) {
     struct sk_chan_shm *c = mem;
@@ -501,7 +504,8 @@ void sk_chan_free_bufs(void *mem, const struct sk_chan_pool *pool) {
 bool sk_chan_check(const void *mem) {
     const struct sk_chan_shm *c = mem;
     if (c->magic != CHAN_MAGIC || !shape_ok(c->n_readers, c->n_cells, c->n_bufs)) return false;
-    uint64_t least = least_passed(c), count = sk_load_acq(&c->count); /* in this order: both grow */
+    /* in this order, since both grow */
+    uint64_t least = least_passed(c), count = sk_load_acq(&c->count);
     if (least > count) return false;
     for (uint32_t r = 0; r < c->n_readers; r++) {
         if (sk_load_acq(&reader_of(c, r)->passed) > sk_load_acq(&c->count)) return false;
@@ -511,7 +515,8 @@ bool sk_chan_check(const void *mem) {
                 return false;
     }
     for (uint64_t v = least; v < count; v++) {
-        /* may be replayed: its bytes are there, or everybody has passed it by now */
+        /* a message that may be replayed: its bytes are there, or every reader has passed it by
+         * now */
         const struct chan_cell *cell = cell_of(c, v);
         bool there =
             cell->version == v && cell->buf < c->n_bufs && bufs_of(c)[cell->buf].version == v + 1;

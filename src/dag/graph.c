@@ -1,23 +1,22 @@
-/* graph.c - the head of a graph: a table of offsets, written once before anybody else maps it, but
- * for what a death leaves.
+/* graph.c - the head of a graph in shared memory: a table of offsets, written once before another
+ * process maps it, and what a death leaves.
  *
  *   head | seats[n_actors] | ids[n_actors] | channels[n_nodes] | gone[n_nodes] |
  *       readers[n_nodes][n_actors + 2] | the channels | states[n_actors]
  *
- *  field              | writes                        | reads | order                      | what a
- *                                                               crash leaves
- *  dead, story        | who buries, the first time    | all   | story, then dead: release  | who
- *                                                               buries is the driver: nothing is
- *                                                                   left
- *  gone[n], bit r     | who buries                    | same  | -                          | -
- *  closed             | anybody: 1                    | who empties a seat: seq_cst, after it did;
- *                                                       who closes then skips the empty ones: one
- *                                                           of the two sees it
- *  changes            | who buries, who closes: +1    | who tends the lost: seq_cst | what it is
- *      about before it | -
- *  seats              | see loop.h
- *  all else           | sk_dag_create                 | all   | magic last                 | no
- *                                                               graph */
+ *  field       | writer                 | readers             | order         | after a crash
+ *  dead, story | the process that       | all                 | story, then   | it is the driver:
+ *              | buries, first death    |                     | dead: release | no graph is left
+ *  gone[n]     | the one that buries    | the same            | -             | -
+ *  closed      | any process: 1         | a process that has  | seq_cst       | -
+ *              |                        | emptied a seat      |               |
+ *  changes     | burying, closing: +1   | those who wait for  | seq_cst, past | -
+ *              |                        | lost seats          | the change    |
+ *  seats       | see loop.h
+ *  the rest    | sk_dag_create          | all                 | magic last    | no graph
+ *
+ * A process that closes the graph skips the empty seats after it has set `closed`; one that empties
+ * a seat reads `closed` afterwards: one of the two sees the other. */
 #include "dag/graph.h"
 
 #include <stdio.h>
@@ -27,16 +26,16 @@
 #include "ipc/ipc.h"
 
 #define GRAPH_MAGIC 0x4850415247444b53ull /* "SKDGRAPH" */
-/* bytes of a story that are kept for why its actor may not go on */
+/* bytes of the story that are reserved for the reason why an actor may not go on */
 enum { MORE = 200 };
 
 struct sk_dag_head {
     uint64_t magic;
     uint32_t n_actors, n_nodes;
-    _Atomic uint32_t dead; /* 0: nobody, else 1 + index */
+    _Atomic uint32_t dead; /* 0: nobody has died; else 1 + index of the actor */
     _Atomic uint32_t closed, changes;
     uint32_t pad;
-    uint64_t seats, ids, channels, gone, readers, states; /* offsets from here */
+    uint64_t seats, ids, channels, gone, readers, states; /* offsets from the head */
     char story[1008];
 };
 _Static_assert(sizeof(struct sk_dag_head) == 1088, "whole lines");
@@ -46,7 +45,7 @@ static uint32_t *readers_of(const struct sk_dag_head *h, uint32_t node) {
     return (uint32_t *)at(h, h->readers) + (size_t)node * (h->n_actors + 2);
 }
 
-/* Offsets of the tables; behind them the channels begin. */
+/* Computes the offsets of the tables; *end: where the channels begin. */
 static struct sk_dag_head layout(const struct sk_dag_shape *s, uint64_t *end) {
     struct sk_dag_head h = {.n_actors = s->n_actors, .n_nodes = s->n_nodes, .seats = sizeof h};
     h.ids = h.seats + s->n_actors * sizeof(struct sk_dag_seat);
@@ -59,7 +58,8 @@ static struct sk_dag_head layout(const struct sk_dag_shape *s, uint64_t *end) {
 
 static uint64_t state_stride(void) { return SK_ALIGN(sk_chan_bytes(&SK_DAG_STATES), 64); }
 
-/* readers: n_nodes * (n_actors + 2), all SK_DAG_NONE before; n: how many each node has. */
+/* Numbers the readers of each node's channel. readers: n_nodes * (n_actors + 2) entries, all
+ * SK_DAG_NONE before; n: number of readers of each node. */
 static void number_readers(const struct sk_dag_shape *s, uint32_t *readers, uint32_t *n) {
     for (uint32_t i = 0; i < s->n_edges; i++) {
         uint32_t from = s->edges[i].from, to = s->actor[s->edges[i].to];
@@ -68,7 +68,8 @@ static void number_readers(const struct sk_dag_shape *s, uint32_t *readers, uint
     }
 }
 
-/* Bytes of all; *states: where those channels begin. */
+/* Computes the bytes of the graph and the places of its channels; *states: where the channels of
+ * states begin. 0: an error. */
 static uint64_t measure(const struct sk_dag_shape *s, const uint32_t *n, uint64_t *channels,
                         uint64_t *states, struct sk_err *err) {
     uint64_t len;
@@ -181,14 +182,15 @@ static void reader_gone(struct sk_dag_head *h, uint32_t actor) {
     }
 }
 
-/* Its seat is for the actor's next process. False: it may not go on; more: why not, behind how it
- * died. */
+/* Makes the seat of a dead process free for the actor's next process. false: the actor may not go
+ * on, and `more` says why, to be added to how it died. */
 static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t cap) {
     struct sk_dag_seat *s = sk_dag_seat(h, actor);
     uint64_t execution = sk_replay_from(NULL, 0, sk_chan_written(sk_dag_states(h, actor)));
     uint32_t state = sk_dag_seat_state(s);
     if (state == SK_SEAT_LEFT || sk_dag_closed(h)) return false;
-    if (state == SK_SEAT_EMPTY) return true; /* who asks it to begin asks its next process, too */
+    /* whoever asks the actor to begin will ask its next process, too */
+    if (state == SK_SEAT_EMPTY) return true;
     for (uint32_t n = 0; n < h->n_nodes; n++) {
         uint32_t r = readers_of(h, n)[actor];
         if (r == SK_DAG_NONE) continue;
@@ -214,13 +216,13 @@ static bool goes_on(struct sk_dag_head *h, uint32_t actor, char *more, size_t ca
 }
 
 static uint32_t actor_of(const struct sk_dag_head *h, uint64_t id) {
-    /* n_actors: it is in no seat of this graph */
+    /* n_actors: the actor has no seat in this graph */
     uint32_t i = 0;
     while (i < h->n_actors && ((const uint64_t *)at(h, h->ids))[i] != id) i++;
     return i;
 }
 
-/* Only the first death is told. */
+/* Records a death; only the first one is kept. */
 static void note_death(struct sk_dag_head *h, uint32_t who, const char *how, const char *more) {
     if (sk_load_acq(&h->dead)) return;
     (void)snprintf(h->story, sizeof h->story, "%.*s%s", (int)(sizeof h->story - MORE), how, more);
@@ -265,5 +267,5 @@ bool sk_dag_in_use(const void *head) {
         if (sk_dag_channel(h, n) &&
             sk_chan_shown(sk_dag_channel(h, n), ((const uint64_t *)at(h, h->gone))[n]))
             return true;
-    return false; /* nobody shows a state */
+    return false; /* messages with states are read by their own actor only */
 }

@@ -1,10 +1,10 @@
-/* graph.h - a compiled graph in shared memory: a seat for each actor's loop, the channel of each
- * node that needs one, who reads which, and how it ended.
+/* graph.h - a compiled graph in shared memory: a seat for the loop of each actor, the channel of
+ * each node that needs one, who reads which channel, and how the graph ended.
  *
- * It lies in one piece at `head`; buffers are elsewhere. So whoever maps it (the driver, whoever
- * owns the graph) can bury an actor, close it, and tell whether anybody looks at it still. Actors
- * are numbered as in the schedule: n_actors of them, then who submits (n_actors) and who gets
- * results (n_actors + 1). */
+ * A graph is one piece of memory at `head`; buffers are elsewhere. So every process that maps it
+ * (the driver, the owner of the graph) can bury an actor, close the graph, and tell whether it is
+ * still in use. Actors are numbered as in the schedule: n_actors of them, then the submitting end
+ * (n_actors) and the end that gets results (n_actors + 1). */
 #ifndef SK_DAG_GRAPH_H
 #define SK_DAG_GRAPH_H
 
@@ -15,46 +15,48 @@
 
 struct sk_dag_head;
 struct sk_dag_shape {
-    uint64_t id; /* of this graph: no other one has it */
+    uint64_t id; /* of this graph; no other graph has it */
     uint32_t n_actors, n_nodes, n_edges;
-    const uint32_t *actor; /* of each node */
+    const uint32_t *actor; /* [n_nodes]: the actor of each node */
     const struct sk_dag_edge *edges;
-    const uint64_t *ids;      /* of each actor */
-    uint32_t n_cells, n_bufs; /* of each channel */
+    const uint64_t *ids;      /* [n_actors]: the id of each actor */
+    uint32_t n_cells, n_bufs; /* for each channel */
 };
-/* Bytes of a graph; 0: SK_EINVAL in *err, a value goes to too many actors or a number is out of
- * range; or SK_ENOMEM. */
+/* Bytes of a graph. 0: an error; *err says SK_EINVAL (a value goes to too many actors, or a number
+ * is out of range) or SK_ENOMEM. */
 uint64_t sk_dag_bytes(const struct sk_dag_shape *s, struct sk_err *err);
-/* mem is aligned to 64 */
+/* Formats mem, which is aligned to 64 bytes. */
 sk_rc sk_dag_create(void *mem, const struct sk_dag_shape *s, struct sk_err *err) SK_MUST_USE;
 
-/* NULL: its value stays in its actor */
+/* The channel of a node; NULL: its value stays within its actor. */
 void *sk_dag_channel(const struct sk_dag_head *h, uint32_t node);
-/* The number of `actor`'s end of that channel as a reader; SK_DAG_NONE: it has none. */
+/* The number of `actor` as a reader of the node's channel; SK_DAG_NONE: it is no reader. */
 uint32_t sk_dag_reader(const struct sk_dag_head *h, uint32_t node, uint32_t actor);
 struct sk_dag_seat *sk_dag_seat(const struct sk_dag_head *h, uint32_t actor);
 
-void *sk_dag_states(const struct sk_dag_head *h, uint32_t actor); /* the channel of its states */
+/* the channel in which the actor keeps its states */
+void *sk_dag_states(const struct sk_dag_head *h, uint32_t actor);
 
-/* all channels: every wait ends with SK_ECLOSED. Seats that are empty stay so */
+/* Closes all channels, so every wait ends with SK_ECLOSED, and skips empty seats. */
 void sk_dag_close(struct sk_dag_head *h);
-/* A process of the actor with that id has ended. id 0: who owned the graph has; UINT64_MAX: all of
- * them end but the owner. restarts: the actor has another life: then its seat is empty again, and
- * the graph goes on when somebody sits there, unless what was under way has killed it as often as
- * it may; else nobody takes its place, and the graph is closed. From anywhere that maps it; one at
- * a time. Nothing happens before the graph was created. */
+/* Records that a process of the actor with that id has ended. id 0: the owner of the graph has
+ * ended; UINT64_MAX: all processes end but the owner. restarts: the actor will have another
+ * process; its seat becomes empty, and the graph goes on when that process takes the seat, unless
+ * the execution under way has killed the actor as often as it may. Otherwise nobody takes its
+ * place, and the graph is closed. May be called in any process that maps the graph; one call at a
+ * time. Does nothing before the graph is created. */
 void sk_dag_bury(void *head, uint64_t id, const char *how, bool restarts);
-/* The actor with that id was killed for good, and its process may run on for a moment: the graph is
- * closed now, and sk_dag_bury follows. Called as that is. */
+/* Closes the graph, since the actor with that id was killed for good; its process may run on for a
+ * moment, and sk_dag_bury follows. To be called like sk_dag_bury. */
 void sk_dag_condemn(void *head, uint64_t id, const char *how);
-/* Moves with each seat that is lost and when the graph is closed: look at it, then at what it is
- * about, then wait while it is the same. */
+/* A futex word that changes with each lost seat and when the graph is closed: read it, then the
+ * state, then wait while the word is the same. */
 _Atomic uint32_t *sk_dag_changes(struct sk_dag_head *h);
 bool sk_dag_closed(const struct sk_dag_head *h);
-/* Who died first: index of an actor, n_actors: the owner; SK_DAG_NONE: nobody. *how stays as long
- * as the graph. */
+/* Who died first: index of an actor, n_actors for the owner, SK_DAG_NONE for nobody. *how stays
+ * valid as long as the graph. */
 uint32_t sk_dag_dead(const struct sk_dag_head *h, const char **how);
-/* a loop runs in it, or may begin to; or somebody still looks at a message */
+/* True if a loop runs in the graph or may begin to, or if somebody still uses a message. */
 bool sk_dag_in_use(const void *head);
 
 #endif

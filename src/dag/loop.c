@@ -1,9 +1,8 @@
 /* loop.c - runs an actor's list of operations.
  *
- * Not here: what a value is, locks of the caller's, who watches processes. Invariant: an input is
- * passed after the outputs of its execution are published, so
- * what was passed needs no replay. Cost: a look at `count` for each input that is there; a wait for
- * one that is not. */
+ * Not here: what a value is, locks of the caller, who watches processes. Invariant: an input is
+ * passed after the outputs of its execution are published, so a passed message needs no replay.
+ * Cost: a look at `count` for each input that is there; a wait for one that is not. */
 #include "dag/loop.h"
 
 #include <stdio.h>
@@ -22,7 +21,7 @@ static sk_rc next_message(struct sk_chan_end *e, const struct sk_dag_actions *a,
     return rc;
 }
 
-/* The oldest message is of no use any more. */
+/* Passes and releases the oldest message, which is not needed any more. */
 static sk_rc pass_one(struct sk_chan_end *e, struct sk_err *err) {
     struct sk_chan_msg m;
     SK_TRY(sk_chan_read(e, 0, &m, err));
@@ -34,7 +33,8 @@ static sk_rc pass_one(struct sk_chan_end *e, struct sk_err *err) {
 static sk_rc save(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     struct sk_dag_states *s = l->states;
     SK_FAULT_HERE("loop.before_save");
-    SK_ASSERT(s->out.next == l->execution + 1); /* else the loop would have begun later */
+    /* else the loop would have begun with a later execution */
+    SK_ASSERT(s->out.next == l->execution + 1);
     SK_TRY(a->save(a->ctx, &s->out, err));
     SK_ASSERT(s->out.next == l->execution + 2);
     SK_FAULT_HERE("loop.after_save");
@@ -43,10 +43,10 @@ static sk_rc save(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
 
 static sk_rc restore(struct sk_dag_states *s, const struct sk_dag_actions *a, struct sk_err *err) {
     struct sk_chan_msg m;
-    SK_ASSERT(s->out.next > 0); /* that before the first execution */
+    SK_ASSERT(s->out.next > 0); /* the state before the first execution is always there */
     while (s->in.next + 1 < s->out.next) SK_TRY(pass_one(&s->in, err));
     SK_TRY(sk_chan_read(&s->in, 0, &m, err));
-    sk_chan_again(&s->in); /* for the next one, should this one die, too */
+    sk_chan_again(&s->in); /* it stays for a successor, should this process die, too */
     return a->restore(a->ctx, &m, err);
 }
 
@@ -65,7 +65,7 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
         case SK_DAG_COMPUTE: SK_TRY(a->compute(a->ctx, op->node, err)); break;
         case SK_DAG_WRITE:
             SK_ASSERT(port < l->n_ports);
-            /* by a predecessor */
+            /* a predecessor has written it */
             if (sk_replay_written(l->ports[port].end.next, l->execution)) break;
             SK_TRY(a->give(a->ctx, port, err));
             SK_ASSERT(l->ports[port].end.next == l->execution + 1);
@@ -89,7 +89,8 @@ static sk_rc once(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct 
 sk_rc sk_dag_run(struct sk_dag_loop *l, const struct sk_dag_actions *a, struct sk_err *err) {
     bool reads = false;
     l->execution = sk_replay_from(NULL, 0, l->states ? l->states->out.next : 0);
-    for (uint32_t i = 0; i < l->n_ports; i++) { /* nothing is read yet: next is what is passed */
+    /* nothing is read yet, so next is the number of passed messages */
+    for (uint32_t i = 0; i < l->n_ports; i++) {
         if (l->ports[i].end.end == SK_CHAN_WRITER) continue;
         reads = true;
         l->execution = SK_MAX(l->execution, l->ports[i].end.next);
@@ -124,8 +125,9 @@ void sk_dag_seat_init(struct sk_dag_seat *s, uint64_t graph) {
 
 uint32_t sk_dag_seat_state(const struct sk_dag_seat *s) { return state_in(sk_load_seq(&s->word)); }
 
-/* False: it is not in that state. Sequentially consistent: who empties a seat then looks whether
- * the graph is closed, and who closes it the other way round. */
+/* Moves the seat from one state to another; false: it is not in that state. Sequentially
+ * consistent, because a process that empties a seat then checks whether the graph is closed, and a
+ * process that closes it does the reverse. */
 static bool move(struct sk_dag_seat *s, uint32_t from, uint32_t to) {
     uint64_t word = sk_load_seq(&s->word);
     return state_in(word) == from &&
@@ -135,7 +137,7 @@ static bool move(struct sk_dag_seat *s, uint32_t from, uint32_t to) {
 bool sk_dag_seat_take(struct sk_dag_seat *s, uint64_t graph, int32_t retries) {
     uint64_t empty = word_of(graph, SK_SEAT_EMPTY);
     if (!sk_cas_acqrel(&s->word, &empty, word_of(graph, SK_SEAT_TAKEN))) return false;
-    s->retries = retries; /* who buries this process reads it */
+    s->retries = retries; /* read by the code that buries this process */
     return true;
 }
 

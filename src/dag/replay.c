@@ -1,8 +1,8 @@
-/* replay.c - see replay.h. */
+/* replay.c - what a successor repeats (replay.h). */
 #include "dag/replay.h"
 
 uint64_t sk_replay_from(const uint64_t *passed, uint32_t n_passed, uint64_t n_states) {
-    /* a state after i is there: so are the outputs of i */
+    /* a state after execution i exists, so its outputs do */
     uint64_t from = n_states ? n_states - 1 : 0;
     for (uint32_t i = 0; i < n_passed; i++) from = SK_MAX(from, passed[i]);
     return from;

@@ -1,34 +1,35 @@
-/* replay.h - what the successor of a killed actor does again (pure).
+/* replay.h - what the successor of a killed actor has to repeat (pure).
  *
- * Channels say all of it: on each there is one message an execution, an actor passes what execution
- * i read after all that i writes is published, and an actor that keeps its state publishes the
- * state after i, in a channel to itself, between the two; that before the first execution when it
- * begins. So of what a dead actor left: executions below `from` are done; `from` may be done in
- * part; of those behind it nothing was written. Log-based recovery with the channels as the log:
- * Elnozahy et al., A Survey of Rollback-Recovery Protocols, 2002, section 3. */
+ * The channels tell it. Each has one message for each execution. An actor passes the inputs of
+ * execution i after all its outputs are published; an actor that keeps its state publishes the
+ * state after i in between, in a channel to itself (and the initial state before its first
+ * execution). So of the executions of a dead actor those below `from` are done; `from` may be done
+ * in part; of later ones nothing was written. This is log-based recovery with the channels as the
+ * log: Elnozahy et al., A Survey of Rollback-Recovery Protocols, 2002, section 3. */
 #ifndef SK_REPLAY_H
 #define SK_REPLAY_H
 
 #include "base/base.h"
 
-/* The execution that the successor begins with: passed[i], of each channel that the actor reads,
- * how many messages it has passed; n_states: how many states it has published, that before the
- * first execution among them (0, too, where it keeps none). What it has not passed of earlier ones
- * it passes unread; with n_states > 0 it goes on from the last of them. */
+/* The execution that the successor begins with. passed[i]: number of messages that the actor has
+ * passed, for each channel that it reads; n_states: number of states that it has published, with
+ * the initial one (0 if it keeps no state). Messages of earlier executions that are not passed are
+ * passed unread; with n_states > 0 the successor starts from the last state. */
 uint64_t sk_replay_from(const uint64_t *passed, uint32_t n_passed, uint64_t n_states);
 
-/* A message of `execution` is in a channel that has `count` of them: it is not written again. */
+/* True if a channel with `count` messages has that of `execution`, which then is not written
+ * again. */
 static inline bool sk_replay_written(uint64_t count, uint64_t execution) {
     return count > execution;
 }
 
-/* An execution that kills whoever runs it must come to an end. */
+/* Counts deaths, so that an execution that kills every process that runs it comes to an end. */
 struct sk_replay_deaths {
-    uint64_t at; /* the execution that was under way at the last death */
-    uint32_t n;  /* deaths while it was */
+    uint64_t at; /* the execution that was running at the last death */
+    uint32_t n;  /* deaths during that execution */
 };
-/* One more, while `execution` was under way (the first that is not passed). retries: so often an
- * execution may be run again; negative: without end. False: not this time. */
+/* Counts a death while `execution` was running (the first one that is not passed). retries: how
+ * often an execution may be run again; negative: without limit. false: not again. */
 bool sk_replay_again(struct sk_replay_deaths *d, uint64_t execution, int32_t retries);
 
 #endif

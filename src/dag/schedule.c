@@ -1,15 +1,15 @@
-/* schedule.c - the lists of a graph's actors: one walk over the nodes, in order, that gives each
- * operation to its actor. Done twice: to count, and to write.
+/* schedule.c - makes the operation lists of a graph's actors: one walk over the nodes, in order,
+ * that gives each operation to its actor. The walk is done twice: to count, and to write.
  *
- * Not here: running them. The cost is nodes times edges, once a compilation. */
+ * Not here: running the lists. The cost is nodes times edges, once for each compilation. */
 #include "dag/schedule.h"
 
 #include "base/mem.h"
 
 struct walk {
     const struct sk_dag_graph *g;
-    struct sk_dag_op *ops; /* NULL: counts */
-    uint32_t *at;          /* of each actor: operations so far, or where the next one goes */
+    struct sk_dag_op *ops; /* NULL: the walk counts */
+    uint32_t *at; /* for each actor: number of operations so far, or index of its next one */
 };
 
 static void give(struct walk *w, uint32_t actor, enum sk_dag_kind kind, uint32_t node,
@@ -23,7 +23,8 @@ static bool by_channel(const struct sk_dag_graph *g, const struct sk_dag_edge *e
     return !e->meets && g->actor[e->from] != g->actor[e->to];
 }
 
-/* The first of the edges from its node to its actor of its kind: that one has the operation. */
+/* True for the first of the edges of one kind from a node to an actor; only that edge has an
+ * operation. */
 static bool is_first(const struct sk_dag_graph *g, uint32_t edge) {
     const struct sk_dag_edge *e = &g->edges[edge];
     for (uint32_t i = 0; i < g->n_edges; i++) {
@@ -91,7 +92,7 @@ sk_rc sk_dag_schedule(struct sk_dag_plan *out, const struct sk_dag_graph *g, str
     if (!first) return SK_ERR(err, SK_ENOMEM, "schedule a graph of %u actors", g->n_actors);
     struct walk count = {.g = g, .at = first};
     walk(&count);
-    for (uint32_t a = 0; a <= g->n_actors; a++) { /* counts become beginnings */
+    for (uint32_t a = 0; a <= g->n_actors; a++) { /* counts become start indices */
         uint32_t n = first[a];
         first[a] = n_ops;
         n_ops += n;

@@ -33,8 +33,8 @@ enum {
     /* Takes packs, all of each input, before it gives a block (struct sk_exchange_desc). It fuses
      * with no operator before it; operators behind it may fuse with it. */
     SK_OP_EXCHANGE = 2048,
-    /* Takes packs and (with PACKS) gives packs of the same partitions. The strategy says how many
-     * packs become one (shuffle/shuffle.h); if none do, they pass without a task. */
+    /* Takes packs and (with PACKS) gives packs of the same partitions. The strategy says which
+     * packs become one (shuffle/shuffle.h); the others pass without a task. */
     SK_OP_MERGE = 4096,
 };
 
