@@ -1,24 +1,24 @@
 /* cloudsort.c - sorts files of 100-byte records with 10-byte keys into parts, in memory and on
  * disk: Exoshuffle-CloudSort (Luan et al., 2022) on skate.
  *
- *     cloudsort [options] OUTPUT INPUT...          files and a folder, or s3://bucket/key and
- *     s3://bucket/prefix
+ *     cloudsort [options] OUTPUT INPUT...
+ *         OUTPUT: a folder, or s3://bucket/prefix; INPUT: files, or s3://bucket/key
  *
  *     input ranges --> map (one a range) --> W blocks each --> merge (F blocks of a merge range)
  *     --> R/W runs each --> reduce (one a part) --> part-00000 ...
  *
- * A map reads a range of the input and gives a block, in order, to each of the W merge ranges of
- * keys. A merge makes of the blocks of F maps in one range a run for each part in it; a reduce
- * merges the runs of its part and writes it. Ranges and parts are quantiles of a sample. Without
- * merges (F = 0) W is R: the reduce takes the blocks themselves. That is better as long as blocks
- * are large, and it is chosen then.
+ * A map reads a range of the input and makes a sorted block for each of the W merge ranges of keys.
+ * A merge makes of the blocks of F maps in one range a run for each part in it; a reduce merges the
+ * runs of its part and writes it. Ranges and parts are quantiles of a sample. Without merges (F =
+ * 0) W is R: a reduce takes the blocks themselves. That is better if blocks are large, and is
+ * chosen then.
  *
  * This process is the controller: it starts tasks and waits for acknowledgements, one small object
- * a task. Back-pressure: at most two merges' worth of maps, and as many as there are CPUs, may be
- * without an acknowledged merge. What does not fit the store goes to disk. A task whose worker dies
- * is run again; blocks and runs are taken in the order of the input, so the output is the same.
- * When this process dies, the same command goes on: outputs in the journal are neither made nor
- * sorted again. */
+ * a task. Back-pressure: at most as many maps are without an acknowledged merge as two merges take,
+ * plus one for each CPU. Data that do not fit the store go to disk. A task whose worker dies is run
+ * again; blocks and runs are taken in the order of the input, so the output is the same. If this
+ * process dies, the same command continues the job: outputs in the journal are not sorted or
+ * written again. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -37,25 +37,26 @@
 enum { SIZE = SORTREC_SIZE, KEY = SORTREC_KEY, URL = LAYOUT_URL, CHUNK = 10000, RETRIES = 100 };
 static const struct skate_records FORMAT = {SIZE, KEY};
 
-struct plan { /* an object that all tasks get */
+struct plan { /* passed to all tasks as one object */
     uint32_t ranges, parts;
     bool past_cache;
     uint8_t keys[]; /* [parts - 1] bounds, then [parts] bytes: 1 if that part is finished */
 };
-struct job { /* of a task, as bytes */
-    /* map: how many ranges further its worker's next one is, about; merge: its range; reduce: its
-     * part */
+struct job { /* arguments of one task, as bytes */
+    /* map: about how many ranges further the next map of its worker is; merge: number of its range;
+     * reduce: number of its part. */
     uint32_t index;
     struct layout_range range; /* map: its input; reduce: the name of its part */
 };
-struct ack { /* the last result of every task */
+struct ack { /* acknowledgement: the last result of every task */
     uint64_t records, gets, puts;
 };
 
 static const uint8_t *finished(const struct plan *p) {
     return p->keys + (size_t)(p->parts - 1) * KEY;
 }
-static uint32_t parts_of(const struct plan *p) { return p->parts / p->ranges; } /* of a range */
+/* parts of one range */
+static uint32_t parts_of(const struct plan *p) { return p->parts / p->ranges; }
 
 static int acknowledge(struct skate_task *t, uint64_t records) {
     struct ack a = {records, files_count.gets, files_count.puts};
@@ -66,7 +67,7 @@ static bool range_finished(const struct plan *p, uint32_t range) {
     return !memchr(finished(p) + range * parts_of(p), 0, parts_of(p));
 }
 
-SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
+SKATE_TASK(map) { /* takes job, plan; returns a sorted block for each range, ack */
     struct job j;
     const struct plan *p = skate_arg_data(t, 1, NULL);
     if (skate_arg_copy(t, 0, &j, sizeof j)) return SKATE_EINVAL;
@@ -79,7 +80,7 @@ SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
         memcpy(bounds + (r - 1) * KEY, p->keys + (r * parts_of(p) - 1) * KEY, KEY);
     struct files_range mine = {j.range.url, j.range.at, in, j.range.n * SIZE};
     if (files_read(&mine, 1)) return skate_fail(t, "%s", files_error());
-    files_ahead(&mine, j.index); /* comes from the disk while this is sorted */
+    files_ahead(&mine, j.index); /* read from disk while this range is sorted */
     int rc = skate_records_partition(FORMAT, in, j.range.n, bounds, ranges - 1, parts, start);
     for (uint32_t r = 0; r < ranges && !rc; r++) {
         size_t n = range_finished(p, r) ? 0 : start[r + 1] - start[r];
@@ -92,7 +93,7 @@ SKATE_TASK(map) { /* job, plan -> a block in order for each range, ack */
     return rc ? rc : acknowledge(t, j.range.n);
 }
 
-SKATE_TASK(merge) { /* job, plan, blocks -> a run for each part of the range, ack */
+SKATE_TASK(merge) { /* takes job, plan, blocks; returns a run for each part of the range, ack */
     struct job j;
     const struct plan *p = skate_arg_data(t, 1, NULL);
     if (skate_arg_copy(t, 0, &j, sizeof j)) return SKATE_EINVAL;
@@ -123,13 +124,14 @@ SKATE_TASK(merge) { /* job, plan, blocks -> a run for each part of the range, ac
     return rc ? rc : acknowledge(t, total);
 }
 
-SKATE_TASK(reduce) { /* job, plan, runs -> a file, ack */
+SKATE_TASK(reduce) { /* takes job, plan, runs; writes a file, returns ack */
     struct job j;
     const struct plan *p = skate_arg_data(t, 1, NULL);
     struct tool_runs r = tool_runs(t, 2, 0, 0);
     struct files_out *f;
     struct skate_records_merge *m;
-    uint8_t *chunk = tool_scratch(1, (size_t)CHUNK * SIZE); /* in the cache from merge to write */
+    /* stays in the cache between merge and write */
+    uint8_t *chunk = tool_scratch(1, (size_t)CHUNK * SIZE);
     uint64_t total = 0;
     if (skate_arg_copy(t, 0, &j, sizeof j) ||
         skate_records_merge_create(FORMAT, r.at, r.n, r.k, &m))
@@ -151,17 +153,18 @@ enum kind { MAP, MERGE, REDUCE, KINDS };
 static struct layout lay = {.per_merge = LAYOUT_CHOSEN};
 static const char *out;
 static uint32_t cpus;
-static bool past_cache; /* files are more than memory holds */
+static bool past_cache; /* the files are larger than memory */
 static struct {
-    uint32_t n[KINDS], begun[KINDS], done[KINDS]; /* tasks */
-    uint32_t mapped;                              /* the leading maps that are acknowledged */
-    bool *acked;                                  /* of each map */
-    /* [range][map], [part][group]; the same where nothing merges */
+    uint32_t n[KINDS], begun[KINDS], done[KINDS]; /* numbers of tasks */
+    uint32_t mapped;                              /* maps [0, mapped) are acknowledged */
+    bool *acked;                                  /* [maps]: the map is acknowledged */
+    /* block[range][map], run[part][group]; the same array without merges */
     skate_ref plan, *block, *run;
-    /* made: records + 1 of each part that is finished; records in and out; requests */
+    /* made: for each part 1 + its records if it is finished; in, out: records; gets, puts:
+     * requests */
     uint64_t *made, in, out, gets, puts;
     struct journal journal;
-    struct flight { /* of a task that is under way */
+    struct flight { /* a task that is under way */
         enum kind kind;
         uint32_t at;
     } flight[1024];
@@ -170,7 +173,8 @@ static struct {
     double began, mapped_s;
 } c;
 
-static void fail(const char *what) { /* finished parts and their journal stay; nothing else */
+/* finished parts and their journal stay; everything else is removed */
+static void fail(const char *what) {
     skate_shutdown();
     (void)files_sweep(out);
     tool_die("%s", what);
@@ -180,7 +184,7 @@ static void part_url(uint32_t part, char url[URL]) {
     (void)snprintf(url, URL, "%s/part-%05" PRIu32, out, part);
 }
 
-/* Bounds from a sample, finished parts from the journal. */
+/* Makes the plan: bounds from a sample, finished parts from the journal. */
 static void plan_put(void) {
     size_t keys = (size_t)(lay.parts - 1) * KEY, samples;
     struct plan *p = tool_need(calloc(1, sizeof *p + keys + lay.parts));
@@ -199,8 +203,8 @@ static void plan_put(void) {
     free(sample), free(p);
 }
 
-/* Task `at` of a kind over n_in references, which are given back; its n_out results go to every
- * `step`th place of `result`. */
+/* Submits task `at` of a kind over n_in references, which it releases; its n_out results go to
+ * every `step`th place of `result`. */
 static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *in, size_t n_in,
                    skate_ref *result, size_t step, size_t n_out) {
     static const char *const name[] = {"map", "merge", "reduce"};
@@ -212,7 +216,7 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     for (size_t i = 0; i < n_in; i++) args[n++] = SKATE_REF(in[i]);
     ok(skate_submit(name[kind], args, n, n_out + 1,
                     &(struct skate_call_opts){.max_retries = RETRIES}, made));
-    for (size_t i = 0; i < n_in; i++) skate_release(in[i]); /* the task holds them */
+    for (size_t i = 0; i < n_in; i++) skate_release(in[i]); /* the task holds them now */
     for (size_t i = 0; i < n_out; i++) result[i * step] = made[i];
     c.ack[c.flights] = made[n_out];
     c.flight[c.flights++] = (struct flight){kind, at};
@@ -220,8 +224,8 @@ static void submit(enum kind kind, uint32_t at, struct job *j, const skate_ref *
     free(args), free(made);
 }
 
-/* The next task that may begin: a merge before a map, so that what waits for one gets less. false:
- * none. */
+/* Starts the next task that may begin; false: there is none. Merges come before maps, so that fewer
+ * blocks wait for a merge. */
 static bool begin(void) {
     uint32_t g = c.begun[MERGE] / lay.ranges, w = c.begun[MERGE] % lay.ranges, f = lay.per_merge,
              m = c.begun[MAP], r = c.begun[REDUCE];
@@ -247,7 +251,7 @@ static bool begin(void) {
     return true;
 }
 
-static void take(uint32_t i) { /* an acknowledgement that is there */
+static void take(uint32_t i) { /* takes an acknowledgement that has come */
     struct flight f = c.flight[i];
     struct skate_value v;
     struct ack a;
@@ -342,7 +346,8 @@ int main(int argc, char **argv) {
     plan_put();
     run();
     skate_shutdown();
-    if (files_sweep(out)) tool_die("%s", files_error()); /* of reduces that were killed */
+    /* removes files of reduces that were killed */
+    if (files_sweep(out)) tool_die("%s", files_error());
     journal_remove(&c.journal);
     double s = tool_now() - c.began, mapped_s = c.mapped_s - c.began, gb = (double)lay.bytes / 1e9;
     printf("%" PRIu64 " records, %.3f GB in %.2f s (%.2f GB/s): %u maps and %u merges in %.2f s, "

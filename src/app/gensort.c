@@ -3,11 +3,13 @@
  *
  *     gensort [-a] [-c] [-bN] [-tN] RECORDS FILE[,opts]
  *
- *     -a   printable keys    -c   the sum of the records' CRC-32 goes to standard error,
- *          hexadecimal    -bN  begin with record N    -tN  on N CPUs
+ *     -a   printable keys
+ *     -c   writes the sum of the records' CRC-32 to standard error, in hexadecimal
+ *     -bN  begins with record N
+ *     -tN  uses N CPUs
  *
- * Tasks write parts of the file at their places. What is not a regular file (a pipe, /dev/null)
- * gets its records from this process, one behind the other. A failure leaves no file behind. */
+ * Tasks write parts of the file at their places. If FILE is not a regular file (a pipe, /dev/null),
+ * this process writes the records in order. A failure leaves no file behind. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,17 +21,17 @@
 #include "sortrec.h"
 #include "tool.h"
 
-enum { PART = 320000, CHUNK = 2560 }; /* records: of a task (32 MB), of a write */
+enum { PART = 320000, CHUNK = 2560 }; /* in records: of a task (32 MB), of a write */
 
 struct part {
     sortrec_u128 first;
-    uint64_t at, n; /* byte in the file, records */
+    uint64_t at, n; /* at: byte in the file; n: number of records */
     uint8_t ascii, sum;
     char path[4096];
 };
 
-/* 0, or -1 with errno. *sum: of the CRCs, if p->sum. at: UINT64_MAX to write where the file
- * stands. */
+/* Writes the records of a part. Returns 0, or -1 and sets errno. *sum grows by their CRCs, if
+ * p->sum. at: UINT64_MAX writes at the file's current position. */
 static int generate(const struct part *p, int fd, uint64_t at, sortrec_u128 *sum) {
     static uint8_t buf[CHUNK * SORTREC_SIZE];
     sortrec_u128 x = sortrec_seek(p->first);

@@ -1,13 +1,13 @@
 /* valsort.c - checks sorted files of the public sort benchmark as valsort 1.5 does, on all CPUs:
  * order, number of records, checksum, equal keys.
  *
- *     valsort [-i] [-q] [-tN] [-o SUMMARY] FILE[,opts]       a sorted file; -o: its summary, in the
- *     original's layout
- *     valsort [-i] [-q] -s [-o SUMMARY] SUMMARIES            summaries of the parts of one output,
- *     one behind the other
+ *     valsort [-i] [-q] [-tN] [-o SUMMARY] FILE[,opts]
+ *         checks a sorted file; -o writes its summary, in the original's layout
+ *     valsort [-i] [-q] -s [-o SUMMARY] SUMMARIES
+ *         checks the summaries of the parts of one output, which follow each other in a file
  *
- * A file is summarised in parts by tasks, and the summaries are joined: what -s does to files. Exit
- * status 1: it is not in order, or cannot be read. Unlike the original, -i compares the 10 bytes of
+ * Tasks summarise a file in parts, and the summaries are joined, as -s does with files. Exit status
+ * 1: the file is not in order, or cannot be read. Unlike the original, -i compares the 10 bytes of
  * the key only. */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +21,10 @@
 #include "sortrec.h"
 #include "tool.h"
 
-enum { PART = 320000, CHUNK = 5120 }; /* records: of a task (32 MB), of a read */
+enum { PART = 320000, CHUNK = 5120 }; /* in records: of a task (32 MB), of a read */
 
 struct part {
-    uint64_t at, n; /* byte in the file, records */
+    uint64_t at, n; /* at: byte in the file; n: number of records */
     uint8_t ignore_case;
     char path[4096];
 };
@@ -58,7 +58,7 @@ static void take(void *ctx, const void *result) {
     sortrec_join(ctx, &part, ignore_case);
 }
 
-/* Of `size` bytes of records. */
+/* Summarises `size` bytes of records. */
 static struct sortrec_summary of_records(const char *path, uint64_t size, double cpus) {
     struct sortrec_summary sum = {0};
     if (size % SORTREC_SIZE)

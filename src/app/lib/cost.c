@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-/* i4i.4xlarge, r6i.2xlarge: $ an hour, on demand */
+/* $ an hour, on demand, of i4i.4xlarge and r6i.2xlarge */
 static const double WORKER = 1.373, HEAD = 0.504;
-/* of each machine: 40 GB of EBS at $0.08 a GB and month of 730 hours */
+/* $ an hour for each machine: 40 GB of EBS at $0.08 a GB and month of 730 hours */
 static const double DISK = 40 * 0.08 / 730;
 static const double STORED = 0.023 / 730 / 1e9;              /* S3: $ a byte and hour */
 static const double GET = 0.0004 / 1000, PUT = 0.005 / 1000; /* $ a request */

@@ -1,5 +1,5 @@
-/* files.c - local files and S3 behind one set of calls: which one a name means, and the message of
- * the last failure. */
+/* files.c - local files and S3 behind one set of calls: chooses the kind by the name, and keeps the
+ * last error's message. */
 #include "files.h"
 
 #include <stdarg.h>
@@ -35,7 +35,7 @@ int files_size(const char *url, uint64_t *bytes, uint64_t *version) {
     return o ? o->size(url, bytes, version) : -1;
 }
 int files_read(const struct files_range *r, size_t n) {
-    for (size_t i = 0, k; i < n; i += k) { /* those of one kind together */
+    for (size_t i = 0, k; i < n; i += k) { /* ranges of one kind together */
         const struct files_ops *o = ops_of(r[i].url);
         for (k = 1; i + k < n && ops_of(r[i + k].url) == o; k++) continue;
         if (!o || o->read(r + i, k)) return -1;

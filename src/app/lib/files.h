@@ -1,9 +1,9 @@
-/* files.h - where the programs read and write: local files, and objects of S3 (s3://bucket/key)
- * where the build has libcurl.
+/* files.h - the files that the programs read and write: local files, and objects of S3
+ * (s3://bucket/key) if the build has libcurl.
  *
- * A call returns 0, or -1 and files_error() says what and why. A file that is written has its name
- * only when it is committed: it is whole or not there. Not thread-safe. Requests are counted,
- * because they cost money. */
+ * A call returns 0, or -1, and then files_error() says what failed and why. A file gets its name
+ * only when it is committed: it is whole or does not exist. Not thread-safe. Requests to S3 are
+ * counted, because they cost money. */
 #ifndef FILES_H
 #define FILES_H
 
@@ -12,21 +12,22 @@
 #include <stdint.h>
 
 struct files_out;
-struct files_range { /* n bytes from `at` on, to memory */
+struct files_range { /* n bytes of a file from `at` on, and the memory that they are read into */
     const char *url;
     uint64_t at;
     void *to;
     size_t n;
 };
-struct files_ops { /* files_local.c, files_s3.c */
+struct files_ops { /* the calls of one kind of files: files_local.c, files_s3.c */
     const char *scheme;
     int (*size)(const char *url, uint64_t *bytes, uint64_t *version);
     int (*read)(const struct files_range *r, size_t n);
-    void (*ahead)(const struct files_range *r, uint32_t further); /* NULL: has no use for it */
+    /* NULL: read-ahead is of no use */
+    void (*ahead)(const struct files_range *r, uint32_t further);
     int (*create)(const char *url, struct files_out **out);
     int (*write)(struct files_out *o, const void *from, size_t n);
-    int (*commit)(struct files_out *o); /* and frees */
-    void (*abort)(struct files_out *o); /* and frees */
+    int (*commit)(struct files_out *o); /* frees o, too */
+    void (*abort)(struct files_out *o); /* frees o, too */
     int (*sweep)(const char *folder);
 };
 struct files_out {
@@ -34,16 +35,17 @@ struct files_out {
 };
 extern const struct files_ops files_local, files_s3;
 
-/* version: another number when the file was written again (as far as one can see). */
+/* The size of a file. *version changes when the file is written again (as far as that can be
+ * seen). */
 int files_size(const char *url, uint64_t *bytes, uint64_t *version);
-/* all of n ranges, or an error; several at a time where that is faster */
+/* Reads all of n ranges, several at a time where that is faster. */
 int files_read(const struct files_range *r, size_t n);
-/* The range of the same size `further` ranges behind r will be read soon: it may be fetched
- * meanwhile. A hint: nothing waits for it, nothing can fail. */
+/* A hint that the range of the same size `further` ranges behind r will be read soon; it may be
+ * fetched meanwhile. Does not wait and cannot fail. */
 void files_ahead(const struct files_range *r, uint32_t further);
-/* Of this process: files of this machine are read and written past the page cache, where the file
- * system can. For more than memory could hold: what would be cached is gone before it is asked for
- * again, and memory that is filled for the first time costs more than the copy. */
+/* Set by this process: local files are read and written past the page cache, where the file system
+ * can. For data larger than memory: cached pages are gone before they are read again, and filling
+ * fresh memory costs more than the copy. */
 extern bool files_past_cache;
 int files_create(const char *url, struct files_out **out);
 static inline int files_write(struct files_out *o, const void *from, size_t n) {
@@ -51,14 +53,15 @@ static inline int files_write(struct files_out *o, const void *from, size_t n) {
 }
 static inline int files_commit(struct files_out *o) { return o->ops->commit(o); }
 static inline void files_abort(struct files_out *o) { o->ops->abort(o); }
-/* Removes what writers that died have left in a folder (or below a prefix). A local folder is made
- * if it is not there. */
+/* Removes what dead writers left in a folder (or below a prefix). A local folder is created if it
+ * does not exist. */
 int files_sweep(const char *folder);
 
 const char *files_error(void);
-int files_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* -1 */
+/* sets files_error() and returns -1 */
+int files_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 extern struct files_count {
-    uint64_t gets, puts; /* requests to S3 by this process */
+    uint64_t gets, puts; /* requests that this process has made to S3 */
 } files_count;
 
 #endif

@@ -1,5 +1,5 @@
-/* files_local.c - files of this machine. One that is being written has the name .<name>.<pid>.tmp
- * beside its place, and is renamed. */
+/* files_local.c - files of this machine. A file under construction is named .<name>.<pid>.tmp in
+ * the same folder and is renamed when it is committed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,10 @@
 #include "tool.h"
 
 #ifndef RWF_DONTCACHE
-#define RWF_DONTCACHE 0x80 /* Linux 6.14: goes to disk at once, and its pages are let go then */
+#define RWF_DONTCACHE 0x80 /* Linux 6.14: pages go to disk at once and are then dropped */
 #endif
 
-enum { AHEAD = 2 << 20 }; /* bytes that one piece of advice is about */
+enum { AHEAD = 2 << 20 }; /* bytes of one posix_fadvise call */
 
 struct local {
     struct files_out out;
@@ -57,8 +57,8 @@ static int read_(const struct files_range *r, size_t n) {
     return 0;
 }
 
-/* In pieces that the kernel takes in at once, and from a thread of its own: asking waits while the
- * disk's queue is full. */
+/* A read-ahead: done in pieces that the kernel accepts at once, and by a thread of its own, since
+ * the call waits while the disk's queue is full. */
 struct ahead {
     char *url;
     uint64_t at, n;
@@ -99,7 +99,8 @@ static int create(const char *path, struct files_out **out) {
     return 0;
 }
 
-/* As much as goes past the page cache; the rest, if it cannot be, is for tool_write. */
+/* Writes as much as can go past the page cache; returns the bytes written. tool_write does the
+ * rest. */
 static size_t write_past(int fd, const uint8_t *from, size_t n, uint64_t at) {
     size_t done = 0;
     while (done < n) {

@@ -1,10 +1,10 @@
-/* files_s3.c - objects of S3 (s3://bucket/key) by libcurl, requests signed by it (SigV4): ranges of
- * 16 MiB, uploads in parts of 16 MiB.
+/* files_s3.c - objects of S3 (s3://bucket/key) by libcurl, which also signs the requests (SigV4):
+ * ranges of 16 MiB, uploads in parts of 16 MiB.
  *
- * A request that fails for a reason that may pass (5xx, 429, 408, a connection that breaks, an
- * answer that is cut off or stalls) is made again, ten times in all, after 0.1 s, 0.2 s ... with
- * some chance in it. Eight ranges and four parts are under way at a time, by one thread
- * (curl_multi). An object appears when its upload is completed; one that is not is aborted, by
+ * A request that fails for a reason that may pass (5xx, 429, 408, a broken connection, an answer
+ * that is cut off or stalls) is made again, ten times in all, after 0.1 s, 0.2 s ... with some
+ * jitter. Eight ranges and four parts are under way at a time, by one thread (curl_multi). An
+ * object appears when its upload is completed; an upload that is not completed is aborted, by
  * sweep() if its process died.
  *
  * Environment: AWS_ENDPOINT_URL (else https://<bucket>.s3.<region>.amazonaws.com), AWS_REGION or
@@ -34,19 +34,20 @@ enum {
 };
 static const double FIRST_WAIT_S = 0.1, LONGEST_WAIT_S = 5;
 
-struct request { /* all that a try needs; a try begins with what the last one left set back */
+struct request { /* a request; each try first resets what the last one left */
     const char *method;
     uint64_t at;
-    size_t range; /* bytes from `at` on; 0: no range */
+    size_t range; /* bytes to read from `at` on; 0: no range */
     const uint8_t *body;
     size_t body_n, sent;
-    /* the answer: to memory of the caller (range), or to own memory, with a zero behind it */
+    /* The answer: in the caller's memory (with a range), or in own memory with a zero byte behind
+     * it. */
     uint8_t *to;
     size_t got;
     uint64_t length;
-    CURL *h; /* of the try */
+    CURL *h; /* handle of the current try */
     struct curl_slist *headers;
-    double again; /* when the next one may begin */
+    double again; /* time when the next try may begin */
     int tries;
     bool done, failed;
     char url[NAME], etag[256], why[CURL_ERROR_SIZE + 2];
@@ -71,9 +72,9 @@ static size_t take(char *p, size_t size, size_t n, void *ctx) {
             r->got += n;
             return n;
         }
-        if (status < 300) return 0; /* the whole object: the server knows no ranges */
+        if (status < 300) return 0; /* the whole object: the server does not know ranges */
         size_t room = sizeof r->why - 1 - strlen(r->why);
-        strncat(r->why, p, n < room ? n : room); /* what an error says */
+        strncat(r->why, p, n < room ? n : room); /* the text of an error */
         return n;
     }
     r->to = tool_need(realloc(r->to, r->got + n + 1));
@@ -149,7 +150,8 @@ static void try_(CURLM *m, struct request *r) {
         snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, r->at, r->at + r->range - 1);
         curl_easy_setopt(r->h, CURLOPT_RANGE, range);
     }
-    /* No header is taken away with an empty one: libcurl 7.88 signs it all the same. */
+    /* Headers that curl adds are not removed by an empty one, as libcurl 7.88 signs them all the
+     * same. */
     if (strcmp(r->method, "POST") == 0) add_header(r, "Content-Type: %s", "application/xml");
     if (getenv("AWS_ACCESS_KEY_ID")) {
         char how[128], who[NAME];
@@ -170,7 +172,7 @@ static void try_(CURLM *m, struct request *r) {
                                                                       : &files_count.gets) += 1;
 }
 
-/* The try has ended: is the request done, does it fail, or is it made again? */
+/* A try has ended: decides whether the request is done, has failed or is made again. */
 static void ended(CURLM *m, struct request *r, CURLcode code) {
     long status = 0;
     curl_off_t length = -1;
@@ -188,12 +190,12 @@ static void ended(CURLM *m, struct request *r, CURLcode code) {
         good = false,
         snprintf(r->why, sizeof r->why, "%zu bytes came instead of %zu", r->got, r->range);
     if (good && strcmp(r->method, "POST") == 0 && r->to && strstr((char *)r->to, "<Error>"))
-        good = false; /* CompleteMultipartUpload: 200, and then it fails */
+        good = false; /* CompleteMultipartUpload may answer 200 and then report a failure */
     if (good) {
         r->done = true;
         return;
     }
-    if (status >= 300) { /* <Code> of S3's message, or its beginning */
+    if (status >= 300) { /* why gets the <Code> of S3's message, or its beginning */
         const char *said = r->range ? r->why
                            : r->to  ? (char *)r->to
                                     : "",
@@ -211,13 +213,13 @@ static void ended(CURLM *m, struct request *r, CURLcode code) {
     r->again = tool_now() + (wait < LONGEST_WAIT_S ? wait : LONGEST_WAIT_S) * (0.5 + drand48() / 2);
 }
 
-/* Until at most `left` of the n requests (NULL: none there) are not done. */
+/* Runs requests until at most `left` of the n are not done (a NULL entry has no request). */
 static void drive(struct request *const *r, size_t n, size_t left) {
     static CURLM *m;
     if (!m) {
         curl_global_init(CURL_GLOBAL_DEFAULT);
         m = tool_need(curl_multi_init());
-        srand48((long)(tool_now() * 1e6)); /* two processes do not wait alike */
+        srand48((long)(tool_now() * 1e6)); /* so that two processes wait for different times */
     }
     for (;;) {
         size_t busy = 0;
@@ -255,7 +257,8 @@ static char *escape(char *to, const char *end, const char *from, const char *als
     return to;
 }
 
-/* `query`: escaped, in order, each with its '='. key NULL: of the bucket. */
+/* Sets the URL. `query`: escaped, its parts in order, each with its '='. bucket_only: the URL of
+ * the bucket, without a key. */
 static void address(struct request *r, const char *s3, bool bucket_only, const char *query) {
     const char *bucket = s3 + 5, *key = strchr(bucket, '/'), *endpoint = getenv("AWS_ENDPOINT_URL");
     int n = (int)(key ? key - bucket : (long)strlen(bucket));
@@ -273,7 +276,7 @@ static int failed(const char *s3, const struct request *r, const char *what) {
                       r->tries == 1 ? "try" : "tries");
 }
 
-/* One request whose answer goes to r->to, to be freed. */
+/* Makes one request, whose answer in r->to is to be freed by the caller. */
 static int ask(const char *s3, struct request *r, const char *what) {
     struct request *one = r;
     drive(&one, 1, 0);
@@ -290,7 +293,7 @@ static int size(const char *s3, uint64_t *bytes, uint64_t *version) {
     return rc;
 }
 
-/* The next 16 MiB of the ranges as a request; false: that was all. */
+/* Makes a request for the next 16 MiB of the ranges; false: there are no more. */
 static bool next_range(struct request *to, const struct files_range **r, size_t *n, size_t *from) {
     while (*n && *from == (*r)->n) *from = 0, ++*r, --*n;
     if (!*n) return false;
@@ -314,7 +317,7 @@ static int read_(const struct files_range *range, size_t n) {
         if (busy) drive(r, RANGES, busy - 1);
         for (size_t i = 0; i < RANGES; i++) {
             if (!r[i] || !r[i]->done) continue;
-            /* those under way end, no more begin */
+            /* requests under way end, no others begin */
             if (r[i]->failed) rc = failed(r[i]->url, r[i], "read");
             r[i] = NULL, busy--;
         }
@@ -326,11 +329,11 @@ static int read_(const struct files_range *range, size_t n) {
 
 struct upload {
     struct files_out out;
-    char *s3, *id; /* id: escaped; NULL: nothing was sent */
+    char *s3, *id; /* id: of the upload, escaped; NULL: nothing was sent yet */
     uint8_t *buf[PARTS];
     struct request r[PARTS], *busy[PARTS];
     uint32_t number[PARTS], n_parts;
-    size_t now, filled; /* the buffer that is being filled */
+    size_t now, filled; /* number of the buffer that is being filled; bytes in it */
     char **etag;        /* [n_parts] */
 };
 
@@ -348,7 +351,7 @@ static void destroy(struct upload *u) {
     free(u->etag), free(u->id), free(u->s3), free(u);
 }
 
-/* Takes parts that are sent; waits until at most `left` are not. */
+/* Takes the results of parts that are sent; waits until at most `left` parts are not. */
 static int settle(struct upload *u, size_t left) {
     int rc = 0;
     drive(u->busy, PARTS, left);
@@ -416,7 +419,7 @@ static void abort_(struct files_out *o) {
         snprintf(query, sizeof query, "uploadId=%s", u->id);
         address(&r, u->s3, false, query);
         struct request *one = &r;
-        drive(&one, 1, 0); /* if it fails sweep() does it */
+        drive(&one, 1, 0); /* if this fails, sweep() aborts the upload */
         free(r.to);
     }
     destroy(u);
@@ -442,7 +445,7 @@ static int complete(struct upload *u) {
 static int commit(struct files_out *o) {
     struct upload *u = (struct upload *)(void *)o;
     int rc;
-    if (!u->id) { /* one request is enough */
+    if (!u->id) { /* everything fits into one request */
         struct request r = {.method = "PUT", .body = u->buf[0], .body_n = u->filled};
         address(&r, u->s3, false, NULL);
         rc = ask(u->s3, &r, "write");
@@ -456,7 +459,7 @@ static int commit(struct files_out *o) {
     return rc;
 }
 
-/* Aborts the uploads of parts below a prefix that nobody completed. */
+/* Aborts the unfinished uploads below a prefix. */
 static int sweep(const char *s3) {
     char query[NAME], prefix[NAME];
     const char *key = strchr(s3 + 5, '/');

@@ -14,8 +14,7 @@
 
 #include "tool.h"
 
-/* tenths of a second: a controller that was killed is there until the kernel has freed its
- * memory */
+/* tenths of a second; a killed controller exists until the kernel has freed its memory */
 enum { PATIENCE = 100 };
 
 static void add(struct journal *j, const char *line) {
@@ -39,7 +38,7 @@ struct journal journal_open(const char *path, uint64_t fingerprint, uint32_t n, 
     if (tool_read(j.fd, text, (size_t)st.st_size, 0)) tool_die("%s: %s", path, strerror(errno));
     snprintf(head, sizeof head, "cloudsort 1 %016" PRIx64 " %" PRIu32 "\n", fingerprint, n);
     char *last = strrchr(text, '\n'), *line = text + strlen(head);
-    if (!last) { /* new, or torn in its first line */
+    if (!last) { /* the file is new, or its first line is incomplete */
         if (ftruncate(j.fd, 0)) tool_die("%s: %s", path, strerror(errno));
         add(&j, head);
     } else {
@@ -47,7 +46,7 @@ struct journal journal_open(const char *path, uint64_t fingerprint, uint32_t n, 
             tool_die("%s: the journal of another job (other input, output or options): give it the "
                      "same, or remove the journal and the output",
                      path);
-        /* a torn line */
+        /* removes an incomplete last line */
         if (ftruncate(j.fd, last + 1 - text)) tool_die("%s: %s", path, strerror(errno));
         for (uint32_t i; line <= last; line = strchr(line, '\n') + 1) {
             uint64_t records;

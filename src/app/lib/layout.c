@@ -1,4 +1,4 @@
-/* layout.c - how a sort is cut into tasks. The figures for 1 and 8 GB are measured:
+/* layout.c - divides a sort into tasks. The figures for 1 and 8 GB are measured:
  * docs/design/cloudsort.md. */
 #include "layout.h"
 
@@ -13,7 +13,7 @@
 enum {
     SIZE = SORTREC_SIZE,
     SAMPLES = 256,
-    RUN = 100 /* records of each */,
+    RUN = 100 /* records of each sample */,
     SMALL = 256 << 10,
     MOST_PARTS = 90000,
     MIB = 1 << 20
@@ -51,7 +51,7 @@ void layout_make(struct layout *l, const char *out, char **url, uint32_t n, uint
     for (uint32_t i = 0; i < n; i++) add_file(l, url[i], in[i].bytes);
     uint64_t parts = tool_clamp(l->bytes / l->part_bytes, 1, MOST_PARTS),
              block = l->map_bytes / parts;
-    /* Small blocks are merged: as many as make runs of 2 MiB, in ranges whose blocks have 4 MiB. */
+    /* Small blocks are merged: so many that runs have 2 MiB, in ranges whose blocks have 4 MiB. */
     if (l->per_merge == LAYOUT_CHOSEN)
         l->per_merge = block >= SMALL ? 0 : (uint32_t)tool_clamp(2 * MIB / (block + 1), 2, 64);
     l->ranges =

@@ -1,5 +1,5 @@
-/* layout.h - how a sort is cut into tasks: ranges of the input, parts of the output, and what is
- * merged on the way. */
+/* layout.h - how a sort is divided into tasks: ranges of the input, parts of the output, and merges
+ * in between. */
 #ifndef LAYOUT_H
 #define LAYOUT_H
 
@@ -8,27 +8,29 @@
 
 enum { LAYOUT_URL = 1024, LAYOUT_CHOSEN = UINT32_MAX };
 
-struct layout_range { /* of the input: one map */
-    uint64_t at, n;   /* byte in the file, records */
+struct layout_range { /* a range of the input, which one map reads */
+    uint64_t at, n;   /* at: byte in the file; n: number of records */
     char url[LAYOUT_URL];
 };
 struct layout {
-    uint64_t map_bytes, part_bytes; /* wishes; 0: chosen */
-    /* blocks that a merge takes; 0: no merges; LAYOUT_CHOSEN: none as long as blocks are of 256
-     * KiB */
+    uint64_t map_bytes, part_bytes; /* wanted sizes; 0: chosen */
+    /* Blocks that one merge takes; 0: no merges; LAYOUT_CHOSEN: no merges if blocks have at least
+     * 256 KiB. */
     uint32_t per_merge;
-    /* made: */
+    /* computed by layout_make, from here on */
     struct layout_range *map;
-    /* tasks; merge ranges (parts, if there are no merges); parts: a multiple of ranges */
+    /* Numbers of maps; of merge ranges (of parts if there are no merges); of parts, a multiple of
+     * ranges. */
     uint32_t maps, ranges, parts;
-    uint32_t groups; /* runs of each part: groups of per_merge maps, or the maps */
-    /* of the input; a fingerprint of all that the output depends on */
+    uint32_t groups; /* runs of each part: one for each group of per_merge maps, or for each map */
+    /* bytes: size of the input; hash: fingerprint of all that the output depends on. */
     uint64_t bytes, hash;
 };
-/* Ends the program when an input is not there or is no whole records. */
+/* Computes the layout. Ends the program if an input does not exist or its size is not a multiple of
+ * a record. */
 void layout_make(struct layout *l, const char *out, char **url, uint32_t n, uint32_t cpus);
-/* A sample of the input, the same each time: *records records, to be freed. Ends the program when
- * it cannot be read. */
+/* A sample of the input, the same each time: *records records, to be freed by the caller. Ends the
+ * program if the input cannot be read. */
 uint8_t *layout_sample(const struct layout *l, size_t *records);
 
 #endif

@@ -6,14 +6,14 @@
 #include <string.h>
 
 static const sortrec_u128 A = (sortrec_u128)0x2360ED051FC65DA4 << 64 | 0x4385DF649FCCF645;
-/* "JimGrayRIP", an odd number */
+/* the bytes spell "JimGrayRIP"; an odd number */
 static const sortrec_u128 C = (sortrec_u128)0x4A696D4772617952 << 64 | 0x4950202020202001;
 
 sortrec_u128 sortrec_next(sortrec_u128 x) { return A * x + C; }
 
-/* n + 1 steps at once: a step is x -> a x + c, and so is a sequence of steps. */
+/* Makes n + 1 steps at once: a step is x -> a x + c, and a sequence of steps has the same form. */
 sortrec_u128 sortrec_seek(sortrec_u128 n) {
-    sortrec_u128 a = A, c = C, x = C; /* one step from 0, then n */
+    sortrec_u128 a = A, c = C, x = C; /* one step from 0; n more follow */
     for (; n; n >>= 1) {
         if (n & 1) x = a * x + c;
         c = a * c + c;
@@ -22,7 +22,7 @@ sortrec_u128 sortrec_seek(sortrec_u128 n) {
     return x;
 }
 
-/* The low 4 * digits bits of v. */
+/* Writes the low 4 * digits bits of v. */
 static uint8_t *hex(uint8_t *out, uint64_t v, unsigned digits) {
     while (digits--) *out++ = (uint8_t)"0123456789ABCDEF"[v >> (4 * digits) & 0xF];
     return out;
@@ -34,7 +34,7 @@ static uint8_t *bytes(uint8_t *out, const char *from, size_t n) {
 }
 
 static uint8_t *filler(uint8_t *out, uint64_t x, unsigned groups) {
-    /* each of so many digits of x, four times */
+    /* repeats each of the low `groups` digits of x four times */
     for (; groups--; out += 4) memset(out, "0123456789ABCDEF"[x >> (4 * groups) & 0xF], 4);
     return out;
 }
@@ -46,8 +46,8 @@ static uint8_t *number_of(uint8_t *out, sortrec_u128 n) {
 void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii) {
     uint64_t high = (uint64_t)(x >> 64), low = (uint64_t)x;
     if (ascii) {
-        /* printable digits of base 95, the least significant first: eight of the high half, two of
-         * the low one */
+        /* digits of base 95, printable, the least significant first: eight of the high half, two of
+         * the low half */
         for (uint64_t v = high, i = 0; i < SORTREC_KEY; i++, v = i == 8 ? low : v / 95)
             *out++ = (uint8_t)(' ' + v % 95);
         out = number_of(bytes(out, "  ", 2), n);
@@ -61,8 +61,8 @@ void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii) {
     bytes(filler(bytes(out, "\x88\x99\xAA\xBB", 4), low, 12), "\xCC\xDD\xEE\xFF", 4);
 }
 
-/* Eight bytes a step, by eight tables: the byte k places before the end of the step is looked up in
- * table[k]. */
+/* CRC of eight bytes a step, by eight tables: the byte that is k places before the end of the step
+ * is looked up in table[k]. */
 static uint32_t table[8][256];
 __attribute__((constructor)) static void make_table(void) {
     for (uint32_t b = 0; b < 256; b++) {

@@ -2,11 +2,10 @@
  * 1.5): 100 bytes, the first 10 of them the key.
  *
  * Record n is a function of n alone: of x(n + 1), where x(0) = 0 and x(i + 1) = a x(i) + c mod
- * 2^128 (L'Ecuyer's multiplier), so that a file can be made in parts. Key order is that of unsigned
+ * 2^128 (L'Ecuyer's multiplier), so that a file can be made in parts. Keys are ordered as unsigned
  * bytes. The checksum of a file is the sum of the CRC-32 (zlib's) of its records, 128 bits wide: it
- * does not
- * depend on their order. Not here: the skewed keys of gensort -s, which are defined by a table in
- * that program only. */
+ * does not depend on their order. Not here: the skewed keys of gensort -s, which a table in that
+ * program defines. */
 #ifndef SORTREC_H
 #define SORTREC_H
 
@@ -18,36 +17,37 @@ typedef unsigned __int128 sortrec_u128;
 
 enum { SORTREC_SIZE = 100, SORTREC_KEY = 10, SORTREC_DEC = 40, SORTREC_HEX = 33 };
 
-/* x(n + 1), from which record n is made; and the one after x. */
+/* seek gives x(n + 1), from which record n is made; next gives the x that follows. */
 sortrec_u128 sortrec_seek(sortrec_u128 n);
 sortrec_u128 sortrec_next(sortrec_u128 x);
-/* Record `n` from x = x(n + 1) to 100 bytes at out. */
+/* Writes the 100 bytes of record n, from x = x(n + 1), to out. */
 void sortrec_make(uint8_t *out, sortrec_u128 x, sortrec_u128 n, bool ascii);
 uint32_t sortrec_crc(const uint8_t *record);
 
-/* Numbers as text, without leading zeros; returns buf. parse: decimal digits and nothing else, or
- * false. */
+/* Write a number as text without leading zeros and return buf. sortrec_parse reads decimal digits;
+ * false: the text has others. */
 char *sortrec_dec(sortrec_u128 v, char buf[SORTREC_DEC]);
 char *sortrec_hex(sortrec_u128 v, char buf[SORTREC_HEX]);
 bool sortrec_parse(const char *text, sortrec_u128 *out);
 
-/* What valsort knows of a part of the output; the layout of its summary files: each number as two
+/* valsort's summary of a part of the output, in the layout of its summary files: each number is two
  * native 64-bit words, the high one first. */
 struct sortrec_number {
     uint64_t high, low;
 };
 struct sortrec_summary {
-    struct sortrec_number first_unordered; /* index in the part; 0: none */
+    struct sortrec_number first_unordered; /* index in the part; 0: all records are in order */
     struct sortrec_number unordered, records, duplicates, checksum;
     uint8_t first[SORTREC_SIZE], last[SORTREC_SIZE];
 };
 _Static_assert(sizeof(struct sortrec_summary) == 280, "as in files");
 
-int sortrec_compare(const uint8_t *a, const uint8_t *b, bool ignore_case); /* keys: < 0, 0, > 0 */
-/* Of n > 0 records, one behind the other. */
+/* compares keys: < 0, 0, > 0 */
+int sortrec_compare(const uint8_t *a, const uint8_t *b, bool ignore_case);
+/* Summarises n > 0 records. */
 void sortrec_summarize(const uint8_t *records, size_t n, bool ignore_case,
                        struct sortrec_summary *out);
-/* *a becomes the summary of a and, behind it, b. A summary without records adds nothing. */
+/* Makes *a the summary of a followed by b. A summary without records adds nothing. */
 void sortrec_join(struct sortrec_summary *a, const struct sortrec_summary *b, bool ignore_case);
 static inline sortrec_u128 sortrec_value(struct sortrec_number n) {
     return (sortrec_u128)n.high << 64 | n.low;

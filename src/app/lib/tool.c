@@ -1,4 +1,4 @@
-/* tool.c - what the programs of src/app share: how they end, and tasks over the parts of a file. */
+/* tool.c - shared by the programs of src/app: how they end, and tasks over the parts of a file. */
 #include "tool.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@
 
 #include "sortrec.h"
 
-/* A file that may not grow (ulimit -f) is a failed write with a message, in workers, too. */
+/* A file over its size limit (ulimit -f) gives a failed write with a message, in workers, too, and
+ * no signal. */
 __attribute__((constructor)) static void no_signal(void) { (void)signal(SIGXFSZ, SIG_IGN); }
 
 void tool_die(const char *fmt, ...) {
