@@ -8,16 +8,18 @@
  *   bufs       n_bufs: place, size, version of the last message in it plus 1
  *   cells      n_cells: version v is in cell v % n_cells
  *
- *  field          | writer         | readers | order                           | after a crash
- *  cell, bufs     | the writer     | readers | before count                    | unread; a
- * successor |                | (cells) |                                 | writes it again count |
- * the writer     | readers | seq_cst, then reads their       | messages below it |                |
- * | asleep                          | are whole passed, done[b]| that reader    | writer  |
- * seq_cst, then reads the         | a successor reads |                |         | writer's asleep
- * | messages again sleep.asleep   | the sleeper    | others  | seq_cst, then reads what it     |
- * one wake-up for |                |         | waits for                       | nobody sleep.word
- * | a waker adds 1 | sleeper | read before what it waits for   | - state, gone    | any process |
- * all     | seq_cst, then reads asleep of   | - | sets bits      |         | all |
+ *  field          | writer         | readers | order                         | after a crash
+ *  cell, bufs     | the writer     | readers | before count                  | unread; a successor
+ *                 |                | (cells) |                               | writes it again
+ *  count          | the writer     | readers | seq_cst, then reads their     | messages below it
+ *                 |                |         | asleep                        | are whole
+ *  passed, done[b]| that reader    | writer  | seq_cst, then reads the       | a successor reads
+ *                 |                |         | writer's asleep               | messages again
+ *  sleep.asleep   | the sleeper    | others  | seq_cst, then reads what it   | one wasted wake-up
+ *                 |                |         | waits for                     |
+ *  sleep.word     | a waker adds 1 | sleeper | read before what it waits for | -
+ *  state, gone    | any process    | all     | seq_cst, then reads asleep of | -
+ *                 | sets bits      |         | all                           |
  *
  * Invariant (no lost wake-up): a process that changes something stores it and then reads `asleep`;
  * one that waits stores `asleep` and then reads what it waits for. All four accesses are
