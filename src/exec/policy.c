@@ -1,4 +1,4 @@
-/* policy.c - scheduling policies by name, over the table that the build makes from exec/by/. */
+/* policy.c - scheduling policies by name, in the table that the build makes from exec/by/. */
 #include <string.h>
 
 #include "exec/exec.h"
@@ -17,7 +17,7 @@ const struct sk_policy *sk_policy_default(bool spills) {
     unsigned where = spills ? SK_DEFAULT_SPILLS : SK_DEFAULT_STAYS;
     unsigned i = 0;
     while (i < sk_exec_table_n && !(sk_exec_table[i]->default_where & where)) i++;
-    SK_ASSERT(i < sk_exec_table_n); /* a policy of exec/by/ is the default */
+    SK_ASSERT(i < sk_exec_table_n); /* some policy of exec/by/ is the default */
     return sk_exec_table[i];
 }
 

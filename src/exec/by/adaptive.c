@@ -1,10 +1,11 @@
-/* adaptive.c - downstream first, and sources as fast as the rest can work off what they will bring.
+/* adaptive.c - downstream first, and sources as fast as the other operators can process their
+ * output.
  *
- * A source task takes memory when it yields, not when it starts. Beside those whose output fits now
- * (as in downstream.c), others start in
- * advance: at the rate at which the operators behind can drain it (Algorithm 2 of arXiv 2501.12407,
- * with the bottleneck in place of the sum of stages, since they run side by side), and while what
- * exists leaves room for one. If times vary more than that, what comes too early is spilled.
+ * A source task takes memory when it yields, not when it starts. So besides the sources whose
+ * output fits now (as in downstream.c), others start in advance: at the rate at which the operators
+ * behind can process their output (Algorithm 2 of arXiv 2501.12407, with the bottleneck instead of
+ * the sum of stages, since stages run side by side), and while the existing blocks leave room for
+ * one output. If times vary more than that, output that comes too early is spilled.
  *
  * State: tokens, in bytes of source output. Cost: O(operators). */
 #include "exec/launch/guards.h"
@@ -14,8 +15,8 @@ struct state {
     double tokens;
 };
 
-/* Bytes of source output that the operators behind can take in a second, with the CPUs that sources
- * leave; 0: not known. */
+/* Bytes of source output that the operators behind can process in a second, with the CPUs that
+ * sources leave; 0: not known. */
 static double drain(const struct sk_sched_view *v) {
     double cpu_left = (double)v->cpu_e4, cpu = 0, gpu = 0, alpha = 1;
     for (uint32_t i = 0; i < v->n; i++)
@@ -24,7 +25,7 @@ static double drain(const struct sk_sched_view *v) {
         const struct sk_op_view *op = &v->op[i];
         if (op->source || (op->cpu_e4 <= 0 && op->gpu_e4 <= 0)) continue;
         if (op->est_ns <= 0 || op->in_per_task <= 0) return 0;
-        /* of one slot, for a byte of the source */
+        /* seconds of one slot for each byte of source output */
         double s = (double)op->est_ns / 1e9 / op->in_per_task * alpha;
         cpu += s * (double)op->cpu_e4;
         if (op->gpu_e4 > 0 && v->gpu_e4 > 0) gpu += s * (double)op->gpu_e4 / (double)v->gpu_e4;
@@ -35,8 +36,8 @@ static double drain(const struct sk_sched_view *v) {
     return sec > 0 ? 1 / sec : 0;
 }
 
-/* Nanoseconds that all slots together need for what is left; 0: not known, or it has several
- * sources (the view is no tree). */
+/* Time in ns that all slots together need for the rest of the work; 0: not known, or there are
+ * several sources (the view is no tree). */
 static double rest_ns(const struct sk_sched_view *v) {
     double cpu = 0, gpu = 0, bytes = 0;
     for (uint32_t i = 0; i < v->n; i++) {
@@ -55,8 +56,8 @@ static double rest_ns(const struct sk_sched_view *v) {
                   v->gpu_e4 > 0 ? gpu / (double)v->gpu_e4 : 0);
 }
 
-/* Near the end the longest way comes first: the most upstream operator whose task, and one of each
- * behind it, take as long as all that is left. -1: none. */
+/* Near the end the longest path comes first: finds the most upstream operator whose task, followed
+ * by one task of each operator behind it, takes as long as all work that is left. -1: none. */
 static int critical_path(const struct sk_sched_view *v, uint64_t headroom) {
     double rest = rest_ns(v), way = 0;
     int found = -1;
@@ -84,7 +85,7 @@ static int pick(const struct sk_sched_view *v, struct state *s) {
     int first = critical_path(v, headroom);
     if (first >= 0) return first;
     headroom = 0;
-    /* sources aside */
+    /* from here on without the output of sources */
     uint64_t taken = v->memory_used + promised,
              room = v->memory_limit > taken ? v->memory_limit - taken : 0;
     for (uint32_t i = v->n; i-- > 0;) {

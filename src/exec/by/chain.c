@@ -1,13 +1,13 @@
 /* chain.c - the operator that frees memory fastest goes first: Chain scheduling (Babcock, Babu,
  * Datar, Motwani, SIGMOD 2003), for tasks.
  *
- * A byte of input, followed down the pipeline, takes time and becomes fewer or more bytes. The
- * steepest way down from an operator, over one or more
- * operators, is its priority: bytes freed by second of CPU. It is optimal in peak memory for one
- * CPU and one chain, whatever comes in. Who has not been measured goes before all others. Sources
- * free nothing: they start when nobody else can, beside one output of each operator behind them.
+ * A byte of input, followed down the pipeline, takes CPU time and becomes fewer or more bytes. The
+ * priority of an operator is the steepest descent from it, over one or more operators: bytes freed
+ * for each second of CPU. For one CPU and one chain this is optimal in peak memory, whatever the
+ * input. An operator that has not been measured goes before all others. Sources free nothing: one
+ * starts when no other operator can, beside one output of each operator behind it.
  *
- * State: none. Cost: O(operators squared), a few operators. */
+ * State: none. Cost: O(operators squared), for a few operators. */
 #include <math.h>
 
 #include "exec/launch/guards.h"
@@ -28,7 +28,7 @@ static double steepest(const struct sk_sched_view *v, uint32_t i) {
 static int pick(const struct sk_sched_view *v) {
     double most = 0;
     int best = -1;
-    for (uint32_t i = v->n; i-- > 0;) { /* of equals the one downstream */
+    for (uint32_t i = v->n; i-- > 0;) { /* of equals the most downstream one */
         if (v->op[i].source || v->why[i] || sk_need(v, i) > sk_room(v, i)) continue;
         double slope = steepest(v, i);
         if (best >= 0 && slope <= most) continue;

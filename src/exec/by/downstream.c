@@ -1,10 +1,10 @@
 /* downstream.c - the most downstream operator whose output fits; sources only beside headroom. The
  * default where blocks must stay in memory.
  *
- * Headroom is one output of every operator that is not a source: only those may use it, so that
- * what sources have made can always be worked off. Clipped, so that one source task can always run
- * in an empty pipeline. Simulated against the alternatives in tests/c/sim/exec_sim.c. State: none.
- * Cost: O(operators). */
+ * Headroom is one output of every operator that is no source: sources leave it free, so that their
+ * output can always be processed. It is limited so that one source task can always run in an empty
+ * pipeline. tests/c/sim/exec_sim.c simulates this policy against the others. State: none. Cost:
+ * O(operators). */
 #include "exec/launch/guards.h"
 
 static int pick(const struct sk_sched_view *v) {

@@ -1,15 +1,16 @@
 /* paper.c - Algorithms 1 and 2 of the streaming batch paper (arXiv 2501.12407, 4.2): sources are
- * paid from a budget that grows at the rate at which the pipeline is expected to use up their
- * output; the rest goes to whoever has the least output lying about.
+ * paid from a budget that grows at the rate at which the pipeline is expected to use their output;
+ * of the other operators the one with the least unused output goes next.
  *
  * The rate is one byte in P seconds, P = sum over operators of (time of a task / its input bytes /
- * slots that it can use now) x (its input by byte of the source's output). As long as a number of
- * it is unknown the budget does not grow: one source task probes. Optimal if estimates are exact
- * and nothing varies.
+ * slots that it can use now) x (its input by byte of the source's output). While one of these
+ * numbers is unknown the budget does not grow: one source task runs as a probe. Optimal if
+ * estimates are exact and nothing varies.
  *
- * As published: an operator qualifies if it has input, a free slot and its share of memory left for
- * output, and by none of our guards. The paper's loop wakes up by a clock; ours by events. Where
- * nothing runs no event would come, so what the clock would launch next is launched at once. */
+ * As published: an operator qualifies if it has input, a free slot, and room for output in its
+ * share of memory; skate's guards are not used. The paper's loop wakes up by a clock, this one by
+ * events. Where nothing runs there would be no event, so what the clock would launch next is
+ * launched at once. */
 #include "exec/launch/guards.h"
 
 struct state {
@@ -28,8 +29,8 @@ static double slots(const struct sk_sched_view *v, const struct sk_op_view *op,
     return SK_MIN(cpu, gpu);
 }
 
-/* Bytes of source output that the rest can work off in a second; 0: not known yet, or the sources
- * have taken all slots. */
+/* Bytes of source output that the other operators can process in a second; 0: not known yet, or the
+ * sources have all slots. */
 static double rate(const struct sk_sched_view *v, const struct sk_op_view *source) {
     double period = 0, alpha = 1;
     for (uint32_t i = 0; i < v->n; i++) {
@@ -50,7 +51,7 @@ static int pick(const struct sk_sched_view *v, void *p) {
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];
         if (!op->source) {
-            /* hasOutputBufferSpace: its share */
+            /* the paper's hasOutputBufferSpace, with the operator's share of memory */
             bool space = op->out_bytes + op->running * op->est_out <= v->memory_limit / v->n;
             if (!v->why[i] && space && (best < 0 || op->out_bytes < v->op[best].out_bytes))
                 best = (int)i;

@@ -1,9 +1,9 @@
-/* pessimistic.c - the paper's baseline (arXiv 2501.12407, 4.1): whoever has the least output lying
- * about, and nobody once memory is full.
+/* pessimistic.c - the paper's baseline (arXiv 2501.12407, 4.1): the operator with the least unused
+ * output, and none once memory is full.
  *
- * What tasks in flight will still make is not counted, so it goes over the limit by what they
- * yield; the engine spills that. None of our guards: a slot must be free. Once memory is full and
- * nothing runs any more, one task is let through, or it would stay full. */
+ * The output that running tasks will still yield is not counted, so memory exceeds the limit by it;
+ * the engine spills that. Skate's guards are not used; a slot must be free. When memory is full and
+ * nothing runs any more, one task is let through, or memory would stay full. */
 #include "exec/launch/guards.h"
 
 static int pick(const struct sk_sched_view *v) {

@@ -1,16 +1,15 @@
-/* reservation.c - what Ray Data 2.54 to 2.60 ships: a share of memory for each operator, and among
- * those with room the one that holds the least.
+/* reservation.c - the policy of Ray Data 2.54 to 2.60: a share of memory for each operator, and
+ * among operators with room the one that holds the least.
  *
- * Half of memory is split evenly between the operators, half of each share for what waits to be
- * read, the other half for tasks (enough for one at least). The other half of memory is dealt from
- * downstream to upstream, in even parts; who lacks room for one task borrows it. An operator that
- * has used nine tenths of its budget waits while ten blocks for each running task lie before the
- * next one. If nothing runs, anything may. None of our
- * guards: a slot must be free, and nothing is queued behind running tasks.
+ * Half of memory is split evenly between the operators: half of each share is for output that waits
+ * to be read, the other half for tasks (enough for one at least). The other half of memory is given
+ * out from downstream to upstream, in even parts; an operator that lacks room for one task borrows
+ * it. An operator that has used nine tenths of its budget waits while ten blocks for each running
+ * task wait before the next operator. If nothing runs, any operator may. Skate's guards are not
+ * used: a slot must be free, and nothing is queued behind running tasks.
  *
- * Not here, since a running task of ours cannot be stalled: Ray stops reading the output of an
- * operator that is over its output budget.
- * State: none. Cost: O(operators). */
+ * Not here, since a running task of skate cannot be paused: Ray stops reading the output of an
+ * operator that is over its output budget. State: none. Cost: O(operators). */
 #include "exec/launch/guards.h"
 
 #define QUEUE_PER_TASK 10u
@@ -31,7 +30,7 @@ static bool next_is_behind(const struct sk_sched_view *v, const struct sk_op_vie
 static int pick(const struct sk_sched_view *v) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->n; i++) n += eligible(&v->op[i]);
-    /* own: for tasks, and as much for outputs */
+    /* own: the share for tasks, and as much again for outputs */
     uint64_t own = v->memory_limit / 4 / SK_MAX(n, 1u), shared = v->memory_limit;
     for (uint32_t i = 0; i < v->n; i++) {
         const struct sk_op_view *op = &v->op[i];

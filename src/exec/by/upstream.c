@@ -1,8 +1,8 @@
-/* upstream.c - the other order, for comparison: sources as long as they fit beside the headroom,
- * then the most upstream operator.
+/* upstream.c - the opposite order, for comparison: sources while they fit beside the headroom, then
+ * the most upstream operator.
  *
- * A little better than `downstream` where memory is just short, worse where it is ample (it piles
- * up blocks and leaves a tail). */
+ * A little better than `downstream` where memory is just short, worse where it is ample (blocks
+ * pile up, and a tail of work is left). */
 #include "exec/launch/guards.h"
 
 static int pick(const struct sk_sched_view *v) {

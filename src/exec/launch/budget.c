@@ -1,24 +1,26 @@
-/* budget.c - bytes and slots: what exists, what was promised, what one more task will need. Pure.
+/* budget.c - bytes and slots: what exists, what is promised to tasks, what one more task will need.
+ * Pure.
  *
- * What the engine has spilled is no longer in memory: it is counted apart.
- * A launch reserves the estimated output; each yield turns promise into use; what is left of a
- * promise goes back when the task ends. A task that yields more than its promise is a surprise: it
- * is used anyway (the bytes exist), so used + reserved may exceed the limit by it, and room is then
- * 0 until consumers have caught up. */
+ * Blocks that the engine has spilled are not in memory and are counted apart. A launch reserves the
+ * estimated output; each yield turns promised bytes into used ones; the rest of a promise is
+ * released when the task ends. A task may yield more than its promise: that is used anyway (the
+ * bytes exist), so used + reserved may exceed the limit, and then there is no room until consumers
+ * have caught up. */
 #include "exec/exec_int.h"
 
-#define AHEAD_NS 2e6 /* of queued work per slot: about 100 times what handing over a task costs */
-/* beyond it a queued task only makes others wait: behind the worker it is queued on it may start
- * last of all */
+/* ns of queued work for each slot: about 100 times the cost of handing over a task */
+#define AHEAD_NS 2e6
+/* ns; for longer tasks queueing only delays: a task behind the wrong worker may start last of
+ * all */
 #define LONG_NS 50e6
-#define AHEAD_MAX 64u /* tasks per slot */
-#define PRIOR_TASKS 8 /* a stage's first results are mistrusted so long */
+#define AHEAD_MAX 64u /* queued tasks for each slot */
+#define PRIOR_TASKS 8 /* number of tasks until a stage's first results are trusted */
 
-#define LEAST_BLOCK (UINT64_C(1) << 20) /* the quarter of a small store may be less */
+#define LEAST_BLOCK (UINT64_C(1) << 20) /* a quarter of a small store may be less */
 
 void sk_exec_choose(struct sk_exec_conf *c, uint64_t capacity_bytes) {
-    if (!c->memory_bytes) /* the rest: what workers hold ready to write into, and holes */
-        c->memory_bytes = capacity_bytes - capacity_bytes / 16;
+    /* the rest is for buffers that workers keep ready, and for gaps between objects */
+    if (!c->memory_bytes) c->memory_bytes = capacity_bytes - capacity_bytes / 16;
     uint64_t most = SK_MAX(c->memory_bytes / 4, LEAST_BLOCK);
     c->target_max_bytes = SK_MIN(c->target_max_bytes, most);
     c->target_min_bytes = SK_MIN(c->target_min_bytes, most);
@@ -75,7 +77,7 @@ uint64_t sk_size_est_out(const struct sk_size_est *e, uint64_t in_bytes, uint64_
     else out = SK_MAX((double)e->out_bytes / (double)e->n, e->recent_out);
     if (out < (double)prior / 4 && e->n < PRIOR_TASKS)
         out += ((double)prior - out) / (double)(e->n + 1);
-    return (uint64_t)(out + 0.5); /* exact ratios give exact sizes */
+    return (uint64_t)(out + 0.5); /* rounded, so that exact ratios give exact sizes */
 }
 
 bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, uint32_t n_same,
@@ -83,7 +85,7 @@ bool sk_slots_admit(const struct sk_slots *s, int64_t amount, int64_t est_ns, ui
     if (amount <= 0 || s->used + amount <= s->total) return true;
     if (s->strict) return false;
     *ahead = true;
-    if (s->total <= 0) return false; /* all of it is with actors just now */
+    if (s->total <= 0) return false; /* actors have all of it now */
     if ((double)est_ns > LONG_NS) return false;
     if (s->used + amount <= 2 * s->total) return true;
     int64_t slots = SK_MAX(s->total / amount, 1);

@@ -1,5 +1,5 @@
 /* guards.c - see guards.h. Nothing here knows a run: a view of numbers goes in, a reason comes out,
- * and tests/c/test_exec_guards.c has each by itself. */
+ * and tests/c/test_exec_guards.c tests each guard by itself. */
 #include "exec/launch/guards.h"
 
 const enum sk_wait sk_wait_of[SK_STOP_N] = {
@@ -25,14 +25,15 @@ enum sk_stop sk_guard_can(const struct sk_sched_view *v, uint32_t i) {
     return op->slot == SK_SLOT_NONE ? SK_STOP_SLOT : SK_STOP_NONE;
 }
 
-/* A later input of a union starts when the earlier ones have started all they have: no hole between
- * them, no memory taken from them. One of several side by side waits while it is ahead. */
+/* A later input of a union starts when the earlier ones have started all their tasks: no gap
+ * between them, and no memory taken from them. An input that is zipped waits while it is ahead of
+ * the others. */
 enum sk_stop sk_guard_turn(const struct sk_sched_view *v, uint32_t i) {
     return v->op[i].in_turn && v->op[i].lead_bytes <= v->memory_limit / 8 ? SK_STOP_NONE
                                                                           : SK_STOP_TURN;
 }
 
-/* What is not worked off may never be needed. */
+/* Output that is not used yet may never be needed. */
 enum sk_stop sk_guard_ramp(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->ramp) return SK_STOP_NONE;
@@ -41,7 +42,7 @@ enum sk_stop sk_guard_ramp(const struct sk_sched_view *v, uint32_t i) {
     return under_way >= op->ramp ? SK_STOP_RAMP : SK_STOP_NONE;
 }
 
-/* What would only queue takes memory from what could run. */
+/* A task that would only queue takes memory from tasks that could run. */
 enum sk_stop sk_guard_queue(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     return op->slot == SK_SLOT_QUEUE && v->memory_taken + op->est_out > v->memory_limit / 2
@@ -49,7 +50,7 @@ enum sk_stop sk_guard_queue(const struct sk_sched_view *v, uint32_t i) {
                : SK_STOP_NONE;
 }
 
-/* A consumer that waits is no reason to wait for it. */
+/* When the consumer waits for a block, nothing is held back because of it. */
 enum sk_stop sk_guard_consumer(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->feeder || !v->out_blocks) return SK_STOP_NONE;
@@ -59,8 +60,8 @@ enum sk_stop sk_guard_consumer(const struct sk_sched_view *v, uint32_t i) {
                                                                      : SK_STOP_NONE;
 }
 
-/* Half of memory keeps an operator that is at work as fast as it can busy for long: more would only
- * take the room from others, and pages from what functions hold in their processes. */
+/* Half of memory keeps a busy operator supplied for long: more would only take room from other
+ * operators, and pages from the memory of user functions in workers. */
 enum sk_stop sk_guard_reader(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i], *p = op->parent < v->n ? &v->op[op->parent] : NULL;
     if (!p || !p->running || p->waited != SK_WAIT_RESOURCE) return SK_STOP_NONE;
@@ -75,8 +76,8 @@ enum sk_stop sk_guard_probe(const struct sk_sched_view *v, uint32_t i) {
                                                                                   : SK_STOP_NONE;
 }
 
-/* What it makes may lie about until its turn: not if it grows, unless one output of every operator
- * behind it has room beside it. */
+/* The output of a task ahead of its turn may have to be kept until its turn: a task whose output
+ * grows starts only if one output of every operator behind it has room beside its own. */
 enum sk_stop sk_guard_early(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->ahead || !op->grows) return SK_STOP_NONE;
@@ -100,8 +101,8 @@ void sk_guards_bare(const struct sk_sched_view *v) {
     }
 }
 
-/* In the order in which somebody who waits wants to know: what is not there, whose turn it is, what
- * is taken, what is full. */
+/* The order is what a waiting user wants to know first: missing input, the turn, taken resources,
+ * full memory. */
 static enum sk_stop full(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     enum sk_stop s = sk_guard_can(v, i);
@@ -132,7 +133,8 @@ int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i) {
     return v->op[i].gpu_e4 + (v->op[i].actors || v->gpu_limited ? v->task_gpu_e4 : 0);
 }
 
-/* Upstream ones that wait for memory give, and those without work that they could do now. */
+/* A pool upstream of i gives its idle actors; one downstream only if it has no work that it could
+ * do now. */
 bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i) {
     if (p == i || !v->op[p].actors) return false;
     if (p < i) return true;
@@ -140,7 +142,7 @@ bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i) {
     return w == SK_WAIT_INPUT || w == SK_WAIT_TURN || w == SK_WAIT_MEMORY || w == SK_WAIT_OVER;
 }
 
-/* Would it launch if it had GPUs that idle actors of others keep? */
+/* True if the operator would launch with the GPUs that idle actors of other pools keep. */
 static bool lacks_gpu(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (!op->gpu_e4 || op->n_actors || op->over || !op->input || op->window_full || op->capped ||
@@ -153,8 +155,8 @@ static bool lacks_gpu(const struct sk_sched_view *v, uint32_t i) {
     return could >= need;
 }
 
-/* Once nobody works or its input is a good part of what there is: who takes turns at a GPU loads
- * its model again each time. */
+/* Takes a turn once nothing runs, or once the operator's input is a quarter of memory: a pool that
+ * takes turns loads its model again each time. */
 struct sk_choice sk_choose_turn(const struct sk_sched_view *v) {
     for (uint32_t i = v->n; i-- > 0;) {
         if (v->flying && v->op[i].in_bytes < v->memory_limit / 4) continue;
@@ -177,15 +179,15 @@ struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
     return NOTHING;
 }
 
-/* A task has yielded more than it promised; waiting for it could take for ever, since it may never
- * end by itself. */
+/* A task has yielded more than it promised. Waiting for memory could take for ever, since the task
+ * may never end by itself. */
 struct sk_choice sk_choose_drain(const struct sk_sched_view *v) {
     if (v->out_blocks || !v->flying || v->memory_used <= v->memory_limit) return NOTHING;
     for (uint32_t i = v->n; i-- > 0;) {
         const struct sk_op_view *op = &v->op[i];
         if (v->why[i] == SK_STOP_NONE && !op->source && !op->running)
             return (struct sk_choice){(int)i, false, true};
-        /* what is below must move first */
+        /* operators behind this one must move first */
         if (op->source || op->running || op->in_blocks) return NOTHING;
     }
     return NOTHING;

@@ -1,5 +1,5 @@
-/* guards.h - rules that hold a task back, each by itself: a view -> may (SK_STOP_NONE) or may not,
- * and why. Pure; a policy calls those it wants.
+/* guards.h - guards: rules that forbid a launch for now. Each is a function from a view to
+ * SK_STOP_NONE or the reason. Pure; a policy calls the guards that it wants.
  *
  * Cost: a few instructions each; sk_guard_early is O(operators) where a task would start ahead of
  * its turn. */
@@ -8,52 +8,52 @@
 
 #include "exec/policy.h"
 
-/* what no policy may pass: input, window, the user's cap, a slot */
+/* What no policy may override: there is input, a place in the window and a slot, and the user's cap
+ * is not reached. */
 enum sk_stop sk_guard_can(const struct sk_sched_view *v, uint32_t i);
-enum sk_stop sk_guard_turn(const struct sk_sched_view *v,
-                           /* inputs of a union one after another, those of a zip side by side */
-                           uint32_t i);
-/* above a LIMIT: few tasks at first */
+/* The inputs of a union come one after another, those of a zip side by side. */
+enum sk_stop sk_guard_turn(const struct sk_sched_view *v, uint32_t i);
+/* Above a LIMIT few tasks run at first. */
 enum sk_stop sk_guard_ramp(const struct sk_sched_view *v, uint32_t i);
-/* behind running tasks only while half of memory is free */
+/* A task is queued behind running ones only while half of memory is free. */
 enum sk_stop sk_guard_queue(const struct sk_sched_view *v, uint32_t i);
-/* what waits for the consumer */
+/* Not too much output may wait for the consumer. */
 enum sk_stop sk_guard_consumer(const struct sk_sched_view *v, uint32_t i);
-/* what waits before a busy operator */
+/* Not too much output may wait before a busy operator. */
 enum sk_stop sk_guard_reader(const struct sk_sched_view *v, uint32_t i);
-/* one task until its size is known, unless memory is ample */
+/* One task runs until its output size is known, unless memory is ample. */
 enum sk_stop sk_guard_probe(const struct sk_sched_view *v, uint32_t i);
-/* what starts ahead of its turn */
+/* A task may start ahead of its turn only if its output has room. */
 enum sk_stop sk_guard_early(const struct sk_sched_view *v, uint32_t i);
 
-/* writes v->why: sk_guard_can, and a slot that is free now */
+/* Writes v->why: sk_guard_can, and that a slot is free now. */
 void sk_guards_bare(const struct sk_sched_view *v);
-void sk_guards_full(const struct sk_sched_view *v); /* writes v->why: all of the above */
+void sk_guards_full(const struct sk_sched_view *v); /* writes v->why: all guards above */
 
-/* Room left for those downstream that take turns with it at the GPUs: they do not run beside it, so
- * what it makes stays until it stops. */
+/* Room for the downstream operators that take turns with operator i at the GPUs: they do not run
+ * beside it, so its output stays in memory until it stops. */
 uint64_t sk_turn_headroom(const struct sk_sched_view *v, uint32_t i);
 static inline uint64_t sk_need(const struct sk_sched_view *v, uint32_t i) {
-    /* bytes that a launch of it needs */
+    /* bytes that a launch of operator i needs */
     return v->op[i].est_out + (v->op[i].gpu_e4 ? sk_turn_headroom(v, i) : 0);
 }
-/* Room for what a launch of it needs. While some of memory's data is on disk, the store is full of
- * blocks that wait, and stays so: it is room for a task that works them off if its input and output
- * fit beside those of the tasks that run; and none for what brings data in until all has come
- * back. */
+/* Room for the needs of a launch. While blocks that are not parked are on disk, the store is full
+ * of waiting blocks and stays so. Then an operator has room if the input and output of its task fit
+ * beside those of the running tasks; a source has none until its output fits beside all that is on
+ * disk. */
 uint64_t sk_room(const struct sk_sched_view *v, uint32_t i);
 
-/* Turns at the GPUs. What must not be with actors so that i can launch; may pool p end idle actors
- * for it. */
+/* Turns at the GPUs. sk_turn_need: GPUs that actors of other pools must not have so that operator i
+ * can launch; sk_turn_gives: true if pool p may end idle actors for it. */
 int64_t sk_turn_need(const struct sk_sched_view *v, uint32_t i);
 bool sk_turn_gives(const struct sk_sched_view *v, uint32_t p, uint32_t i);
 
 /* Choices beyond "what fits", by v->why; op -1: none. */
-/* who lacks only the GPUs of idle pools */
+/* An operator that lacks only the GPUs of idle pools. */
 struct sk_choice sk_choose_turn(const struct sk_sched_view *v);
-/* nothing runs and the consumer has nothing to take */
+/* Some operator, if nothing runs and the consumer has nothing to take. */
 struct sk_choice sk_choose_forced(const struct sk_sched_view *v);
-/* memory is over its limit: who works it off, one task at a time */
+/* An operator that frees memory, if memory is over its limit; one task at a time. */
 struct sk_choice sk_choose_drain(const struct sk_sched_view *v);
 
 /* The first source whose next output fits beside one output of each operator that is no source;
@@ -61,7 +61,7 @@ struct sk_choice sk_choose_drain(const struct sk_sched_view *v);
 int sk_pick_source(const struct sk_sched_view *v);
 
 #define SK_CHOOSE(i) ((struct sk_choice){.op = (i)})
-/* `op` where the policy has found one, else a turn at the GPUs, else an exception. */
+/* `op` if the policy has found one, else a turn at the GPUs, else an exception. */
 struct sk_choice sk_choose_or_beyond(const struct sk_sched_view *v, int op);
 
 #endif

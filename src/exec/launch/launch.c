@@ -1,12 +1,13 @@
-/* launch.c - does what the policy says, until it says "nothing now". Pure.
+/* launch.c - launches what the policy says, until it says "nothing now". Pure.
  *
- * Loop: pools are scaled, the view is made (view.c), the policy chooses (by/<name>.c), the task is
- * launched. Nothing is decided here; a choice that cannot be done is a bug in the policy, and ends
- * the process.
- * Invariant after it: see exec.h; broken, it sets x->stalled. Cost: about 20 ns a stage a round. */
+ * The loop: pools are scaled, the view is made (view.c), the policy chooses (by/<name>.c), the task
+ * is launched. Nothing is decided here; an impossible choice is a bug of the policy and ends the
+ * process. Invariant afterwards: see exec.h; if it is broken, x->stalled is set. Cost: about 20 ns
+ * a stage and round. */
 #include "exec/exec_int.h"
 
-/* Unit or bundle, and a place in the order; or a block ahead of its turn, and no place yet. */
+/* Takes the input of task t: a unit or a ready input, with a place in the order; or a block ahead
+ * of its turn, with no place yet. */
 static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint32_t *work,
                         struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
@@ -32,7 +33,7 @@ static sk_rc take_input(struct sk_step *x, uint32_t si, struct sk_stask *t, uint
     } else if (s->source && x->conf.keep_units) {
         t->seq = s->next_unit;
         s->next_seq = t->seq + 1;
-    } else if (s->ready && s->ready->inner) { /* before all that have a number */
+    } else if (s->ready && s->ready->inner) { /* inner tasks come before all tasks with a number */
         t->seq = 0;
     } else {
         t->seq = s->next_seq++;
@@ -94,7 +95,7 @@ static sk_rc launch(struct sk_step *x, uint32_t si, struct sk_err *err) {
     if (s->kind == SK_STAGE_ACTORS) {
         t->actor = sk_pool_pick(s);
         SK_ASSERT(t->actor != SK_NO_STAGE);
-        if (s->actors[t->actor].in_flight++ == 0) { /* it runs one call at a time */
+        if (s->actors[t->actor].in_flight++ == 0) { /* an actor runs one call at a time */
             x->cpu.used += s->cpu_e4;
             x->cpu_actors += s->cpu_e4;
         }
@@ -129,13 +130,13 @@ static sk_rc scale_pools(struct sk_step *x, struct sk_err *err) {
     return SK_OK;
 }
 
-/* For the statistics, and for guards that ask what an operator waited for. */
+/* Notes what each stage waits for, for the statistics and for guards that ask for it. */
 static void note_waits(struct sk_step *x) {
-    /* unless it is launched */
+    /* ROOM unless the stage is launched */
     for (uint32_t i = 0; i < x->n; i++) x->s[i].stop = x->why[i] ? x->why[i] : SK_STOP_ROOM;
 }
 
-/* Idle actors of others end, so that stage si can launch a task now. */
+/* Ends idle actors of other pools, so that stage si can launch a task now. */
 static sk_rc take_gpus(struct sk_step *x, const struct sk_sched_view *v, uint32_t si,
                        struct sk_err *err) {
     int64_t need = sk_turn_need(v, si);

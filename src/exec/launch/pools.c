@@ -1,13 +1,13 @@
-/* pools.c - the actors of a stage: made at once where all pools fit beside each other (a model
+/* pools.c - the actors of a stage: created at once if all pools fit beside each other (a model
  * loads while its first input is read), else when there is input; more while all are busy; ended
- * when it is over or another stage needs their GPUs. Pure.
+ * when the stage is over or another stage needs their GPUs. Pure.
  *
- * An actor keeps its GPUs for as long as it lives (its model is in there), CPUs only while a call
- * runs: stages that do not fit beside each other share the CPUs in time. Pools whose GPUs do not
- * fit beside each other take turns: an idle one shrinks, to zero if need be, and grows again when
- * it has input and the GPUs are free (the policy says when: sk_choose_turn).
+ * An actor keeps its GPUs for its life (its model is loaded there), but takes CPUs only while a
+ * call runs: stages that do not fit beside each other share the CPUs in time. Pools whose GPUs do
+ * not fit beside each other take turns: an idle pool shrinks, to zero if need be, and grows again
+ * when it has input and the GPUs are free (the policy says when: sk_choose_turn).
  *
- * Invariant: gpu.total is what the machine has less what living actors keep. */
+ * Invariant: gpu.total is what the machine has, without what living actors keep. */
 #include "exec/exec_int.h"
 
 static uint32_t free_place(const struct sk_sstage *s) {
@@ -19,7 +19,7 @@ static uint32_t free_place(const struct sk_sstage *s) {
 static sk_rc make_actor(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     uint32_t i = free_place(s);
-    /* soon: places of dead actors, whose calls are still to end */
+    /* places of dead actors become free soon, when their calls have ended */
     if (i >= s->pool_max) return SK_OK;
     SK_TRY(
         sk_step_act(x, (struct sk_act){.kind = SK_ACT_ACTOR_CREATE, .stage = si, .actor = i}, err));
@@ -40,8 +40,8 @@ void sk_pool_lost(struct sk_step *x, uint32_t si, uint32_t i) {
     x->gpu.total += s->gpu_e4;
 }
 
-/* Places that no actor can be made in now: one that is gone keeps its place until its calls have
- * ended. */
+/* The number of places in which no actor can be created now: a dead actor keeps its place until its
+ * calls have ended. */
 uint32_t sk_pool_taken(const struct sk_sstage *s) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_actors; i++)
@@ -56,8 +56,8 @@ static sk_rc end_actor(struct sk_step *x, uint32_t si, uint32_t i, struct sk_err
     return SK_OK;
 }
 
-/* While its actors could all run at once, and leaving the GPUs that the largest task and pools that
- * have not started need. */
+/* True if all its actors could run at once with one more, and the GPUs that the largest task and
+ * pools that have not started need are left. */
 static bool room_to_grow(const struct sk_step *x, const struct sk_sstage *me) {
     int64_t gpu = sk_pools_task_gpu(x), pools_gpu = 0;
     for (uint32_t i = 0; i < x->n; i++) {

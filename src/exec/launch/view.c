@@ -1,10 +1,10 @@
-/* view.c - the state of a run -> what its policy sees of it (policy.h): facts and numbers, no
+/* view.c - makes what a policy sees (policy.h) from the state of a run: facts and numbers, no
  * decision. Pure.
  *
- * Cost: about 15 ns a stage a look. */
+ * Cost: about 15 ns a stage for each look. */
 #include "exec/exec_int.h"
 
-/* a task of unknown output is taken to yield up to so many blocks of the target size */
+/* blocks of the target size that a task of unknown output is assumed to yield at most */
 #define UNKNOWN_OUT 4u
 
 bool sk_stage_has_input(const struct sk_sstage *s) {
@@ -27,15 +27,15 @@ bool sk_stage_exhausted(const struct sk_sstage *s) {
 
 static bool launched_out(const struct sk_step *x, uint32_t si) {
     const struct sk_sstage *s = &x->s[si];
-    /* its input has ended, so everything above it, too */
+    /* its input has ended, so everything upstream has, too */
     if (sk_stage_runs(s)) return sk_stage_exhausted(s);
     for (uint32_t i = 0; i < s->n_inputs; i++)
         if (!launched_out(x, s->inputs[i])) return false;
     return true;
 }
 
-/* Have the earlier inputs of all unions below started all they have; and by how much is it ahead of
- * what others are zipped with it? */
+/* True if the earlier inputs of all unions downstream have started all their tasks. *lead: bytes by
+ * which the stage is ahead of the inputs that it is zipped with. */
 static bool place_among_inputs(struct sk_step *x, uint32_t si, uint64_t *lead) {
     bool in_turn = true;
     for (uint32_t p = x->s[si].parent; p != SK_NO_STAGE && in_turn; si = p, p = x->s[si].parent) {
@@ -78,9 +78,9 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
     else if (sk_size_est_known(&s->size))
         out = sk_size_est_out(&s->size, in,
                               s->first && !(s->sized && in) ? x->conf.target_max_bytes : 0);
-    /* a task gives what it takes, until one has */
+    /* a task gives what it takes, until one has ended */
     else if (parks(s)) out = s->n_ready ? in : x->conf.target_max_bytes;
-    /* a unit that says it is empty */
+    /* the next unit is empty, by its own estimate */
     else if (sk_stage_est_known(s)) out = 0;
     else if (sk_stage_has_input(s)) /* half of what is left, if need be */
         out = SK_MAX(SK_MIN(unknown_out(x), sk_budget_room(&x->mem) / 2), x->conf.target_max_bytes);
@@ -90,7 +90,8 @@ uint64_t sk_stage_est_out(const struct sk_step *x, const struct sk_sstage *s) {
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* Nothing waits in the engine behind a limit of the user's: it would run there. */
+/* True if a limit of the user leaves no CPUs for one more task. Nothing is queued behind such a
+ * limit, since the engine would run it. */
 static bool cpus_spent(const struct sk_step *x, const struct sk_sstage *s) {
     return x->cpu.strict && s->cpu_e4 > 0 && x->cpu.used + s->cpu_e4 > x->cpu.total;
 }
@@ -98,8 +99,8 @@ static bool cpus_spent(const struct sk_step *x, const struct sk_sstage *s) {
 static enum sk_slot slot_of_actors(const struct sk_step *x, const struct sk_sstage *s) {
     uint32_t i = sk_pool_pick(s);
     if (i == SK_NO_STAGE) return SK_SLOT_NONE;
-    /* Before tasks, which are upstream of it more often than not and are queued ahead; pools among
-     * themselves take turns. */
+    /* Actors come before tasks, which are mostly upstream of them and are queued ahead; among pools
+     * the CPUs go in turns. */
     bool full = cpus_spent(x, s) || (x->cpu_actors && x->cpu_actors + s->cpu_e4 > x->cpu.total);
     return full && s->actors[i].in_flight == 0 ? SK_SLOT_NONE : SK_SLOT_FREE;
 }
@@ -107,15 +108,15 @@ static enum sk_slot slot_of_actors(const struct sk_step *x, const struct sk_ssta
 static enum sk_slot slot(const struct sk_step *x, const struct sk_sstage *s) {
     if (s->kind == SK_STAGE_ACTORS) return slot_of_actors(x, s);
     if (s->cpu_e4 <= 0 && s->gpu_e4 <= 0) {
-        /* only custom resources: the engine knows how many run */
+        /* only custom resources are needed: the engine knows how many can run */
         uint32_t most = SK_MAX((uint32_t)(4 * x->conf.cpu_e4 / SK_RES_UNIT), 16u);
         return s->in_flight >= most ? SK_SLOT_NONE : SK_SLOT_FREE;
     }
-    /* actors have them: queued behind those it would wait as long as they live */
+    /* actors have these GPUs: a task queued behind them would wait as long as they live */
     if (s->gpu_e4 > x->gpu.total) return SK_SLOT_NONE;
     bool ahead = false, full = x->cpu.used + s->cpu_e4 > x->cpu.total;
-    /* What has parts on disk waits in line while the engine reads them: one a slot, or CPUs wait
-     * for the disk, and the disk for CPUs. */
+    /* A task with parts on disk is queued only one for each slot while the engine reads them, or
+     * CPUs wait for the disk and the disk for CPUs. */
     int64_t est_ns = full && s->gather && sk_gather_reads(x, s) ? 0 : (int64_t)s->est_ns;
     if (!sk_slots_admit(&x->cpu, s->cpu_e4, est_ns, s->in_flight, &ahead) ||
         !sk_slots_admit(&x->gpu, s->gpu_e4, est_ns, s->in_flight, &ahead))
@@ -139,7 +140,7 @@ void sk_view_init(struct sk_step *x) {
     }
 }
 
-/* What is parked is input that no task has. Where that does not count as in memory, a launch needs
+/* Parked values are input that no task has. Where they do not count as in memory, a launch needs
  * room for its input, too. */
 static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
     for (uint32_t i = 0; i < x->n; i++) {
@@ -154,7 +155,7 @@ static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
         if (!x->conf.moves) continue;
         op->est_out += op->next_in_bytes +
                        (s->ready ? sk_gather_work(x, s->ready->work, op->next_in_bytes) : 0);
-        op->grows = true; /* it takes nothing from what counts */
+        op->grows = true; /* its input does not leave memory that counts */
     }
 }
 
@@ -182,7 +183,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->awaited = s->values && sk_gather_awaits(x, s);
     op->ahead = sk_stage_next_ahead(s) != NULL;
     op->next_in_bytes = sk_stage_next_in_bytes(s);
-    /* half is left to those that all wait for */
+    /* half of the window is left to tasks in order, which all others wait for */
     op->window_full = s->n_window >= (op->ahead ? SK_WINDOW_MAX / 2 : SK_WINDOW_MAX);
     op->capped = s->max_tasks && s->in_flight >= s->max_tasks;
     op->cpus_spent = cpus_spent(x, s);
@@ -198,7 +199,7 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     op->unknown = s->n_unknown;
     op->est_known = sk_stage_est_known(s);
     op->est_out = sk_stage_est_out(x, s);
-    /* a column more is no growth */
+    /* a little growth, such as one more column, does not count */
     op->grows = !op->est_known || op->est_out > op->next_in_bytes + op->next_in_bytes / 16;
     op->est_ns = (int64_t)s->est_ns;
     op->in_per_task = s->size.n ? (double)s->size.in_bytes / (double)s->size.n : 0;

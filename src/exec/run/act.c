@@ -1,17 +1,17 @@
-/* act.c - what step.c decided is done on the engine: tasks are submitted and cancelled, actors made
- * and ended, references given back. No decision.
+/* act.c - carries out on the engine what step.c decided: tasks are submitted and cancelled, actors
+ * created and ended, references released. It decides nothing.
  *
- * References: step.c holds one for each block in its queues and says when to give it back; a
- * stage's blob and an actor's handle live as long as the run.
+ * References: step.c holds one for each block in its queues and says when to release it; a stage's
+ * description and an actor's handle live as long as the run.
  *
- * Cost: besides step.c one engine call a task and one a block. */
+ * Cost besides step.c: one engine call for each task and one for each block. */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "exec/run/run_int.h"
 
 #define TAG SK_TAG_EXEC
 
-/* Its task sees this part of the value only. */
+/* True if the task gets only this part of the value, by the engine. */
 static bool is_part(const struct sk_exec *x, const struct sk_blk *b) {
     return b->part && !x->e->no_parts && b->ref.bytes < b->kept->blk->ref.bytes;
 }
@@ -39,8 +39,8 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
     if (t->say) s->gather->ops->write(s->gather, t->say, t->in.head, w);
 }
 
-/* The argument that says what this task is; *temp gets a reference to give back after submit when
- * it had to be put. */
+/* Makes the argument that describes the task. If it is too large for a message, it is put into the
+ * store, and *temp gets the reference, to be released after the submit. */
 static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg *out, sk_oid *temp,
                       struct sk_err *err) {
     struct sk_wr w = sk_wr_init(x->buf, x->buf_cap);
@@ -122,7 +122,7 @@ static sk_rc do_actor_create(struct sk_exec *x, uint32_t stage, uint32_t i, stru
         .max_task_retries = sk_exec_retries(d),
     };
     struct sk_run_actor *a = &x->actors[stage][i];
-    sk_inbox_actor_gone(x->inbox, *a); /* it has died, and its place is taken */
+    sk_inbox_actor_gone(x->inbox, *a); /* its predecessor in this place has died */
     *a = (struct sk_run_actor){0};
     sk_rc rc = x->e->ops->actor_create(x->e, &spec, &a->aid, &a->ready, err);
     if (rc != SK_OK) {
@@ -168,7 +168,7 @@ static void sweep_object(void *ctx, uint64_t oid) {
 
 static void sweep_task(void *ctx, struct sk_stask *t) {
     struct sk_exec *x = ctx;
-    /* over already: as wanted */
+    /* a failure means that the task is over already */
     if (t->user) (void)!x->e->ops->cancel(x->e, (sk_tid){t->user}, false, NULL);
 }
 
@@ -180,13 +180,14 @@ void sk_run_sweep(struct sk_exec *x) {
     if (x->swept) return;
     x->swept = true;
     sk_step_sweep(x->step, &(struct sk_sweep){sweep_object, sweep_task, sweep_actor, x});
-    /* those that died, whose places nobody took */
+    /* actors that died and were not replaced */
     for (uint32_t i = 0; x->actors && i < x->stages.n; i++)
         for (uint32_t k = 0; x->actors[i] && k < x->step->s[i].pool_max; k++)
             do_actor_kill(x, i, k);
 }
 
-/* Does what step.c decided. After a failure only what gives or keeps references is still done. */
+/* Carries out the actions of step.c. After a failure of the run only those that release or add
+ * references. */
 static void do_acts(struct sk_exec *x) {
     struct sk_err err = {0};
     for (uint32_t i = 0; i < x->step->acts.n; i++) {

@@ -1,5 +1,5 @@
-/* aside.c - what comes of a run beside its blocks: its failure, dead letters, errors of tasks that
- * were left out. What becomes of it says verdict.c. */
+/* aside.c - the results of a run beside its blocks: its failure, dead letters, errors of tasks that
+ * were left out. verdict.c decides what a failure leads to. */
 #include <stdio.h>
 
 #include "exec/run/run_int.h"
@@ -30,7 +30,7 @@ sk_rc sk_run_give_failure(const struct sk_exec *x, sk_oid *bad, struct sk_err *e
     return x->fail_rc;
 }
 
-/* Takes oid. */
+/* Reports a dead letter or an error. Takes the reference s.oid. */
 static void aside(struct sk_exec *x, struct sk_aside s) {
     struct sk_err err = {0};
     if (sk_vec_push(&x->sides, TAG, s)) return;

@@ -1,9 +1,9 @@
-/* event.c - what the engine says of a run's tasks becomes an event of step.c: notes of blocks and
- * tasks are read, and checked. */
+/* event.c - turns the engine's events about a run's tasks into events of step.c: notes of blocks
+ * and tasks are parsed and checked. */
 #include "base/clock.h"
 #include "exec/run/run_int.h"
 
-/* A run that failed takes no more steps: it would launch. */
+/* A failed run takes no more steps, since a step could launch tasks. */
 static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
     struct sk_err err = {0};
     if (x->failed) return;
@@ -11,9 +11,9 @@ static void step(struct sk_exec *x, const struct sk_step_ev *ev) {
     if (rc != SK_OK) sk_run_fail(x, rc, &err, (sk_oid){0});
 }
 
-/* The task that an event is about, while the run still waits for it: NULL when it is over,
- * cancelled, or one of a run that has failed. An engine without notes may end a task
- * twice: its notes say that it failed before its last event comes (notes.c). */
+/* The task of an event, while the run still waits for it; NULL when the task is over or cancelled,
+ * or the run has failed. An engine without notes may end a task twice: its notes report a failure
+ * before the last event comes (notes.c). */
 static const struct sk_stask *awaited(const struct sk_exec *x, const struct sk_event *ev) {
     const struct sk_stask *t = sk_step_task(x->step, ev->tag);
     return t && !t->over && !t->cancelled && !x->failed ? t : NULL;
@@ -24,7 +24,8 @@ union value_note {
     uint8_t bytes[SK_NOTE_MAX];
 };
 
-/* It is a value for a gather; its note, which lies anywhere, is copied to `to`. */
+/* Parses the event as a value for a gather; false: it is none. Copies the note, which may be
+ * unaligned, to `to`. */
 static bool read_value(const struct sk_exec *x, const struct sk_event *ev, union value_note *to,
                        struct sk_step_ev *out) {
     const struct sk_value_note *h = &to->head;

@@ -1,18 +1,17 @@
-/* notes.c - notes of an engine that has none: yields of their own (sk_note_value), which become the
- * notes of the events behind them.
+/* notes.c - notes for an engine that has none: there a note is a yield of its own (sk_note_value),
+ * which becomes the note of the event behind it.
  *
- * Invariant: what comes out are the events of an engine with notes. A stream that was made anew and
- * is another one, or ends before it ended the first time,
- * comes out as a failure of its task. Cost: a get, a release and a look into a map for each
- * block. */
+ * Invariant: the resulting events are those of an engine with notes. If a retry gives another
+ * stream, or ends earlier than the first attempt, the task fails. Cost: a get, a release and a map
+ * access for each block. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
 
-struct noted { /* a task whose end has not come */
+struct noted { /* a task that has not ended */
     uint64_t hash;
-    uint32_t n, len; /* values that came; of the note */
-    bool there, end; /* a note waits for its value; it is the task's */
+    uint32_t n, len; /* n: number of values so far; len: bytes of the note */
+    bool there, end; /* there: a note waits for its value; end: it is the note of the task's end */
     uint8_t note[SK_NOTE_MAX];
 };
 
@@ -42,7 +41,7 @@ static sk_rc check(struct noted *t, const struct sk_note_value *head, struct sk_
                   t->n, head->n);
 }
 
-/* The note that the yield is; false: it is none. */
+/* Reads the yield as a note; false: it is none. */
 static bool read_note(struct sk_engine *e, struct noted *t, sk_oid oid, sk_rc *rc,
                       struct sk_err *err) {
     struct sk_note_value head;

@@ -1,10 +1,10 @@
-/* run.c - the public calls of a run: it begins, gives its blocks, tells of itself, ends. No policy.
+/* run.c - the public calls of a run: start it, take its blocks, ask about it, stop it. No policy.
  *
  *     the engine's events --event.c--> step.c --act.c--> the engine
  *
- * That goes on inside the engine's loop (a sink), so a pipeline moves whether or not its consumer
+ * This happens inside the engine's loop (a sink), so a pipeline moves whether or not its consumer
  * asks. Engine calls made there may deliver events at once (a submission that fails, a cancel):
- * those wait in the inbox until the present step is done, so step.c never sees itself half-way
+ * such events wait in the inbox until the current step is done, so step.c is never entered half-way
  * (inbox.c). */
 #include "base/clock.h"
 #include "engine/moves.h"
@@ -12,9 +12,11 @@
 #include "exec/run/run_int.h"
 
 #define TAG SK_TAG_EXEC
-#define QUIET_NS SK_SEC /* nothing came for so long: the engine is asked what its tasks do */
+/* after this time without an event, the engine is asked what its tasks do */
+#define QUIET_NS SK_SEC
 
-/* ---- a run begins ---------------------------------------------------------------------------- */
+/* ---- starting a run
+ * --------------------------------------------------------------------------- */
 
 static sk_rc check_conf(const struct sk_node *sum, const struct sk_exec_conf *c,
                         const struct sk_policy **policy, struct sk_err *err) {
@@ -121,7 +123,7 @@ sk_rc sk_exec_start(struct sk_engine *e, const struct sk_plan *plan, uint32_t ro
 static sk_rc timed_out(struct sk_exec *x, sk_rc rc, struct sk_err *err) {
     char text[800];
     if (rc == SK_ETIMEOUT) {
-        sk_inbox_enter(x->inbox); /* another thread may drive on meanwhile */
+        sk_inbox_enter(x->inbox); /* another thread may drive the run meanwhile */
         sk_stall_text(x->step, sk_now_ns(), text, sizeof text);
         sk_inbox_leave(x->inbox);
         return SK_ERR(err, SK_ETIMEOUT, "no block within the time given: %s", text);
@@ -138,14 +140,15 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
         sk_inbox_enter(x->inbox);
         sk_rc rc;
         if (x->failed) {
-            /* not in the event that failed: it would take tasks and actors away under the engine's
-             * feet */
+            /* not within the event that failed: it would take tasks and actors from the engine
+             * while it handles them */
             sk_run_sweep(x);
             rc = sk_run_give_failure(x, bad, err);
         } else {
             rc = sk_step_take(x->step, sk_now_ns(), &b, &serr);
             if (rc != SK_EDONE && rc != SK_EAGAIN) sk_run_settle(x, rc, &serr);
-            if (b.oid) { /* taken, even when the launches after it failed: the next call says so */
+            /* the block is taken even if launches after it failed: the next call reports that */
+            if (b.oid) {
                 *out = b;
                 rc = SK_OK;
             }
@@ -161,7 +164,8 @@ sk_rc sk_exec_next(struct sk_exec *x, int64_t deadline_ns, struct sk_bref *out, 
     }
 }
 
-/* ---- its end --------------------------------------------------------------------------------- */
+/* ---- stopping a run
+ * --------------------------------------------------------------------------- */
 
 void sk_exec_stop(struct sk_exec **px) {
     struct sk_exec *x = *px;
@@ -175,7 +179,7 @@ void sk_exec_stop(struct sk_exec **px) {
     }
     if (x->step) {
         if (in) sk_run_sweep(x);
-        for (uint32_t i = 0; i < x->step->acts.n; i++) /* of a step that failed half-way */
+        for (uint32_t i = 0; i < x->step->acts.n; i++) /* actions of a step that failed half-way */
             if (x->step->acts.p[i].kind == SK_ACT_RELEASE)
                 sk_run_release(e, (sk_oid){x->step->acts.p[i].id});
     }
@@ -198,7 +202,7 @@ void sk_exec_stop(struct sk_exec **px) {
     sk_free(x);
 }
 
-/* ---- what it does ---------------------------------------------------------------------------- */
+/* ---- asking about a run ---------------------------------------------------------------------- */
 
 sk_rc sk_exec_await_actors(struct sk_exec *x, int64_t deadline_ns, struct sk_err *err) {
     SK_VEC(sk_oid) ids = {0};
@@ -244,8 +248,8 @@ size_t sk_exec_flows(struct sk_exec *x, bool taken, struct sk_flow *out, size_t 
     return n;
 }
 
-/* Who waits for what, with what the engine knows of the tasks. A call of the engine a task, so only
- * for somebody who waits. */
+/* Says what each stage waits for, with what the engine knows of the tasks. This makes an engine
+ * call for each task, so it is only for a user who has waited long. */
 static void stall_text(struct sk_exec *x, int64_t now_ns, char *text, size_t cap) {
     struct sk_step *st = x->step;
     st->asked = x->e->progress != NULL;

@@ -1,11 +1,11 @@
-/* verdict.c - see verdict.h. The numbers are the user's (DataContext.max_errors,
- * max_errored_blocks, max_retries, max_restarts); what was left open is as Ray has it. */
+/* verdict.c - see verdict.h. The user sets the numbers (DataContext.max_errors, max_errored_blocks,
+ * max_retries, max_restarts); defaults are Ray's. */
 #include "exec/run/verdict.h"
 
 #define TASK_RETRIES 3
 
-/* Actors are started again for ever, but a batch that has ended so many of them will end the next
- * one, too. */
+/* Actors restart without limit, but a batch that has ended so many actors would end the next one,
+ * too. */
 int32_t sk_exec_retries(const struct sk_node_desc *d) {
     if (d->retries.given) return d->retries.n;
     return d->pool_max && d->restarts.given && !d->restarts.n ? 0 : TASK_RETRIES;

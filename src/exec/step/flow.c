@@ -1,10 +1,10 @@
-/* flow.c - which task made the blocks that a task took: the last SK_FLOWS_MAX blocks made and
- * taken, for the timeline. No part of the step: nothing is decided
- * by it. Cost: 16 to 24 bytes written a block; memory grows with use up to 400 KB a run. */
+/* flow.c - records which task made and which task took each block: the last SK_FLOWS_MAX of each,
+ * for the timeline. Nothing is decided by it. Cost: 16 to 24 bytes written a block; memory grows
+ * with use up to 400 KB a run. */
 #include "exec/exec_int.h"
 
-/* One more place in a ring that grows to SK_FLOWS_MAX; NULL: no memory, and the flow is not
- * shown. */
+/* Room for one more entry in a ring that grows to SK_FLOWS_MAX; NULL: no memory, and the entry is
+ * lost. */
 static struct sk_flow *place(struct sk_flow_ring *r) {
     if (r->n >= SK_FLOWS_MAX) return &r->v.p[r->n++ % SK_FLOWS_MAX];
     if (!sk_vec_push(&r->v, SK_TAG_EXEC, (struct sk_flow){0})) return NULL;

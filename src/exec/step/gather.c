@@ -1,8 +1,8 @@
-/* gather.c - what a gather may ask and do (contract: gather.h). Pure.
+/* gather.c - the calls that a gather may make (contract: gather.h). Pure.
  *
- * Invariant: a block of a gather is in one of its two lists (held; parked, by its value), in the
- * input of a task, or on its way to the next gather. A parked value has parts, or is to have some;
- * else it is given back. Cost: about 20 ns a part. */
+ * Invariant: a block of a gather is in one of its two lists (held; or parked, by its value), in the
+ * input of a task, or on its way to the next gather. A parked value has parts, or parts of it will
+ * be made; else it is released. Cost: about 20 ns a part. */
 #include "exec/exec_int.h"
 
 /* ---- facts ----------------------------------------------------------------------------------- */
@@ -25,8 +25,8 @@ struct sk_gather_facts sk_gather_facts(const struct sk_gather *g) {
         .parts = !x->conf.no_parts};
 }
 
-/* Where a stage waits for a source that is in front of it, what is to come is guessed by how much
- * of that has started. */
+/* Where the stage waits for a source upstream, the total is estimated from the share of the
+ * source's tasks that have started. */
 void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_bytes,
                       uint64_t *all_bytes) {
     const struct sk_step *x = g->x;
@@ -34,7 +34,7 @@ void sk_gather_expect(const struct sk_gather *g, uint32_t side, uint64_t *task_b
     uint64_t takes = sk_stage_next_in_bytes(s),
              a_task = SK_MAX(sk_stage_est_out(x, s), s->in_flight ? s->promise / s->in_flight : 0);
     if (takes && !sk_size_est_known(&s->size))
-        /* as much as it takes: what is promised before anything is known is many times that */
+        /* as much as it takes: what is promised before a size is known is many times that */
         a_task = takes;
     if (s->tasks_done) a_task = SK_MAX(a_task, s->bytes_out / s->tasks_done);
     uint64_t tasks = s->in_flight + (s->source ? s->n_units - s->next_unit : s->n_ready), parts = 1,

@@ -1,13 +1,12 @@
-/* input.c - what comes to a stage becomes the inputs of its tasks: small neighbours are coalesced,
- * large blocks may go ahead of their turn. Pure.
+/* input.c - makes the inputs of a stage's tasks from the blocks that come: small neighbours are
+ * coalesced, large blocks may go ahead of their turn. Pure.
  *
  * A block that is large enough to be a task's input by itself need not wait for its turn to be
- * worked on, only to be seen: it may go ahead to the next stage, and a place is kept for it in the
- * order, and for the task that took it.
+ * processed, only to be passed on: it may go ahead to the next stage, and a place in the order is
+ * kept for it and for the task that took it.
  *
- * What is coalesced is a function of the data: of bytes, rows and numbers of the blocks in order,
- * never of time.
- * Invariant: the first of the ready bundles is never a place. Cost: O(1) a block. */
+ * What is coalesced depends on the data only, on bytes, rows and numbers of the blocks in order,
+ * never on time. Invariant: the first of the ready inputs is never a place. Cost: O(1) a block. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -44,9 +43,9 @@ void sk_step_settle(struct sk_step *x, uint32_t si) {
     }
 }
 
-/* A pool runs a model: one full batch is enough, or a whole block where there is no batch size,
- * however small. That keeps the actors evenly busy, and what a death costs small. So is what a
- * writer wants in a file. */
+/* For a pool, which runs a model, one full batch is enough, or a whole block if there is no batch
+ * size, however small. That keeps the actors evenly busy, and a death costs little. For a writer
+ * the rows that it wants in a file are enough. */
 bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t bytes,
                    uint64_t rows) {
     uint64_t batch = s->batch_rows > 0 ? (uint64_t)s->batch_rows : 0;
@@ -54,9 +53,9 @@ bool sk_step_large(const struct sk_step *x, const struct sk_sstage *s, uint64_t 
                              (s->writes && batch));
 }
 
-/* Few blocks are as somebody has cut them: a list of a hundred addresses in ten blocks is ten
- * downloads at once. Of many, a task takes no more than a 1024th of what
- * came before it: tasks grow, and the last ones end together all the same. */
+/* A few blocks stay as they were cut: a list of a hundred addresses in ten blocks means ten
+ * downloads at once. Of many blocks a task takes no more than a 1024th of those that came before:
+ * tasks grow, and the last ones still end together. */
 bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t n, uint64_t bytes,
                     uint64_t rows) {
     bool many =
@@ -64,7 +63,8 @@ bool sk_step_enough(const struct sk_step *x, const struct sk_sstage *s, uint32_t
     return (many && !s->writes) || sk_step_large(x, s, bytes, rows);
 }
 
-/* Small neighbours become one task's input: greedy, in order, by number, bytes and rows only. */
+/* Coalesces small neighbours into one task's input: greedy, in order, by number, bytes and rows
+ * only. */
 sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
                        struct sk_err *err) {
     bool large = sk_step_large(x, s, b->ref.bytes, b->ref.n_rows);
@@ -74,7 +74,7 @@ sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
     if (!s->open) {
         s->open = sk_pool_get(&x->bundles);
         if (!s->open) {
-            sk_blkq_push(&x->out, b); /* the run is over; somewhere, for the sweep */
+            sk_blkq_push(&x->out, b); /* the run has failed; kept somewhere for the sweep */
             return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", s->label);
         }
         *s->open = (struct sk_bundle){0};
@@ -88,8 +88,8 @@ sk_rc sk_step_coalesce(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b,
 
 /* ---- ahead of the order ---------------------------------------------------------------------- */
 
-/* b of task t must wait for its turn. If it will be the input of a task by itself, then that task
- * may start before. */
+/* Offers block b of task t, which must wait for its turn, to the next stage: if it will be the
+ * input of a task by itself, that task may start before. */
 void sk_step_offer(struct sk_step *x, struct sk_stask *t, struct sk_blk *b) {
     const struct sk_sstage *s = &x->s[t->stage];
     if (s->parent == SK_NO_STAGE) return;
@@ -106,7 +106,7 @@ void sk_step_go_ahead(struct sk_step *x, struct sk_sstage *s, struct sk_blk *b, 
     *in = (struct sk_blk){.ref = b->ref, .cost = b->cost, .on_disk = b->on_disk};
     sk_list_init(&in->link);
     sk_rc rc = in->cost && x->conf.moves ? sk_map_put(&x->by_oid, in->ref.oid, in) : SK_OK;
-    SK_ASSERT(rc == SK_OK); /* it is there: replacing never fails */
+    SK_ASSERT(rc == SK_OK); /* the key is there, and replacing never fails */
     sk_blkq_push(&t->in, in);
     q->bytes -= b->ref.bytes;
     q->rows -= b->ref.n_rows;

@@ -1,17 +1,16 @@
-/* metrics.c - where the time went: between two events, each stage is running, or waits for one
- * named thing. Pure.
+/* metrics.c - where the time went: between two events each stage runs, or waits for one named
+ * thing. Pure.
  *
- * The bottleneck is the stage that held most of what was exhausted, over time: while all CPUs are
- * taken, each stage scores its share of them; a pool with all actors busy, or a stage at its own
- * cap, scores fully. The consumer scores while stages stop because of it, and while nothing runs
- * and blocks lie there.
- * Cost: about 3 ns a stage an event. */
+ * The bottleneck is the stage that had most of the exhausted resources over time: while all CPUs
+ * are taken, each stage scores its share of them; a pool with all actors busy, or a stage at its
+ * own cap, scores fully. The consumer scores while stages stop because of it, and while nothing
+ * runs and blocks wait for it. Cost: about 3 ns a stage and event. */
 #include "exec/exec_int.h"
 
 enum { WHY_NONE, WHY_CPU, WHY_GPU, WHY_ACTORS, WHY_CAP, WHY_CONSUMER };
 static const char *const WHY[] = {"none", "cpu", "gpu", "actors", "max_tasks", "consumer"};
 
-/* Part of an exhausted resource that the stage has: 0 when something is left of it. */
+/* The stage's share of a resource that is exhausted; 0 if some of it is left. */
 static double share(const struct sk_slots *r, int64_t amount, uint32_t n) {
     return amount > 0 && r->total > 0 && r->used >= r->total ? (double)amount * n / (double)r->used
                                                              : 0;
@@ -36,16 +35,17 @@ void sk_metrics_advance(struct sk_step *x, int64_t now_ns) {
     int64_t dt = now_ns - x->now_ns;
     x->now_ns = now_ns;
     if (dt <= 0) return;
-    /* blocks lie there and nothing runs: it is all the consumer's */
+    /* blocks wait for the consumer and nothing runs: the time is the consumer's */
     bool consumer = x->out.n > 0, runs = false;
     for (uint32_t i = 0; i < x->n; i++) runs = runs || x->s[i].in_flight;
     consumer = consumer && !runs;
     for (uint32_t i = 0; i < x->n; i++) {
         struct sk_sstage *s = &x->s[i];
         enum sk_wait w = sk_stage_wait(s);
-        if (w == SK_WAIT_INPUT && s->in_flight) w = SK_WAIT_NONE; /* it runs all it has */
+        /* all its input is in running tasks */
+        if (w == SK_WAIT_INPUT && s->in_flight) w = SK_WAIT_NONE;
         if (w == SK_WAIT_MEMORY && s->feeder && x->out.cost * 2 > x->mem.used)
-            w = SK_WAIT_CONSUMER; /* what fills memory is what the consumer leaves lying */
+            w = SK_WAIT_CONSUMER; /* memory is full of blocks that the consumer has not taken */
         s->wait_ns[w] += dt;
         s->busy_slot_ns += (double)dt * s->in_flight;
         consumer = consumer || (w == SK_WAIT_CONSUMER);

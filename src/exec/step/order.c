@@ -1,13 +1,13 @@
-/* order.c - blocks leave a stage in order and come to the next one: through unions and limits, into
- * inputs, out to the consumer; and what a limit cuts. Pure.
+/* order.c - passes blocks in order from a stage to the next: through unions and limits, into
+ * inputs, out to the consumer; and cancels what a limit cuts. Pure.
  *
  * Order: a stage's tasks are numbered as they are launched, and they are launched in the order of
- * their inputs. Blocks leave a stage in (task, yield) order: the head of its window passes on at
- * once, the others hold theirs. So what a stage sees, what is coalesced into one task's input, and
- * where a LIMIT cuts, are functions of the data and never of timing.
+ * their inputs. Blocks leave a stage in the order (task, yield): those of the first task in its
+ * window are passed on at once, the other tasks hold theirs. So the input of a stage, the blocks
+ * that are coalesced, and the place where a LIMIT cuts depend on the data and never on time.
  *
- * Every block is in exactly one queue: held by its task, in a bundle (open or ready), input of a
- * task, or out. An action that gives a reference back is made when a block leaves the last one.
+ * Every block is in exactly one queue: held by its task, in an input (open or ready), input of a
+ * task, or out. When a block leaves the last queue, an action that releases its reference is made.
  *
  * Cost: about 0.1 us a block. */
 #include "exec/exec_int.h"
@@ -27,7 +27,7 @@ bool sk_step_open(const struct sk_step *x, uint32_t si) {
 
 /* ---- a place in the order -------------------------------------------------------------------- */
 
-/* A block of stage `from`, which is an input of s. */
+/* Takes in a block of stage `from`, which is an input of s. */
 static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sstage *from,
                      struct sk_blk *b, struct sk_err *err) {
     if (SK_UNLIKELY(s->gather)) return s->gather->ops->take(s->gather, from->which, b, err);
@@ -39,7 +39,7 @@ static sk_rc take_in(struct sk_step *x, struct sk_sstage *s, const struct sk_sst
     return s->sides ? sk_zip_take_in(x, s, from->which, b, err) : sk_step_coalesce(x, s, b, err);
 }
 
-/* The turn of a block that went ahead: its task gets its number. */
+/* The turn of a block that went ahead has come: the task that took it gets its number. */
 static sk_rc place_early(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     struct sk_bundle *k = sk_pool_get(&x->bundles);
@@ -54,7 +54,8 @@ static sk_rc place_early(struct sk_step *x, uint32_t si, struct sk_blk *b, struc
     return flush(x, si, err);
 }
 
-/* ---- cutting: nobody wants the rest ---------------------------------------------------------- */
+/* ---- cutting: the rest is not wanted
+ * ---------------------------------------------------------- */
 
 static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
@@ -70,7 +71,7 @@ static sk_rc cancel_task(struct sk_step *x, struct sk_stask *t, struct sk_err *e
         sk_step_free_task(x, t);
         return SK_OK;
     }
-    t->cancelled = true; /* its inputs stay in the budget until the engine has let go of them */
+    t->cancelled = true; /* its inputs stay in the budget until the engine has ended it */
     sk_list_del(&t->link);
     sk_list_push_back(&x->cancelled, &t->link);
     return sk_step_act(x, (struct sk_act){.kind = SK_ACT_CANCEL, .id = t->id}, err);
@@ -82,7 +83,7 @@ static sk_rc cut(struct sk_step *x, uint32_t si, struct sk_err *err) {
     while (!sk_list_empty(&s->window))
         SK_TRY(
             cancel_task(x, sk_container_of(sk_list_first(&s->window), struct sk_stask, link), err));
-    SK_ASSERT(sk_list_empty(&s->early)); /* see early_ok */
+    SK_ASSERT(sk_list_empty(&s->early)); /* stages that may be cut have no early tasks (early_ok) */
     sk_step_close(s);
     for (struct sk_bundle *b; (b = s->ready);) {
         SK_TRY(sk_step_drop_queue(x, &b->q, err));
@@ -125,7 +126,7 @@ static sk_rc through_limit(struct sk_step *x, uint32_t si, struct sk_blk *b, str
     return enough && !s->ended ? sk_order_limit_done(x, si, err) : SK_OK;
 }
 
-/* A block of stage si, in order, to whoever is next. */
+/* Passes a block of stage si, in order, to the next stage or to the consumer. */
 static sk_rc push_down(struct sk_step *x, uint32_t si, struct sk_blk *b, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     if (s->first_out_ns < 0) s->first_out_ns = x->now_ns - x->start_ns;
@@ -153,7 +154,7 @@ sk_rc sk_order_check_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return s->ended || !fed || s->ready || s->open || s->n_window ? SK_OK : stage_end(x, si, err);
 }
 
-/* Existing blocks: all at once, they cost nothing. */
+/* Passes on all existing blocks of a stage at once; they cost nothing. */
 sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     while (!s->cut && s->next_unit < s->n_blocks) {
@@ -175,8 +176,8 @@ sk_rc sk_order_blocks(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return s->ended ? SK_OK : stage_end(x, si, err);
 }
 
-/* Passes on what t holds. The stage may be cut meanwhile (a LIMIT below is satisfied): then its
- * tasks are gone, and *gone is set. */
+/* Passes on the blocks that t holds. The stage may be cut meanwhile (a LIMIT downstream is
+ * satisfied): then its tasks are gone, and *gone is set. */
 static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *gone,
                      struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
@@ -199,7 +200,8 @@ static sk_rc pass_on(struct sk_step *x, uint32_t si, struct sk_stask *t, bool *g
     return SK_OK;
 }
 
-/* Passes on what is in turn: all of the head of the window, then of the next one ... */
+/* Passes on all blocks that are in turn: those of the first task of the window, then of the next
+ * one, and so on. */
 static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     for (bool gone = sk_step_open(x, si); gone && !sk_list_empty(&s->window);) {
@@ -210,7 +212,7 @@ static sk_rc flush(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return sk_order_check_end(x, si, err);
 }
 
-/* Task t has something new. */
+/* Task t has yielded or ended. */
 sk_rc sk_order_moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     uint32_t si = t->stage;
     if (!x->s[si].ordered) {
@@ -221,7 +223,7 @@ sk_rc sk_order_moved(struct sk_step *x, struct sk_stask *t, struct sk_err *err) 
     return sk_list_first(&x->s[si].window) == &t->link ? flush(x, si, err) : SK_OK;
 }
 
-/* Its output is in turn now: a later input of a union. */
+/* The stage's output is in turn now: it is a later input of a union. */
 static sk_rc opened(struct sk_step *x, uint32_t si, struct sk_err *err) {
     const struct sk_sstage *s = &x->s[si];
     if (s->ended) return SK_OK;
@@ -235,7 +237,7 @@ static sk_rc opened(struct sk_step *x, uint32_t si, struct sk_err *err) {
     return flush(x, si, err);
 }
 
-/* No block will come out of si any more. */
+/* Ends stage si: no block will leave it any more. */
 static sk_rc stage_end(struct sk_step *x, uint32_t si, struct sk_err *err) {
     struct sk_sstage *s = &x->s[si];
     s->ended = true;

@@ -1,5 +1,5 @@
-/* parts.c - tasks whose inputs are parts of values: what they reserve, and what is forgotten with
- * them and with values. Pure. */
+/* parts.c - tasks whose inputs are parts of values: the bytes that they reserve, and how values and
+ * tasks are forgotten. Pure. */
 #include "exec/exec_int.h"
 
 void sk_gather_forget_value(struct sk_step *x, struct sk_kept *k) {

@@ -1,5 +1,5 @@
-/* stall.c - who waits for what, in words: for a stall (a bug, or a plan that cannot run) and for a
- * user who asks why nothing comes. Pure. */
+/* stall.c - says in words what each stage waits for: for a stall (a bug, or a plan that cannot
+ * run), and for a user who asks why nothing comes. Pure. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -33,8 +33,8 @@ static void look(const struct sk_step *x, const struct sk_list *tasks, struct be
     }
 }
 
-/* A task that was launched may wait in the engine, for a worker or behind another task: only the
- * engine knows. */
+/* A launched task may wait in the engine, for a worker or behind another task: only the engine
+ * knows. */
 static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_sstage *s,
                       int64_t now_ns) {
     struct begun b = {0, now_ns};
@@ -45,7 +45,7 @@ static void put_tasks(struct text *t, const struct sk_step *x, const struct sk_s
     if (x->asked && s->in_flight > b.n) put(t, ", %u sent but not begun", s->in_flight - b.n);
 }
 
-/* What the last look at it said: a guard's reason, or the policy's. */
+/* Writes what held the stage back at the last look: a guard's reason, or the policy's. */
 static void put_wait(struct text *t, const struct sk_step *x, const struct sk_sstage *s) {
     static const char *const MORE[SK_STOP_N] = {
         [SK_STOP_ANSWER] = ": what takes its output awaits an answer from outside of the run",

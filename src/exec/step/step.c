@@ -1,15 +1,15 @@
-/* step.c - the state machine: a block was yielded, a task ended, the consumer took one -> blocks
- * move on, actions come out. Pure.
+/* step.c - the state machine: when a block was yielded, a task ended or the consumer took a block,
+ * blocks move on and actions result. Pure.
  *
- * Not here: where a block goes (order.c), what a task works on (input.c), what to launch (launch.c
- * and by/<policy>.c), doing it (run.c).
+ * Not here: where a block goes (order.c), the inputs of tasks (input.c), what to launch (launch.c
+ * and by/<policy>.c), carrying actions out (act.c).
  *
  * Cost: about 0.1 us a block and 0.3 us a task for three stages (bench/c/exec_bench.c). */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
 
-/* Something came back from a call: its actor has started. */
+/* A result of a call shows that its actor has started. */
 static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
     if (s->kind == SK_STAGE_ACTORS && s->actors[t->actor].state == SK_ACTOR_STARTING) {
         s->actors[t->actor].state = SK_ACTOR_READY;
@@ -17,8 +17,8 @@ static void actor_proven(struct sk_sstage *s, const struct sk_stask *t) {
     }
 }
 
-/* What t yielded, in no queue yet: its bytes are in the budget, out of t's promise. Failed: its
- * reference is given back. */
+/* Makes the block that t yielded, in no queue yet: its bytes count in the budget and leave t's
+ * promise. On failure its reference is released. */
 static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step_ev *ev,
                      struct sk_blk **out, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
@@ -31,7 +31,7 @@ static sk_rc new_blk(struct sk_step *x, struct sk_stask *t, const struct sk_step
     if (!ok || (b->cost && x->conf.moves && sk_map_put(&x->by_oid, ev->block.oid, b) != SK_OK)) {
         if (b && b->kept) x->conf.gathers->gone(b->kept);
         if (b) sk_pool_put(&x->blks, b);
-        /* room is reserved */
+        /* room for this action is reserved */
         SK_TRY(sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid}, err));
         return SK_ERR(err, SK_ENOMEM, "%s: no memory for a block", s->label);
     }
@@ -82,8 +82,8 @@ static sk_rc yielded(struct sk_step *x, const struct sk_step_ev *ev, struct sk_e
     return sk_order_moved(x, t, err);
 }
 
-/* A block of the run went to disk, or came back. Others, which existed before it or are the
- * consumer's by now, are none of its business. */
+/* A block of the run went to disk or came back. Other blocks, which existed before the run or
+ * belong to the consumer by now, do not matter. */
 static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
     struct sk_blk *b = sk_map_get(&x->by_oid, oid);
     if (!b || b->on_disk == disk) return;
@@ -96,7 +96,7 @@ static void moved_to(struct sk_step *x, uint64_t oid, bool disk) {
     else sk_budget_restored(&x->mem, b->cost);
 }
 
-/* The engine is finished with it: slots, promise and inputs come back. */
+/* The engine has ended the task: slots, promise and inputs are released. */
 static sk_rc task_over(struct sk_step *x, struct sk_stask *t, struct sk_err *err) {
     struct sk_sstage *s = &x->s[t->stage];
     t->over = true;
@@ -166,8 +166,8 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
     return SK_OK;
 }
 
-/* Room for the actions that one event can make without a launch: every block released, every task
- * cancelled. */
+/* Reserves room for the actions that one event can cause without a launch: every block released,
+ * every task cancelled. */
 static sk_rc reserve(struct sk_step *x, struct sk_err *err) {
     uint64_t n = (uint64_t)x->acts.n + x->blks.n_used + x->tasks.n_used + 8;
     return sk_vec_reserve(&x->acts, TAG, n)
@@ -200,7 +200,8 @@ sk_rc sk_step_event(struct sk_step *x, const struct sk_step_ev *ev, int64_t now_
     sk_metrics_advance(x, now_ns);
     sk_rc rc = reserve(x, err);
     if (rc != SK_OK) {
-        if (ev->kind == SK_SEV_YIELDED) /* taken in any case; an emptied list has room for one */
+        /* its reference is taken in any case; an emptied list has room for one action */
+        if (ev->kind == SK_SEV_YIELDED)
             (void)!sk_step_act(x, (struct sk_act){.kind = SK_ACT_RELEASE, .id = ev->block.oid},
                                NULL);
         return rc;
@@ -236,6 +237,6 @@ sk_rc sk_step_take(struct sk_step *x, int64_t now_ns, struct sk_bref *out, struc
     struct sk_bref ref = b->ref;
     sk_step_forget(x, b);
     sk_pool_put(&x->blks, b);
-    *out = ref; /* before the launches: the block is the consumer's, whatever comes of them */
+    *out = ref; /* before the launches: the block belongs to the consumer, whatever they do */
     return finish_step(x, err);
 }

@@ -1,5 +1,5 @@
-/* sweep.c - the end of a run, however it came: everything that it still holds is given up, whatever
- * state a failed step left. Pure. */
+/* sweep.c - the end of a run: gives up everything that it still holds, in whatever state a failed
+ * step left it. Pure. */
 #include "exec/exec_int.h"
 
 static void sweep_blk(struct sk_step *x, struct sk_blk *b, const struct sk_sweep *w) {
@@ -16,7 +16,7 @@ static void sweep_queue(struct sk_step *x, struct sk_blkq *q, const struct sk_sw
     for (struct sk_blk *b; (b = sk_blkq_pop(q));) sweep_blk(x, b, w);
 }
 
-/* After its tasks and inputs: nothing is a part of a value any more. */
+/* After the tasks and inputs, so no parts of values are left. */
 static void sweep_gather(struct sk_step *x, const struct sk_gather *g, const struct sk_sweep *w) {
     for (struct sk_list *it; g && (it = sk_list_first(&g->held));) {
         sk_list_del(it);

@@ -1,8 +1,8 @@
-/* tables.c - the tables of a run: tasks by id, blocks that count by object, the list of actions.
- * Pure.
+/* tables.c - the tables of a run: tasks by id, blocks by object, the list of actions. Pure.
  *
- * Invariant: a slot names a living task or is free; every block that is paid for is in by_oid,
- * once, where one can go to disk. Cost: a few instructions each, a map's for a block. */
+ * Invariant: a slot has a living task or is free; if blocks can go to disk, every block that
+ * costs bytes of the budget is in by_oid once. Cost: a few instructions each, a map access for a
+ * block. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -14,7 +14,7 @@ struct sk_stask *sk_step_task(const struct sk_step *x, uint64_t id) {
 }
 
 struct sk_stask *sk_step_new_task(struct sk_step *x) {
-    if (!x->free_slots.n) { /* room for the slot's return, too */
+    if (!x->free_slots.n) { /* with room for the slot in free_slots, too */
         if (!sk_vec_reserve(&x->free_slots, TAG, x->slots.n + 1) ||
             !sk_vec_push(&x->slots, TAG, NULL))
             return NULL;

@@ -1,13 +1,13 @@
-/* topo.c - stages of a plan -> the states that step.c moves, and whether the machine can run them
- * at all. Pure.
+/* topo.c - makes the states of step.c from the stages of a plan, and checks whether the machine can
+ * run them. Pure.
  *
- * Invariant: index order is topological, and of two stages the one with the higher index is nearer
- * to the output or earlier in turn. */
+ * Invariant: indices are in topological order, and of two stages the one with the higher index is
+ * nearer to the output or earlier in turn. */
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
 
-/* What is fused behind the source gives no more rows than it takes. */
+/* True if the operators fused behind the source give no more rows than they take. */
 static bool few_more(const struct sk_plan *plan, const struct sk_stage *st) {
     for (uint32_t i = 1; i < st->n_nodes; i++)
         if (!(sk_plan_get(plan, st->nodes[i])->d.op->props & (SK_OP_ONE_TO_ONE | SK_OP_NO_MORE)))
@@ -74,12 +74,12 @@ static void set_ways(struct sk_step *x) {
         struct sk_sstage *s = &x->s[i];
         const struct sk_sstage *p = s->parent == SK_NO_STAGE ? NULL : &x->s[s->parent];
         s->feeder = !p || (p->feeder && !sk_stage_runs(p));
-        /* a gather needs all of its input */
+        /* a gather needs all of its input, so a LIMIT behind it does not shorten it */
         s->ramped = p && !p->gather && (p->kind == SK_STAGE_LIMIT || p->ramped);
-        /* Rows side by side are those of the same number; values of a gather, and what they are
-         * made of, come in an order that does not depend on time. */
+        /* Zipped rows are matched by number; values of a gather, and what they are made of, must
+         * come in an order that does not depend on time. */
         s->ordered = x->conf.preserve_order || (p && (p->sides || p->gather || p->ordered));
-        /* what a LIMIT cuts starts in order */
+        /* tasks that a LIMIT may cut start in order */
         s->early_ok = s->early_ok && s->ordered && !s->gather && !x->conf.keep_units && !s->ramped;
         if (s->ramped && s->cpu_e4 > 0) s->ramp = (uint32_t)SK_MAX(x->conf.cpu_e4 / s->cpu_e4, 1);
     }
@@ -166,8 +166,8 @@ void sk_step_destroy(struct sk_step *x) {
 
 static int64_t amount(const struct sk_sstage *s, bool gpu) { return gpu ? s->gpu_e4 : s->cpu_e4; }
 
-/* CPUs are shared in time, and so are GPUs between stages (pools.c): the hungriest stage must fit
- * alone, a pool with its least number of actors. */
+/* CPUs are shared in time, and GPUs between stages, too (pools.c): the stage that needs most must
+ * fit alone, a pool with its least number of actors. */
 static sk_rc fits(const struct sk_step *x, bool gpu, struct sk_err *err) {
     const char *unit = gpu ? "GPU" : "CPU";
     int64_t total = gpu ? x->conf.gpu_e4 : x->conf.cpu_e4;

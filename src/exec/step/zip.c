@@ -1,21 +1,22 @@
-/* zip.c - input of a stage that takes the rows of several others side by side. Pure.
+/* zip.c - the input of a stage that takes the rows of several inputs side by side. Pure.
  *
  * Each input has a queue, and all queues begin at the same row. A task takes the same rows of each:
  * whole blocks of the first input, as many as are worth a task, or fewer where that would be too
- * many blocks of another one. So where it cuts depends on the blocks, and never on which input is
- * faster. A block is cut by reference; its cost stays with the last part.
+ * many blocks of another input. So the cuts depend on the blocks, and never on which input is
+ * faster. A block is cut by reference; its cost stays with its last part.
  *
  * An input that is ahead of the others would fill memory that those need: its tasks wait
- * (sk_zip_lead, sk_guard_turn). The one that lacks rows never does.
+ * (sk_zip_lead, sk_guard_turn). The input that lacks rows never waits.
  *
- * Cost: a look at no more than SK_BUNDLE_BLOCKS_MAX blocks for each one that comes. */
+ * Cost: a look at no more than SK_BUNDLE_BLOCKS_MAX blocks for each block that comes. */
 #include <stdio.h>
 
 #include "exec/exec_int.h"
 
 #define TAG SK_TAG_EXEC
 
-/* Rows of the next task, 0: there is none left; false: not known before input s->lacks has more. */
+/* Sets *rows to the rows of the next task (0: none are left); false: that is not known before input
+ * s->lacks has more. */
 static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *rows) {
     *rows = UINT64_MAX;
     for (uint32_t k = 0; k < s->n_inputs; k++) {
@@ -38,7 +39,7 @@ static bool next_rows(const struct sk_step *x, struct sk_sstage *s, uint64_t *ro
     return true;
 }
 
-/* The first rows of q's first block as a block of their own; the rest stays. */
+/* Cuts the first rows of q's first block off as a block of their own; the rest stays. */
 static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct sk_blk **out,
                    struct sk_err *err) {
     struct sk_blk *b = q->head, *part = sk_pool_get(&x->blks);
@@ -59,7 +60,7 @@ static sk_rc split(struct sk_step *x, struct sk_blkq *q, uint64_t rows, struct s
     return SK_OK;
 }
 
-/* Moves so many rows from an input to the end of a task's input. */
+/* Moves `rows` rows of one input to the end of a task's input. */
 static sk_rc take_rows(struct sk_step *x, struct sk_sstage *s, uint32_t side, uint64_t rows,
                        struct sk_blkq *to, struct sk_err *err) {
     struct sk_blkq *q = &s->sides[side].q;
@@ -102,14 +103,15 @@ sk_rc sk_zip_pair(struct sk_step *x, struct sk_sstage *s, struct sk_err *err) {
     uint64_t rows;
     while (next_rows(x, s, &rows) && rows) SK_TRY(make_input(x, s, rows, err));
     bool empty = s->lacks == SK_NO_STAGE && !s->sides[0].rows && s->sides[0].q.head;
-    /* no rows at all: the columns are still wanted */
+    /* there are no rows at all: one task still passes the columns on */
     return empty ? make_input(x, s, 0, err) : SK_OK;
 }
 
 sk_rc sk_zip_take_in(struct sk_step *x, struct sk_sstage *s, uint32_t side, struct sk_blk *b,
                      struct sk_err *err) {
     struct sk_side *in = &s->sides[side];
-    if (!b->ref.n_rows && (in->rows || in->q.n || s->n_bundled)) { /* its columns are known */
+    /* it has no rows, and its columns are known */
+    if (!b->ref.n_rows && (in->rows || in->q.n || s->n_bundled)) {
         s->ready_bytes -= b->ref.bytes;
         return sk_step_drop(x, b, err);
     }
