@@ -1,5 +1,5 @@
 /* block_make.h - hand-made Arrow schemas and arrays for tests: plain structs on the test's stack or
- * in static memory, nothing to free. */
+ * in static memory. There is nothing to free. */
 #ifndef BLOCK_MAKE_H
 #define BLOCK_MAKE_H
 
@@ -13,7 +13,8 @@ struct made { /* one column or field: schema and array side by side */
     struct ArrowArray *array_children[8];
 };
 
-/* Validity first (NULL: none) where the type has it. length counts from offset. */
+/* Makes a column without children. `length` counts rows from `offset` on. buffers: in Arrow's order
+ * for the format; where the format has a validity buffer it comes first (NULL: no nulls). */
 void make_leaf(struct made *m, const char *format, const char *name, int64_t length, int64_t offset,
                int n_buffers, const void *const *buffers);
 #define MAKE_LEAF(m, format, name, length, offset, ...)            \
@@ -22,14 +23,15 @@ void make_leaf(struct made *m, const char *format, const char *name, int64_t len
               (const void *const[]){__VA_ARGS__})
 void make_child(struct made *m, struct made *child);
 void make_dictionary(struct made *m, struct made *values);
-/* A record batch of the columns given to make_child. */
+/* Makes a record batch; its columns are added by make_child. */
 void make_batch(struct made *m, int64_t length);
 
 struct block {
     uint8_t *p;
     size_t n;
 };
-/* measured, written over garbage, validated; fails the test on any error */
+/* Writes the batch as a block: measures it, writes it over garbage and validates the result. Fails
+ * the test on any error. Free the block with free_block. */
 struct block make_block(const struct made *batch);
 void free_block(struct block *b);
 

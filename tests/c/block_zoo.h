@@ -4,7 +4,8 @@
 
 #include "block_make.h"
 
-/* One of everything, sliced, with nulls: rows 3..8 of 10. */
+/* Columns of nearly every type, with nulls and slices. The batch is a slice, too: five of ten rows,
+ * from row 3 on. */
 struct zoo {
     struct made batch, ints, bools, text, large, views, list, list_items, list_view, dict,
         dict_values, dense, dense_a, dense_b, runs, run_ends, run_values, fixed_list, fixed_items,
@@ -12,6 +13,7 @@ struct zoo {
 };
 
 void make_zoo(struct zoo *z);
-void make_zoo2(struct zoo *z); /* the other columns: a made struct has room for 8 children */
+/* the same with the columns for which make_zoo has no room (8 children) */
+void make_zoo2(struct zoo *z);
 
 #endif

@@ -1,20 +1,21 @@
-/* dag_help.h - what the tests of channels share: memory for a channel and its buffers that all
- * threads and children of a test map. */
+/* dag_help.h - what the tests of channels share: a channel and its buffers in memory that all
+ * threads and child processes of a test map. */
 #ifndef SK_TEST_DAG_HELP_H
 #define SK_TEST_DAG_HELP_H
 
 #include "dag/channel.h"
 #include "ipc_help.h"
 
-/* A pool that never uses memory twice (a stale pointer reads what it read before, so a test that
- * reads it finds it out by the version), counts what is given out, and can be told to fail. In
- * shared memory: successors of a writer go on with it. */
+/* A pool of buffers that never gives out the same memory twice, counts what it has given out, and
+ * fails when it is told to. So a reader with a stale pointer still sees the old message, and the
+ * test notices by its version. The pool is in shared memory, so that the next process that writes
+ * to the channel can go on with it. */
 struct pool {
     _Atomic uint64_t used, live_bytes, n_live, fail;
 };
 
 struct rig {
-    void *mem; /* of the channel */
+    void *mem; /* the channel's memory */
     struct pool *pool;
     uint8_t *arena;
     uint64_t size;
@@ -36,7 +37,7 @@ static sk_rc pool_alloc(void *ctx, uint64_t len, sk_off *off, uint64_t *cap, str
 
 static void pool_free(void *ctx, sk_off off, uint64_t cap) {
     struct rig *r = ctx;
-    memset(r->arena + off, 0xDD, cap); /* who looks at it now reads nonsense */
+    memset(r->arena + off, 0xDD, cap); /* a reader that still uses the buffer reads nonsense */
     atomic_fetch_sub(&r->pool->live_bytes, cap);
     atomic_fetch_sub(&r->pool->n_live, 1);
 }

@@ -1,13 +1,17 @@
-/* engine_help.h - the local engine in tests: the test program is its own fork server, task
+/* engine_help.h - the local engine in tests. The test program is its own fork server, and task
  * functions are registered by name.
  *
  *     TASK(add1) { return ret_i64(t, 0, arg_i64(t, 0) + 1, err); }
- *     TEST(x) { eng_open((struct eng_opt){.cpus = 2}); CHECK_EQ(eng_take(eng_job(&(struct job){.fn
- *     = "add1", .a = {VAL(1)}, .n_a = 1})), 2); eng_close(); }
+ *     TEST(x) {
+ *         eng_open(&(struct eng_opt){.cpus = 2});
+ *         sk_oid o = eng_job(&(struct job){.fn = "add1", .a = {VAL(1)}, .n_a = 1});
+ *         CHECK_EQ(eng_take(o), 2);
+ *         eng_close();
+ *     }
  *
- * eng_close checks that nothing is left: objects, tasks, extents, pins, memory. A worker has no
- * test report: tasks fail by returning errors. The gate is a page that driver and workers share:
- * words to wait for and to count with, so that no test needs to sleep. */
+ * eng_close checks that nothing is left: objects, tasks, extents, pins. A worker has no test
+ * report, so a task fails by returning an error. The gate is a page that the driver and the workers
+ * share; its words are waited for and counted with, so that no test needs to sleep. */
 #ifndef ENGINE_HELP_H
 #define ENGINE_HELP_H
 
@@ -37,16 +41,19 @@ void task_register(const char *name, task_fn fn);
     }                                                                          \
     static sk_rc task_##name(SK_UNUSED struct sk_task *t, SK_UNUSED struct sk_err *err)
 
-/* what runner.env got; text. "x" is refused */
+/* the environment that this worker process was given (runner.env), as text; the runner refuses
+ * "x" */
 extern char *task_env;
-/* this process does not end when it is told to */
+/* a worker that sets it does not end when it is told to */
 extern bool task_hangs_at_end;
-extern void (*task_ended_by_cancel)(struct sk_task *t); /* of an async actor: forget it */
+/* called when a call of an async actor is cancelled, so that the test forgets the task */
+extern void (*task_ended_by_cancel)(struct sk_task *t);
 
 enum { KIND_I64 = 4, KIND_BLOB = 6, KIND_USER_ERROR = 0xE1 };
 sk_rc ret_i64(struct sk_task *t, uint32_t i, int64_t v, struct sk_err *err) SK_MUST_USE;
 sk_rc ret_blob(struct sk_task *t, uint32_t i, size_t n, uint8_t fill,
-               struct sk_err *err) SK_MUST_USE; /* in the store when > SK_INLINE_MAX */
+               /* puts the value in the store when n > SK_INLINE_MAX */
+               struct sk_err *err) SK_MUST_USE;
 sk_rc yield_i64(struct sk_task *t, int64_t v, struct sk_err *err) SK_MUST_USE;
 sk_rc yield_blob(struct sk_task *t, size_t n, uint8_t fill, struct sk_err *err) SK_MUST_USE;
 int64_t arg_i64(const struct sk_task *t, uint32_t i);
@@ -60,19 +67,22 @@ struct gate {
 };
 extern struct gate *gate;
 enum { GATE_S = 50 };
-bool gate_wait(int i, uint32_t at_least); /* false after GATE_S */
-uint32_t gate_add(int i, uint32_t n);     /* and wakes; the new value */
-void gate_max(int i, uint32_t v);         /* word = max(word, v) */
+/* Waits until word i is at_least or more; false: not within GATE_S seconds. */
+bool gate_wait(int i, uint32_t at_least);
+/* Adds n to word i, wakes all that wait for it, and returns the new value. */
+uint32_t gate_add(int i, uint32_t n);
+/* Raises word i to v, if it is less. Wakes nobody. */
+void gate_max(int i, uint32_t v);
 
 sk_fid fid_of(const char *name);
 
-struct job { /* a task in short */
+struct job { /* what a test says of a task; all zero is the usual */
     const char *fn;
-    struct sk_arg a[4]; /* or args */
+    struct sk_arg a[4]; /* up to four arguments; for more use args */
     uint32_t n_a;
     const struct sk_arg *args;
     uint32_t n_args;
-    uint32_t n_returns; /* 0: one; NO_RETURNS: none */
+    uint32_t n_returns; /* 0: one return; NO_RETURNS: none */
     int32_t retries;
     bool retry_exceptions;
     sk_shape shape;
@@ -92,25 +102,27 @@ struct sk_task_spec spec_of(const struct job *j);
 #define PART(o, at, n) ((struct sk_arg){.ref = (o), .part = true, .offset = (at), .length = (n)})
 sk_rc job_on(struct sk_engine *e, const struct job *j, sk_oid *first, sk_tid *tid,
              struct sk_err *err) SK_MUST_USE;
-/* Value of an int64 object; SK_ETASK when it is an error. Releases nothing. */
+/* Gets the value of an int64 object; SK_ETASK when the object is an error. The reference stays. */
 sk_rc get_i64(struct sk_engine *e, sk_oid o, int64_t *out, struct sk_err *err) SK_MUST_USE;
 
 /* ---- in the driver --------------------------------------------------------------------------- */
 
 struct eng_opt {
-    double cpus; /* 0: 2 */
+    double cpus; /* 0: 2 CPUs */
     double gpus;
-    uint64_t store_bytes; /* 0: 256 MiB */
+    uint64_t store_bytes; /* bytes; 0: 256 MiB */
     uint32_t max_workers;
-    const char *const *names; /* custom resources, one unit each unless amounts */
+    /* custom resources; one unit of each, unless amounts says otherwise */
+    const char *const *names;
     int64_t amounts[4];
     uint32_t n_names;
-    const char *fault; /* armed in that many of the first workers, see fault.h */
+    const char *fault; /* a fault spec (fault.h), armed in the first fault_workers workers */
     int fault_workers;
-    int fault_skip;           /* but not in the first so many */
-    const char *server_fault; /* in the first fork server, */
-    int server_faults;        /* or in the first so many */
-    char *const *argv;        /* instead of this program */
+    int fault_skip; /* workers that start before those without it */
+    /* A fault spec armed in the first server_faults fork servers (0: in one). */
+    const char *server_fault;
+    int server_faults;
+    char *const *argv; /* program of the fork server; NULL: this program */
     int64_t idle_reap_ns;
     uint64_t lineage_bytes;
     const char *spill_dirs[2];
@@ -121,33 +133,38 @@ struct eng_opt {
     int32_t oom_retries;
     const struct sk_graph_hooks *graphs;
 };
-extern struct sk_engine *eng; /* the open one */
+extern struct sk_engine *eng; /* the engine that eng_open opened */
 void eng_open(const struct eng_opt *o);
 sk_rc eng_try_open(const struct eng_opt *o, struct sk_engine **out, struct sk_err *err) SK_MUST_USE;
 void eng_define_all(struct sk_engine *e);
-void eng_close(void);  /* after eng_settle_fast */
-void eng_settle(void); /* everything was released: waits until the engine says so, too */
-/* the same, but what workers lease may stay: they give it back when idle for a while */
+void eng_close(void); /* eng_settle_fast, then eng_close_now */
+/* Call it when the test has released everything: waits until the engine has neither objects nor
+ * tasks, sealed bytes, pins nor leased store memory, and fails the test where one of them stays. */
+void eng_settle(void);
+/* The same, but store memory that workers have leased may stay: they give it back after some idle
+ * time. */
 void eng_settle_fast(void);
-void eng_check(void);     /* walks over all structures */
-void eng_close_now(void); /* whatever is going on */
+void eng_check(void);     /* checks the driver's structures against one another */
+void eng_close_now(void); /* closes the engine, whatever is going on */
 uint64_t eng_stat(struct sk_engine *e, const char *key);
 void resources_of(struct sk_engine *e, struct sk_res *total, struct sk_res *avail);
 sk_oid eng_job(const struct job *j);
 sk_oid eng_job_tid(const struct job *j, sk_tid *tid);
-int64_t eng_i64(sk_oid o);  /* its value */
-int64_t eng_take(sk_oid o); /* its value, and releases it */
+int64_t eng_i64(sk_oid o);  /* the value of an int64 object */
+int64_t eng_take(sk_oid o); /* the same, and releases the object */
 void eng_release(sk_oid o);
-/* The object is an error: its text (engine errors) or bytes, its code or 0. Releases it. */
+/* Gets an object that must be an error, copies its text or bytes to `text`, and releases it.
+ * Returns the code of an engine error, 0 for a user error. */
 int eng_error(sk_oid o, char *text, size_t cap);
-/* false: it was not so within test_patience() */
+/* Lets the driver work until `is` says true. False: it did not within test_patience(). */
 bool eng_drive_until(bool (*is)(void *arg), void *arg);
-void eng_wait_stat(const char *key, uint64_t want); /* until status says so */
+/* waits until the status value `key` is `want` */
+void eng_wait_stat(const char *key, uint64_t want);
 int n_fds(void);
 int n_threads(void);
-/* processes of this test's group besides itself; one that has closed everything may still be
- * ending */
+/* Counts the processes of this test's group besides itself. One that has closed all its descriptors
+ * may still be counted for a moment. */
 int n_descendants(void);
-bool all_gone(void); /* n_descendants is 0, after waiting for it */
+bool all_gone(void); /* waits until n_descendants() is 0; false: not within test_patience() */
 
 #endif

@@ -1,5 +1,5 @@
-/* exec_rig.h - plans and hand-driven steps for the tests of exec: one task, one yield, one take at
- * a time. */
+/* exec_rig.h - plans, and a step driven by hand, for the tests of exec: the test decides when a
+ * task yields, when it ends, and when a block is taken. */
 #ifndef EXEC_RIG_H
 #define EXEC_RIG_H
 
@@ -13,13 +13,13 @@ struct rig {
     struct sk_step_conf conf;
     int64_t now;
     uint64_t next_oid, live;   /* objects that exist */
-    SK_VEC(uint64_t) launched; /* task ids, in order, not over */
+    SK_VEC(uint64_t) launched; /* ids of launched tasks, in order; 0: that task has ended */
     uint32_t n_created, n_killed, n_cancelled, n_released;
 };
 
 extern const struct sk_op RIG_READ, RIG_MAPB, RIG_MAP, RIG_LIMIT, RIG_UNION, RIG_ZIP;
 
-void rig_begin(struct rig *r); /* conf with useful values */
+void rig_begin(struct rig *r); /* fills conf with useful values and creates the plan */
 uint32_t rig_add(struct rig *r, const struct sk_op *op, struct sk_node_desc d, const uint32_t *in,
                  uint32_t n_in);
 uint32_t rig_source(struct rig *r, uint32_t n_units, int64_t est_bytes);
@@ -31,9 +31,12 @@ void rig_call(struct rig *r, sk_rc (*fn)(void *arg, struct sk_err *err), void *a
 void rig_yield(struct rig *r, uint64_t task, uint64_t rows, uint64_t bytes);
 void rig_done(struct rig *r, uint64_t task, int64_t run_ns);
 void rig_fail(struct rig *r, uint64_t task);
-uint64_t rig_task(struct rig *r, uint32_t stage, uint64_t seq); /* 0: not launched or over */
+/* the id of the running task with number seq of that stage; 0: none runs */
+uint64_t rig_task(struct rig *r, uint32_t stage, uint64_t seq);
 uint32_t rig_flying(struct rig *r, uint32_t stage);
-bool rig_take(struct rig *r, uint64_t rows); /* true: the next block has so many rows */
-void rig_end(struct rig *r);                 /* sweeps; every object must be given back */
+/* takes a block, which must have `rows` rows; false: there is none now */
+bool rig_take(struct rig *r, uint64_t rows);
+/* sweeps and frees everything; every object must have been given back */
+void rig_end(struct rig *r);
 
 #endif

@@ -1,13 +1,13 @@
-/* exec_run_packs.h - what a worker does with packs, on rows that are u64: part of test_exec_run.c.
- * A part's rows are behind one another, filled up to 64 bytes with NO_ROW; partition: row %
- * partitions. */
+/* exec_run_packs.h - how a worker of test_exec_run.c makes and reads packs. A row is a uint64_t;
+ * its partition is row % PARTITIONS. The rows of a part lie one behind the other, and NO_ROW fills
+ * the part up to a multiple of 64 bytes. */
 #define PARTITIONS 10u
 #define NO_ROW UINT64_MAX
 
 #include "shuffle/exchange.h"
 #include "shuffle/pack.h"
 
-struct input { /* of a task: of the exec argument */
+struct input { /* what a task reads from its exec argument; values: how many values to give */
     uint32_t phase, n, first, end, all, values;
     struct piece {
         uint64_t row0, rows, length;
@@ -48,7 +48,7 @@ static void take_rows(struct rows *to, const uint8_t *p, uint64_t bytes) {
         if (*row != NO_ROW) CHECK(sk_vec_push(to, SK_TAG_TEST, *row));
 }
 
-/* Rows of partitions first to end - 1 as packs, in so many values. */
+/* Yields the rows of partitions [first, end) as packs, cut into `values` values. */
 static sk_rc yield_packs(struct sk_task *t, const struct rows *rows, uint32_t first, uint32_t end,
                          uint32_t values, struct sk_err *err) {
     uint32_t each = (end - first + values - 1) / values;
@@ -84,7 +84,8 @@ static sk_rc yield_packs(struct sk_task *t, const struct rows *rows, uint32_t fi
     return SK_OK;
 }
 
-/* The rows of a reduce: partition by partition, each in the order of the maps. */
+/* Collects the rows of a reduce: partition by partition, and within a partition in the order of the
+ * maps. */
 static void reduce_rows(const struct input *in, const struct sk_view *blocks, struct rows *out) {
     struct rows mine = {0};
     uint32_t run = 0;

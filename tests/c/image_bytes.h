@@ -1,7 +1,9 @@
-/* image_bytes.h - small JPEG and PNG files, made by Pillow 13.
+/* image_bytes.h - small JPEG and PNG files, made by Pillow 13. The table at the end has their
+ * heights and widths.
  *
- * PNG: channel c (3: as 0) of the pixel at y, x is (9 * y + 5 * x + 70 * c) % 256. JPEG: red 20 + 3
- * * y, green 40 + 4 * x, blue 90, about; the grey one as the green. Height x width in the table. */
+ * PNG: channel c of the pixel at row y, column x is (9 * y + 5 * x + 70 * c) % 256; alpha (c = 3)
+ * is as c = 0. JPEG, approximately: red 20 + 3 * y, green 40 + 4 * x, blue 90; the grey file has
+ * the values of green. */
 #ifndef SK_IMAGE_BYTES_H
 #define SK_IMAGE_BYTES_H
 
@@ -131,7 +133,7 @@ static const uint8_t png_16[] = {
 static const struct image_file {
     const char *name;
     const uint8_t *p;
-    uint32_t n, h, w, channels; /* channels 0: it is refused */
+    uint32_t n, h, w, channels; /* channels 0: the reader refuses this file */
 } image_files[] = {
     {"jpeg_rgb", jpeg_rgb, sizeof jpeg_rgb, 29, 43, 3},
     {"jpeg_progressive", jpeg_progressive, sizeof jpeg_progressive, 24, 24, 3},

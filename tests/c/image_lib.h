@@ -1,5 +1,5 @@
-/* image_lib.h - where a machine that tests may have libjpeg and libpng: as the system's, or in the
- * Pillow of .venv. */
+/* image_lib.h - finds libjpeg and libpng on a machine that runs tests: the system's, or those
+ * inside the Pillow package of .venv. */
 #ifndef SK_IMAGE_LIB_H
 #define SK_IMAGE_LIB_H
 

@@ -1,9 +1,9 @@
 /* ipc_forksrv.h - a test program that is its own fork server, for test_ipc_forksrv.c and
  * crash/forksrv_crash.c.
  *
- * The server is this very program, started again; a constructor takes over before main when
- * SKATE_FORK_FD is set. Test, server and workers share one page of orders and answers (struct
- * desk), handed down as a kept descriptor. */
+ * The fork server is this same program, started again: a constructor takes over before main when
+ * SKATE_FORK_FD is set. The test, the server and the workers share one page (struct desk) with
+ * orders from the test and answers to it. It is a memfd whose descriptor is inherited. */
 #ifndef SK_TEST_IPC_FORKSRV_H
 #define SK_TEST_IPC_FORKSRV_H
 
@@ -14,26 +14,28 @@
 enum act { ACT_EXIT = 1, ACT_SIGNAL, ACT_PAUSE, ACT_GATE, ACT_EAT, ACT_STRAYS };
 
 struct desk {
-    _Atomic uint32_t slow_start;   /* the server pauses for ever before it serves */
-    _Atomic uint32_t started_exec; /* the server's constructor ran */
-    _Atomic uint32_t act;          /* of workers that have no entry in acts */
-    _Atomic uint32_t acts[256];    /* enum act | argument << 8 */
-    _Atomic uint32_t pid[256];     /* of the worker with the number, once it runs */
-    _Atomic uint32_t running;      /* workers that ever ran */
-    /* ACT_STRAYS: a child of the worker, a child of a child that ended, one that closed all it
-     * had */
+    /* set: the server pauses for ever before it serves */
+    _Atomic uint32_t slow_start;
+    _Atomic uint32_t started_exec; /* counts the runs of the server's constructor */
+    _Atomic uint32_t act;          /* an enum act for the workers without an entry in acts */
+    _Atomic uint32_t acts[256];    /* by worker number: enum act | argument << 8 */
+    _Atomic uint32_t pid[256];     /* by worker number: its process id, once it runs */
+    _Atomic uint32_t running;      /* how many workers ever ran */
+    /* ACT_STRAYS: process ids of a child of the worker, of a grandchild whose parent has ended, and
+     * of a grandchild that has closed all inherited descriptors. 0: that process does not know that
+     * it is a stray (sk_stray_). */
     _Atomic uint32_t strays[3];
-    /* futex: of them that run and have told whether they know what they are */
+    /* futex: how many strays run and have written their entry */
     _Atomic uint32_t n_strays;
-    /* futex: ACT_GATE exits with 7 when it is not 0; note "gate" waits for it */
+    /* futex: an ACT_GATE worker exits with 7 once it is not 0; the note "gate" waits for it, too */
     _Atomic uint32_t gate;
-    _Atomic uint32_t notes;   /* futex: notes handled */
-    _Atomic uint32_t in_note; /* futex: the server is inside on_note */
+    _Atomic uint32_t notes;   /* futex: how many notes on_note has handled */
+    _Atomic uint32_t in_note; /* futex: how many times on_note was entered */
     uint64_t note_len, note_sum;
     uint32_t n_fds;
     int32_t fds[64];           /* the server's descriptors at its start */
-    _Atomic uint32_t env_left; /* a worker still saw one of our environment variables */
-    char fault[64];            /* sk_fault_parse in the server */
+    _Atomic uint32_t env_left; /* set: a worker still had one of our environment variables */
+    char fault[64];            /* fault spec that the server arms */
 };
 
 SK_UNUSED static struct desk *map_desk(int fd) {
@@ -75,14 +77,15 @@ static __attribute__((noreturn)) void stray(struct desk *d, int i) {
     for (;;) pause();
 }
 
-/* As user code forks in a task. */
+/* Forks as user code does in a task. */
 static void fork_strays(struct desk *d) {
     for (int i = 0; i < 3; i++) {
         if (fork() != 0) continue;
         if (i == 0) stray(d, i);
         setsid();
         if (i == 2) {
-            /* a daemon, which has a pipe of its own under the number of one of ours, and forks */
+            /* A daemon: it closes all descriptors, opens pipes that get the numbers of ours, and
+             * forks. */
             int fd[2];
             for (int n = 3; n < 256; n++) (void)close(n);
             for (int n = 0; n < 8; n++) CHECK_EQ(pipe(fd), 0);
@@ -154,7 +157,7 @@ static void driver_begin(struct driver *v) {
     v->d = map_desk(v->desk_fd);
 }
 
-/* keep2 (-1: none) is handed down beside the desk. */
+/* Starts the server. keep2 (-1: none) is a second descriptor for it, beside the desk's. */
 static void driver_start(struct driver *v, int keep2) {
     char *argv[] = {(char *)(uintptr_t)"/proc/self/exe", NULL};
     char num[16];
@@ -182,7 +185,7 @@ SK_UNUSED static void driver_end(struct driver *v) {
     close(v->desk_fd);
 }
 
-/* Next report or end, waiting. */
+/* Waits for the next report. SK_EDEAD: the server has ended. */
 SK_UNUSED static sk_rc next_report(struct driver *v, struct sk_fork_report *r) {
     struct sk_err err;
     for (;;) {

@@ -1,5 +1,5 @@
-/* ipc_help.h - what the ipc tests share: shared memory, messages whose bytes tell their number,
- * counting of descriptors. */
+/* ipc_help.h - what the ipc tests share: shared memory, messages whose bytes follow from their
+ * number, and a count of open descriptors. */
 #ifndef SK_TEST_IPC_HELP_H
 #define SK_TEST_IPC_HELP_H
 
@@ -34,13 +34,14 @@ SK_UNUSED static int count_fds(void) {
     return n;
 }
 
-SK_UNUSED static int wait_exit(pid_t pid) { /* status as of waitpid */
+SK_UNUSED static int wait_exit(pid_t pid) { /* returns the status that waitpid gives */
     int st;
     while (waitpid(pid, &st, 0) < 0) CHECK_EQ(errno, EINTR);
     return st;
 }
 
-/* True when fd is readable, at its end or broken before the deadline. */
+/* True when fd is readable, at its end or broken before the deadline; false: the deadline is
+ * over. */
 SK_UNUSED static bool ready_by(int fd, int64_t deadline_ns) {
     for (;;) {
         int64_t left = deadline_ns - sk_now_ns();
@@ -52,7 +53,8 @@ SK_UNUSED static bool ready_by(int fd, int64_t deadline_ns) {
     }
 }
 
-/* Cheap random numbers for threads and children (test_rand is one stream a test). */
+/* Cheap random numbers for threads and child processes, where test_rand (one stream a test) is not
+ * safe. */
 SK_UNUSED static uint64_t mix(uint64_t x) {
     x ^= x >> 31;
     x *= UINT64_C(0x9e3779b97f4a7c15);
@@ -61,8 +63,8 @@ SK_UNUSED static uint64_t mix(uint64_t x) {
     return x ^ (x >> 33);
 }
 
-/* Message i of a stream: length 0..max, small ones often, and every byte a function of (i,
- * place). */
+/* Message i of a stream: its length is 0 to max and often small, and every byte follows from i and
+ * the byte's place. */
 SK_UNUSED static size_t msg_len(uint64_t seed, uint64_t i, size_t max) {
     uint64_t r = mix(seed ^ i * 2654435761u);
     unsigned bits = (unsigned)(r % 64) % (unsigned)(65 - __builtin_clzll(max));

@@ -1,5 +1,5 @@
-/* kernel_make.h - random Arrow columns for tests of kernels, each with its values in a form that a
- * naive twin reads without Arrow. */
+/* kernel_make.h - random Arrow columns for tests of kernels. Each column comes with its values as
+ * plain cells, which a naive second implementation reads without Arrow. */
 #ifndef KERNEL_MAKE_H
 #define KERNEL_MAKE_H
 
@@ -8,9 +8,9 @@
 enum { CELL_VALUE, CELL_NAN, CELL_NULL };
 struct cell {
     int class;
-    double d;   /* of floats */
-    __int128 i; /* of all other numbers but 256-bit decimals */
-    size_t n;   /* of text: bytes; a 256-bit decimal is 32 bytes, little-endian */
+    double d;   /* value of a float */
+    __int128 i; /* value of every other number, but for 256-bit decimals */
+    size_t n;   /* bytes of a text; a 256-bit decimal is 32 bytes, little-endian */
     uint8_t bytes[64];
 };
 
@@ -19,31 +19,34 @@ struct column {
     struct ArrowSchema schema, values_schema;
     struct ArrowArray array, values_array;
     const void *buffers[4], *values_buffers[4];
-    struct cell *all, *cells; /* cells: from the array's offset on */
+    /* all: the cells of the array's whole memory; cells: those from its offset on */
+    struct cell *all, *cells;
     void *mem[16];
     int n_mem;
 };
 
 struct column_how {
-    /* seed: equal ones draw from the same values; distinct 0: as many as there are */
+    /* Columns with equal seed and distinct draw from the same values. distinct: how many; 0: no
+     * limit. */
     uint64_t seed, distinct;
-    unsigned nulls;  /* percent */
-    unsigned prefix; /* bytes that all texts share */
+    unsigned nulls;  /* percent of the rows */
+    unsigned prefix; /* bytes at the beginning that all texts share */
     bool dictionary;
 };
 
 extern const char *const key_formats[];
 extern const size_t n_key_formats;
 
-/* `rows` rows behind a random offset. The name is "x". */
+/* Makes a column of `rows` rows behind a random offset, with the name "x". */
 void column_make(struct column *c, const char *format, int64_t rows, struct column_how how);
-/* The same values in another layout: format, offset and dictionary may differ as far as the values
- * fit. */
+/* Makes a column of the same values in another layout: format, offset and dictionary may differ
+ * from those of `from`, as far as the values fit. */
 void column_copy(struct column *c, const char *format, const struct column *from, int64_t rows,
                  bool dictionary);
 void column_free(struct column *c);
 
-/* The order of docs/design/kernels.md, written without the kernel. */
+/* Compares two cells in the order that docs/design/kernels.md defines, written without the kernels'
+ * code. */
 int cell_compare(const char *format, const struct cell *a, const struct cell *b, bool descending,
                  bool nulls_first);
 
@@ -52,7 +55,7 @@ struct batch {
     struct ArrowArray array, *arrays[8];
     const void *buffers[1];
 };
-/* A batch of columns; the first `offset` rows of the columns are not its. */
+/* Makes a batch of n columns with `rows` rows. It begins at row `offset` of the columns. */
 void batch_make(struct batch *b, struct column *columns, int n, int64_t rows, int64_t offset);
 
 #endif

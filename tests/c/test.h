@@ -1,15 +1,15 @@
 /* test.h - writing a C test.
  *
  *     TEST(ring_wraps) { CHECK_OK(sk_thing(&t)); CHECK_EQ(t.n, 3); }
- *     TEST_SLOW(ring_soak, 120) { ... }                           deadline of 120 s instead of 60
- *     TEST_LARGE(ring_of_many, 60) { ... }                        the same, for what takes more
- *     than a fifth of a second of CPU: `./dev quick` leaves it out
+ *     TEST_SLOW(ring_soak, 120) { ... }      a deadline of 120 s instead of 60 s
+ *     TEST_LARGE(ring_of_many, 60) { ... }   a test that takes more than 0.2 s of CPU time, with
+ *                                            a deadline of 60 s; `./dev quick` leaves it out
  *
- * Each test runs in its own forked process (and process group: its children die with it), must end
- * before its deadline, and must free all sk_alloc memory (test_may_leak() excuses it). A failed
- * check ends the test at once with file:line. Randomness comes from test_rand, seeded by
- * SK_TEST_SEED or by chance; the seed is printed. More or longer: SK_TEST_ROUNDS=n multiplies
- * test_rounds(). */
+ * Each test runs in a forked process of its own (and in a process group of its own: its children
+ * die with it). It must end before its deadline, and must free all sk_alloc memory (test_may_leak()
+ * excuses it). A failed check ends the test at once and prints file:line. Randomness comes from
+ * test_rand, which is seeded by SK_TEST_SEED or by chance; the seed is printed. SK_TEST_ROUNDS=n
+ * multiplies test_rounds(), for runs that test more. */
 #ifndef SK_TEST_H
 #define SK_TEST_H
 
@@ -39,31 +39,34 @@ void test_register(struct test_case *t);
     static void test_run_##name(void)
 #define TEST_SLOW(name, secs) TEST_CASE_(name, secs, false)
 #define TEST_LARGE(name, secs) TEST_CASE_(name, secs, true)
-/* A deadline ends what hangs; it measures nothing. Milliseconds on an idle machine are seconds on
- * one that many share. */
+/* A deadline only ends a test that hangs; it measures nothing. What takes milliseconds on an idle
+ * machine can take seconds on a machine that many share. */
 #define TEST(name) TEST_SLOW(name, 60)
 
 void test_fail(const char *file, int line, const char *fmt, ...) SK_PRINTF(3, 4)
     __attribute__((noreturn));
-void test_skip(const char *why) __attribute__((noreturn)); /* counts as passed, says why */
-/* sk_alloc memory may be in use at the end */
+/* ends the test, which counts as passed; `why` is printed */
+void test_skip(const char *why) __attribute__((noreturn));
+/* Lets this test end with sk_alloc memory still in use. */
 void test_may_leak(void);
-/* of this test: from the run's seed and the test's name */
+/* The seed of this test, which follows from the run's seed and the test's name. */
 uint64_t test_seed(void);
-/* 64 random bits (base/rand.h), one stream a test, not thread-safe */
+/* 64 random bits (base/rand.h). Each test has one stream, which is not thread-safe. */
 uint64_t test_rand(void);
 uint64_t test_below(uint64_t n); /* uniform in [0, n); n > 0 */
-/* usual * SK_TEST_ROUNDS; a quarter with SK_TEST_QUICK */
+/* `usual` times SK_TEST_ROUNDS; a quarter of it with SK_TEST_QUICK. */
 int test_rounds(int usual);
-/* the time (sk_now_ns) until which to wait for what must come: 30 s */
+/* The time (sk_now_ns) until which a test should wait for something that must happen: 30 s from
+ * now. */
 int64_t test_patience(void);
-/* time this process had on a CPU: what others run does not count */
+/* The CPU time that this process has used, in ns. What other processes run does not count. */
 int64_t test_cpu_ns(void);
-bool test_sanitized(void); /* ASan or TSan build: make it smaller */
-/* A scratch directory of this test, removed with all its content when the test ends, however it
- * ends. */
+bool test_sanitized(void); /* built with ASan or TSan: the test should do less */
+/* A scratch directory of this test. It is removed with all its content when the test ends, however
+ * it ends. */
 const char *test_dir(void);
-/* this one, too, once its processes are gone: for a cgroup. One a test */
+/* Also removes the directory `path` once the test's processes are gone, as a cgroup needs it. Once
+ * a test. */
 void test_rmdir_last(const char *path);
 
 #define CHECK(x)                                                  \
@@ -71,13 +74,14 @@ void test_rmdir_last(const char *path);
         if (!(x)) test_fail(__FILE__, __LINE__, "CHECK(%s)", #x); \
     } while (0)
 
-/* Same, with a message in printf form. */
+/* The same, with a message in printf form. */
 #define CHECK_MSG(x, ...)                                     \
     do {                                                      \
         if (!(x)) test_fail(__FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
-/* Integers, enums, pointers; not floating point (would be cut). Compared as long long. */
+/* Compares integers, enums or pointers, as long long. Floating point values are refused, because
+ * they would lose their fractions. */
 #define TEST_CMP_(a, op, b)                                                                        \
     do {                                                                                           \
         _Static_assert(_Generic((a), float: 0, double: 0, default: 1) &&                           \
@@ -114,7 +118,7 @@ void test_rmdir_last(const char *path);
             test_fail(__FILE__, __LINE__, "%s and %s differ within %zu bytes", #a, #b, test_n_); \
     } while (0)
 
-/* A call that returns sk_rc. CHECK_OK_ERR also shows the message. */
+/* Checks a call that returns sk_rc. CHECK_OK_ERR also prints the error's message. */
 #define CHECK_RC(expr, want)                                                              \
     do {                                                                                  \
         sk_rc test_rc_ = (expr), test_want_ = (want);                                     \

@@ -1,10 +1,11 @@
-/* world.h - random programs on the sim engine and the checker of what they observe (world_prog.c:
- * the functions; world_check.c: the history).
+/* world.h - random programs on the sim engine, and the checker of what they observe. world_prog.c
+ * has the functions of the programs, world_check.c the history.
  *
- * A program is a tree of calls whose values are known beforehand: the value of a task is a hash of
- * what it is called and of the values of its arguments, whatever worker runs it, how often, and
- * what it does on the way (children, puts, streams, actors). So every value that anybody gets is
- * checked where it is got, byte by byte, and an error must have a cause in the history. */
+ * A program is a tree of calls whose values are known beforehand. The value of a task is a hash of
+ * its parameters and of the values of its arguments; it does not depend on the worker that runs the
+ * task, on the number of attempts, or on what the task does on the way (children, puts, streams,
+ * actors). So every value is checked byte by byte wherever a task or the driver gets it, and an
+ * error must have a cause in the history. */
 #ifndef WORLD_H
 #define WORLD_H
 
@@ -36,21 +37,21 @@ enum {
     MAX_ARGS = 3,
     MAX_INNER = 4,
     MAX_RETURNS = 3,
-    FOUND = 42 /* exit code */
+    FOUND = 42 /* exit code of a run that found what it hunted for */
 };
 
 struct params { /* inline argument 0 of every task */
     uint32_t code, n_ret, size, depth, flaky, task, seq;
-    uint32_t fails; /* STREAM, INIT: at the end */
+    uint32_t fails; /* STREAM, INIT: the task fails at its end */
     uint64_t salt, actor;
 };
 
-struct expect { /* of one value */
+struct expect { /* what the value of an object must be */
     uint64_t vid;
-    bool bad; /* a user error */
+    bool bad; /* the value is a user error */
 };
 
-struct value { /* head of a value's bytes; the rest follows from vid */
+struct value { /* the first bytes of a value; the bytes behind it follow from vid */
     uint32_t magic, n_inner;
     uint64_t vid, len;
     uint32_t attempt, task;
@@ -62,75 +63,76 @@ struct user_error {
     uint64_t magic, vid;
 };
 
-struct wobj { /* a logical object */
+struct wobj { /* an object of the program */
     uint64_t oid;
     struct expect x;
-    uint32_t task; /* 1 + index; 0: a put */
-    uint32_t by;   /* a put: 1 + index of the task that made it; 0: the driver */
+    uint32_t task; /* 1 + index of the task that returns it; 0: a put */
+    uint32_t by;   /* of a put: 1 + index of the task that made it; 0: the driver */
     uint32_t n_inner;
     struct expect inner_x[MAX_INNER];
-    uint32_t inner[MAX_INNER]; /* 1 + index, once known */
-    bool on_disk;              /* as the sink of its task was told */
+    uint32_t inner[MAX_INNER]; /* 1 + index of each object inside, once it is known */
+    bool on_disk;              /* on disk, by the events that its task's sink got */
 };
 struct wtask {
     uint64_t tid;
     struct params p;
-    uint32_t args[MAX_ARGS], n_args; /* indices of objects */
-    uint32_t parent;                 /* 1 + index of the task that submitted it */
+    uint32_t args[MAX_ARGS], n_args; /* args: indices of objects */
+    uint32_t parent;                 /* 1 + index of the task that submitted it; 0: the driver */
     int32_t retries;
     uint32_t kills, kills_queued, n_started, n_raised, last_attempt;
     bool cancelled, dropped;
     uint32_t actor;     /* 1 + index */
     uint32_t group;     /* 1 + index */
-    uint32_t n_yielded; /* as its sink was told */
+    uint32_t n_yielded; /* by the events that its sink got */
 };
 struct wactor {
     uint64_t aid, ready;
-    uint32_t init; /* index of the task */
+    uint32_t init; /* index of the task that runs the constructor */
     int32_t restarts;
     uint32_t n_begun;
-    const void *home;  /* the process that has it now */
-    uint32_t last_seq; /* of the calls that this incarnation has begun */
+    const void *home;  /* the engine of the worker process that has the actor now */
+    uint32_t last_seq; /* of the last call that began in this incarnation */
     uint32_t next_seq;
     bool killed, shared;
 };
 
-struct wgroup { /* placement group of the driver */
+struct wgroup { /* a placement group of the driver */
     uint64_t id;
     uint32_t cpus;
-    sk_shape one, none; /* one CPU of it; nothing of it */
+    sk_shape one, none; /* demands: one CPU of the group; nothing of it */
     bool removed;
 };
 
-struct profile { /* what kind of schedules */
+struct profile { /* a kind of schedules to run */
     const char *name;
     struct sk_sim_conf sim;
     uint64_t store_bytes, lineage_bytes;
     uint32_t cpus, max_workers, n_ops, max_size;
     bool big, actors, streams, cancels, spill, groups;
-    bool gather;     /* tasks that get several large values at once */
-    bool named_only; /* runs when SK_SIM_PROFILE names it */
+    bool gather;     /* with tasks that get several large values at once */
+    bool named_only; /* runs only when SK_SIM_PROFILE names it */
 };
 
 struct world {
     struct sk_engine *e;
     const struct profile *f;
     uint64_t seed, rng;
-    bool trace, hunting; /* hunting: a failure is what is wanted */
+    bool trace, hunting; /* hunting: the run looks for a failure and ends at the first */
     struct wobj *objs;
     struct wtask *tasks;
     struct wactor *actors;
     uint32_t n_objs, n_tasks, n_actors, cap_objs, cap_tasks, cap_actors;
-    uint32_t *by_oid; /* hash: 1 + index */
+    uint32_t *by_oid; /* hash table from oid to 1 + index in objs */
     uint32_t by_cap;
     uint64_t n_gets, n_errors, n_user_errors, n_full, n_stall, n_moved;
-    uint32_t n_sinks; /* tasks with a sink that are not over */
+    uint32_t n_sinks; /* tasks with a sink that have not ended */
     struct wgroup groups[32];
-    uint32_t n_groups, in_group; /* 1 + index: where what the driver submits next goes */
+    /* in_group: 1 + index of the group that the driver's next tasks go into; 0: none */
+    uint32_t n_groups, in_group;
     struct {
         uint64_t tid;
         bool begun;
-        /* kills of processes with tasks whose submitters were not back from the call yet */
+        /* kills in tasks whose submit() has not returned yet, so that the task's id is unknown */
     } early[64];
     uint32_t n_early;
 };
@@ -148,30 +150,31 @@ static inline uint64_t word_of(uint64_t vid, size_t at) {
     return vid + at * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* world_check.c */
+/* ---- world_check.c -------------------------------------------------------------------------- */
 uint32_t obj_new(uint64_t oid, struct expect x, uint32_t task);
-uint32_t obj_of(uint64_t oid); /* index; fails when unknown */
+uint32_t obj_of(uint64_t oid); /* index of the object; fails the run when it is unknown */
 bool obj_known(uint64_t oid, uint32_t *i);
 uint32_t task_new(const struct params *p, const uint32_t *args, uint32_t n_args, uint32_t parent,
                   int32_t retries);
-/* the engine's number of task k, as soon as it is known */
+/* Tells the engine's id of task k, as soon as the program knows it. */
 void task_named(uint32_t k, uint64_t tid);
-/* What somebody got for object i is right, or an error with a cause. True: it is the value. */
+/* Checks what a get of object i gave: the right value, or an error that has a cause. True: a
+ * value. */
 bool check_view(const struct sk_view *v, uint32_t i);
-/* of a get of object i that failed as a whole */
+/* Checks the error of a get of object i that failed as a whole. */
 void check_rc(sk_rc rc, const struct sk_err *err, uint32_t i);
 void world_on_kill(void *ctx, sk_tid t, bool begun);
 void world_on_stuck(void *ctx, const char *why);
 void world_reset(struct sk_engine *e, const struct profile *f, uint64_t seed);
 
-/* world_prog.c */
+/* ---- world_prog.c --------------------------------------------------------------------------- */
 struct expect expect_base(const struct params *p, const uint32_t *args, uint32_t n_args);
 struct expect expect_return(const struct params *p, const uint32_t *args, uint32_t n_args,
                             uint32_t i);
 struct params random_params(enum code code, uint32_t depth);
 enum code random_code(uint32_t depth);
-/* Submits from wherever it is; the new objects are registered. first: index of the first return
- * (streams: none). */
+/* Submits a task from the driver or from a worker, by `e`, and registers it and its objects. first:
+ * gets the index of its first return (not for streams). */
 sk_rc world_submit(struct sk_engine *e, const struct params *p, const uint32_t *args,
                    uint32_t n_args, uint32_t parent, uint32_t actor, struct sk_sink *sink,
                    uint32_t *task, uint32_t *first, struct sk_err *err);
