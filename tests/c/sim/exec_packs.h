@@ -1,8 +1,9 @@
-/* exec_packs.h - what a worker does with packs, on rows that are numbers: part of exec_sim.c.
+/* exec_packs.h - how a simulated worker of exec_sim.c makes and reads packs, whose rows are
+ * numbers.
  *
- * A row of a pack has PACK_ROW bytes; a part without rows that is there for its columns has 64.
- * Pages have PAGE rows. The key of a row is a hash of it, modulo
- * what its stage says: its partition, or what it is sorted by (with many equal ones). */
+ * A row of a pack has PACK_ROW bytes. A part without rows, which is there for its columns only, has
+ * 64 bytes. Pages have PAGE rows. The key of a row is a hash of the row, modulo the stage's `keys`:
+ * it is the row's partition, or what the rows are sorted by (then many keys are equal). */
 #define PACK_ROW 1024u
 #define PAGE 4u
 
@@ -35,7 +36,7 @@ static bool less(const struct keyed *x, const uint64_t *bound) { /* bound: key, 
     return by_key(x, &y) < 0;
 }
 
-/* Rows by their keys; equal ones as they are. */
+/* Sorts rows by their keys; rows of equal keys keep their order. */
 static void sort_by_key(uint64_t *rows, uint32_t n, uint32_t keys) {
     struct keyed *k = sk_alloc(TAG, (n + 1) * sizeof *k);
     CHECK(k);
@@ -58,7 +59,7 @@ static struct blk *give(struct sim *m, struct task *k, const uint64_t *rows, uin
     return b;
 }
 
-/* Sorted rows: those of partitions from `first` to `last` - 1 as one pack. */
+/* Gives the sorted rows of partitions [first, last) as one pack. */
 static void give_parts(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n,
                        uint32_t keys, uint32_t first, uint32_t last) {
     struct vnote note = {.h = {.kind = SK_PACK_PARTS, .first = first, .n = last - first}};
@@ -67,7 +68,7 @@ static void give_parts(struct sim *m, struct task *k, const uint64_t *rows, uint
         p->rows++;
         p->len64 += PACK_ROW / 64;
     }
-    if (!n) note.part[sk_rand_mix(k->id) % note.h.n].len64 = 1; /* its columns */
+    if (!n) note.part[sk_rand_mix(k->id) % note.h.n].len64 = 1; /* a part for the columns */
     give(m, k, rows, n, n ? n * PACK_ROW : 64, &note);
 }
 
@@ -83,8 +84,8 @@ static void give_run(struct sim *m, struct task *k, const uint64_t *rows, uint32
     give(m, k, rows, n, n ? n * PACK_ROW : 64, &note);
 }
 
-/* Sorted rows of partitions first to last - 1 as packs, in so many values; some leave out those
- * without rows. */
+/* Gives the sorted rows of partitions [first, last) as packs, cut into `values` values. Sometimes
+ * leaves out the values without rows. */
 static void give_values(struct sim *m, struct task *k, const uint64_t *rows, uint32_t n,
                         uint32_t keys, uint32_t first, uint32_t last, uint32_t values) {
     uint32_t at = 0, each = SK_MIN((last - first + values - 1) / values, SK_PACK_PARTS_MAX);
@@ -97,7 +98,7 @@ static void give_values(struct sim *m, struct task *k, const uint64_t *rows, uin
     CHECK_EQ(at, n);
 }
 
-/* A map's output as packs: by partition, in several values; or as one or two runs. */
+/* Gives a map's output as packs: cut by partition into several values, or as one or two runs. */
 static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint64_t *rows,
                       uint32_t n, uint32_t values) {
     sort_by_key(rows, n, s->keys);
@@ -110,7 +111,7 @@ static void map_packs(struct sim *m, const struct stage *s, struct task *k, uint
     give_run(m, k, rows + half, n - half);
 }
 
-/* Packs of the same partitions, or runs, as one, or in several values. */
+/* Merges packs of the same partitions, or runs, and gives the result in one value or several. */
 static void merge_packs(struct sim *m, const struct stage *s, struct task *k,
                         const struct sk_stask *t) {
     uint64_t *rows = sk_alloc(TAG, 200000 * sizeof *rows);
@@ -144,7 +145,7 @@ static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t 
     CHECK(all);
     *n = 0;
     for (const struct sk_blk *b = t->in.head; b; b = b->next, run++) {
-        /* the run is yielded behind its sample */
+        /* the run is the object that was yielded right after its sample */
         const struct blk *r = sk_map_get(&m->blks, b->ref.oid + 1);
         CHECK(r && r->note->h.kind == SK_PACK_RUN && sk_exchange_run(b->kept) == run);
         for (uint32_t i = 0; i < r->n; i++) {
@@ -155,7 +156,8 @@ static struct keyed *all_rows(struct sim *m, const struct sk_stask *t, uint32_t 
     return all;
 }
 
-/* Which pages of a run are whose: the next ones of `note`, which goes when it is full. */
+/* Says for each partition which pages of a run belong to it. The cuts go on in `note`, which is
+ * yielded each time it is full. */
 static void cut_run(struct sim *m, struct task *k, const struct blk *r, uint32_t run, uint32_t keys,
                     const uint64_t *bounds, uint32_t n, struct vnote *note) {
     for (uint32_t p = 0, lo = 0, hi; p < n; p++, lo = hi) {
@@ -204,8 +206,10 @@ static void cut_runs(struct sim *m, uint32_t keys, struct task *k, const struct 
     sk_free(bounds);
 }
 
-/* ---- joins: of each partition the rows of the input that has most, then, if these are asked for,
- * those of the other one that meet none of them ------------------------- */
+/* ---- joins ----------------------------------------------------------------------------------
+ *
+ * The simulated join of a partition gives the rows of its larger input and then, if the plan asks
+ * for unmatched rows (exchange.tells), those rows of the smaller input that match none of them. */
 
 static uint64_t tag_of(uint64_t row) { return sk_rand_mix(row ^ 0x7a6) % 8; }
 
@@ -215,8 +219,8 @@ static bool meets(const uint64_t *rows, uint32_t n, uint64_t row) {
     return false;
 }
 
-/* n rows of the input that has most, n_others of the other one. Returns the number of the
- * join's. */
+/* Writes to `out` the join of n rows of the larger input and n_others rows of the smaller one, and
+ * returns how many rows that is. */
 static uint32_t join_rows(const uint64_t *rows, uint32_t n, const uint64_t *others,
                           uint32_t n_others, uint64_t *out) {
     uint32_t k = n;
@@ -227,10 +231,10 @@ static uint32_t join_rows(const uint64_t *rows, uint32_t n, const uint64_t *othe
 }
 
 struct partition {
-    /* of all inputs, in order; of a REST: whether a share met the i-th row of the input that is not
-     * shared */
+    /* rows: of all inputs, input by input. told, for the reduce behind split reduces: whether one
+     * of those had a match for the i-th row of the input that is not shared. */
     uint64_t *rows, *told;
-    uint32_t n, n_of[2]; /* in all, of each input */
+    uint32_t n, n_of[2]; /* n: rows of both inputs; n_of: of each */
 };
 
 static bool has_told(const struct sk_blk *b, const struct blk *p, struct partition *all) {
@@ -244,7 +248,8 @@ static const uint64_t *rows_of(const struct partition *all, uint32_t side) {
     return all->rows + (side ? all->n_of[0] : 0);
 }
 
-/* What a task of a join gives. */
+/* Writes to `out` what a reduce of a join gives: a whole reduce, a split reduce, or the one behind
+ * split reduces, which gives the unmatched rows. */
 static uint32_t join_task(const struct sk_pack_task *of, const struct partition *all,
                           uint32_t tells, uint64_t *out) {
     uint32_t shared = of->shared - 1, n = all->n_of[shared], n_others = all->n_of[!shared], k = 0;
@@ -266,8 +271,9 @@ static uint32_t tells_of(const struct sim *m, const struct sk_stask *t) {
     return m->st.s[t->stage].exchange.tells;
 }
 
-/* Rows of the partitions of a reduce, input by input, each in order; in order of their keys where
- * they are not joined. Checks that it has what is its, in the order in which it has to come. */
+/* Collects the rows of the partitions of a reduce: input by input and each in order, or, if it
+ * is no join, sorted by key. Checks that the reduce got all blocks it should get, in the right
+ * order. */
 static void gather(struct sim *m, const struct stage *s, const struct sk_stask *t,
                    struct partition *to) {
     const struct sk_pack_task *of = sk_exchange_task(t->say);
@@ -298,7 +304,7 @@ static void gather(struct sim *m, const struct stage *s, const struct sk_stask *
               ((int64_t)b->side == side && (int64_t)sk_exchange_run(b->kept) > run));
         side = b->side;
         run = sk_exchange_run(b->kept);
-        if (!b->ref.n_rows) continue; /* its columns */
+        if (!b->ref.n_rows) continue; /* a part for the columns */
         uint32_t from = (uint32_t)(b->ref.row0 / PACK_ROW),
                  to_row = from + (uint32_t)(b->ref.bytes / PACK_ROW), before = n;
         CHECK(to_row <= p->n &&
@@ -335,7 +341,7 @@ static uint32_t reduce(struct sim *m, const struct stage *s, const struct sk_sta
     return n;
 }
 
-/* A share tells which rows of the other input it has met. */
+/* A split reduce yields its report: which rows of the other input it has matched. */
 static void tell_met(struct sim *m, const struct stage *s, struct task *k,
                      const struct sk_stask *t) {
     struct partition all;

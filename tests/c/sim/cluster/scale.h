@@ -1,17 +1,17 @@
 /* scale.h - exec's scheduler and the shuffle strategies on a simulated cluster (cluster.h): how
- * long would a sort take there, and what holds it up?
+ * long would a sort take there, and what is the bottleneck?
  *
- * What decides is the code that runs on one machine: step.c with exchange.c, packs.c and a policy,
- * and the strategies of src/shuffle. What does is the cluster: tasks are maps, merges and reduces
- * that read, compute, move and write bytes. The driver is one more server: each value that it hears
- * of and each part that it hands to a task takes some of its time.
+ * The decisions come from the code that also runs on one machine: step.c with exchange.c, packs.c
+ * and a policy, and the strategies of src/shuffle. The work is simulated by the cluster: tasks are
+ * maps, merges and reduces that read, compute, move and write bytes. The driver is one more server,
+ * which spends some time on each value that it hears of and on each part that it hands to a task.
  *
- * Sizes as they are, or in grains: a simulated map stands for `grain` maps side by side, with as
- * much memory, as many connections and cores as those, and a reduce for as many reduces; and a
- * merge's values for `bundle` each. Bytes stay what they are; counts of values, parts and stretches
- * on disk are multiplied.
+ * Sizes may be real, or coarser by `grain` and `bundle`, so that a run is cheaper. A simulated map
+ * then stands for `grain` maps side by side, with their memory, connections and cores; a reduce for
+ * `grain` reduces; and each value of a merge for `bundle` values. Bytes stay real; the counts of
+ * values, parts and stretches on disk are multiplied.
  *
- * The same conf gives the same result. Tests: tests/c/sim/scale_sim.c; figures of clusters:
+ * The same conf gives the same result. Tests: tests/c/sim/scale_sim.c; figures of real clusters:
  * bench/c/paper.c. */
 #ifndef SK_SCALE_H
 #define SK_SCALE_H
@@ -20,64 +20,68 @@
 #include "sim/cluster/cluster.h"
 #include "shuffle/shuffle.h"
 
-/* of the published systems (Exoshuffle, SIGCOMM 2023, 3); M maps, R reduces, W nodes */
+/* The shuffles of the published systems (Exoshuffle, SIGCOMM 2023, section 3). M: maps, R: reduces,
+ * W: nodes. */
 enum sk_scale_way {
-    /* reduces take what maps gave: in as many values a map as the strategy says */
+    /* Reduces read the maps' output; the strategy says in how many values a map gives it. */
     SK_SCALE_DIRECT,
-    /* Riffle: `factor` maps of a node are merged there into one value a reduce */
+    /* Riffle: `factor` maps of a node are merged on that node into one value per reduce. */
     SK_SCALE_MERGE,
-    /* Magnet: a map gives one value a node; `factor` of them are merged on that
-     * node into one value a reduce. Map output stays for a round (of all map slots)
-     * longer */
+    /* Magnet: a map gives one value for each node; `factor` of them are merged on that node into
+     * one value per reduce. Map output stays for one more round (of all map slots). */
     SK_SCALE_PUSH,
-    /* Cosco, and CloudSort's two levels: the same, and map output goes when it is
-     * merged */
+    /* Cosco, and the two levels of CloudSort: as PUSH, but map output is freed once it is
+     * merged. */
     SK_SCALE_PUSH_STAR
 };
 
 struct sk_scale_conf {
-    struct sk_cl_conf cluster; /* spilled and ctx are not the caller's */
+    struct sk_cl_conf cluster; /* the caller leaves spilled and ctx empty */
     enum sk_scale_way way;
-    const char *strategy;  /* DIRECT: of src/shuffle/by */
-    uint32_t values_a_map; /* DIRECT: so many, whatever it says; 0: as it says */
-    /* MERGE, PUSH: neighbouring reduces that share a value of a merge; published: 1. More are fewer
-     * values, of which reduces have parts */
+    const char *strategy; /* DIRECT: a strategy of src/shuffle/by */
+    /* DIRECT: values that a map gives, against the strategy; 0: as it says */
+    uint32_t values_a_map;
+    /* MERGE, PUSH: how many neighbouring reduces share a value of a merge. The published systems
+     * have 1. More give fewer values, and a reduce then reads a part of each. */
     uint32_t reduces_a_value;
-    /* of the input, the shuffle and the output each */
+    /* Bytes of the input; the shuffle and the output have as many each. */
     uint64_t bytes;
-    /* grain, bundle: 1, or what divides the others */
+    /* grain, bundle: 1, or a divisor of the others */
     uint32_t maps, reduces, factor, grain, bundle;
     uint32_t slots_map, slots_merge, slots_reduce; /* tasks at once on a node */
-    /* input and output are on S3, else on the nodes' disks */
+    /* Input and output are on S3; false: on the nodes' disks. */
     bool s3;
     uint32_t s3_threads; /* connections of a task */
-    /* of a request; before its first byte; of a connection */
+    /* Bytes of a request (get, put); seconds before its first byte; bytes per second of a
+     * connection. */
     double s3_get_bytes, s3_put_bytes, s3_wait_s, s3_conn_bytes_s;
-    /* What a byte costs a core, in seconds, by what is done to it. receive: a byte that came from
-     * another node */
+    /* Core seconds per byte, by what is done to the byte. receive: for a byte that came from
+     * another node. */
     double cpu_read, cpu_map, cpu_merge, cpu_reduce, cpu_write, cpu_receive;
-    /* Disks: bytes of a stretch, of what a task reads or writes for itself; and of what another
-     * node reads of a value. A part of a value on disk is `part_stretches` more */
+    /* Disks. stretch_bytes: length of a stretch that a task reads or writes for itself.
+     * part_stretch_bytes: of a stretch that another node reads. part_stretches: what each part of a
+     * value on disk adds to the number of stretches. */
     double stretch_bytes, part_stretch_bytes, part_stretches;
-    /* The driver: seconds for a task, a value, a part of a value; bytes that it keeps for each */
+    /* The driver's seconds for a task, a value and a part of a value, and the bytes that it keeps
+     * for each. */
     double task_s, value_s, part_s, task_bytes, value_bytes, part_bytes,
-        entry_bytes; /* entry: of a value, for each reduce that has a part of it */
+        entry_bytes; /* entry: for each reduce that has a part of a value */
     uint64_t seed;   /* of task times, which vary by a tenth */
 };
 
 struct sk_scale_result {
-    double sec, map_sec; /* until the last map or merge ended */
-    /* made; handed to reduces; run. Of the real sizes */
+    double sec, map_sec; /* map_sec: when the last map or merge ended */
+    /* Values that were made, parts that were handed to reduces, tasks that ran; in real sizes. */
     double values, parts, tasks;
-    /* at most: values that exist and parts that tasks have */
+    /* The peak of the bytes that the driver keeps for existing values and for tasks' parts. */
     double driver_bytes;
     double moved_bytes, spilled_bytes, over_bytes; /* between nodes; to disk; see cluster.h */
     double busy[SK_CL_KINDS];                      /* share of the time */
     double driver_busy, gets, puts;
-    uint64_t forced; /* launches that memory did not allow */
+    uint64_t forced; /* launches although memory did not allow them */
 };
 
-/* SK_EINVAL: sizes that do not divide; what exec says, else. */
+/* Runs the sort. SK_EINVAL: sizes that do not divide one another; else exec's error. */
 sk_rc sk_scale_run(const struct sk_scale_conf *conf, struct sk_scale_result *out,
                    struct sk_err *err) SK_MUST_USE;
 
