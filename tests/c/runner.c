@@ -1,15 +1,19 @@
-/* runner.c - main() of every C test program: a forked process a test, a deadline, TAP lines.
+/* runner.c - main() of every C test program: a forked process for each test, a deadline, TAP lines.
  *
- *     build/dev/bin/test_base [-l] [-v] [-j N] [pattern ...]      a pattern is a part of a test's
- *     name; -j: N (1) tests at a time
+ *     build/dev/bin/test_base [-l] [-v] [-j N] [pattern ...]
  *
- * Environment: SK_TEST_QUICK=1 (nothing that is TEST_LARGE, unless a pattern names it; a quarter of
- * the rounds), SK_TEST_SEED, SK_TEST_ROUNDS (factor), SK_TEST_SLOW (factor on deadlines; a
- * sanitizer build takes 6 by itself, and a machine that many share when the program begins takes as
- * many as share a core then).
- * Invariant: the runner itself has one thread, so fork is safe; every
- * test leads its own process group, which is killed when the test ends, so nothing of it survives.
- * Cost: about 1 ms a test. The last line is exactly "N passed, N failed"; exit 1 when any failed or
+ * A pattern is a part of a test's name; -l lists the tests; -j N runs N tests at a time (1).
+ *
+ * Environment:
+ * - SK_TEST_QUICK=1: leaves out each TEST_LARGE test, unless a pattern names it, and takes a
+ *   quarter of the rounds.
+ * - SK_TEST_SEED: the seed. SK_TEST_ROUNDS: a factor on rounds and deadlines.
+ * - SK_TEST_SLOW: a factor on deadlines. A sanitizer build has a factor of 6 by itself, and on a
+ *   loaded machine deadlines are also multiplied by the load average per core at the start.
+ *
+ * Invariant: the runner itself has one thread, so fork is safe. Every test leads its own process
+ * group, which is killed when the test ends, so that nothing of it survives. Cost: about 1 ms a
+ * test. The last line is exactly "N passed, N failed"; the exit status is 1 when a test failed or
  * none matched. */
 #include <errno.h>
 #include <fcntl.h>

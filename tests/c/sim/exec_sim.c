@@ -1,8 +1,9 @@
-/* exec_sim.c - the pure step under a virtual engine: random pipelines, random time, random deaths,
- * and the Fig. 9 pipeline of the streaming
- * batch paper. Checked: it ends, nothing stalls, the rows are those of a sequential model and in
- * its order, the output blocks do not depend on timing, every reference is given back exactly once,
- * memory stays within the limit plus the surprise. */
+/* exec_sim.c - exec's pure step under a simulated engine: random pipelines, random task times,
+ * random deaths of tasks, and the pipeline of figure 9 of the streaming batch paper.
+ *
+ * Checked: each run ends and none stalls; the rows are those of a sequential model, in its order;
+ * the output blocks do not depend on timing; every reference is given back exactly once; memory
+ * stays within the limit plus what no estimate could foresee. */
 #include <math.h>
 
 #include "base/containers/map.h"

@@ -1,12 +1,13 @@
-/* lineage_sim.c - the lineage against a naive model: random graphs, releases, losses, streams, a
- * tight budget.
+/* lineage_sim.c - the lineage against a naive model: random graphs, releases, losses, streams, and
+ * a tight budget.
  *
- * The model knows every task and object of a round and finds out after each step, by going round
- * until nothing changes, which tasks must be
- * kept: those that are needed (open, a return in scope, or a kept task uses it) and can run (each
- * argument in scope or made by a kept task). It keeps no counts and no lists. Exactly those must be
- * kept. A loss must give exactly the closure that is missing, makers first, or a reason that the
- * model holds for possible (two arguments may be hopeless at once; either is right). */
+ * The model knows every task and object of a round. After each step it finds out which tasks must
+ * be kept, by repeating its rules until nothing changes; it keeps no counts and no lists. A task
+ * must be kept if it is needed (it is open, one of its returns is in scope, or a kept task uses
+ * one) and can run again (each argument is in scope or made by a kept task). Exactly those tasks
+ * must be kept. After a loss the lineage must give exactly the missing tasks that have to run
+ * again, makers first, or a reason why that is impossible which the model holds for possible, too
+ * (when two arguments are hopeless at once, either is right). */
 #include "base/clock.h"
 #include "engine/own/lineage.h"
 #include "test.h"

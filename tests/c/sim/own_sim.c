@@ -1,9 +1,9 @@
-/* own_sim.c - reference counts against recomputed reachability.
+/* own_sim.c - reference counts against reachability that is computed anew.
  *
- * The model keeps what each process has, what the engine holds and what contains what, and finds
- * out who is alive by a fixpoint from
- * everything that is held directly: no counting at all. Every object must come out of the queue
- * exactly once, and exactly then. */
+ * The model keeps what each process holds, what the engine holds, and which object contains which.
+ * It finds out which objects are alive by going from everything that is held directly until nothing
+ * is added; it does not count. Every object must come out of the queue exactly once, exactly when
+ * it stops being alive. */
 #include "base/clock.h"
 #include "engine/own/own.h"
 #include "test.h"

@@ -1,11 +1,11 @@
-/* place_sim.c - placement on a virtual clock: random tasks, shapes, workers, deaths, waits and
+/* place_sim.c - placement on a virtual clock: random tasks, demands, workers, deaths, waits and
  * actors, against a naive model.
  *
- * The model keeps what runs where in plain arrays and adds everything up anew. Checked at each
- * step: no resource is given out twice (CPUs may be, after a wait ends), tasks of a shape and level
- * start in order, whoever could start does (unless resources are saved up for an older one), an old
- * head is passed at most SK_PLACE_BYPASS times, what is trapped behind a long task is moved, and in
- * the end all is done. */
+ * The model keeps in plain arrays what runs where, and adds everything up anew. Checked at each
+ * step: no resource is given out twice (CPUs may be, after a wait ends); tasks of one shape and
+ * level start in order; every task that could start does (unless resources are saved up for an
+ * older one); a task that has waited long is passed at most SK_PLACE_BYPASS times; tasks that are
+ * stuck behind a long task are moved to another worker; and in the end all tasks have run. */
 #include "base/clock.h"
 #include "engine/place/place.h"
 #include "test.h"

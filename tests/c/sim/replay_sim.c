@@ -1,6 +1,7 @@
-/* replay_sim.c - random graphs whose actors are killed before every step of theirs, and by chance
- * as often as they move: what comes out is what comes out without a kill, and no message is written
- * twice. A step is one store that others see. Rules that forget something are found to fail. */
+/* replay_sim.c - random graphs whose actors are killed before each of their steps, and also by
+ * chance. The results must be those of a run without kills, and no message may be written twice. A
+ * step is one store to shared memory that other processes see. Rules that forget something must be
+ * found to fail. */
 #include <string.h>
 
 #include "base/rand.h"

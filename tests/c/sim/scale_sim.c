@@ -1,5 +1,5 @@
-/* scale_sim.c - the cluster model answers as the arithmetic says: what is scarce decides, and what
- * is not scarce changes nothing. */
+/* scale_sim.c - the cluster model answers as arithmetic says: the scarce hardware decides how long
+ * a run takes, and hardware that is not scarce changes nothing. */
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/scale.h"
 #include "test.h"

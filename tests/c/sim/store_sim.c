@@ -1,12 +1,12 @@
-/* store_sim.c - the extent book against a naive model, under random operations of many processes
- * that die.
+/* store_sim.c - the store's book of extents against a naive model, under random operations of many
+ * processes that die.
  *
- * The model knows each 64-byte (or larger) cell: free cold, free warm, leased to p, or part of
- * object k; runs are found by scanning.
- * Checked at each step: what an allocation gets was free; an allocation fails only when no run of
- * free cells is long enough; if a warm run is clearly long enough, the result is warm; objects live
- * exactly while referenced or pinned; peers' nonsense is refused; punches are whole warm runs.
- * Every k steps the whole book is walked and its statistics compared. */
+ * The model knows the state of each cell of 64 bytes (or more): free and cold, free and warm,
+ * leased to a process, or part of an object. It finds runs of cells by scanning. Checked at each
+ * step: the cells of an allocation were free; an allocation fails only when no run of free cells is
+ * long enough; when a warm run is clearly long enough, the result is warm; objects live exactly as
+ * long as they are referenced or pinned; nonsense that a process says is refused; only whole warm
+ * runs are punched. Every few steps the whole book is walked and its statistics are compared. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
-/* world_sim.c - random programs x random schedules x faults on the sim engine: every value right,
- * nothing lost, nothing kept, every run ends.
+/* world_sim.c - random programs, random schedules and faults on the sim engine. Every value must be
+ * right, nothing may be lost or left behind, and every run must end.
  *
- * A failure prints profile and seed: SK_SIM_PROFILE=net SK_SIM_SEED=123 world_sim world_schedules
- * runs exactly that schedule again. SK_TEST_ROUNDS=n runs n times as many. The bugs that the
- * simulated machine can be given are each found (world_finds_*). */
+ * A failure prints profile and seed: `SK_SIM_PROFILE=net SK_SIM_SEED=123 world_sim world_schedules`
+ * runs exactly that schedule again. SK_TEST_ROUNDS=n runs n times as many. Each bug that can be
+ * switched on in the simulated machine must be found (world_finds_*). */
 #include <setjmp.h>
 
 #include <signal.h>

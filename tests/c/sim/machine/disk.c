@@ -1,8 +1,8 @@
-/* disk.c - the disk of the simulated machine: files without names in the heap, a size, and bytes
- * that change.
+/* disk.c - the disk of the simulated machine: files without names in heap memory, a limit on its
+ * size, and bytes that change by themselves.
  *
- * Not here: time; jobs of the spill threads take it, see the choice WORK in world.c. Invariant:
- * disk_bytes is 4 KiB for each page that was written and not punched. */
+ * Not here: time. The jobs of the spill threads take time; see the choice WORK in world.c.
+ * Invariant: disk_bytes is 4 KiB for each page that was written and not punched. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ static ssize_t m_write(void *ctx, int fd, const void *p, size_t n, uint64_t off)
     struct sk_sim *s = ctx;
     struct sk_sim_file *f = file_of(s, fd);
     uint64_t fresh = 0;
-    SK_ASSERT(off % PAGE == 0 && n % PAGE == 0); /* as direct I/O wants it */
+    SK_ASSERT(off % PAGE == 0 && n % PAGE == 0); /* direct I/O demands this, too */
     grow(f, off + n);
     for (uint64_t i = off / PAGE; i < (off + n) / PAGE; i++) fresh += f->there[i] ? 0 : PAGE;
     if (s->conf.disk_bytes && s->disk_bytes + fresh > s->conf.disk_bytes) {
@@ -60,7 +60,8 @@ static ssize_t m_write(void *ctx, int fd, const void *p, size_t n, uint64_t off)
     if (sk_sim_fault(s, s->conf.disk_rot)) {
         f->p[off + sk_sim_below(s, n)] ^= (uint8_t)(1 + sk_sim_below(s, 255));
         s->st.n_disk_rot++;
-        s->st.n_values_lost++; /* it may also have been a hole: then nothing is */
+        /* the changed byte may also be in a hole between values: then nothing is lost */
+        s->st.n_values_lost++;
     }
     return (ssize_t)n;
 }

@@ -1,10 +1,10 @@
 /* fiber.c - stacks of simulated processes: start, switch, abandon.
  *
- * Not here: who runs when. A fiber starts by setcontext and switches by _setjmp and _longjmp, which
- * make no system call (swapcontext makes two).
- * Invariant: exactly one of {the stack that resumes, one fiber} runs; a fiber never outlives its
- * deinit, wherever it stood then. Cost: about 20 ns a switch. Stacks are kept for the next fiber;
- * there is one pool a process, as there is one simulation. */
+ * Not here: which fiber runs when. A fiber starts by setcontext and switches by _setjmp and
+ * _longjmp, which make no system call (swapcontext makes two). Invariant: at each moment either the
+ * stack that resumes or one fiber runs. After sk_fiber_deinit a fiber never runs again, wherever it
+ * stood. Cost: about 20 ns a switch. Stacks are kept for later fibers in one pool per process, as
+ * there is one simulation per process. */
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -19,15 +19,16 @@
 
 static uint8_t *pool[128];
 static uint32_t n_pool;
-static sigjmp_buf back;         /* who resumed */
-static struct sk_fiber *inside; /* NULL: none runs */
+static sigjmp_buf back;         /* the stack of the caller of sk_fiber_resume */
+static struct sk_fiber *inside; /* the fiber that runs; NULL: none */
 
 static uint8_t *stack_get(void) {
     if (n_pool) return pool[--n_pool];
     void *p = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    (void)mprotect(p, 4096, PROT_NONE); /* an overflow is a fault, not another fiber's bytes */
+    /* an overflow faults and does not damage another fiber's stack */
+    (void)mprotect(p, 4096, PROT_NONE);
     return p;
 }
 
@@ -75,7 +76,7 @@ static void entry(void) {
     in_fiber(NULL);
     f->run(f->arg);
     f->done = true;
-    to_main(NULL); /* its fake stack goes */
+    to_main(NULL); /* ASan frees the fiber's fake stack */
     _longjmp(back, 1);
 }
 

@@ -1,13 +1,13 @@
 /* link.c - the network between a worker process on another node and the driver: a session that
- * hands messages over in order and once, on top of packets that are lost, late, doubled and out of
- * order.
+ * hands over each message once and in order, on top of packets that are lost, late, doubled and out
+ * of order.
  *
- * Not here: what the messages say. It stands for the transport that an engine over several machines
- * must bring; the local engine has rings in shared memory, which are that already. Each message has
- * a sequence number; the receiver takes the one that it wants next and answers with the number that
- * it wants then; what is not acknowledged in time is sent again (go-back-n). A session is one
- * process: packets of a session that is over are dropped, and that fence is the one that the bug
- * SK_SIM_BUG_LATE opens. */
+ * Not here: what the messages say. A link stands for the transport that an engine over several
+ * machines must bring; the rings in shared memory of the local engine need none. Each message has a
+ * sequence number. The receiver takes the message that it wants next and answers with the number
+ * that it then wants; what is not acknowledged in time is sent again (go-back-n). Each process has
+ * a session of its own, and packets of a session that is over are dropped: that is the fence that
+ * the bug SK_SIM_BUG_LATE opens. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -75,7 +75,7 @@ static void packet(struct sk_sim *s, struct sk_proc *p, bool up, bool ack, uint6
                               .ack = ack,
                               .seq = seq,
                               .msg = m};
-        /* a simulation without memory shows nothing */
+        /* a simulation that lacks memory shows nothing */
         if (!sk_vec_push(&s->net, SK_TAG_ENGINE, k)) abort();
         if (m) m->refs++;
     }
@@ -109,7 +109,7 @@ static void way_send(struct sk_sim *s, struct sk_proc *p, struct sk_way *w, bool
         m->len = len;
         memcpy(m->bytes, b, len);
         sk_ring_pop(&w->src);
-        if (up) sk_bell_ring(&p->sh->bell); /* it may wait for room */
+        if (up) sk_bell_ring(&p->sh->bell); /* the worker may wait for room in its ring */
         packet(s, p, up, false, w->sent++, m);
         if (w->again_ns == INT64_MAX) w->again_ns = sk_sim_now(s) + AGAIN_NS;
         return;
@@ -146,7 +146,7 @@ static struct sk_proc *session_of(struct sk_sim *s, const struct sk_packet *k) {
     return NULL;
 }
 
-/* Hands a message over; false: no room now, it comes again. */
+/* Hands a message over. False: the ring has no room now; the packet comes again. */
 static bool hand_over(struct sk_sim *s, struct sk_proc *p, struct sk_way *w,
                       const struct sk_packet *k) {
     SK_ASSERT(k->msg);
@@ -184,7 +184,7 @@ void sk_link_arrive(struct sk_sim *s, uint32_t i) {
         w->again_ns = w->held.n ? sk_sim_now(s) + AGAIN_NS : INT64_MAX;
         goto out;
     }
-    if (p->proc != k.session) { /* the fence is open */
+    if (p->proc != k.session) { /* the packet is of an old session: the bug opens the fence */
         (void)hand_over(s, p, w, &k);
         goto out;
     }

@@ -1,18 +1,17 @@
 /* open.c - the local engine on a simulated machine: the same driver and worker code, with
- * processes, time, sleeping, network and faults from a seed. For finding what goes wrong in one
- * schedule of a million, and for replaying it.
+ * processes, time, sleeping, network and faults that come from a seed. It is for finding what goes
+ * wrong in one schedule of a million, and for replaying that schedule.
  *
  * Not here: any rule of the engine (engine/local and the pure parts), nor of the machine (this
  * folder). This file opens the one on the other.
  *
- *     own place lineage evict   loop actor recover pool   worker engine and link   ring store <-
- * the engine, unchanged
- *     ─────────────────────────────────────────────────────────────────────────────────
- *     bell_wait  forksrv  segment  clock  fault points  heap ledger                      <- struct
- * sk_machine and three hooks
- *     ─────────────────────────────────────────────────────────────────────────────────
- *     world (schedule, faults)   fibers   links (network)                                <- this
- * folder
+ *     own  place  lineage  evict  loop  actor  recover       the engine, unchanged
+ *     pool  worker  ring  store
+ *     ──────────────────────────────────────────────────
+ *     bell_wait  forksrv  segment  clock                     struct sk_machine and three hooks
+ *     fault points  heap ledger
+ *     ──────────────────────────────────────────────────
+ *     world (schedule, faults)  fibers  links (network)      this folder
  *
  * It is linked into tests only (sk_sim of CMakeLists.txt). One thread, one simulation at a time;
  * tasks are C. */

@@ -1,16 +1,18 @@
-/* world.c - the schedule of the simulated machine: what happens next, to whom, and what goes wrong.
+/* world.c - the schedule of the simulated machine: what happens next, to which process, and what
+ * goes wrong.
  *
- * Not here: any rule of the engine. While the driver waits (bell_wait) the world goes on step by
- * step until its bell has rung or its time is over; while it works, worker processes go on at the
- * fault points that it passes. A step is one of: a process runs up to where others can go on (it
- * sleeps on its bell, or is preempted at a fault point), a link sends, a packet arrives, a process
- * starts or is reported, something breaks. Each is drawn from all that are possible now; when none
- * is, the clock jumps to the first that will be.
+ * Not here: any rule of the engine. While the driver waits (bell_wait), the world goes on step by
+ * step until the driver's bell has rung or its time is over. While the driver works, worker
+ * processes go on at the fault points that it passes. In a step, one of these happens: a process
+ * runs to the next point where others can go on (it sleeps on its bell, or is preempted at a fault
+ * point), a link sends, a packet arrives, a process starts or its end is reported, something
+ * breaks. Each step is drawn from all that are possible now; when none is possible, the clock jumps
+ * to the first that will be.
  *
- * A bell works as the real one: a sleeper is woken by a ring and by nothing else, so a wake-up call
- * that is left out wrongly is missed here, too. A killed process stops for ever where it stood;
- * what it had taken from the heap is freed, what it had published stays.
- * Cost: 0.1 to 0.5 us a step besides what the process does. */
+ * A bell works as the real one: only a ring wakes a sleeper, so a wake-up that the code wrongly
+ * leaves out is missed here, too. A killed process stops for ever where it stood: the heap memory
+ * that it had taken is freed, what it had published stays. Cost: 0.1 to 0.5 us a step besides what
+ * the process does. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,8 +24,8 @@
 #include "base/containers/vec.h"
 #include "sim/machine/sim_int.h"
 
-#define TICK_NS 1500         /* a step takes up to so long */
-#define STUCK_NS 60000000000 /* nothing but timers for so long */
+#define TICK_NS 1500         /* a step takes between 1 ns and this */
+#define STUCK_NS 60000000000 /* a run is stuck when only timers have fired for this long */
 #define MAX_STEPS 5000000u
 
 static struct sk_sim *the; /* the one simulation of this process: hooks and fibers find it here */
@@ -48,7 +50,8 @@ bool sk_sim_fault(struct sk_sim *s, uint32_t of_10000) {
 
 /* ---- memory: segments, rings, what a process holds ------------------------------------------- */
 
-/* Kept from one simulation to the next: fresh pages cost more than all the rest of a short run. */
+/* Kept from one simulation to the next, because fresh pages cost more than the rest of a short
+ * run. */
 static struct area {
     uint8_t *p;
     size_t size;
@@ -115,7 +118,7 @@ static void mem_free_all(struct sk_proc *v) {
 
 /* ---- where values are ------------------------------------------------------------------------ */
 
-/* A value was sealed, or read back from the driver's disk. */
+/* A value was sealed, or read back from the driver's disk: notes on which node it is. */
 static void m_sealed(void *ctx, uint32_t proc, uint64_t off) {
     struct sk_sim *s = ctx;
     void *node = sk_map_get(&s->nodes, proc);
@@ -129,7 +132,8 @@ static void lose_values(struct sk_sim *s, uint32_t node) {
     for (uint32_t c = 0; sk_own_each(s->l->own, &c, &id, &data);) {
         const struct sk_obj *o = data;
         if (o->state != SK_O_READY || o->where != SK_V_STORE) continue;
-        /* of a lost value: that its bytes are still mapped is all that is left of it */
+        /* a value that is lost already, whose bytes are mapped only because somebody still reads
+         * them */
         bool relic = false;
         for (uint32_t i = 0; i < s->l->recovery.relics.n; i++)
             relic |= s->l->recovery.relics.p[i].oid == id;
@@ -184,7 +188,7 @@ static void start(struct sk_sim *s, struct sk_proc *p) {
     }
     p->sh = sk_slot_at(s->l->ctl_seg.base, p->slot);
     p->proc = p->sh->proc;
-    s->cur = p; /* what follows is its memory */
+    s->cur = p; /* memory taken from here on belongs to the process */
     struct sk_worker_engine *c = p->c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
     if (!c) abort();
     c->ctl_seg = s->l->ctl_seg;
@@ -235,11 +239,11 @@ void sk_world_kill(struct sk_sim *s, struct sk_proc *p) {
 
 static void m_kill(void *ctx, pid_t pid, int sig) {
     struct sk_sim *s = ctx;
-    /* an interrupt is a hint to user code: that of a simulation takes none */
+    /* An interrupt is a hint to user code. A simulation delivers none. */
     if (sig != SIGKILL) return;
     for (struct sk_proc *p = s->procs; p < s->procs + SK_SIM_PROCS; p++)
         if (p->state == SK_P_LIVE && p->pid == pid && p->doom_ns == INT64_MAX)
-            /* it goes on until the signal comes */
+            /* the process goes on until the signal arrives */
             p->doom_ns = sk_sim_now(s) + (int64_t)sk_sim_below(s, 50000);
 }
 
@@ -264,7 +268,7 @@ static void lose_node(struct sk_sim *s) {
     lose_values(s, node);
 }
 
-/* The driver is told of it, and of what its worker said before. */
+/* Tells the driver that a process has ended. All that the process sent has arrived before. */
 static void reported(struct sk_sim *s, struct sk_proc *p) {
     p->state = SK_P_FREE;
     if (p->node) sk_link_close(p);
@@ -418,7 +422,7 @@ static void tick(struct sk_sim *s) {
                           memory_order_relaxed);
 }
 
-/* Who waits for what, for the report of a run that does not end. */
+/* Prints who waits for what, for the report of a run that does not end. */
 void sk_world_dump(struct sk_sim *s) {
     static const char *const p_names[] = {"free", "starting", "live", "dead"};
     uint64_t id;
@@ -470,7 +474,7 @@ static void stuck(struct sk_sim *s, const char *why) {
     abort();
 }
 
-/* The driver waits until `until`. */
+/* One step while the driver waits, at the latest until `until`. */
 static void step(struct sk_sim *s, int64_t until) {
     struct choice c[256];
     s->in_world = true;
@@ -494,7 +498,7 @@ static void step(struct sk_sim *s, int64_t until) {
         s->st.steps++;
     }
     int64_t now = sk_sim_now(s);
-    if (sk_pace_reap(&s->pace, now)) { /* as the loop thread does */
+    if (sk_pace_reap(&s->pace, now)) { /* as the driver's loop thread does */
         s->in_world = false;
         pthread_mutex_lock(&s->l->mu);
         sk_pool_reap(s->l, now);
@@ -506,7 +510,7 @@ static void step(struct sk_sim *s, int64_t until) {
     if (now - s->moved_ns > STUCK_NS) stuck(s, "nothing moves any more but timers");
 }
 
-/* Workers go on while the driver is at a fault point. */
+/* Lets workers take some steps while the driver is at a fault point. */
 static void aside(struct sk_sim *s) {
     struct choice c[256];
     s->in_world = true;
@@ -525,7 +529,7 @@ static void early_args(struct sk_sim *s, const struct sk_proc *p) {
     struct sk_ltask *t = sk_map_get(&s->l->tasks, running(p));
     if (!t || !s->waiting) return;
     struct sk_proc *cur = s->cur;
-    s->cur = NULL; /* the driver does it: its memory, and nobody goes on meanwhile */
+    s->cur = NULL; /* the driver does this: its memory, and no worker goes on meanwhile */
     s->in_world = true;
     sk_ltask_let_args_go(s->l, t);
     sk_obj_drain(s->l);
@@ -585,7 +589,7 @@ void sk_sim_nap(int64_t ns) {
         return;
     }
     struct sk_proc *p = s->cur;
-    while (sk_sim_now(s) < until) { /* a bell that nobody rings */
+    while (sk_sim_now(s) < until) { /* sleeps on a bell that nobody rings */
         atomic_store(&s->nap.asleep, 1);
         p->asleep = true;
         p->spin = false;
@@ -621,7 +625,7 @@ void sk_world_open(struct sk_sim *s) {
     sk_machine_set(&s->machine);
     sk_clock_virtual(&s->now);
     sk_mem_watch(mem_born, mem_gone);
-    s->closing = true; /* until it is open */
+    s->closing = true; /* the hooks do nothing until the engine is open */
     sk_fault_hook(at_point, s);
 }
 
