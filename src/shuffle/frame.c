@@ -1,14 +1,14 @@
-/* frame.c - small batches that tasks tell each other things by: rows of the keys ("0", "1", ...),
- * and numbers beside them. */
+/* frame.c - small batches in which tasks pass on keys: rows of the key columns (named "0", "1",
+ * ...) with columns of numbers beside them. */
 #include <stdio.h>
 
 #include "shuffle/work_int.h"
 
 #define NUMBERS_MAX 3u
 
-struct frame { /* all that its plan points to, in one piece */
+struct frame { /* everything that the value's plan points to, in one allocation */
     struct ArrowSchema schema, *fields, **field;
-    struct ArrowArray side, *columns, **column; /* the numbers, as a batch */
+    struct ArrowArray side, *columns, **column; /* the columns of numbers, as a batch */
     const struct ArrowArray **arrays, *one;
     const void *none, *buffers[NUMBERS_MAX][2];
     struct sk_block_side sides[2];
@@ -18,7 +18,8 @@ struct frame { /* all that its plan points to, in one piece */
     char (*names)[12];
 };
 
-/* The members that are arrays, from one allocation: with base NULL it says how large that is. */
+/* Lays the arrays out behind the struct, all in one allocation of the size that it returns. base
+ * NULL: only returns that size. */
 static size_t lay_out(struct frame *f, uint8_t *base, const struct sk_frame *of) {
     uint32_t n_columns = of->n_keys + of->n_numbers;
     uint64_t rows = of->rows;

@@ -1,24 +1,27 @@
-/* join_sizing.c - which side of a join is measured, and what becomes of it (join_sizing.h): rules
- * of kinds, four figures, two decisions. Pure.
+/* join_sizing.c - which side of a join is measured, and what is then done with it (join_sizing.h):
+ * rules of the join kinds, four figures, two decisions. Pure.
  *
- * Measured on 2 cores, seconds of work moved and broadcast, 5 million rows with 1,000: 7.4 and
- * 0.23; with 600,000 (9.2 MiB): 2.5 and 1.6. A filter costs a hash a row of either side, so it pays
- * where the other side is some times larger and few of its rows meet something; what of them do,
- * nobody knows before: where most do it is given up (op/join_filter.py). */
+ * Measured on 2 cores, joining 5 million rows with a smaller side, seconds of work when both sides
+ * are moved and when the smaller one is broadcast: with 1,000 rows 7.4 and 0.23; with 600,000 rows
+ * (9.2 MiB) 2.5 and 1.6. A filter costs one hash per row of either side, so it pays where the other
+ * side is several times larger and few of its rows have a partner. How many do is not known before
+ * the run; where most do, the filter is given up (op/join_filter.py). */
 #include "shuffle/join_sizing.h"
 
-/* times the limit: what a side is expected to have at most, to be run first for being broadcast */
+/* A side runs first, to be broadcast, if it is expected to have at most this times limit_bytes. */
 #define LOOKED_AT 2
-#define FILTERS 16 /* the same where a filter is all that may come of it */
-/* times the bytes of the side that filters: the other one has, or nobody knows */
+#define FILTERS 16 /* the same for a side that can at best become a filter */
+/* A side filters only if the other side has at least this times its bytes, or an unknown number. */
 #define LARGER 4
-#define FILTER_ROWS 6000000u /* whose keys a filter has at most: 7.5 MB of it go to each task */
+/* the most rows of a side that filters; its filter then has 7.5 MB, and goes to each task */
+#define FILTER_ROWS 6000000u
 
 #define BIT(side) (1u << (side))
 enum { NEITHER = 0, LEFT = BIT(SK_SIDE_LEFT), RIGHT = BIT(SK_SIDE_RIGHT), BOTH = LEFT | RIGHT };
 
-/* Which sides' rows come out for having met nothing (alone), or, once however many they meet, for
- * having met something. A block of a side knows neither about rows of the other one. */
+/* alone: the sides whose rows are given out if they have no partner. once: the sides whose rows are
+ * given out once if they have partners, however many. A task that has only a part of the other side
+ * can decide neither. */
 static const struct {
     uint8_t alone, once;
 } RULE[] = {
@@ -50,8 +53,8 @@ static bool may_be_broadcast(const struct sk_sides *z, int side) {
     return !z->parted && sk_side_by_block(z->kind, !side);
 }
 
-/* Of a side that nobody knows it is expected that it may just be broadcast: a reader's filter
- * leaves a few rows as often as all. */
+/* A side of unknown size is expected to be just small enough to be broadcast: a reader's filter may
+ * leave a few rows as well as all of them. */
 static uint64_t expected(const struct sk_sides *z, int side) {
     return z->side[side].bytes < 0 ? z->limit_bytes : (uint64_t)z->side[side].bytes;
 }
@@ -64,7 +67,7 @@ static bool may_filter(const struct sk_sides *z, int side) {
 }
 
 int sk_sides_first(const struct sk_sides *z) {
-    /* of equal ones the right one */
+    /* the right one, if both are expected to be equal */
     int smaller =
         expected(z, SK_SIDE_LEFT) < expected(z, SK_SIDE_RIGHT) ? SK_SIDE_LEFT : SK_SIDE_RIGHT;
     int order[2] = {smaller, !smaller};
@@ -78,7 +81,7 @@ int sk_sides_first(const struct sk_sides *z) {
     return SK_SIDE_NONE;
 }
 
-/* ---- what becomes of it ---------------------------------------------------------------------- */
+/* ---- what is done with it -------------------------------------------------------------------- */
 
 enum sk_side_use sk_side_use(const struct sk_sides *z, int side, const struct sk_side_size *m) {
     if (m->columns && may_be_broadcast(z, side) && m->bytes <= z->limit_bytes)

@@ -1,12 +1,12 @@
-/* join_sizing.h - how a join is done, by the bytes of its two sides: which of them is measured
- * before the run, and what becomes of it then. Pure functions of facts and sizes.
+/* join_sizing.h - how a join is done, by the bytes of its two sides: which side is measured before
+ * the run, and what is then done with it. Pure functions of facts and sizes.
  *
- * A side that is small goes to where the blocks of the other one are (broadcast: the
- * fragment-replicate join of Epstein, Stonebraker and Wong, SIGMOD 1978; Spark's and Ray's name);
- * then nothing else is moved. Of a side that is too large for that a Bloom filter of its keys may
- * go there, and rows that meet nothing are left out before they are moved (Bratbergsengen, VLDB
- * 1984; Mackert and Lohman, VLDB 1986). What is decided follows from sizes of the data alone:
- * neither from workers, nor from memory or time. Tests: test_shuffle_sides.c. */
+ * A small side goes whole to where the blocks of the other side are (broadcast: the
+ * fragment-replicate join of Epstein, Stonebraker and Wong, SIGMOD 1978; Spark's and Ray's name),
+ * and then nothing else is moved. If a side is too large for that, a Bloom filter of its keys may
+ * go there, and rows without a partner are left out before they are moved (Bratbergsengen, VLDB
+ * 1984; Mackert and Lohman, VLDB 1986). The decision depends on sizes of the data alone, not on
+ * workers, memory or time. Tests: test_shuffle_sides.c. */
 #ifndef SK_SIDES_H
 #define SK_SIDES_H
 
@@ -15,48 +15,52 @@
 
 enum { SK_SIDE_NONE = -1, SK_SIDE_LEFT = 0, SK_SIDE_RIGHT = 1 };
 
-/* Whether blocks of this side may be joined one by one with the whole other one: the rows are those
- * of one join, in another order. The other side is what may be broadcast then. */
+/* True: each block of `side` may be joined by itself with the whole other side, and together these
+ * joins give the rows of the one join, in another order. Then the other side may be broadcast. */
 bool sk_side_by_block(enum sk_join_kind kind, int side);
-/* Several tasks may share a partition: each has some rows of one side, in order, and all of the
- * other one. What they give, one behind the other, is what one task would give whose left side is
- * the shared one, but for rows of the other side that come out for having met something, or
- * nothing: a share cannot know. Bit i is set where there are such, if side i is shared: then the
- * tasks of shares tell what they met, and one task behind them gives these rows (sk_join_share,
- * sk_join_rest). */
+/* Split reduces share a partition: each has some rows of one side, in order, and all rows of the
+ * other side. Their outputs, one behind the other, are the output of one task whose left side is
+ * the shared one. Missing are rows of the other side that are given out because they have a
+ * partner, or have none: a split reduce cannot know that alone. Bit i is set where the join kind
+ * has such rows if side i is shared. Then the split reduces report their matches, and one reduce
+ * behind them gives these rows (sk_join_share, sk_join_rest). */
 unsigned sk_side_tells(enum sk_join_kind kind);
-/* Whether nobody misses the rows of this side that meet nothing. */
+/* True: the result does not need the rows of this side that have no partner. */
 bool sk_side_may_lack(enum sk_join_kind kind, int side);
 
 struct sk_sides { /* what is known before anything has run */
     enum sk_join_kind kind;
-    /* the user asks for a number of partitions, whose order the rows have: nothing is broadcast */
+    /* The user asked for a number of partitions, which fixes the order of the rows: nothing is
+     * broadcast. */
     bool parted;
-    uint64_t limit_bytes; /* of what is broadcast, at most; 0: nothing is measured */
+    uint64_t limit_bytes; /* the most bytes that are broadcast; 0: no side is measured */
     struct {
-        /* expected, by its sources; -1: nobody knows, also where what is between leaves out rows */
+        /* estimate from the side's sources; -1: unknown, also where an operator behind the source
+         * leaves out rows */
         int64_t bytes;
-        /* nobody else takes what it is made of: so it runs once, also if it runs first */
+        /* No other operator reads what the side is made of, so its input runs once even if it runs
+         * first. */
         bool alone;
     } side[2];
 };
-/* The side that runs first, to be measured; SK_SIDE_NONE: neither may be worth it. */
+/* Returns the side that runs first and is measured; SK_SIDE_NONE: that would not pay for either. */
 int sk_sides_first(const struct sk_sides *z);
 
 enum sk_side_use {
-    /* its blocks, which are there now, go into the exchange as those of the other one do */
+    /* its blocks, which exist now, go into the exchange like those of the other side */
     SK_SIDE_MOVED,
-    SK_SIDE_BROADCAST, /* all of it goes to each block of the other one; no exchange */
-    /* it is moved, and a filter of its keys goes to the other side before that is */
+    SK_SIDE_BROADCAST, /* all of it goes to each block of the other side; there is no exchange */
+    /* it is moved, and first a filter of its keys goes to the other side */
     SK_SIDE_FILTERS,
 };
-struct sk_side_size { /* measured */
+struct sk_side_size { /* as it was measured */
     uint64_t rows, bytes;
-    /* it has some: a side without any, which has no rows, cannot be joined with by itself */
+    /* The side has columns. A side without any, which then has no rows either, cannot be
+     * broadcast. */
     bool columns;
 };
 enum sk_side_use sk_side_use(const struct sk_sides *z, int side,
                              const struct sk_side_size *measured);
-#define SK_SIDE_FILTER_BITS 10u /* a key: of keys that are not there 1 in 100 passes */
+#define SK_SIDE_FILTER_BITS 10u /* bits per key: about 1 % of the keys that are not there pass */
 
 #endif

@@ -1,18 +1,20 @@
-/* merge.c - the merge of an exchange: packs of the same partitions become one, a partition's rows
- * in the order of the packs (or of the keys, where they are sorted). Runs are merged in run.c.
+/* merge.c - the merge of an exchange: packs of the same partitions become one pack. Within a
+ * partition its rows are in the order of the packs, or of the keys where they are sorted. Runs are
+ * merged in run.c.
  *
- * Rows are gathered by places, straight into the value. Memory: 8 bytes a row of the value at
- * hand. */
+ * Rows are gathered by their places, straight into the value. Memory: 8 bytes for each row of the
+ * value that is being made. */
 #include "shuffle/work_int.h"
 
 struct merging {
     struct sk_work head;
     const struct sk_what *what;
     struct sk_merge_input in;
-    uint32_t next; /* partition, from in.first on */
-    /* all batches: those of partition in.first in the order of packs, then those of the next */
+    uint32_t next; /* the next partition, counted from in.first */
+    /* all batches: first those of partition in.first, in the order of the packs, then those of the
+     * next partition */
     const struct ArrowArray **list;
-    uint64_t *start; /* [in.n + 1] where those of each begin */
+    uint64_t *start; /* [in.n + 1] index in `list` of each partition's first batch */
 };
 
 /* ---- batches by partition ---- */
@@ -69,7 +71,7 @@ static sk_rc merge_keys(const struct merging *w, const struct ArrowArray *const 
     return rc;
 }
 
-/* The rows of a partition; those of empty blocks are none, but keep the columns. */
+/* Plans the rows of partition p. An empty block has none, but keeps the columns. */
 static sk_rc add_part(struct merging *w, struct sk_value *v, uint32_t p, struct sk_row_at *places,
                       uint64_t rows, struct sk_err *err) {
     struct sk_value_part *part = &v->parts[p - (v->first - w->in.first)];

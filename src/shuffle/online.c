@@ -1,13 +1,13 @@
-/* online.c - rounds of an online aggregation, and bounds of its results (online.h). Pure. */
+/* online.c - the rounds of an online aggregation and the bounds of its results (online.h). Pure. */
 #include "shuffle/online.h"
 
 #include <math.h>
 
-#define FIRST 50u /* the first round is so many-th of the pieces */
-/* Of a round, at least, as long as it has so many pieces; twice the slots where that is more: none
- * waits for one long task. */
+#define FIRST 50u /* the first round has one part in FIRST of the pieces */
+/* A round has at least this many units, if it has as many pieces, and at least two per slot, so
+ * that no round waits for one long task. */
 #define UNITS 16u
-/* of freedom: beyond, t is that of the normal distribution to 1 in 1,000 */
+/* Degrees of freedom. Beyond this many, t equals that of the normal distribution to 1 in 1,000. */
 #define MOST_DEGREES 4096u
 
 struct sk_online_unit sk_online_unit(uint32_t n, uint32_t slots, uint32_t at) {
@@ -23,8 +23,8 @@ struct sk_online_unit sk_online_unit(uint32_t n, uint32_t slots, uint32_t at) {
         .pieces = (uint32_t)pieces, .ends = at + pieces == end, .bounds = end < n};
 }
 
-/* Its probability is a finite sum where the degrees are a whole number (Abramowitz and Stegun,
- * 26.7.3 and 26.7.4), in which t = sqrt(degrees) tan(angle). */
+/* Student's distribution as a function of the angle, where t = sqrt(degrees) * tan(angle): a finite
+ * sum for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4). */
 static double student(double angle, uint32_t degrees) {
     double c2 = cos(angle) * cos(angle), term = degrees % 2 ? cos(angle) : 1, sum = 0;
     for (uint32_t k = degrees % 2 ? 3 : 2; k <= degrees; k += 2) {
@@ -56,10 +56,11 @@ void sk_online_products(uint64_t groups, const double *a, const double *b, uint3
     }
 }
 
-/* A bound is this times the root of the sum over units of pieces x (a's distance of its mean a
- * piece)^2: t, the variance of a mean of `seen` pieces, and that few are left. Units of several
- * pieces vary less a piece by their number, which weighs them, so the sum's mean over (units - 1)
- * is the variance of a piece whatever units are made of. */
+/* A bound is this width times the root of the sum, over all units, of pieces * (distance between
+ * the unit's mean per piece and the mean of all)^2. The width has three factors: Student's t; the
+ * variance of a mean of `seen` pieces; and a correction for how few pieces are left. A unit's mean
+ * per piece varies less the more pieces the unit has, and the weight makes up for that: the sum
+ * over (units - 1) estimates the variance of one piece, however pieces are put into units. */
 static double width(const struct sk_online_seen *z) {
     double n = z->seen, left = 1 - n / z->pieces;
     if (z->seen >= z->pieces) return 0;
@@ -67,7 +68,8 @@ static double width(const struct sk_online_seen *z) {
     return sk_student_t(z->confidence, z->units - 1) * sqrt(left / n / (z->units - 1));
 }
 
-static double root(double sum) { return sqrt(sum < 0 ? 0 : sum); } /* below 0 by rounding only */
+/* a sum is below 0 by rounding only */
+static double root(double sum) { return sqrt(sum < 0 ? 0 : sum); }
 
 void sk_online_totals(const struct sk_online_seen *z, uint64_t groups, const double *a,
                       const double *aa, double *total, double *bound) {

@@ -1,5 +1,5 @@
-/* parts.c - the map of an exchange whose partitions are known: the rows of a batch by their
- * partitions, up to 120 of them a value. */
+/* parts.c - the map of an exchange whose partitions are known beforehand: it deals the rows of a
+ * batch out to their partitions, up to 120 partitions per value. */
 #include "shuffle/work_int.h"
 
 struct parts {
@@ -7,12 +7,12 @@ struct parts {
     const struct sk_what *what;
     struct sk_map_input in;
     struct sk_parts parts;
-    uint32_t next; /* partition */
+    uint32_t next; /* the next partition to plan */
 };
 
 /* ---- a sort whose bounds are given ---- */
 
-/* How many rows, in their order, are before bound b. */
+/* Returns how many rows, in sorted order, lie before bound b. */
 static uint64_t before(const struct sk_keys *keys, const uint32_t *index,
                        const struct sk_keys *bounds, uint64_t b, bool descending) {
     uint64_t lo = 0, hi = sk_keys_rows(keys);

@@ -1,10 +1,11 @@
-/* run.c - sorted runs: a batch becomes a run of pages in the order of the keys (or several runs, of
- * neighbouring keys), each with a sample of where its pages begin; and so do runs that are merged.
+/* run.c - sorted runs. A map turns a batch into a run of pages in the order of the keys (or into
+ * several runs of neighbouring keys), each with a sample that says where its pages begin. A merge
+ * of runs does the same.
  *
- * A page is a block of about 32 KiB (of small runs less, so that a run can be cut in a few hundred
- * places), which a reduce reads whole: what is read of a run beyond a partition is less than two
- * pages. A sample ends with the run's last row: a run that ends before a partition gives it no
- * page. */
+ * A page is a block of about 32 KiB (less in small runs, so that a run can be cut in a few hundred
+ * places). A reduce reads whole pages, so it reads less than two pages of a run beyond its
+ * partition. A sample ends with the run's last row, so that a run which ends before a partition
+ * gives it no page. */
 #include "shuffle/work_int.h"
 
 #define PAGE_MOST (32u << 10)
@@ -15,29 +16,30 @@ struct run {
     struct sk_work head;
     const struct sk_what *what;
     const struct ArrowSchema *schema;
-    /* the map's batch; or all pages of the runs that are merged */
+    /* the map's one batch, or all pages of the runs that are merged */
     const struct ArrowArray **arrays;
     uint32_t n_arrays, values;
-    uint32_t *index;        /* of a map: its rows in order; `rows` of them are wanted */
-    struct sk_keys **keys;  /* of runs: one a page */
-    struct sk_merge *merge; /* of them */
+    uint32_t *index;       /* map: its rows in sorted order, of which the first `rows` are wanted */
+    struct sk_keys **keys; /* merge: the keys of each page */
+    struct sk_merge *merge; /* merge of these keys; NULL for a map */
     uint64_t rows, page_rows;
-    uint32_t n_pages, next; /* next: page of the next run */
-    /* of each page of the run at hand: rows, offset, length; behind the last one: 0, the run's
-     * length, 0 */
+    uint32_t n_pages, next; /* next: first page of the next run */
+    /* For each page of the current run: rows, offset, length; behind the last page: 0, the run's
+     * length, 0. */
     uint64_t *numbers[3];
-    struct sk_row_at *firsts; /* and its first row; behind the last one: the last row */
-    struct sk_value *value;   /* that run, whose sample was given */
+    /* the first row of each page; behind the last page: the run's last row */
+    struct sk_row_at *firsts;
+    struct sk_value *value; /* the run whose sample was given last */
 };
 
-/* bytes: of all rows there are. */
+/* Chooses the number of rows per page. bytes, rows: of all input. */
 static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct sk_err *err) {
     w->rows = w->what->limit ? SK_MIN(w->what->limit, rows) : rows;
     if (rows) bytes = bytes / rows * w->rows + bytes % rows * w->rows / rows;
     uint64_t page = SK_MIN(SK_MAX(bytes / PAGES_WANTED, PAGE_LEAST), PAGE_MOST),
              n = SK_MAX(bytes / page, 1);
     w->page_rows = SK_MAX((w->rows + n - 1) / n, 1);
-    /* without a row: one page, which keeps the schema */
+    /* a run without rows has one page, which keeps the schema */
     w->n_pages = (uint32_t)SK_MAX((w->rows + w->page_rows - 1) / w->page_rows, 1);
     size_t n_samples = (size_t)w->n_pages + 1;
     w->firsts = sk_calloc(SK_TAG_KERNEL, n_samples * sizeof *w->firsts);
@@ -50,8 +52,8 @@ static sk_rc choose_pages(struct run *w, uint64_t bytes, uint64_t rows, struct s
 
 /* ---- values ---- */
 
-/* The page with the rows from `from` on. places: room for as many, where runs are merged. ends: its
- * first and its last row. */
+/* Plans the page of `rows` rows from `from` on. places: room for as many rows, if runs are merged.
+ * ends: gets its first and last row. */
 static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_row_at *places,
                        struct sk_row_at ends[2], struct sk_block_plan **out, struct sk_err *err) {
     uint64_t size;
@@ -71,7 +73,7 @@ static sk_rc plan_page(struct run *w, uint64_t from, uint64_t rows, struct sk_ro
                                    rows, out, &size, err);
 }
 
-/* A run of pages [next, next + n). */
+/* Plans the run of pages [next, next + n). */
 static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct sk_err *err) {
     uint64_t at = w->next * w->page_rows, end = SK_MIN(at + n * w->page_rows, w->rows);
     struct sk_value *v = sk_value_create(SK_VALUE_RUN, n, 0);
@@ -87,7 +89,7 @@ static sk_rc plan_run(struct run *w, uint32_t n, struct sk_value **out, struct s
     for (uint32_t i = 0; i < n && rc == SK_OK; i++) {
         struct sk_block_plan *plan;
         uint64_t rows = SK_MIN(w->page_rows, w->rows - at), size = v->size;
-        /* the last one stays behind the last page */
+        /* the last page's last row stays behind its first row */
         rc = plan_page(w, at, rows, places, &w->firsts[i], &plan, err);
         if (rc) break;
         sk_value_add(v, plan);
@@ -123,7 +125,7 @@ static sk_rc give_sample(const struct run *w, uint32_t n, struct sk_value **out,
     return rc;
 }
 
-/* The run whose sample was given, or the next sample. */
+/* Gives the run whose sample was given, or else the next sample. */
 static sk_rc run_next(struct sk_work *head, struct sk_value **out, struct sk_err *err) {
     struct run *w = (void *)head;
     if (w->value || w->next == w->n_pages) {

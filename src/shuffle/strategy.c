@@ -1,29 +1,30 @@
-/* strategy.c - strategies by name, and what a way of wiring costs: the arithmetic of Exoshuffle (M
- * + R objects of one value a map, M x R of one a partition, and M / F packs where F are merged)
- * with the figures of this store and of a disk. Pure.
+/* strategy.c - strategies by name, and what a layout costs: the arithmetic of Exoshuffle (M + R
+ * objects if a map gives one value, M x R if it gives one per partition, M / F packs if F are
+ * merged) with the figures of this store and of a disk. Pure.
  *
- * Its figures are fitted to bench/py/strategies.py on 2 quiet cores (2026-11-23: 128 and 384 MiB
- * through 64, in 16, 64 and 256 maps, each strategy; what was not asked there is of that order
- * only). With one value a map all of a full store is held by the reduces at work, so what they read
- * from disk finds no room: each part waits for the overflow. */
+ * The figures are fitted to bench/py/strategies.py on 2 quiet cores (2026-11-23: 128 and 384 MiB
+ * through 64 MiB of memory, in 16, 64 and 256 maps, each strategy); those that these runs do not
+ * show are right to an order of magnitude only. If a map gives one value, the running reduces hold
+ * all of a full store, so there is no room for what they read from disk: each part waits for the
+ * overflow file. */
 #include <string.h>
 
 #include "shuffle/shuffle.h"
 
-#define OBJECT_S 22e-6   /* a value: put, told of, given back */
-#define SLICE_S 3e-6     /* a part of a value as an argument */
-#define READ_S 10e-6     /* a part that is read from disk, in the driver, beside its bytes */
-#define READ_CPU_S 48e-6 /* the same, of the CPUs that reduces run on */
-#define DISK_S 1e-9      /* a byte to or from disk */
-#define CROWDED_S 150e-9 /* a byte that is read while reduces at work hold all of memory */
-#define COPY_S 0.1e-9    /* a byte that a task gets for nothing, as part of a whole value */
-#define MERGE_S 0.6e-9   /* a byte that is merged, of a CPU: read, and written once more */
-/* of the bytes on disk: those that went there before they were merged, and come back for it; */
+#define OBJECT_S 22e-6   /* seconds per value: to put it, to hear of it, to free it */
+#define SLICE_S 3e-6     /* seconds per part of a value that is an argument */
+#define READ_S 10e-6     /* per part that is read from disk: in the driver, besides its bytes */
+#define READ_CPU_S 48e-6 /* the same part, on the CPUs that reduces run on */
+#define DISK_S 1e-9      /* per byte to or from disk */
+#define CROWDED_S 150e-9 /* per byte that is read while running reduces hold all of memory */
+#define COPY_S 0.1e-9    /* per byte that a task gets without needing it, in a whole value */
+#define MERGE_S 0.6e-9   /* CPU seconds per byte that is merged: it is read, and written again */
+/* Share of the bytes on disk that were spilled before they were merged, and are read back for
+ * that; AGAIN_WORK is added where running merges and their outputs fill memory. */
 #define AGAIN 0.2
-/* and as many more where merges at work, and what comes of them, are all of memory */
 #define AGAIN_WORK 0.2
-#define TASK_S 150e-6 /* a task */
-#define GATHERED 4u   /* a share of memory: packs that wait to be merged */
+#define TASK_S 150e-6 /* seconds per task */
+#define GATHERED 4u   /* packs that wait to be merged may have 1 / GATHERED of memory */
 
 extern const struct sk_shuffle_ops *const sk_shuffle_table[];
 extern const unsigned sk_shuffle_table_n;
@@ -49,7 +50,7 @@ uint32_t sk_shuffle_home(const struct sk_shuffle_sizes *z, const struct sk_shuff
                              : p->first / SK_MAX(p->end - p->first, 1u) % SK_MAX(z->nodes, 1u);
 }
 
-/* Of the bytes on disk, those that went there before they were merged. */
+/* The share of the bytes on disk that were spilled before they were merged. */
 static double again(const struct sk_shuffle_sizes *z, struct sk_shuffle_layout layout) {
     double merge = (double)layout.merge * (double)z->map_bytes /
                    (z->runs ? 1 : (double)SK_MAX(layout.values, 1u));
@@ -64,7 +65,7 @@ double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layou
            reduces = SK_MAX(bytes / (double)SK_MAX(z->reduce_bytes, 1), 1);
     double sources = maps, slots = (double)SK_MAX(z->slots, 1u),
            disk = z->spills && bytes > memory ? bytes - memory : 0;
-    if (z->runs && layout.merge > 1) v = 1; /* runs are merged whole */
+    if (z->runs && layout.merge > 1) v = 1; /* runs are merged whole, so a map gives one */
     double sec = maps * v * OBJECT_S;
     if (layout.merge > 1) {
         double merges = SK_MAX(maps / layout.merge, 1) * v;
@@ -75,10 +76,10 @@ double sk_shuffle_cost(const struct sk_shuffle_sizes *z, struct sk_shuffle_layou
     }
     double slices = sources * SK_MAX(reduces, v);
     double held =
-        /* of memory: values that reduces at work have parts of; keys are not cut where partitions
-         * end */
+        /* Share of memory in values of which running reduces have parts; sorted runs are not cut
+         * where partitions end, so twice as much is held. */
         SK_MIN((z->runs ? 2 : 1) / v, 1);
-    /* up to half of it there is room for what they read */
+    /* up to half of memory held leaves room for what they read */
     double crowd = SK_MIN(SK_MAX(2 * held - 1, 0), 1);
     sec += slices * SLICE_S + disk * (2 * DISK_S + crowd * CROWDED_S);
     if (disk > 0) sec += slices * disk / bytes * (READ_S + READ_CPU_S / slots);

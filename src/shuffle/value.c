@@ -1,5 +1,4 @@
-/* value.c - values: blocks that are planned one behind the other, each at a multiple of 64
- * bytes. */
+/* value.c - values: planned blocks one behind the other, each at a multiple of 64 bytes. */
 #include "shuffle/work_int.h"
 
 struct sk_value *sk_value_create(enum sk_value_kind kind, uint32_t n_blocks, uint32_t n_parts) {

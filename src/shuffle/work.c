@@ -1,4 +1,4 @@
-/* work.c - a piece of work, of whatever kind: which kind it is, its next value, its end. Pure. */
+/* work.c - a piece of work of any kind: chooses its kind, gives its next value, ends it. Pure. */
 #include "shuffle/work_int.h"
 
 sk_rc sk_work_next(struct sk_work *w, struct sk_value **out, struct sk_err *err) {

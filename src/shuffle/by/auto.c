@@ -1,6 +1,6 @@
-/* auto.c - the cheapest of the others for the sizes that are known by now (sk_shuffle_cost). It
- * looks again when sizes have changed, so it may change its mind while they become known. The
- * default. Results do not depend on it. */
+/* auto.c - takes the strategy that is the cheapest (sk_shuffle_cost) for the sizes known by now. It
+ * decides again when the sizes have changed, so it may change its mind while they become known. It
+ * is the default. Results do not depend on it. */
 #include "shuffle/shuffle.h"
 
 extern const struct sk_shuffle_ops sk_shuffle_by_auto, sk_shuffle_by_index;
@@ -19,14 +19,14 @@ static const struct sk_shuffle_ops *cheapest(const struct sk_shuffle_sizes *z) {
 
 struct state {
     const struct sk_shuffle_ops *chosen;
-    struct sk_shuffle_sizes z; /* for these */
+    struct sk_shuffle_sizes z; /* sizes for which it was chosen */
 };
 
 static const struct sk_shuffle_ops *chosen(struct sk_shuffle *s) {
     struct state *mine = sk_shuffle_state(s);
     const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s), *was = &mine->z;
     bool same =
-        /* the rest is the run's */
+        /* the other sizes do not change during a run */
         z->bytes == was->bytes && z->map_bytes == was->map_bytes &&
         z->reduce_bytes == was->reduce_bytes;
     if (!mine->chosen || !same) *mine = (struct state){cheapest(z), *z};

@@ -1,5 +1,5 @@
-/* grouped.c - eight values a map, each of neighbouring partitions: what reduces at work hold of a
- * full memory is a quarter, as a value is given back with its last partition. */
+/* grouped.c - a map gives eight values, each of neighbouring partitions. A value is freed with its
+ * last partition, so running reduces hold a quarter of a full memory. */
 #include "shuffle/shuffle.h"
 
 #define GROUPS 8u

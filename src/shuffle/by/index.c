@@ -1,5 +1,5 @@
-/* index.c - one value a map, of which each reduce has a part: M + R objects (Duhu's FlexShuffle).
- * The cheapest while the data fits memory. */
+/* index.c - a map gives one value, of which each reduce reads a part: M + R objects (Duhu's
+ * FlexShuffle). The cheapest strategy while the data fits into memory. */
 #include "shuffle/shuffle.h"
 
 static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {

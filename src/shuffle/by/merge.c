@@ -1,7 +1,7 @@
-/* merge.c - whole outputs of maps are merged, as many as a quarter of memory has and forty at most,
- * before reduces take them (Riffle, EuroSys 2018: N-way merges on a node). A map is one value; what
- * is merged is eight, so that it is let go early. Reduces read a part of M / N packs, each N times
- * as long. */
+/* merge.c - whole outputs of maps are merged before reduces read them: as many as fill a quarter of
+ * memory, and at most forty (Riffle, EuroSys 2018: N-way merges on a node). A map gives one value;
+ * a merge gives eight, so that its memory is freed early. A reduce reads a part of each of M / N
+ * packs, N times as long as a map's. */
 #include "shuffle/shuffle.h"
 
 #define MOST 40u
@@ -21,7 +21,7 @@ static uint32_t values(struct sk_shuffle *s) {
     return 1;
 }
 
-/* Merged where most of them are. */
+/* The merge runs where most of its packs are. */
 static void came(struct sk_shuffle *s, const struct sk_shuffle_pack *p) {
     (void)p;
     sk_shuffle_gather(s, fan_in(sk_shuffle_sizes(s)), MERGED, SK_SHUFFLE_ANY);

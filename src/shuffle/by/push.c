@@ -1,11 +1,11 @@
-/* push.c - maps are cut by destination, and what comes for one is merged as it comes, while later
- * maps run, at its node (Magnet, VLDB 2020). On one machine a destination is a place where a reduce
- * runs. Magnet keeps the maps' own blocks for when a merge is lost; here lineage makes them again,
- * so they are let go. */
+/* push.c - maps cut their output by destination, and what comes for a destination is merged there
+ * while later maps run (Magnet, VLDB 2020). On one machine a destination is a slot of a reduce.
+ * Magnet keeps the maps' own blocks in case a merge is lost; here lineage can make them again, so
+ * they are freed. */
 #include "shuffle/shuffle.h"
 
 #define LEAST 2u
-#define MOST 16u /* packs in a merge */
+#define MOST 16u /* the most packs in a merge */
 
 static uint32_t destinations(const struct sk_shuffle_sizes *z) {
     return SK_MIN(SK_MAX(z->slots, 1u), 64u);
@@ -24,7 +24,7 @@ static struct sk_shuffle_layout layout(const struct sk_shuffle_sizes *z) {
 }
 
 static uint32_t values(struct sk_shuffle *s) {
-    /* runs are merged whole: a range of keys of one map is not that of another */
+    /* runs are merged whole, because a map's ranges of keys differ from those of other maps */
     const struct sk_shuffle_sizes *z = sk_shuffle_sizes(s);
     return z->runs && z->merges ? 1 : destinations(z);
 }

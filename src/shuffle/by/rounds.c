@@ -1,7 +1,7 @@
-/* rounds.c - maps run in rounds: what they gave waits until a quarter of memory is full of it, and
- * then all of it is merged, range by range (the rounds of Exoshuffle's own programs, SIGCOMM 2023,
- * section 4.3). A reduce reads one part a round, however many maps there are; between rounds
- * nothing is merged. */
+/* rounds.c - maps run in rounds: their packs wait until they fill a quarter of memory, and then
+ * all are merged, range by range (the rounds of Exoshuffle's own programs, SIGCOMM 2023, section
+ * 4.3). A reduce reads one part per round, however many maps there are. Between rounds nothing
+ * is merged. */
 #include "shuffle/shuffle.h"
 
 #define RANGES 8u

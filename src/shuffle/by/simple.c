@@ -1,8 +1,8 @@
-/* simple.c - a value for each reduce (Hadoop, Spark): M x R objects. Where tasks get whole values
- * only, nobody gets what is not his. */
+/* simple.c - a map gives one value per reduce (Hadoop, Spark): M x R objects. On an engine whose
+ * tasks can only take whole values, no task then reads bytes that it does not need. */
 #include "shuffle/shuffle.h"
 
-#define LEAST 96u /* as many as there are partitions where nobody asks for a number */
+#define LEAST 96u /* the number of partitions where the user asks for none */
 #define MOST 1024u
 
 static uint32_t reduces(const struct sk_shuffle_sizes *z) {

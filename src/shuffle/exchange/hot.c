@@ -1,14 +1,16 @@
-/* hot.c - partitions that are too large for one reduce, where the plan allows several to share
+/* hot.c - partitions that are too large for one reduce, where the plan lets several reduces share
  * them. Pure.
  *
- * A hot partition (of a key of a join) is shared: each reduce has some packs of one input, and all
- * of the others. What no share can know alone (which rows of the others meet nothing in any of
- * them) each tells first; when all have, one more reduce has the rows of the others and what was
- * told. Its number is behind theirs, so the order is that of one reduce; until it is ready no other
- * input is made, which costs a wave of half-empty slots a hot partition. */
+ * A hot partition (a frequent key of a join) is shared by split reduces: each has some packs of one
+ * input, and all packs of the others. Which rows of the other inputs have no partner in any of
+ * them, no split reduce can know alone; so each first yields a match report. When all have, one
+ * more reduce gets the rows of the other inputs and the reports. It is numbered behind the split
+ * reduces, so the output has the order of a single reduce. No other input is made until that reduce
+ * is ready, which costs a wave of half-empty slots for each hot partition. */
 #include "exchange_int.h"
 
-/* It follows from rows alone. */
+/* Returns 1 + the input that reduces of partitions [a, b) may share; 0: none. It follows from the
+ * numbers of rows alone. */
 uint32_t sk_hot_shared(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     uint64_t most = 0;
     uint32_t best = 0, at = 0;
@@ -24,9 +26,10 @@ uint32_t sk_hot_shared(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     return best + 1;
 }
 
-/* Where the packs of the shared input end that the reduce at hand takes; e->packs.n: it takes all
- * that are left. A hot partition is spread over reduces of `most` bytes, in which what all of them
- * have is not larger than what they have for themselves, if the shared input can help it. */
+/* Returns the index of the first pack of the shared input that the current reduce does not take;
+ * e->packs.n: it takes all that are left. A hot partition is spread over reduces of `most` bytes
+ * each. If the shared input can help it, the packs that all these reduces have in common are not
+ * larger than what each has for itself. */
 uint32_t sk_hot_piece_end(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     uint64_t most = sk_exchange_most(e), all = 0, shared = 0, sum = 0;
     for (uint32_t i = 0; e->shared && i < e->found.n; i++) {
@@ -47,7 +50,8 @@ uint32_t sk_hot_piece_end(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     return e->packs.n;
 }
 
-/* Whether the reduces that share the packs tell of the other inputs: there are rows of these. */
+/* True: the reduces that share the packs must report matches, because there are rows of the other
+ * inputs. */
 bool sk_hot_tells(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     if (!e->shared || !(e->tells >> (e->shared - 1) & 1)) return false;
     for (uint32_t i = 0; i < e->found.n; i++) {
@@ -57,11 +61,11 @@ bool sk_hot_tells(const struct sk_exchange *e, uint32_t a, uint32_t b) {
     return false;
 }
 
-/* A place behind all packs for what the share that is made will tell. */
+/* Makes a place behind all packs for the match report of the split reduce that is being made. */
 uint32_t sk_hot_make_share(struct sk_exchange *e) {
     struct sk_pack *const *before = e->packs.p;
     if (!sk_vec_push(&e->packs, TAG, NULL)) return 0;
-    for (uint32_t i = 0; e->packs.p != before && i < e->packs.n; i++) /* they have moved */
+    for (uint32_t i = 0; e->packs.p != before && i < e->packs.n; i++) /* the pointers have moved */
         if (e->packs.p[i]) e->packs.p[i]->place = &e->packs.p[i];
     uint32_t share = e->packs.n - 1;
     if (!e->first_told) e->first_told = share;
@@ -69,7 +73,7 @@ uint32_t sk_hot_make_share(struct sk_exchange *e) {
     return share;
 }
 
-/* What all shares have told goes to the one behind them. */
+/* Adds all match reports to the input of the reduce behind the split reduces. */
 sk_rc sk_hot_add_told(struct sk_exchange *e, struct sk_err *err) {
     SK_ASSERT(!e->untold);
     for (uint32_t i = e->first_told; i < e->packs.n; i++) {

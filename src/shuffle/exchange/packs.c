@@ -1,8 +1,8 @@
-/* packs.c - notes of packs are checked, and what a task of an exchange is told is written and read
+/* packs.c - checks the notes of packs, and writes and reads what a task of an exchange is told
  * (formats: pack.h). Pure. */
 #include "exchange_int.h"
 
-/* Do the parts make up the value? */
+/* True: lengths and rows of the parts add up to those of the value. */
 static bool parts_ok(const struct sk_pack_note *h, const uint8_t *at) {
     uint64_t len = 0, rows = 0;
     for (uint32_t i = 0; i < h->n; i++) {

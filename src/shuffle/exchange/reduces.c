@@ -1,16 +1,18 @@
-/* reduces.c - the inputs of reduces, made of all packs of an exchange, one at a time. Pure.
+/* reduces.c - makes the inputs of reduces from all packs of an exchange, one reduce at a time.
+ * Pure.
  *
  * A reduce takes a range of partitions: a part of each pack that has rows of them. A part is a
- * reference, which costs nothing; the pack keeps the value, and is given back when its last
- * part was used. Cost: about 30 ns a part. */
+ * reference, which costs no copy. The pack keeps its value, which is given back when the last part
+ * of the pack was used. Cost: about 30 ns per part. */
 #include <stdlib.h>
 
 #include "exchange_int.h"
 
-/* bytes of tables for a byte of the input, about: a group of a few numbers has 100 to 200 bytes */
+/* bytes of tables per byte of input, about: a group of a few numbers takes 100 to 200 bytes */
 #define TABLE 8u
 
-/* Packs by their first partition. */
+/* Indexes packs by their first partition: e->order lists them, e->at says where each list
+ * begins. */
 static bool index_packs(struct sk_exchange *e) {
     e->order = sk_alloc(TAG, (e->packs.n + 1) * sizeof *e->order);
     e->at = sk_calloc(TAG, (e->n + 2) * sizeof *e->at);
@@ -18,7 +20,7 @@ static bool index_packs(struct sk_exchange *e) {
     for (uint32_t i = 0; i < e->packs.n; i++) e->at[e->packs.p[i]->first + 2]++;
     for (uint32_t f = 2; f < e->n + 2; f++) e->at[f] += e->at[f - 1];
     for (uint32_t i = 0; i < e->packs.n; i++) e->order[e->at[e->packs.p[i]->first + 1]++] = i;
-    return true; /* at[f + 1] has become where f ends, and f + 1 begins */
+    return true; /* at[f + 1] has become the end of f's list, where that of f + 1 begins */
 }
 
 sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
@@ -45,7 +47,8 @@ sk_rc sk_reduces_begin(struct sk_exchange *e, struct sk_err *err) {
 
 /* ---- which partitions ------------------------------------------------------------------------ */
 
-/* The partitions of the reduce that begins with a, as the strategy of the first input says. */
+/* Returns the end of the partitions of the reduce that begins with a, as the strategy of the first
+ * input says. */
 static uint32_t range_end(struct sk_exchange *e, uint32_t a, uint32_t *node) {
     struct sk_shuffle_ranges r = {e->n, e->bytes, e->target, sk_exchange_most(e)};
     uint32_t b = 0;
@@ -62,7 +65,7 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The packs that have bytes of partitions a to b - 1, in order, into e->found. */
+/* Collects in e->found, in order, the packs that have bytes of partitions [a, b). */
 static bool find(struct sk_exchange *e, uint32_t a, uint32_t b) {
     uint32_t from = a + 1 > e->longest ? a + 1 - e->longest : 0, lists = 0;
     e->found.n = 0;
@@ -80,7 +83,7 @@ static bool find(struct sk_exchange *e, uint32_t a, uint32_t b) {
     return true;
 }
 
-/* Of inputs from `*side` to `to` - 1, which have no rows: their columns. */
+/* Adds the columns of the inputs [*side, to), which have no rows for this reduce. */
 static sk_rc add_columns(struct sk_exchange *e, uint32_t *side, uint32_t to, struct sk_err *err) {
     for (; *side < to; ++*side) {
         struct sk_pack *p = e->columns[*side];
@@ -98,11 +101,11 @@ static sk_rc no_memory(const struct sk_exchange *e, struct sk_err *err) {
     return SK_ERR(err, SK_ENOMEM, "%s: no memory for its input queue", sk_gather_label(&e->g));
 }
 
-/* The next reduce of partitions a to b - 1; e->piece and e->first_told say whether there is one
- * more of them. */
+/* Makes the input of the next reduce of partitions [a, b). Afterwards e->piece or e->first_told is
+ * not 0 if there is one more reduce of them. */
 static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t node,
                         struct sk_err *err) {
-    /* of packs of the shared input; the last one behind those that tell has none */
+    /* from, to: its packs of the shared input; the reduce behind split reduces has none */
     uint32_t side = 0, from = e->piece, to = 0;
     struct sk_xtask *say = sk_xtask_new(SK_PHASE_REDUCE, a, b, e->n);
     if (!say) return no_memory(e, err);
@@ -145,8 +148,8 @@ static sk_rc make_input(struct sk_exchange *e, uint32_t a, uint32_t b, uint32_t 
     return add_columns(e, &side, e->n_inputs, err);
 }
 
-/* No more inputs will be made: what was kept for them all goes when the last task that has it is
- * over. */
+/* No more inputs will be made: gives back what was kept for all of them, once the last task that
+ * has it is over. */
 static sk_rc let_go(struct sk_exchange *e, struct sk_err *err) {
     e->g.spent = true;
     for (uint32_t k = 0; k < e->n_inputs; k++) {

@@ -1,15 +1,16 @@
-/* sizes.c - how large a reduce should be, and which part of a pack is whose. Pure. */
+/* sizes.c - how large a reduce should be, and which part of a pack belongs to which. Pure. */
 #include "exchange_int.h"
 
-#define WAVES 2u /* reduces a slot, where they are worth it: the last ones end together */
+/* reduces per slot, where there is enough data: so the last ones end at about the same time */
+#define WAVES 2u
 
 uint64_t sk_exchange_most(const struct sk_exchange *e) {
     struct sk_gather_facts f = sk_gather_facts(&e->g);
     return SK_MAX(SK_MIN(f.target_max_bytes, f.memory_bytes / 8), 1);
 }
 
-/* All slots are busy, if there is enough for that; none is larger than a block should be, or an
- * eighth of memory. */
+/* Chooses the size that keeps all slots busy, if there is enough data for that, and is no larger
+ * than a block should be, or than an eighth of memory. */
 uint64_t sk_exchange_target(const struct sk_exchange *e, uint64_t total) {
     struct sk_gather_facts f = sk_gather_facts(&e->g);
     uint64_t even = total / (WAVES * (uint64_t)f.tasks) + 1;
