@@ -1,9 +1,10 @@
-/* look.c - looking at a local engine through its control segment alone: from a signal handler of
- * the driver, or from another process (skate stack).
+/* look.c - reads the state of a local engine from its control segment alone: from a signal handler
+ * of the driver, or from another process (`skate stack`).
  *
- * No lock, no allocation, nothing is changed but whose turn it is to write to stderr: it works
- * while the driver hangs with the engine's lock held. Invariant: reads stay inside the segment,
- * whatever is in it; texts may be torn (they are only shown). Cost: one slot a worker. */
+ * No lock, no allocation; nothing is changed but the word that says whose turn it is on stderr.
+ * So it works while the driver hangs with the engine's lock held. Invariant: reads stay inside
+ * the segment, whatever it contains; texts may be torn (they are only shown). Cost: one slot a
+ * worker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -16,7 +17,7 @@
 #include "engine/host.h"
 #include "engine/local/wire/look.h"
 
-#define WAITS_NS 50000000 /* a wait that was told of so long ago may go on: see waits_ns */
+#define WAITS_NS 50000000 /* a wait that ended this short a time ago may go on: see waits_ns */
 
 static void copy_text(char *dst, size_t cap, const char *src, size_t max) {
     size_t n = strnlen(src, SK_MIN(max, cap - 1));
@@ -27,7 +28,7 @@ static void copy_text(char *dst, size_t cap, const char *src, size_t max) {
 static size_t look(const uint8_t *base, size_t size, struct sk_look *out,
                    struct sk_look_worker *rows, size_t cap) {
     const struct sk_ctl *ctl = (const struct sk_ctl *)(const void *)base;
-    /* read once */
+    /* read it once, since it may change */
     uint32_t grows = atomic_load_explicit(&ctl->n_used, memory_order_acquire),
              used = SK_MIN(grows, ctl->n_slots);
     int64_t now = sk_now_ns(), waits = atomic_load(&ctl->waits_ns);
@@ -54,7 +55,7 @@ static size_t look(const uint8_t *base, size_t size, struct sk_look *out,
 static struct {
     _Atomic(const uint8_t *) base;
     _Atomic size_t size;
-    _Atomic(const struct sk_slot *) slot; /* a worker's own */
+    _Atomic(const struct sk_slot *) slot; /* of a worker: its own slot */
     _Atomic uint32_t n_inside;
     pid_t pid;
 } me;
@@ -68,14 +69,14 @@ void sk_look_open(const uint8_t *base, size_t size, const struct sk_slot *slot) 
 
 void sk_look_close(void) {
     atomic_store(&me.base, NULL);
-    /* a signal handler on another thread: microseconds, a second at most */
+    /* a signal handler on another thread may be inside: microseconds, a second at most */
     while (atomic_load(&me.n_inside)) sched_yield();
 }
 
 bool sk_look_self(struct sk_look *out, struct sk_look_worker *rows, size_t cap, size_t *n) {
     atomic_fetch_add(&me.n_inside, 1);
     const uint8_t *base = atomic_load(&me.base);
-    bool here = base && me.pid == getpid(); /* not in a child that the user forked */
+    bool here = base && me.pid == getpid(); /* false in a child that the user forked */
     const struct sk_slot *s = here ? atomic_load(&me.slot) : NULL;
     *n = 0;
     *out = (struct sk_look){0};
@@ -105,7 +106,7 @@ void sk_look_speak(bool begin) {
         for (int64_t until = sk_now_ns() + SK_SEC;
              !atomic_compare_exchange_weak(speaks, &free, pid) && sk_now_ns() < until;
              sched_yield())
-            /* else it has died over it: taken from it next time */
+            /* if its owner has died, it is taken over in the next round */
             if (free && kill(free, 0) == 0) free = 0;
     }
     atomic_fetch_sub(&me.n_inside, 1);
@@ -118,7 +119,7 @@ sk_rc sk_look_at(const char *path, struct sk_look *out, struct sk_look_worker *r
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0) return SK_ERR_SYS(err, "open %s", path);
-    /* It may be anybody's: what can shrink would be SIGBUS here. */
+    /* The file may be of any process: if it could shrink, reading would raise SIGBUS here. */
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 4096 ||
         !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) || fcntl(fd, F_GET_SEALS) < 0) {
         close(fd);

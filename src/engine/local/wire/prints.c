@@ -1,18 +1,19 @@
-/* prints.c - what workers write to stdout and stderr reaches the driver as whole lines, with the
+/* prints.c - brings what workers write to stdout and stderr to the driver, as whole lines with the
  * name of the task in front.
  *
  * A fresh worker makes two pipes, puts their write ends in the places of its descriptors 1 and 2
- * and hands the read ends to the driver over a socket that the fork server has inherited. So what C
- * libraries and child programs write comes along, one worker's lines mix with nobody's, and what
+ * and sends the read ends to the driver over a socket that the fork server has inherited. So output
+ * of C libraries and child programs is included, lines of different workers do not mix, and what
  * was written before a kill is in the pipe. A line that Python wrote begins with SK_PRINTS_MARK and
- * its label; a line without is labelled here, by what the worker runs when it is read.
+ * its label; a line without is labelled here, by what the worker runs when the line is read.
  *
  * Bounds: a pipe holds 64 KiB, an unfinished line here LINE_MOST; a worker whose pipe is full waits
  * in its write until the driver reads. Workers whose descriptors would go beyond half of
- * RLIMIT_NOFILE write where the driver's descriptors lead, as all do without a struct sk_prints.
+ * RLIMIT_NOFILE write to the driver's descriptors directly, as all workers do without a struct
+ * sk_prints.
  *
  * Not here: where the lines go (python/skate/_prints.py). In the driver one thread at a time calls
- * take (Python's lock); wait is for one other thread. */
+ * take (under Python's lock); wait is for one other thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -32,7 +33,7 @@
 #include "engine/local/wire/prints.h"
 
 #define LINE_MOST (256u << 10)
-#define READ_MOST (64u << 10) /* a pipe's size: what was there when take began is read */
+#define READ_MOST (64u << 10) /* size of a pipe: all that was there when take began is read */
 #define AT_ONCE 64
 
 struct source {
@@ -40,22 +41,22 @@ struct source {
     struct sk_fd_id id;
     uint32_t slot;
     int32_t pid;
-    SK_VEC(char) rest; /* of a line that has not ended */
-    uint32_t looked;   /* there is no end in the first so many bytes */
+    SK_VEC(char) rest; /* the beginning of a line that has not ended */
+    uint32_t looked;   /* there is no line end in this many first bytes */
 };
 
 struct sk_prints {
-    struct sk_prints_news news; /* first: read inline */
+    struct sk_prints_news news; /* must be first: it is read inline */
     bool none;
     int hand[2], ep, wake, lock_fd;
     struct sk_fd_id hand_id[2], ep_id, wake_id, lock_id;
-    const uint8_t *ctl; /* a mapping of its own: it outlives the engine */
+    const uint8_t *ctl; /* its own mapping, since it outlives the engine */
     size_t ctl_size;
     SK_VEC(struct source *) sources;
     char buf[READ_MOST];
 };
 
-static _Atomic uint32_t nobody; /* prints nothing */
+static _Atomic uint32_t nobody; /* counter for `none`: never changes */
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
@@ -111,7 +112,7 @@ static void close_fd(int *fd) {
 }
 
 static void forget(struct sk_prints *p, struct source *s) {
-    /* closing is not enough: a forked copy of the driver may hold it */
+    /* closing is not enough: a forked copy of the driver may hold the descriptor */
     if (sk_fd_ours(p->ep, p->ep_id)) (void)epoll_ctl(p->ep, EPOLL_CTL_DEL, s->fd, NULL);
     sk_fd_close(&s->fd, s->id);
     for (uint32_t i = 0; i < p->sources.n; i++)
@@ -146,7 +147,8 @@ void sk_prints_close(struct sk_prints *p) {
 void sk_prints_in_child(struct sk_prints *p) {
     for (uint32_t i = 0; i < p->sources.n; i++)
         sk_fd_close(&p->sources.p[i]->fd, p->sources.p[i]->id);
-    /* with the epoll, shared with the parent, whose list it is: nothing is taken from it */
+    /* the epoll is shared with the parent, and its list is the parent's: nothing is removed from
+     * it */
     close_all(p);
 }
 
@@ -186,7 +188,7 @@ static void add(struct sk_prints *p, int fd, int to, const struct hello *h) {
         *s =
             (struct source){.fd = fd, .to = to, .id = sk_fd_id(fd), .slot = h->slot, .pid = h->pid};
     if (!s || fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || !sk_vec_push(&p->sources, SK_TAG_ENGINE, s)) {
-        sk_free(s); /* no memory: what is written there fails with EPIPE */
+        sk_free(s); /* no memory: writes to this pipe fail with EPIPE */
         (void)close(fd);
         return;
     }
@@ -240,8 +242,8 @@ static void say(const struct sk_prints *p, const struct source *s, size_t n, sk_
     line(ctx, s->to, label, text, n);
 }
 
-/* The first line's length, and what is between it and the next; false: none has ended. A mark ends
- * a line that has no end. */
+/* Finds the first whole line: its length, and the bytes between it and the next line; false:
+ * there is none. A mark ends a line that has no end. */
 static bool first_line(struct source *s, size_t *len, size_t *gap) {
     for (uint32_t i = s->looked; i < s->rest.n; i++) {
         char c = s->rest.p[i];
@@ -252,7 +254,7 @@ static bool first_line(struct source *s, size_t *len, size_t *gap) {
         *gap = c == '\n';
         return true;
     }
-    s->looked = s->rest.n ? s->rest.n - 1 : 0; /* the last byte may be half of a mark */
+    s->looked = s->rest.n ? s->rest.n - 1 : 0; /* the last byte may be the first half of a mark */
     return false;
 }
 
@@ -260,7 +262,7 @@ static void split(const struct sk_prints *p, struct source *s, bool last, sk_pri
                   void *ctx) {
     SK_DCHECK(s->looked <= s->rest.n && p->ctl);
     size_t len, gap, done = 0;
-    struct source at = *s; /* walks over it */
+    struct source at = *s; /* a copy that walks over the bytes */
     while (first_line(&at, &len, &gap)) {
         say(p, &at, len, line, ctx);
         at.rest.p += len + gap;
@@ -283,7 +285,7 @@ static void split(const struct sk_prints *p, struct source *s, bool last, sk_pri
     memmove(s->rest.p, s->rest.p + done, s->rest.n);
 }
 
-/* What is there; false: it has ended. */
+/* Reads what is in a pipe; false: the pipe has ended. */
 static bool take_from(struct sk_prints *p, struct source *s, sk_prints_line *line, void *ctx) {
     for (size_t got = 0; got < READ_MOST;) {
         ssize_t n = read(s->fd, p->buf, sizeof p->buf);
@@ -304,7 +306,7 @@ static bool take_from(struct sk_prints *p, struct source *s, sk_prints_line *lin
 
 void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *ctx) {
     if (p->none || sk_prints_lost(p)) return;
-    /* before the look: what is printed after it is news */
+    /* before reading, so that what is printed later counts as new */
     p->news.seen = atomic_load_explicit(p->news.now, memory_order_acquire);
     welcome(p);
     for (uint32_t left = last ? 0 : p->sources.n; left;) {
@@ -328,12 +330,14 @@ void sk_prints_take(struct sk_prints *p, bool last, sk_prints_line *line, void *
 /* ---- a worker -------------------------------------------------------------------------------- */
 
 static struct {
-    int plain[3]; /* what the driver's 1 and 2 are; -1: the process's own still */
+    /* copies of the driver's descriptors 1 and 2; -1: this process still has them at their
+     * places */
+    int plain[3];
     struct sk_ctl *ctl;
     int ctl_fd;
     struct sk_fd_id ctl_id;
     bool joined;
-    struct stat at[3]; /* what its own 1 and 2 are */
+    struct stat at[3]; /* what its descriptors 1 and 2 were at the beginning */
 } mine = {.plain = {-1, -1, -1}, .ctl_fd = -1};
 
 void sk_prints_server(int hand) {
@@ -360,7 +364,7 @@ static bool hand_over(int hand, const struct hello *h, const int fds[2]) {
 }
 
 static void replace(int to, int with) {
-    mine.plain[to] = fcntl(to, F_DUPFD_CLOEXEC, 3); /* -1: the driver has none */
+    mine.plain[to] = fcntl(to, F_DUPFD_CLOEXEC, 3); /* -1: the driver's is closed */
     (void)dup2(with, to);
 }
 
@@ -419,6 +423,6 @@ int32_t sk_prints_terminal(struct sk_prints *p, bool take, bool wait) {
     if (!sk_fd_ours(fd, p ? p->lock_id : mine.ctl_id) ||
         fcntl(fd, wait ? F_SETLKW : F_SETLK, &k) == 0)
         return 0;
-    if (wait || fcntl(fd, F_GETLK, &k) != 0) return -1; /* a signal came */
+    if (wait || fcntl(fd, F_GETLK, &k) != 0) return -1; /* a signal has interrupted the wait */
     return k.l_type == F_UNLCK ? -1 : k.l_pid;
 }

@@ -1,5 +1,6 @@
-/* spec.c - tasks and actors on the wire: what SUBMIT and ACTOR carry, and what the driver keeps for
- * retries. A decoder of untrusted bytes: a worker gone mad must give SK_ECORRUPT, not a crash. */
+/* spec.c - the specs of tasks and actors as bytes: sent in SUBMIT and ACTOR, and kept by the
+ * driver for retries. The decoder must give SK_ECORRUPT for damaged bytes of a worker, never
+ * crash. */
 #include "engine/local/wire/wire.h"
 #include "engine/books/names.h"
 

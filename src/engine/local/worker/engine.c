@@ -1,6 +1,6 @@
-/* engine.c - the engine as a worker sees it: the calls of engine.h as messages to the driver. What
- * needs no answer (submit, put, reference counts, definitions) is sent and forgotten. Ids of new
- * objects come from the worker's own range. How messages go is link.c's. */
+/* engine.c - the engine as code in a worker sees it: the calls of engine.h as messages to the
+ * driver. A call that needs no answer (submit, put, reference counts, definitions) only sends
+ * its message. Ids of new objects come from the worker's own range. link.c sends the messages. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static struct sk_worker_engine *C(struct sk_engine *e) {
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-static void c_close(struct sk_engine *e) { (void)e; } /* the worker ends with its process */
+/* the worker's engine ends with its process */
+static void c_close(struct sk_engine *e) { (void)e; }
 
 static sk_rc c_define(struct sk_engine *e, sk_fid fn, const char *name, struct sk_bytes def,
                       struct sk_err *err) {
@@ -73,7 +74,8 @@ static sk_rc c_shape(struct sk_engine *e, const struct sk_need *need, sk_shape *
     if (rc == SK_OK) {
         *out = (sk_shape)sk_rd_u64(&r);
         pthread_mutex_lock(&c->mu);
-        SK_IGNORE(sk_map_put(&c->shapes, h | 1, (void *)((uintptr_t)*out + 1))); /* asked again */
+        /* without memory it is asked again next time */
+        SK_IGNORE(sk_map_put(&c->shapes, h | 1, (void *)((uintptr_t)*out + 1)));
         pthread_mutex_unlock(&c->mu);
     }
     sk_free(m);
@@ -104,7 +106,7 @@ static sk_rc c_group_create(struct sk_engine *e, const struct sk_group_spec *s, 
     uint64_t base, v;
     struct sk_bytes name = {s->name, s->name ? strlen(s->name) : 0},
                     space = {s->space, s->space ? strlen(s->space) : 0};
-    SK_TRY(sk_names_check("placement group", space, name, err)); /* they fit into the message */
+    SK_TRY(sk_names_check("placement group", space, name, err)); /* so they fit into the message */
     uint8_t *p = sk_alloc(SK_TAG_ENGINE, cap);
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a placement group");
     pthread_mutex_lock(&c->mu);
@@ -172,8 +174,8 @@ static sk_rc c_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_
     return rc;
 }
 
-/* as: of an actor, NULL for a task. req: where to put the number of the request that asks for an
- * sk_worker_link_answer, or NULL. */
+/* Sends the spec of a task or (as not NULL) of an actor. req: where to store the number of the
+ * request, whose answer the caller gets by sk_worker_link_answer; NULL: no answer is wanted. */
 static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s,
                        const struct sk_aspec *as, uint32_t n_ids, uint64_t *base, uint64_t *req,
                        struct sk_err *err) {
@@ -186,15 +188,15 @@ static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s,
     if (!p) return SK_ERR(err, SK_ENOMEM, "no memory for a task");
     w = sk_wr_init(p, cap);
     sk_wr_u32(&w, as ? SK_M_ACTOR : SK_M_SUBMIT);
-    sk_wr_u64(&w, 0); /* base id, below */
-    sk_wr_u64(&w, 0); /* request, below */
+    sk_wr_u64(&w, 0); /* base id, set below */
+    sk_wr_u64(&w, 0); /* request, set below */
     if (as) sk_aspec_write(&w, as);
     else sk_wr_u64(&w, sk_task_opts_of(s)->max_pending);
     sk_wr_u64(&w, n);
-    struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts 8-aligned */
+    struct sk_wr in = sk_wr_init(p + w.n, n); /* a spec starts at a multiple of 8 */
     sk_spec_write(&in, s);
     w.n += n;
-    SK_ASSERT(in.n == n && sk_wr_ok(&w)); /* as it was measured */
+    SK_ASSERT(in.n == n && sk_wr_ok(&w)); /* the length is as measured */
     pthread_mutex_lock(&c->mu);
     *base = c->next_id + 1;
     c->next_id += n_ids;
@@ -216,7 +218,8 @@ static sk_rc c_submit(struct sk_engine *e, const struct sk_task_spec *s, sk_oid 
     uint32_t n_ids = 1 + (s->n_returns == SK_STREAMING ? 0 : s->n_returns);
     bool asks = sk_task_opts_of(s)->max_pending > 0;
     SK_TRY(send_spec(C(e), s, NULL, n_ids, &base, asks ? &req : NULL, err));
-    if (asks) SK_TRY(sk_worker_link_answer_of(C(e), req, err)); /* there may be too many already */
+    /* the limit of pending calls may be reached already */
+    if (asks) SK_TRY(sk_worker_link_answer_of(C(e), req, err));
     if (first) *first = (sk_oid){base + 1};
     if (tid) *tid = (sk_tid){base};
     return SK_OK;
@@ -230,7 +233,7 @@ static sk_rc c_actor_create(struct sk_engine *e, const struct sk_actor_spec *s, 
     uint64_t base, req;
     SK_TRY(sk_aspec_check(&as, err));
     SK_TRY(send_spec(C(e), &init, &as, 3, &base, as.name.n ? &req : NULL, err));
-    /* somebody may have the name */
+    /* the name may be taken */
     if (as.name.n) SK_TRY(sk_worker_link_answer_of(C(e), req, err));
     *ready = (sk_oid){base + 1};
     *out = (sk_aid){base + 2};
@@ -376,7 +379,7 @@ static sk_rc c_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *
     return SK_OK;
 }
 
-/* The answer comes whenever it comes: from now on a thread reads the ring of this process. */
+/* The answer may come at any time, so from now on a thread reads the ring of this process. */
 static sk_rc c_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_watch *w,
                      struct sk_err *err) {
     struct sk_worker_engine *c = C(e);

@@ -1,5 +1,5 @@
-/* engine_graph.c - a worker's side of channels.h: memory of compiled graphs, which the driver gives
- * out, for it is theirs also when this process dies. */
+/* engine_graph.c - a worker's side of channels.h. The driver gives out the memory of compiled
+ * graphs, which survives this process. */
 #include "base/mem.h"
 #include "engine/local/worker/worker.h"
 
@@ -13,7 +13,7 @@ static uint8_t *c_memory(struct sk_engine *e, uint64_t *size) {
     return c->data_seg.base;
 }
 
-/* From now on one thread reads the ring for all. */
+/* From now on one thread reads the ring for all others. */
 static sk_rc c_attend(struct sk_engine *e, struct sk_err *err) {
     struct sk_worker_engine *c = engine_of(e);
     pthread_mutex_lock(&c->mu);

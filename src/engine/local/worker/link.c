@@ -1,10 +1,10 @@
 /* link.c - a worker's end of its link to the driver: messages both ways, answers to its requests,
- * and the store memory that it leases to cut values from. Any thread of the worker may speak; one
- * at a time reads.
+ * and the store memory that it leases to cut values from. Any thread of the worker may send; one at
+ * a time reads.
  *
- * Not here: what is said (engine.c), tasks (task.c). Invariant: messages of a process are handled
- * in order, so what needs no answer is sent and forgotten; each
- * request has one answer. Cost: a value of up to a lease needs no round trip. */
+ * Not here: what the messages mean (engine.c), tasks (task.c). Invariant: messages of a process
+ * are handled in order, so a message that needs no answer is just sent; each request has one
+ * answer. Cost: a value that fits into the lease needs no round trip. */
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -26,7 +26,7 @@
 
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy) {
     uint32_t who = atomic_load_explicit(&c->ctl->who, memory_order_seq_cst);
-    /* it wakes by itself within a millisecond, and more is coming */
+    /* the driver wakes by itself within a millisecond, and this worker will send more */
     c->quiet = lazy && who == 0 && !sk_ring_empty(&c->down);
     if (c->quiet) atomic_fetch_add_explicit(&c->ctl->bell[0].seq, 1, memory_order_seq_cst);
     else sk_bell_ring(&c->ctl->bell[who & 1]);
@@ -34,7 +34,7 @@ void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy) {
 
 static void *reserve(struct sk_worker_engine *c, size_t len) {
     if (SK_UNLIKELY(sk_stray_)) sk_stray_end("only the task's own process may talk to the driver");
-    SK_DCHECK(len <= sk_ring_max_msg(&c->up)); /* else it would wait for ever */
+    SK_DCHECK(len <= sk_ring_max_msg(&c->up)); /* a longer message would wait for ever */
     for (;;) {
         void *p = sk_ring_reserve(&c->up, len);
         if (p) return p;
@@ -45,7 +45,8 @@ static void *reserve(struct sk_worker_engine *c, size_t len) {
         sk_worker_link_ring(c, false);
         (void)sk_bell_wait(&c->slot->bell, seen, SPIN_NS, sk_now_ns() + 100000000);
         if (c->has_reader) {
-            /* it may sleep there, too, and our getting up has told ringers that nobody does */
+            /* The reader may sleep on the same bell, and this thread's waking has told ringers
+             * that nobody sleeps there. */
             atomic_fetch_add_explicit(&c->slot->bell.seq, 1, memory_order_seq_cst);
             sk_futex_wake(&c->slot->bell.seq, INT_MAX);
         }
@@ -85,7 +86,7 @@ sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_
 void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len, bool wake) {
     struct sk_err err;
     if (sk_worker_link_try_send(c, msg, len, &err) != SK_OK) {
-        /* not to be lost quietly: the driver sees a dead worker and says why */
+        /* the message must not be lost silently: the driver sees a dead worker and says why */
         int n = snprintf(c->slot->crash, sizeof c->slot->crash,
                          "no store memory for a message of %zu bytes: %s", len, err.msg);
         (void)n;
@@ -97,7 +98,7 @@ void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len
 void sk_worker_link_nudge(struct sk_group *g) {
     uint64_t one = 1;
     if (g->fd >= 0 && !sk_fd_ours(g->fd, g->fd_id)) sk_worker_link_fd_lost(g->c);
-    /* it is readable then */
+    /* if it is full, it is readable anyway */
     if (g->fd >= 0 && write(g->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN);
 }
 
@@ -109,7 +110,7 @@ void sk_worker_link_fd_lost(struct sk_worker_engine *c) {
     abort();
 }
 
-/* All event loops of an async actor that are there. Locked. */
+/* Wakes all running event loops of an async actor. Locked. */
 static void nudge_all(struct sk_worker_engine *c) {
     for (uint32_t i = 0; c->is_async && i < c->n_groups; i++)
         if (i == 0 || c->groups[i].n_threads) sk_worker_link_nudge(&c->groups[i]);
@@ -117,7 +118,7 @@ static void nudge_all(struct sk_worker_engine *c) {
 
 static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
     struct sk_msg *m = sk_alloc(SK_TAG_ENGINE, sizeof *m + len);
-    if (!m) abort(); /* a worker without memory is a dead worker; the driver retries elsewhere */
+    if (!m) abort(); /* a worker without memory ends; the driver runs its tasks elsewhere */
     sk_list_init(&m->link);
     m->req = req;
     m->len = len;
@@ -127,11 +128,11 @@ static struct sk_msg *keep(const void *p, size_t len, uint64_t req) {
 
 /* ---- a function a message -------------------------------------------------------------------- */
 
-struct in { /* a message as it was read */
+struct in { /* a message that was read */
     const void *p;
     size_t len;
-    bool in_wait;         /* by who waits for an answer */
-    struct sk_msg **task; /* where a call goes that is to run next; or NULL */
+    bool in_wait;         /* read by a thread that waits for an answer */
+    struct sk_msg **task; /* where to store a call that is to run next; may be NULL */
 };
 
 static void on_FUNC(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
@@ -152,7 +153,7 @@ static void on_TASK(struct sk_worker_engine *c, struct sk_rd *r, const struct in
     (void)r;
     const struct sk_msg_task *h = in->p;
     if (in->in_wait && h->aid == 0) {
-        /* what is behind a waiting task goes back: another worker will take it */
+        /* tasks queued behind a waiting one go back to the driver: another worker takes them */
         uint64_t want = h->tid << 2 | SK_CLAIM_QUEUED;
         if (!atomic_compare_exchange_strong(&c->slot->claims[h->claim], &want,
                                             h->tid << 2 | SK_CLAIM_TAKEN))
@@ -177,7 +178,7 @@ static void on_REPLY(struct sk_worker_engine *c, struct sk_rd *r, const struct i
 }
 
 static void credit_queued(struct sk_list *queue, uint64_t tid, uint64_t n) {
-    /* of calls that were read, but not begun */
+    /* gives credit to calls that were read and have not begun */
     SK_LIST_EACH (it, queue) {
         struct sk_msg_task *q = (void *)sk_container_of(it, struct sk_msg, link)->bytes;
         if (q->tid == tid) q->credit = n;
@@ -209,7 +210,7 @@ static void on_UNLEASE(struct sk_worker_engine *c, struct sk_rd *r, const struct
 }
 
 static void on_ENV(struct sk_worker_engine *c, struct sk_rd *r, const struct in *in) {
-    /* before the first task */
+    /* this comes before the first task */
     (void)in;
     struct sk_bytes b = sk_rd_bytes(r);
     c->env = (struct sk_bytes){sk_memdup(SK_TAG_ENGINE, b.n ? b.p : "", b.n ? b.n : 1), b.n};
@@ -239,7 +240,7 @@ static void on_BIG(struct sk_worker_engine *c, struct sk_rd *r, const struct in 
 static void (*const handlers[SK_M_DOWN_END])(struct sk_worker_engine *c, struct sk_rd *r,
                                              const struct in *in) = {SK_MESSAGES_DOWN(ROW)};
 
-/* A kind that does not exist says nothing. */
+/* Handles a message; an unknown kind is ignored. */
 static void handle(struct sk_worker_engine *c, const struct in *in) {
     SK_DCHECK(in->len >= sizeof(uint32_t));
     struct sk_rd r = sk_rd_init(in->p, in->len);
@@ -247,13 +248,13 @@ static void handle(struct sk_worker_engine *c, const struct in *in) {
     if (kind > SK_M_DOWN && kind < SK_M_DOWN_END) handlers[kind](c, &r, in);
 }
 
-/* Sending from inside a handler can wait for room; the message is copied or done with by then, but
- * popped only after: fine, the driver does not wait for us. */
+/* A handler may send, and wait for room. Its message is copied or done with by then and is
+ * popped only afterwards, which is fine: the driver never waits for a worker. */
 bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task) {
     size_t len;
     const void *p = sk_ring_peek(&c->down, &len);
     if (!p) {
-        if (len == SIZE_MAX) abort(); /* the driver's own memory is damaged */
+        if (len == SIZE_MAX) abort(); /* the driver's memory is damaged */
         return false;
     }
     handle(c, &(struct in){p, len, in_wait, task});
@@ -261,14 +262,15 @@ bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg
     return true;
 }
 
-#define READER_IDLE_NS 200000000 /* nothing came for so long: the lease goes back */
+#define READER_IDLE_NS 200000000 /* after this time without messages the lease is given back */
 
-/* The reader: the one thread that looks at the ring, so that others can wait for what is theirs.
- * Without the GIL, never runs user code. */
+/* The reader: the one thread that reads the ring, so that others can wait for their own answers.
+ * It runs without the GIL, and never runs user code. */
 static void *reader(void *arg) {
     struct sk_worker_engine *c = arg;
     pthread_mutex_lock(&c->mu);
-    while (c->n_on_bell) { /* they get up, and find that there is a reader */
+    /* the threads that sleep on the bell wake and find that there is a reader */
+    while (c->n_on_bell) {
         pthread_mutex_unlock(&c->mu);
         sk_bell_ring(&c->slot->bell);
         sched_yield();
@@ -277,7 +279,7 @@ static void *reader(void *arg) {
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         while (sk_worker_link_read(c, false, NULL)) {}
-        nudge_all(c); /* the bell rings for cancelled tasks, too */
+        nudge_all(c); /* the bell is rung for cancelled tasks, too */
         if (c->quiet) sk_worker_link_ring(c, false);
         bool lent = c->lease_len > 0;
         pthread_mutex_unlock(&c->mu);
@@ -328,8 +330,8 @@ void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spi
     c->n_on_bell--;
 }
 
-/* Waits for the answer to `req`; the caller frees it. Not locked. At the deadline the driver is
- * told, and it always answers. */
+/* Waits for the answer to `req`; the caller frees it. Called without the lock. At the deadline
+ * it tells the driver, which always answers. */
 struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline) {
     struct sk_msg *got = NULL;
     bool told = false;
@@ -337,8 +339,8 @@ struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, i
     pthread_mutex_lock(&c->mu);
     c->n_waiting++;
     for (;;) {
-        /* One message at a time: with the answer behind it the driver may send tasks without end,
-         * each of which would go back at once. */
+        /* Read one message at a time: behind the answer the driver may send tasks without end,
+         * each of which would have to go back. */
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         bool more = !c->has_reader && sk_worker_link_read(c, true, NULL);
         SK_LIST_EACH (it, &c->replies) {
@@ -372,7 +374,7 @@ struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, i
     return got;
 }
 
-/* Head of an answer: its code, with the text of an error. */
+/* Reads the head of an answer: its code and, of an error, the text. */
 sk_rc sk_worker_link_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err) {
     *r = sk_rd_init(m->bytes, m->len);
     (void)sk_rd_u32(r);
@@ -392,7 +394,8 @@ sk_rc sk_worker_link_answer_of(struct sk_worker_engine *c, uint64_t req, struct 
     return rc;
 }
 
-/* Numbers the request (at msg + at) and sends it; sk_worker_link_answer() waits for that number. */
+/* Gives the request a number (stored at msg + at) and sends it; sk_worker_link_answer() waits
+ * for that number. */
 uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, size_t at) {
     pthread_mutex_lock(&c->mu);
     uint64_t req = ++c->next_req;
@@ -402,7 +405,7 @@ uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, s
     return req;
 }
 
-/* A request whose answer is one number. */
+/* Makes a request whose answer is one number. */
 sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t len, size_t at,
                                 uint64_t *out, struct sk_err *err) {
     struct sk_msg *m = sk_worker_link_answer(c, sk_worker_link_ask(c, msg, len, at), INT64_MAX);
@@ -415,8 +418,8 @@ sk_rc sk_worker_link_ask_number(struct sk_worker_engine *c, void *msg, size_t le
 
 /* ---- store memory ---------------------------------------------------------------------------- */
 
-/* len bytes, or min of them when room is short; waits as long as there may be room. min 0: all of
- * it, and only if there is plenty now. */
+/* Leases len bytes, or min of them if room is short; waits as long as there may be room. min 0:
+ * all of it, and only if there is plenty now. */
 static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off,
                    uint64_t *got, struct sk_err *err) {
     struct {
@@ -450,7 +453,7 @@ static void give(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* lo
 }
 
 void sk_worker_link_idle(struct sk_worker_engine *c) {
-    /* or the driver would be given what somebody writes into */
+    /* else the driver would be given memory that is being written */
     SK_ASSERT(c->lease_used <= c->lease_len);
     give(c, c->lease_off + c->lease_used, c->lease_len - c->lease_used);
     c->lease_off = c->lease_len = c->lease_used = 0;
@@ -469,7 +472,7 @@ sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *o
             uint64_t o, got;
             SK_TRY(lease(c, c->chunk, al, &o, &got, err));
             pthread_mutex_lock(&c->mu);
-            sk_worker_link_idle(c); /* another thread may have got one meanwhile */
+            sk_worker_link_idle(c); /* another thread may have leased memory meanwhile */
             c->lease_off = o;
             c->lease_len = got;
             c->lease_used = 0;
@@ -489,9 +492,9 @@ sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *o
 }
 
 static void buf_tail(struct sk_worker_engine *c, uint64_t off, uint64_t len) {
-    /* locked; the end of an allocation is not needed */
+    /* called locked; gives back the end of an allocation that is not needed */
     if (!len) return;
-    /* A lease of its own may end where the chunk begins. */
+    /* The second test: an allocation with its own lease may end where the chunk begins. */
     if (c->lease_len && off >= c->lease_off && off + len == c->lease_off + c->lease_used)
         c->lease_used -= len;
     else give(c, off, len);
@@ -513,7 +516,7 @@ sk_rc sk_worker_link_value(struct sk_worker_engine *c, const struct sk_payload *
     if (p->buf) {
         uint64_t al = SK_ALIGN(SK_MAX(p->buf_len, 1), SK_STORE_ALIGN),
                  have = SK_ALIGN(SK_MAX(p->buf->len, 1), SK_STORE_ALIGN);
-        SK_ASSERT(al <= have); /* a buffer is as long as what lies in it */
+        SK_ASSERT(al <= have); /* a buffer is at least as long as the value in it */
         v->where = SK_V_STORE;
         v->off = p->buf->token;
         v->len = p->buf_len;

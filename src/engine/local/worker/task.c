@@ -1,8 +1,9 @@
-/* task.c - one task in a worker: claimed, its arguments, its yields and values, its report. Runs
- * user code, with nothing held.
+/* task.c - one task in a worker: its claim, its arguments, its yields and values, its report. Runs
+ * user code, without any lock.
  *
  * Not here: which task is next and on which thread (worker.c). Invariant: a task whose claim was
- * won is reported exactly once, however it ends; what it kept stays pinned until it is let go. */
+ * won is reported exactly once, however it ends; a value that it keeps stays pinned until it is
+ * released. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static void unwanted(struct sk_worker_engine *c, const struct sk_payload *p) {
     const void *bytes;
     if (!p->buf) return;
     if (!p->keep) c->base.ops->buf_abort(&c->base, p->buf);
-    /* of a buffer: cannot fail */
+    /* for a buffer this cannot fail */
     else if (sk_worker_link_value(c, p, &v, &bytes, NULL) == SK_OK)
         sk_worker_engine_unwanted(c, &v);
 }
@@ -91,11 +92,12 @@ static sk_rc w_return(struct sk_task *task, uint32_t i, const struct sk_payload 
 static sk_rc w_fail(struct sk_task *task, const struct sk_payload *error, struct sk_err *err) {
     struct wtask *t = W(task);
     struct sk_engine *e = &t->c->base;
-    if (t->failed) { /* the first one counts */
+    if (t->failed) { /* only the first error counts */
         if (error->buf) e->ops->buf_abort(e, error->buf);
         return SK_OK;
     }
-    struct sk_rd r = sk_rd_init(t->out.p, t->out.n); /* what was returned before is not wanted */
+    /* values that were returned before are not wanted */
+    struct sk_rd r = sk_rd_init(t->out.p, t->out.n);
     for (uint32_t i = 0; i < t->n_values; i++) {
         struct sk_val v;
         struct sk_ids in;
@@ -165,13 +167,13 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     SK_FAULT_HERE("worker.after_yield");
     task->n_yielded++;
     if (!t->window) return SK_OK;
-    /* The consumer's window: wait until it has taken enough. */
+    /* Wait until the consumer has taken enough yields. */
     sk_rc rc = SK_OK;
     bool began = false;
     pthread_mutex_lock(&c->mu);
     for (;;) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
-        /* one at a time, as in answer() */
+        /* one message at a time, as in sk_worker_link_answer() */
         bool more = !c->has_reader && sk_worker_link_read(c, true, NULL);
         if (sk_wtask_cancelled(t)) {
             rc = SK_ERR(err, SK_ECANCEL, "nobody wants the rest");
@@ -209,7 +211,8 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
     struct wtask *t = W(task);
     struct sk_view *v = &t->args.p[i], kept = *v;
     if (v->token & 1) {
-        /* in the store: held for the task until now, by this process from here on */
+        /* a value in the store: until now held for the task, from here on pinned for this
+         * process */
         struct {
             uint32_t type, pad;
             uint64_t oid;
@@ -229,7 +232,7 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
 
 static void end(struct wtask *t, sk_rc rc, const struct sk_err *err);
 
-/* Of a call of an async actor. */
+/* Ends a call of an async actor. */
 static void w_end(struct sk_task *task, sk_rc rc, const struct sk_err *err) {
     struct wtask *t = W(task);
     struct sk_worker_engine *c = t->c;
@@ -268,7 +271,8 @@ static void engine_failure(struct wtask *t, const struct sk_err *e) {
     if (w_fail(&t->priv.t, &p, NULL) != SK_OK) abort();
 }
 
-/* For who looks on; of several that run, the one begun last. Locked. */
+/* Shows the task to observers (state lists, `skate stack`); of several running tasks the last
+ * that began. Locked. */
 static void show(struct sk_worker_engine *c, const struct wtask *t) {
     struct sk_slot *s = c->slot;
     const char *name = t->priv.t.name;
@@ -278,7 +282,8 @@ static void show(struct sk_worker_engine *c, const struct wtask *t) {
     size_t n = strnlen(name, sizeof s->task_name - 1);
     memcpy(s->task_name, name, n);
     s->task_name[n] = 0;
-    c->shown = name == t->own_name ? NULL : name; /* a definition's stays as long as the process */
+    /* a definition's name exists as long as the process */
+    c->shown = name == t->own_name ? NULL : name;
 }
 
 static void unshow(struct sk_worker_engine *c, const struct wtask *t) {
@@ -286,8 +291,8 @@ static void unshow(struct sk_worker_engine *c, const struct wtask *t) {
         atomic_store_explicit(&c->slot->task, 0, memory_order_relaxed);
 }
 
-/* Sends the end of the task. An error value that is too long for the ring when the store is full
- * becomes an error that says so. */
+/* Reports the end of the task. If an error value is too long for the ring and the store is full,
+ * an error that says so is sent instead. */
 static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_done *d) {
     struct sk_err err;
     for (bool sent = false; !sent;) {
@@ -307,7 +312,8 @@ static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_do
         SK_ASSERT(sk_wr_ok(&w));
         pthread_mutex_lock(&c->mu);
         unshow(c, t);
-        sk_list_del(&t->run.link); /* sending may wait, and read: no credit for it any more */
+        /* sending may wait and read messages: this task gets no more credit */
+        sk_list_del(&t->run.link);
         sent = !t->failed || sk_worker_link_try_send(c, b, w.n, &err) == SK_OK;
         if (!t->failed) sk_worker_link_send(c, b, w.n, false);
         if (sent) {
@@ -321,7 +327,7 @@ static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_do
         struct sk_err full;
         SK_ERR(&full, SK_EFULL, "task %s failed, and its error of %u bytes cannot be sent: %.400s",
                t->priv.t.name, t->out.n, err.msg);
-        t->failed = false; /* else the first error stays */
+        t->failed = false; /* so that the second error replaces the first */
         engine_failure(t, &full);
     }
 }
@@ -346,8 +352,8 @@ void sk_wtask_put(struct wtask *t) { /* locked */
     t->c->free_tasks = t;
 }
 
-/* Claims the task of a message (taken, also when it fails). False: the driver took it back. Not
- * locked. */
+/* Claims the task of a message, which is taken over, also on failure. False: the driver has
+ * taken the task back. Called without the lock. */
 bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     struct sk_worker_engine *c = t->c;
     struct sk_rd r = sk_rd_init(msg->bytes, msg->len);
@@ -359,7 +365,7 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     uint64_t want = h.tid << 2 | SK_CLAIM_QUEUED;
     SK_ASSERT(h.claim < SK_CLAIMS);
     if (c->broken) return false;
-    /* taken back */
+    /* the driver has taken it back */
     if (!atomic_compare_exchange_strong(&c->slot->claims[h.claim], &want,
                                         h.tid << 2 | SK_CLAIM_STARTED))
         return false;
@@ -388,12 +394,12 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
         sk_rd_align(&r, 8);
         const void *q = sk_rd_raw(&r, sizeof t->need);
         if (q) memcpy(&t->need, q, sizeof t->need);
-        if (q && h.aid) { /* the constructor: its calls come after it */
+        if (q && h.aid) { /* the constructor: calls come after it */
             c->actor_need = t->need;
             c->has_need = true;
         }
     }
-    /* the driver wrote it: this process's view of memory is not to be trusted */
+    /* the driver wrote this: if it is damaged, this process's memory cannot be trusted */
     if (r.bad) abort();
     t->priv.ops = &task_ops;
     t->priv.end_flags = 0;
@@ -435,20 +441,20 @@ bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg) {
     t->t0 = sk_now_ns();
     pthread_mutex_lock(&c->mu);
     show(c, t);
-    /* may have grown meanwhile */
+    /* the credit may have grown meanwhile */
     t->run.credit = ((const struct sk_msg_task *)(const void *)msg->bytes)->credit;
     sk_list_push_back(&c->running, &t->run.link);
     pthread_mutex_unlock(&c->mu);
     return true;
 }
 
-/* Runs user code. True: it goes on, and ends by sk_task_end. */
+/* Runs user code. True: the task goes on, and ends by sk_task_end. */
 bool sk_wtask_run(struct wtask *t) {
     struct sk_worker_engine *c = t->c;
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
     SK_FAULT_HERE("worker.before_run");
-    /* another thread may end it before sk_wtask_run() is back here: then there is no t */
+    /* another thread may end the task before run() returns here; then t is gone */
     bool is_async = t->priv.t.is_async;
     sk_fid fid = t->priv.t.fn;
     if (c->env_failed) {
@@ -457,7 +463,7 @@ bool sk_wtask_run(struct wtask *t) {
     } else if (!t->def) {
         rc = SK_ERR(&err, SK_ENOENT, "unknown function %llx", (unsigned long long)fid.v);
     } else {
-        pthread_mutex_lock(&c->define_mu); /* once, whatever threads need it */
+        pthread_mutex_lock(&c->define_mu); /* one definition at a time, on whatever thread */
         if (!t->def->given) {
             rc = c->runner->define(c->runner->ctx, fid, t->def->name,
                                    (struct sk_bytes){t->def->def, t->def->len}, &err);
@@ -473,7 +479,8 @@ bool sk_wtask_run(struct wtask *t) {
     return false;
 }
 
-/* The constructor of an async actor has run: groups that have calls get their loops. Locked. */
+/* The constructor of an async actor has run: starts the event loops of groups that have calls.
+ * Locked. */
 void sk_worker_engine_start_loops(struct sk_worker_engine *c) {
     c->ready = true;
     if (!sk_list_empty(&c->groups[0].queue)) sk_worker_link_nudge(&c->groups[0]);
@@ -481,7 +488,8 @@ void sk_worker_engine_start_loops(struct sk_worker_engine *c) {
         if (c->groups[i].n_queued && !c->groups[i].n_threads) sk_worker_thread(&c->groups[i]);
 }
 
-/* The task is over, *err says why when rc is a failure: the report goes out. Not locked. */
+/* Ends the task: *why is the reason if rc is a failure. Sends the report. Called without the
+ * lock. */
 static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     struct sk_worker_engine *c = t->c;
     struct sk_task *k = &t->priv.t;
@@ -493,7 +501,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
                k->n_returns);
         engine_failure(t, &err);
     }
-    /* there is no actor to call: the driver will end this process */
+    /* without an actor there are no calls: the driver will end this process */
     if (k->is_actor_init && t->failed) c->broken = true;
     SK_FAULT_HERE("worker.after_run");
     if (t->max_calls) {
@@ -503,7 +511,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     }
     uint32_t fl = t->priv.end_flags;
     if (fl & SK_END_PROCESS && !k->actor.v) t->leave = true;
-    /* the driver gives what is queued here to others */
+    /* the driver gives tasks that are queued here to others */
     if (t->leave || (fl & SK_END_EXIT_ACTOR && t->failed)) c->broken = true;
     report(c, t,
            &(struct sk_msg_done){.type = SK_M_DONE,
@@ -514,7 +522,7 @@ static void end(struct wtask *t, sk_rc rc, const struct sk_err *why) {
     for (uint32_t i = 0; i < t->held.n; i++) c->base.ops->release(&c->base, (sk_oid){t->held.p[i]});
     t->held.n = 0;
     if (t->out.cap > 1u << 20) sk_vec_free(&t->out);
-    if (!t->pending) return; /* whoever began it lets it go */
+    if (!t->pending) return; /* the code that began it frees it */
     pthread_mutex_lock(&c->mu);
     SK_DCHECK(!t->group || t->group->n_running > 0);
     if (t->group) t->group->n_running--;

@@ -1,11 +1,11 @@
 /* worker.c - a worker process of the local engine: reads tasks from its ring, runs them with the
- * program's runner, reports.
+ * program's runner, reports them.
  *
- * A task is claimed by compare-and-swap before it runs, so that the driver can take back what is
- * queued here at any moment. Its message is
- * copied before it is popped: while it runs it may wait for answers that come behind it. A finished
- * task's report is published in the ring at once; the wake-up call is left out while more work is
- * queued and the driver is known to look by itself. */
+ * A task is claimed by compare-and-swap before it runs, so that the driver can take back queued
+ * tasks at any moment. Its message is copied before it is popped, since a running task may wait
+ * for answers that come behind it. A finished task's report is published in the ring at once;
+ * the wake-up call is left out while more work is queued and the driver is known to look by
+ * itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -24,12 +24,12 @@
 #include "engine/local/worker/worker.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000  /* idle for so long: give the lease back */
-#define TRIM_NS 1000000000 /* and for so long: what malloc keeps */
+#define IDLE_NS 200000000  /* after this time without work the lease is given back */
+#define TRIM_NS 1000000000 /* and after this time the memory that malloc keeps */
 
 /* ---- calls side by side ---------------------------------------------------------------------- */
 
-/* Another call of this group can begin: its event loop is told. */
+/* Another call of this group can begin: wakes its event loop. */
 void sk_worker_step_more(struct sk_group *g) {
     if (!sk_list_empty(&g->queue)) sk_worker_link_nudge(g);
 }
@@ -61,7 +61,7 @@ static void *group_main(void *arg) {
     return NULL;
 }
 
-/* A thread with the event loop of a group of its own: what blocks one group blocks no other. */
+/* A thread with the event loop of one group: a call that blocks one group blocks no other. */
 static void *loop_main(void *arg) {
     struct sk_group *g = arg;
     struct sk_worker_engine *c = g->c;
@@ -82,7 +82,7 @@ static void *loop_main(void *arg) {
 void sk_worker_thread(struct sk_group *g) {
     pthread_t th;
     if (pthread_create(&th, NULL, g->c->is_async ? loop_main : group_main, g) != 0) {
-        if (g->n_threads) return; /* those that there are do the work */
+        if (g->n_threads) return; /* the existing threads do the work */
         (void)snprintf(g->c->slot->crash, sizeof g->c->slot->crash,
                        "no thread can be started for the calls of an actor (check ulimit -u)");
         abort();
@@ -100,7 +100,7 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
     if (read(own->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_lock(&c->mu);
     for (bool again = true; again;) {
-        /* user code may end tasks meanwhile: the list is walked from its start */
+        /* user code may end tasks meanwhile, so the list is walked from its start again */
         again = false;
         SK_LIST_EACH (it, &c->running) {
             struct wtask *t = sk_container_of(it, struct wtask, run.link);
@@ -115,7 +115,7 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
         }
     }
     for (uint32_t i = index ? 1 : 0; i < 2 && !c->exit; i++) {
-        struct sk_group *g = i ? own : NULL; /* the constructor first */
+        struct sk_group *g = i ? own : NULL; /* the constructor comes first */
         struct sk_list *queue = g ? &g->queue : &c->queue;
         if (g && (c->broken || !c->ready)) break;
         while (!sk_list_empty(queue) && (!g || g->n_running < g->max)) {
@@ -127,8 +127,8 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
             if (g) g->n_queued--, g->n_running++;
             pthread_mutex_unlock(&c->mu);
             bool began = sk_wtask_begin(t, m);
-            pthread_mutex_lock(&c->mu); /* other loops look at it */
-            t->pending = began;         /* before it runs: it may end at any moment */
+            pthread_mutex_lock(&c->mu); /* other event loops read `pending` */
+            t->pending = began;         /* set before it runs, since it may end at any moment */
             pthread_mutex_unlock(&c->mu);
             if (began) (void)sk_wtask_run(t);
             pthread_mutex_lock(&c->mu);
@@ -144,7 +144,7 @@ bool sk_worker_step(struct sk_engine *e, uint32_t index) {
     return go_on;
 }
 
-/* A call that was read, to where it waits. Locked. */
+/* Queues a call that was read. Locked. */
 static void queue_call(struct sk_worker_engine *c, struct sk_msg *m) {
     const struct sk_msg_task *h = (const void *)m->bytes;
     if (!c->n_groups || (h->flags & SK_TF_INIT)) {
@@ -165,8 +165,8 @@ static void queue_call(struct sk_worker_engine *c, struct sk_msg *m) {
     }
 }
 
-/* A task that was run here before may have started the reader (watch): it has read calls behind the
- * constructor, which go to their groups now. Locked. */
+/* A task that ran here before may have started the reader (by a watch). The reader may have read
+ * calls behind the constructor, which are moved to their groups here. Locked. */
 static void requeue(struct sk_worker_engine *c) {
     struct sk_list read;
     sk_list_init(&read);
@@ -180,8 +180,8 @@ static void requeue(struct sk_worker_engine *c) {
     }
 }
 
-/* The constructor's message says how many calls run at once: from now on a thread of its own reads
- * the ring. Locked. */
+/* The constructor's message says how many calls run at once: if the actor has groups, a thread
+ * reads the ring from now on. Locked. */
 static void become_concurrent(struct sk_worker_engine *c, const struct sk_msg *m) {
     struct sk_msg_task h;
     struct sk_rd r = sk_rd_init(m->bytes, m->len);
@@ -204,7 +204,7 @@ static void become_concurrent(struct sk_worker_engine *c, const struct sk_msg *m
         pthread_cond_init(&g[i].cond, NULL);
     }
     if (r.bad) abort();
-    SK_ASSERT(!c->groups); /* one constructor a process */
+    SK_ASSERT(!c->groups); /* a process has one constructor */
     c->groups = g;
     c->n_groups = n;
     c->is_async = (h.flags & SK_TF_ASYNC) && c->runner->serve_async;
@@ -235,16 +235,16 @@ static void serve_async(struct sk_worker_engine *c) { /* locked */
     abort();
 }
 
-/* malloc maps what is over 128 KiB at first, and gives it back when it is freed: every array would
- * be pages that are touched for the first time (1.2 GB/s; a warm one 12). A value of half of what
- * is kept is still used again; trim() gives back what is left. */
+/* At first malloc maps blocks of over 128 KiB, and unmaps them when they are freed: every array
+ * would consist of pages that are touched for the first time (1.2 GB/s; a warm page 12). With
+ * these limits a value of up to half of what is kept reuses memory; trim() gives back the rest. */
 static void keep_heap(uint64_t bytes) {
-    enum { OLD_MOST = 32 << 20 }; /* of a glibc that takes no more */
+    enum { OLD_MOST = 32 << 20 }; /* the limit of older versions of glibc */
     if (!mallopt(M_MMAP_THRESHOLD, (int)(bytes / 2))) (void)mallopt(M_MMAP_THRESHOLD, OLD_MOST);
     (void)mallopt(M_TRIM_THRESHOLD, (int)bytes);
 }
 
-/* What user code has freed is kept by the allocators, for nobody as long as this process is
+/* Gives back memory that user code has freed and that the allocators keep, since this process is
  * idle. */
 static void trim(struct sk_worker_engine *c) {
     if (c->runner->idle) c->runner->idle(c->runner->ctx);
@@ -293,7 +293,7 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
             c->used = true;
             pthread_mutex_lock(&c->mu);
             if (c->n_groups && !c->ready) {
-                /* the constructor has run: what came meanwhile may begin */
+                /* the constructor has run: calls that came meanwhile may begin */
                 c->ready = true;
                 for (uint32_t i = 0; i < c->n_groups; i++)
                     for (uint32_t k = SK_MIN(c->groups[i].n_queued, c->groups[i].max); k > 0; k--)
@@ -304,7 +304,7 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
         if (c->exit) break;
         if (c->quiet) sk_worker_link_ring(c, false);
         if (c->has_reader) {
-            /* block_begin may run other threads of the user, which need the lock */
+            /* block_begin may let other threads of the user run, which need the lock */
             pthread_mutex_unlock(&c->mu);
             if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
             pthread_mutex_lock(&c->mu);
@@ -363,7 +363,7 @@ void sk_worker_engine_init(struct sk_worker_engine *c, struct sk_slot *slot, int
     sk_map_init(&c->shapes, SK_TAG_ENGINE);
 }
 
-static struct sk_worker_engine *the_engine; /* one a process, for the crash handler */
+static struct sk_worker_engine *the_engine; /* one per process; for the crash handler */
 
 int sk_worker_crash_fd(void) {
     if (!the_engine || sk_seg_lost(&the_engine->ctl_seg)) return -1;
@@ -382,7 +382,7 @@ void sk_worker_doing(const char *text, size_t n) {
     if (!the_engine) return;
     struct sk_slot *s = the_engine->slot;
     n = SK_MIN(n, sizeof s->doing - 1);
-    /* who dies in between leaves nobody's text */
+    /* if the process dies in between, the text belongs to no task */
     atomic_store_explicit(&s->hand, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     memcpy(s->doing, text, n);
@@ -403,7 +403,7 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
     struct sk_worker_engine *c = sk_calloc(SK_TAG_ENGINE, sizeof *c);
     if (!c) return SK_ERR(err, SK_ENOMEM, "no memory for a worker");
     c->ctl_seg = c->data_seg = SK_SEG_EMPTY;
-    /* mapped before the fork: workers inherit it */
+    /* mapped before the fork, so that workers inherit it */
     SK_TRY(sk_seg_attach(&c->ctl_seg, cfd, csize, false, err));
     SK_TRY(sk_seg_attach(&c->data_seg, dfd, dsize, true, err));
     if (tail) SK_TRY(sk_seg_tail(&c->data_seg, "skate-data", tfd, tail, err));
@@ -415,14 +415,15 @@ sk_rc sk_worker_serve(struct sk_runner *runner, const struct sk_worker_hooks *ho
                       "load the same library");
     sk_prints_server(hand);
     int fd = atoi(sock);
-    unsetenv("SKATE_FORK_FD"); /* programs that the workers start are not workers */
+    /* so that programs started by workers do not take themselves for workers */
+    unsetenv("SKATE_FORK_FD");
     unsetenv("SKATE_CTL");
     struct sk_forksrv_hooks of_server = {0};
     if (hooks)
         of_server = (struct sk_forksrv_hooks){hooks->on_note, hooks->before_fork, hooks->after_fork,
                                               hooks->ctx};
     uint32_t slot = sk_forksrv_run(fd, &of_server);
-    /* From here on: a fresh worker. */
+    /* From here on this is a fresh worker. */
     sk_worker_engine_init(c, sk_slot_at(c->ctl_seg.base, slot), getpid(), runner);
     sk_prints_worker(hand, slot, &c->ctl_seg);
     SK_TRY(sk_ring_attach(&c->down, sk_slot_down(c->slot), SK_RING_SIZE, err));

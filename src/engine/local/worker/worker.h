@@ -1,5 +1,5 @@
-/* worker.h - shared by engine.c, link.c, worker.c and task.c: a worker's side of the local engine.
- * One per worker process. */
+/* worker.h - what the files of this folder share: a worker's side of the local engine, of which
+ * there is one per worker process. */
 #ifndef SK_WORKER_INT_H
 #define SK_WORKER_INT_H
 
@@ -13,14 +13,14 @@
 #include "engine/worker.h"
 #include "store/store.h"
 
-struct sk_msg { /* a message kept for later */
+struct sk_msg { /* a message that is kept for later */
     struct sk_list link;
     uint64_t req;
     size_t len;
     uint8_t bytes[];
 };
 
-struct sk_def { /* a function's definition; handed to the runner before its first task */
+struct sk_def { /* a function's definition; given to the runner before its first task */
     char *name;
     uint8_t *def;
     size_t len;
@@ -28,18 +28,18 @@ struct sk_def { /* a function's definition; handed to the runner before its firs
 };
 
 struct wtask;
-struct sk_running { /* part of a task under way */
+struct sk_running { /* the part of a running task that is in a list */
     struct sk_list link;
-    uint64_t tid, credit; /* how many of its yields were taken */
+    uint64_t tid, credit; /* credit: number of its yields that were taken */
 };
 
-struct sk_group { /* calls of an actor that run side by side */
+struct sk_group { /* a concurrency group of an actor */
     struct sk_worker_engine *c;
     uint32_t max, n_running, n_threads, n_idle, n_queued;
-    int fd; /* of an async actor: eventfd that its event loop looks at; else -1 */
+    int fd; /* of an async actor: the eventfd that wakes its event loop; else -1 */
     struct sk_fd_id fd_id;
     struct sk_list queue; /* sk_msg */
-    pthread_cond_t cond;  /* threads of the group wait for calls */
+    pthread_cond_t cond;  /* threads of the group wait here for calls */
 };
 
 struct sk_worker_engine {
@@ -51,92 +51,95 @@ struct sk_worker_engine {
     uint32_t proc;
     int32_t pid;
     struct sk_runner *runner;
-    /* guards everything below and both rings; never held while sleeping on the bell */
+    /* guards everything below and both rings; not held while sleeping on the bell */
     pthread_mutex_t mu;
-    _Atomic uint32_t n_waiting; /* threads asleep on the bell */
-    pthread_cond_t cond;        /* where those sleep for whom a reader thread reads the ring */
+    _Atomic uint32_t n_waiting; /* number of threads that sleep on the bell */
+    /* where threads sleep while a reader thread reads the ring for them */
+    pthread_cond_t cond;
     bool has_reader;
-    /* threads in a wait on the bell, or about to; a bell has one sleeper: the reader begins when
-     * there is none */
+    /* Number of threads that wait on the bell, or are about to. A bell has one sleeper: the
+     * reader begins when this is 0. */
     uint32_t n_on_bell;
     struct sk_list running;  /* sk_running */
-    struct sk_group *groups; /* of the actor; NULL: one call at a time */
+    struct sk_group *groups; /* concurrency groups of the actor; NULL: one call at a time */
     uint32_t n_groups;
     struct sk_need actor_need;
     bool has_need;
-    bool is_async, ready; /* the constructor has run: calls may begin */
+    bool is_async, ready; /* ready: the constructor has run, so calls may begin */
     uint64_t next_id, next_req;
-    /* sk_msg: answers nobody has taken yet */
+    /* sk_msg: answers that were not taken yet */
     struct sk_list replies;
     struct sk_map watches; /* request -> sk_watch */
-    /* locked: what to do with a call that was read (worker.c) */
+    /* called locked: handles a call that was read (worker.c) */
     void (*queue_call)(struct sk_worker_engine *c, struct sk_msg *m);
-    /* sk_msg: calls of this actor that were read while waiting */
+    /* sk_msg: calls of this actor that were read during a wait */
     struct sk_list queue;
     struct sk_map defs; /* fid -> sk_def */
     /* hash of amounts -> shape + 1 */
     struct sk_map shapes;
     uint64_t lease_off, lease_len, lease_used, chunk;
-    struct sk_bytes env; /* to be given to the runner before the next task; p NULL: nothing */
-    bool env_failed;     /* no task can run here: env_err */
+    /* environment to be given to the runner before the next task; p NULL: none */
+    struct sk_bytes env;
+    bool env_failed; /* no task can run here; the reason is in env_err */
     struct sk_err env_err;
     struct wtask *free_tasks;
-    pthread_mutex_t define_mu; /* one thread hands a definition to the runner */
-    struct sk_map n_calls;     /* fid -> calls so far, of functions with max_calls */
-    const char *shown;         /* the name in the slot, as long as it is a definition's */
-    /* Kept values of tasks that have not reported yet: letting one go is told after the report,
-     * which makes the pin. */
+    pthread_mutex_t define_mu; /* held while a thread gives a definition to the runner */
+    struct sk_map n_calls;     /* fid -> number of calls so far, of functions with max_calls */
+    const char *shown;         /* the name that is in the slot, if it belongs to a definition */
+    /* Kept values of tasks that have not reported yet. The report makes the pin, so the release
+     * of such a value is sent only after the report. */
     SK_VEC(struct sk_kept {
         uint64_t off;
-        const void *of; /* its struct wtask */
+        const void *of; /* the struct wtask that keeps it */
         bool let_go;
     })
     kept;
     bool exit;
-    bool broken; /* the constructor of its actor failed: nothing is begun any more */
-    bool used;   /* a task has run since unused memory was given back */
-    bool quiet;  /* something was sent without waking the driver: done before this process sleeps */
+    bool broken; /* the constructor of its actor failed: no call begins any more */
+    bool used;   /* a task has run since unused memory was given back last */
+    /* a message was sent without waking the driver: that is made up for before this process
+     * sleeps */
+    bool quiet;
 };
 
 /* link.c; "locked": c->mu is held */
-/* locked; waits for room */
+/* locked; waits for room in the ring */
 void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len, bool wake);
-/* The same, not waking anybody, but when it needs the store, which is full: nothing was sent
- * then. */
+/* The same, without waking the driver. It fails if it needs the store and the store is full;
+ * then nothing was sent. */
 sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_t len,
                               struct sk_err *err) SK_MUST_USE;
-/* wake the driver; lazy: not if it looks by itself soon */
+/* wakes the driver; lazy: not if the driver looks by itself soon */
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy);
-bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait,
-                         /* locked; one message; false: none. *task: a call to run */
-                         struct sk_msg **task);
-/* locked; not while it sleeps */
+/* Locked. Reads and handles one message; false: there is none. *task: a call that is to run. */
+bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task);
+/* called locked; the lock is dropped during the sleep */
 void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns,
                           int64_t deadline);
 sk_rc sk_worker_link_value(struct sk_worker_engine *c, const struct sk_payload *p, struct sk_val *v,
-                           const void **bytes, struct sk_err *err); /* store or inline */
-/* engine.c: a message with a value, of an object of that number; 0: a new one, which *oid is. */
+                           /* puts a value into the store, or makes it inline */
+                           const void **bytes, struct sk_err *err);
+/* engine.c: sends a message with a value for object *oid; 0: a new object, whose id is stored
+ * there. */
 sk_rc sk_worker_engine_send_value(struct sk_worker_engine *c, uint32_t type,
                                   const struct sk_payload *p, sk_oid *oid,
                                   struct sk_err *err) SK_MUST_USE;
-void sk_worker_engine_unwanted(struct sk_worker_engine *c,
-                               /* a kept value that nobody gets: sealed all the same, its writer
-                                * reads it */
-                               const struct sk_val *v);
-/* locked: the pins of this task's kept values are made */
+/* For a kept value that is not wanted: it is sealed all the same, because its writer reads it. */
+void sk_worker_engine_unwanted(struct sk_worker_engine *c, const struct sk_val *v);
+/* locked: the pins of the values that this task keeps have been made */
 void sk_worker_engine_unkeep(struct sk_worker_engine *c, const void *of);
-/* nothing to do: give the lease back */
+/* the worker is idle: gives the lease back */
 void sk_worker_link_idle(struct sk_worker_engine *c);
-/* locked, has_reader: until something came, or about so */
+/* locked, with a reader thread: waits until a message has come, or roughly so */
 void sk_worker_link_wait(struct sk_worker_engine *c, int64_t deadline);
-/* locked */
+/* locked; starts the reader thread */
 sk_rc sk_worker_link_start_reader(struct sk_worker_engine *c, struct sk_err *err) SK_MUST_USE;
-/* the worker ends, and says why */
+/* ends the worker, with the reason */
 void sk_worker_link_fd_lost(struct sk_worker_engine *c) __attribute__((noreturn));
-/* its event loop looks again */
+/* wakes the group's event loop */
 void sk_worker_link_nudge(struct sk_group *g);
-#define REQ_AT 8 /* of most requests: where their number stands */
-/* Requests and their answers, not locked; see link.c. */
+#define REQ_AT 8 /* where the number is stored in most requests */
+/* Requests and their answers; called without the lock; see link.c. */
 struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, int64_t deadline);
 sk_rc sk_worker_link_answer_rc(const struct sk_msg *m, struct sk_rd *r, struct sk_err *err);
 sk_rc sk_worker_link_answer_of(struct sk_worker_engine *c, uint64_t req, struct sk_err *err);
@@ -150,60 +153,63 @@ sk_rc sk_worker_link_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *o
 void sk_worker_link_buf_abort(struct sk_engine *e, struct sk_buf *b);
 
 /* engine.c */
-/* the calls of a worker: what its `base` begins as */
+/* the calls of a worker: the initial value of `base` */
 extern const struct sk_engine sk_worker_engine_calls;
 
 /* engine_graph.c */
 extern const struct sk_channels_ops sk_worker_engine_channels;
 
 /* task.c */
-struct wtask {                /* a task under way */
+struct wtask {                /* a task that runs */
     struct sk_task_priv priv; /* first */
     struct sk_running run;    /* in c->running */
     struct sk_worker_engine *c;
-    struct sk_msg *msg;     /* its message: arguments and `wanted` lie in it */
-    struct sk_group *group; /* of a call that runs beside others */
-    struct wtask *next;     /* in the list of free ones */
+    struct sk_msg *msg;     /* its message, in which the arguments and `wanted` lie */
+    struct sk_group *group; /* of a call that runs beside others: its concurrency group */
+    struct wtask *next;     /* link in the list of free structs */
     struct sk_def *def;
     struct sk_need need;
     int64_t t0;
     char own_name[256];
-    bool pending, told; /* run() said SK_EAGAIN; the runner knows that it is cancelled */
+    /* pending: run() returned SK_EAGAIN; told: the runner knows that it is cancelled */
+    bool pending, told;
     uint64_t first;
     uint32_t skip, window, n_ret, claim, max_calls;
-    /* yields before `from` exist, but for wanted[]; n_made of these are done */
+    /* Yields below `from` exist, except wanted[]; n_made of these have been made. */
     uint32_t from, n_wanted, n_made;
-    const uint32_t *wanted; /* in the task's message */
+    const uint32_t *wanted; /* points into the task's message */
     bool remake;
     bool failed;
-    bool leave;          /* this process is to leave after it */
-    SK_VEC(uint8_t) set; /* which returns are set, when there are several */
+    bool leave;          /* this process ends after the task */
+    SK_VEC(uint8_t) set; /* which returns are set, if there are several */
     SK_VEC(uint8_t) out; /* values of the DONE message */
     uint32_t n_values;
-    /* references inside the values: ours until the report is sent, whatever user code drops
-     * meanwhile */
+    /* References inside the values. This process keeps them until the report is sent, even if
+     * user code drops them meanwhile. */
     SK_VEC(uint64_t) held;
     uint8_t note[SK_NOTE_MAX];
     uint32_t note_len;
     SK_VEC(struct sk_view) args;
 };
-struct wtask *sk_wtask_get(struct sk_worker_engine *c); /* locked */
-void sk_wtask_put(struct wtask *t);                     /* locked */
+struct wtask *sk_wtask_get(struct sk_worker_engine *c); /* call it locked */
+void sk_wtask_put(struct wtask *t);                     /* call it locked */
 bool sk_wtask_begin(struct wtask *t, struct sk_msg *msg);
 bool sk_wtask_run(struct wtask *t);
 
 bool sk_wtask_cancelled(struct wtask *t);
-void sk_worker_engine_start_loops(
-    /* locked: the constructor of an async actor has run: groups that have calls get their loops */
-    struct sk_worker_engine *c);
+/* Locked. The constructor of an async actor has run: starts the event loops of groups that have
+ * calls. */
+void sk_worker_engine_start_loops(struct sk_worker_engine *c);
 
 /* worker.c */
-void sk_worker_thread(struct sk_group *g);    /* locked: one more thread for the calls of a group */
+/* locked: starts one more thread for the calls of a group */
+void sk_worker_thread(struct sk_group *g);
 void sk_worker_step_more(struct sk_group *g); /* locked: a call of an async group has ended */
+/* Initialises *c, which is zeroed and has its segments mapped. The caller attaches the rings
+ * afterwards. */
 void sk_worker_engine_init(struct sk_worker_engine *c, struct sk_slot *slot, int32_t pid,
-                           /* zeroed, segments mapped; then attach the rings */
                            struct sk_runner *runner);
-/* says hello, runs tasks until it is told to leave */
+/* says hello, then runs tasks until it is told to end */
 void sk_worker_engine_serve(struct sk_worker_engine *c);
 
 #endif

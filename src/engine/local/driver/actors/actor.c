@@ -514,7 +514,7 @@ void sk_actor_fail_hasty(struct sk_local *l, struct sk_lactor *a, const char *wh
         sk_list_del(&t->on);
         sk_list_push_back(&hasty, &t->on);
     }
-    for (struct sk_list *it; (it = sk_list_first(&hasty));) /* who fails may take others with it */
+    for (struct sk_list *it; (it = sk_list_first(&hasty));) /* a failing call may end others */
         sk_ltask_fail(l, call_of(it), SK_EUNAVAIL,
                       "The actor is restarting; its process died before the call began: %s", why);
     SK_ASSERT(sk_list_empty(&hasty)); /* NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape):

@@ -1,9 +1,9 @@
-/* send.c - a task onto a worker and off it again: the function it needs, its message, its claim
- * word. Runs with the lock held.
+/* send.c - sends a task to a worker and takes it off again: the function that it needs, its
+ * message, its claim word. Runs with the lock held.
  *
- * Not here: which task goes where (engine/place, asked in loop.c), the rings (pool.c). Invariant: a
- * task is in w->sent exactly while its claim word is taken in w->claimed. Cost: the message is
- * measured, then written straight into the ring. */
+ * Not here: which task goes where (engine/place, asked in loop.c), the rings (pool.c).
+ * Invariant: a task is in w->sent exactly while its claim word is taken in w->claimed. Cost: the
+ * message is measured, then written straight into the ring. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
@@ -26,12 +26,12 @@ static sk_rc send_fn(struct sk_local *l, struct sk_lworker *w, uint64_t fid) {
     }
     sk_rc rc = sk_driver_link_send(l, w, m.p, m.n);
     sk_free(m.p);
-    /* not noted: sent again, and the worker ignores it */
+    /* if this is not noted, the function is sent again, and the worker ignores it */
     if (rc == SK_OK) SK_IGNORE(sk_map_put(&w->known, fid, f));
     return rc;
 }
 
-/* An environment is chosen once for a process. */
+/* Sends the environment; once per process. */
 static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
     SK_ASSERT(w->place.env <= l->groups.envs.n && !w->has_env);
     struct sk_bytes env = l->groups.envs.p[w->place.env - 1];
@@ -50,8 +50,8 @@ static sk_rc send_env(struct sk_local *l, struct sk_lworker *w) {
     return rc;
 }
 
-/* What is sent for an argument that is an object, or a part of one: *v was in the spec. Returns the
- * bytes of what is sent inline. */
+/* Makes the value to be sent for an argument that is an object or a part of one; *v is the
+ * argument as in the spec. Returns the bytes of an inline value. */
 static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint32_t i,
                              struct sk_val *v, uint64_t *part_at) {
     bool part = SK_UNLIKELY(v->where == SK_V_PART);
@@ -59,7 +59,7 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
     uint64_t own = part ? sk_part_find(t, i) : 0;
     struct sk_obj *o = sk_obj_get(l, own ? own : v->oid);
     SK_DCHECK(o && o->state != SK_O_PENDING &&
-              /* sk_launch has looked */
+              /* sk_launch has checked that */
               (o->state == SK_O_ACTOR || o->where != SK_V_DISK || (part && !asked.len)));
     if (o->state == SK_O_ACTOR) {
         *v = (struct sk_val){.kind = 0, .where = SK_V_NONE, .oid = v->oid};
@@ -71,7 +71,7 @@ static const void *arg_value(struct sk_local *l, const struct sk_ltask *t, uint3
     const uint8_t *b = o->where == SK_V_INLINE && o->u.inl ? o->u.inl->bytes : NULL;
     if (o->where == SK_V_INLINE && !b) v->len = 0;
     if (!part || own) return b;
-    /* looked at when its size became known */
+    /* checked when its size became known */
     SK_ASSERT(asked.off <= v->len && asked.len <= v->len - asked.off);
     v->len = asked.len;
     if (!asked.len) v->where = SK_V_INLINE;
@@ -134,7 +134,7 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
     if (SK_UNLIKELY(w->place.env && !w->has_env)) SK_TRY(send_env(l, w));
     SK_TRY(send_fn(l, w, t->spec.fid));
     uint32_t claim = w->next_claim % SK_CLAIMS;
-    /* at most half of them are taken */
+    /* at most half of the claim words are taken */
     while (w->claimed[claim / 64] >> claim % 64 & 1) claim = (claim + 1) % SK_CLAIMS;
     SK_DCHECK(t->state == SK_T_READY && !t->worker && t->n_unready == 0);
     SK_DCHECK(!(w->claimed[claim / 64] >> claim % 64 & 1));
@@ -209,7 +209,7 @@ bool sk_ltask_take_back(struct sk_local *l, struct sk_lworker *w, struct sk_ltas
 
 void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w) {
     for (struct sk_list *it = w->sent.prev; it != &w->sent;) {
-        /* the last one is the least likely to start meanwhile */
+        /* the last task is the least likely to start meanwhile */
         struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
         it = it->prev;
         (void)sk_ltask_take_back(l, w, t);
@@ -219,12 +219,12 @@ void sk_ltask_take_back_all(struct sk_local *l, struct sk_lworker *w) {
 void sk_worker_waits(struct sk_local *l, struct sk_lworker *w) {
     if (w->place.blocked) return;
     sk_place_worker_block(&l->place, &w->place, true);
-    /* what waits behind it must not wait for it */
+    /* tasks queued behind this one must not wait for it */
     if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
 }
 
-/* It waits for nothing any more. Who awaits something (a watch) waits, too, as far as anybody can
- * tell: with its CPU kept, what it awaits might never run. */
+/* The worker waits for nothing any more. A worker that has a watch counts as waiting, as far as
+ * the engine can tell: if it kept its CPU, the task that it watches might never run. */
 void sk_worker_goes_on(struct sk_local *l, struct sk_lworker *w) {
     if (w->place.blocked && sk_list_empty(&w->watches))
         sk_place_worker_block(&l->place, &w->place, false);

@@ -1,8 +1,9 @@
-/* request.c - workers that wait: get, wait and next of a stream, answered when what they wait for
- * is there. Runs with the lock held.
+/* request.c - requests of workers that wait: get, wait and the next value of a stream, answered
+ * when what they wait for exists. Runs with the lock held.
  *
- * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While a
- * worker waits its CPU is lent to others, and the tasks queued behind it go back. */
+ * Invariant: a request is in its worker's `reqs`, holds its objects and is answered once. While
+ * a worker waits, its CPU is lent to others, and the tasks queued behind the waiting one go
+ * elsewhere. */
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 #include "engine/watch.h"
@@ -49,7 +50,7 @@ static void write_get(struct sk_local *l, struct sk_req *q, struct sk_wr *m) {
     sk_wr_u32(m, q->n);
     for (uint32_t i = 0; i < q->n; i++) {
         struct sk_obj *o = sk_obj_get(l, q->oids[i]);
-        /* it is held, and sk_space_get has looked */
+        /* the request holds it, and sk_space_get has checked it */
         SK_DCHECK(o && o->state != SK_O_PENDING && o->where != SK_V_DISK);
         struct sk_val v = {.kind = o->kind, .where = o->where, .oid = o->id, .len = o->len};
         if (o->where == SK_V_STORE) v.off = o->u.off;
@@ -78,7 +79,7 @@ static bool pin_all(struct sk_local *l, struct sk_req *q) {
     return false;
 }
 
-/* What somebody watched is there. */
+/* Fires a watch: what it watches exists. */
 void sk_req_fire(struct sk_local *l, struct sk_req *q) {
     struct sk_lworker *w = q->w;
     struct sk_watch *watch = q->watch;
@@ -121,7 +122,7 @@ sk_rc sk_req_watch(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint6
     sk_rc rc = SK_OK;
     if (oid) {
         SK_GO(sk_own_hold(l->own, oid, err));
-        SK_DCHECK(q->n == 0); /* there is room for one */
+        SK_DCHECK(q->n == 0); /* there is room for one id */
         q->oids[q->n++] = oid;
         rc = sk_dep_add(&o->deps, NULL, q);
     } else {
@@ -142,7 +143,7 @@ out:
 void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
     struct sk_lworker *w = q->w;
     SK_ASSERT(w || q->type == SK_M_WATCH);
-    SK_DCHECK(!sk_list_empty(&q->link)); /* answered once */
+    SK_DCHECK(!sk_list_empty(&q->link)); /* so it is answered once */
     if (q->type == SK_M_WATCH) {
         sk_req_fire(l, q);
         return;
@@ -200,7 +201,7 @@ void sk_req_reply(struct sk_local *l, struct sk_req *q, sk_rc rc) {
         sk_rc r = rc;
         if (rc == SK_OK && q->type == SK_M_PEEK) r = sk_stream_at_end(t) ? SK_EDONE : SK_OK;
         else if (rc == SK_OK) r = t ? sk_stream_take(l, t, w->proc, &oid) : SK_EDONE;
-        SK_ASSERT(r != SK_EAGAIN); /* it is only told of what is there, see sk_stream_wake */
+        SK_ASSERT(r != SK_EAGAIN); /* it is told only when there is something, see sk_stream_wake */
         struct {
             uint32_t type, rc;
             uint64_t req, oid;
@@ -236,14 +237,14 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
         q->oids[q->n++] = ids[i];
         struct sk_obj *o = sk_obj_get(l, ids[i]);
         if (type == SK_M_GET && o->gone) sk_recover_lost(l, ids[i]);
-        /* while others are waited for */
+        /* it is read while the others are waited for */
         if (type == SK_M_GET && o->state == SK_O_READY && o->where == SK_V_DISK)
             sk_stored_want(l, o);
     }
     sk_list_push_back(&w->reqs, &q->link);
     for (uint32_t i = 0; i < n; i++) {
         struct sk_obj *o = sk_obj_get(l, ids[i]);
-        SK_ASSERT(o); /* held, above */
+        SK_ASSERT(o); /* the request holds it, see above */
         if (o->state != SK_O_PENDING) {
             q->n_ready++;
         } else if (sk_dep_add(&o->deps, NULL, q) != SK_OK) {
@@ -264,7 +265,7 @@ void sk_req_wait(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct
 void sk_req_next(struct sk_local *l, struct sk_lworker *w, uint32_t type, struct sk_rd *r) {
     uint64_t req = sk_rd_u64(r), tid = sk_rd_u64(r);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
-    if (t && (!sk_ltask_is_stream(t) || t->sink)) { /* nothing that a worker reads */
+    if (t && (!sk_ltask_is_stream(t) || t->sink)) { /* a worker cannot read it */
         r->bad = true;
         return;
     }

@@ -1,12 +1,12 @@
 /* submit.c - a task or a call of an actor is submitted: it is accepted, or ends at once with the
  * reason. Runs with the lock held.
  *
- * Invariant: once sk_ltask_submit has returned SK_OK the task has its return objects, and whoever
- * gets them hears how it ended. Cost: about 0.5 us a task. */
+ * Invariant: once sk_ltask_submit has returned SK_OK, the task has its return objects, and
+ * getting them tells how it ended. Cost: about 0.5 us a task. */
 #include "engine/local/driver/local_int.h"
 
-/* It waits with its caller until it is its turn; unless the actor is dead, or dies before it could
- * begin. */
+/* Submits a call: it waits with its caller for its turn, unless the actor is dead or dies before
+ * the call could begin. */
 static void submit_call(struct sk_local *l, struct sk_ltask *t) {
     struct sk_obj *ao = sk_obj_get(l, t->spec.actor);
     struct sk_lactor *a = ao && ao->state == SK_O_ACTOR ? ao->u.actor : NULL;
@@ -17,7 +17,8 @@ static void submit_call(struct sk_local *l, struct sk_ltask *t) {
                               a->dead_value ? a->dead_value->len : 0);
         return;
     }
-    if (a && a->no_restart && a->state != SK_A_DEAD) { /* killed; its worker is about to know */
+    /* it was killed, and its worker is about to end */
+    if (a && a->no_restart && a->state != SK_A_DEAD) {
         sk_ltask_fail(l, t, SK_EACTOR, "the actor is dead: %s",
                       sk_place_shape_dead(&l->place, a->shape) ? "its placement group was removed"
                                                                : "it was killed by `ray.kill`");

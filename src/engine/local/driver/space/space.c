@@ -1,42 +1,45 @@
 /* space.c - memory of the store when it is full: what is evicted to disk, what is read back, and
- * who gets memory next. Runs with the lock held; the disk is the spill threads' (store/spill_io.c),
- * which ring the loop's bell when a job is done.
+ * who gets memory next. Runs with the lock held; the spill threads (store/spill_io.c) work on the
+ * disk, and ring the loop's bell when a job is done.
  *
  * Two things are waited for. *Memory*: a task or a caller makes a value (space_memory.c;
  * l->space.mem_waits, the oldest first). *A value on disk*: a get or a task reads it (space_read.c;
- * stored.h has the states of values, and the order in which they are wanted). This file serves both
- * at each step of the loop; space_evict.c writes values to disk; space_mark.c says who uses which
- * value; space_stuck.c helps when nothing moves.
+ * stored.h has the states of values, and the order in which they are wanted). This file serves
+ * both at each step of the loop; space_evict.c writes values to disk; space_mark.c finds out which
+ * values are needed; space_stuck.c helps when there is no progress.
  *
- * How a value is used is marked anew before each choice, by walking what uses values, so that the
- * paths of tasks and values carry no counts. Whoever asks for memory may evict values with a use
- * that stands to the left in its row:
+ * How much a value is needed is marked anew before each choice, by a walk over everything that
+ * uses values, so that the paths of tasks and values carry no counts. A value may be evicted for a
+ * request if its row allows it:
  *
- *     who asks for memory                         no use   a task next in line   awaited by others
- *     awaited by the first waiter   in use on a worker
- *     reading ahead; keeping 1/16 free             yes
- *     the same while somebody waits                yes          yes
- *     a reader: the first get or task that waits   yes          yes                   yes
- *     a maker: a task, a put                       yes          yes                  once
- *         once
+ *  needed by                        reading    keeping   the same    a reader   a maker
+ *                                   ahead      1/16 free with waits
+ *  nothing                          yes        yes       yes         yes        yes
+ *  a task next in line              -          -         yes         yes        yes
+ *  other waiters                    -          -         -           yes        once
+ *  the first waiter                 -          -         -           -          once
+ *  a task on a worker               -          -         -           -          -
+ *
+ * A *reader* is the first get or task that waits for a value on disk; a *maker* is a task or a put
+ * that makes a value. "Keeping 1/16 free": evicting ahead of need, without and with waits.
  *
  * A value with a copy on disk is evicted at no cost. The first waiter gets all values that it
- * needs, and begins, or is answered, before anybody looks for more memory; it keeps what it has
- * until its last value has been read.
+ * needs, and begins or is answered before more memory is looked for; it keeps what it has until its
+ * last value has been read.
  *
- * *Once*: a value that is awaited would only be read again, so evicting it must lead somewhere. A
- * maker evicts such values in one go (`last_resort`), in which nothing is read. If that was not
- * enough, it waits for those who use memory, and does not try again until one of them has let some
- * go (sk_space_released). So no value goes round for ever: each round costs an event that is
- * progress.
+ * *Once*: a value that something waits for would have to be read again, so evicting it must lead
+ * somewhere. A maker evicts such values in one go (`last_resort`), during which nothing is read. If
+ * that was not enough, it waits for users of memory, and does not try again until one of them has
+ * released some (sk_space_released). So no value goes to disk and back for ever: each round costs
+ * an event that is progress.
  *
- * Writing begins when less than 1/16 of the store is free, or somebody waits. When nothing moves
- * for 40 ms and nothing runs that could let memory go, the first waiter gets its bytes in the
- * *overflow*, a file that every process has mapped behind the store: only the files of this part
- * know the difference. A value that is larger than the store goes there at once. It stays there as
- * long as it lives. A wait ends with an error only when the overflow cannot be had, either: the
- * disk refuses (2 s without any change), or it has no room (1 s). Cost of a choice: the values
- * looked at and those in use, about 50 ns each. */
+ * Writing begins when less than 1/16 of the store is free, or something waits. When there has been
+ * no progress for 40 ms and nothing runs that could release memory, the first waiter gets its bytes
+ * in the *overflow*, a file that every process has mapped behind the store: only the files of this
+ * part know the difference. A value larger than the store goes there at once. A value stays there
+ * as long as it lives. A wait ends with an error only when the overflow cannot be had either: the
+ * disk refuses (2 s without any change), or it has no room (1 s). Cost of a choice: about 50 ns for
+ * each value looked at and each value in use. */
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -46,14 +49,14 @@
 #include "engine/local/driver/space/space_int.h"
 
 #define OVERFLOW_LEAST (UINT64_C(4) << 30)
-#define AGAIN_NS INT64_C(2000000) /* after a choice that found nothing */
+#define AGAIN_NS INT64_C(2000000) /* wait after a choice that found nothing */
 
 _Thread_local int sk_space_depth;
 
 /* ---- who is served --------------------------------------------------------------------------- */
 
-/* Evicts for one who makes a value: first what nobody awaits, then, once, what somebody does.
- * False: nothing can be evicted now. */
+/* Evicts for a maker: first values that nothing waits for, then, once, values that something
+ * waits for. False: nothing can be evicted now. */
 static bool evict_for_maker(struct sk_local *l, uint64_t need, int64_t now) {
     struct sk_space *sp = &l->space;
     if (sk_space_evict(l, need, SK_USE_SOON, now)) return true;
@@ -71,7 +74,7 @@ static bool evict_for_maker(struct sk_local *l, uint64_t need, int64_t now) {
     return false;
 }
 
-/* Evicts for the first who waits for a value on disk. */
+/* Evicts for the first waiter for a value on disk. */
 static bool evict_for_reader(struct sk_local *l, uint64_t need, int64_t now) {
     if (sk_space_evict(l, need, SK_USE_SOON, now) || sk_space_evict(l, need, SK_USE_AWAITED, now))
         return true;
@@ -79,8 +82,8 @@ static bool evict_for_reader(struct sk_local *l, uint64_t need, int64_t now) {
     return false;
 }
 
-/* Evicts what is needed, and gives memory to those who wait for it, in order; then reads what is
- * wanted. Repeated as long as an eviction had memory at once and somebody still waits. */
+/* Evicts what is needed, gives memory to waits in order, then reads wanted values. Repeats while
+ * an eviction freed memory at once and there still are waits. */
 static void serve_waiters(struct sk_local *l, int64_t now) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, want = 0, head = 0;
@@ -107,14 +110,14 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
             int64_t took = sk_now_ns() - now;
             if (!found) sp->choose_after_ns = now + took + SK_MAX(4 * took, 1000000);
         }
-        bool waits = false; /* somebody, still, for memory */
+        bool waits = false; /* something still waits for memory */
         SK_LIST_EACH_SAFE (it, tmp, &sp->mem_waits) {
             if (sk_space_try(l, sk_container_of(it, struct sk_mem_wait, link))) continue;
             waits = true;
-            if (sp->writing_bytes) break; /* in order, as long as memory is on its way */
+            if (sp->writing_bytes) break; /* in order, as long as memory is being freed */
         }
-        /* What is free may lie in pieces that are too small: one more value as large as needed
-         * goes, until it fits or nothing is left. */
+        /* Free memory may lie in pieces that are too small: one more value of the needed size is
+         * evicted, until the request fits or nothing is left to evict. */
         if (waits)
             again = may && !sp->writing_bytes && evict_for_maker(l, SK_MAX(head, low), now) &&
                     !sp->writing_bytes;
@@ -126,23 +129,23 @@ static void serve_waiters(struct sk_local *l, int64_t now) {
     }
 }
 
-/* What the disk has done; then who can be served. */
+/* Takes the results of the disk, then serves what can be served. */
 static void step(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     struct sk_spill_job *job;
-    bool marked = false, came = false; /* uses are marked; values came back */
+    bool marked = false, came = false; /* marked: needs are marked; came: values came back */
     if (!sp->spill) return;
     while ((job = sk_spill_next_done(sp->spill))) {
         sp->n_io--;
         if (job->what == SK_SPILL_WRITE && !marked) sk_space_mark_all(l);
-        /* what came back may have been sent to a worker at once */
+        /* values that came back may have been sent to a worker at once, so marks are old */
         marked = job->what == SK_SPILL_WRITE;
         came |= !marked;
         if (marked) sk_space_wrote(l, job);
         else sk_space_read_back(l, job);
         sk_free(job);
     }
-    /* what can begin now begins, before memory is taken from it */
+    /* tasks that can begin now begin before memory is taken from them */
     if (came) l->upcalls->came_back(l);
     sk_space_give_back(l);
     sk_space_read_ahead(l);
@@ -170,7 +173,7 @@ static void step(struct sk_local *l) {
 
 void sk_space_step(struct sk_local *l) {
     step(l);
-    /* and of what was dropped for a task that was to be sent, since the last turn */
+    /* includes values evicted for a task to be sent since the last turn */
     sk_moves_tell(l);
 }
 
@@ -185,7 +188,7 @@ void sk_space_cap(struct sk_local *l, uint64_t bytes) { l->space.cap_bytes = byt
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-static void wake(void *arg) { /* a spill thread */
+static void wake(void *arg) { /* called by a spill thread */
     struct sk_local *l = arg;
     sk_bell_ring(&l->ctl->bell[0]);
     sk_bell_ring(&l->ctl->bell[1]);
@@ -194,10 +197,10 @@ static void wake(void *arg) { /* a spill thread */
 void sk_space_init(struct sk_local *l) {
     sk_list_init(&l->space.mem_waits);
     sk_list_init(&l->space.get_waits);
-    l->space.n_released = 1; /* the first campaigns are free */
+    l->space.n_released = 1; /* so the first eviction of awaited values is allowed */
 }
 
-/* Bytes of the file behind the store; 0: none. */
+/* Size of the overflow in bytes; 0: none. */
 static uint64_t overflow_size(const struct sk_local *l, const struct sk_engine_conf *conf) {
     struct rlimit space, file;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE),
@@ -205,7 +208,7 @@ static uint64_t overflow_size(const struct sk_local *l, const struct sk_engine_c
                                       : SK_MAX(4 * size_of(l), OVERFLOW_LEAST);
     if (n == UINT64_MAX || getrlimit(RLIMIT_AS, &space) != 0 || getrlimit(RLIMIT_FSIZE, &file) != 0)
         return 0;
-    if (space.rlim_cur != RLIM_INFINITY) return 0; /* ulimit -v: address space is dear */
+    if (space.rlim_cur != RLIM_INFINITY) return 0; /* with `ulimit -v` address space is scarce */
     if (file.rlim_cur != RLIM_INFINITY) n = SK_MIN(n, (uint64_t)file.rlim_cur);
     if (conf->spill_bytes) n = SK_MIN(n, conf->spill_bytes);
     return n & ~(page - 1);
@@ -225,20 +228,20 @@ sk_rc sk_space_open(struct sk_local *l, const struct sk_engine_conf *conf, struc
     sk_rc rc = n ? sk_spill_open_overflow(l->space.spill, n, &fd, &why) : SK_OK;
     if (rc == SK_OK && n) rc = sk_seg_tail(&l->data_seg, "skate-data", fd, n, &why);
     if (rc == SK_OK && n) return sk_store_add_overflow(l->store, n, err);
-    if (rc != SK_OK)
-        sk_log(SK_LOG_WARN, "no_overflow rc=%s msg=\"%s\"", sk_rc_name(rc),
-               why.msg); /* a file that long cannot be: a full store is an error then */
+    /* so large a file cannot be made: then a full store is an error */
+    if (rc != SK_OK) sk_log(SK_LOG_WARN, "no_overflow rc=%s msg=\"%s\"", sk_rc_name(rc), why.msg);
     return sk_machine_ ? rc : SK_OK;
 }
 
-void sk_space_close(struct sk_local *l) { /* objects and their sk_stored are the caller's */
+void sk_space_close(struct sk_local *l) { /* the caller frees objects and their sk_stored */
     sk_spill_destroy(l->space.spill);
     l->space.spill = NULL;
     sk_stored_no_jobs(l);
     while (!sk_list_empty(&l->space.mem_waits)) {
         struct sk_list *it = l->space.mem_waits.next;
         sk_list_del(it);
-        sk_free(sk_container_of(it, struct sk_mem_wait, link)); /* of workers: callers have left */
+        /* these are of workers: callers in the driver have left */
+        sk_free(sk_container_of(it, struct sk_mem_wait, link));
     }
 }
 

@@ -1,8 +1,8 @@
-/* space_evict.c - values on their way to disk: which go, the jobs for the spill threads
- * (store/spill_io.c), and what became of them. Runs with the lock held.
+/* space_evict.c - eviction: chooses values, makes jobs for the spill threads (store/spill_io.c),
+ * and takes their results. Runs with the lock held.
  *
- * What is chosen follows store/evict.c. Invariant: a value that is being written stays where it is
- * until the write is done, and goes only if nobody has come to use it meanwhile. */
+ * The choice follows store/evict.c. Invariant: a value that is being written stays in the store
+ * until the write is done, and is freed there only if nothing uses it by then. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -11,9 +11,9 @@
 #include "base/containers/vec.h"
 #include "engine/local/driver/space/space_int.h"
 
-/* only the proportion of reading and writing matters */
+/* only the proportion of reading to writing matters */
 #define DISK_BYTES_PER_S UINT64_C(1000000000)
-#define RETRY_NS INT64_C(500000000) /* a disk that refused is asked again */
+#define RETRY_NS INT64_C(500000000) /* wait before a disk that refused is tried again */
 
 static void disk_trouble(struct sk_local *l, sk_rc rc, const char *msg) {
     if (l->space.disk_rc == SK_OK)
@@ -23,8 +23,8 @@ static void disk_trouble(struct sk_local *l, sk_rc rc, const char *msg) {
     snprintf(l->space.disk_msg, sizeof l->space.disk_msg, "%.390s", msg);
 }
 
-/* Returns the bytes that will be freed: fewer than those of `who` when the quota allows no more; 0:
- * none. */
+/* Begins to write values. Returns the bytes that this will free: fewer than those of `who` when
+ * the quota allows no more; 0: none. */
 static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint32_t n) {
     struct sk_spill_job *job = sk_spill_job(n);
     struct sk_err err = {.msg = "spill: no memory"};
@@ -58,7 +58,7 @@ static uint64_t write_out(struct sk_local *l, struct sk_stored *const *who, uint
     return bytes;
 }
 
-/* Marks are fresh. */
+/* Takes the result of a write. The caller has just marked all values. */
 void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
     struct sk_stored *before = NULL;
     if (job->rc != SK_OK) {
@@ -73,7 +73,7 @@ void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
         sk_off off = (sk_off)(x->bytes - l->data_seg.base);
         SK_ASSERT(l->space.writing_bytes >= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN));
         l->space.writing_bytes -= SK_ALIGN(SK_MAX(x->len, 1), SK_STORE_ALIGN);
-        if (!st) { /* freed meanwhile */
+        if (!st) { /* the value was freed meanwhile */
             sk_spill_drop(l->space.spill, &x->at, x->len);
             (void)sk_store_unpin(l->store, SK_PROC_SPILL, off);
             continue;
@@ -83,7 +83,8 @@ void sk_space_wrote(struct sk_local *l, struct sk_spill_job *job) {
         sk_stored_written(l, st, job->rc == SK_OK ? x : NULL, before);
         if (job->rc != SK_OK) continue;
         before = st;
-        uint64_t use = use_of(l, st); /* now; when it was chosen nobody may have wanted it */
+        /* its need now; when it was chosen, nothing may have wanted it */
+        uint64_t use = use_of(l, st);
         if (use == SK_USE_NOW || (use >= SK_USE_AWAITED && !sk_space_awaited(l)) ||
             sk_store_pins(l->store, off))
             sk_stored_stay(l, st, true);
@@ -100,12 +101,12 @@ static bool flush_job(struct sk_local *l, struct sk_stored *const *who, uint32_t
     return got == want;
 }
 
-/* Frees, or begins to write, at least `need` bytes of classes up to `most` if it can. Returns what
- * it found. */
+/* Evicts at least `need` bytes of values needed at most as much as `most`, or begins to write
+ * them, if it can. Returns the bytes that it found. */
 uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_t now) {
     SK_VEC(struct sk_evict_cand) c = {0};
     SK_VEC(struct sk_stored *) who = {0};
-    int64_t retry_ns = l->space.disk_retry_ns; /* a refusal sets that to a later time */
+    int64_t retry_ns = l->space.disk_retry_ns; /* a refusal by the disk sets it to a later time */
     bool disk = l->space.disk_rc == SK_OK || now >= retry_ns;
     uint64_t sum = 0, found = 0;
     sk_space_mark_all(l);
@@ -143,7 +144,7 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
             if (bytes && bytes + size > JOB_BYTES + JOB_BYTES / 4)
                 go_on = flush_job(l, who.p, &n_job, &bytes, &found);
             SK_DCHECK(n_job <= i);
-            who.p[n_job++] = st; /* the list is behind i */
+            who.p[n_job++] = st; /* entries up to i were read already */
             bytes += size;
             if (go_on && (bytes >= JOB_BYTES || n_job == JOB_OBJECTS))
                 go_on = flush_job(l, who.p, &n_job, &bytes, &found);
@@ -154,7 +155,7 @@ uint64_t sk_space_evict(struct sk_local *l, uint64_t need, uint64_t most, int64_
     sk_vec_free(&c);
     sk_vec_free(&who);
     if (found < need && disk && l->space.disk_retry_ns != retry_ns)
-        /* it refused now: what has a copy, then */
+        /* the disk has refused just now: evict values that have a copy instead */
         found += sk_space_evict(l, need - found, most, now);
     return found;
 }

@@ -1,12 +1,13 @@
-/* space_mark.c - how each value of the store is used (SK_USE_*), marked anew before each choice by
- * walking what uses values: tasks on workers and in line, gets, and those who wait for the disk. So
- * the paths of tasks and values carry no counts. Runs with the lock held. Cost: about 50 ns for
- * each value in use. */
+/* space_mark.c - marks how much each value of the store is needed (SK_USE_*), anew before each
+ * choice, by a walk over what uses values: tasks on workers and in line, gets, and waits for the
+ * disk. So the paths of tasks and values carry no counts. Runs with the lock held. Cost: about
+ * 50 ns for each value in use. */
 #include "engine/local/driver/space/space_int.h"
 
-#define AHEAD_TASKS 32u /* of a queue: their arguments are read ahead and kept */
+/* tasks at the head of a queue whose arguments are read ahead and kept */
+#define AHEAD_TASKS 32u
 
-/* Object o has this use, or one that counts more. */
+/* Marks that o is needed this much, or more. */
 static void mark(struct sk_local *l, struct sk_obj *o, uint64_t use) {
     SK_DCHECK(use < SK_USES);
     if (o && o->st) sk_stored_mark(o->st, l->space.epoch + use);
@@ -25,7 +26,7 @@ static void mark_ids(struct sk_local *l, const uint64_t *ids, size_t n, uint64_t
 }
 
 static void mark_waiters(struct sk_local *l, const struct sk_obj *o) {
-    /* tasks that wait for o; gets are marked by themselves */
+    /* marks the arguments of tasks that wait for o; gets are marked elsewhere */
     for (const struct sk_dep *d = o->deps; d; d = d->next) {
         if (!d->task || d->task->space_epoch == l->space.epoch) continue;
         d->task->space_epoch = l->space.epoch;
@@ -33,7 +34,8 @@ static void mark_waiters(struct sk_local *l, const struct sk_obj *o) {
     }
 }
 
-/* Who waits for the first object that is wanted back: the oldest get, else the oldest task. */
+/* Finds what waits for the first object that is wanted back: the oldest get, else the oldest
+ * task. */
 void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
                            const struct sk_ltask **task) {
     const struct sk_list *first = sk_list_first(wanted_of(l));
@@ -51,25 +53,25 @@ void sk_space_first_waiter(struct sk_local *l, const struct sk_get_wait **get,
             }
     }
     for (const struct sk_dep *d = o->deps; d; d = d->next)
-        if (d->task) *task = d->task; /* the last one in the list was the first */
+        if (d->task) *task = d->task; /* the last one in the list is the oldest */
 }
 
-/* The arguments of t are marked once, however many of them are wanted. */
+/* Marks the arguments of t, once, however many of them are wanted. */
 static void mark_task_first(struct sk_local *l, struct sk_ltask *t) {
     if (t->space_epoch == l->space.epoch + SK_USE_FIRST) return;
     t->space_epoch = l->space.epoch + SK_USE_FIRST;
     mark_args(l, t, SK_USE_FIRST);
 }
 
-/* What the first waiter needs. */
+/* Marks what the first waiter needs. */
 static void mark_first(struct sk_local *l) {
     const struct sk_get_wait *g;
     const struct sk_ltask *t;
     sk_space_first_waiter(l, &g, &t);
     if (g) mark_ids(l, g->ids, g->n, SK_USE_FIRST);
     if (t) mark_args(l, t, SK_USE_FIRST);
-    /* Those whose turn it was count, too, until what they waited for has been read; else the next
-     * one would take what has come for them. */
+    /* Waiters that were first before count, too, until what they waited for has been read; else
+     * the next one would take the memory of what was read for them. */
     SK_LIST_EACH (it, &l->space.get_waits) {
         g = sk_container_of(it, struct sk_get_wait, link);
         bool reads = false;
@@ -84,7 +86,7 @@ static void mark_first(struct sk_local *l) {
             if (d->task) mark_task_first(l, d->task);
 }
 
-/* Calls f for the arguments of the next tasks in line, up to a quarter of the store. */
+/* Calls f for each argument of the next tasks in line, up to a quarter of the store. */
 void sk_space_each_soon(struct sk_local *l, void (*f)(struct sk_local *l, struct sk_obj *o)) {
     uint64_t room = size_of(l) / 4;
     uint32_t n_args = 0;

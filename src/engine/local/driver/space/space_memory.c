@@ -1,7 +1,6 @@
-/* space_memory.c - memory of the store for somebody who makes a value: now (of the store, or of the
- * overflow behind it), or later, as a wait. Runs with the
- * lock held. Invariant: a wait is answered once, with memory or an error, and in order as long as
- * memory is on its way.
+/* space_memory.c - memory of the store for a new value: at once (from the store, or from the
+ * overflow behind it), or later, by a wait. Runs with the lock held. Invariant: a wait is answered
+ * once, with memory or an error, and in order as long as memory is being freed.
  *
  * Not here: making room for a wait (space.c). */
 #include <stdio.h>
@@ -12,13 +11,13 @@
 
 /* ---- now ------------------------------------------------------------------------------------- */
 
-/* A sixteenth is left to what comes back from disk: with a full disk and a full store nothing could
- * be read any more. */
+/* A sixteenth is kept for values that are read back: with a full disk and a full store nothing
+ * could be read any more. */
 sk_rc sk_space_alloc(struct sk_local *l, uint32_t proc, uint64_t len, sk_off *off,
                      struct sk_err *err) {
     uint64_t size = size_of(l) - lent_of(l), left = left_of(l);
     bool kept = l->stored.n_disk || l->space.writing_bytes;
-    /* what is lent could never do */
+    /* so large a value needs the memory that is lent to heaps, too */
     if (len > size - size / 16) size = size_of(l), left = sk_store_free_bytes(l->store);
     if (len <= size && left < len + (kept ? SK_MIN(size / 16, size - len) : 0) &&
         (kept || lent_of(l)))
@@ -35,16 +34,16 @@ sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off 
     struct sk_err why = {.msg = ""};
     uint64_t n = SK_ALIGN(SK_MAX(len, 1), SK_STORE_ALIGN);
     if (!l->data_seg.tail) return SK_EFULL;
-    SK_DCHECK(sp->spill); /* the tail is a file of its directories */
+    SK_DCHECK(sp->spill); /* the overflow is a file in the spill directories */
     sk_rc rc = sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), n, &why);
     if (rc == SK_OK) rc = sk_store_alloc_overflow(l->store, proc, len, off, &why);
     if (rc == SK_OK) {
         SK_DCHECK(*off >= size_of(l));
         rc = sk_seg_fill(&l->data_seg, *off, n, &why);
-        /* whole: cannot fail */
+        /* a whole lease: this cannot fail */
         if (rc != SK_OK) SK_IGNORE(sk_store_unlease(l->store, proc, *off, len, NULL));
     }
-    /* nothing more is asked for */
+    /* reserve nothing beyond what is used */
     SK_IGNORE(sk_spill_overflow(sp->spill, sk_store_overflow_used(l->store), 0, NULL));
     if (rc != SK_OK) {
         char store[sizeof why.msg];
@@ -62,7 +61,7 @@ sk_rc sk_space_overflow(struct sk_local *l, uint32_t proc, uint64_t len, sk_off 
     return SK_OK;
 }
 
-/* Disk of what was freed in the overflow. */
+/* Gives back the disk space of values freed in the overflow. */
 void sk_space_give_back(struct sk_local *l) {
     sk_off off;
     uint64_t len;
@@ -70,10 +69,9 @@ void sk_space_give_back(struct sk_local *l) {
     while (sk_store_take_overflow(l->store, &off, &len)) {
         any = true;
         SK_DCHECK(off >= size_of(l) && off + len <= size_of(l) + l->data_seg.tail);
-        SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len,
-                               /* a file system that cannot: the blocks are used again, or go with
-                                * the file */
-                               NULL));
+        /* A file system that cannot punch keeps the blocks: they are used again, or go with the
+         * file. */
+        SK_IGNORE(sk_seg_punch(&l->data_seg, off, (size_t)len, NULL));
     }
     if (any)
         SK_IGNORE(sk_spill_overflow(l->space.spill, sk_store_overflow_used(l->store), 0, NULL));
@@ -81,7 +79,7 @@ void sk_space_give_back(struct sk_local *l) {
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
-/* Answers a worker that asked for memory: it has it. */
+/* Answers a worker's lease request with memory. */
 static void leased(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t off,
                    uint64_t len) {
     struct {
@@ -136,7 +134,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
     bool wait = l->space.spill && min <= size_of(l);
     sk_rc rc = SK_EFULL;
     if (!wait && l->data_seg.tail) {
-        /* larger than the store: for the words */
+        /* larger than the store: called for its error message */
         SK_IGNORE(sk_space_alloc(l, sk_space_proc_of(&now), min, &now.off, &err));
         rc = sk_space_overflow(l, sk_space_proc_of(&now), min, &now.off, &err);
         now.got = min;
@@ -155,7 +153,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
             .w = w, .req = req, .graph = graph, .len = len, .min = min, .rc = SK_EAGAIN};
         w->n_mem_waits++;
         sk_list_push_back(&l->space.mem_waits, &r->link);
-        /* what is queued behind it must not wait for it */
+        /* tasks queued behind this one must not wait for it */
         if (w->place.state == SK_W_LEASED) sk_ltask_take_back_all(l, w);
     } else if (rc == SK_OK) {
         leased(l, w, req, now.off, now.got);
@@ -167,7 +165,7 @@ void sk_space_lease(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint
 
 void sk_space_lease_now(struct sk_local *l, struct sk_lworker *w, uint64_t req, uint64_t len) {
     sk_off off;
-    /* below that objects go to disk */
+    /* below that much free memory objects are evicted */
     bool plenty = !sk_space_awaited(l) && len <= size_of(l) && left_of(l) >= len + size_of(l) / 16;
     if (!plenty || sk_space_alloc(l, w->proc, len, &off, NULL) != SK_OK) {
         sk_driver_link_error(l, w, req, SK_EFULL, "the store has little room");
@@ -193,5 +191,5 @@ void sk_space_worker_gone(struct sk_local *l, struct sk_lworker *w) {
         sk_free(r);
         w->n_mem_waits--;
     }
-    SK_ASSERT(w->n_mem_waits == 0); /* or one of them would be answered when its worker is freed */
+    SK_ASSERT(w->n_mem_waits == 0); /* otherwise one would be answered after its worker was freed */
 }

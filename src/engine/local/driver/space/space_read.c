@@ -1,10 +1,10 @@
-/* space_read.c - values on disk: who waits for them, and how they are read back. Runs with the lock
+/* space_read.c - values on disk: waits for them, and how they are read back. Runs with the lock
  * held.
  *
- * Values are read in the order in which they were wanted, several in one job; what a task that is
- * next in line needs is read ahead when there is memory that
- * nobody has a use for. Invariant: what waits for a value is told once it is in the store, or that
- * it cannot be read. */
+ * Values are read in the order in which they were wanted, several in one job. What a task that
+ * is next in line needs is read ahead when there is memory that nothing else needs. Invariant: a
+ * wait for a value ends when the value is in the store, or with the reason why it cannot be
+ * read. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -13,15 +13,15 @@
 #include "base/containers/vec.h"
 #include "engine/local/driver/space/space_int.h"
 
-#define OVER_BYTES (UINT64_C(1) << 20) /* read into the overflow at once, about */
+#define OVER_BYTES (UINT64_C(1) << 20) /* approximate bytes read into the overflow by one job */
 /* read behind a small value: the values that were written behind it */
 #define AHEAD_MIN (UINT64_C(128) << 10)
-#define AGAIN_NS INT64_C(2000000) /* after a choice that found nothing */
+#define AGAIN_NS INT64_C(2000000) /* wait after a choice that found nothing */
 
 /* ---- who waits ------------------------------------------------------------------------------- */
 
-/* Arguments of t that are a part of a value on disk get an object of their own, which only the part
- * is read for. */
+/* Gives each argument of t that is a part of a value on disk an object of its own, for which
+ * only the part is read. */
 static sk_rc make_parts(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     for (uint32_t i = 0; i < t->spec.n_args; i++) {
@@ -79,7 +79,7 @@ void sk_space_get_over(struct sk_local *l, struct sk_get_wait *g) {
     sk_space_released(l);
 }
 
-/* Those that wait for o get an error. */
+/* Gives everything that waits for the value an error. */
 void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const char *msg) {
     struct sk_obj *o = st->o;
     char name[200];
@@ -113,7 +113,7 @@ void sk_space_refuse(struct sk_local *l, struct sk_stored *st, sk_rc rc, const c
     sk_obj_drain(l);
 }
 
-/* Its bytes are at `off` of the store: whoever waits for it is told. */
+/* The bytes of st are in the store at `off`: tells what waits for them. */
 static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     struct sk_obj *o = st->o;
     uint64_t id = o->id;
@@ -126,14 +126,14 @@ static void came_back(struct sk_local *l, struct sk_stored *st, sk_off off) {
     sk_own_unhold(l->own, id);
 }
 
-/* The bytes of a part were lost. The task that wants it looks at its arguments again: the whole is
- * in memory by now, or is lost, too. */
+/* The bytes of a part were damaged. The task that wants it looks at its arguments again: by then
+ * the whole value is in memory, or lost, too. */
 static void part_lost(struct sk_local *l, uint64_t id) {
     struct sk_obj *o = sk_obj_get(l, id);
     if (!o || sk_own_hold(l->own, id, NULL) != SK_OK) return;
     for (struct sk_dep *d; (d = o->deps) != NULL;) {
         struct sk_ltask *t = d->task;
-        SK_ASSERT(t && t->state == SK_T_WAITING); /* nobody else knows the object */
+        SK_ASSERT(t && t->state == SK_T_WAITING); /* only that task knows the object */
         sk_ltask_forget_deps(t);
         sk_parts_drop(l, t);
         l->upcalls->due(l, t);
@@ -152,7 +152,7 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
         uint64_t len = SK_MAX(x->part_len ? x->part_len : x->len, 1);
         sk_rc rc = x->rc;
         if (st && rc == SK_OK) rc = sk_store_commit(l->store, SK_PROC_SPILL, off, len, NULL);
-        /* whole: cannot fail */
+        /* a whole lease: this cannot fail */
         if (!st || rc != SK_OK)
             SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         if (!st) continue;
@@ -162,12 +162,12 @@ void sk_space_read_back(struct sk_local *l, struct sk_spill_job *job) {
             came_back(l, st, off);
         } else if (rc == SK_ENOMEM) {
             sk_space_refuse(l, st, rc, "no memory");
-        } else { /* its bytes are lost: made again if that can be */
+        } else { /* its bytes are lost: it is made again if that is possible */
             sk_log(SK_LOG_WARN, "spill_lost object=%llu msg=\"%s\"", (unsigned long long)x->id,
                    job->err.msg);
             snprintf(l->space.spoiled_msg, sizeof l->space.spoiled_msg, "%.290s", job->err.msg);
             l->space.n_spoiled++;
-            bool part = st->part; /* st goes with the value */
+            bool part = st->part; /* st is freed with the value */
             uint64_t id = st->o->id;
             struct sk_obj *o = part ? sk_obj_get(l, x->id) : st->o;
             if (o && (!part || o->where == SK_V_DISK)) sk_recover_spoiled(l, o);
@@ -205,14 +205,14 @@ static void reads_flush(struct sk_local *l, struct reads *r) {
     sk_rc rc = job ? sk_spill_read(l->space.spill, job, &err) : SK_ENOMEM;
     if (rc == SK_OK) {
         l->space.n_io++;
-        /* they are in order of place now */
+        /* the items are now in the order of their places on disk */
         for (uint32_t i = 0; i < n; i++) sk_stored_reads(job->items[i].user, &job->items[i]);
     } else {
         sk_free(job);
         for (uint32_t i = 0; i < n; i++)
             SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, r->to.p[i],
                                        SK_MAX(r->who.p[i]->o->len, 1), NULL));
-        while (r->who.n) { /* telling who waits may free others of the list */
+        while (r->who.n) { /* telling a waiter may free other entries of the list */
             struct sk_list *it = sk_list_first(&l->stored.in[SK_STORED_READING]);
             struct sk_stored *st = sk_vec_pop(&r->who);
             bool there = false;
@@ -241,8 +241,8 @@ static sk_rc reads_add(struct sk_local *l, struct reads *r, struct sk_stored *st
     return SK_OK;
 }
 
-/* If a small value lies where reading stopped last, those behind it will be wanted next: they are
- * read along, twice as much each time. */
+/* If a small value lies where the last read ended, the values behind it will probably be wanted
+ * next: they are read with it, twice as many bytes each time. */
 static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     struct sk_space *sp = &l->space;
     uint64_t pos = sk_spill_pos(&st->at);
@@ -252,7 +252,8 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     uint64_t until = st->at.off + sp->ahead_bytes;
     for (struct sk_list *it = st->sibling.next; sp->ahead_bytes; it = it->next) {
         struct sk_stored *x = sk_container_of(it, struct sk_stored, sibling);
-        if (x->at.off <= st->at.off || x->at.off > until) break; /* round the ring, or far enough */
+        /* the ring has come round, or this is far enough */
+        if (x->at.off <= st->at.off || x->at.off > until) break;
         if (x->o->where == SK_V_DISK && !x->io &&
             (x->state == SK_STORED_DISK || x->state == SK_STORED_AHEAD) &&
             reads_add(l, r, x, false) != SK_OK)
@@ -261,8 +262,8 @@ static void read_on(struct sk_local *l, struct reads *r, struct sk_stored *st) {
     }
 }
 
-/* Values that the first waiter had, and that were evicted while it was not the first, are wanted
- * with the rest. */
+/* Values that the first waiter had, and that were evicted before it was first, are wanted with
+ * the rest. */
 static void gather_first(struct sk_local *l) {
     const struct sk_get_wait *g;
     const struct sk_ltask *t;
@@ -277,7 +278,7 @@ static void gather_first(struct sk_local *l) {
     for (struct sk_obj *o; (o = next_arg(l, &it));) sk_stored_want_next(l, o, stored_of(first));
 }
 
-/* SK_EFULL: the first one that is wanted finds no room. */
+/* Reads wanted values, in order. SK_EFULL: there is no room for the first one. */
 sk_rc sk_space_read(struct sk_local *l) {
     struct reads r = {0};
     gather_first(l);
@@ -296,12 +297,12 @@ sk_rc sk_space_read(struct sk_local *l) {
     return rc;
 }
 
-/* What the next tasks in line need, as far as there is room for it that nobody has a use for. */
+/* Reads what the next tasks in line need, as far as there is room that nothing else needs. */
 void sk_space_read_ahead(struct sk_local *l) {
     struct sk_space *sp = &l->space;
     uint64_t low = size_of(l) / 16, need = 2 * low, left = left_of(l);
     struct reads r = {0};
-    sk_stored_soon_over(l); /* of the last time */
+    sk_stored_soon_over(l); /* forget the marks of the last time */
     if (!l->stored.n_disk || !sk_list_empty(&sp->mem_waits) || !sk_list_empty(wanted_of(l))) return;
     sk_space_each_soon(l, sk_stored_soon);
     if (sk_list_empty(&l->stored.in[SK_STORED_AHEAD])) return;
@@ -322,7 +323,7 @@ void sk_space_read_ahead(struct sk_local *l) {
 
 bool sk_space_read_over(struct sk_local *l) {
     struct reads r = {0};
-    /* what is wanted first, and what its waiter wants behind it */
+    /* the value that is wanted first, and what its waiter wants behind it */
     struct sk_list *it = sk_list_first(wanted_of(l));
     bool ok = reads_add(l, &r, stored_of(it), true) == SK_OK;
     while (ok && r.bytes < OVER_BYTES && (it = sk_list_first(wanted_of(l))) &&

@@ -1,22 +1,23 @@
-/* space_stuck.c - somebody waits for memory of the store, or for a value on disk, and nothing
- * moves: what helps, step by step. Runs with the lock held.
+/* space_stuck.c - what is done when something waits for memory of the store, or for a value on
+ * disk, and there is no progress. Runs with the lock held.
  *
- * First what is queued on workers, and not begun, is taken back, so that its arguments can be
- * evicted. Then the first waiter gets its bytes in the overflow. If that cannot be had either, the
- * first waiter gets an error that says why. */
+ * First, tasks that are queued on workers and have not begun are taken back, so that their
+ * arguments can be evicted. Then the first waiter gets its bytes in the overflow. If that fails,
+ * too, the first waiter gets an error that says why. */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "engine/local/driver/space/space_int.h"
 
-#define REFUSED_NS INT64_C(2000000000) /* no change for so long, and the disk refuses: an error */
-/* no change for so long, and nobody could bring one: an error */
+/* without progress for this long while the disk refuses: an error */
+#define REFUSED_NS INT64_C(2000000000)
+/* without progress for this long while no running task could bring any: an error */
 #define ALONE_NS INT64_C(1000000000)
-/* no change for so long: tasks queued on workers let their arguments go */
+/* without progress for this long: tasks queued on workers let their arguments go */
 #define TAKE_BACK_NS INT64_C(20000000)
-/* no change for so long, and nobody could bring one: the overflow */
+/* without progress for this long while no running task could bring any: the overflow */
 #define OVERFLOW_NS INT64_C(40000000)
-#define NEXT_NS INT64_C(100000000) /* between two errors */
+#define NEXT_NS INT64_C(100000000) /* time between two errors */
 
 bool sk_space_at_work(const struct sk_lworker *w) {
     if (sk_list_empty(&w->sent)) return false;
@@ -26,9 +27,9 @@ bool sk_space_at_work(const struct sk_lworker *w) {
     return w->actor->n_sent > n_waiting;
 }
 
-/* True if somebody is at work who may let memory go without our help. */
+/* True if the user's code or a task is running that may release memory by itself. */
 static bool others_may_release(const struct sk_local *l) {
-    if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code */
+    if (l->space.n_inside == 0 || l->place.n_starting) return true; /* the user's own code may */
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
         if (w && sk_space_at_work(w)) return true;
@@ -36,7 +37,7 @@ static bool others_may_release(const struct sk_local *l) {
     return false;
 }
 
-/* Tasks that workers have not begun go back in line, so that their arguments can be evicted. */
+/* Puts tasks that workers have not begun back in line, so that their arguments can be evicted. */
 static void take_back_queued(struct sk_local *l) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
@@ -52,12 +53,12 @@ static void take_back_queued(struct sk_local *l) {
     }
 }
 
-/* Why there is no memory for `len` bytes, in words. */
+/* Writes why there is no memory for `len` bytes. */
 static void why_full(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
     struct sk_err e = {.msg = ""};
     sk_off off;
     if (sk_space_alloc(l, SK_PROC_SPILL, len, &off, &e) == SK_OK) {
-        /* there is room all of a sudden */
+        /* by now there is room */
         SK_IGNORE(sk_store_unlease(l->store, SK_PROC_SPILL, off, len, NULL));
         snprintf(e.msg, sizeof e.msg, "the store was full");
     }
@@ -70,7 +71,7 @@ static void why_full(struct sk_local *l, uint64_t len, char *buf, size_t cap) {
                  e.msg);
 }
 
-/* The first waiter gets its bytes in the overflow. False: that has no room, or the disk refuses. */
+/* Gives the first waiter its bytes in the overflow. False: it has no room, or the disk refuses. */
 static bool overflow_first(struct sk_local *l) {
     struct sk_list *it = sk_list_first(&l->space.mem_waits);
     if (it) {
@@ -106,7 +107,8 @@ void sk_space_stuck(struct sk_local *l, int64_t now) {
         take_back_queued(l);
         return;
     }
-    /* Since something went there nobody has let go of anything: nor will they while we wait. */
+    /* Nothing was released since something went to the overflow last, nor will it be while we
+     * wait. */
     bool still = alone && sp->overflow_released == sp->n_released;
     if ((still || now - sp->alone_ns > OVERFLOW_NS) && overflow_first(l)) {
         sp->progress_ns = sp->alone_ns = now;
@@ -114,7 +116,8 @@ void sk_space_stuck(struct sk_local *l, int64_t now) {
         return;
     }
     if (now - sp->alone_ns <= ALONE_NS && (sp->disk_rc == SK_OK || waited <= REFUSED_NS)) return;
-    if (lent_of(l)) { /* rather than an error: until memory is looked at the next time */
+    /* better than an error: take the memory lent to heaps, until memory is looked at next */
+    if (lent_of(l)) {
         sp->cap_bytes = 0;
         sp->choose_after_ns = 0;
         return;

@@ -1,9 +1,9 @@
-/* state.c - what the local engine tells about itself: rows of its tasks, actors, objects and
- * workers (engine.h: state). Runs with the lock held; changes nothing but the history.
+/* state.c - state lists of the local engine: rows of its tasks, actors, objects and workers
+ * (engine/state.h). Runs with the lock held; changes nothing but the history.
  *
- * Invariant: each attempt of a task that has ended is in the history once, those under way are in
- * l->tasks: nobody is told twice. What is being made again for lineage counts as another attempt.
- * Cost: of an ended task 10 ns; of a list a walk over the table it is about. */
+ * Invariant: each ended attempt of a task is in the history once; those under way are in
+ * l->tasks; so none is listed twice. A task that runs again for lineage counts as another
+ * attempt. Cost: 10 ns for an ended task; for a list, a walk over its table. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ static void past(struct sk_local *l, const struct sk_ltask *t, uint32_t error_ki
                          .error = error,
                          .start_ns = t->start_ns,
                          .end_ns = t->end_ns};
-    if (SK_UNLIKELY(!e.end_ns)) e.end_ns = sk_now_ns(); /* it never ran, or its worker died */
+    if (SK_UNLIKELY(!e.end_ns)) e.end_ns = sk_now_ns(); /* the task never ran, or its worker died */
     sk_history_add(&l->past, &e);
 }
 
@@ -100,7 +100,7 @@ static void tasks(struct sk_local *l, struct sk_rows *r) {
     sk_rows_past(r, &l->past, more, l);
     for (uint32_t i = 0; sk_map_next(&l->tasks, &i, &id, &v);) {
         const struct sk_ltask *t = v;
-        /* in the history; kept for its yields, for lineage, or for restarts */
+        /* it is in the history, and is kept for its yields, for lineage or for restarts */
         if (sk_ltask_over(t)) continue;
         const struct sk_lworker *w = t->worker;
         struct sk_need need = sk_place_need_of(&l->place, t->spec.shape);
@@ -210,7 +210,7 @@ static void objects(struct sk_local *l, struct sk_rows *r) {
 static void workers(struct sk_local *l, struct sk_rows *r) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         const struct sk_lworker *w = l->pool.workers[i];
-        if (!w || w->pid <= 0) continue; /* the fork server has not told it yet */
+        if (!w || w->pid <= 0) continue; /* the fork server has not reported its pid yet */
         char name[sizeof w->sh->task_name];
         struct sk_worker_row row = {.n_done = w->n_done,
                                     .actor = w->actor ? w->actor->id : 0,
@@ -219,8 +219,8 @@ static void workers(struct sk_local *l, struct sk_rows *r) {
                                     .pid = w->pid,
                                     .worker = i,
                                     .state = sk_pool_worker_state(w),
-                                    /* whole, NUL inside: the length must not depend on the
-                                     * moment */
+                                    /* always the whole array, with a NUL inside, so that the
+                                     * length does not change from moment to moment */
                                     .text_n = sizeof name};
         memcpy(name, w->sh->task_name, sizeof name);
         sk_rows_add(r, &row, sizeof row, (struct sk_bytes[]){{name, row.text_n}}, 1);
@@ -242,7 +242,7 @@ void sk_state_worker_gone(struct sk_local *l, const struct sk_lworker *w,
                                               : 0,
                                 .end_ns = sk_now_ns(),
                                 .text_n = (uint32_t)strlen(why)};
-    if (w->pid <= 0) return; /* it never was */
+    if (w->pid <= 0) return; /* there never was a process */
     sk_rows_add(&r, &row, sizeof row, (struct sk_bytes[]){{why, row.text_n}}, 1);
     if (sk_wr_ok(&r.w)) sk_history_gone(&l->past.workers, (struct sk_bytes){buf, r.w.n});
 }
@@ -298,7 +298,7 @@ void sk_state_waits(struct sk_local *l, const char *verb, const sk_oid *ids, siz
         const struct sk_obj *o = sk_obj_get(l, ids[i].v);
         if (!o || (o->state != SK_O_PENDING && o->where != SK_V_DISK)) continue;
         if (!missing++ && o->state == SK_O_PENDING) t = o->maker;
-        if (missing && i >= 10000) break; /* enough to say so */
+        if (missing && i >= 10000) break; /* that is enough for the message */
     }
     if (t) why_not(l, t, story, sizeof story);
     if (n)
@@ -327,7 +327,7 @@ void sk_state_about(struct sk_local *l, uint64_t oid, uint64_t tid, char *buf, s
 
 static size_t write_rows(struct sk_local *l, uint64_t what, void *buf, size_t cap) {
     if (what <= SK_STATE_WORKERS) return sk_state_write(l, (enum sk_state_what)what, buf, cap);
-    struct sk_rows none = sk_rows_begin(buf, cap); /* a worker asks for what there is not */
+    struct sk_rows none = sk_rows_begin(buf, cap); /* an unknown list, asked for by a worker */
     return sk_rows_end(&none, buf, cap);
 }
 
@@ -361,6 +361,6 @@ int64_t sk_state_began(struct sk_local *l, uint64_t tid) {
     const struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (!t || state_of(t) != SK_TS_RUNNING) return 0;
     const struct sk_slot *sh = t->worker->sh;
-    /* it runs beside another one: a call of an actor */
+    /* it is a call of an actor that runs beside another call */
     return atomic_load(&sh->task) == tid ? atomic_load(&sh->since_ns) : t->submit_ns;
 }

@@ -1,8 +1,8 @@
-/* stream.c - a stream of yields as its reader sees it: taken, waited for, credit for more, its end.
- * Runs with the lock held.
+/* stream.c - a stream of yields as its reader sees it: takes, waits, credit for more yields, the
+ * end. Runs with the lock held.
  *
- * Not here: how yields come (yield.c). Invariant: each yield is taken once, in order, and credit is
- * given for what was taken only. */
+ * Not here: the reports of yields (yield.c). Invariant: each yield is taken once, in order, and
+ * credit is given only for yields that were taken. */
 #include "engine/local/driver/local_int.h"
 
 static void send_credit(struct sk_local *l, struct sk_ltask *t) {
@@ -14,17 +14,17 @@ static void send_credit(struct sk_local *l, struct sk_ltask *t) {
     (void)sk_driver_link_reply(l, t->worker, &m, sizeof m);
 }
 
-/* A task at the end of its window waits, as one in get does: it gives its CPU back. Any credit lets
- * it go on. */
+/* A task that has filled its window waits, like a task in get: it gives its CPU back. Any credit
+ * lets it go on. */
 static void go_on(struct sk_local *l, struct sk_ltask *t) {
     struct sk_lworker *w = t->worker;
     if (w && t->spec.stream_window && sk_list_empty(&w->reqs)) sk_worker_goes_on(l, w);
 }
 
-/* A started one, at its next yield. */
+/* Asks a task that has started to stop at its next yield. */
 static void ask_to_stop(struct sk_lworker *w, struct sk_ltask *t) {
     uint64_t want = t->id << 2 | SK_CLAIM_STARTED;
-    /* not: asked already */
+    /* fails if it was asked already */
     (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want,
                                          t->id << 2 | SK_CLAIM_CANCELLED);
     /* it may wait for credit */
@@ -46,7 +46,8 @@ void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t) {
     sk_progressed(l);
     while (t->stream_waiters && sk_stream_stirs(t))
-        sk_dep_tell(l, t->stream_waiters); /* of several, each gets what is there, or waits on */
+        /* each of several waits gets what is there, or waits on */
+        sk_dep_tell(l, t->stream_waiters);
 }
 
 void sk_stream_over(struct sk_local *l, struct sk_ltask *t) {

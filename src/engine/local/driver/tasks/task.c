@@ -1,10 +1,10 @@
-/* task.c - the life of a task in the driver: made, arguments held and waited for, ready, ended by
- * values, an error, a cancel. Runs with the lock held.
+/* task.c - the life of a task in the driver: it is made, its arguments are held and waited for, it
+ * is ready, it ends with values, an error or a cancel. Runs with the lock held.
  *
- * Not here: who runs it where (engine/place), the message to a worker (send.c), yields (stream.c),
- * running it again for what was lost (recover.c).
- * Invariant: a task under way holds its arguments; however it ends, sk_ltask_end is the last step,
- * after whoever waits for it was told. */
+ * Not here: which worker runs it (engine/place), the message to a worker (send.c), yields
+ * (stream.c), running it again for lost values (recover.c). Invariant: a task under way holds
+ * its arguments; however it ends, sk_ltask_end is the last step, after everything that waits for
+ * it was told. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ const struct sk_tstate_row sk_tstates[SK_T_STATES] = {
     [SK_T_READY] = {"ready", TO(SENT) | TO(WAITING) | TO(FAILED), false, true},
     [SK_T_SENT] = {"on a worker", TO(LEFT), true, true},
     [SK_T_LEFT] = {"off its worker", TO(READY) | TO(DONE) | TO(FAILED), false, true},
-    /* READY: a constructor, when its actor is started again */
+    /* READY follows for a constructor whose actor is started again */
     [SK_T_DONE] = {"done", TO(ENDED) | TO(READY), false, false},
     [SK_T_FAILED] = {"failed", TO(ENDED), false, false},
     [SK_T_ENDED] = {"ended", TO(WAITING), false, false},
@@ -32,7 +32,7 @@ void sk_ltasks_init(struct sk_local *l, int32_t retries) {
     l->task_retries = retries;
 }
 
-/* What a task has beside its entry. */
+/* Frees what belongs to a task besides its entry. */
 static void free_parts(struct sk_ltask *t) {
     sk_ltask_aside_free(t);
     sk_inl_drop(t->end_inl);
@@ -74,7 +74,7 @@ void sk_ltask_let_args_go(struct sk_local *l, struct sk_ltask *t) {
     for (uint32_t i = 0; i < t->spec.n_contains; i++) sk_own_unhold(l->own, t->spec.contains[i]);
 }
 
-/* It is no task that runs alone any more. */
+/* The task no longer has to run alone. */
 static void not_alone(struct sk_local *l, struct sk_ltask *t) {
     SK_ASSERT(l->n_alone > 0);
     t->place.shape = t->spec.shape;
@@ -91,10 +91,10 @@ sk_rc sk_ltask_run_alone(struct sk_local *l, struct sk_ltask *t, struct sk_err *
 
 void sk_ltask_stopped_for_memory(struct sk_ltask *t) { t->n_oom++; }
 
-/* The task is over: arguments are let go (a constructor that may run again keeps them), the entry
- * leaves the table. */
+/* Ends a task: its arguments are let go (a constructor that may run again keeps them), and its
+ * entry leaves the table. */
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
-    /* no worker writes what is freed here, and nobody ends it twice */
+    /* no worker uses what is freed here, and no task ends twice */
     SK_ASSERT(t->state == SK_T_DONE || t->state == SK_T_FAILED);
     sk_ltask_forget_deps(t);
     if (t->state == SK_T_DONE) sk_state_ended(l, t, 0, (struct sk_bytes){"", 0});
@@ -103,10 +103,10 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
         sk_ltask_let_args_go(l, t);
     if (SK_UNLIKELY(sk_ltask_alone(t))) not_alone(l, t);
     sk_list_del(&t->on);
-    sk_list_del(&t->place.link); /* it was due */
+    sk_list_del(&t->place.link); /* in case it was due */
     sk_progressed(l);
     if (t->actor) {
-        if (t->kind == SK_TASK_INIT) return; /* kept for restarts; freed with the actor */
+        if (t->kind == SK_TASK_INIT) return; /* it is kept for restarts, and freed with the actor */
         l->upcalls->call_over(t);
     }
     sk_ltask_to(t, SK_T_ENDED);
@@ -160,7 +160,7 @@ void sk_ltask_free(struct sk_local *l, struct sk_ltask *t) {
         SK_DCHECK(!t->spec.parent || l->n_nested);
         if (t->spec.parent) l->n_nested--;
     }
-    if (t->kept == SK_KEPT_YES) return; /* lineage still has it */
+    if (t->kept == SK_KEPT_YES) return; /* lineage still keeps it */
     free_parts(t);
 }
 
@@ -169,7 +169,7 @@ void sk_ltask_kept_free(struct sk_local *l, struct sk_ltask *t) {
     t->kept = SK_KEPT_TRIED;
     if (t->state == SK_T_ENDED &&
         (!sk_ltask_is_stream(t) || t->sink || t->stream == SK_STREAM_DROPPED))
-        sk_ltask_free(l, t); /* else whoever is about it frees it */
+        sk_ltask_free(l, t); /* else the code that is working on it frees it */
 }
 
 void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
@@ -185,7 +185,7 @@ void sk_ltask_emit(struct sk_ltask *t, struct sk_event *ev) {
 void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind, const void *bytes,
                            size_t n) {
     struct sk_inl *shared = sk_inl_new(bytes, n);
-    sk_ltask_to(t, SK_T_FAILED); /* a sink that cancels it now is late */
+    sk_ltask_to(t, SK_T_FAILED); /* from here on a cancel by the sink comes too late */
     sk_state_ended(l, t, kind, (struct sk_bytes){bytes, n});
     for (uint32_t i = 0; i < n_return_objects(t); i++) {
         struct sk_obj *o = sk_obj_get(l, t->first + i);
@@ -217,7 +217,7 @@ void sk_ltask_finish_error(struct sk_local *l, struct sk_ltask *t, uint32_t kind
         sk_ltask_emit(t, &ev);
     }
     if (t->kind == SK_TASK_INIT && t->actor->state != SK_A_DEAD) {
-        /* calls of this actor end with the same error */
+        /* the actor's calls end with the same error */
         struct sk_lactor *a = t->actor;
         sk_ltask_end(l, t);
         l->upcalls->init_failed(l, a, kind, shared);
@@ -258,7 +258,7 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
         }
         bad |= o->state == SK_O_READY && SK_KIND_IS_ERROR(o->kind);
         bad |=
-            /* made again, shorter */
+            /* it was made again, and is shorter now */
             o->state == SK_O_READY && v.where == SK_V_PART &&
             !sk_part_within(i, v.off, v.len, o->len, NULL, 0);
     }
@@ -268,8 +268,8 @@ sk_rc sk_ltask_look(struct sk_local *l, struct sk_ltask *t, bool errors) {
     return SK_EAGAIN;
 }
 
-/* Its arguments exist. True: one is a part of more than there is, and the task has ended with
- * that. */
+/* Called when the arguments exist. True: a part goes beyond its value, and the task has ended
+ * with that error. */
 static bool too_far(struct sk_local *l, struct sk_ltask *t) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     char text[200], name[200];
@@ -290,7 +290,8 @@ static bool too_far(struct sk_local *l, struct sk_ltask *t) {
     return false;
 }
 
-/* All arguments exist: an error among them is the task's result; otherwise it may be placed. */
+/* All arguments exist: an error among them becomes the task's result; otherwise the task may be
+ * placed. */
 void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->state == SK_T_WAITING && t->holds_args);
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
@@ -329,8 +330,8 @@ void sk_ltask_ready(struct sk_local *l, struct sk_ltask *t) {
     else sk_place_push(&l->place, &t->place);
 }
 
-/* An error ends the task that waits for it, and that one the next: one loop over a list, so that no
- * length of such a chain costs stack. */
+/* An error ends the task that waits for it, whose error ends the next: one loop over a list, so
+ * that a chain of any length costs no stack. */
 void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
     SK_DCHECK(t->state == SK_T_WAITING && t->n_unready == 0);
     sk_list_push_back(&l->due.tasks, &t->place.link);
@@ -344,7 +345,7 @@ void sk_ltask_due(struct sk_local *l, struct sk_ltask *t) {
     l->due.looking = false;
 }
 
-/* Holds the arguments and counts those that do not exist yet. */
+/* Takes holds of the arguments, and counts those that do not exist yet. */
 sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *err) {
     struct sk_rd r = sk_rd_init(t->spec.args, t->spec.args_len);
     uint32_t i = 0, c = 0;
@@ -366,7 +367,7 @@ sk_rc sk_ltask_take_args(struct sk_local *l, struct sk_ltask *t, struct sk_err *
         sk_rd_val(&r, &v);
         if (!v.oid) continue;
         struct sk_obj *o = sk_obj_get(l, v.oid);
-        SK_ASSERT(o); /* it is held, above */
+        SK_ASSERT(o); /* it was held above */
         if (o->state != SK_O_PENDING) continue;
         if (sk_dep_add(&o->deps, t, NULL) != SK_OK) {
             rc = SK_ERR(err, SK_ENOMEM, "no memory for the arguments of a task");
@@ -401,7 +402,7 @@ sk_rc sk_ltask_make(struct sk_local *l, uint32_t proc, uint32_t level, uint64_t 
     }
     if (!sk_place_shape_known(&l->place, t->spec.shape)) t->spec.shape = 0;
     if (t->spec.max_retries == SK_RETRIES_DEFAULT) t->spec.max_retries = l->task_retries;
-    if (sink) t->spec.stream_window = 0; /* its yields are taken as they come */
+    if (sink) t->spec.stream_window = 0; /* a sink takes its yields as they come */
     t->id = base;
     t->first = base + 1;
     t->sink = sink;
@@ -482,25 +483,25 @@ void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t) {
 void sk_ltask_cancel(struct sk_local *l, struct sk_ltask *t, bool force) {
     char name[200];
     const char *tn = sk_ltask_name(l, t, name, sizeof name);
-    /* what is being remade was finished before */
+    /* a task that runs again for lost values has ended before */
     if (sk_ltask_over(t) || t->kind == SK_TASK_INIT || t->remake) return;
     sk_ltask_stop_for(t, SK_STOP_CANCELLED);
     struct sk_lactor *a = t->actor;
-    if (t->state == SK_T_LEFT) return; /* its end is near */
+    if (t->state == SK_T_LEFT) return; /* it is about to end */
     if (t->state == SK_T_SENT) {
         struct sk_lworker *w = t->worker;
         if (!sk_ltask_unsend(l, w, t)) {
             sk_stream_ask_to_stop(l, t);
             if (!a) sk_driver_link_interrupt_task(l, w, t->id);
             if (force && !a) sk_driver_link_kill_task(l, t, "a task on it was cancelled by force");
-            return; /* ends when the worker says so */
+            return; /* it ends when the worker reports it */
         }
     } else if (t->state == SK_T_READY && !a) {
         sk_place_unpush(&l->place, &t->place);
     }
     t->stop = SK_STOP_STANDS;
     sk_ltask_fail(l, t, SK_ECANCEL, "task %s was cancelled", tn);
-    if (a) l->upcalls->advance(l, a); /* those behind it need not wait any more */
+    if (a) l->upcalls->advance(l, a); /* calls behind it need not wait any more */
     sk_obj_drain(l);
 }
 
@@ -515,9 +516,9 @@ struct sk_verdict_task sk_ltask_case(struct sk_local *l, const struct sk_ltask *
                                     .retries_left = t->retries_left};
 }
 
-/* What tid has submitted, what that has, and so on: a walk over all tasks for each generation. A
- * list of children in each task would cost every submission. Without memory for all of them:
- * some. */
+/* Collects the tasks that tid has submitted, those that they have submitted, and so on: a walk
+ * over all tasks for each generation. (A list of children in each task would cost every
+ * submission.) Without memory for all of them: some. */
 static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *ids) {
     uint64_t key;
     void *v;
@@ -540,12 +541,12 @@ static void descendants(struct sk_local *l, uint64_t tid, struct sk_obj_id_vec *
 void sk_ltask_cancel_by(struct sk_local *l, uint64_t tid, uint32_t flags) {
     struct sk_obj_id_vec ids = {0};
     const struct sk_obj *o = sk_map_get(&l->tasks, tid) ? NULL : sk_obj_get(l, tid);
-    /* a result of it, all that a borrower knows */
+    /* tid may be the id of a return of the task, which is all that some callers know */
     if (o && o->state == SK_O_PENDING && o->maker) tid = o->maker->id;
     if (flags & SK_CANCEL_CHILDREN) descendants(l, tid, &ids);
     struct sk_ltask *t = sk_map_get(&l->tasks, tid);
     if (t) sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
-    for (uint32_t i = 0; i < ids.n; i++) /* looked up again: the end of one may end others */
+    for (uint32_t i = 0; i < ids.n; i++) /* looked up again, since the end of one may end others */
         if ((t = sk_map_get(&l->tasks, ids.p[i])) != NULL)
             sk_ltask_cancel(l, t, flags & SK_CANCEL_FORCE);
     sk_vec_free(&ids);

@@ -1,15 +1,15 @@
 /* yield.c - yields of streaming tasks as workers report them, and the end of a stream that nobody
  * reads. Runs with the lock held.
  *
- * Invariant: a retry repeats the yields that are there (checked by a hash of their notes) and only
- * then adds to them; what nobody takes is released when the stream is dropped. */
+ * Invariant: a retry repeats the yields that exist (checked by a hash of their notes) and only
+ * then adds to them; yields that are not taken are released when the stream is dropped. */
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/local/driver/local_int.h"
 
 void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
-    /* its credit is without end already; twice that is none */
+    /* its credit is unlimited already; twice that would overflow to none */
     if (t->stream == SK_STREAM_DROPPED) return;
     t->stream = SK_STREAM_DROPPED;
     SK_DCHECK(sk_ltask_is_stream(t) && !t->sink && t->n_taken <= t->yields.n);
@@ -18,19 +18,20 @@ void sk_stream_drop(struct sk_local *l, struct sk_ltask *t) {
     t->n_taken = t->yields.n;
     if (t->end_error) SK_IGNORE(sk_own_unref(l->own, t->end_error, SK_PROC_DRIVER, 1, NULL));
     t->end_error = 0;
-    sk_stream_wake(l, t); /* another thread of its process may be waiting: end of the stream */
+    /* another thread of the reader may be waiting: it gets the end of the stream */
+    sk_stream_wake(l, t);
     if (!sk_ltask_over(t)) {
-        /* it runs to its end, as in Ray: for what it does besides */
+        /* it runs to its end, as in Ray, for its side effects */
         if (!t->remake) sk_stream_release(l, t, UINT32_MAX / 2);
     } else if (t->state == SK_T_ENDED) {
-        /* else it is being ended, further up: sk_ltask_end frees it */
+        /* else sk_ltask_end, which is running further up, frees it */
         sk_ltask_free(l, t);
     }
     sk_obj_drain(l);
 }
 
-/* What it says from now on is ignored; the task fails when it has stopped: until then it reads its
- * arguments. */
+/* Stops a stream: its later reports are ignored. The task fails only when it has stopped, since
+ * it reads its arguments until then. */
 static void stop_stream(struct sk_local *l, struct sk_ltask *t, enum sk_tstop stop,
                         const char *why) {
     sk_ltask_stop_for(t, stop);
@@ -38,7 +39,8 @@ static void stop_stream(struct sk_local *l, struct sk_ltask *t, enum sk_tstop st
     if (!t->actor) sk_driver_link_kill_task(l, t, why);
 }
 
-/* Also of one that was lost and is made again: whoever waited for it may have let it go at once. */
+/* Lets the sink follow a yield, also one that was lost and made again. The object may be gone:
+ * its waiter may have released it at once. */
 static void followed(struct sk_local *l, uint64_t id, const struct sk_sink *sink) {
     struct sk_obj *o = sk_obj_get(l, id);
     if (o && o->state == SK_O_READY && o->where == SK_V_STORE) sk_stored_follow(l, o, sink);
@@ -64,7 +66,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
     if (t && t->spec.stream_window && !t->remake &&
         index + 1 >= t->n_released + t->spec.stream_window)
         sk_worker_waits(l, w);
-    if (t && index < t->n_yielded) { /* a retry repeats what is there */
+    if (t && index < t->n_yielded) { /* a retry repeats yields that exist */
         SK_DCHECK(t->note_hash.n == t->n_yielded);
         if (t->note_hash.p[index] != h) {
             t->differs = index;
@@ -74,7 +76,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         }
         t = NULL;
     }
-    /* a repeat that the engine does not know: nothing to record */
+    /* a repeated yield that needs no recording */
     if (t && (v.where == SK_V_NONE || t->remake)) t = NULL;
     struct sk_obj *o = NULL;
     if (t) {
@@ -82,7 +84,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         if (!sk_vec_reserve(&t->yields, SK_TAG_ENGINE, t->yields.n + 1) ||
             !sk_vec_reserve(&t->note_hash, SK_TAG_ENGINE, t->n_yielded + 1) ||
             sk_obj_new(l, id, SK_PROC_DRIVER, &o, NULL) != SK_OK) {
-            /* a stream with a hole would be a lie */
+            /* a stream must not have a hole */
             id = 0;
             stop_stream(l, t, SK_STOP_LOST_YIELD, "there is no memory left to record its output");
         }

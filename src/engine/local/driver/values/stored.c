@@ -1,9 +1,10 @@
-/* stored.c - the entry of each object whose bytes are in the store or on disk, and how far it is on
- * its way to disk and back. Runs with the lock held.
+/* stored.c - the entry of each object whose bytes are in the store or on disk, with its state on
+ * the way to disk and back. Runs with the lock held.
  *
- * Not here: which of them goes and which comes back (space.c). Invariant: an object has its entry
- * exactly while it is READY and its bytes may move between store and disk; the counts of what is on
- * disk are those of the entries. Cost: one allocation an object, a move in a list for each use. */
+ * Not here: which value is evicted and which is read back (space.c). Invariant: an object has an
+ * entry exactly while it is READY and its bytes may move between store and disk; the counts of
+ * values on disk match the entries. Cost: one allocation an object, a move in a list for each
+ * use. */
 #include "base/mem.h"
 #include "engine/local/driver/local_int.h"
 
@@ -18,7 +19,7 @@ static const uint8_t FOLLOWS[SK_STORED_STATES] = {
 };
 _Static_assert(SK_STORED_STATES <= 8, "a bit for each");
 
-/* Into `state`, behind the others of it. */
+/* Goes to `state`, behind the others in that state. */
 static void to(struct sk_local *l, struct sk_stored *st, enum sk_stored_state state) {
     SK_ASSERT(FOLLOWS[st->state] >> state & 1);
     st->state = (uint8_t)state;
@@ -33,7 +34,7 @@ void sk_stored_init(struct sk_local *l) {
 void sk_stored_new(struct sk_local *l, struct sk_obj *o) {
     if (!l->space.spill || o->st) return;
     struct sk_stored *st = sk_calloc(SK_TAG_ENGINE, sizeof *st);
-    if (!st) return; /* it stays in the store, that is all */
+    if (!st) return; /* without an entry it just stays in the store */
     SK_DCHECK(o->where == SK_V_STORE);
     st->o = o;
     sk_list_init(&st->sibling);
@@ -55,13 +56,13 @@ void sk_stored_gone(struct sk_local *l, struct sk_obj *o) {
     SK_DCHECK(st->o == o);
     SK_ASSERT(o->state != SK_O_READY || o->where != SK_V_DISK ||
               (l->stored.n_disk > 0 && l->stored.disk_object_bytes >= o->len));
-    if (st->io) st->io->user = NULL; /* whoever ends the job cleans up */
+    if (st->io) st->io->user = NULL; /* the code that ends the job cleans up */
     if (o->state == SK_O_READY && o->where == SK_V_DISK)
         l->stored.n_disk--, l->stored.disk_object_bytes -= o->len;
     sk_list_del(&st->link);
     sk_list_del(&st->sibling);
     uint64_t len = st->part ? sk_part_of(st)->len : o->len;
-    /* not: the end of the engine */
+    /* no spill: the engine is ending */
     if (l->space.spill) sk_spill_drop(l->space.spill, &st->at, len);
     sk_free(st);
     o->st = NULL;
@@ -91,7 +92,7 @@ void sk_stored_written(struct sk_local *l, struct sk_stored *st, const struct sk
                        struct sk_stored *before) {
     SK_ASSERT(st->state == SK_STORED_WRITING && st->o->where == SK_V_STORE);
     st->io = NULL;
-    sk_list_del(&st->link); /* where it goes follows */
+    sk_list_del(&st->link); /* the caller decides where it goes */
     if (!x) {
         sk_stored_stay(l, st, false);
         return;
@@ -109,7 +110,7 @@ void sk_stored_stay(struct sk_local *l, struct sk_stored *st, bool last) {
 
 void sk_stored_to_disk(struct sk_local *l, struct sk_stored *st) {
     struct sk_obj *o = st->o;
-    /* its bytes are on disk, or they are gone */
+    /* its bytes have to be on disk, else they would be gone */
     SK_ASSERT(o->where == SK_V_STORE && st->at.stretch && !st->io);
     sk_store_unref(l->store, o->u.off);
     to(l, st, SK_STORED_DISK);
