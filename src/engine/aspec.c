@@ -1,5 +1,5 @@
-/* aspec.c - what an actor has besides its constructor: out of the caller's specification, and
- * checked. For all engines. */
+/* aspec.c - the options of an actor besides its constructor, taken from the caller's spec and
+ * checked; for all engines. */
 #include "engine/engine_int.h"
 #include "engine/books/names.h"
 

@@ -1,8 +1,9 @@
-/* engine.c - finds engines by name, and the calls of a running task, checked once for all engines.
+/* engine.c - finds engines by name, and makes the calls of a running task, checked once for all
+ * engines.
  *
- * Not here: any behaviour of an engine (engine/by/). Invariant: an ops function behind a sk_task_*
- * call never sees an index out of range, a value without an error kind as an error, or a note that
- * is too long. Cost: one indirect call. */
+ * Not here: any behaviour of an engine (engine/by/). Invariant: a function behind a sk_task_*
+ * call never gets an index out of range, a value without an error kind as an error, or a note
+ * that is too long. Cost: one indirect call. */
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ sk_rc sk_engine_machine(struct sk_res *out, struct sk_err *err) {
     uint64_t milli = sk_sysmem_cpu_milli(m);
     sk_sysmem_destroy(m);
     if (rc != SK_OK) return rc;
-    bool known = sched_getaffinity(0, sizeof set, &set) == 0; /* not: more than 1,024 CPUs */
+    bool known = sched_getaffinity(0, sizeof set, &set) == 0; /* fails with more than 1,024 CPUs */
     int64_t cpus = SK_MAX(known ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN), 1);
     if (milli) cpus = SK_MIN(cpus, SK_MAX((int64_t)(milli / 1000), 1));
     *out = (struct sk_res){
@@ -85,7 +86,7 @@ void sk_engine_close(struct sk_engine **e) {
 
 enum { FEW = 8 };
 
-/* All nodes, in `few` or, to be freed, in memory of their own. */
+/* Gives all nodes: in `few` or, if there are more, in allocated memory that the caller frees. */
 static sk_rc all_nodes(struct sk_engine *e, struct sk_node few[FEW], struct sk_node **out,
                        size_t *n, struct sk_err *err) {
     struct sk_node *p = few;
@@ -144,7 +145,8 @@ static struct sk_task_priv *priv_of(struct sk_task *t) {
     return sk_container_of(t, struct sk_task_priv, t);
 }
 
-/* Takes p->buf on every path, so that a caller never has to ask who owns it now. */
+/* Refuses a payload. It takes p->buf over, as the calls do on every path, so that a caller never
+ * has to ask who owns it now. */
 static sk_rc refuse(struct sk_task *t, const struct sk_payload *p, sk_rc rc) {
     if (p->buf) t->engine->ops->buf_abort(t->engine, p->buf);
     return rc;
@@ -163,7 +165,7 @@ sk_rc sk_task_return(struct sk_task *t, uint32_t i, const struct sk_payload *p,
     return priv_of(t)->ops->ret(t, i, p, err);
 }
 
-/* An engine without notes: the note is a yield of its own. */
+/* For an engine without notes: yields the note as a value of its own. */
 static sk_rc yield_note(struct sk_task *t, struct sk_bytes note, bool end, struct sk_err *err) {
     struct sk_task_priv *p = priv_of(t);
     uint8_t bytes[sizeof(struct sk_note_value) + SK_NOTE_MAX];
@@ -196,7 +198,7 @@ sk_rc sk_task_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err
     return priv_of(t)->ops->yield(t, &alone, err);
 }
 
-/* With notes of their own: whole pairs. */
+/* Where notes are yields, only whole pairs of note and value are skipped. */
 uint32_t sk_task_skip(const struct sk_task *t) {
     uint32_t n = sk_container_of(t, const struct sk_task_priv, t)->ops->skip(t);
     return t->engine->no_notes ? n & ~1u : n;
@@ -213,7 +215,7 @@ sk_rc sk_task_fail(struct sk_task *t, const struct sk_payload *error, struct sk_
 void sk_task_note(struct sk_task *t, struct sk_bytes note) {
     note.n = SK_MIN(note.n, (size_t)SK_NOTE_MAX);
     if (!t->engine->no_notes) priv_of(t)->ops->note(t, note);
-    /* it is missed at the end */
+    /* if it fails, the reader notices at the end that it is missing */
     else if (t->n_returns == SK_STREAMING) (void)!yield_note(t, note, true, NULL);
 }
 

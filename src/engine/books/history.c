@@ -5,8 +5,8 @@
 #include "base/containers/vec.h"
 
 #define TEXT_MAX (UINT64_C(8) << 20)
-#define ERROR_MAX 16384u /* a longer error value is not kept */
-#define GONE_MAX 1000u   /* actors, and workers */
+#define ERROR_MAX 16384u /* longer error values are not kept */
+#define GONE_MAX 1000u   /* most rows of gone actors, and of gone workers */
 
 static void drop_text(struct sk_history *h, struct sk_past *p) {
     if (!p->text) return;

@@ -1,12 +1,11 @@
-/* guest.c - the contract of engine.h over an engine that is written in another language (guest.h;
- * Python's are reached by py/guest/guest.c). This file is the public side; objects, tasks and the
- * thread that talks to the guest are in engine/guest/.
+/* guest.c - makes the contract of engine.h of an engine that is written in another language
+ * (guest.h; those in Python come through py/guest/guest.c). This file has the public calls;
+ * objects, tasks and the thread that talks to the guest are in engine/guest/.
  *
- * Not here: names of actors, placement groups, generators of the user's own, rows of state: the
- * side tables are NULL. Calls put orders into a queue, so none but `get` of a value that lies with
- * the guest calls it: whoever holds a lock of the guest's language, or waits for one, may be
- * anywhere in here.
- * Cost: what the guest takes, and about 1 us a call besides. */
+ * Not here: names of actors, placement groups, user generators, rows of state: these side tables
+ * are NULL. Calls only queue orders; the one call that enters the guest is `get` of a value that
+ * lies with the guest. So a thread that holds a lock of the guest's language, or waits for one,
+ * may make any other call. Cost: what the guest takes, and about 1 us a call besides. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -31,7 +30,7 @@ static sk_rc end(struct sk_ghost *x, sk_rc rc) {
     return rc;
 }
 
-/* Until something has changed. */
+/* Waits until something has changed. */
 static sk_rc await_change(struct sk_ghost *x, int64_t deadline_ns, struct sk_err *err) {
     struct timespec ts = {.tv_sec = deadline_ns / SK_SEC, .tv_nsec = deadline_ns % SK_SEC};
     if (x->closing) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
@@ -90,8 +89,8 @@ static sk_rc op_shape(struct sk_engine *e, const struct sk_need *n, sk_shape *ou
     return end(x, rc);
 }
 
-/* Bytes of objects by node are our own account: a guest knows what it gave out, not what is still
- * wanted. */
+/* The bytes of objects on each node are counted here: a guest knows what it gave out, not what
+ * is still referenced. */
 static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size_t *n,
                       struct sk_err *err) {
     struct sk_ghost *x = of(e);
@@ -110,7 +109,7 @@ static sk_rc op_nodes(struct sk_engine *e, struct sk_node *out, size_t cap, size
     return end(x, SK_OK);
 }
 
-/* The node where a task should be; 0: anywhere, as when that is gone. */
+/* The node where a task should be; 0: anywhere, also if the wanted node is gone. */
 static uint32_t node_of(const struct sk_ghost *x, const struct sk_task_spec *s) {
     for (uint32_t i = 0; i < x->nodes.n; i++)
         if (x->nodes.p[i].number == s->node && x->nodes.p[i].alive) return s->node;
@@ -186,11 +185,11 @@ static sk_rc op_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
                                      "concurrency_groups, async methods)"));
     uint32_t node = node_of(x, &s);
     SK_GO(sk_spec_check(&s, node, err));
-    x->next_id += 3; /* `ready`, the actor, its constructor */
+    x->next_id += 3; /* ids of `ready`, the actor and its constructor */
     s.n_returns = 1;
     s.max_retries = spec->max_restarts;
     s.actor.v = id + 1;
-    if (!s.shape) { /* an actor that says nothing needs nothing */
+    if (!s.shape) { /* an actor without a need takes no resources */
         SK_GO(sk_vec_push(&x->shapes, TAG, (struct sk_need){0}) ? SK_OK
                                                                 : SK_ERR(err, SK_ENOMEM, "actor"));
         s.shape = x->shapes.n;
@@ -226,7 +225,7 @@ static sk_rc op_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     sk_ghost_order(
         x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id, .flag = !no_restart});
     if (no_restart) {
-        a->n_calls++; /* the calls that end with it may be the last that hold it */
+        a->n_calls++; /* the calls that end with it may hold the last references to it */
         sk_gactor_die(x, a,
                       sk_gval_error(SK_EACTOR, "the actor is dead: it was killed by skate.kill"));
         a->n_calls--;
@@ -265,8 +264,8 @@ static sk_rc op_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
     return end(x, rc);
 }
 
-/* A view of an object that exists. Without the lock while the guest is asked; the object is held
- * meanwhile. */
+/* Makes a view of an object that exists. The lock is dropped while the guest is asked; the
+ * object is held meanwhile. */
 static sk_rc view_of(struct sk_ghost *x, sk_oid id, int64_t deadline_ns, struct sk_view *out,
                      struct sk_err *err) {
     struct sk_gobj *o = sk_own_get(x->own, id.v);
@@ -317,7 +316,7 @@ static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
         else if (rc == SK_OK) rc = await_change(x, deadline_ns, err);
     }
     for (; rc == SK_OK && got < n; got += rc == SK_OK) {
-        /* it can be gone only if the caller let go of it meanwhile */
+        /* it can be gone only if the caller has released it meanwhile */
         rc = find(x, ids[got], &o, err);
         if (rc == SK_OK) rc = view_of(x, ids[got], deadline_ns, &out[got], err);
     }
@@ -350,7 +349,7 @@ static void op_retain(struct sk_engine *e, sk_oid o) {
     pthread_mutex_lock(&x->mu);
     struct sk_gactor *a = sk_map_get(&x->actors, o.v);
     if (a) a->n_handles++;
-    /* of an object that is gone: the next get says so */
+    /* if the object is gone, the next get says so */
     else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL);
     pthread_mutex_unlock(&x->mu);
 }
@@ -432,7 +431,8 @@ static void forget(struct sk_ghost *x) {
     sk_free(x);
 }
 
-/* Nobody is in a call but those who wait, and they come back. Each task has its last event. */
+/* The only threads still inside calls are waiting ones, which return. Each task gets its last
+ * event. */
 static void close_guest(struct sk_engine *e) {
     struct sk_ghost *x = of(e);
     pthread_mutex_lock(&x->mu);

@@ -1,17 +1,17 @@
 /* inline.c - the engine that runs tasks in the thread that waits for them: for pdb, for unit tests,
- * and as the model of `local`. This file opens and closes it and knows functions and resources;
- * what its calls do is in engine/inline/.
+ * and as the model of `local`. This file opens and closes it and has functions and resources; its
+ * other calls are in engine/inline/.
  *
- * Not here: processes, zero copy, limits in time. A task is queued by submit and runs when somebody
- * gets, waits, drives or reads a stream: the first runnable one in order of submission or, with
- * conf.seed, a random one of the first 64 runnable. Methods of an actor keep their order. A
- * streaming task runs to its end at once (stream_window is ignored: nobody else could take the
+ * Not here: processes, zero copy, time limits of tasks. A task is queued by submit and runs when a
+ * thread gets, waits, drives or reads a stream: the first runnable task in order of submission or,
+ * with conf.seed, a random one of the first 64 runnable. Calls of an actor keep their order. A
+ * streaming task runs to its end at once (stream_window is ignored: no other thread could take the
  * values).
  *
- * Invariant: the lock is never held while user code runs (the runner takes the GIL, a caller may
- * hold it), and reference counts are those of own.c with everything in process 0. A wait that
- * nobody can end (nothing runnable, nothing running elsewhere) is SK_ESTALL at once.
- * Cost: about 0.3 us a task besides the function. */
+ * Invariant: the lock is never held while user code runs (the runner takes the GIL, which a
+ * caller may hold), and reference counts are those of own.c with everything in process 0. A wait
+ * that can never end (nothing runnable, nothing running elsewhere) is SK_ESTALL at once. Cost:
+ * about 0.3 us a task besides the function. */
 #include "engine/conf.h"
 #include "engine/custom.h"
 #include "engine/inline/inline_int.h"
@@ -110,7 +110,7 @@ static void op_close(struct sk_engine *e) {
     }
     sk_inline_groups_free(x);
     sk_map_deinit(&x->actors);
-    sk_map_init(&x->actors, TAG); /* drain looks there */
+    sk_map_init(&x->actors, TAG); /* sk_iobj_drain looks it up */
     sk_iobj_drain(x);
     uint32_t cursor = 0;
     while (sk_own_each(x->own, &cursor, &key, &val)) {

@@ -1,5 +1,5 @@
-/* local.c - the local engine: worker processes and a shared-memory store on this machine, the loop
- * in the user's process. This file opens and closes it; what its calls do is in
+/* local.c - the local engine: worker processes and a shared-memory store on this machine, with
+ * its loop in the user's process. This file opens and closes it; its calls are in
  * engine/local/driver/calls/, and in a worker in engine/local/worker/engine.c. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static void free_all(struct sk_local *l) {
     sk_place_deinit(&l->place);
     if (l->own) sk_own_destroy(l->own);
     struct sk_store_stats st = {0};
-    /* workers are gone: this process's own messages */
+    /* the workers are gone; what is left are this process's own messages */
     bool in_graphs = sk_lgraphs_end(l, "the engine is shut down");
     sk_lgraphs_free(l);
     sk_promises_free(l);
@@ -41,8 +41,8 @@ static void free_all(struct sk_local *l) {
     }
     sk_seg_close(&l->ctl_seg);
     if (st.n_pins || in_graphs) {
-        /* views are out, of values or of messages: their pages stay mapped (rule 7), only the
-         * descriptor goes */
+        /* Views of values or of messages are still out: their pages stay mapped (rule 7 of
+         * engine.h), and only the descriptor is closed. */
         sk_seg_close_fd(&l->data_seg);
     } else {
         sk_seg_close(&l->data_seg);
@@ -164,7 +164,7 @@ static sk_rc l_open(const struct sk_engine_conf *conf, struct sk_engine **out, s
     l->ctl->magic = SK_CTL_MAGIC;
     l->ctl->version = SK_CTL_VERSION;
     l->ctl->n_slots = l->pool.n_slots;
-    /* a simulation opens one engine after the other in the same memory */
+    /* a simulation opens one engine after another in the same memory */
     atomic_store(&l->ctl->n_used, 0);
     l->ctl->driver_pid = getpid();
     l->ctl->ring_size = SK_RING_SIZE;

@@ -1,8 +1,8 @@
-/* guest_int.h - shared inside the host of a guest engine (by/guest.c and guest/): its structures,
- * and one line about every function.
+/* guest_int.h - what the files of the host of a guest engine (by/guest.c and guest/) share: its
+ * structures, and a line about each function.
  *
- *     callers: ids, counts, orders to the guest --orders--> the host's thread --calls--> guest
- *     sinks <--ev-- the host's thread <--tell-- guest
+ *  callers: ids, counts, orders to the guest --orders--> the host's thread --calls--> guest
+ *  sinks <--events-- the host's thread <--tell-- guest
  *
  * A function is called with the lock held unless it says otherwise. The guest and the sinks are
  * called without it. */
@@ -22,27 +22,27 @@
 #include "engine/place/res.h"
 
 #define TAG SK_TAG_ENGINE
-#define ME 0u /* the one process of own.c */
+#define ME 0u /* the only process that own.c counts for */
 
-/* bytes: of this process, or in place where the guest has them. Views, objects and arguments
- * count */
+/* A value: bytes in this process, or in place in the guest's memory. Counted by views, objects
+ * and arguments. */
 struct sk_gval {
     _Atomic uint32_t refs;
     uint32_t kind;
     size_t len;
     const uint8_t *data;
-    void *token; /* the guest's, or NULL */
+    void *token; /* the guest's token for the bytes; may be NULL */
 };
 
 struct sk_gobj {
-    struct sk_gval *val; /* either of these, or both: it exists */
+    struct sk_gval *val; /* val, handle: the object exists if one of them is set, or both */
     void *handle;
-    uint64_t size, task; /* task: that makes it, 0 none */
+    uint64_t size, task; /* task: the task that makes it; 0: none */
     uint32_t node;
 };
 
 struct sk_garg {
-    uint64_t ref; /* held; 0: */
+    uint64_t ref; /* a held reference; 0: the argument is `val` */
     struct sk_gval *val;
 };
 
@@ -50,12 +50,12 @@ struct sk_gactor {
     uint64_t id, ready; /* ready + 1 == id */
     uint32_t n_handles, n_calls;
     bool started, ended, ready_gone;
-    uint64_t scan;       /* stamp of the scan that found an earlier call of it */
-    struct sk_gval *why; /* it has failed: what its calls get */
+    uint64_t scan;       /* number of the scan that has found an earlier call of it */
+    struct sk_gval *why; /* of a failed actor: the error that its calls get */
 };
 
 struct sk_gtask {
-    struct sk_list link; /* in `waiting` until its arguments exist, then in `told` */
+    struct sk_list link; /* in `waiting` until the guest is told of it, then in `told` */
     uint64_t id, first, actor;
     sk_fid fn;
     uint32_t n_returns, n_args, n_held, max_calls;
@@ -65,7 +65,7 @@ struct sk_gtask {
     struct sk_need need;
     char *name;
     struct sk_garg *args;
-    uint64_t *held; /* contains */
+    uint64_t *held; /* references inside inline arguments */
     struct sk_sink *sink;
     uint64_t sink_tag;
 };
@@ -77,72 +77,76 @@ enum sk_gorder_kind {
     SK_GORDER_ACTOR_END,
     SK_GORDER_DROP
 };
-struct sk_gorder { /* for the guest, carried out by the host's thread */
+struct sk_gorder { /* an order to the guest, carried out by the host's thread */
     enum sk_gorder_kind kind;
     bool flag;    /* CANCEL: force. ACTOR_END: restart */
     uint64_t id;  /* function, task, actor */
     void *handle; /* DROP */
-    char *name;   /* DEFINE: owned, as its bytes */
+    char *name;   /* DEFINE: owned by the order, as are the bytes */
     void *def;
     size_t def_n;
 };
 struct sk_gout { /* an event for a sink */
     struct sk_sink *sink;
     struct sk_event ev;
-    struct sk_err *err; /* owned */
+    struct sk_err *err; /* owned by this struct */
 };
 
 struct sk_ghost {
     struct sk_engine e;
     struct sk_guest g;
     pthread_mutex_t mu;
-    pthread_cond_t todo, moved; /* for the host's thread; for those who wait */
+    pthread_cond_t todo, moved; /* todo: wakes the host's thread; moved: wakes waiting callers */
     pthread_t thread;
     bool closing, woken, draining;
-    struct sk_err broken; /* code != 0: the guest cannot be asked any more */
+    struct sk_err broken; /* code != 0: the guest has failed and is not called any more */
     struct sk_own *own;
     struct sk_map fns, tasks, actors;
     struct sk_list waiting, told;
     SK_VEC(struct sk_gorder) orders;
     SK_VEC(struct sk_gout) out;
-    SK_VEC(struct sk_need) shapes; /* number - 1 */
+    SK_VEC(struct sk_need) shapes; /* index: shape - 1 */
     SK_VEC(struct sk_node) nodes;
     struct sk_res_names no_names;
     uint64_t next_id, scan;
     int32_t task_retries;
-    int64_t asked_ns; /* when the nodes were asked for last */
+    int64_t asked_ns; /* when the guest was last asked for its nodes */
 };
 
 /* ---- object.c */
-struct sk_gval *sk_gval_new(uint32_t kind, struct sk_bytes b); /* a copy; NULL: no memory */
+/* copies the bytes; NULL: no memory */
+struct sk_gval *sk_gval_new(uint32_t kind, struct sk_bytes b);
 struct sk_gval *sk_gval_error(sk_rc code, const char *text);
 struct sk_gval *sk_gval_ref(struct sk_gval *v);
-void sk_gval_unref(struct sk_ghost *x, struct sk_gval *v); /* locked or not */
+void sk_gval_unref(struct sk_ghost *x, struct sk_gval *v); /* called with or without the lock */
+/* Makes an object; takes val over if it succeeds. */
 sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval *val,
-                  const sk_oid *in, uint32_t n_in,
-                  struct sk_err *err); /* takes val when it succeeds */
+                  const sk_oid *in, uint32_t n_in, struct sk_err *err);
 static inline bool sk_gobj_there(const struct sk_gobj *o) { return o->val || o->handle; }
 void sk_gobj_unref(struct sk_ghost *x, uint64_t id);
 void sk_gobj_drain(struct sk_ghost *x);
-/* aborts without memory: a reference or a task would be lost for ever */
+/* Queues an order. Aborts without memory, since a reference or a task would be lost for ever. */
 void sk_ghost_order(struct sk_ghost *x, struct sk_gorder o);
 
 /* ---- task.c */
 sk_rc sk_gtask_make(struct sk_ghost *x, const struct sk_task_spec *s, uint64_t id, uint64_t first,
                     struct sk_gtask **out, struct sk_err *err);
 void sk_gtask_free(struct sk_ghost *x, struct sk_gtask *t);
-/* something exists now, or an actor has begun: orders for those who waited for it */
+/* Called when an object has come to exist or an actor has begun: queues orders for tasks that
+ * waited for it. */
 void sk_gtask_settle(struct sk_ghost *x);
-/* of a task that is not over; its values are taken */
+/* Handles an event of a task that is not over; takes its values over. */
 void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev);
 void sk_gtask_fail(struct sk_ghost *x, struct sk_gtask *t, sk_rc code, const char *text);
 void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a);
-void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why); /* takes why */
+/* takes `why` over */
+void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why);
 
 /* ---- loop.c: not locked */
 void *sk_ghost_loop(void *host);
 void sk_ghost_wake(void *host);
 sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err);
-bool sk_ghost_deliver(struct sk_ghost *x); /* events to their sinks; false: there were none */
+/* delivers events to their sinks; false: there were none */
+bool sk_ghost_deliver(struct sk_ghost *x);
 
 #endif

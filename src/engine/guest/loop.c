@@ -1,8 +1,8 @@
-/* loop.c - the host's thread of a guest engine: it carries out orders, asks what has happened, and
- * tells the sinks. Nothing here holds the lock but for a moment.
+/* loop.c - the host's thread of a guest engine: carries out orders, asks the guest what has
+ * happened, and tells the sinks. It holds the lock for moments only.
  *
- * It sleeps until it is woken or, while tasks are with the guest, for 0.1 ms at first and 5 ms at
- * last. Cost: a call of poll each time. */
+ * It sleeps until it is woken or, while the guest has tasks, for 0.1 ms at first and up to 5 ms.
+ * Cost: a call of poll each time. */
 #include "engine/guest/guest_int.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define NAP_NS (SK_MS / 10)
 #define NAP_MAX_NS (5 * SK_MS)
-#define ASK_NS SK_SEC /* the nodes are asked for so often */
+#define ASK_NS SK_SEC /* time between two questions for the nodes */
 
 void sk_ghost_wake(void *host) {
     struct sk_ghost *x = host;
@@ -24,8 +24,8 @@ void sk_ghost_wake(void *host) {
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-/* What an argument is for the guest. A large value of this process is put once, and has a handle
- * from then on. Only this thread gives handles to objects that exist. */
+/* Makes the guest's form of an argument. A large value of this process is put into the guest
+ * once, and has a handle from then on. Only this thread gives handles to existing objects. */
 static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_guest_value *out,
                       struct sk_err *err) {
     pthread_mutex_lock(&x->mu);
@@ -48,7 +48,8 @@ static sk_rc value_of(struct sk_ghost *x, const struct sk_garg *a, struct sk_gue
 static void submit(struct sk_ghost *x, uint64_t id) {
     struct sk_err err = {0};
     pthread_mutex_lock(&x->mu);
-    struct sk_gtask *t = sk_map_get(&x->tasks, id); /* only this thread ends tasks that were told */
+    /* only this thread ends tasks that the guest was told of */
+    struct sk_gtask *t = sk_map_get(&x->tasks, id);
     pthread_mutex_unlock(&x->mu);
     if (!t) return;
     struct sk_guest_value *args = sk_calloc(TAG, (t->n_args + 1) * sizeof *args);
@@ -82,7 +83,7 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     struct sk_err err = {0};
     switch (o->kind) {
     case SK_GORDER_DEFINE:
-        /* its tasks fail, and say why */
+        /* on failure the tasks of the function fail with the reason */
         (void)!g->define(x->g.ctx, (sk_fid){o->id}, o->name, (struct sk_bytes){o->def, o->def_n},
                          &err);
         sk_free(o->name);
@@ -95,7 +96,7 @@ static void carry_out(struct sk_ghost *x, struct sk_gorder *o) {
     }
 }
 
-/* True: there were some. */
+/* Carries out all orders. True: there were some. */
 static bool carry_out_all(struct sk_ghost *x) {
     pthread_mutex_lock(&x->mu);
     struct sk_gorder *now = x->orders.p;
@@ -131,7 +132,7 @@ bool sk_ghost_deliver(struct sk_ghost *x) {
     return n > 0;
 }
 
-/* The guest cannot be asked any more: what it has is over. */
+/* The guest has failed: ends all tasks. */
 static void give_up(struct sk_ghost *x, const struct sk_err *err) {
     pthread_mutex_lock(&x->mu);
     if (!x->broken.code) x->broken = *err;
@@ -165,7 +166,7 @@ sk_rc sk_ghost_ask_nodes(struct sk_ghost *x, struct sk_err *err) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* False: the engine is to be closed. */
+/* Sleeps until there is something to do. False: the engine is closing. */
 static bool nap(struct sk_ghost *x, int64_t *nap_ns) {
     pthread_mutex_lock(&x->mu);
     int64_t now = sk_now_ns(), until = sk_list_empty(&x->told) ? now + ASK_NS : now + *nap_ns;
@@ -192,7 +193,7 @@ void *sk_ghost_loop(void *host) {
         if (busy) {
             nap_ns = NAP_NS;
             pthread_mutex_lock(&x->mu);
-            pthread_cond_broadcast(&x->moved); /* sinks may have done what somebody waits for */
+            pthread_cond_broadcast(&x->moved); /* a sink may have done what a caller waits for */
             pthread_mutex_unlock(&x->mu);
         }
         if (sk_now_ns() - x->asked_ns < ASK_NS) continue;

@@ -1,5 +1,5 @@
-/* object.c - values and objects of a guest engine: the counts are here, what is large lies with the
- * guest behind a handle. */
+/* object.c - values and objects of a guest engine: reference counts are kept here, large values
+ * lie with the guest behind handles. */
 #include "engine/guest/guest_int.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct sk_gval *sk_gval_error(sk_rc code, const char *text) {
     size_t n = strlen(text) + 1;
     struct sk_gval *v = val_alloc(SK_KIND_ENGINE_ERROR, n + 4);
     int32_t c = code;
-    if (!v) abort(); /* a waiter would wait for ever: no memory for some 200 bytes */
+    if (!v) abort(); /* no memory for some 200 bytes: a waiter would wait for ever */
     memcpy((uint8_t *)(uintptr_t)v->data, &c, 4);
     memcpy((uint8_t *)(uintptr_t)v->data + 4, text, n);
     return v;
@@ -57,13 +57,13 @@ void sk_gobj_drain(struct sk_ghost *x) {
     x->draining = true;
     while (sk_own_next_freed(x->own, &id, &data)) {
         struct sk_gobj *o = data;
-        /* what is fetched belongs to views alone: no lock of the guest is taken here */
+        /* fetched bytes belong to views only, so no lock of the guest is taken here */
         SK_ASSERT(!o->val || !o->val->token);
         sk_gval_unref(x, o->val);
         if (o->handle)
             sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_DROP, .handle = o->handle});
         sk_free(o);
-        /* an actor's id follows that of its `ready` */
+        /* the id of an actor is that of its `ready` plus one */
         struct sk_gactor *a = sk_map_get(&x->actors, id + 1);
         if (!a) continue;
         a->ready_gone = true;
@@ -93,7 +93,7 @@ sk_rc sk_gobj_new(struct sk_ghost *x, uint64_t id, uint64_t task, struct sk_gval
 }
 
 void sk_gobj_unref(struct sk_ghost *x, uint64_t id) {
-    /* one too many by the caller: nothing to do about it */
+    /* the caller may give back one reference too many: that is ignored */
     if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL);
     sk_gobj_drain(x);
 }

@@ -1,8 +1,8 @@
-/* task.c - tasks and actors of a guest engine, from the spec to the last event. The guest hears of
- * a task when its arguments exist and its actor has begun.
+/* task.c - tasks and actors of a guest engine, from the spec to the last event. The guest is told
+ * of a task when its arguments exist and its actor has begun.
  *
- * Invariant: a task is in `waiting` or in `told` until its end, which comes once: its returns exist
- * then, and its sink has heard of it. */
+ * Invariant: a task is in `waiting` or in `told` until its end, which comes once; then its
+ * returns exist and its sink has been told. */
 #include "engine/guest/guest_int.h"
 
 #include <stdio.h>
@@ -95,10 +95,10 @@ static bool can_begin(struct sk_ghost *x, const struct sk_gtask *t) {
     bool ready = !a || t->is_init || (a->started && a->scan != x->scan);
     for (uint32_t i = 0; ready && i < t->n_args; i++) {
         const struct sk_gobj *o = t->args[i].ref ? sk_own_get(x->own, t->args[i].ref) : NULL;
-        SK_ASSERT(o || !t->args[i].ref); /* held */
+        SK_ASSERT(o || !t->args[i].ref); /* the task holds it */
         ready = !o || sk_gobj_there(o);
     }
-    if (!ready && a) a->scan = x->scan; /* later calls keep their place behind it */
+    if (!ready && a) a->scan = x->scan; /* later calls of the actor have to wait behind this one */
     return ready;
 }
 
@@ -124,12 +124,13 @@ static void emit(struct sk_ghost *x, const struct sk_gtask *t, struct sk_event e
     ev.tag = t->sink_tag;
     struct sk_gout o = {
         .sink = t->sink, .ev = ev, .err = err ? sk_memdup(TAG, err, sizeof *err) : NULL};
-    if ((err && !o.err) || !sk_vec_push(&x->out, TAG, o)) abort(); /* its run would wait for ever */
+    /* no memory: the sink's run would wait for ever */
+    if ((err && !o.err) || !sk_vec_push(&x->out, TAG, o)) abort();
     pthread_cond_signal(&x->todo);
 }
 
-/* A new object of a value that came with an event; taken. 0: there was no memory, and nobody gets
- * it. */
+/* Makes an object of a value that came with an event; takes the value over. 0: there was no
+ * memory, and the value is dropped. */
 static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t,
                           const struct sk_guest_value *v, uint64_t size, uint32_t node) {
     uint64_t id = x->next_id++;
@@ -148,12 +149,13 @@ static uint64_t object_of(struct sk_ghost *x, const struct sk_gtask *t,
     return id;
 }
 
-/* Return i is there now; what is in *v is taken. */
+/* Return i exists now; takes *v over. */
 static void returned(struct sk_ghost *x, const struct sk_gtask *t, uint32_t i,
                      const struct sk_guest_value *v, struct sk_gval *val) {
     struct sk_gobj *o = sk_own_get(x->own, t->first + i);
     if (o && !sk_gobj_there(o)) {
-        /* else nobody wants it any more; or an actor began again, and is ready already */
+        /* otherwise nothing refers to it any more, or an actor has begun again and its `ready`
+         * exists already */
         o->handle = v ? v->handle : NULL;
         o->val = o->handle ? NULL : v ? sk_gval_new(v->kind, v->bytes) : sk_gval_ref(val);
         if (!sk_gobj_there(o)) o->val = sk_gval_error(SK_ENOMEM, "no memory for a value");
@@ -174,12 +176,12 @@ static void finish(struct sk_ghost *x, struct sk_gtask *t) {
     pthread_cond_broadcast(&x->moved);
 }
 
-/* The task is over, with this error value; taken. */
+/* Ends the task with this error value, which is taken over. */
 static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
                    struct sk_event ev) {
     struct sk_gactor *a = t->actor ? sk_map_get(&x->actors, t->actor) : NULL;
     struct sk_err err = {.code = SK_ETASK};
-    if (a && a->why && !t->is_init) { /* its calls end with what it failed with */
+    if (a && a->why && !t->is_init) { /* calls of a failed actor end with the actor's error */
         sk_gval_unref(x, why);
         why = sk_gval_ref(a->why);
     }
@@ -201,7 +203,7 @@ static void failed(struct sk_ghost *x, struct sk_gtask *t, struct sk_gval *why,
         emit(x, t, ev, &err);
     }
     if (a && t->is_init) {
-        /* its process may be there */
+        /* the guest may have made its process */
         if (t->told)
             sk_ghost_order(x, (struct sk_gorder){.kind = SK_GORDER_ACTOR_END, .id = a->id});
         sk_gactor_die(x, a, sk_gval_ref(why));
@@ -239,7 +241,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
     struct sk_gtask *t = sk_map_get(&x->tasks, ev->task);
     struct sk_event out = {
         .kind = ev->kind, .attempt = ev->attempt, .node = ev->node, .run_ns = ev->run_ns};
-    if (!t) { /* over: it was given up here */
+    if (!t) { /* the task was ended here before */
         for (uint32_t i = 0; i < ev->n_values; i++)
             if (ev->values[i].handle)
                 sk_ghost_order(
@@ -265,7 +267,7 @@ void sk_gtask_event(struct sk_ghost *x, const struct sk_guest_event *ev) {
                out);
         break;
     case SK_EV_SPILLED:
-    case SK_EV_RESTORED: break; /* a guest has no moves.h */
+    case SK_EV_RESTORED: break; /* a guest has no moves */
     }
 }
 
@@ -279,8 +281,8 @@ void sk_gactor_maybe_end(struct sk_ghost *x, struct sk_gactor *a) {
     sk_free(a);
 }
 
-/* Calls that wait end with it; those that the guest has it ends. The caller counts as a call, or
- * the last of them would take the actor along. */
+/* Ends an actor: waiting calls end with it; the guest ends calls that it has. The caller has to
+ * count itself as a call, or the last of these calls would free the actor. */
 void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why) {
     SK_ASSERT(a->n_calls > 0);
     if (a->why) {
@@ -289,7 +291,7 @@ void sk_gactor_die(struct sk_ghost *x, struct sk_gactor *a, struct sk_gval *why)
     }
     a->why = why;
     a->ended = true;
-    for (bool more = true; more;) { /* the end of one may end others */
+    for (bool more = true; more;) { /* the end of one call may end others */
         more = false;
         SK_LIST_EACH (it, &x->waiting) {
             struct sk_gtask *t = sk_container_of(it, struct sk_gtask, link);

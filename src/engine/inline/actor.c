@@ -1,5 +1,5 @@
-/* actor.c - actors of the inline engine: made, found by their names, restarted and ended by their
- * callers. What ends with them says life.c. */
+/* actor.c - actors of the inline engine: created, found by name, restarted and ended by callers.
+ * life.c says what ends with an actor. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ sk_rc sk_inline_actor_create(struct sk_engine *e, const struct sk_actor_spec *sp
         rc = SK_ERR(err, SK_ECLOSED, "the engine is shut down");
         goto out;
     }
-    x->next_id += 2; /* `ready`, then the actor */
+    x->next_id += 2; /* first the id of `ready`, then that of the actor */
     struct sk_aspec as = sk_aspec_of(spec);
     SK_GO(sk_aspec_check(&as, err));
     SK_GO(sk_iobj_new(x, id, NULL, NULL, 0, err));
@@ -107,7 +107,7 @@ sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
     if (!a) {
         rc = SK_ERR(err, SK_ENOENT, "no such actor");
     } else if (!a->dead && !no_restart && a->init->queued) {
-        /* it is about to begin (anew) */
+        /* it is about to begin, or to begin again */
     } else if (!a->dead && !no_restart && a->restarts_left && a->started) {
         a->restarts_left -= a->restarts_left > 0;
         a->started = false;
@@ -126,7 +126,7 @@ sk_rc sk_inline_actor_end(struct sk_engine *e, sk_aid aid, bool no_restart, stru
         if (a->init && a->init->queued) sk_itask_finish_code(x, a->init, SK_EACTOR, msg);
         a = sk_map_get(&x->actors, aid.v);
         if (a) {
-            a->n_calls++; /* the calls that end with it may be the last that hold it */
+            a->n_calls++; /* the calls that end with it may hold the last references to it */
             sk_iactor_die(x, a, why);
             a->n_calls--;
             sk_iactor_maybe_end(x, a);

@@ -1,7 +1,7 @@
-/* blob.c - values of the inline engine: bytes that views and objects count. Runs with the lock
+/* blob.c - values of the inline engine: bytes counted by views and objects. Runs with the lock
  * held.
  *
- * Invariant: x->bytes is the sum of the values over SK_INLINE_MAX that are alive. Cost: one
+ * Invariant: x->bytes is the sum of all living values larger than SK_INLINE_MAX. Cost: one
  * allocation a value. */
 #include "engine/inline/inline_int.h"
 
@@ -43,7 +43,7 @@ sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struc
     return SK_OK;
 }
 
-/* The payload's value; its buffer is taken on every path. */
+/* Makes the value of a payload, whose buffer is taken over on every path. */
 sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out,
                       struct sk_err *err) {
     if (!p->buf) return sk_blob_bytes(x, p->kind, p->bytes, out, err);

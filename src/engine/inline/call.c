@@ -1,5 +1,5 @@
-/* call.c - what a running task of the inline engine may call: its returns, yields, error and note.
- * Runs without the lock, and takes it. */
+/* call.c - the calls of a running task of the inline engine: its returns, yields, error and
+ * note. Called without the lock, which they take. */
 #include "base/hash.h"
 #include "engine/inline/inline_int.h"
 
@@ -37,7 +37,7 @@ static sk_rc t_yield(struct sk_task *pt, const struct sk_payload *p, struct sk_e
         rc = SK_ERR(err, SK_ECANCEL, "task %s: nobody wants the rest", t->name);
     uint32_t i = pt->n_yielded;
     if (rc == SK_OK && i < t->n_reported) {
-        /* a retry, before the point where the last attempt broke off */
+        /* a retry, before the point where the last attempt stopped */
         if (t->notes.p[i] != h)
             rc = SK_ERR(err, SK_ECORRUPT,
                         "task %s: attempt %u made another value %u than the attempt before",
@@ -107,5 +107,5 @@ const struct sk_task_ops sk_inline_task_ops = {.ret = t_ret,
                                                .fail = t_fail,
                                                .note = t_note,
                                                .keep_arg = t_keep_arg,
-                                               .end = NULL, /* no task is async here */
+                                               .end = NULL, /* there are no async tasks here */
                                                .cancelled = t_cancelled};

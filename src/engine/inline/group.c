@@ -1,6 +1,6 @@
-/* group.c - placement groups of the inline engine: made, listed, removed. What runs in a group that
- * is removed cannot be stopped here; it ends as if it were in none. An environment of its own would
- * need a process of its own. */
+/* group.c - placement groups of the inline engine: created, listed, removed. A task that runs in
+ * a removed group cannot be stopped here; it ends as if it were in none. There are no
+ * environments, which would need processes. */
 #include <stdlib.h>
 
 #include "engine/inline/inline_int.h"
@@ -57,8 +57,8 @@ static sk_rc create(struct sk_engine *e, const struct sk_group_spec *s, uint64_t
     return rc;
 }
 
-/* Actors in a removed group. Their calls end; a constructor that waits is found by who runs
- * tasks. */
+/* Ends the actors in a removed group, and their calls. A constructor that waits is found by the
+ * thread that runs tasks. */
 static void end_actors(struct sk_inline *x) {
     uint64_t key;
     void *v;
@@ -71,7 +71,7 @@ static void end_actors(struct sk_inline *x) {
         if (sk_blob_engine_error(x, SK_EACTOR, "the actor is dead: its placement group was removed",
                                  &why) != SK_OK)
             abort();
-        a->n_calls++; /* the calls that end with it may be the last that hold it */
+        a->n_calls++; /* the calls that end with it may hold the last references to it */
         sk_iactor_die(x, a, why);
         a->n_calls--;
         sk_iactor_maybe_end(x, a);
@@ -94,7 +94,7 @@ static sk_rc group_remove(struct sk_engine *e, uint64_t id, struct sk_err *err) 
             sk_blob_engine_error(x, SK_EGROUP,
                                  "the placement group was removed before it had its bundles",
                                  &o->val) != SK_OK)
-            abort(); /* who waits for it would wait for ever: no memory for 60 bytes */
+            abort(); /* no memory for 60 bytes: a waiter would wait for ever */
         sk_own_unhold(x->own, g->ready_oid);
         sk_name_free(&g->name);
         sk_free(g);

@@ -1,7 +1,7 @@
-/* hold.c - who holds what of the resources, and which placement groups have their bundles now: by
- * engine/place, as in the local engine, so a group has its bundles when what runs and lives leaves
- * them, and tasks in it wait for room in them. All else that runs is counted, but waits for no
- * resources. */
+/* hold.c - the resources that tasks and actors hold, and which placement groups have their
+ * bundles, by engine/place as in the local engine. So a group has its bundles when running tasks
+ * and living actors leave them free, and tasks in a group wait for room in it. All other tasks
+ * are counted, but wait for no resources. */
 #include <stdlib.h>
 
 #include "engine/inline/inline_int.h"

@@ -1,8 +1,8 @@
-/* inline_int.h - shared inside the inline engine (by/inline.c and inline/): its structures, and one
- * line about every function.
+/* inline_int.h - what the files of the inline engine (by/inline.c and inline/) share: its
+ * structures, and a line about each function.
  *
- * Everything here runs with the engine's lock held unless it says otherwise; user code runs without
- * it. */
+ * Everything here runs with the engine's lock held unless it says otherwise; user code runs
+ * without it. */
 #ifndef SK_INLINE_INT_H
 #define SK_INLINE_INT_H
 
@@ -25,9 +25,9 @@
 #include "engine/streams.h"
 
 #define TAG SK_TAG_ENGINE
-#define ME 0u /* the one process of own.c */
+#define ME 0u /* the only process that own.c counts for */
 
-struct sk_blob { /* a value; views and objects count */
+struct sk_blob { /* a value; counted by views and objects */
     _Atomic uint32_t refs;
     uint32_t kind;
     size_t len;
@@ -36,10 +36,10 @@ struct sk_blob { /* a value; views and objects count */
 };
 
 struct sk_iobj {
-    struct sk_blob *val; /* NULL: not made yet */
+    struct sk_blob *val; /* NULL: the value does not exist yet */
 };
 
-struct sk_ival { /* a return before it is sealed: the references inside are held */
+struct sk_ival { /* a return that is not sealed yet; the references inside it are held */
     struct sk_blob *b;
     uint64_t *in;
     uint32_t n_in;
@@ -48,15 +48,15 @@ struct sk_ival { /* a return before it is sealed: the references inside are held
 struct sk_iactor {
     uint64_t id, ready;
     uint32_t n_handles;
-    uint32_t n_calls; /* queued or running, constructor included */
+    uint32_t n_calls; /* number of queued or running calls, with the constructor */
     bool dead, started, busy, ready_gone;
-    struct sk_place_worker holds; /* what it has of the resources */
-    uint64_t scan;                /* stamp of the scan that found an earlier call of it */
-    struct sk_itask *init;        /* kept, arguments held, for restarts */
+    struct sk_place_worker holds; /* the resources that it holds */
+    uint64_t scan;                /* number of the scan that has found an earlier call of it */
+    struct sk_itask *init;        /* the constructor, kept for restarts with its arguments held */
     int32_t restarts_left, max_task_retries;
-    struct sk_blob *why; /* dead: what calls get */
+    struct sk_blob *why; /* of a dead actor: the error that its calls get */
     struct sk_name *name;
-    bool detached; /* the engine holds `ready` */
+    bool detached; /* the engine holds its `ready` object */
 };
 
 struct sk_igroup {
@@ -67,22 +67,23 @@ struct sk_igroup {
     struct sk_name *name;
 };
 
-enum { SK_INLINE_NODE = 1 }; /* the one there is */
+enum { SK_INLINE_NODE = 1 }; /* number of the only node */
 
 struct sk_itask {
-    struct sk_task_priv p; /* first */
+    struct sk_task_priv p; /* must be first */
     struct sk_inline *e;
-    struct sk_list node; /* in queue */
+    struct sk_list node; /* in the queue */
     uint64_t id, first;
-    uint32_t n_ret; /* 0 for streams */
+    uint32_t n_ret; /* 0 for a stream */
     bool streaming, queued, running, cancelled, is_init, retry_exceptions;
     int32_t retries_left;
     sk_shape shape;
     uint64_t parent;
-    int64_t submit_ns, start_ns; /* start: of this attempt */
+    int64_t submit_ns, start_ns; /* start: when this attempt began */
     struct sk_need need;
-    struct sk_place_worker holds; /* while it runs; of an actor's calls: nothing */
-    struct sk_itask *outer;       /* running on the same thread, below it */
+    /* the resources that it holds while it runs; a call of an actor holds none */
+    struct sk_place_worker holds;
+    struct sk_itask *outer; /* the task that runs below it on the same thread */
     struct sk_iactor *actor;
     char *name;
     struct sk_view *views;
@@ -91,17 +92,18 @@ struct sk_itask {
     struct sk_ipart {
         bool is;
         uint64_t offset, length;
-    } *parts;       /* of reference argument i: that part of its value; NULL: all have the whole */
-    uint64_t *held; /* contains */
+        /* part of the value of reference argument i; NULL: all arguments are whole values */
+    } *parts;
+    uint64_t *held; /* references inside inline arguments */
     uint32_t n_held;
-    struct sk_ival *ret; /* of this attempt */
+    struct sk_ival *ret; /* returns of this attempt */
     struct sk_blob *error;
-    SK_VEC(uint64_t) yields; /* streaming: reported oids; [0, n_taken) were taken */
+    SK_VEC(uint64_t) yields; /* of a stream: reported ids; [0, n_taken) were taken */
     uint32_t n_taken, n_reported;
     SK_VEC(uint64_t) notes; /* hash of the note of each reported yield */
     bool finished, stream_dropped;
-    uint64_t stream_error; /* oid */
-    struct sk_err fail;    /* code and text when it failed */
+    uint64_t stream_error; /* id of the error object */
+    struct sk_err fail;    /* code and text of its failure */
     uint32_t note_n;
     uint8_t note[SK_NOTE_MAX];
     struct sk_sink *sink;
@@ -113,24 +115,27 @@ struct sk_inline {
     pthread_mutex_t mu;
     pthread_cond_t cv;
     pthread_t owner;
-    uint32_t depth; /* of the recursive lock */
+    uint32_t depth; /* depth of the recursive lock */
     bool closed;
-    /* what comes up meanwhile is done by the loop that drains: no chain costs stack */
+    /* Set while a loop drains freed objects: objects freed meanwhile are left to that loop, so
+     * that no chain costs stack. */
     bool draining;
     uint32_t n_running, n_waiting;
     struct sk_runner *runner;
     struct sk_own *own;
-    /* fid -> fn; tid -> itask (streams and unfinished); aid -> actor */
+    /* function id -> definition; task id -> itask (streams and unfinished tasks); actor id ->
+     * actor */
     struct sk_map fns, tasks, actors;
-    struct sk_list queue; /* of itask.node */
-    struct sk_list names; /* of actors */
+    struct sk_list queue; /* tasks, linked by itask.node */
+    struct sk_list names; /* names of actors */
     struct sk_list groups, group_names;
     struct sk_history past;
     uint64_t next_id, scan, rng;
     uint64_t bytes, store_bytes, n_done;
     int32_t task_retries;
-    struct sk_place place; /* who holds what, and placement groups; nothing is queued there */
-    /* dead actors whose state the runner still keeps; told by the outermost unlock */
+    /* the resources held by tasks and actors, and placement groups; no task is queued there */
+    struct sk_place place;
+    /* dead actors whose state the runner still keeps; the outermost unlock tells it */
     SK_VEC(uint64_t) gone;
     struct sk_res_names names_of_res;
 };
@@ -139,33 +144,35 @@ static inline struct sk_inline *sk_inline_of(struct sk_engine *e) {
     return sk_container_of(e, struct sk_inline, e);
 }
 
-/* Files call those below them in this list: by/inline.c -> group, actor, submit, stream, object,
- * call -> run -> life -> hold, state -> blob, lock. */
+/* A file calls files that come later in this list: by/inline.c -> group, actor, submit, stream,
+ * object, call -> run -> life -> hold, state -> blob, lock. */
 
 /* ---- lock.c */
 void sk_inline_lock(struct sk_inline *x); /* recursive */
 void sk_inline_unlock(struct sk_inline *x);
-/* until another thread changed something; lets go of the lock */
+/* Waits until another thread has changed something; the lock is dropped meanwhile. */
 void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns);
-/* user code on this thread, from when the lock is let go */
+/* user code runs on this thread from now until _ended; the caller drops the lock in between */
 void sk_inline_user_begins(struct sk_inline *x);
 void sk_inline_user_ended(struct sk_inline *x);
-bool sk_inline_is_running(void);                      /* user code, on this thread's stack */
-bool sk_inline_others_run(const struct sk_inline *x); /* user code on other threads */
+/* true if user code is on this thread's stack */
+bool sk_inline_is_running(void);
+bool sk_inline_others_run(const struct sk_inline *x); /* true if user code runs on other threads */
 
 /* ---- blob.c: values, which are counted */
 sk_rc sk_blob_new(struct sk_inline *x, uint32_t kind, size_t len, struct sk_blob **out,
                   struct sk_err *err);
 sk_rc sk_blob_bytes(struct sk_inline *x, uint32_t kind, struct sk_bytes v, struct sk_blob **out,
                     struct sk_err *err);
+/* Makes the value of a payload, whose buffer is taken over on every path. */
 sk_rc sk_blob_payload(struct sk_inline *x, const struct sk_payload *p, struct sk_blob **out,
-                      struct sk_err *err); /* its buffer is taken on every path */
+                      struct sk_err *err);
 sk_rc sk_blob_engine_error(struct sk_inline *x, sk_rc code, const char *msg, struct sk_blob **out);
 struct sk_blob *sk_blob_ref(struct sk_blob *b);
 void sk_blob_unref(struct sk_inline *x, struct sk_blob *b);
 struct sk_view sk_blob_view(struct sk_blob *b, uint64_t oid);
 static inline struct sk_blob *sk_iobj_val(const struct sk_inline *x, uint64_t id) {
-    /* NULL: no such object, or not made yet */
+    /* NULL: the object or its value does not exist */
     const struct sk_iobj *o = sk_own_get(x->own, id);
     return o ? o->val : NULL;
 }
@@ -174,39 +181,41 @@ static inline struct sk_blob *sk_iobj_val(const struct sk_inline *x, uint64_t id
  * for (sk_place_fits_now). */
 void sk_inline_hold(struct sk_inline *x, struct sk_place_worker *w, sk_shape s);
 void sk_inline_give_back(struct sk_inline *x, struct sk_place_worker *w);
-/* after something was given back: those that have their bundles now */
+/* Called after resources were given back: tells the groups that now have their bundles. */
 void sk_inline_groups_ready(struct sk_inline *x);
-struct sk_igroup *sk_inline_group(struct sk_inline *x, uint64_t id); /* NULL: removed */
+struct sk_igroup *sk_inline_group(struct sk_inline *x, uint64_t id); /* NULL: it was removed */
 
 /* ---- state.c: side contracts state and progress */
 extern const struct sk_state_ops sk_inline_state;
 extern const struct sk_progress_ops sk_inline_progress;
+/* Adds an ended attempt to the history; error NULL: it succeeded. */
 void sk_istate_ended(struct sk_inline *x, struct sk_itask *t, const struct sk_blob *error,
-                     int64_t now_ns); /* an attempt; NULL: it succeeded */
+                     int64_t now_ns);
 void sk_istate_actor_gone(struct sk_inline *x, const struct sk_iactor *a);
 
 /* ---- life.c: what ends with what */
 sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const sk_oid *in,
                   uint32_t n_in, struct sk_err *err);
 void sk_iobj_unref(struct sk_inline *x, uint64_t id);
-void sk_iobj_drain(struct sk_inline *x); /* frees what nothing references */
+void sk_iobj_drain(struct sk_inline *x); /* frees objects that nothing refers to */
 void sk_itask_emit(struct sk_itask *t, enum sk_event_kind kind, uint64_t oid, uint64_t size,
                    struct sk_bytes note, int64_t run_ns);
+/* Ends the task for good; error NULL: it succeeded. `error` is taken over. */
 void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error,
-                     int64_t run_ns); /* over for good; `error` (taken) is NULL when it succeeded */
+                     int64_t run_ns);
 void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, const char *msg);
-/* what an attempt left: its returns, its error, its note */
+/* Frees what an attempt has left: returns, error, note. */
 void sk_itask_drop_attempt(struct sk_inline *x, struct sk_itask *t);
 void sk_ival_drop(struct sk_inline *x, struct sk_ival *v);
 void sk_itask_free(struct sk_inline *x, struct sk_itask *t);
-/* Calls that wait end with `why` (taken). The caller counts as a call, or the last of them would
- * take the actor along. */
+/* Ends an actor: waiting calls end with `why`, which is taken over. The caller has to count
+ * itself as a call of the actor, or the last of these calls would free the actor. */
 void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why);
 void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a);
 
 /* ---- run.c */
-/* One step of progress for somebody who waits for `what`: a task is run here, or one that runs
- * elsewhere is waited for. */
+/* Makes one step of progress for a caller that waits for `what`: runs a task here, or waits for
+ * one that runs on another thread. */
 sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
                      struct sk_err *err);
 sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns,

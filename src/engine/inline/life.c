@@ -1,10 +1,10 @@
-/* life.c - what ends with what in the inline engine: an object that nothing references, a task that
- * is over, an actor without handles or calls. Runs with the lock held.
+/* life.c - what ends together with what in the inline engine: an object that nothing refers to, a
+ * task that is over, an actor without handles or calls. Runs with the lock held.
  *
- * These are one file, for each may end the others: the last reference to an actor's `ready` ends
- * the actor, which ends its calls, which hold arguments.
- * Invariant: a task in the table holds its arguments until it is finished; the constructor of an
- * actor holds them as long as the actor may restart. */
+ * This is one file because each may end the others: the last reference to an actor's `ready`
+ * ends the actor, which ends its calls, which hold arguments. Invariant: a task in the table
+ * holds its arguments until it is finished; the constructor of an actor holds them as long as
+ * the actor may restart. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -38,7 +38,7 @@ sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const s
     if (rc == SK_OK && n_in) {
         rc = sk_own_contains(x->own, id, (const uint64_t *)(const void *)in, n_in, err);
         if (rc != SK_OK) {
-            o->val = NULL; /* stays the caller's */
+            o->val = NULL; /* the value stays the caller's */
             SK_ASSERT(sk_own_unref(x->own, id, ME, 1, NULL) == SK_OK);
             sk_iobj_drain(x);
             return rc;
@@ -49,7 +49,7 @@ sk_rc sk_iobj_new(struct sk_inline *x, uint64_t id, struct sk_blob *val, const s
 }
 
 void sk_iobj_unref(struct sk_inline *x, uint64_t id) {
-    /* one too many by the caller: nothing to do about it */
+    /* the caller may give back one reference too many: that is ignored */
     if (id && sk_own_has(x->own, id)) (void)!sk_own_unref(x->own, id, ME, 1, NULL);
     sk_iobj_drain(x);
 }
@@ -63,7 +63,7 @@ void sk_iobj_drain(struct sk_inline *x) {
         struct sk_iobj *o = data;
         sk_blob_unref(x, o->val);
         sk_free(o);
-        /* an actor's id follows that of its `ready` */
+        /* the id of an actor is that of its `ready` plus one */
         struct sk_iactor *a = sk_map_get(&x->actors, id + 1);
         if (a) {
             a->ready_gone = true;
@@ -125,7 +125,7 @@ static void call_ended(struct sk_inline *x, struct sk_itask *t) {
     sk_iactor_maybe_end(x, a);
 }
 
-/* The task is over for good. `error` (taken) is NULL when it succeeded. */
+/* Ends the task for good. `error` is taken over; NULL: it succeeded. */
 void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *error,
                      int64_t run_ns) {
     uint64_t ev_oid = 0;
@@ -134,7 +134,7 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
     x->n_done++;
     for (uint32_t i = 0; i < t->n_ret; i++) {
         struct sk_iobj *o = sk_own_get(x->own, t->first + i);
-        /* nobody wants it any more; or a restarted constructor, whose `ready` is there */
+        /* nothing refers to it any more; or a constructor ran again, and `ready` has its value */
         if (!o || o->val) continue;
         if (error) {
             o->val = sk_blob_ref(error);
@@ -161,13 +161,13 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
         }
     }
     if (t->is_init) {
-        /* its call counts until the end: calls that end with it, and the sink, may be the last that
-         * hold the actor, and so t */
+        /* The constructor counts as a call until the end: calls that end with it, and the sink,
+         * may hold the last references to the actor, and so to t. */
         struct sk_iactor *a = t->actor;
         sk_itask_drop_attempt(x, t);
         if (error) sk_iactor_die(x, a, sk_blob_ref(error));
         else a->started = true;
-        /* killed while its constructor ran */
+        /* the actor was killed while its constructor ran */
         if (!error && a->dead && !sk_vec_push(&x->gone, TAG, a->id)) abort();
         sk_itask_emit(t, error ? SK_EV_FAILED : SK_EV_DONE, ev_oid, 0,
                       (struct sk_bytes){t->note, t->note_n}, run_ns);
@@ -194,7 +194,7 @@ void sk_itask_finish(struct sk_inline *x, struct sk_itask *t, struct sk_blob *er
 
 void sk_itask_finish_code(struct sk_inline *x, struct sk_itask *t, sk_rc code, const char *msg) {
     struct sk_blob *b = NULL;
-    /* a waiter would wait for ever: no memory for 200 bytes */
+    /* no memory for 200 bytes: a waiter would wait for ever */
     if (sk_blob_engine_error(x, code, msg, &b) != SK_OK) abort();
     sk_err_set(&t->fail, code, __FILE__, __LINE__, "%s", msg);
     if (t->queued) {
@@ -218,7 +218,7 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
     a->detached = false;
     sk_inline_give_back(x, &a->holds);
     if (a->started && !sk_vec_push(&x->gone, TAG, a->id)) abort();
-    struct sk_list calls; /* empty again in the end */
+    struct sk_list calls; /* empty at the end */
     sk_list_init(&calls);
     SK_LIST_EACH_SAFE (it, tmp, &x->queue) {
         const struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
@@ -226,7 +226,8 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
         sk_list_del(it);
         sk_list_push_back(&calls, it);
     }
-    for (struct sk_list *it; (it = sk_list_first(&calls));) { /* the end of one may end others */
+    /* the end of one call may end others */
+    for (struct sk_list *it; (it = sk_list_first(&calls));) {
         struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
         sk_list_del(it);
         t->queued = false;
@@ -239,8 +240,8 @@ void sk_iactor_die(struct sk_inline *x, struct sk_iactor *a, struct sk_blob *why
                                          points to it any more */
 }
 
-/* Last handle gone and every call done: the state goes. The record stays while refs to `ready`
- * could name it: never, so it goes too. */
+/* Ends an actor when the last handle is gone and every call is done: its state and its record
+ * are freed, since no reference to `ready` is left that could lead to it. */
 void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a) {
     if (a->n_handles || !a->ready_gone || a->n_calls || a->busy) return;
     if (!a->dead) {

@@ -1,14 +1,14 @@
-/* lock.c - the lock of the inline engine: recursive, and let go of whatever its depth, by who waits
- * and by who runs user code.
+/* lock.c - the lock of the inline engine: recursive; a thread that waits or runs user code drops
+ * it, whatever its depth.
  *
  * Invariant: it is not held while user code runs. */
 #include <time.h>
 
 #include "engine/inline/inline_int.h"
 
-/* tasks, and destructors of actors, on this thread's stack */
+/* tasks and destructors of actors on this thread's stack */
 static _Thread_local uint32_t my_running;
-static _Thread_local bool my_telling; /* such a destructor */
+static _Thread_local bool my_telling; /* a destructor runs on this thread */
 
 bool sk_inline_is_running(void) { return my_running > 0; }
 
@@ -27,7 +27,7 @@ bool sk_inline_others_run(const struct sk_inline *x) { return x->n_running > my_
 
 void sk_inline_lock(struct sk_inline *x) {
     if (pthread_equal(__atomic_load_n(&x->owner, __ATOMIC_RELAXED), pthread_self())) {
-        x->depth++; /* only the owner can see itself there */
+        x->depth++; /* only the owner itself can find its own id there */
         return;
     }
     pthread_mutex_lock(&x->mu);
@@ -47,8 +47,8 @@ void sk_inline_unlock(struct sk_inline *x) {
         return;
     }
     while (x->gone.n && !my_telling) {
-        /* user code (destructors): never under the lock. Actors that it ends are told of by this
-         * loop */
+        /* Destructors are user code, so they run without the lock. Actors that they end are
+         * handled by this loop. */
         sk_aid gone = {x->gone.p[--x->gone.n]};
         my_telling = true;
         sk_inline_user_begins(x);
@@ -76,5 +76,5 @@ void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns) {
     x->n_waiting--;
     __atomic_store_n(&x->owner, pthread_self(), __ATOMIC_RELAXED);
     x->depth = 1;
-    if (x->closed) pthread_cond_broadcast(&x->cv); /* close waits for the waiters */
+    if (x->closed) pthread_cond_broadcast(&x->cv); /* close() waits for the waiters */
 }

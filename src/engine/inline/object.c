@@ -1,5 +1,5 @@
-/* object.c - objects of the inline engine from outside: put, got, waited for, counted. Who waits
- * runs tasks meanwhile. */
+/* object.c - the calls about objects of the inline engine: put, get, wait, references. A thread
+ * that waits runs tasks meanwhile. */
 #include "engine/inline/inline_int.h"
 
 sk_rc sk_inline_buf_alloc(struct sk_engine *e, size_t len, struct sk_buf *out, struct sk_err *err) {
@@ -49,7 +49,7 @@ sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
         else if (o->val) i++;
         else rc = sk_inline_step(x, deadline_ns, "get", err);
     }
-    /* an object that was there can be gone only if the caller let go of it meanwhile */
+    /* an object that existed can be gone only if the caller has released it meanwhile */
     for (size_t i = 0; rc == SK_OK && i < n; i++)
         if (!sk_iobj_val(x, ids[i].v))
             rc = SK_ERR(err, SK_ELOST, "object %llx was released during the get",
@@ -89,7 +89,7 @@ sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t w
         }
         if (rc != SK_OK || have >= want) break;
         rc = sk_inline_step(x, deadline_ns, "wait", err);
-        if (rc != SK_OK) break; /* step changes nothing when it fails: ready[] is right */
+        if (rc != SK_OK) break; /* a failed step changes nothing, so ready[] is right */
     }
     sk_inline_unlock(x);
     return rc;
@@ -100,7 +100,7 @@ void sk_inline_retain(struct sk_engine *e, sk_oid o) {
     sk_inline_lock(x);
     struct sk_iactor *a = sk_map_get(&x->actors, o.v);
     if (a) a->n_handles++;
-    /* of an object that is gone: the next get says so */
+    /* if the object is gone, the next get says so */
     else (void)!sk_own_ref(x->own, o.v, ME, 1, NULL);
     sk_inline_unlock(x);
 }

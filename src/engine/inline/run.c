@@ -1,14 +1,14 @@
-/* run.c - the running of tasks in the thread that waits: which is next, the run itself, waiting for
- * others. */
+/* run.c - runs tasks in the thread that waits: which task is next, its run, and waiting for
+ * other threads. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "engine/inline/inline_int.h"
 
-static _Thread_local struct sk_itask *my_top; /* the uppermost task on this thread's stack */
+static _Thread_local struct sk_itask *my_top; /* the innermost task on this thread's stack */
 
 static bool runnable(struct sk_inline *x, const struct sk_itask *t) {
-    /* killed while a call runs: it ends first */
+    /* the actor may have been killed while a call runs: that call ends first */
     if (t->actor && (t->actor->busy || (!t->is_init && !t->actor->started))) return false;
     for (uint32_t i = 0; i < t->p.t.n_args; i++)
         if (t->refs[i] && !sk_iobj_val(x, t->refs[i])) return false;
@@ -17,7 +17,7 @@ static bool runnable(struct sk_inline *x, const struct sk_itask *t) {
            sk_place_fits_now(&x->place, t->shape);
 }
 
-/* Its placement group was removed. */
+/* True if the task's placement group was removed. */
 static bool is_of_the_dead(const struct sk_inline *x, const struct sk_itask *t) {
     return (!t->actor || t->is_init) && sk_place_shape_dead(&x->place, t->shape);
 }
@@ -28,7 +28,8 @@ static struct sk_itask *pick(struct sk_inline *x) {
     x->scan++;
     SK_LIST_EACH (it, &x->queue) {
         struct sk_itask *t = sk_container_of(it, struct sk_itask, node);
-        if (t->actor) { /* in order: only its first call in the queue may run */
+        /* calls run in order: only the first call of an actor in the queue may run */
+        if (t->actor) {
             if (t->actor->scan == x->scan) continue;
             t->actor->scan = x->scan;
         }
@@ -45,8 +46,8 @@ static struct sk_itask *pick(struct sk_inline *x) {
     return cand[x->rng % n];
 }
 
-/* Views of parts are cut; an error stays whole. False: one is not within its value (and none is an
- * error, which goes before). */
+/* Cuts the views of parts; an error value stays whole. False: a part is not within its value
+ * (and no argument is an error, which would take precedence). */
 static bool see_parts(struct sk_itask *t, struct sk_err *err) {
     char text[200];
     bool within = true;
@@ -125,7 +126,7 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
         if (sk_blob_engine_error(x, SK_EACTOR, msg, &error) != SK_OK ||
             sk_blob_engine_error(x, SK_EACTOR, msg, &why) != SK_OK)
             abort();
-        a->n_calls++; /* not freed before it is dead */
+        a->n_calls++; /* so that it is not freed before it is dead */
         sk_itask_finish(x, t, error, run_ns);
         sk_iactor_die(x, a, why);
         a->n_calls--;
@@ -154,7 +155,7 @@ sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
     if (x->depth != 1) return SK_ERR(err, SK_EINVAL, "%s: waits with the engine's lock held", what);
     if (deadline_ns <= 0 || (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns))
         return SK_ERR(err, SK_ETIMEOUT, "%s: timed out", what);
-    /* As everywhere, who waits lends its CPU. */
+    /* As in other engines, a task that waits lends its CPU. */
     struct sk_place_worker *mine = !my_top         ? NULL
                                    : my_top->actor ? &my_top->actor->holds
                                                    : &my_top->holds;
@@ -166,7 +167,7 @@ sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
     if (t && is_of_the_dead(x, t))
         sk_itask_finish_code(x, t, SK_EGROUP, "the placement group of the task was removed");
     else if (t) run_task(x, t);
-    /* one has its bundles now: it may be that */
+    /* a group got its bundles: that may be what the caller waits for */
     else if (x->place.n_groups_waiting < n_pending) rc = SK_OK;
     else if (sk_inline_others_run(x)) sk_inline_wait(x, deadline_ns);
     else

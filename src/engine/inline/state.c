@@ -1,8 +1,8 @@
-/* state.c - what the inline engine tells about itself (engine.h: state): one process, which is its
- * only worker.
+/* state.c - state lists of the inline engine (engine/state.h): one process, which is its only
+ * worker.
  *
- * Invariant: as in engine/local/driver/tasks/state.c. Cost: of an ended task 10 ns; of a list a walk
- * over the table it is about. */
+ * Invariant: as in engine/local/driver/tasks/state.c. Cost: 10 ns for an ended task; for a list, a
+ * walk over its table. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ static struct sk_bytes fn_name(struct sk_inline *x, uint64_t fid) {
     return (struct sk_bytes){s ? s : "", s ? strlen(s) : 0};
 }
 
-/* The name it was given, if it is not its function's. */
+/* The name that the task was given, if it differs from its function's. */
 static struct sk_bytes own_name(struct sk_inline *x, const struct sk_itask *t) {
     struct sk_bytes fn = fn_name(x, t->p.t.fn.v), own = {t->name, strlen(t->name)};
     return own.n == fn.n && !memcmp(own.p, fn.p, own.n) ? (struct sk_bytes){"", 0} : own;
@@ -54,7 +54,7 @@ static struct sk_past_more more(void *ctx, const struct sk_past *p) {
 
 static void task(struct sk_inline *x, const struct sk_itask *t, struct sk_rows *r) {
     struct sk_bytes own = own_name(x, t), fn = fn_name(x, t->p.t.fn.v);
-    bool waits = false; /* for an argument */
+    bool waits = false; /* it waits for an argument */
     for (uint32_t i = 0; t->queued && i < t->p.t.n_args; i++)
         waits |= t->refs[i] && !sk_iobj_val(x, t->refs[i]);
     struct sk_need need = sk_place_need_of(&x->place, t->shape);
@@ -152,7 +152,7 @@ static size_t write_rows(struct sk_inline *x, enum sk_state_what what, void *buf
             .n_done = x->n_done, .pid = getpid(), .state = x->n_running ? 2 : 1};
         for (uint32_t i = 0; sk_map_next(&x->tasks, &i, &id, &v);) {
             const struct sk_itask *t = v;
-            /* the innermost: it is the one that moves */
+            /* the innermost task, which is the one that makes progress */
             if (!t->running || t->start_ns < row.since_ns) continue;
             row.task = t->id;
             row.since_ns = t->start_ns;

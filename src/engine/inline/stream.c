@@ -1,5 +1,5 @@
-/* stream.c - streams of the inline engine: what a streaming task has yielded is taken in order. The
- * task runs to its end at once, when somebody reads. */
+/* stream.c - streams of the inline engine: yields are taken in order. The task runs to its end
+ * when its stream is first read. */
 #include "engine/inline/inline_int.h"
 
 static sk_rc op_stream_next(struct sk_engine *e, sk_tid tid, int64_t deadline_ns, sk_oid *out,
@@ -49,7 +49,7 @@ static sk_rc op_stream_wait(struct sk_engine *e, sk_tid tid, int64_t deadline_ns
     return rc;
 }
 
-/* Runs the task to its end. */
+/* As end() of streams.h; runs the task to its end. */
 static sk_rc op_stream_end(struct sk_engine *e, sk_tid tid, uint32_t kind, sk_oid *out,
                            struct sk_err *err) {
     struct sk_inline *x = sk_inline_of(e);

@@ -1,5 +1,4 @@
-/* submit.c - tasks come: made, and put into the queue, or refused; and are cancelled while they
- * wait. */
+/* submit.c - tasks are made and queued, or refused; and cancelled while they wait. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -131,8 +130,8 @@ out:
     return rc;
 }
 
-/* Tasks that run here wait for their children, or end before them: there are none to cancel with
- * them. */
+/* Tasks here either wait for their children or end before them, so there are no children to
+ * cancel. */
 sk_rc sk_inline_cancel(struct sk_engine *e, sk_tid tid, uint32_t flags, struct sk_err *err) {
     (void)flags;
     (void)err;

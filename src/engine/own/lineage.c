@@ -1,18 +1,18 @@
 /* lineage.c - the graph of kept tasks and the objects between them (contract: lineage.h).
  *
- * Not here: values, references, how a task is run. A node is a task or an object; an object has a
- * node while a kept task makes or needs it, or while it is in scope and the reason why it cannot be
- * made is worth remembering.
+ * Not here: values, references, running tasks. A node of the graph is a task or an object; an
+ * object has a node while a kept task makes or needs it, or while it is in scope and the reason why
+ * it cannot be made is worth remembering.
  *
  *     task --returns--> object --uses--> edge (one an argument) --task--> task
  *
  * Invariant: task->n_needed counts its returns that are in scope or used; a task that is not open
- * is in the graph exactly while n_needed > 0 and (*) of lineage.h holds for it. Leaving is one loop
- * over a stack of doomed tasks (`drop`): it serves "nobody needs it" upstream and "cannot be made
- * any more" downstream alike, so neither direction costs stack.
+ * is in the graph exactly while n_needed > 0 and (*) of lineage.h holds for it. Tasks leave by one
+ * loop over a stack of doomed tasks (`drop`), which serves both directions: "nobody needs it"
+ * upstream and "cannot be made any more" downstream. So neither direction costs stack.
  *
- * Planning is a depth-first walk from the lost object through arguments that are out of scope; the
- * way back is kept in the tasks, and the order in which the walk leaves them is the answer. It
+ * A plan is a depth-first walk from the lost object through arguments that are out of scope; the
+ * way back is kept in the tasks, and the order in which the walk leaves the tasks is the answer. It
  * allocates nothing, so it cannot fail half-way.
  *
  * Cost: a map access for each object named; 104 bytes a task, 32 an argument, 80 an object. */
@@ -27,11 +27,11 @@ struct task;
 
 struct obj {
     uint64_t id;
-    struct task *maker;  /* NULL: none is kept */
+    struct task *maker;  /* the kept task that makes it; NULL: none */
     struct sk_list sib;  /* in maker->returns */
     struct sk_list uses; /* edges */
-    struct obj *next;    /* to be told by next_object */
-    uint64_t culprit;    /* said: for the reason */
+    struct obj *next;    /* next in the list for next_object */
+    uint64_t culprit;    /* with `said`: the object that is the reason */
     uint8_t why;
     bool said;  /* a reason is recorded */
     bool alive; /* in scope */
@@ -49,7 +49,7 @@ struct task {
     struct sk_list age;  /* in l->aged: all kept, oldest first */
     struct sk_list todo; /* in l->todo: for next_task */
     struct sk_list returns;
-    /* on the stack of doomed ones, in the queue of free ones, or the way back of a plan */
+    /* next on the stack of doomed tasks or in the queue of freed ones, or the way back of a plan */
     struct task *next;
     uint64_t bytes, culprit;
     uint32_t n_needed, n_args, cursor;
@@ -65,7 +65,7 @@ struct sk_lineage {
     struct sk_list aged, todo;
     struct task *doomed;
     struct task *free_head, *free_tail;
-    struct obj *back_head, *back_tail; /* in scope again */
+    struct obj *back_head, *back_tail; /* objects that are in scope again */
     uint64_t budget, bytes, n_evicted;
     uint64_t freed_culprit;
     uint8_t freed_why;
@@ -101,8 +101,8 @@ void sk_lineage_destroy(struct sk_lineage *l) {
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-static struct obj *obj_new(struct sk_lineage *l, uint64_t id) /* room was reserved */
-{
+/* Makes the node of an object; the caller has reserved memory for it. */
+static struct obj *obj_new(struct sk_lineage *l, uint64_t id) {
     struct obj *o = sk_pool_get(&l->pool);
     SK_ASSERT(o);
     *o = (struct obj){.id = id, .alive = true};
@@ -115,10 +115,10 @@ static struct obj *obj_new(struct sk_lineage *l, uint64_t id) /* room was reserv
 
 static bool needed(const struct obj *o) { return o->alive || !sk_list_empty(&o->uses); }
 
-/* After o lost its scope, a use or its maker. */
+/* Called after o went out of scope, or lost a use or its maker. */
 static void obj_settle(struct sk_lineage *l, struct obj *o) {
     if (o->maker ? needed(o) : !sk_list_empty(&o->uses) || (o->alive && o->said)) return;
-    SK_ASSERT(sk_list_empty(&o->uses)); /* an edge would point to what is freed */
+    SK_ASSERT(sk_list_empty(&o->uses)); /* else an edge would point to freed memory */
     sk_list_del(&o->sib);
     sk_map_del(&l->objs, o->id);
     sk_pool_put(&l->pool, o);
@@ -140,11 +140,11 @@ static void doom_users(struct sk_lineage *l, const struct obj *o, uint8_t why, u
 }
 
 static void doom_unneeded(struct sk_lineage *l, struct task *t) {
-    /* nobody is left who could ask why */
+    /* nothing is left that could ask why */
     if (t->n_needed == 0 && !t->open) doom(l, t, SK_LOST_EVICTED, 0);
 }
 
-/* Takes all doomed tasks out of the graph, and those that this makes hopeless or useless. */
+/* Takes all doomed tasks out of the graph, and those that become hopeless or useless by that. */
 static void drop(struct sk_lineage *l) {
     while (l->doomed) {
         struct task *t = l->doomed;
@@ -164,7 +164,7 @@ static void drop(struct sk_lineage *l) {
                 o->why = t->why;
                 o->culprit = culprit;
             } else {
-                doom_users(l, o, t->why, culprit); /* the last of them takes o with it */
+                doom_users(l, o, t->why, culprit); /* the last of the doomed tasks frees o */
             }
         }
         for (uint32_t i = 0; i < t->n_args; i++) {
@@ -210,7 +210,7 @@ static void evict(struct sk_lineage *l) {
         l->n_evicted++;
         doom(l, t, SK_LOST_EVICTED, 0);
         drop(l);
-        it = l->aged.next; /* others may have gone with it; those under way are few */
+        it = l->aged.next; /* others may have been dropped with it; few tasks are under way */
     }
 }
 
@@ -222,7 +222,7 @@ static bool reserve(struct sk_lineage *l, uint32_t n_objs) {
 }
 
 static void returns(struct task *t, struct obj *o) {
-    SK_DCHECK(o->alive && !o->maker); /* a value has one maker */
+    SK_DCHECK(o->alive && !o->maker); /* a value has one maker only */
     o->maker = t;
     o->said = false;
     sk_list_push_back(&t->returns, &o->sib);
@@ -278,14 +278,14 @@ sk_rc sk_lineage_add(struct sk_lineage *l, const struct sk_lineage_task *spec, s
     for (uint32_t i = 0; i < spec->n_returns; i++) {
         struct obj *o = sk_map_get(&l->objs, spec->returns[i]);
         if (!o) o = obj_new(l, spec->returns[i]);
-        if (o->maker != t) returns(t, o); /* named twice: once is enough */
+        if (o->maker != t) returns(t, o); /* it may be named twice */
     }
     sk_list_push_back(&l->aged, &t->age);
     l->bytes += t->bytes;
     doom_unneeded(l, t);
     if (!t->doomed && t->bytes > l->budget && !t->open) {
         l->n_evicted++;
-        doom(l, t, SK_LOST_EVICTED, 0); /* or it would drive all others out first */
+        doom(l, t, SK_LOST_EVICTED, 0); /* else it would evict all others first */
     }
     drop(l);
     evict(l);
@@ -304,7 +304,7 @@ sk_rc sk_lineage_return(struct sk_lineage *l, uint64_t id, uint64_t oid, uint64_
             return SK_ERR(err, SK_ENOMEM, "keep task %llu: no memory", (unsigned long long)id);
         o = obj_new(l, oid);
     }
-    if (!t) { /* forgotten while it ran */
+    if (!t) { /* the task was dropped while it ran */
         o->said = true;
         o->why = SK_LOST_EVICTED;
         o->culprit = oid;
@@ -346,7 +346,7 @@ void sk_lineage_gone(struct sk_lineage *l, uint64_t oid, enum sk_lost_why why) {
     } else {
         doom_users(l, o, o->said ? o->why : (uint8_t)why, o->said ? o->culprit : oid);
     }
-    if (sk_list_empty(&o->uses)) obj_settle(l, o); /* else the last of the doomed takes it along */
+    if (sk_list_empty(&o->uses)) obj_settle(l, o); /* else the last of the doomed tasks frees it */
     drop(l);
 }
 
@@ -382,7 +382,7 @@ static void plan(struct sk_lineage *l, struct task *t) {
 
 bool sk_lineage_lost(struct sk_lineage *l, uint64_t oid, enum sk_lost_why *why, uint64_t *culprit) {
     struct obj *o = sk_map_get(&l->objs, oid);
-    SK_ASSERT(!l->back_head && sk_list_empty(&l->todo)); /* the last plan was taken up */
+    SK_ASSERT(!l->back_head && sk_list_empty(&l->todo)); /* the last plan has been drained */
     if (o && o->maker && o->alive) {
         if (!o->maker->running && !o->maker->open) plan(l, o->maker);
         return true;
@@ -394,14 +394,14 @@ bool sk_lineage_lost(struct sk_lineage *l, uint64_t oid, enum sk_lost_why *why, 
         *culprit = o->culprit;
     }
     doom_users(l, o, (uint8_t)*why, *culprit);
-    drop(l); /* o may be gone now */
+    drop(l); /* o may be freed now */
     return false;
 }
 
 bool sk_lineage_next_object(struct sk_lineage *l, uint64_t *oid) {
     struct obj *o = l->back_head;
     if (!o) return false;
-    SK_DCHECK(o->alive && o->maker); /* in scope again, for it will be made */
+    SK_DCHECK(o->alive && o->maker); /* in scope again, because it will be made */
     l->back_head = o->next;
     if (!l->back_head) l->back_tail = NULL;
     *oid = o->id;

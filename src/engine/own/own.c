@@ -1,19 +1,19 @@
-/* own.c - exact reference counts by process, and the garbage that a lost one makes (contract:
- * own.h).
+/* own.c - exact reference counts by process, and what becomes garbage when a count falls to zero
+ * (contract: own.h).
  *
  * Not here: values and where they are (the engine frees them from the queue), tasks, lineage. Pure
  * book-keeping on the heap.
  *
  * Invariant: an object is in `objs` exactly while driver + borrowed + holds + outers > 0; borrowed
- * is the sum of its entries in all processes' maps; outers counts the mentions of it in the `inner`
- * of objects that are in `objs`. sk_own_check recounts all of it.
+ * is the sum of its entries in the maps of all processes; outers counts its mentions in the `inner`
+ * lists of objects that are in `objs`. sk_own_check recounts all of it.
  *
- * An object that falls to zero moves to the tail of the queue at once; the same loop then walks the
- * queue from there and takes its inner objects down, so depth costs no stack. inner[] holds
- * pointers, not ids: what an alive object contains cannot go away.
+ * An object whose count falls to zero moves to the tail of the queue at once. The same loop then
+ * walks the queue from there and takes down the counts of inner objects, so depth costs no stack.
+ * inner[] holds pointers, not ids: an object that an alive object contains cannot be freed.
  *
- * Cost: one map access a call for the driver, two for a worker's borrow; 56 bytes an object, 8 for
- * each reference inside it. */
+ * Cost: one map access a call for the driver, two for a worker's reference; 56 bytes an object,
+ * 8 for each reference inside it. */
 #include "engine/own/own.h"
 
 #include "base/containers/map.h"
@@ -25,8 +25,8 @@ struct obj {
     void *data;
     struct obj *next; /* in the queue */
     struct inner *inner;
-    uint64_t driver;   /* references of proc 0 */
-    uint64_t borrowed; /* of all other processes */
+    uint64_t driver;   /* references of the driver (proc 0) */
+    uint64_t borrowed; /* references of all other processes */
     uint32_t holds, outers;
 };
 
@@ -37,14 +37,14 @@ struct inner {
 
 struct proc {
     uint32_t proc;
-    struct sk_map held; /* id -> count (never 0) in the place of a pointer */
+    struct sk_map held; /* id -> count (never 0), stored as a pointer */
 };
 
 struct sk_own {
     struct sk_map objs;  /* id -> struct obj */
-    struct sk_map procs; /* proc -> struct proc; not the driver */
+    struct sk_map procs; /* proc -> struct proc; without the driver */
     struct sk_pool pool;
-    struct obj *head, *tail; /* freed, not yet drained */
+    struct obj *head, *tail; /* freed objects that were not drained yet */
     uint64_t n_queued;
 };
 
@@ -106,13 +106,13 @@ static void enqueue(struct sk_own *o, struct obj *x) {
     o->n_queued++;
 }
 
-/* After something of x was taken back. */
+/* Called after a count of x was taken down. */
 static void settle(struct sk_own *o, struct obj *x) {
     if (SK_LIKELY(total(x) != 0)) return;
     enqueue(o, x);
     for (; x; x = x->next) {
         void *there = sk_map_del(&o->objs, x->id);
-        SK_DCHECK(there == x); /* once: what is in the queue is in no map */
+        SK_DCHECK(there == x); /* an object in the queue is in no map, so this happens once */
         (void)there;
         if (SK_LIKELY(!x->inner)) continue;
         for (uint32_t i = 0; i < x->inner->n; i++) {
@@ -141,8 +141,8 @@ bool sk_own_next_freed(struct sk_own *o, uint64_t *id, void **data) {
 
 /* ---- borrows --------------------------------------------------------------------------------- */
 
-static struct proc *proc_get(struct sk_own *o, uint32_t proc) /* made on demand; NULL: no memory */
-{
+/* made when it is needed; NULL: no memory */
+static struct proc *proc_get(struct sk_own *o, uint32_t proc) {
     struct proc *p = sk_map_get(&o->procs, proc);
     if (SK_LIKELY(p)) return p;
     p = sk_calloc(SK_TAG_ENGINE, sizeof *p);
@@ -235,7 +235,7 @@ sk_rc sk_own_unref(struct sk_own *o, uint64_t id, uint32_t proc, uint32_t n, str
             sk_map_del(&p->held, id);
         } else {
             sk_rc rc = sk_map_put(&p->held, id, (void *)(uintptr_t)(had - n));
-            SK_ASSERT(rc == SK_OK); /* the key is there */
+            SK_ASSERT(rc == SK_OK); /* the key exists, so no memory is needed */
         }
         SK_DCHECK(x->borrowed >= n);
         x->borrowed -= n;
@@ -276,7 +276,7 @@ sk_rc sk_own_contains(struct sk_own *o, uint64_t outer, const uint64_t *inner, u
             sk_free(in);
             return absent(inner[i], "contain", err);
         }
-        /* itself: it is there as long as it is there; counted, it would never go */
+        /* a reference to itself does not count: counted, it would keep the object for ever */
         if (y != x) in->p[in->n++] = y;
     }
     for (uint32_t i = 0; i < in->n; i++) {
@@ -315,7 +315,7 @@ uint32_t sk_own_n_inner(const struct sk_own *o, uint64_t outer) {
 void sk_own_proc_dead(struct sk_own *o, uint32_t proc) {
     uint64_t id;
     void *count;
-    SK_ASSERT(proc != 0); /* that would be this process */
+    SK_ASSERT(proc != 0); /* the driver itself cannot be dead */
     struct proc *p = sk_map_del(&o->procs, proc);
     if (!p) return;
     for (uint32_t i = 0; sk_map_next(&p->held, &i, &id, &count);) {
@@ -366,8 +366,8 @@ void sk_own_shrink(struct sk_own *o) {
     sk_pool_trim(&o->pool);
 }
 
-/* Takes (sign -1) or gives back (+1) every borrow and mention that the maps and inner lists show.
- * False: one points nowhere. */
+/* Takes (sign -1) or gives back (+1) every reference and mention that the maps and inner lists
+ * show. False: one points to no object. */
 static bool recount(struct sk_own *o, int sign) {
     uint64_t key, id;
     void *val, *count;

@@ -6,7 +6,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-enum { IN_RES = SK_RES_MAX - SK_RES_CUSTOM }; /* so many custom ones have their place in sk_res */
+/* number of custom resources that have a place in sk_res */
+enum { IN_RES = SK_RES_MAX - SK_RES_CUSTOM };
 
 sk_rc sk_res_names_init(struct sk_res_names *s, const char *const *names, uint32_t n,
                         struct sk_err *err) {
@@ -100,7 +101,8 @@ uint32_t sk_res_devices(const struct sk_res_names *s) {
 sk_rc sk_res_index(const char *name, const struct sk_res_names *names, uint32_t *out,
                    struct sk_err *err) {
     uint32_t i = (uint32_t)(uintptr_t)sk_map_get(&names->by_hash, sk_hash(name, strlen(name)) | 1);
-    if (!i || strcmp(names->name[i - 1], name) != 0) /* none, or one of two with the same hash */
+    /* not found, or two names have the same hash */
+    if (!i || strcmp(names->name[i - 1], name) != 0)
         for (i = names->n; i && strcmp(names->name[i - 1], name) != 0;) i--;
     if (i) {
         SK_DCHECK(i <= names->n);

@@ -1,17 +1,18 @@
 /* memory.c - see memory.h. Cost: a look is O(processes), a stop O(processes squared) at worst. */
 #include "engine/rules/memory.h"
 
-/* no process fills memory faster: so long at least until what is left is gone */
+/* assumed fastest rate at which a process fills memory; gives the least time until what is left
+ * is used up */
 #define FILL_BYTES_PER_NS 8
 #define LOOK_NS INT64_C(5000000)
-/* at least so long between two looks for each process: a look costs 5 us for each */
+/* least time between two looks, for each process: a look costs 5 us for each */
 #define LOOK_PROC_NS INT64_C(250000)
 
 static bool counts(const struct sk_memory_proc *p) {
     return p->what == SK_MEMORY_BUSY || p->what == SK_MEMORY_ACTOR;
 }
 
-/* What one more task will need. */
+/* The mark: what one more task will need. */
 static uint64_t mark_of(const struct sk_memory_view *v) {
     uint64_t sum = 0, n = 0;
     for (uint32_t i = 0; i < v->n_procs; i++)
@@ -19,8 +20,8 @@ static uint64_t mark_of(const struct sk_memory_view *v) {
     return SK_MIN(SK_MAX(n ? sum / n : 0, v->limit_bytes / 64), v->limit_bytes / 8);
 }
 
-/* The share of those that said nothing: the level up to which each may go. Those below it leave the
- * rest to the others. */
+/* The share of processes that asked for nothing: the level up to which each may grow. What those
+ * below it do not use goes to the others. */
 static uint64_t level_of(const struct sk_memory_view *v) {
     uint64_t heaps = 0, given = 0, level = 0;
     for (uint32_t i = 0; i < v->n_procs; i++) {
@@ -50,7 +51,7 @@ static bool better(const struct sk_memory_proc *a, uint64_t over_a, const struct
     if (ra != rb) return ra;
     uint64_t d = over_a > over_b ? over_a - over_b : over_b - over_a;
     if (d > SK_MAX(over_a, over_b) / 8) return over_a > over_b;
-    /* as much: the younger one loses less */
+    /* about the same excess: stopping the younger one loses less */
     return a->since_ns != b->since_ns ? a->since_ns > b->since_ns : over_a > over_b;
 }
 
@@ -58,12 +59,12 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
     uint64_t sum = 0, n = 0, best_over = 0, level = level_of(v);
     for (uint32_t i = 0; i < v->n_procs; i++)
         if (counts(&v->procs[i])) sum += v->procs[i].heap_bytes, n++;
-    if (sum < v->limit_bytes / 32) return; /* it is not us */
+    if (sum < v->limit_bytes / 32) return; /* then the workers are not the cause */
     for (uint32_t i = 0; i < v->n_procs; i++) {
         const struct sk_memory_proc *p = &v->procs[i];
         uint64_t share = p->asked_bytes ? p->asked_bytes : level;
         if (!counts(p) || p->heap_bytes <= share) continue;
-        /* gives nothing back */
+        /* stopping it would give too little back */
         if (p->heap_bytes < v->limit_bytes / 64 && p->heap_bytes < sum / (2 * n)) continue;
         uint64_t over = p->heap_bytes - share;
         if (out->stop >= 0 && !better(p, over, &v->procs[out->stop], best_over)) continue;
@@ -73,7 +74,7 @@ static void choose(const struct sk_memory_view *v, struct sk_memory_plan *out) {
     }
 }
 
-/* More is used than may be, or will be soon. */
+/* Called when more is used than allowed, or will be soon. */
 static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t left,
                  struct sk_memory_plan *out) {
     left -= (int64_t)m->ahead_bytes;
@@ -82,7 +83,7 @@ static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t le
         return;
     }
     if (!m->over_since_ns) m->over_since_ns = v->now_ns;
-    if (out->punch_bytes || out->leave >= 0) { /* that first */
+    if (out->punch_bytes || out->leave >= 0) { /* try these first */
         out->next_ns = v->now_ns + LOOK_NS / 5;
         return;
     }
@@ -93,7 +94,8 @@ static void over(struct sk_memory *m, const struct sk_memory_view *v, int64_t le
     choose(&soon, out);
 }
 
-/* What heaps may grow until a stop that is decided now, or at the next look, has had its effect. */
+/* How much heaps may grow until a stop that is decided now, or at the next look, has taken
+ * effect. */
 static uint64_t ahead_of(const struct sk_memory *m, const struct sk_memory_view *v) {
     uint64_t grown = 0;
     int64_t took = v->now_ns - m->looked_ns, late = SK_MAX(v->now_ns - m->due_ns, 0);
@@ -105,7 +107,7 @@ static uint64_t ahead_of(const struct sk_memory *m, const struct sk_memory_view 
                   v->limit_bytes / 4);
 }
 
-/* Whether those that grow hold still: what is going would come back too late. */
+/* Whether growing processes are paused, because memory that is being freed would come too late. */
 static bool pauses(struct sk_memory *m, const struct sk_memory_view *v, bool any_going) {
     int64_t real = (int64_t)v->limit_bytes - (int64_t)v->used_bytes + (int64_t)v->slack_bytes / 2;
     if (!any_going || real >= (int64_t)m->ahead_bytes) {
@@ -125,7 +127,7 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v,
         n_busy += counts(&v->procs[i]);
     }
     bool was_paused = m->paused_ns && v->now_ns - m->paused_ns < SK_MEMORY_PAUSE_NS;
-    /* else they did not grow because they were held */
+    /* during a pause they do not grow, so the old value stays */
     if (!was_paused) m->ahead_bytes = ahead_of(m, v);
     m->looked_ns = v->now_ns;
     int64_t left =
@@ -150,7 +152,7 @@ void sk_memory_decide(struct sk_memory *m, const struct sk_memory_view *v,
     }
     int64_t fill = SK_MAX(left, 0) / FILL_BYTES_PER_NS,
             least = SK_MAX(LOOK_NS, LOOK_PROC_NS * v->n_procs);
-    /* idle: what begins may fill it, too */
+    /* with no task running the pace is slower, but a task that begins may fill memory, too */
     out->next_ns = v->now_ns + SK_MAX(SK_MIN(fill, n_busy ? m->every_ns : 4 * m->every_ns), least);
     over(m, v, left, out);
     out->pause = pauses(m, v, coming || out->stop >= 0);
@@ -168,7 +170,8 @@ enum sk_place_launch sk_memory_launch(struct sk_memory *m, const struct sk_memor
     if (r->alone_waits) {
         if (!m->drain_since_ns) m->drain_since_ns = r->now_ns;
         int64_t waited = r->now_ns - m->drain_since_ns;
-        /* it finds no room beside those */
+        /* The task that has to run alone finds no room beside those that do not end: every other
+         * second one more of the others may begin. */
         if (waited >= 2 * SK_MEMORY_DRAIN_NS && waited / SK_MEMORY_TRICKLE_NS % 2)
             return SK_LAUNCH_ONE;
         return r->n_running == 0 || waited >= SK_MEMORY_DRAIN_NS ? SK_LAUNCH_ALONE : SK_LAUNCH_NONE;

@@ -4,8 +4,8 @@
 struct sk_pace_sleep sk_pace_caller(const struct sk_pace_view *v, int64_t n_cpu, int64_t spin_ns,
                                     int64_t deadline_ns) {
     struct sk_pace_sleep s = {.until_ns = deadline_ns};
-    /* With a free core the answer is worth spinning for; otherwise the core belongs to who works
-     * for us. */
+    /* With a free core it is worth spinning for the answer; otherwise the core belongs to the
+     * workers. */
     if (v->n_busy < (uint32_t)SK_MAX(n_cpu, 1)) s.spin_ns = spin_ns;
     if (v->n_busy || v->waiting)
         s.until_ns = SK_MIN(deadline_ns, v->now_ns + SK_PACE_TICK_NS + s.spin_ns);
@@ -17,7 +17,7 @@ struct sk_pace_sleep sk_pace_thread(struct sk_pace *p, const struct sk_pace_view
     if (v->n_live || v->large) s.until_ns = v->now_ns + SK_PACE_REAP_NS;
     if (!v->driven && (v->n_busy || v->waiting)) s.until_ns = v->now_ns + 10 * SK_PACE_TICK_NS;
     if (!v->n_messages) return s;
-    /* they came again soon after the last time */
+    /* messages came again soon after the last ones */
     if (v->now_ns - p->last_ns < 4 * SK_PACE_NAP_NS) s.nap_ns = SK_PACE_NAP_NS;
     p->last_ns = v->now_ns;
     return s;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/* a task that is stopped so often has had its chance, whoever ran beside it */
+/* after this many stops a task fails even if others ran beside it */
 #define STOPS_MOST 3u
 #define STOPS_LIMIT 200u
 
@@ -18,7 +18,8 @@ bool sk_verdict_restarts(const struct sk_verdict_actor *a, bool charged) {
     return !a->no_restart && (!charged || a->restarts_left != 0);
 }
 
-/* Who allows no retry does not wait for a next life, except for one that somebody asked for. */
+/* A call without retries does not wait for the actor's next process, unless a restart was asked
+ * for. */
 static bool patient(const struct sk_verdict_actor *a, const struct sk_verdict_task *t) {
     return !t->no_wait || t->retries_left != 0 || a->max_task_retries != 0 || a->asked;
 }
@@ -30,9 +31,9 @@ bool sk_verdict_call_joins(const struct sk_verdict_actor *a, const struct sk_ver
     return !a->between || patient(a, t);
 }
 
-/* What a cancelled call has made is thrown away, and the end of a stream with a sink. Not what a
- * coroutine made that caught its CancelledError: it was told, and went on; nor what a task made
- * that was over before it heard. */
+/* True if what a cancelled run has made is thrown away: the values of a call, and the end of a
+ * stream with a sink. Not those of a coroutine that caught its CancelledError and went on; nor
+ * those of a task that was over before it was told. */
 static bool stopped(const struct sk_verdict_run *r) {
     bool call = r->of_actor && !r->is_init, caught = r->async && !r->is_stream;
     return r->spoiled ||
@@ -106,8 +107,8 @@ static bool signalled(const struct sk_verdict_worker *w) {
     return w->status != -1 && WIFSIGNALED(w->status);
 }
 
-/* The engine ended it, or it left as it was asked; not: it was asked, and somebody killed it
- * first. */
+/* True if the engine killed the process, or it ended because it was asked to; false if it was
+ * asked to, and was killed from elsewhere first. */
 static bool was_sent_away(const struct sk_verdict_worker *w) {
     return w->killed || (w->kill_why && !signalled(w));
 }
