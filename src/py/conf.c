@@ -1,5 +1,5 @@
-/* conf.c - init(dict): the configuration as sk_engine_conf. Defaults are skate/config.py's and the
- * engine's, none are here. */
+/* conf.c - the dict of init() as sk_engine_conf. Defaults are in skate/config.py and in the
+ * engine, none here. */
 #include <pthread.h>
 
 #include "dag/graph.h"
@@ -7,8 +7,8 @@
 #include "py/conf.h"
 #include "py/guest/guest.h"
 
-/* A caller that waits for room in the store lets Ctrl-C in. Its thread has a thread state: it
- * dropped the GIL before. */
+/* Lets Ctrl-C interrupt a caller that waits for room in the store. Its thread has dropped the
+ * GIL, so it has a thread state. */
 static bool interrupted(void *ctx) {
     (void)ctx;
     PyGILState_STATE g = PyGILState_Ensure();
@@ -24,11 +24,11 @@ static void condemn(void *head, sk_aid a, const char *how) { sk_dag_condemn(head
 static const struct sk_graph_hooks graph_hooks = {
     .bury = bury, .condemn = condemn, .in_use = sk_dag_in_use};
 
-/* A worker has made an actor that asks the driver for something: the hook hears of it on a thread
- * of its own, for nothing may wait for the GIL here. */
+/* A worker has created an actor that asks the driver for something. The hook is called on a
+ * thread of its own, since no thread may wait for the GIL here. */
 struct named {
     PyObject *hook;
-    char *name; /* in `space` */
+    char *name; /* points into `space` */
     char space[];
 };
 
@@ -61,7 +61,7 @@ static void named(void *ctx, struct sk_bytes space, struct sk_bytes name) {
 
 /* ---- the dict -------------------------------------------------------------------------------- */
 
-struct given { /* borrowed */
+struct given { /* fields of the dict; borrowed */
     const char *engine;
     int64_t cpus, gpus, memory, workers, store, spin_ns, reap_ns, seed, lineage, spill, overflow,
         budget, permille, every_ns, oom, retries;
@@ -99,7 +99,7 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"init", SK_COUNT(field), 0, field};
 
-/* A list of str, or NULL, as strings that its items own, with a NULL behind them. */
+/* Converts a list of str (or NULL) to an array of C strings, which the items own, ended by NULL. */
 static int strings(PyObject *list, const char *what, const char ***out) {
     Py_ssize_t n = list ? PyList_GET_SIZE(list) : 0;
     const char **v = *out = sk_calloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *v);
@@ -157,9 +157,9 @@ static void numbers(struct sk_engine_conf *c, const struct given *g) {
     c->overflow_bytes = g->overflow < 0 ? 0 : g->overflow == 0 ? UINT64_MAX : (uint64_t)g->overflow;
     c->memory_bytes = (uint64_t)g->budget;
     c->memory_permille = (uint32_t)SK_MIN(g->permille, 1000);
-    /* Ray's 0 is never, ours is chosen */
+    /* 0 means "never" in Ray, and "the engine chooses" here */
     c->memory_every_ns = g->every_ns < 0 ? 0 : g->every_ns == 0 ? -1 : g->every_ns;
-    /* as there */
+    /* as above */
     c->oom_retries = g->oom < 0 ? 0 : g->oom == 0 ? -1 : (int32_t)SK_MIN(g->oom, 1000);
     c->task_retries = g->retries < 0 ? -1 : (int32_t)SK_MIN(g->retries, INT32_MAX);
 }

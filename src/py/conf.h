@@ -6,16 +6,15 @@
 #include "engine/guest.h"
 #include "py/core/core.h"
 
-struct py_conf { /* everything that sk_engine_conf points to */
+struct py_conf { /* sk_engine_conf and all memory that it points to */
     struct sk_engine_conf c;
     const struct sk_engine_class *cls;
     struct sk_guest guest;
     const char **argv, **env, **dirs, **names;
     int64_t *more;
 };
-int py_conf_read(struct py_conf *k, struct py_state *st,
-                 /* borrows from the dict; -1 with an exception, and nothing to free */
-                 PyObject *dict);
+/* Reads the configuration; it borrows from the dict. -1 with an exception, and nothing to free. */
+int py_conf_read(struct py_conf *k, struct py_state *st, PyObject *dict);
 void py_conf_free(struct py_conf *k);
 
 #endif

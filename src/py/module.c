@@ -1,9 +1,9 @@
 /* module.c - the module skate._skate: its state, its types, and opening and closing the one engine
  * of this process.
  *
- * Not here: any policy; defaults come from skate/config.py through init(conf). Shutdown lets go in
- * three steps: no new call gets in (closing), waits come back within a slice, then the engine is
- * closed. Refs that are still alive belong to an old generation then. */
+ * Not here: any policy; defaults come from skate/config.py through init(conf). Shutdown has
+ * three steps: new calls are refused (closing), waits return within a slice, then the engine is
+ * closed. References that are still alive then belong to an old generation. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static PyObject *m_init(PyObject *module, PyObject *dict) {
     if (st->stray) return py_raise(st, SK_ECLOSED, NULL);
     if (st->engine || st->worker)
         return PyErr_Format(PyExc_RuntimeError, "an engine is open in this process");
-    /* borrowed: whether tasks' prints are shown */
+    /* borrowed: whether what tasks print is shown */
     PyObject *prints = PyDict_GetItemString(dict, "prints");
     if (py_conf_read(&k, st, dict) < 0) return NULL;
     if (prints && strcmp(k.cls->name, "local") == 0 &&
@@ -54,7 +54,7 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
     if (!st->engine || st->closing || st->worker) Py_RETURN_NONE;
     if (py_current_task()) return PyErr_Format(PyExc_RuntimeError, "shutdown() inside a task");
     st->closing = true;
-    while (st->n_inside) { /* every wait comes back within PY_SLICE_NS; the last one posts */
+    while (st->n_inside) { /* every wait returns within PY_SLICE_NS; the last thread posts */
         Py_BEGIN_ALLOW_THREADS sem_wait(&st->all_out);
         Py_END_ALLOW_THREADS
     }
@@ -69,10 +69,11 @@ static PyObject *m_shutdown(PyObject *module, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-static struct py_state *the_state; /* for the handler below */
+static struct py_state *the_state; /* for in_child() */
 
-/* In the child of any fork, whoever made it, before Python runs on: the engine and its threads are
- * the parent's. A driver's child opens one of its own when it needs it; a worker's is a stray. */
+/* Called in the child of any fork before Python goes on: the engine and its threads belong to
+ * the parent. A driver's child opens an engine of its own when it needs one; a worker's child is
+ * a stray. */
 static void in_child(void) {
     struct py_state *st = the_state;
     if (!st) return;
@@ -85,7 +86,7 @@ static void in_child(void) {
     sem_init(&st->all_out, 0, 0);
     py_exec_forget(st);
     if (st->prints) sk_prints_in_child(st->prints);
-    st->prints = NULL; /* its memory stays: threads of the parent may have been in it */
+    st->prints = NULL; /* its memory is not freed: threads of the parent may have been using it */
     sk_copy_forget();
     py_npmem_forget();
     if (st->stray) py_worker_forget();
@@ -198,7 +199,7 @@ static PyObject *m_references(PyObject *module, PyObject *unused SK_UNUSED) {
     size_t n = 0, cap = 0;
     if (py_ensure(st) < 0) return NULL;
     if (!py_has(st, st->engine->usage, "references to list")) return NULL;
-    do { /* there may be more by the second time */
+    do { /* there may be more references by the second call */
         cap = n + 64;
         sk_free(r);
         if (!(r = sk_alloc(SK_TAG_PY, cap * sizeof *r))) return PyErr_NoMemory();
@@ -230,8 +231,8 @@ static PyObject *m_workers(PyObject *module, PyObject *unused SK_UNUSED) {
     PY_TAKE(st)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < SK_MIN(n, SK_COUNT(w)); i++) {
-        /* the fork server has not told it yet; and os.kill(0) would kill the caller's whole
-         * group */
+        /* the fork server has not reported its pid yet, and os.kill(0) would kill the caller's
+         * whole process group */
         if (w[i].pid <= 0) continue;
         PyObject *row = Py_BuildValue("(iIsK)", (int)w[i].pid, (unsigned)w[i].number,
                                       w[i].state < 4 ? state[w[i].state] : "?",
@@ -248,7 +249,7 @@ static PyObject *m_preload(PyObject *module, PyObject *note) {
     Py_ssize_t n;
     PY_ERR(err);
     if (PyBytes_AsStringAndSize(note, &p, &n) < 0 || py_ensure(st) < 0) return NULL;
-    /* it forks nobody: there is nothing to import ahead of them */
+    /* without a fork server there is nothing to preload */
     if (!st->engine->host) Py_RETURN_NONE;
     sk_rc rc;
     PY_DROP(st)
@@ -336,8 +337,8 @@ static PyObject *kw1(const char *name) {
 
 static int mod_exec(PyObject *m) {
     struct py_state *st = PyModule_GetState(m);
-    st->module = m; /* borrowed: the state is the module's */
-    st->gen = 1;    /* 0 is that of refs made of bytes */
+    st->module = m; /* borrowed: the state belongs to the module */
+    st->gen = 1;    /* 0 is the generation of references made from bytes */
     py_runner_init(st);
     sem_init(&st->all_out, 0, 0);
     if (!the_state && pthread_atfork(NULL, NULL, in_child) != 0) {
@@ -426,7 +427,7 @@ static int mod_clear(PyObject *m) {
         st->free_refs = r->next;
         PyObject_Free(r);
     }
-    st->n_free_refs = UINT32_MAX; /* refs that die from now on go to the heap */
+    st->n_free_refs = UINT32_MAX; /* references that die from now on go to the heap */
 #define X(n) Py_CLEAR(st->n);
     OBJECTS(X)
 #undef X

@@ -1,5 +1,5 @@
-/* call.h - what a program calls: f.remote() and actors, put, get and wait, generators, placement
- * groups, and lists of what there is. */
+/* call.h - the calls of a program: f.remote() and actors, put, get and wait, generators,
+ * placement groups, and lists of state. */
 #ifndef SK_PY_CALL_H
 #define SK_PY_CALL_H
 
@@ -19,11 +19,11 @@ extern PyMethodDef py_group_methods[];
 /* ---- put.c, get_wait.c */
 extern PyMethodDef py_put_methods[];
 extern PyMethodDef py_get_wait_methods[];
-PyObject *py_put(struct py_state *st, PyObject *value); /* ObjectRef */
+PyObject *py_put(struct py_state *st, PyObject *value); /* returns an ObjectRef */
 
 /* ---- gen.c */
 PyObject *py_gen_new(struct py_state *st, sk_tid task);
-/* false: it was read to its end; or with an exception */
+/* The id of a generator's task. False: it was read to its end, or (with an exception) failed. */
 bool py_gen_stream(struct py_state *st, PyObject *gen, sk_tid *out);
 int py_gen_types(PyObject *module, struct py_state *st);
 
@@ -31,12 +31,12 @@ int py_gen_types(PyObject *module, struct py_state *st);
 int py_watch_types(PyObject *module);
 
 /* ---- garbage.c */
-/* Of a wait that began then (CLOCK_MONOTONIC), with the GIL: handlers of signals run, and from time
- * to time the garbage collector. -1 with an exception. */
+/* Called between the slices of a wait that began at began_ns (CLOCK_MONOTONIC), with the GIL:
+ * runs handlers of signals and, from time to time, the garbage collector. -1 with an exception. */
 int py_between_slices(struct py_state *st, int64_t began_ns);
 
 /* ---- listing.c */
-/* as of state.h; sk_free. NULL with an exception */
+/* Rows as in engine/state.h, to be freed by sk_free. NULL with an exception. */
 uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len);
 extern PyMethodDef py_listing_methods[];
 

@@ -1,11 +1,12 @@
-/* define.c - definitions of remote functions: pickled at the first call, sent once an engine.
+/* define.c - definitions of remote functions: pickled at the first call, sent once to each engine.
  *
- * A Template made from another one (options) shares its definition. What the program has around
- * itself (skate/ambient_environment.py) belongs to a definition: when it is another, what was made
- * for the same before is used, else it is made and sent again, with that. */
+ * A Template made from another one (options) shares its definition. A definition belongs to the
+ * surroundings of the program (sys.path, environment, working directory:
+ * skate/ambient_environment.py). When these change, a definition that was made for the same
+ * surroundings before is used again, else a new one is made and sent. */
 #include "py/call/template.h"
 
-static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) /* never 0 */
+static uint64_t hash_bytes(const uint8_t *p, size_t n, uint64_t seed) /* the result is never 0 */
 {
     uint64_t h = seed ^ (n * 0x9E3779B97F4A7C15u);
     for (; n >= 8; p += 8, n -= 8) {
@@ -25,7 +26,7 @@ static int make_def(struct py_state *st, struct tmpl *t) {
     if (t->def) return 0;
     if (t->kind == METHOD) {
         t->def = PyUnicode_AsUTF8String(t->target);
-        if (t->def && t->retry_on) { /* name, NUL, the classes */
+        if (t->def && t->retry_on) { /* name, NUL, pickled classes */
             PyBytes_ConcatAndDel(&t->def, PyBytes_FromStringAndSize("", 1));
             PyBytes_Concat(&t->def, t->retry_on);
         }
@@ -48,7 +49,7 @@ static int make_def(struct py_state *st, struct tmpl *t) {
                            "RAY_allow_out_of_band_object_ref_serialization=0 "
                            "forbids: pass the ref as an argument");
         }
-        if (t->def && c.refs.n) { /* the definition is used as long as they live */
+        if (t->def && c.refs.n) { /* the references live as long as the definition is used */
             t->def_refs = PyTuple_New((Py_ssize_t)c.refs.n);
             for (uint32_t i = 0; t->def_refs && i < c.refs.n; i++)
                 PyTuple_SET_ITEM(t->def_refs, (Py_ssize_t)i, Py_NewRef(c.refs.p[i]));
@@ -63,10 +64,11 @@ static int make_def(struct py_state *st, struct tmpl *t) {
 int py_define(struct py_state *st, PyObject *def, PyObject *name, bool method, sk_fid *out) {
     PY_ERR(err);
     const char *s = PyUnicode_AsUTF8(name);
-    if (!s || py_gone(st, st->gen)) return -1; /* by code in the definition */
+    /* code in the definition may have closed the engine */
+    if (!s || py_gone(st, st->gen)) return -1;
     struct sk_bytes b = {PyBytes_AS_STRING(def), (size_t)PyBytes_GET_SIZE(def)};
     out->v = hash_bytes(b.p, b.n,
-                        /* methods of one name are not those of one class */
+                        /* methods of the same name may belong to different classes */
                         method ? hash_bytes((const uint8_t *)s, strlen(s), 1) : 0);
     sk_rc rc = st->engine->ops->define(st->engine, *out, s, b, &err);
     if (rc == SK_OK) return 0;
@@ -111,7 +113,7 @@ static PyObject *m_surrounded(PyObject *module, PyObject *args) {
 void py_template_forget(struct tmpl *t) {
     struct made *kept = t->kept;
     uint32_t n = t->n_kept;
-    t->kept = NULL; /* destructors below are user code */
+    t->kept = NULL; /* cleared first, since destructors below are user code */
     t->n_kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         Py_XDECREF(kept[i].def);
@@ -120,8 +122,8 @@ void py_template_forget(struct tmpl *t) {
     sk_free(kept);
 }
 
-/* The definition of `d` becomes the one for what the program has around itself now: one that was
- * made for the same before, or none (make_def() makes it). */
+/* Gives `d` the definition for the present surroundings: one that was made for the same before,
+ * or none (make_def() makes it). */
 static int turn_def(struct py_state *st, struct tmpl *d) {
     PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "changed", NULL) : NULL;
@@ -141,7 +143,7 @@ static int turn_def(struct py_state *st, struct tmpl *d) {
     if (i < d->n_kept) now = d->kept[i];
     else if (d->n_kept < KEPT) d->n_kept++;
     else gone = d->kept[--i];
-    memmove(d->kept + 1, d->kept, i * sizeof *d->kept); /* in the order of their last use */
+    memmove(d->kept + 1, d->kept, i * sizeof *d->kept); /* most recently used first */
     d->kept[0] = was;
     d->def = now.def;
     d->def_refs = now.refs;
@@ -167,10 +169,10 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
     }
     bool made = !d->def;
     if (make_def(st, d) < 0) return -1;
-    if (made) d->content = st->around.content; /* dump_function looked at them */
+    if (made) d->content = st->around.content; /* dump_function looked at the surroundings */
     if ((d->gen != st->gen || d->fid.v == 0) &&
         py_define(st, d->def, d->named ? d->target : d->name, d->kind == METHOD, &d->fid) < 0)
-        return -1; /* a name of one call is not the definition's */
+        return -1; /* a name given for one call does not belong to the definition */
     t->fid = d->fid;
     t->shape = 0;
     Py_CLEAR(t->refused);
@@ -194,7 +196,7 @@ int py_template_prepare(struct py_state *st, struct tmpl *t) {
         sk_rc rc;
         if (!name || py_find_shape(st, &need, t->custom, name, &t->shape, &rc, &err) < 0) return -1;
         if (rc == SK_EINFEASIBLE && !t->o.pg) {
-            /* as in Ray: who gets its value hears of it, not who calls it */
+            /* as in Ray, getting the value raises this error, not the call */
             t->refused = py_text(err.msg);
             if (!t->refused) return -1;
         } else if (rc != SK_OK) {

@@ -1,19 +1,20 @@
-/* garbage.c - what Python's garbage keeps from others while a caller waits. An actor lives, and has
- * what it asked for, until its last handle goes; one in a cycle (a traceback's frame, a closure
- * that names itself) goes with the next collection, and who waits makes none: it makes no objects.
+/* garbage.c - garbage collection while a caller waits. An actor lives, and keeps its resources,
+ * until its last handle goes. A handle in a reference cycle (a traceback's frame, a closure that
+ * names itself) goes only with the next collection, and a waiting thread causes none, since it
+ * makes no objects.
  *
- * Invariant: called with the GIL, outside of the engine. Cost: nothing in a wait under a second;
- * then a look at the actors, and a collection where one waits for its place, both together at most
- * 2 % of the time. */
+ * Invariant: called with the GIL, outside the engine. Cost: nothing in a wait of under a second;
+ * then a look at the actors, and a collection if one of them waits for resources, both together
+ * at most 2 % of the time. */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "py/call/call.h"
 
 #define WAIT_NS SK_SEC
-#define SHARE 50 /* so many times as long as the last one took it is until the next one */
+#define SHARE 50 /* a collection is followed by a pause of this many times its duration */
 
-/* One waits for a place; as often as it is wrong, for a list that is cut short, a collection is in
- * vain. */
+/* 1: an actor waits for resources. A false positive (from a list that was cut short) costs one
+ * collection in vain. -1 with an exception. */
 static int actor_waits(struct py_state *st) {
     size_t n;
     uint8_t *buf = py_listing_rows(st, SK_STATE_ACTORS, &n);
@@ -34,10 +35,9 @@ static int actor_waits(struct py_state *st) {
 }
 
 static int collect(void) {
-    PyObject *gc =
-        /* not PyGC_Collect(): it does nothing where the program has switched automatic collections
-         * off */
-        PyImport_ImportModule("gc");
+    /* gc.collect() is used since PyGC_Collect() does nothing when the program has switched
+     * automatic collections off. */
+    PyObject *gc = PyImport_ImportModule("gc");
     PyObject *n = gc ? PyObject_CallMethod(gc, "collect", NULL) : NULL;
     Py_XDECREF(gc);
     Py_XDECREF(n);
@@ -50,7 +50,7 @@ int py_between_slices(struct py_state *st, int64_t began_ns) {
     if (now - began_ns < WAIT_NS || now < st->garbage_ns || !st->driver || !st->engine ||
         st->closing || !st->engine->state)
         return 0;
-    st->garbage_ns = INT64_MAX; /* nobody else meanwhile */
+    st->garbage_ns = INT64_MAX; /* no other thread collects meanwhile */
     int waits = actor_waits(st), rc = waits > 0 ? collect() : waits;
     int64_t after = sk_now_ns();
     st->garbage_ns = after + SK_MAX(SHARE * (after - now), WAIT_NS);

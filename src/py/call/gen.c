@@ -1,12 +1,12 @@
-/* gen.c - ObjectRefGenerator: the objects of a streaming task, one after the other as they are
- * made. */
+/* gen.c - ObjectRefGenerator: the yields of a streaming task as ObjectRefs, one by one as they
+ * are made. */
 #include "base/clock.h"
 #include "engine/streams.h"
 #include "py/call/call.h"
 
 struct gen {
     PyObject_HEAD uint64_t task;
-    PyObject *end; /* the ref of completed(), or of the failure */
+    PyObject *end; /* the reference of completed(), or of the failure */
     uint32_t gen;
     bool done;
 };
@@ -62,7 +62,7 @@ static PyObject *late(struct py_state *st, sk_tid t) {
     return py_raise(st, SK_ETIMEOUT, &e);
 }
 
-/* NULL without an exception: the end */
+/* Takes the next reference. NULL without an exception: the end. */
 static PyObject *gen_take(struct gen *g, int64_t deadline_ns) {
     struct py_state *st = py_state_of(Py_TYPE((PyObject *)g));
     PY_ERR(err);
@@ -80,7 +80,7 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) {
         PY_TAKE(st)
         if (rc != SK_ETIMEOUT) break;
         if (!began_ns) began_ns = now;
-        /* a handler may have shut it down, and opened another */
+        /* a signal handler may have shut the engine down and opened another */
         if (py_between_slices(st, began_ns) < 0 || py_gone(st, gen)) return NULL;
         if (g->done)
             return py_raise(st, SK_ECLOSED,
@@ -92,8 +92,8 @@ static PyObject *gen_take(struct gen *g, int64_t deadline_ns) {
         return NULL;
     }
     if (!id.v) return py_raise(st, rc, &err);
-    /* the failure comes as a last ref, and getting it raises; the task is over, its number is kept
-     * for task_id() */
+    /* The failure comes as a last reference, and getting it raises. The task is over; its id is
+     * kept for task_id(). */
     g->done = true;
     PyObject *failure = py_ref_new(st, id, t);
     if (failure && !g->end) g->end = Py_NewRef(failure);
@@ -153,7 +153,7 @@ static PyObject *gen_completed(PyObject *o, PyObject *unused SK_UNUSED) {
             PY_TAKE(st)
             g->end = rc == SK_OK ? py_ref_new(st, id, t) : py_raise(st, rc, &err);
         } else if (!PyErr_Occurred() && py_ensure(st) == 0) {
-            /* it was read to its end, and went well */
+            /* it was read to its end, and has succeeded */
             g->end = py_put(st, Py_None);
         }
     }

@@ -1,14 +1,14 @@
 /* get_wait.c - get and wait.
  *
- * A driver first asks with a deadline that has passed and keeps the GIL: an object that is there
- * costs one call. Otherwise the GIL is dropped for slices of 100 ms, and signals (Ctrl-C) are
- * looked for in between. Cost: get of a scalar 0.1 us + engine. */
+ * A driver first asks with a deadline in the past and keeps the GIL, so that getting an existing
+ * object costs one call. Otherwise the GIL is dropped for slices of 100 ms, and signals (Ctrl-C)
+ * are checked in between. Cost: get of a scalar 0.1 us plus the engine's part. */
 #include <math.h>
 
 #include "base/clock.h"
 #include "py/call/call.h"
 
-/* Seconds or None to a deadline: INT64_MAX none. -2 with an exception. */
+/* Converts seconds or None to a deadline; INT64_MAX: none. -2 with an exception. */
 static int64_t deadline_of(PyObject *timeout) {
     if (!timeout || timeout == Py_None) return INT64_MAX;
     double s = PyFloat_AsDouble(timeout);
@@ -17,16 +17,16 @@ static int64_t deadline_of(PyObject *timeout) {
         PyErr_SetString(PyExc_ValueError, "timeout is not a number");
         return -2;
     }
-    return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* Ray: -1 is for ever */
+    return s < 0 ? INT64_MAX : py_deadline(s, sk_now_ns()); /* as in Ray, -1 means no limit */
 }
 
-/* One of many is an error already: that is raised now, whatever the others do. `known` are those
- * seen ready before. 1: an exception is set. */
+/* 1 with an exception set, if one of the objects is an error already: it is raised at once,
+ * whatever becomes of the others. `known`: those that were seen ready before. */
 static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool *known,
                           bool *ready) {
     PY_ERR(err);
     sk_rc rc = st->engine->ops->wait(st->engine, ids, n, n, 0, ready, &err);
-    if (rc != SK_OK && rc != SK_ETIMEOUT) return 0; /* get() will say it */
+    if (rc != SK_OK && rc != SK_ETIMEOUT) return 0; /* get() will report it */
     for (size_t i = 0; i < n; i++) {
         struct sk_view v;
         if (!ready[i] || known[i]) continue;
@@ -41,10 +41,9 @@ static int failed_already(struct py_state *st, const sk_oid *ids, size_t n, bool
     return 0;
 }
 
-#define LATE_MAX 3 /* objects that the error of a timeout names */
+#define LATE_MAX 3 /* number of objects that the message of a timeout names */
 
-/* Raises the error of a get whose time is over: which objects are not there, and what makes them.
- * -1. */
+/* Raises GetTimeoutError: which objects do not exist, and which tasks make them. Returns -1. */
 static int timed_out(struct py_state *st, const sk_oid *ids, size_t n) {
     PY_ERR(err);
     struct sk_err e = {.msg = "Get timed out: some object(s) not ready"};
@@ -113,11 +112,12 @@ static int get_slices(struct py_state *st, const sk_oid *ids, size_t n, int64_t 
 
 static PyObject *value_of(struct py_state *st, uint32_t gen, struct sk_view *v) {
     PyObject *r = NULL;
-    if (SK_UNLIKELY(py_gone(st, gen))) return NULL; /* by code in the value before it */
+    /* code in the value before may have closed the engine */
+    if (SK_UNLIKELY(py_gone(st, gen))) return NULL;
     struct py_keep k = {0};
     if (SK_UNLIKELY(SK_KIND_IS_ERROR(v->kind))) {
-        /* A task that was cancelled hears that first, not that what it waits for was cancelled with
-         * it. */
+        /* A cancelled task is told of its own cancel first, not that what it waits for was
+         * cancelled with it. */
         if (st->worker && py_interrupted()) PyErr_SetNone(PyExc_KeyboardInterrupt);
         else py_raise_value(st, v);
     } else r = py_decode(st, v, &k);
@@ -147,11 +147,11 @@ static PyObject *get_many(struct py_state *st, PyObject *seq, int64_t deadline_n
         if (!py_ref_alive(st, o)) goto out;
         ids[i].v = ((struct py_ref *)(void *)o)->id;
     }
-    if (n && get_views(st, ids, n, deadline_ns, v) < 0) /* `fast` keeps the refs meanwhile */
+    if (n && get_views(st, ids, n, deadline_ns, v) < 0) /* `fast` keeps the references meanwhile */
         goto out;
     list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; i < n; i++) {
-        if (!list) { /* the first failure is the one that is raised */
+        if (!list) { /* only the first failure is raised */
             py_view_release(st, gen, &v[i]);
             continue;
         }
@@ -166,7 +166,7 @@ out:
     return list;
 }
 
-/* What is no ObjectRef and has a value all the same: a result of a compiled graph. */
+/* Gets the value of an object that is not an ObjectRef: a result of a compiled graph. */
 static PyObject *get_other(PyObject *o, PyObject *timeout) {
     PyObject *get = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__skate_get__");
     if (!get) {
@@ -188,7 +188,7 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
         PyObject *name = PyTuple_GET_ITEM(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0 && !timeout)
             timeout = args[n + i];
-        /* Ray's, of transports between GPUs */
+        /* Ray's argument for transports between GPUs is ignored */
         else if (PyUnicode_CompareWithASCIIString(name, "_use_object_store") != 0)
             return PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'",
                                 name);
@@ -213,13 +213,12 @@ static PyObject *m_get(PyObject *module, PyObject *const *args, Py_ssize_t n, Py
                                        timeout ? timeout : Py_None);
         return py_with_prints(st, get_many(st, o, deadline));
     }
-    /* as in Ray: a generator stands for itself */
+    /* as in Ray, getting a generator gives the generator itself */
     if (Py_TYPE(o) == st->gen_type) return Py_NewRef(o);
     return py_with_prints(st, get_other(o, timeout));
 }
 
-/* The bytes of a block as they lie in the store, which they stay in as long as somebody has
- * them. */
+/* The bytes of a block in place in the store; they stay there as long as the result lives. */
 static PyObject *m_raw(PyObject *module, PyObject *ref) {
     struct py_state *st = PyModule_GetState(module);
     struct sk_view v;
@@ -237,8 +236,8 @@ static PyObject *m_raw(PyObject *module, PyObject *ref) {
     return r;
 }
 
-/* [(True, value) or (False, exception)] of refs that are ready: one engine call for all, and
- * nobody's failure is another one's. */
+/* [(True, value) or (False, exception)] for references that are ready: one engine call for all
+ * of them, and one failure does not affect the others. */
 static PyObject *m_get_each(PyObject *module, PyObject *seq) {
     struct py_state *st = PyModule_GetState(module);
     if (!PyList_Check(seq)) return PyErr_Format(PyExc_TypeError, "get_each(list of refs)");
@@ -295,10 +294,10 @@ static int cmp_u64(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static bool has_duplicate(const sk_oid *ids, size_t n, bool *dup) /* false: no memory */
-{
+/* false: there is no memory to check */
+static bool has_duplicate(const sk_oid *ids, size_t n, bool *dup) {
     *dup = false;
-    bool sorted = true; /* the usual list is in order of submission */
+    bool sorted = true; /* the usual list is sorted by submission */
     for (size_t i = 1; i < n && sorted; i++) sorted = ids[i - 1].v < ids[i].v;
     if (sorted) return true;
     uint64_t *s = sk_memdup(SK_TAG_PY, ids, n * sizeof *s);
@@ -355,7 +354,8 @@ static PyObject *m_wait(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
     Py_ssize_t want = PyNumber_AsSsize_t(args[1], PyExc_OverflowError);
     int64_t deadline = deadline_of(args[2]);
     if (deadline == -2 || (want == -1 && PyErr_Occurred()) || py_ensure(st) < 0) return NULL;
-    PyObject *items = PyList_AsTuple(args[0]); /* another thread may change the list */
+    /* a copy, since another thread may change the list */
+    PyObject *items = PyList_AsTuple(args[0]);
     if (!items) return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(items);
     sk_oid *ids = sk_alloc(SK_TAG_PY, (n + 1) * sizeof *ids);

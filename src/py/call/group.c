@@ -2,8 +2,8 @@
 #include "engine/groups.h"
 #include "py/call/call.h"
 
-/* pg_create([{resource: amount}], strategy, name or None, space or None): (number, ObjectRef that
- * is ready when it has its bundles) */
+/* pg_create([{resource: amount}], strategy, name or None, namespace or None): (number, ObjectRef
+ * that is ready when the group has its bundles) */
 static PyObject *m_pg_create(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     static const char *const strategy[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
@@ -52,7 +52,8 @@ static PyObject *m_pg_create(PyObject *module, PyObject *args) {
         PY_TAKE(st)
     }
     if (rc != SK_OK) {
-        py_raise(st, rc == SK_EEXIST ? SK_EINVAL : rc, &err); /* it is no actor that exists */
+        /* SK_EEXIST would be raised as an error about an actor */
+        py_raise(st, rc == SK_EEXIST ? SK_EINVAL : rc, &err);
         goto out;
     }
     PyObject *ref = py_ref_new(st, ready, (sk_tid){0});

@@ -1,11 +1,12 @@
-/* listing.c - the rows of state.h as Python tuples, for skate.util.state and skate.timeline. No
- * policy: names of fields and states, filters and limits are Python's. Invariant: a text in a row
- * is read only within the bytes that the engine gave. Cost: about 1 us a row. */
+/* listing.c - the rows of engine/state.h as Python tuples, for skate.util.state and
+ * skate.timeline. No policy: names of fields and states, filters and limits belong to the Python
+ * side. Invariant: a text is read only within the bytes that the engine gave. Cost: about 1 us a
+ * row. */
 #include "base/clock.h"
 #include "base/wire.h"
 #include "py/call/call.h"
 
-/* The bytes of a list, which may grow while it is asked for. NULL with an exception. */
+/* The bytes of a list, which may grow between two calls. NULL with an exception. */
 uint8_t *py_listing_rows(struct py_state *st, enum sk_state_what what, size_t *len) {
     uint8_t *buf = NULL;
     size_t n = 0, cap;
@@ -31,7 +32,7 @@ static PyObject *text(struct sk_rd *r, uint32_t n) {
     return PyUnicode_DecodeUTF8(p ? p : "", p ? (Py_ssize_t)strnlen(p, n) : 0, "replace");
 }
 
-/* (kind, name of the engine's code or None, bytes), None when there is none. */
+/* (kind, name of the engine's error code or None, bytes); None when there is no error. */
 static PyObject *error(struct sk_rd *r, uint32_t kind, uint32_t n) {
     const char *p = sk_rd_raw(r, n);
     int32_t code = 0;

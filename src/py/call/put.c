@@ -1,4 +1,4 @@
-/* put.c - values and blocks into the store. Cost: 0.15 us + engine. */
+/* put.c - puts values and blocks into the store. Cost: 0.15 us plus the engine's part. */
 #include "block/block.h"
 #include "engine/channels.h"
 #include "py/call/call.h"
@@ -47,7 +47,7 @@ static sk_rc keep(struct py_state *st, uint64_t id, const struct sk_payload *p,
     return rc;
 }
 
-/* keep(ref, value), keep(ref, exception, name): of a promise. */
+/* keep(ref, value) or keep(ref, exception, name): gives a promised object its value. */
 static PyObject *m_keep(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *ref, *value;
@@ -81,8 +81,8 @@ static PyObject *m_keep(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* `_owner` and `_tensor_transport` are taken for Ray's sake: an object lives as long as its
- * references, whoever put it. */
+/* `_owner` and `_tensor_transport` are accepted for compatibility with Ray and ignored: an
+ * object lives as long as its references, whichever process put it. */
 static PyObject *m_put(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *value = n ? args[0] : NULL;

@@ -1,24 +1,24 @@
-/* submit.c - Template.submit, which users call as f.remote: no Python frame lies between.
+/* submit.c - Template.submit, which users call as f.remote, without a Python frame in between.
  *
- * It encodes the arguments into borrowed bytes, puts those over SK_INLINE_MAX into the store first,
- * and makes one engine call.
- * Cost: 0.3 us and 30 ns a scalar argument, besides the engine. */
+ * It encodes the arguments into borrowed bytes, puts those over SK_INLINE_MAX into the store
+ * first, and makes one engine call. Cost: 0.3 us and 30 ns a scalar argument, besides the
+ * engine. */
 #include "base/wire.h"
 #include "py/call/template.h"
 
 #define FEW 8
 
 struct call {
-    size_t n; /* arguments for the engine */
+    size_t n; /* number of arguments for the engine */
     size_t n_enc;
     struct sk_arg *arg;
     struct py_enc *enc;
     struct py_collector c; /* references inside inline arguments */
-    /* names of the arguments: code in an argument may call from another place, which changes the
-     * template's */
+    /* names of the keyword arguments: a copy, since code in an argument may make another call,
+     * which changes the template's */
     PyObject *kw_bytes;
     uint32_t gen;
-    SK_VEC(sk_oid) temp; /* large arguments that were put */
+    SK_VEC(sk_oid) temp; /* references to large arguments that were put */
     struct sk_arg few_arg[FEW + 1];
     struct py_enc few_enc[FEW];
 };
@@ -37,7 +37,7 @@ static void call_done(struct py_state *st, struct call *k) {
     }
 }
 
-static int add_temp(struct py_state *st, struct call *k, sk_oid id) { /* takes the reference */
+static int add_temp(struct py_state *st, struct call *k, sk_oid id) { /* takes the reference over */
     if (sk_vec_push(&k->temp, SK_TAG_PY, id)) return 0;
     st->engine->ops->release(st->engine, id);
     PyErr_NoMemory();
@@ -69,7 +69,7 @@ static int put_large(struct py_state *st, struct call *k, struct py_enc *e, uint
 
 static int add_kwnames(struct tmpl *t, PyObject *kwnames, struct sk_arg *a) {
     if (t->kw_names != kwnames) {
-        /* a tuple of constants: the same object at every call from one place */
+        /* kwnames is a constant tuple, the same object at every call from one place */
         Py_ssize_t n = PyTuple_GET_SIZE(kwnames), len;
         PyObject *b = NULL;
         for (int pass = 0; pass < 2; pass++) {
@@ -168,8 +168,8 @@ static PyObject *results(struct py_state *st, uint32_t n, sk_oid first, sk_tid t
     return list;
 }
 
-/* What is submitted by a task, or a call of an actor: it inherits the environment, and the
- * placement group when that says so. */
+/* The shape of a task that is submitted inside a task or a call of an actor: it inherits the
+ * environment and, if that task captures its children, the placement group. */
 static int shape_inside(struct py_state *st, const struct sk_need *here, const struct tmpl *t,
                         sk_shape *shape) {
     bool captured = here->capture && !t->o.pg && t->capture != STAYS_OUT;
@@ -223,7 +223,7 @@ PyObject *py_template_submit(PyObject *self, PyObject *const *args, Py_ssize_t n
                                           .retry_exceptions = t->o.retry_exceptions,
                                           .opts = &opts}};
     if (here && st->worker) opts.parent = here->id;
-    if (t->base || t->named) /* the same definition under another name */
+    if (t->base || t->named) /* the same definition, under another name */
         spec.init.name = PyUnicode_AsUTF8(t->name);
     if (SK_UNLIKELY(t->refused != NULL) && !(opts.refused = PyUnicode_AsUTF8(t->refused))) goto out;
     sk_oid first = {0};

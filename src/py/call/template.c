@@ -1,7 +1,5 @@
-/* template.c - Template: everything about a remote function, an actor class or a method that stays
- * the same between calls.
- *
- * Its definition is define.c's, a call submit.c's. */
+/* template.c - Template: everything about a remote function, an actor class or a method that
+ * stays the same between calls. Its definition is made in define.c, a call in submit.c. */
 #include "py/call/template.h"
 
 struct given { /* the arguments of Template(); borrowed */
@@ -9,7 +7,7 @@ struct given { /* the arguments of Template(); borrowed */
     const char *kind;
     PyObject *target, *name, *returns, *resources, *func, *groups, *actor_name, *space, *meta, *env,
         *unfit;
-    int64_t cpus, gpus, memory; /* -1: not given */
+    int64_t cpus, gpus, memory; /* -1: not set */
     int32_t capture;
 };
 
@@ -54,7 +52,7 @@ static int tmpl_resources(struct tmpl *t, const struct given *g) {
     if (g->memory >= 0) t->res.amount[SK_RES_MEMORY] = g->memory;
     if (g->resources && PyDict_GET_SIZE(g->resources) && !(t->custom = PyDict_Copy(g->resources)))
         return -1;
-    /* one that asks for nothing takes nothing; shape 0 would be one CPU */
+    /* a task that sets 0 resources takes none; shape 0 would be one CPU */
     t->has_shape = t->kind == ACTOR || g->cpus >= 0 || g->gpus >= 0 || g->memory >= 0 ||
                    t->custom || t->o.pg || t->env;
     return 0;
@@ -78,7 +76,8 @@ static int tmpl_returns(struct tmpl *t, PyObject *o) {
     return 0;
 }
 
-/* Concurrency groups of an actor: a sequence of ints, [0] for calls that name none. */
+/* Reads the concurrency groups of an actor: a sequence of ints, [0] for calls that name no
+ * group. */
 static int tmpl_groups(struct tmpl *t, PyObject *o) {
     if (!o) return 0;
     PyObject *seq = PySequence_Fast(o, "groups must be a sequence of int");
@@ -105,8 +104,8 @@ static int tmpl_groups(struct tmpl *t, PyObject *o) {
     return r;
 }
 
-/* Whose function it is: its own, that of the Template that it is an option of, or a method of a
- * handle. */
+/* Sets the target: a function of its own, that of the Template whose options() it is, or a
+ * method of a handle. */
 static int tmpl_target(struct py_state *st, struct tmpl *t, PyObject *target) {
     if (t->kind == METHOD) {
         PyObject *token, *method, *retry_on = NULL;
@@ -123,7 +122,7 @@ static int tmpl_target(struct py_state *st, struct tmpl *t, PyObject *target) {
             PyUnicode_Tailmatch(t->name, t->target, 0, PyUnicode_GET_LENGTH(t->name), 1) != 1;
         return 0;
     }
-    if (Py_TYPE(target) == st->template_type) { /* options(): shares the definition */
+    if (Py_TYPE(target) == st->template_type) { /* made by options(): shares the definition */
         struct tmpl *o = (struct tmpl *)(void *)target;
         t->base = Py_NewRef(o->base ? o->base : target);
         target = ((struct tmpl *)(void *)t->base)->target;
@@ -218,7 +217,7 @@ static void tmpl_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* defines it in the open engine */
+/* the function's id; defines it in the open engine */
 static PyObject *tmpl_fid(PyObject *self, void *unused SK_UNUSED) {
     struct tmpl *t = (struct tmpl *)(void *)self;
     struct py_state *st = py_state_of(Py_TYPE(self));

@@ -1,11 +1,11 @@
-/* watch.c - Watcher: being told that objects exist, or that streams have an item, by a file
- * descriptor. One serves any number of them: an event loop adds it to its selector, a thread sleeps
- * on it. No thread waits for each.
+/* watch.c - Watcher: tells by a file descriptor that objects have come to exist, or that streams
+ * have an item. One Watcher serves any number of them: an event loop adds it to its selector, or a
+ * thread sleeps on it, so that not each object needs a waiting thread.
  *
  * Not here: futures (skate/ref.py). Invariant: an entry is in `pending` while the engine has its
- * watch, then in `ready` until it is taken; each holds the watcher. The engine calls `fired`
- * without the GIL: it touches the lists only, under mu. Cost: one allocation and one message an
- * object. */
+ * watch, then in `ready` until it is taken; each entry holds the watcher. The engine calls
+ * `fired` without the GIL; it touches only the lists, under mu. Cost: one allocation and one
+ * message an object. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -28,8 +28,8 @@ struct watcher {
 struct entry {
     struct sk_watch watch;
     struct sk_list link;
-    struct watcher *of;   /* a reference */
-    PyObject *what, *tag; /* the ref or generator, kept; what take() gives */
+    struct watcher *of;   /* a counted reference */
+    PyObject *what, *tag; /* what: the ObjectRef or generator, kept alive; tag: what take() gives */
 };
 
 static void fired(struct sk_watch *w) {
@@ -39,7 +39,7 @@ static void fired(struct sk_watch *w) {
     bool first = sk_list_empty(&e->of->ready);
     sk_list_del(&e->link);
     sk_list_push_back(&e->of->ready, &e->link);
-    /* it is readable then */
+    /* if the counter is full, it is readable anyway */
     if (first && write(e->of->fd, &one, sizeof one) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_unlock(&e->of->mu);
 }
@@ -69,7 +69,8 @@ static PyObject *watcher_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     return (PyObject *)w;
 }
 
-static void watcher_dealloc(PyObject *o) { /* nothing is pending or ready: entries hold it */
+/* nothing is pending or ready, since entries hold the watcher */
+static void watcher_dealloc(PyObject *o) {
     struct watcher *w = (struct watcher *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     close(w->fd);
@@ -78,7 +79,7 @@ static void watcher_dealloc(PyObject *o) { /* nothing is pending or ready: entri
     Py_DECREF(type);
 }
 
-/* Of an engine that runs tasks in its callers: waits here. */
+/* For an engine that runs tasks in its callers: waits here. */
 static int wait_here(struct py_state *st, sk_oid oid, sk_tid stream) {
     PY_ERR(err);
     bool ready;
@@ -106,7 +107,7 @@ static PyObject *watcher_add(PyObject *self, PyObject *args) {
     } else if (Py_TYPE(what) == st->gen_type) {
         if (!py_gen_stream(st, what, &stream)) {
             if (PyErr_Occurred()) return NULL;
-            Py_RETURN_TRUE; /* read to its end */
+            Py_RETURN_TRUE; /* it was read to its end */
         }
     } else {
         return PyErr_Format(PyExc_TypeError, "add(ObjectRef or ObjectRefGenerator, tag)");
@@ -145,7 +146,7 @@ static PyObject *watcher_take(PyObject *self, PyObject *unused SK_UNUSED) {
     if (read(w->fd, &n, sizeof n) < 0) SK_ASSERT(errno == EAGAIN);
     pthread_mutex_unlock(&w->mu);
     PyObject *list = PyList_New(0);
-    Py_INCREF(self); /* the last entry may be its last holder */
+    Py_INCREF(self); /* the last entry may hold the last reference */
     while (!sk_list_empty(&got)) {
         struct entry *e = sk_container_of(got.next, struct entry, link);
         sk_list_del(&e->link);
@@ -163,7 +164,7 @@ static PyObject *watcher_wait(PyObject *self, PyObject *timeout) {
     double s = timeout == Py_None ? -1 : PyFloat_AsDouble(timeout);
     if (s == -1.0 && PyErr_Occurred()) return NULL;
     int64_t deadline = py_deadline(timeout == Py_None ? -1 : s < 0 ? 0 : s, sk_now_ns());
-    for (;;) { /* in slices: a signal may have gone to another thread */
+    for (;;) { /* in slices, since a signal may have gone to another thread */
         int64_t left = deadline == INT64_MAX ? PY_SLICE_NS
                                              : SK_MIN(deadline - sk_now_ns(), (int64_t)PY_SLICE_NS);
         struct pollfd p = {.fd = w->fd, .events = POLLIN};
@@ -186,9 +187,9 @@ static PyObject *watcher_close(PyObject *self, PyObject *unused SK_UNUSED) {
         struct sk_list *first = sk_list_first(&w->pending);
         struct entry *e = first ? sk_container_of(first, struct entry, link) : NULL;
         pthread_mutex_unlock(&w->mu);
-        /* a closed engine has called them all */
+        /* a closed engine has fired all watches */
         if (!e || !st->engine || w->gen != st->gen) break;
-        /* just called: it is in `ready` now */
+        /* it has just been fired, and is in `ready` now */
         if (!st->engine->watch->remove(st->engine, &e->watch)) continue;
         pthread_mutex_lock(&w->mu);
         sk_list_del(&e->link);

@@ -1,9 +1,9 @@
 /* core.h - what every room of src/py uses: the state of the module, whether its engine is open,
- * errors, arguments by tables, and what a task needs.
+ * errors, arguments by tables, and the needs of a task.
  *
- * Everything in src/py runs with the GIL held unless it says otherwise. The engine's lock is never
- * held while the GIL is waited for, so engine calls may be made with the GIL held; it is dropped
- * (PY_DROP .. PY_TAKE) around those that can block and around copies over 64 KiB. */
+ * Everything in src/py runs with the GIL held unless it says otherwise. The engine's lock is
+ * never held while a thread waits for the GIL, so engine calls may be made with the GIL held; it
+ * is dropped (PY_DROP .. PY_TAKE) around calls that can block and around copies over 64 KiB. */
 #ifndef SK_PY_CORE_H
 #define SK_PY_CORE_H
 
@@ -44,25 +44,28 @@ struct sk_plan;
 struct sk_block_plan;
 
 struct py_state {
-    struct sk_engine *engine; /* NULL: none open */
-    uint32_t gen;             /* of the engine; refs of an older one are dead */
-    uint32_t n_inside;        /* threads that are in the engine without the GIL */
+    struct sk_engine *engine; /* NULL: no engine is open */
+    /* generation number of the engine; references of an older one are dead */
+    uint32_t gen;
+    uint32_t n_inside; /* number of threads that are inside the engine without the GIL */
     bool closing, driver, worker;
-    struct sk_prints *prints; /* in a driver: what its workers print; NULL: they do it themselves */
+    /* in a driver: shows what workers print; NULL: workers write it themselves */
+    struct sk_prints *prints;
     /* user code forked this process from a worker (ipc/stray.c); `worker` is set as well */
     bool stray;
-    /* the worker or driver from which user code forked this process, or one that it comes from; 0:
-     * none */
+    /* The worker or driver from which user code forked this process, directly or through others;
+     * 0: none. */
     pid_t forked_from;
-    sem_t all_out; /* posted by the last thread that leaves while closing */
+    sem_t all_out; /* posted by the last thread that leaves the engine while it closes */
     PyObject *module;
     PyTypeObject *store_array_type, *cow_pages_type, *partial_aggregates_type;
-    uint32_t n_store_arrays; /* living: while there is none no array is looked at */
+    uint32_t n_store_arrays; /* number of living ones: while it is 0, no array is looked at */
     PyTypeObject *message_type, *graph_type;
-    /* skate.dag's class of results, whose subclasses can be arguments; NULL: nobody has compiled a
-     * graph */
+    /* skate.dag's class of results, whose subclasses can be arguments; NULL: no graph was
+     * compiled yet */
     PyTypeObject *result_type;
-    /* of the actor of this process; NULL: no graph's loop runs methods beside its calls */
+    /* The turn of this process's actor: held while a method runs. NULL: no graph runs methods
+     * beside its calls. */
     PyThread_type_lock turn;
     PyTypeObject *ref_type, *gen_type, *buf_type, *template_type, *token_type, *blockout_type,
         *work_type, *join_type, *plan_type, *exec_type, *told_type, *front_iter_type, *rows_type, *memory_type,
@@ -73,31 +76,35 @@ struct py_state {
     PY_HOOKS(X)
 #undef X
     PyObject *exceptions; /* skate.exceptions */
-    PyObject *home;       /* folder of the package, with its slash; NULL: not asked yet */
-    PyObject *pinned;     /* set of refs that were pickled by hand; NULL: none */
+    PyObject *home;       /* folder of the package, ending in a slash; NULL: not looked up yet */
+    PyObject *pinned;     /* set of references that user code pickled by itself; NULL: none */
     PyObject *pickle_dumps, *pickle_loads;
     PyObject *kw_buffer_callback, *kw_buffers, *int5, *s_append, *s_arrow_c_array;
     /* context variable: the running task of a coroutine */
     PyObject *ctx_task;
     /* functions of this module, named in pickles */
     PyObject *restore_ref, *restore_token, *weak_token;
-    /* NULL until numpy is imported by somebody */
+    /* NULL until the program imports numpy */
     PyTypeObject *ndarray;
     struct {
-        PyObject *path, *environ; /* of the driver; NULL: not asked for */
-        /* where sys.path is looked up: a program may put another list there */
+        /* sys.path and os.environ of the driver; NULL: not looked up yet */
+        PyObject *path, *environ;
+        /* where sys.path is looked up, since a program may put another list there */
         PyObject *sys, *s_path;
         Py_ssize_t path_n, environ_n;
-        uint32_t tick; /* how often they were seen to be others */
-        /* number of what there is, the same for the same (ambient_environment.py); in a worker: of
-         * what it has put on */
+        uint32_t tick; /* counts how often they were seen changed */
+        /* number of the present surroundings; equal ones have the same (ambient_environment.py).
+         * In a worker: number of those that it has put on. */
         uint32_t content;
-        /* in a worker: that of the definition that was loaded last; 0: it came without */
+        /* in a worker: number of the surroundings of the definition that was loaded last; 0: it
+         * had none */
         uint32_t arrived;
-    } around;              /* see py_template_is_prepared() */
-    PyObject *dtype[128];  /* by struct character */
-    struct py_exec *execs; /* runs that are not stopped */
-    int64_t garbage_ns;    /* no wait looks for garbage before (garbage.c) */
+        /* "surroundings": sys.path, environment variables, working directory; see
+         * py_template_is_prepared() */
+    } around;
+    PyObject *dtype[128];  /* NumPy's dtype for each character of the struct module */
+    struct py_exec *execs; /* runs that were not stopped */
+    int64_t garbage_ns;    /* no wait collects garbage before this time (garbage.c) */
     struct sk_runner runner;
     struct sk_map fns;     /* fid -> py_fn */
     struct sk_map actors;  /* aid -> instance (a reference) */
@@ -110,8 +117,8 @@ struct py_state {
 extern struct PyModuleDef py_module_def;
 static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetModuleState(t); }
 
-/* Around engine calls that can block. The state stays open meanwhile: shutdown waits for
- * n_inside. */
+/* Put around engine calls that can block: drop and take the GIL. The state stays open meanwhile:
+ * shutdown waits for n_inside. */
 #define PY_DROP(st)       \
     {                     \
         (st)->n_inside++; \
@@ -121,62 +128,63 @@ static inline struct py_state *py_state_of(PyTypeObject *t) { return PyType_GetM
     if (--(st)->n_inside == 0 && (st)->closing) sem_post(&(st)->all_out); \
     }
 
-/* An error on the stack without clearing its kilobyte. */
+/* Declares an error on the stack without clearing its kilobyte. */
 #define PY_ERR(name)    \
     struct sk_err name; \
     name.code = 0;      \
     name.msg[0] = 0
 
 /* ---- waits */
-static inline int64_t py_deadline(double timeout_s, int64_t now_ns) /* CLOCK_MONOTONIC; < 0: none */
-{
+/* A timeout as a deadline (CLOCK_MONOTONIC); timeout < 0: no deadline. */
+static inline int64_t py_deadline(double timeout_s, int64_t now_ns) {
     if (timeout_s < 0 || timeout_s > 9e8) return INT64_MAX;
     return now_ns + (int64_t)(timeout_s * 1e9);
 }
-#define PY_SLICE_NS 100000000 /* waits come back this often to look for signals */
+#define PY_SLICE_NS 100000000 /* waits return this often to check for signals */
 
 /* ---- open.c */
-/* an engine is open (opens the default one in a driver): 0, or -1 with an exception */
+/* Makes sure that an engine is open (a driver opens the default one). 0; -1 with an exception. */
 int py_ensure(struct py_state *st);
 
-/* Code of the user's (a __reduce__, another thread while the GIL was free) may have shut the engine
- * down: to be asked again after it ran. */
+/* True if the engine `gen` is open. User code (a __reduce__, another thread while the GIL was
+ * free) may have shut it down, so this is asked again after user code ran. */
 static inline bool py_open(const struct py_state *st, uint32_t gen) {
     return st->engine && st->gen == gen && !st->closing;
 }
-/* it is not open any more; with an exception */
+/* True, with an exception, if the engine `gen` is no longer open. */
 bool py_gone(struct py_state *st, uint32_t gen);
-/* a closed engine has no views */
+/* Releases a view; a closed engine has none. */
 static inline void py_view_release(struct py_state *st, uint32_t gen, struct sk_view *v) {
     if (SK_LIKELY(py_open(st, gen))) st->engine->ops->view_release(st->engine, v);
 }
-/* a side contract is there; false: NotImplementedError */
+/* True if a side contract is there; false with NotImplementedError. */
 bool py_has(struct py_state *st, const void *table, const char *what);
 
 /* ---- err.c */
-/* UTF-8 that may have been cut inside a character, as messages and names of a fixed size are */
+/* A str of UTF-8 that may be cut inside a character, as messages and names of a fixed size are. */
 PyObject *py_text(const char *s);
-PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err); /* always NULL */
-/* of skate.exceptions; a new reference, or NULL */
+/* raises an engine's error; always returns NULL */
+PyObject *py_raise(struct py_state *st, sk_rc rc, const struct sk_err *err);
+/* a class of skate.exceptions; a new reference, or NULL with an exception */
 PyObject *py_class(struct py_state *st, const char *name);
 void py_raise_class(struct py_state *st, const char *name, const char *msg);
-/* raises what an error value says */
+/* raises the exception that an error value contains */
 void py_raise_value(struct py_state *st, const struct sk_view *v);
 /* Moves the current exception into *err (for runner functions); clears it. */
 sk_rc py_to_err(struct sk_err *err, const char *what);
 
 /* ---- front.c */
 int py_front_types(PyObject *module, struct py_state *st);
-/* takes skate's frames from the current exception, if it is one that is told to users */
+/* Removes skate's frames from the current exception, if it is one to be shown to users. */
 void py_front_strip(struct py_state *st);
-/* the package's folder, with its slash: borrowed, NULL with an exception */
+/* the package's folder, ending in a slash: borrowed; NULL with an exception */
 PyObject *py_folder(struct py_state *st);
 
-/* ---- fields.c: arguments by a table: the name of each, where it lies in a struct of C, its type,
- * and its value when it is not given.
+/* ---- fields.c: arguments by a table: the name of each, its place in a struct of C, its type, and
+ * its default.
  *
- * One converter for calls (f(a, b, *, c=1)) and for dicts (a configuration). None is as not given.
- * Every error names the field. */
+ * One converter for calls (f(a, b, *, c=1)) and for dicts (a configuration). None counts as not
+ * given. Every error names the field. */
 enum py_field_type {
     PY_FIELD_BOOL,   /* bool */
     PY_FIELD_I32,    /* int32_t: an int */
@@ -184,7 +192,7 @@ enum py_field_type {
     PY_FIELD_I64,    /* int64_t: an int */
     PY_FIELD_U64,    /* uint64_t: an int >= 0 */
     PY_FIELD_SCALED, /* int64_t: a number >= 0, times `unit`, rounded */
-    PY_FIELD_AUTO,   /* the same; a negative one is as not given: the engine chooses */
+    PY_FIELD_AUTO,   /* the same; a negative number counts as not given: the engine chooses */
     PY_FIELD_TEXT,   /* const char *: a str without a NUL, borrowed */
     PY_FIELD_BYTES,  /* struct sk_bytes: bytes, borrowed */
     PY_FIELD_OBJECT, /* PyObject *: borrowed; an instance of `of`, if that is not NULL */
@@ -193,10 +201,10 @@ enum py_field_type {
 struct py_field {
     const char *name;
     enum py_field_type type;
-    size_t at;         /* in the struct */
-    int64_t otherwise; /* of numbers, when it is not given; the others are 0 or NULL then */
-    double unit;       /* of PY_FIELD_SCALED and _AUTO */
-    PyTypeObject *of;  /* of PY_FIELD_OBJECT */
+    size_t at;         /* offset in the struct */
+    int64_t otherwise; /* default of a number; for other types it is 0 or NULL */
+    double unit;       /* for PY_FIELD_SCALED and _AUTO */
+    PyTypeObject *of;  /* for PY_FIELD_OBJECT */
 };
 
 /* A row of a table: PY_FIELD(struct given, "name", TYPE, member[, .otherwise = ...]). */
@@ -204,31 +212,32 @@ struct py_field {
     {.name = key, .type = PY_FIELD_##kind, .at = offsetof(in, member), __VA_ARGS__}
 
 struct py_fields {
-    const char *what; /* for messages: the function, or the dict */
+    const char *what; /* for messages: name of the function or dict */
     uint32_t n;
-    uint32_t n_needed; /* the first so many have to be given, and may be by position */
+    /* number of the first fields that have to be given, and may be given by position */
+    uint32_t n_needed;
     const struct py_field *field;
 };
 
 /* Fills the fields of *out from positional arguments (a tuple or NULL) and named ones (a dict or
- * NULL). -1: TypeError or ValueError; *out is half filled. */
+ * NULL). -1: TypeError or ValueError, and *out may be half filled. */
 int py_fields_read(const struct py_fields *f, PyObject *args, PyObject *named, void *out);
-/* The same from a dict that may have keys of others, too. */
+/* The same from a dict that may have other keys, too. */
 int py_fields_pick(const struct py_fields *f, PyObject *dict, void *out);
 
-/* ---- shape.c: what a task or an actor needs */
-/* Interns a shape (amounts and a dict of custom resources or NULL) for `what`. */
+/* ---- shape.c: the needs of a task or an actor */
+/* Interns a shape for `what`, from amounts and a dict of custom resources (or NULL). */
 int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, const char *what,
              sk_shape *out);
-/* The same; -1: exception, else what the engine says is in *rc. */
+/* The same; -1: exception; else *rc is the engine's result. */
 int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
                   const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err);
-int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* of a runtime_env, pickled */
+int py_env(struct py_state *st, PyObject *env, uint32_t *out); /* interns a pickled runtime_env */
 int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more,
                   struct sk_err *err, sk_rc *rc);
-/* dict; names: list of the custom ones */
+/* amounts as a dict; names: list of the custom resources */
 PyObject *py_amounts(const struct sk_res *r, PyObject *names);
-int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more,
-                PyObject *names); /* what is behind that number (custom.h), to such a dict */
+/* Adds the set of custom resources with number `more` (custom.h) to such a dict. */
+int py_add_more(struct py_state *st, PyObject *amounts, uint32_t more, PyObject *names);
 
 #endif

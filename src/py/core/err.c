@@ -1,14 +1,14 @@
-/* err.c - the one place where a result code becomes a Python exception class.
+/* err.c - the only place where a result code becomes a Python exception class.
  *
- * Not here: the classes (skate/exceptions.py, looked up at the first error) and the texts (born
- * where the error was). Cost: errors only. */
+ * Not here: the classes (skate/exceptions.py, looked up at the first error) and the messages
+ * (made where the error occurs). Cost: errors only. */
 #include "py/core/core.h"
 
 static const struct {
     sk_rc rc;
     const char *name;
 } CLASS_OF[] = {
-    /* a name in skate.exceptions */
+    /* names in skate.exceptions */
     {SK_EIO, "RaySystemError"},
     {SK_ENOSPC, "OutOfDiskError"},
     {SK_EFULL, "ObjectStoreFullError"},
@@ -44,7 +44,7 @@ void py_raise_class(struct py_state *st, const char *name, const char *msg) {
     Py_XDECREF(cls);
 }
 
-/* a new reference, or NULL with an exception */
+/* the exception class of a code; a new reference, or NULL with an exception */
 static PyObject *class_of(struct py_state *st, sk_rc rc) {
     PyObject *builtin = rc == SK_ENOMEM                      ? PyExc_MemoryError
                         : rc == SK_EINVAL || rc == SK_ENOENT ? PyExc_ValueError
@@ -60,13 +60,13 @@ static PyObject *class_of(struct py_state *st, sk_rc rc) {
 
 enum { STORY_LINES = 11 };
 
-/* What Python's fault handler wrote as a process died, for people: the user's frames, few of them.
- * msg: shortened in place. */
+/* Shortens, in place, what Python's fault handler wrote when a process died: a few of the user's
+ * frames. */
 static void short_story(struct py_state *st, char *msg) {
     PyObject *home = py_folder(st);
     const char *ours = home ? PyUnicode_AsUTF8(home) : NULL;
     size_t n_ours = ours ? strlen(ours) : 0, lines = 0, left_out = 0;
-    if (!ours) PyErr_Clear(); /* a longer text, then */
+    if (!ours) PyErr_Clear(); /* then the text is longer */
     static const char frame[] = "  File \"";
     char *out = msg, *next;
     for (char *line = msg; *line; line = next) {
@@ -78,7 +78,7 @@ static void short_story(struct py_state *st, char *msg) {
         if (n == 0 || strncmp(line, "Extension modules:", 18) == 0 ||
             (file && n_ours && strncmp(file, ours, n_ours) == 0) ||
             (file && strncmp(file, "<string>\", line 1 in <module>", 28) == 0) ||
-            (file && !end && !memmem(line, n, " in ", 4))) /* cut off */
+            (file && !end && !memmem(line, n, " in ", 4))) /* the line was cut off */
             continue;
         if (lines++ >= STORY_LINES) {
             left_out++;
@@ -89,14 +89,14 @@ static void short_story(struct py_state *st, char *msg) {
         out += n;
     }
     *out = 0;
-    if (left_out) snprintf(out, 8, "\n  ..."); /* the lines left out are longer */
+    if (left_out) snprintf(out, 8, "\n  ..."); /* fits, since the lines left out are longer */
 }
 
 PyObject *py_text(const char *s) {
     return PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "replace");
 }
 
-/* The exception object, or NULL with another one set. */
+/* Makes the exception object; NULL with another exception set. */
 static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
     PyObject *cls = class_of(st, rc);
     if (!cls) return NULL;
@@ -113,7 +113,8 @@ static PyObject *error_new(struct py_state *st, sk_rc rc, const char *msg) {
     return e;
 }
 
-/* In a child of a fork all that was the parent's looks closed: it is told what it is. */
+/* What a child of a fork is told when it uses something of its parent's, which looks closed to
+ * it. */
 static const char *of_parent(const struct py_state *st, char *buf, size_t n) {
     if (st->stray)
         snprintf(buf, n,
@@ -148,7 +149,7 @@ void py_raise_value(struct py_state *st, const struct sk_view *v) {
     if (v->kind == SK_KIND_ENGINE_ERROR && v->len >= 5) {
         int32_t code;
         memcpy(&code, v->data, 4);
-        char msg[2048]; /* not trusted to be terminated */
+        char msg[2048]; /* the text may lack its NUL */
         size_t n = SK_MIN(v->len - 4, sizeof msg - 1);
         memcpy(msg, v->data + 4, n);
         msg[n] = 0;

@@ -15,7 +15,7 @@ static int whole(const struct py_fields *f, const struct py_field *d, PyObject *
     int overflow = 0;
     if (!PyIndex_Check(v)) return wrong_type(f, d, "an int", v);
     long long n = PyLong_AsLongLongAndOverflow(v, &overflow);
-    if (n == -1 && PyErr_Occurred()) return -1; /* its __index__ raised */
+    if (n == -1 && PyErr_Occurred()) return -1; /* its __index__ has raised */
     if (overflow || n < least || n > most) {
         PyErr_Format(PyExc_ValueError, "%s: '%s' must be %lld to %lld, not %R", f->what, d->name,
                      least, most, v);
@@ -140,7 +140,7 @@ static void not_given(const struct py_field *d, void *out) {
     }
 }
 
-/* `given` has a bit for each field that has its value. */
+/* Reads positional arguments. `given` gets a bit for each field that has a value. */
 static int by_position(const struct py_fields *f, PyObject *args, void *out, uint64_t *given) {
     Py_ssize_t n = args ? PyTuple_GET_SIZE(args) : 0;
     if (n > (Py_ssize_t)f->n_needed) {

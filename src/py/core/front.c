@@ -1,15 +1,15 @@
-/* front.c - the front: functions and generators that users call and that Python code of skate
- * implements. What they raise shows the user's frames only.
+/* front.c - the front: wraps functions and generators that users call and that Python code of skate
+ * implements, so that their errors show only the user's frames.
  *
- * An error of the user's function has a traceback of its own, made where it ran; the frames between
- * the user's call and the engine (dataset.py, run/execute.py, ...) say nothing about it. A Python
- * function cannot leave its own frame out of a traceback; a C function has none. So front(function)
- * is a method that calls it, and what comes back as a generator goes on in a FrontIter.
+ * An error of the user's function has its own traceback, made where it ran; the frames between the
+ * user's call and the engine (dataset.py, run/execute.py, ...) say nothing about it. A Python
+ * function cannot remove its own frame from a traceback; a C function has none. So front(function)
+ * is a method that calls the function, and a generator that it returns goes on in a FrontIter.
  *
- * Not here: which errors these are (told() in skate/exceptions.py): a bug of skate itself keeps its
- * whole traceback; what is said of a call whose arguments do not fit (misused() there).
- * Invariant: only frames of files below the package's folder go, wherever in the traceback they
- * are. Cost: 20 ns a call or item. */
+ * Not here: which errors are treated so (told() in skate/exceptions.py; a bug of skate itself
+ * keeps its whole traceback); the message for a call whose arguments do not fit (misused()
+ * there). Invariant: only frames of files below the package's folder are removed, wherever in
+ * the traceback they are. Cost: 20 ns a call or item. */
 #include "py/core/core.h"
 
 #include <structmember.h>
@@ -32,12 +32,12 @@ static bool is_ours(PyTracebackObject *tb, PyObject *home) {
                           ? PyUnicode_Tailmatch(code->co_filename, home, 0, PY_SSIZE_T_MAX, -1)
                           : 0;
     Py_DECREF(code);
-    if (ours < 0) PyErr_Clear(); /* no str: a frame of a stranger's */
+    if (ours < 0) PyErr_Clear(); /* not a str: a frame of other code */
     return ours > 0;
 }
 
-/* A new reference to the traceback without our frames, or NULL when there are no others. Takes the
- * reference to tb. */
+/* The traceback without skate's frames, a new reference; NULL when there are no others. Takes
+ * the reference to tb over. */
 static PyTracebackObject *without_ours(PyTracebackObject *tb, PyObject *home) {
     while (tb && is_ours(tb, home)) {
         PyTracebackObject *next = tb->tb_next;
@@ -61,7 +61,7 @@ static PyTracebackObject *without_ours(PyTracebackObject *tb, PyObject *home) {
 static bool told(struct py_state *st, PyObject *e) {
     PyObject *f = py_class(st, "told"), *yes = f ? PyObject_CallOneArg(f, e) : NULL;
     bool r = yes == Py_True;
-    if (!yes) PyErr_Clear(); /* all frames, then */
+    if (!yes) PyErr_Clear(); /* then all frames are kept */
     Py_XDECREF(f);
     Py_XDECREF(yes);
     return r;
@@ -76,11 +76,11 @@ void py_front_strip(struct py_state *st) {
         tb = (PyObject *)without_ours((PyTracebackObject *)tb, home);
         if (PyException_SetTraceback(value, tb ? tb : Py_None) < 0) PyErr_Clear();
     }
-    PyErr_Restore(type, value, tb); /* also drops what went wrong here */
+    PyErr_Restore(type, value, tb); /* this also drops errors raised here */
 }
 
-/* The error of a call that never began, as its arguments did not fit: there is no frame of it yet.
- * It is mended in place. */
+/* Improves, in place, the error of a call that never began because its arguments did not fit: it
+ * has no frame of the function yet. */
 static void misused(struct py_state *st, PyObject *fn, PyObject *of) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -104,7 +104,7 @@ static PyObject *iter_next(PyObject *self) {
     return v;
 }
 
-/* close(), send(), throw() are the generator's */
+/* close(), send() and throw() are those of the generator */
 static PyObject *iter_getattro(PyObject *self, PyObject *name) {
     PyObject *v = PyObject_GenericGetAttr(self, name);
     if (v || !PyErr_ExceptionMatches(PyExc_AttributeError)) return v;
@@ -215,7 +215,7 @@ static PyMemberDef front_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* By its name, as functions are: "Dataset.map" of its module. */
+/* Pickled by its name, as functions are: "Dataset.map" of its module. */
 static PyObject *front_reduce(PyObject *self, PyObject *unused SK_UNUSED) {
     return PyObject_GetAttrString(self, "__qualname__");
 }

@@ -1,5 +1,5 @@
-/* open.c - whether the engine of this process is open: asked before each call, and again after code
- * of the user ran. */
+/* open.c - whether the engine of this process is open: checked before each call, and again after
+ * user code has run. */
 #include "py/core/core.h"
 
 int py_ensure(struct py_state *st) {
@@ -21,7 +21,7 @@ bool py_gone(struct py_state *st, uint32_t gen) {
     return true;
 }
 
-/* Engines leave out what they cannot do. */
+/* an engine without a feature has no table for it */
 bool py_has(struct py_state *st, const void *table, const char *what) {
     if (table) return true;
     PyErr_Format(PyExc_NotImplementedError, "the engine \"%s\" has no %s", st->engine->cls->name,

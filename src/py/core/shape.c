@@ -1,5 +1,5 @@
-/* shape.c - what a task or an actor needs, from Python's numbers to a shape of the engine: amounts,
- * custom resources, environment. */
+/* shape.c - the needs of a task or an actor, from Python's numbers to a shape of the engine:
+ * amounts, custom resources, environment. */
 #include "engine/custom.h"
 #include "engine/envs.h"
 #include "py/core/core.h"
@@ -9,8 +9,8 @@ static int by_index(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Custom resources by name; those that have no place in *r as one number. `more` NULL: such are
- * refused. -1: exception; else *rc says whether the engine knows them. */
+/* Adds custom resources by name: to *r, and those without a place there as one number, *more
+ * (NULL: such are refused). -1: exception; else *rc says whether the engine knows them. */
 int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint32_t *more,
                   struct sk_err *err, sk_rc *rc) {
     const struct sk_custom_ops *table = st->engine->custom;
@@ -60,7 +60,7 @@ int py_add_custom(struct py_state *st, PyObject *custom, struct sk_res *r, uint3
     return done;
 }
 
-/* -1: exception. Else *rc. */
+/* -1: exception; else *rc is the engine's result. */
 int py_find_shape(struct py_state *st, const struct sk_need *base, PyObject *custom,
                   const char *what, sk_shape *out, sk_rc *rc, struct sk_err *err) {
     struct sk_need n = *base;
@@ -82,7 +82,7 @@ int py_shape(struct py_state *st, const struct sk_need *base, PyObject *custom, 
     return -1;
 }
 
-/* Its environment, inside that of this process. */
+/* Interns a runtime_env, on top of the environment of this process. */
 int py_env(struct py_state *st, PyObject *env, uint32_t *out) {
     PY_ERR(err);
     if (!py_has(st, st->engine->envs,
@@ -132,7 +132,8 @@ int py_add_more(struct py_state *st, PyObject *d, uint32_t more, PyObject *names
     const struct sk_custom_ops *custom = st->engine->custom;
     size_t n_names = (size_t)PyList_GET_SIZE(names), n = 0, cap = n_names;
     if (!more || !custom || n_names <= SK_RES_MAX - SK_RES_CUSTOM) return 0;
-    struct sk_amount *v = sk_alloc(SK_TAG_PY, cap * sizeof *v); /* there are not more of them */
+    /* there can be no more than names */
+    struct sk_amount *v = sk_alloc(SK_TAG_PY, cap * sizeof *v);
     if (!v) {
         PyErr_NoMemory();
         return -1;

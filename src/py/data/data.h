@@ -8,7 +8,8 @@
 /* ---- plan.c, exec.c */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *plan);
 void py_exec_stop_all(struct py_state *st);
-void py_exec_forget(struct py_state *st); /* in the child of a fork: the runs are the parent's */
+/* called in the child of a fork: the runs belong to the parent */
+void py_exec_forget(struct py_state *st);
 int py_plan_types(PyObject *module, struct py_state *st);
 int py_exec_types(PyObject *module, struct py_state *st);
 
@@ -36,13 +37,11 @@ int py_rows_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_rows_methods[];
 
 /* ---- pages.c: memory for batches. With the GIL. */
-/* someone makes batches from now on: their memory is kept when they are gone */
+/* Says that a user of batches exists: memory of batches is kept for reuse from now on. */
 void py_pages_open(void);
-void py_pages_close(void); /* as often as open; behind the last one a little is kept */
-PyObject *py_pages_new(struct py_state *st,
-                       /* an object with n bytes that may be written (buffer protocol); NULL with a
-                        * MemoryError */
-                       size_t n);
+void py_pages_close(void); /* ends one open; after the last one little memory is kept */
+/* An object with n writable bytes (buffer protocol); NULL with a MemoryError. */
+PyObject *py_pages_new(struct py_state *st, size_t n);
 int py_pages_types(PyObject *module, struct py_state *st); /* -1 with an exception */
 extern PyMethodDef py_pages_methods[];
 

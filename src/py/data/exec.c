@@ -1,8 +1,8 @@
-/* exec.c - Exec: Python's hand on a running pipeline (see exec.h).
+/* exec.c - Exec: the Python type of a running pipeline (exec.h).
  *
- * The pipeline moves whether or not anybody is in next(): its sink runs inside the engine. A stop
- * from another thread waits for nobody: the last user frees. Shutdown stops every run before it
- * closes the engine. */
+ * The pipeline runs whether or not a thread is in next(): its sink runs inside the engine. A
+ * stop from another thread waits for no thread: the last user frees. Shutdown stops every run
+ * before it closes the engine. */
 #include "base/clock.h"
 #include "exec/exec.h"
 #include "py/data/data.h"
@@ -11,24 +11,26 @@
 struct py_exec {
     PyObject_HEAD struct sk_exec *x; /* NULL: stopped */
     struct py_state *st;
-    PyObject *plan;      /* outlives the run */
-    PyObject *functions; /* what the three fids stand for: closures keep their refs */
-    uint32_t users;      /* threads inside without the GIL */
+    PyObject *plan; /* has to outlive the run */
+    /* the definitions of the three functions: their closures keep references */
+    PyObject *functions;
+    uint32_t users; /* number of threads inside without the GIL */
     bool stop_wanted;
     struct py_exec *next, *prev; /* st->execs */
-    PyObject *last_stats;        /* of a run that was stopped */
-    PyObject *last_sides;        /* of such a run: what came beside its output and nobody took */
-    PyObject *skip;              /* bytes: units that are done; outlives the run */
-    struct sk_gathers gathers;   /* likewise */
-    uint64_t origin, schema;     /* of the last block given out */
+    PyObject *last_stats;        /* statistics of a run that was stopped */
+    PyObject *last_sides;        /* of such a run: the dead letters that were not taken */
+    /* bytes, one for each unit, with the units that are done; has to outlive the run */
+    PyObject *skip;
+    struct sk_gathers gathers; /* has to outlive the run, too */
+    uint64_t origin, schema;   /* of the last block that was given out */
 };
 
 static PyObject *stats_dict(struct sk_exec *x);
 static PyObject *sides_list(struct py_state *st, struct sk_exec *x);
 
-/* What can still be asked when the run is gone. */
+/* Keeps what can still be asked when the run is gone. */
 static void keep_last(struct py_exec *e) {
-    /* no memory for numbers: stats() says so */
+    /* without memory stats() says so */
     if (!e->last_stats && !(e->last_stats = stats_dict(e->x))) PyErr_Clear();
     if (!e->last_sides && !(e->last_sides = sides_list(e->st, e->x))) PyErr_Clear();
 }
@@ -47,7 +49,7 @@ static void stop(struct py_exec *e) {
     py_plan_close(e->plan);
     struct sk_exec *x = e->x;
     SK_ASSERT(e->x && !e->users);
-    e->x = NULL; /* nobody gets in any more */
+    e->x = NULL; /* no thread gets in any more */
     unlink_exec(e);
     struct py_state *st = e->st;
     PY_DROP(st)
@@ -64,8 +66,8 @@ void py_exec_forget(struct py_state *st) {
     }
 }
 
-void py_exec_stop_all(struct py_state *st) /* closing: nobody is inside */
-{
+/* Stops all runs while the engine closes: no thread is inside. */
+void py_exec_stop_all(struct py_state *st) {
     while (st->execs) {
         struct py_exec *e = st->execs;
         struct sk_exec *x = e->x;
@@ -109,8 +111,8 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"Exec", SK_COUNT(field), 0, field};
 
-/* Without a name: to people a task or an actor of a stage is what its operators are called, not the
- * function of skate that runs them. */
+/* Defines a function without a name: messages call a task or an actor of a stage by its
+ * operators, not by the function of skate that runs them. */
 static int define(struct py_state *st, PyObject *fn, bool method, sk_fid *out) {
     if (!fn) return 0;
     PyObject *name = PyObject_GetAttrString(fn, "__name__"), *none = PyUnicode_FromString(""),
@@ -137,7 +139,7 @@ static int conf_read(struct py_state *st, PyObject *conf, struct given *g, struc
                                .max_errored_blocks = g->max_errored_blocks,
                                .consumer_blocks = g->consumer_blocks,
                                .preserve_order = g->preserve_order};
-    if (g->skip_units) { /* a byte a unit */
+    if (g->skip_units) { /* one byte for each unit */
         c->keep_units = true;
         c->skip_units = (const uint8_t *)PyBytes_AS_STRING(g->skip_units);
         c->n_skip = (uint32_t)PyBytes_GET_SIZE(g->skip_units);
@@ -244,7 +246,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
         if (!first && now >= deadline)
             return py_raise(st, SK_ETIMEOUT,
                             &(struct sk_err){.msg = "no block within the timeout"});
-        if (first) { /* a block that is there costs no switch of threads */
+        if (first) { /* a block that exists already costs no switch of threads */
             rc = sk_exec_next(e->x, 0, &b, &bad, &err);
             continue;
         }
@@ -278,7 +280,7 @@ static PyObject *exec_next(PyObject *self, PyObject *const *args, Py_ssize_t n) 
     return py_with_prints(st, r);
 }
 
-/* In slices, that signals are seen; a stop from elsewhere ends it. */
+/* Waits in slices, so that signals are seen; a stop from another thread ends it. */
 static PyObject *exec_await_actors(PyObject *self, PyObject *seconds) {
     struct py_exec *e = (struct py_exec *)(void *)self;
     struct py_state *st = e->st;
@@ -331,7 +333,7 @@ static PyObject *exec_stop(PyObject *self, PyObject *unused SK_UNUSED) {
 
 /* ---- stats ----------------------------------------------------------------------------------- */
 
-static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v */
+static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v over */
 {
     int r = v ? PyDict_SetItemString(d, key, v) : -1;
     Py_XDECREF(v);
@@ -341,7 +343,7 @@ static int put_item(PyObject *d, const char *key, PyObject *v) /* takes v */
 #define U(o, d, f) put_item(d, #f, PyLong_FromUnsignedLongLong((unsigned long long)(o).f))
 #define I(o, d, f) put_item(d, #f, PyLong_FromLongLong((o).f))
 
-/* What an exchange did: "exchange" of the operator that it is in front of. */
+/* Adds what an exchange did, as "exchange" of the operator that it is in front of. */
 static bool add_exchange(PyObject *op, const struct sk_exec_op_stats *o) {
     static const char *const names[] = {
         [SK_XSTAT_VALUES] = "values",         [SK_XSTAT_MERGE] = "merge",
@@ -428,8 +430,7 @@ static PyObject *exec_stats(PyObject *self, PyObject *unused SK_UNUSED) {
     return e->last_stats ? PyDict_Copy(e->last_stats) : PyDict_New();
 }
 
-/* All that has come beside the output since the last call: (stage, bad rows, ObjectRef or None,
- * message). */
+/* All dead letters since the last call: (stage, bad rows, ObjectRef or None, message). */
 static PyObject *sides_list(struct py_state *st, struct sk_exec *x) {
     PyObject *list = PyList_New(0);
     struct sk_aside s;
@@ -519,7 +520,7 @@ static PyType_Slot exec_slots[] = {
 static PyType_Spec exec_spec = {"skate._skate.Exec", sizeof(struct py_exec), 0, Py_TPFLAGS_DEFAULT,
                                 exec_slots};
 
-/* _skate.POLICIES: names of scheduling policies. */
+/* Adds a tuple of names, as _skate.POLICIES (scheduling policies). */
 static int add_names(PyObject *module, const char *as, const char *(*name_of)(unsigned i)) {
     unsigned n = 0;
     while (name_of(n)) n++;
@@ -534,7 +535,7 @@ static int add_names(PyObject *module, const char *as, const char *(*name_of)(un
     return rc;
 }
 
-/* _skate.SHUFFLES: names of strategies of exchanges, and whether each may merge packs. */
+/* Adds _skate.SHUFFLES: names of the strategies of exchanges, and whether each may merge packs. */
 static int add_shuffles(PyObject *module) {
     PyObject *all = PyDict_New();
     int rc = all ? 0 : -1;

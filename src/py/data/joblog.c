@@ -1,13 +1,13 @@
-/* joblog.c - JobLog: Python's hand on the log of a resumable job (base/log/joblog.h). Parse, call,
- * convert; what a job does with it: data/write/resume.py.
+/* joblog.c - JobLog: the Python type of the log of a resumable job (base/log/joblog.h). What a job
+ * does with it is in data/write/resume.py.
  *
- * Cost: a record as a tuple of Python values. Appending and syncing drop the GIL. */
+ * Cost: a record becomes a tuple of Python values. Appending and syncing drop the GIL. */
 #include "base/fault.h"
 #include "base/log/joblog.h"
 #include "py/data/data.h"
 
 struct py_joblog {
-    PyObject_HEAD struct sk_joblog *log; /* NULL: closed */
+    PyObject_HEAD struct sk_joblog *log; /* NULL: it is closed */
     struct py_state *st;
 };
 
@@ -246,7 +246,7 @@ static PyObject *m_job_move(PyObject *module, PyObject *args) {
     else if (rc == SK_ENOMEM) py_raise(st, rc, &err);
     else {
         errno = rc == SK_EEXIST ? EEXIST : why;
-        /* FileExistsError, PermissionError, ... */
+        /* raises FileExistsError, PermissionError, ... */
         PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(to));
     }
     Py_DECREF(from);

@@ -1,10 +1,10 @@
 /* join.c - _skate.join: the rows of two sides whose keys are equal, as an iterator of batches
  * (kernel.h: sk_join).
  *
- * Four lists of batches are the sides of the result: left, right, and the keys of both, in one type
- * each. A column of the result is picked from one of them; where a left row is missing, from
- * another one, if the caller wants so (the key of a full join). And _skate.bloom_...: filters of a
- * side's keys; _skate.join_...: how a join is done (shuffle/join_sizing.h). */
+ * Four lists of batches are the inputs of the result: left, right, and the keys of both, in one
+ * type each. Each column of the result is picked from one of them; where a left row is missing,
+ * from another one, if the caller wants that (the key of a full join). Also _skate.bloom_...:
+ * filters of a side's keys; _skate.join_...: how a join is done (shuffle/join_sizing.h). */
 #include "base/mem.h"
 #include "kernel/kernel.h"
 #include "py/data/data.h"
@@ -13,14 +13,14 @@
 enum { SIDES = 4, LEFT = 0, RIGHT = 1, LEFT_KEYS = 2, RIGHT_KEYS = 3 };
 
 struct join {
-    PyObject_HEAD PyObject *keep; /* the capsules that the batches are in */
+    PyObject_HEAD PyObject *keep; /* the capsules of the batches */
     const struct ArrowArray **arrays[SIDES];
     struct sk_keys **keys[2];
     struct sk_block_side side[SIDES];
-    const struct ArrowSchema *schema; /* of the result */
-    struct sk_block_pick *picks[2];   /* where there is a left row; where there is none */
+    const struct ArrowSchema *schema; /* schema of the result */
+    struct sk_block_pick *picks[2];   /* [0]: for rows with a left row; [1]: for those without */
     struct sk_join *join;
-    struct sk_row_at *left, *right; /* [cap], of which [at, n) are not given out yet */
+    struct sk_row_at *left, *right; /* [cap]; [at, n) were not given out yet */
     uint64_t cap, at, n;
     bool busy, begun;
 };
@@ -45,7 +45,7 @@ static void join_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* The structs of a batch, which `keep` holds from now on. */
+/* The structs of a batch, whose capsules `keep` holds from now on. */
 static int kept(struct py_state *st, struct join *j, PyObject *batch,
                 const struct ArrowSchema **schema, const struct ArrowArray **array) {
     struct ArrowSchema *s;
@@ -77,7 +77,7 @@ static struct sk_keys *keys_of(struct py_state *st, const struct ArrowSchema *sc
     return rc == SK_OK ? keys : NULL;
 }
 
-/* The batches of a side; of keys also their keys. */
+/* Opens the batches of a side; if it is a side of keys, also their keys. */
 static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *batches) {
     uint32_t n = (uint32_t)PyList_GET_SIZE(batches);
     bool is_key = s >= LEFT_KEYS;
@@ -97,7 +97,7 @@ static int open_side(struct py_state *st, struct join *j, uint32_t s, PyObject *
     return 0;
 }
 
-/* [(side, column)], one a column of the result. */
+/* Reads [(side, column)], one for each column of the result. */
 static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
     int64_t n = j->schema->n_children;
     struct sk_block_pick *p = sk_calloc(SK_TAG_PY, (size_t)(n + 1) * sizeof *p);
@@ -116,9 +116,9 @@ static struct sk_block_pick *picks_of(const struct join *j, PyObject *given) {
     return NULL;
 }
 
-static const char *const kinds[] = {"inner", "left_outer", "right_outer", "full_outer",
-                                    /* of enum sk_join_kind */
-                                    "left_semi", "left_anti", "right_semi", "right_anti"};
+/* Names of enum sk_join_kind. */
+static const char *const kinds[] = {"inner",     "left_outer", "right_outer", "full_outer",
+                                    "left_semi", "left_anti",  "right_semi",  "right_anti"};
 
 static bool kind_of(const char *name, enum sk_join_kind *out) {
     for (unsigned k = 0; k < SK_COUNT(kinds); k++)
@@ -130,7 +130,7 @@ static bool kind_of(const char *name, enum sk_join_kind *out) {
     return false;
 }
 
-/* Bytes of a bit a right row. */
+/* Bytes needed for one bit for each right row. */
 static uint64_t bits_of_right(const struct join *j) {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < j->side[RIGHT_KEYS].n; i++) rows += sk_keys_rows(j->keys[1][i]);
@@ -205,7 +205,8 @@ static PyObject *join_share(PyObject *o, PyObject *unused SK_UNUSED) {
     return bits;
 }
 
-/* The plan of the next rows that are picked alike; NULL without an error: there are none. */
+/* The plan of the next rows that are picked in the same way; NULL without an error: there are
+ * none. */
 static sk_rc plan_next(struct join *j, struct sk_block_plan **plan, uint64_t *size,
                        struct sk_err *err) {
     if (j->at == j->n) {
@@ -247,8 +248,8 @@ static PyObject *join_next(PyObject *o) {
 
 /* ---- Bloom filters of keys ------------------------------------------------------------------- */
 
-/* The hashes of a batch's rows for a filter, all columns as the key, in memory that sk_free takes;
- * NULL: an exception is set. */
+/* The hashes of a batch's rows for a filter, with all columns as the key, to be freed by
+ * sk_free; NULL: an exception is set. */
 static uint64_t *hashes_of(struct py_state *st, PyObject *batch, const Py_buffer *filter,
                            uint64_t *rows) {
     struct ArrowSchema *schema;
@@ -329,8 +330,8 @@ static PyObject *m_join_rules(PyObject *module SK_UNUSED, PyObject *args) {
                          PyBool_FromLong(sk_side_may_lack(kind, RIGHT)), sk_side_tells(kind));
 }
 
-/* (kind, a number of partitions is asked for, limit, ((bytes or -1, alone) of the left side, of the
- * right one)). */
+/* Reads (kind, whether a number of partitions is asked for, limit, ((bytes or -1, alone) of the
+ * left side, the same of the right one)). */
 static bool sides_of(PyObject *facts, struct sk_sides *out) {
     const char *name;
     long long limit, bytes[2];

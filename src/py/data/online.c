@@ -5,7 +5,7 @@
 
 enum { MOST = 5 };
 
-struct columns { /* of doubles, all as long */
+struct columns { /* columns of doubles of equal length */
     Py_buffer view[MOST];
     int n;
     uint64_t rows;
@@ -17,7 +17,7 @@ static void columns_free(struct columns *c) {
 
 static const double *column(const struct columns *c, int i) { return c->view[i].buf; }
 
-/* Those of a tuple; false: an exception is set. */
+/* Reads the columns of a tuple; false: an exception is set. */
 static bool columns_of(PyObject *given, int n, struct columns *out) {
     *out = (struct columns){.n = 0};
     if (PyTuple_GET_SIZE(given) != n)
@@ -38,7 +38,8 @@ static bool columns_of(PyObject *given, int n, struct columns *out) {
     return !PyErr_Occurred();
 }
 
-/* n bytes objects with as many doubles as columns have, and where these are. */
+/* Makes n bytes objects with room for as many doubles as the columns have; *out: their
+ * addresses. */
 static PyObject *room_for(const struct columns *c, int n, double **out) {
     PyObject *made = PyTuple_New(n);
     for (int i = 0; made && i < n; i++) {
@@ -76,7 +77,8 @@ static PyObject *m_online_products(PyObject *module SK_UNUSED, PyObject *args) {
     return made;
 }
 
-/* ((pieces, seen, units, confidence), columns), of `n` columns; what it makes has `results`. */
+/* Parses ((pieces, seen, units, confidence), columns) with `n` columns, and makes `results`
+ * columns. */
 static PyObject *bounds(PyObject *args, int n, int results) {
     struct sk_online_seen z;
     PyObject *given, *made = NULL;

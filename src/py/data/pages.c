@@ -1,9 +1,9 @@
-/* pages.c - memory for batches (_skate.pages): bytes of this process that one may write, used again
- * when the last array over them is gone.
+/* pages.c - memory for batches (_skate.pages): writable bytes of this process, used again when the
+ * last array over them is gone.
  *
- * A first touch costs ten times the copy: 1.7 ms for a batch of 4.8 MB, which is gathered in 0.25.
- * So pieces that nobody uses are kept for the next batch while there is a Rows; of those that are
- * left behind the last one, up to IDLE_BYTES are kept for the next epoch, and the system may take
+ * Touching memory for the first time costs ten times the copy: 1.7 ms for a batch of 4.8 MB,
+ * which is gathered in 0.25. So unused pieces are kept for the next batch while a Rows exists.
+ * After the last Rows, up to IDLE_BYTES are kept for the next epoch, and the system may take
  * their pages when it needs memory (MADV_FREE). Large pieces begin at a huge page. */
 #include "py/data/data.h"
 
@@ -18,16 +18,16 @@ enum { KEPT_MAX = 8 };
 #define HUGE ((size_t)2 << 20)
 
 struct piece {
-    uint8_t *raw, *p; /* what was allocated; where it begins: at a page, or a huge one */
+    uint8_t *raw, *p; /* raw: what was allocated; p: its first page, or huge page */
     size_t cap;
 };
 
-/* Not in use, the newest last. Guarded by the GIL. */
+/* Pieces that are not in use, the newest last. Guarded by the GIL. */
 static struct {
     struct piece piece[KEPT_MAX];
     size_t bytes;
-    uint32_t n, users; /* users: those for whom it is worth to keep them */
-    uint64_t in_use;   /* pieces that somebody has */
+    uint32_t n, users; /* users: number of users for whom pieces are kept */
+    uint64_t in_use;   /* number of pieces in use */
 } kept;
 
 struct memory {
@@ -35,7 +35,7 @@ struct memory {
     size_t n;
 };
 
-/* Piece i is the caller's, or nobody's. */
+/* Removes piece i from the kept ones; the caller owns it. */
 static struct piece remove_kept(uint32_t i) {
     SK_ASSERT(i < kept.n);
     struct piece out = kept.piece[i];
@@ -46,8 +46,8 @@ static struct piece remove_kept(uint32_t i) {
 }
 
 static struct piece take(size_t n) {
-    /* The smallest that is large enough: a last batch that is not full takes one, too, but nothing
-     * small holds a large piece. */
+    /* Takes the smallest one that is large enough. So a partly filled last batch takes one, too,
+     * but a small batch does not hold a large piece. */
     uint32_t best = UINT32_MAX;
     for (uint32_t i = kept.n; i-- > 0;)
         if (kept.piece[i].cap >= n && kept.piece[i].cap / 4 <= n &&
@@ -79,7 +79,7 @@ void py_pages_close(void) {
     SK_ASSERT(kept.users);
     if (--kept.users) return;
     while (kept.bytes > IDLE_BYTES) sk_free(remove_kept(0).raw);
-    for (uint32_t i = 0; i < kept.n; i++) /* not asked for by anybody now: errors do not matter */
+    for (uint32_t i = 0; i < kept.n; i++) /* not in use, so errors do not matter */
         (void)madvise(kept.piece[i].p, kept.piece[i].cap, MADV_FREE);
 }
 

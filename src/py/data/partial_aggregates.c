@@ -1,11 +1,11 @@
-/* partial_aggregates.c - _skate.group_states: states of aggregates that a map makes of its rows
- * (shuffle/work.h: sk_states). */
+/* partial_aggregates.c - _skate.group_states: the partial aggregates that a map makes of its
+ * rows (shuffle/work.h: sk_states). */
 #include "py/data/data.h"
 
 struct partial_aggregates {
     PyObject_HEAD struct sk_what *what;
     struct sk_states *states;
-    PyObject *first; /* the capsules of the batch whose schema it has */
+    PyObject *first; /* the capsules of the batch that gave the schema */
     bool busy;
 };
 
@@ -48,7 +48,7 @@ static PyObject *m_group_states(PyObject *module, PyObject *args) {
     return py_raise(st, rc, &err);
 }
 
-/* add(batch): how many of its rows were taken. */
+/* add(batch): returns how many of its rows were taken. */
 static PyObject *partials_add(PyObject *o, PyObject *batch) {
     struct partial_aggregates *s = partials_of(o);
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
@@ -87,7 +87,7 @@ static PyObject *measured(PyObject *o, enum sk_result which) {
     return batch;
 }
 
-/* batch(): all states. */
+/* batch(): all states, as a batch. */
 static PyObject *partials_batch(PyObject *o, PyObject *none SK_UNUSED) {
     return measured(o, SK_RESULT_PARTIAL);
 }

@@ -1,8 +1,8 @@
-/* plan.c - Plan: Python's hand on a sk_plan (see plan.h). Parses the arguments of add(), nothing
+/* plan.c - Plan: the Python type of a sk_plan (plan.h). It parses the arguments of add(), nothing
  * else.
  *
- * The plan counts its own references to the blocks that it names; they are given back when the Plan
- * dies, unless the engine went first. It keeps the strategies that its exchanges name. */
+ * The plan counts its own references to the blocks that it names; they are released when the
+ * Plan dies, unless the engine was closed before. */
 #include "plan/plan.h"
 #include "py/data/data.h"
 #include "shuffle/shuffle.h"
@@ -62,7 +62,7 @@ static void plan_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* NULL with an exception: of an engine that is gone */
+/* The plan behind a Plan. NULL with an exception: its engine is gone. */
 const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
     struct plan *p = (struct plan *)(void *)o;
     if (st->engine && p->gen == st->gen && !st->closing) return p->p;
@@ -167,7 +167,7 @@ struct given { /* the arguments of add(); borrowed */
     struct sk_bytes params;
     PyObject *inputs, *resources, *pool, *units, *blocks, *env, *strategy;
     int64_t cpus, gpus, memory, limit, batch_rows;
-    int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not given */
+    int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not set */
     uint32_t max_in_flight, max_tasks, max_calls, n_partitions, spread, tells;
     int32_t bundle;
     uint64_t group;
@@ -232,7 +232,7 @@ static uint32_t props_of(const struct given *g) {
            (g->merge ? SK_OP_MERGE : 0);
 }
 
-/* Its shape, if it is not that of most: one CPU. */
+/* Adds the shape of a node, if it is not the usual one CPU. */
 static int add_shape(struct py_state *st, const struct given *g, struct sk_node_desc *d) {
     struct sk_need need = {
         .res.amount = {[SK_RES_CPU] = g->cpus, [SK_RES_GPU] = g->gpus, [SK_RES_MEMORY] = g->memory},
@@ -244,7 +244,8 @@ static int add_shape(struct py_state *st, const struct given *g, struct sk_node_
     if (plain) return 0;
     if (py_shape(st, &need, g->resources, d->label, &d->shape) < 0) return -1;
     if (!d->pool_max) return 0;
-    /* what an actor keeps for life: CPUs it takes only while it runs, exec.h */
+    /* the resources that an actor keeps for life; it takes CPUs only while a call runs, see
+     * exec.h */
     need.res.amount[SK_RES_CPU] = 0;
     return py_shape(st, &need, g->resources, d->label, &d->shape);
 }

@@ -1,44 +1,44 @@
-/* rows.c - _skate.Rows: batches go in, batches of any size come out: their rows in order or
+/* rows.c - _skate.Rows: takes batches and gives batches of any size, with the rows in order or
  * shuffled (block/sampler.h), gathered once, without the GIL.
  *
- * What comes out lies in memory that is used again (pages.c), or in memory of the caller's: pages
- * that are locked for a GPU. A batch that went in is held until the last of its rows came out.
- * Whoever makes arrays over a block is told where the values of its columns lie (_Planned.write),
- * and needs no Arrow. */
+ * The result lies in memory that is used again (pages.c), or in memory of the caller: pages that
+ * are locked for a GPU. A batch that was put in is held until the last of its rows was given
+ * out. _Planned.write tells where the values of each column lie in the block, so that a caller
+ * can make arrays over it without Arrow. */
 #include "block/sampler.h"
 #include "py/data/data.h"
 
 /* ---- Rows */
 
-struct held { /* a batch; two NULL: nothing is held */
+struct held { /* a batch; two NULL: none is held */
     PyObject *batch, *two;
     const struct ArrowArray *array;
-    uint32_t as; /* its number among those of the batch that is made */
+    uint32_t as; /* its number among the batches of the plan that is being made */
 };
 
 struct rows {
     PyObject_HEAD struct sk_sampler *rows;
-    PyObject *two; /* of the first batch, whose schema is that of all */
+    PyObject *two; /* capsules of the first batch, whose schema all batches have */
     const struct ArrowSchema *schema;
     SK_VEC(struct held) slot;
     bool busy;
 };
 
-/* a batch that is to be gathered: all that it takes, so that it can be done whenever, by any
- * thread */
+/* A batch that is to be gathered, with everything needed for it, so that any thread can do it at
+ * any time. */
 struct planned {
-    PyObject_HEAD PyObject *keep; /* the structs of what it is gathered from */
+    PyObject_HEAD PyObject *keep; /* keeps the structs of the batches that it is gathered from */
     struct sk_block_plan *plan;
     uint64_t size, n, n_columns;
     struct sk_row_at *places;       /* [n] */
-    const struct ArrowArray **used; /* what the plan points into, too */
+    const struct ArrowArray **used; /* the plan points into these, too */
     struct sk_block_side side;
 };
 
 static struct rows *rows_of(PyObject *o) { return (struct rows *)(void *)o; }
 
 static void clear_held(struct held *h) {
-    Py_CLEAR(h->two); /* before the batch: capsules point into it */
+    Py_CLEAR(h->two); /* dropped before the batch, since the capsules point into it */
     Py_CLEAR(h->batch);
     h->array = NULL;
 }
@@ -76,7 +76,7 @@ static bool is_busy(const struct rows *r) {
     return r->busy;
 }
 
-/* h holds a batch from now on; its structs. */
+/* Makes h hold a batch, and gives its structs. */
 static int hold(struct py_state *st, struct held *h, PyObject *batch, struct ArrowSchema **schema) {
     struct ArrowArray *array;
     PyObject *two = py_batch_structs(st, batch, schema, &array);
@@ -112,7 +112,7 @@ static PyObject *rows_add(PyObject *o, PyObject *batch) {
         r->two = Py_NewRef(h.two);
         r->schema = schema;
     }
-    if (slot == UINT32_MAX) { /* no rows */
+    if (slot == UINT32_MAX) { /* the batch has no rows */
         clear_held(&h);
         Py_RETURN_NONE;
     }
@@ -127,7 +127,7 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
     struct py_state *st = py_state_of(Py_TYPE(o));
     if (is_busy(r)) return NULL;
     struct ArrowSchema *schema = NULL;
-    r->busy = true; /* cast is code of Python */
+    r->busy = true; /* cast is Python code */
     bool ok = true;
     for (uint32_t i = 0; ok && i < r->slot.n; i++) {
         struct held *h = &r->slot.p[i], was = *h;
@@ -148,7 +148,7 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
     }
     r->busy = false;
     if (!ok) return NULL;
-    Py_CLEAR(r->two); /* the next batch says what the schema is */
+    Py_CLEAR(r->two); /* the next batch sets the schema */
     r->schema = NULL;
     for (uint32_t i = 0; !r->schema && i < r->slot.n; i++) {
         if (!r->slot.p[i].two) continue;
@@ -160,8 +160,7 @@ static PyObject *rows_cast(PyObject *o, PyObject *cast) {
 
 static struct planned *planned_of(PyObject *o) { return (struct planned *)(void *)o; }
 
-/* The batches of p->places get numbers from 0 on, in the order in which they turn up, and are
- * kept. */
+/* Numbers the batches of p->places from 0 on, in the order in which they occur, and keeps them. */
 static int number_batches(struct rows *r, struct planned *p) {
     uint32_t n = 0;
     for (uint64_t i = 0; i < p->n; i++) {
@@ -182,12 +181,12 @@ static int number_batches(struct rows *r, struct planned *p) {
 static void let_go(struct rows *r) {
     for (uint32_t slot; (slot = sk_sampler_let_go(r->rows)) != UINT32_MAX;) {
         struct held was = r->slot.p[slot];
-        r->slot.p[slot] = (struct held){0}; /* what dies may run code */
+        r->slot.p[slot] = (struct held){0}; /* dropping objects may run code */
         clear_held(&was);
     }
 }
 
-/* The next n rows that are ready: a plan. NULL with an exception. */
+/* Plans the next n rows that are ready. NULL with an exception. */
 static struct planned *plan_next(struct py_state *st, struct rows *r, uint64_t n) {
     PY_ERR(err);
     struct planned *p = planned_of(st->planned_type->tp_alloc(st->planned_type, 0));
@@ -230,7 +229,7 @@ static void planned_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* The rows of a plan, written into memory that `alloc` gives (None: into _Memory). */
+/* Writes the rows of a plan into memory that `alloc` gives (None: into a _Memory). */
 static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, uint64_t size,
                          PyObject *alloc) {
     PyObject *room = alloc == Py_None ? py_pages_new(st, (size_t)size)
@@ -254,8 +253,8 @@ static PyObject *written(struct py_state *st, const struct sk_block_plan *plan, 
     return room;
 }
 
-/* A tuple, by column: (where its values lie in the block, their bytes), or None (block.h:
- * sk_block_plan_values). */
+/* For each column, in a tuple: (offset of its values in the block, their length in bytes), or
+ * None (block.h: sk_block_plan_values). */
 static PyObject *values_of(const struct planned *p) {
     Py_ssize_t n = (Py_ssize_t)p->n_columns;
     struct sk_block_values *v = sk_alloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *v);
@@ -373,8 +372,8 @@ int py_rows_types(PyObject *module, struct py_state *st) {
     return st->rows_type ? PyModule_AddType(module, st->rows_type) : -1;
 }
 
-/* The structs of a list of batches, which `keep` holds: *arrays is the caller's to free. NULL with
- * an exception. */
+/* The structs of a list of batches, which `keep` holds; the caller frees *arrays. NULL with an
+ * exception. */
 static const struct ArrowArray **structs_of(struct py_state *st, PyObject *batches, PyObject *keep,
                                             const struct ArrowSchema **schema) {
     Py_ssize_t n = PyList_GET_SIZE(batches);

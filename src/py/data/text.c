@@ -1,21 +1,21 @@
 /* text.c - columns of strings and bytes as Python objects.
  *
- * Not here: other types, and the way back. Values that repeat share one object: what was made last
- * for a value is looked up by its bytes, in a table that is given up where values do not repeat.
- * The input is checked as it is read: offsets that leave the data are a ValueError.
- * Cost: about 8 ns a value that was there before, 30 ns a new one; all of it with the GIL. */
+ * Not here: other types, and the way back. Equal values share one object: the object made last
+ * for a value is looked up by its bytes, in a table that is given up if values do not repeat.
+ * The input is checked as it is read: offsets outside the data are a ValueError. Cost: about 8
+ * ns for a value that occurred before, 30 ns for a new one; all with the GIL. */
 #include "py/data/data.h"
 
-#define SLOTS 2048     /* of the table; a power of two */
-#define TABLE_MIN 1024 /* columns of fewer rows go without */
-/* looks after which it has to have found one in eight: more than slots, so that it has been
- * filled */
+#define SLOTS 2048     /* slots of the table; a power of two */
+#define TABLE_MIN 1024 /* columns with fewer rows use no table */
+/* number of lookups after which one in eight must have been found, or the table is given up;
+ * more than SLOTS, so that the table has been filled */
 #define TRIAL 4096
 
 struct slot {
     const uint8_t *p;
     size_t n;
-    /* borrowed: it is in the output, which the caller holds and no code of the user's sees before
+    /* borrowed: it is in the output, which the caller holds and which no user code sees before
      * the end */
     PyObject *o;
 };
@@ -23,7 +23,7 @@ struct slot {
 struct text {
     Py_buffer valid, offsets, data, out;
     PyObject **dst;
-    Py_ssize_t n, at; /* rows; row of the buffers at which they begin */
+    Py_ssize_t n, at; /* n: rows; at: row of the buffers at which they begin */
     int binary, wide;
 };
 
@@ -110,7 +110,7 @@ out:
     return rc;
 }
 
-/* The buffer of what numpy calls an object array. */
+/* The buffer of an object array of numpy. */
 static int object_array(PyObject *a, Py_buffer *b, int flags) {
     if (PyObject_GetBuffer(a, b, flags | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) return -1;
     if (b->format && strcmp(b->format, "O") == 0 && b->itemsize == (Py_ssize_t)sizeof(PyObject *))
@@ -179,7 +179,7 @@ static PyObject *m_same_objects(PyObject *module, PyObject *args) {
 
 /* ---- by codes ---- */
 
-struct coded { /* out[i] is, or shall be, values[codes[i]] */
+struct coded { /* out[i] is, or will be, values[codes[i]] */
     Py_buffer out, values, codes;
     Py_ssize_t n, n_values;
 };

@@ -1,8 +1,8 @@
-/* graph.c - Graph: a compiled graph where it was compiled, in the driver or in an actor. Its
- * memory, the plans of its actors, what goes in and comes out, its end.
+/* graph.c - Graph: a compiled graph in the process that compiled it, the driver or an actor: its
+ * memory, the plans of its actors, inputs and outputs, its end.
  *
- * What others share of it is in dag/graph.h. The engine frees its memory when it is closed and
- * nobody looks at it any more, and buries actors in it. Not thread-safe: one thread at a time
+ * dag/graph.h has the shared part. The engine frees the graph's memory when it is closed and no
+ * longer read, and tells it of the deaths of actors. Not thread-safe: one thread at a time
  * executes, and one gets. Cost: see bench/py/graphs.py. */
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -10,10 +10,9 @@
 #include "ipc/ipc.h"
 #include "py/graph/graph.h"
 
-#define OTHERS_NS                                                                   \
-    10000000 /* while one output is waited for, the others are looked at this often \
-              */
-/* in each channel from the beginning, so that there is room for a word about an error */
+/* while one output is waited for, the others are looked at this often */
+#define OTHERS_NS 10000000
+/* size of the first buffer of each channel, which has room for a short error */
 #define FIRST_BUFFER 64u
 
 struct port {
@@ -21,17 +20,17 @@ struct port {
     uint32_t node;
 };
 
-struct graph { /* the object of Python */
+struct graph { /* the Python object */
     PyObject_HEAD uint32_t gen;
-    uint64_t id;              /* 0: it was never open */
-    struct sk_dag_head *head; /* NULL: not yet */
+    uint64_t id;              /* 0: it was never opened */
+    struct sk_dag_head *head; /* NULL: not made yet */
     uint64_t head_off;
     struct sk_chan_pool pool;
     struct sk_dag_plan plan;
     struct port *in, *out;
     uint32_t n_in, n_out, n_actors, n_nodes, n_cells;
     uint64_t *aids;
-    uint32_t *n_lost; /* of each actor: deaths that were told */
+    uint32_t *n_lost; /* for each actor, the number of deaths that were reported */
     struct py_held *held;
     struct py_written *written;
     bool reading;
@@ -83,7 +82,7 @@ static uint32_t *numbers_of(PyObject *list) {
     return NULL;
 }
 
-/* A first buffer in each channel. */
+/* Puts a first buffer into each channel. */
 static sk_rc first_buffers(struct graph *o, uint8_t *base, uint64_t size, struct sk_err *err) {
     for (uint32_t n = 0; n < o->n_nodes; n++) {
         struct sk_chan_end w;
@@ -130,7 +129,8 @@ static sk_rc attach_mine(struct graph *o, const uint32_t *actor, PyObject *outpu
         o->out[o->n_out].node = n;
         SK_TRY(sk_chan_attach(&o->out[o->n_out].end, sk_dag_channel(o->head, n), r, base, size,
                               NULL, err));
-        o->out[o->n_out++].end.drains = true; /* results that were there before an actor died */
+        /* results that existed before an actor died can still be read */
+        o->out[o->n_out++].end.drains = true;
     }
     return SK_OK;
 }
@@ -232,8 +232,8 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     return NULL;
 }
 
-/* (graph, seat, actor, nodes, cells, states, [(kind, node)], [(node, channel, end)]) of an
- * actor. */
+/* The plan of an actor: (graph, seat, actor, nodes, cells, states, [(kind, node)], [(node,
+ * channel, end)]). */
 static PyObject *graph_plan(PyObject *self, PyObject *index) {
     struct graph *o = graph_of(self);
     unsigned long a = PyLong_AsUnsignedLong(index);
@@ -290,7 +290,8 @@ static PyObject *not_done(struct py_state *st, sk_rc rc, const struct sk_err *er
     return NULL;
 }
 
-static bool deadline_from(PyObject *o, int64_t *out) { /* seconds; negative: none */
+/* Reads a timeout in seconds; negative: no deadline. */
+static bool deadline_from(PyObject *o, int64_t *out) {
     double s = PyFloat_AsDouble(o);
     if (s == -1 && PyErr_Occurred()) return false;
     *out = py_deadline(s, sk_now_ns());
@@ -313,7 +314,8 @@ static PyObject *graph_write(PyObject *self, PyObject *const *args, Py_ssize_t n
                             (unsigned)o->n_in);
     if (!deadline_from(args[1], &deadline) || !alive(st, o)) return NULL;
     for (uint32_t i = 0; i < o->n_in; i++) {
-        /* all are written before one is published: an execution begins whole, or not at all */
+        /* all inputs are written before any is published, so that an execution begins completely
+         * or not at all */
         if (py_message_write(st, &o->in[i].end, PyTuple_GET_ITEM(args[0], (Py_ssize_t)i), deadline,
                              stop_waiting, &o->written[i], &rc) == 0)
             continue;
@@ -352,16 +354,16 @@ static PyObject *noted(struct py_state *st, struct port *p, uint32_t output,
     return Py_BuildValue("(INO)", (unsigned)output, v, failed ? Py_True : Py_False);
 }
 
-/* The execution that is read: each output has one message of it. */
+/* The number of the execution that is being read: each output has one message of it. */
 static uint64_t first_unread(const struct graph *o) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < o->n_out; i++) least = SK_MIN(least, o->out[i].end.next);
     return least;
 }
 
-/* Looks at each output of that execution, then waits for one: `wanted`, where it is among those
- * that are not there, else the first of them. *at: which was read. *slice: how long it may wait
- * before it looks at the others again. */
+/* Looks at each output of that execution, then waits for one: `wanted`, if it is among those
+ * that do not exist yet, else the first of them. *at: which one was read. *slice: how long the
+ * caller may wait before it looks at the others again. */
 static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_chan_msg *m,
                       int64_t *slice) {
     uint64_t execution = first_unread(o);
@@ -377,12 +379,13 @@ static sk_rc read_any(struct graph *o, uint32_t wanted, uint32_t *at, struct sk_
         missing++;
         if (i == wanted || *at == o->n_out) *at = i;
     }
-    SK_ASSERT(*at < o->n_out); /* an execution that is read whole is not the first unread */
+    /* an execution that was read completely is not the first unread one */
+    SK_ASSERT(*at < o->n_out);
     *slice = missing > 1 ? OTHERS_NS : PY_SLICE_NS;
     return SK_ETIMEOUT;
 }
 
-/* The next message of the execution that is read, of whatever output it is: a failed one is heard
+/* The next message of the execution that is being read, of any output: so a failure is seen
  * while others are under way. */
 static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct graph *o = graph_of(self);
@@ -414,7 +417,7 @@ static PyObject *graph_read(PyObject *self, PyObject *const *args, Py_ssize_t n)
     }
 }
 
-/* A message of the execution that is read is there. */
+/* True if a message of the execution that is being read exists. */
 static PyObject *graph_ready(PyObject *self, PyObject *unused SK_UNUSED) {
     const struct graph *o = graph_of(self);
     uint64_t execution = first_unread(o);
@@ -432,7 +435,7 @@ static PyObject *graph_close(PyObject *self, PyObject *unused SK_UNUSED) {
     Py_RETURN_NONE;
 }
 
-/* An actor's next process cannot begin. */
+/* Says that an actor's next process cannot begin. */
 static PyObject *graph_fail(PyObject *self, PyObject *args) {
     struct graph *o = graph_of(self);
     unsigned a;
@@ -444,7 +447,7 @@ static PyObject *graph_fail(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* The actors of which a process died since the last call, and whose next one may begin. */
+/* The actors of which a process has died since the last call, and whose next process may begin. */
 static PyObject *look_for_lost(struct graph *o) {
     PyObject *out = PyList_New(0);
     for (uint32_t i = 0; out && i < o->n_actors; i++) {
@@ -458,7 +461,7 @@ static PyObject *look_for_lost(struct graph *o) {
     return out;
 }
 
-/* Waits for one; None: the graph is closed. */
+/* Waits for such an actor; None: the graph is closed. */
 static PyObject *graph_lost(PyObject *self, PyObject *seconds) {
     struct graph *o = graph_of(self);
     struct py_state *st = py_state_of(Py_TYPE(self));
@@ -472,7 +475,7 @@ static PyObject *graph_lost(PyObject *self, PyObject *seconds) {
         if (!lost || PyList_GET_SIZE(lost) || (now = sk_now_ns()) >= deadline) return lost;
         Py_DECREF(lost);
         PY_DROP(st)
-        /* whatever it says: the next look decides */
+        /* its result does not matter: the next look decides */
         SK_IGNORE(sk_futex_wait(changes, seen, SK_MIN(deadline, now + PY_SLICE_NS)));
         PY_TAKE(st)
     }
@@ -523,7 +526,7 @@ static PyObject *graph_living(PyObject *type, PyObject *unused SK_UNUSED) {
         st->engine && st->engine->channels ? st->engine->channels->living(st->engine) : 0);
 }
 
-/* Results of graphs are of this class, and become objects where they are arguments: see
+/* Sets the class of graph results, which become objects when they are arguments: see
  * py_result_object. */
 static PyObject *graph_results(PyObject *type, PyObject *of) {
     struct py_state *st = py_state_of((PyTypeObject *)type);

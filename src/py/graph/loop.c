@@ -1,32 +1,32 @@
-/* loop.c - an actor's part of a compiled graph in Python: what dag/loop.c calls, over values that
- * are Python objects, and the actor's turn.
+/* loop.c - an actor's part of a compiled graph in Python: the actions of dag/loop.c over values
+ * that are Python objects, and the actor's turn.
  *
  * The loop is a thread of the actor's process beside the one that runs its calls. Around each
- * method of the graph it holds the turn, so that an actor runs one method at a time, whoever calls
- * it. Invariant: no action leaves an exception set; what user code raises is a value of its node,
- * that of an error.
- * Cost: one round without waiting 1 us around the user's method. */
+ * method of the graph it holds the turn, so that an actor runs one method at a time, whether the
+ * graph or a call makes it. Invariant: no action leaves an exception set; an exception of user
+ * code becomes the value of its node, an error. Cost: a round without waiting takes 1 us around
+ * the user's method. */
 #include <unistd.h>
 
 #include "py/graph/graph.h"
 
 #define FEW 12
 
-struct slot { /* the value of a node in this execution; v NULL: none yet */
+struct slot { /* the value of a node in this execution; v NULL: not made yet */
     PyObject *v;
-    uint32_t error; /* its kind, if it is one: v is its bytes */
+    uint32_t error; /* if it is an error, its kind; v is then its bytes */
 };
 
-struct call { /* what a node computes */
-    /* str: a method of the actor; else a function of (instance, ...), or, alone, of its arguments;
-     * NULL: the node computes nothing here. */
+struct call { /* the computation of a node */
+    /* A str: a method of the actor. Else a function of (instance, ...) or, with `alone`, of its
+     * arguments only. NULL: the node computes nothing here. */
     PyObject *target;
     bool alone;
     PyObject *consts;  /* tuple */
-    PyObject *kwnames; /* tuple or NULL: the last constants go by these names */
-    int32_t *args;     /* of each positional argument: a node, or -1 - index of a constant */
+    PyObject *kwnames; /* tuple or NULL: names of the last constants */
+    int32_t *args;     /* for each positional argument a node, or -1 - index of a constant */
     uint32_t n_args, n_kw, n_returns;
-    uint32_t part_of, part; /* part_of != NONE: item `part` of that node's value */
+    uint32_t part_of, part; /* part_of != NONE: the value is item `part` of that node's value */
     struct py_at at;
 };
 #define NONE UINT32_MAX
@@ -39,15 +39,15 @@ struct loop {
     uint32_t n_nodes, n_cells;
     struct slot *slots;
     struct call *calls;
-    struct py_read *read; /* of each port */
+    struct py_read *read; /* the message read last, for each port */
     bool *has_read;
-    struct py_held *held; /* of each port */
+    struct py_held *held; /* references held, for each port */
     struct sk_dag_loop dag;
     struct sk_dag_op *ops;
     uint32_t *port_of;
     struct sk_dag_seat *seat;
     struct sk_dag_states states;
-    /* (instance) -> bytes; (instance, bytes). NULL: it keeps no state */
+    /* saves: (instance) -> bytes; restores: (instance, bytes). NULL: the actor keeps no state. */
     PyObject *saves, *restores;
     struct sk_chan_pool pool;
     PyThreadState *parked;
@@ -67,7 +67,7 @@ static void pool_free(void *ctx, sk_off off, uint64_t cap SK_UNUSED) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void slot_set(struct slot *s, PyObject *v, uint32_t error) { /* takes v */
+static void slot_set(struct slot *s, PyObject *v, uint32_t error) { /* takes v over */
     Py_XSETREF(s->v, v);
     s->error = error;
 }
@@ -85,7 +85,7 @@ static void engine_error(struct slot *s, sk_rc rc, const char *msg) {
     slot_set(s, b, SK_KIND_ENGINE_ERROR);
 }
 
-/* The current exception becomes the node's value. */
+/* Makes the current exception the node's value. */
 static void raised(struct loop *l, struct slot *s, const struct py_at *at) {
     PyObject *type, *value, *tb, *bytes = NULL;
     PyErr_Fetch(&type, &value, &tb);
@@ -136,7 +136,7 @@ static sk_rc take(void *ctx, uint32_t port, const struct sk_chan_msg *m,
     return SK_OK;
 }
 
-static PyObject *run_coroutine(PyObject *coro) { /* takes it */
+static PyObject *run_coroutine(PyObject *coro) { /* takes coro over */
     PyObject *m = PyImport_ImportModule("asyncio"),
              *r = m ? PyObject_CallMethod(m, "run", "O", coro) : NULL;
     Py_XDECREF(m);
@@ -161,7 +161,7 @@ static PyObject *call(struct loop *l, const struct call *c) {
                              : PyObject_Vectorcall(c->target, args, c->n_args + 1, c->kwnames);
     if (args != few) sk_free(args);
     if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) r = run_coroutine(r);
-    if (SK_UNLIKELY(r && c->n_returns > 1)) { /* parts are taken from it by nodes of their own */
+    if (SK_UNLIKELY(r && c->n_returns > 1)) { /* other nodes take the parts of the value */
         PyObject *t = PySequence_Check(r) && !PyUnicode_Check(r) && !PyBytes_Check(r)
                           ? PySequence_Tuple(r)
                           : NULL;
@@ -192,7 +192,7 @@ static sk_rc compute(void *ctx, uint32_t node, struct sk_err *err SK_UNUSED) {
     for (uint32_t i = 0; i < c->n_args; i++) {
         const struct slot *a = c->args[i] < 0 ? NULL : &l->slots[c->args[i]];
         if (SK_UNLIKELY(a && a->error)) {
-            /* what it depends on failed: so does it, in the same words */
+            /* an argument failed: this node fails with the same error */
             slot_set(s, Py_NewRef(a->v), a->error);
             return SK_OK;
         }
@@ -231,7 +231,7 @@ static sk_rc give(void *ctx, uint32_t port, struct sk_err *err) {
     PY_DROP(l->st)
     rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
     if (rc == SK_EFULL || rc == SK_ENOSPC || rc == SK_ENOMEM) {
-        /* in what there is: a graph begins with a buffer in each channel */
+        /* use the room that there is: a graph begins with a buffer in each channel */
         n = SK_MIN(n, (size_t)64);
         rc = sk_chan_reserve(&p->end, n, INT64_MAX, &room, err);
         if (rc == SK_OK && s->error != SK_KIND_ENGINE_ERROR) s->error = SK_KIND_ENGINE_ERROR;
@@ -322,7 +322,8 @@ static int read_call(struct loop *l, PyObject *row) {
         return -1;
     if (node >= l->n_nodes || l->calls[node].target) return bad("a call");
     struct call *c = &l->calls[node];
-    bool alone = PyTuple_Check(target) && PyTuple_GET_SIZE(target) == 1; /* a task */
+    /* a task: not a method of the actor */
+    bool alone = PyTuple_Check(target) && PyTuple_GET_SIZE(target) == 1;
     if (alone) target = PyTuple_GET_ITEM(target, 0);
     *c = (struct call){.target = Py_NewRef(target),
                        .alone = alone,
@@ -410,7 +411,8 @@ static int attach_states(struct loop *l, void *mem, uint8_t *base, uint64_t size
     return rc == SK_OK ? 0 : (py_raise(l->st, rc, &err), -1);
 }
 
-/* The state with which the actor begins, if it is the first process that does. */
+/* Stores the state with which the actor begins, if this is the first of its processes in the
+ * graph. */
 static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state, uint8_t *base,
                            uint64_t size) {
     struct loop l = {.st = st, .gen = st->gen};
@@ -425,8 +427,8 @@ static int put_first_state(struct py_state *st, PyObject *plan, PyObject *state,
     return rc == SK_OK ? 0 : (py_raise(st, rc, &err), -1);
 }
 
-/* Takes the seat of the plan, before its thread is there. An actor whose calls run one at a time,
- * on the main thread, has a turn from now on. */
+/* Takes the seat of the plan, before the loop's thread is started. An actor whose calls run one
+ * at a time, on the main thread, has a turn from now on. */
 static PyObject *m_begin(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
@@ -498,8 +500,8 @@ static int loop_read(struct loop *l, PyObject *plan) {
                : 0;
 }
 
-/* graph_run(instance, plan, saves, restores): returns when the graph has ended. On a thread of its
- * own. */
+/* graph_run(instance, plan, saves, restores): returns when the graph has ended. Runs on a thread
+ * of its own. */
 static PyObject *m_run(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *self, *plan, *saves, *restores;
@@ -509,7 +511,7 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
     if (!py_open(st, st->gen) || !st->engine->channels)
         return PyErr_Format(PyExc_RuntimeError, "this process has no channels");
     struct loop l = {.st = st, .gen = st->gen, .self = Py_NewRef(self)};
-    if (saves != Py_None) l.saves = saves, l.restores = restores; /* the caller holds them */
+    if (saves != Py_None) l.saves = saves, l.restores = restores; /* the caller keeps them alive */
     static const struct sk_dag_actions actions = {.take = take,
                                                   .compute = compute,
                                                   .give = give,
@@ -522,10 +524,11 @@ static PyObject *m_run(PyObject *module, PyObject *args) {
     a.ctx = &l;
     sk_rc rc = loop_read(&l, plan) < 0 ? py_to_err(&err, "the loop of a compiled graph") : SK_OK;
     if (rc == SK_OK) rc = sk_dag_run(&l.dag, &a, &err);
-    /* what is not looked at any more is the graph's: see sk_chan_shown */
+    /* messages that are no longer shown go back to the graph: see sk_chan_shown */
     for (uint32_t i = 0; l.has_read && i < l.dag.n_ports; i++)
         if (l.has_read[i]) sk_chan_pass(&l.dag.ports[i].end);
-    for (uint32_t i = 0; i < l.dag.n_ports; i++) /* so the others end, too, if the end began here */
+    /* so that the other actors end, too, if the end began here */
+    for (uint32_t i = 0; i < l.dag.n_ports; i++)
         if (l.dag.ports[i].end.shm) sk_chan_close(l.dag.ports[i].end.shm);
     if (l.slots && l.has_read) let_go(&l);
     loop_free(&l);

@@ -1,9 +1,9 @@
 /* message.c - a Python value as a message of a channel, and back.
  *
- * A large value is not copied when it is read: the arrays in it show the message's bytes, and keep
- * a Message, whose end releases the buffer. References inside a message are held by the writer
- * until all readers have passed it; a reader in a worker passes after the driver has counted its
- * own. */
+ * A large value is not copied when it is read: the arrays in it show the message's bytes, and
+ * keep a Message, whose end releases the buffer. The writer holds references inside a message
+ * until all readers have passed it; a reader in a worker passes it only after the driver has
+ * counted the reader's own references. */
 #include "base/clock.h"
 #include "py/graph/graph.h"
 
@@ -25,7 +25,7 @@ void py_held_free(struct py_held *h) {
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct into {
-    struct py_into in; /* first */
+    struct py_into in; /* must be first */
     struct py_state *st;
     struct sk_chan_end *w;
     int64_t deadline;
@@ -46,8 +46,9 @@ static sk_rc room(struct py_into *in, size_t n, uint8_t **out, struct sk_err *er
     }
 }
 
-/* The driver has handled what this process said before: it knows of our references before another
- * process does, and the other way round. */
+/* Waits until the driver has handled the earlier messages of this process. So a writer's
+ * references are known before another process reads them, and a reader's before the writer drops
+ * its own. */
 static int be_heard(struct py_state *st) {
     struct sk_node node;
     size_t n;
@@ -86,11 +87,11 @@ int py_message_write(struct py_state *st, struct sk_chan_end *w, PyObject *v, in
 
 void py_message_publish(struct sk_chan_end *w, struct py_written *m, struct py_held *h,
                         uint32_t n_cells) {
-    /* there was a cell: these are passed */
+    /* a cell was free, so these versions were passed by all readers */
     if (SK_UNLIKELY(h->list.n) && w->next > n_cells) py_held_drop(h, w->next - n_cells);
     if (SK_UNLIKELY(m->refs != NULL) &&
         !sk_vec_push(&h->list, SK_TAG_PY, ((struct py_held_refs){w->next, m->refs}))) {
-        /* No memory to note them: they are held for ever rather than lost. */
+        /* no memory to note them: they are held for ever rather than lost */
     }
     m->refs = NULL;
     sk_chan_publish(w, m->len, m->kind);
@@ -98,7 +99,7 @@ void py_message_publish(struct sk_chan_end *w, struct py_written *m, struct py_h
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct message { /* bytes of a channel's buffer */
+struct message { /* bytes of a channel's buffer, shown by arrays */
     PyObject_HEAD struct sk_chan_end end;
     struct sk_chan_msg m;
     uint32_t gen;
@@ -108,7 +109,7 @@ static void message_dealloc(PyObject *o) {
     struct message *m = (struct message *)(void *)o;
     PyTypeObject *type = Py_TYPE(o);
     struct py_state *st = py_state_of(type);
-    /* else: the engine left the bytes mapped */
+    /* else the engine is closed, and has left the bytes mapped */
     if (st && py_open(st, m->gen)) sk_chan_release(&m->end, &m->m);
     PyObject_Free(o);
     Py_DECREF(type);
@@ -134,7 +135,7 @@ PyObject *py_message_value(struct py_state *st, struct sk_chan_end *e, struct py
     struct py_keep k = {0};
     if (v.len > SK_INLINE_MAX && !(r->owner = k.owner = message_new(st, e, &r->m))) return NULL;
     PyObject *o = py_decode(st, &v, &k);
-    /* before the writer lets go of its own */
+    /* before the writer drops its own references */
     if (SK_UNLIKELY(o && (r->m.kind & PY_HAS_REFS)) && be_heard(st) < 0) Py_CLEAR(o);
     return o;
 }

@@ -1,10 +1,10 @@
 /* guest.c - an engine that is written in Python, as the guest of engine/by/guest.c: each call of
- * guest.h is a call of a method of one object (skate/engine/__init__.py says which). What runs its
- * tasks is guest_task.c.
+ * guest.h becomes a call of a method of one object (see skate/engine/__init__.py). guest_task.c
+ * runs its tasks.
  *
- * Not here: any state but the object. All but get() is called by one thread. Invariant: none of
- * these is called with a lock of the engine held.
- * Cost: a method call of Python, and a tuple a value. */
+ * Not here: any state but the object. All methods but get() are called by one thread. Invariant:
+ * no lock of the engine is held in these calls. Cost: a method call of Python, and a tuple for
+ * each value. */
 #include "base/clock.h"
 #include "engine/guest.h"
 #include "py/guest/guest.h"
@@ -12,11 +12,11 @@
 struct guest {
     struct py_state *st;
     PyObject *engine;
-    void (*wake)(void *host); /* NULL: it has ended */
+    void (*wake)(void *host); /* NULL: the engine has ended */
     void *host;
 };
 
-/* The exception that a method raised, as an error of the engine. */
+/* Converts the exception that a method raised to an error of the engine. */
 static sk_rc raised(struct sk_err *err, const char *what) {
     sk_rc rc = PyErr_ExceptionMatches(PyExc_NotImplementedError) ? SK_ENOSYS
                : PyErr_ExceptionMatches(PyExc_ValueError)        ? SK_EINVAL
@@ -30,7 +30,7 @@ static sk_rc raised(struct sk_err *err, const char *what) {
     return rc;
 }
 
-/* r is what a method gave; taken. */
+/* Ends a call of a method; r is its result, which is taken over. */
 static sk_rc ended(PyObject *r, const char *what, struct sk_err *err) {
     Py_XDECREF(r);
     return r ? SK_OK : raised(err, what);
@@ -44,7 +44,7 @@ static PyObject *value_tuple(const struct sk_guest_value *v) {
                          v->bytes.p ? (const char *)v->bytes.p : "", (Py_ssize_t)v->bytes.n);
 }
 
-/* Of (handle, size) or (None, kind, bytes); bytes are borrowed, a handle is a new reference. */
+/* Reads (handle, size) or (None, kind, bytes); bytes are borrowed, a handle is a new reference. */
 static int value_read(PyObject *t, struct sk_guest_value *v, uint64_t *size) {
     PyObject *handle, *x;
     unsigned kind;
@@ -76,7 +76,8 @@ static int value_read(PyObject *t, struct sk_guest_value *v, uint64_t *size) {
 static PyObject *m_wake(PyObject *self, PyObject *unused SK_UNUSED) {
     struct guest *g = PyCapsule_GetPointer(self, "guest");
     if (!g) return NULL;
-    if (g->wake) g->wake(g->host); /* takes a lock that nobody holds while he waits for the GIL */
+    /* takes a lock that no thread holds while it waits for the GIL */
+    if (g->wake) g->wake(g->host);
     Py_RETURN_NONE;
 }
 static PyMethodDef wake_def = {"wake", m_wake, METH_NOARGS,
@@ -88,7 +89,7 @@ static void capsule_free(PyObject *capsule) {
     sk_free(g);
 }
 
-/* A reference to the capsule is the host's, until end. */
+/* Gives a reference to the capsule; the host has one until end. */
 static PyObject *capsule_of(const struct guest *g) {
     return PyObject_GetAttrString(g->engine, "_guest");
 }
@@ -115,7 +116,7 @@ static void g_end(void *ctx) {
     Py_XDECREF(r);
     g->wake = NULL;
     g->engine = NULL;
-    /* frees g, unless somebody keeps wake */
+    /* frees g, unless user code keeps wake */
     if (PyObject_DelAttrString(engine, "_guest") < 0) PyErr_Clear();
     Py_DECREF(engine);
     PyGILState_Release(s);
@@ -188,7 +189,7 @@ static sk_rc g_define(void *ctx, sk_fid fn, const char *name, struct sk_bytes de
     return rc;
 }
 
-static int set(PyObject *d, const char *key, PyObject *v) /* takes v */
+static int set(PyObject *d, const char *key, PyObject *v) /* takes v over */
 {
     int r = v ? PyDict_SetItemString(d, key, v) : -1;
     Py_XDECREF(v);
@@ -244,7 +245,7 @@ static void g_cancel(void *ctx, uint64_t task, bool force) {
     PyGILState_STATE s = PyGILState_Ensure();
     PyObject *r = PyObject_CallMethod(g->engine, "cancel", "KO", (unsigned long long)task,
                                       force ? Py_True : Py_False);
-    if (!r) PyErr_WriteUnraisable(g->engine); /* it ends by itself, then */
+    if (!r) PyErr_WriteUnraisable(g->engine); /* on failure the task ends by itself */
     Py_XDECREF(r);
     PyGILState_Release(s);
 }
@@ -296,7 +297,7 @@ static sk_rc g_fetch(void *ctx, void *handle, int64_t deadline_ns, struct sk_gue
 }
 
 static void g_let_go(void *ctx SK_UNUSED, void *token) {
-    if (!Py_IsInitialized()) return; /* the process is on its way out */
+    if (!Py_IsInitialized()) return; /* the process is ending */
     PyGILState_STATE s = PyGILState_Ensure();
     PyBuffer_Release(token);
     PyMem_Free(token);
@@ -421,7 +422,7 @@ int py_guest_make(struct py_state *st, PyObject *engine, struct sk_guest *out) {
         return -1;
     }
     g->st = st;
-    g->engine = Py_NewRef(engine); /* a circle, until end */
+    g->engine = Py_NewRef(engine); /* a reference cycle, until end */
     int r = PyObject_SetAttrString(engine, "_guest", capsule);
     Py_DECREF(capsule);
     *out = (struct sk_guest){.ops = &OPS, .ctx = g};

@@ -1,28 +1,28 @@
 /* guest_task.c - runs one task in a process of a guest engine (guest.c): the runner of every worker
  * (run.c), with values that come and go as bytes.
  *
- *     for values in _skate.GuestTask(...):      [(kind, bytes), ...]: what the task gave out since
- *                                               the last look; a stream goes on from look to look
+ *  for values in _skate.GuestTask(...):   [(kind, bytes), ...]: what the task gave out since the
+ *                                         last iteration; a stream goes on with each iteration
  *
- * Here an engine is only what a running task needs of one: buffers and views. What a task asks of
- * it besides (get, put, remote) is NotImplementedError.
- * Invariant: values of streams come in pairs of a note and a value (sk_engine.no_notes). Cost: one
- * copy of what is yielded, none of the arguments. */
+ * The engine here has only what a running task needs of one: buffers and views. Its other calls
+ * (get, put, remote) raise NotImplementedError. Invariant: values of streams come in pairs of a
+ * note and a value (sk_engine.no_notes). Cost: one copy of what is yielded, none of the arguments.
+ */
 #include "engine/engine_int.h"
 #include "py/guest/guest.h"
 
 struct gtask {
-    struct sk_task_priv p; /* first */
-    PyObject *out;         /* list of (kind, bytes): what was given out and not yet taken */
-    PyObject *failed;      /* (kind, bytes) */
+    struct sk_task_priv p; /* must be first */
+    PyObject *out;         /* list of (kind, bytes): values that were given out and not taken yet */
+    PyObject *failed;      /* (kind, bytes) of the error */
 };
 
 struct pull {
     PyObject_HEAD struct gtask t;
     struct py_state *st;
-    struct sk_view *views; /* of the arguments */
+    struct sk_view *views; /* views of the arguments */
     char *name;
-    PyObject *it; /* of a stream that goes on */
+    PyObject *it; /* the iterator of a stream that is not over */
     bool begun;
 };
 
@@ -66,7 +66,7 @@ static sk_rc w_wait(struct sk_engine *e SK_UNUSED, const sk_oid *i SK_UNUSED, si
                     struct sk_err *err) {
     return NOT_HERE(err);
 }
-/* no object is known here */
+/* there are no objects here */
 static void w_count(struct sk_engine *e SK_UNUSED, sk_oid o SK_UNUSED) {}
 static sk_rc w_drive(struct sk_engine *e SK_UNUSED, bool (*done)(void *) SK_UNUSED,
                      void *a SK_UNUSED, int64_t d SK_UNUSED, struct sk_err *err) {
@@ -120,7 +120,7 @@ static const struct sk_engine_ops WORKER_OPS = {.define = w_define,
                                                 .view_release = w_view_release,
                                                 .drive = w_drive,
                                                 .nodes = w_nodes};
-/* nobody opens or closes it */
+/* it is never opened or closed */
 static const struct sk_engine_class WORKER_CLASS = {.name = "guest"};
 static struct sk_engine worker = {.cls = &WORKER_CLASS, .ops = &WORKER_OPS, .no_notes = true};
 
@@ -141,7 +141,8 @@ static PyObject *m_guest_worker(PyObject *module, PyObject *unused SK_UNUSED) {
 
 static void free_bytes(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsule, "bytes")); }
 
-/* (kind, bytes or a buffer over the payload's memory, which is taken). NULL with an exception. */
+/* (kind, bytes or a buffer over the payload's memory, which is taken over). NULL with an
+ * exception. */
 static PyObject *given_out(struct py_state *st, const struct sk_payload *p) {
     if (!p->buf)
         return Py_BuildValue("(Iy#)", (unsigned)p->kind, p->bytes.n ? (const char *)p->bytes.p : "",
@@ -167,7 +168,7 @@ static sk_rc out_of_memory(struct sk_err *err) {
 }
 
 static sk_rc t_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *err) {
-    /* with the GIL: the runner holds it */
+    /* called with the GIL, which the runner holds */
     struct pull *x = pull_of(t);
     SK_ASSERT(PyGILState_Check());
     if (p->n_contains) {
@@ -182,7 +183,7 @@ static sk_rc t_yield(struct sk_task *t, const struct sk_payload *p, struct sk_er
     return SK_OK;
 }
 static sk_rc t_ret(struct sk_task *t, uint32_t i, const struct sk_payload *p, struct sk_err *err) {
-    /* the runner sets them in order */
+    /* the runner sets the returns in order */
     SK_ASSERT((Py_ssize_t)i == PyList_GET_SIZE(pull_of(t)->t.out));
     return t_yield(t, p, err);
 }
@@ -195,14 +196,14 @@ static sk_rc t_fail(struct sk_task *t, const struct sk_payload *p, struct sk_err
     else x->t.failed = v;
     return SK_OK;
 }
-/* of what is no stream: for nobody */
+/* the note of a task that is not a stream is not used */
 static void t_note(struct sk_task *t SK_UNUSED, struct sk_bytes note SK_UNUSED) {}
 static struct sk_view t_keep_arg(struct sk_task *t, uint32_t i) {
     struct sk_view v = pull_of(t)->views[i];
     pull_of(t)->views[i].token = 0;
     return v;
 }
-/* who cancels it ends it from outside */
+/* a task here is cancelled by ending its process */
 static bool t_cancelled(const struct sk_task *t SK_UNUSED) { return false; }
 static const struct sk_task_ops TASK_OPS = {.ret = t_ret,
                                             .yield = t_yield,
@@ -236,7 +237,7 @@ static const struct py_field field[] = {
 };
 static const struct py_fields fields = {"GuestTask", SK_COUNT(field), 4, field};
 
-/* Arguments (kind, buffer) as views; each keeps its buffer. */
+/* Makes views of the arguments (kind, buffer); each view keeps its buffer. */
 static int pull_args(struct pull *x, PyObject *args) {
     Py_ssize_t n = PyList_GET_SIZE(args);
     x->views = sk_calloc(SK_TAG_PY, ((size_t)n + 1) * sizeof *x->views);
@@ -323,7 +324,7 @@ static void pull_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* A failure of ours, or of the value: the task's. */
+/* Makes a failure of skate, or of a value, the failure of the task. */
 static void fail(struct pull *x, sk_rc rc, const struct sk_err *err) {
     if (rc == SK_OK || x->t.failed) return;
     char text[sizeof err->msg + 5];
@@ -344,10 +345,10 @@ static void begin(struct pull *x) {
     sk_rc rc = x->st->runner.run(x->st->runner.ctx, &x->t.p.t, &err);
     py_pulled = outer;
     fail(x, rc, &err);
-    release_args(x); /* values keep what they need of them */
+    release_args(x); /* values keep what they need of the arguments */
 }
 
-/* One more value of a stream. */
+/* Makes one more value of a stream. */
 static void go_on(struct pull *x) {
     struct sk_err err = {0};
     sk_rc rc = SK_OK;
@@ -359,7 +360,7 @@ static void go_on(struct pull *x) {
     Py_XDECREF(v);
     if (r < 0) rc = py_fail_with_exception(x->st, t, &err);
     fail(x, rc, &err);
-    if (over) Py_CLEAR(x->it); /* its finally blocks run now */
+    if (over) Py_CLEAR(x->it); /* so that its finally blocks run now */
     py_task_now = outer;
 }
 

@@ -1,33 +1,32 @@
-/* block.c - Arrow record batches in and out through the C Data Interface's PyCapsules; no pyarrow
- * in here.
+/* block.c - Arrow record batches in and out through the PyCapsules of the C Data Interface, without
+ * pyarrow.
  *
- * BlockOut is what a streaming task of a pipeline yields: a batch, or a value that a piece of work
- * has planned (exchange.c), with its note.
+ * BlockOut is what a streaming task of a pipeline yields: a batch, or a value planned by a piece of
+ * work (exchange.c), with its note.
  *
- * Not here: the layout (block.h) and what rows mean. A batch goes in with one copy (written into a
- * buffer of the engine, without the GIL)
- * and comes out with none: the arrays keep a _Buf alive, which owns the view. Cost: about 2 us a
- * column in, 1 us out. */
+ * Not here: the layout (block.h) and the meaning of rows. A batch goes in with one copy (written
+ * into a buffer of the engine, without the GIL) and comes out with none: the arrays keep a _Buf
+ * alive, which owns the view. Cost: about 2 us a column in, 1 us out. */
 #include "base/crc32c.h"
 #include "block/block.h"
 #include "exec/exec.h"
 #include "py/value/value.h"
 
 struct blockout {
-    PyObject_HEAD PyObject *batch; /* NULL: the rows of `parts`, in order */
-    PyObject *parts;               /* list of others, each with a batch */
-    PyObject *two;                 /* capsules of the batch, which the plan points into */
-    struct sk_block_plan *plan;    /* NULL: not asked for yet */
-    struct sk_value *value;        /* instead of all of these */
-    PyObject *owner;               /* what its plans point into */
+    PyObject_HEAD PyObject *batch; /* NULL: it is the rows of `parts`, in order */
+    PyObject *parts;               /* list of BlockOuts, each with a batch */
+    PyObject *two;                 /* capsules of the batch, into which the plan points */
+    struct sk_block_plan *plan;    /* NULL: not made yet */
+    struct sk_value *value;        /* a value instead of all these */
+    PyObject *owner;               /* the object into which the value's plans point */
     unsigned bad;
-    int told; /* it goes to the reduce behind all that share (exec.h) */
+    int told; /* it goes to the reduce of unmatched rows (a match report) */
 };
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
 
-/* As exec.h says. Dead letters hold texts of errors, which may differ from run to run: a repeat is
- * compared by their number alone. */
+/* The note of an output, as exec.h says. Dead letters contain texts of errors, which may differ
+ * from run to run, so a repeat is compared by their number alone. */
 size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note) {
     const struct blockout *o = out_of(out);
     const struct sk_value *v = o->value;
@@ -86,7 +85,7 @@ PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSch
     return two;
 }
 
-/* One with a batch gets its plan. */
+/* Makes the plan of a BlockOut with a batch. */
 static int plan_batch(struct py_state *st, struct blockout *o) {
     PY_ERR(err);
     struct ArrowSchema *schema;
@@ -102,7 +101,7 @@ static int plan_batch(struct py_state *st, struct blockout *o) {
     return -1;
 }
 
-/* What cannot be joined here becomes one batch by the merge hook. */
+/* Joins parts that cannot be joined here into one batch, by the merge hook. */
 static int concatenate(struct py_state *st, struct blockout *o) {
     PyObject *list = st->hook_merge ? PyList_New(0)
                                     : PyErr_Format(PyExc_RuntimeError, "the merge hook is not set");
@@ -152,8 +151,8 @@ static void write_out(const struct blockout *o, uint8_t *dst) {
     else sk_block_write(o->plan, dst);
 }
 
-static PyObject *blockout_of(struct py_state *st, PyObject *batch) /* a new reference */
-{
+/* The BlockOut of a batch, a new reference. */
+static PyObject *blockout_of(struct py_state *st, PyObject *batch) {
     return Py_TYPE(batch) == st->blockout_type
                ? Py_NewRef(batch)
                : PyObject_CallOneArg((PyObject *)st->blockout_type, batch);
@@ -166,7 +165,8 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     e->has_buf = false;
     PyObject *out = blockout_of(st, batch);
     if (!out) return -1;
-    if (planned(st, out) < 0 || py_gone(st, st->gen)) { /* gone: by code of the batch */
+    /* code of the batch may have closed the engine */
+    if (planned(st, out) < 0 || py_gone(st, st->gen)) {
         Py_DECREF(out);
         return -1;
     }
@@ -178,7 +178,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     e->kind = o->told || (o->value && o->value->kind != SK_VALUE_BLOCK) ? PY_PACK : PY_BLOCK;
     e->n = (size_t)size.total_bytes;
     *sizes = size;
-    if (!e->n) { /* cuts: the note says it all */
+    if (!e->n) { /* cuts: everything is in the note */
         e->p = "";
         Py_DECREF(out);
         return 0;
@@ -186,7 +186,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     e->keep = NULL;
     PY_DROP(st)
     if (o->plan && !o->value && py_npmem_place(st, o->plan, &e->buf, &e->keep)) rc = SK_OK;
-    /* small ones too: a block wants its alignment */
+    /* small values, too, since a block needs its alignment */
     else rc = st->engine->ops->buf_alloc(st->engine, size.total_bytes, &e->buf, &err);
     if (rc == SK_OK && !e->keep) {
         py_warm(st->engine, e->buf.data, (size_t)size.total_bytes);
@@ -195,7 +195,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
     PY_TAKE(st)
     if (rc == SK_OK) {
         e->has_buf = true;
-    } else if (!PyErr_Occurred()) { /* a signal handler may have raised while it waited for room */
+    } else if (!PyErr_Occurred()) { /* a signal handler may have raised during the wait for room */
         py_raise(st, rc, &err);
     }
     Py_DECREF(out);
@@ -212,9 +212,9 @@ int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-static void release_obj(void *ctx) /* any thread, GIL or not */
-{
-    if (!Py_IsInitialized()) return; /* the process is on its way out */
+/* Called by any thread, with or without the GIL. */
+static void release_obj(void *ctx) {
+    if (!Py_IsInitialized()) return; /* the process is ending */
     PyGILState_STATE g = PyGILState_Ensure();
     Py_DECREF((PyObject *)ctx);
     PyGILState_Release(g);
@@ -232,7 +232,7 @@ static void array_capsule_free(PyObject *capsule) {
     sk_free(a);
 }
 
-/* A RecordBatch over a block; owner is taken. */
+/* A RecordBatch over a block; takes owner over. */
 static PyObject *load(struct py_state *st, const uint8_t *data, size_t n,
                       struct sk_block_owner owner) {
     PY_ERR(err);
@@ -268,7 +268,7 @@ PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, si
 
 static void free_capsule(PyObject *capsule) { sk_free(PyCapsule_GetPointer(capsule, NULL)); }
 
-/* A buffer of n bytes of this process, where a block may begin. */
+/* A private buffer of n bytes, aligned for a block. */
 static PyObject *own_buf(struct py_state *st, size_t n, uint8_t **p) {
     *p = sk_alloc_aligned(SK_TAG_PY, SK_BLOCK_ALIGN, n);
     if (!*p) return PyErr_NoMemory();
@@ -282,7 +282,7 @@ static PyObject *own_buf(struct py_state *st, size_t n, uint8_t **p) {
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k) {
     uint8_t *p;
     if (((uintptr_t)v->data & (SK_BLOCK_ALIGN - 1)) == 0) return py_buf_of_view(st, v, k);
-    PyObject *buf = own_buf(st, v->len, &p); /* travelled in a message */
+    PyObject *buf = own_buf(st, v->len, &p); /* it came inline, in a message */
     if (buf) memcpy(p, v->data, v->len);
     return buf;
 }
@@ -331,7 +331,7 @@ static int blockout_init(PyObject *o, PyObject *args, PyObject *kw) {
 static void blockout_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     struct blockout *b = out_of(o);
-    /* points into the capsules, a joined one into those of the parts */
+    /* the plan points into the capsules; a joined one into those of the parts */
     sk_block_plan_free(b->plan);
     sk_value_destroy(b->value);
     Py_XDECREF(b->owner);
@@ -384,7 +384,7 @@ static PyObject *blockout_note(PyObject *o, void *closure) {
     return PyBytes_FromStringAndSize((const char *)&note, (Py_ssize_t)n);
 }
 
-/* Its bytes, in memory of this process. */
+/* The bytes of its value, in private memory of this process. */
 static PyObject *blockout_written(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
     uint8_t *p;
@@ -466,7 +466,7 @@ static PyObject *m_block_nbytes(PyObject *module, PyObject *batch) {
                                                   : PyLong_FromUnsignedLongLong(size.data_bytes);
 }
 
-/* A block in memory of this process: a batch over it, which keeps `owner`. */
+/* A batch over a block in private memory; it keeps `owner`. */
 static PyObject *m_block(PyObject *module, PyObject *args) {
     Py_buffer b;
     PyObject *owner;

@@ -1,5 +1,5 @@
-/* collector.c - references found while something is pickled on this thread: what the value will
- * hold. */
+/* collector.c - collects the references found while a value is pickled on this thread: those
+ * that the value will contain. */
 #include <stdlib.h>
 
 #include "py/value/value.h"
@@ -12,12 +12,12 @@ void py_collector_push(struct py_collector *c) {
 }
 
 void py_collector_pop(struct py_collector *c) {
-    SK_ASSERT(collector_now == c); /* each pickles inside the one before */
+    SK_ASSERT(collector_now == c); /* collectors are nested */
     collector_now = c->outer;
 }
 
-/* Pickled by the user's own hand: nobody will know when those bytes are gone. As in Ray the object
- * then lives as long as the engine, unless the environment forbids it. */
+/* A reference pickled by user code: it is not known when those bytes are gone. As in Ray the
+ * object then lives as long as the engine, unless a setting forbids it. */
 static int out_of_band(struct py_state *st, PyObject *ref) {
     if (py_ref_strict()) {
         py_raise_class(

@@ -1,5 +1,5 @@
-/* copy.c - copies between Python's memory and the store. No Python object is touched: the GIL may
- * be held or dropped. */
+/* copy.c - copies between Python's memory and the store. It touches no Python object, so the GIL
+ * may be held or not. */
 #include "base/copy.h"
 #include "engine/windows.h"
 #include "py/value/value.h"
@@ -11,5 +11,6 @@ void py_warm(struct sk_engine *e, void *dst, size_t n) {
 static void warm(void *engine, void *dst, size_t n) { py_warm(engine, dst, n); }
 
 void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n) {
-    sk_copy_large(dst, src, n, st->driver, e ? warm : NULL, e); /* a driver has a core to spare */
+    /* a driver has a core to spare for a second thread */
+    sk_copy_large(dst, src, n, st->driver, e ? warm : NULL, e);
 }

@@ -1,19 +1,18 @@
-/* cow_pages.c - large parts of an object as memory that one may write: copy-on-write pages over the
- * store.
+/* cow_pages.c - large parts of an object as writable memory: copy-on-write pages over the store.
  *
- * What functions capture (data/values/captured.py) is the worker's own in every way but one: a page
- * costs memory only when it is written. The object stays pinned as long as the memory lives. An
- * engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for each page that is
- * read first. */
+ * Objects that functions capture (data/values/captured.py) belong to the worker in every way but
+ * one: a page costs memory only when it is written. The object stays pinned as long as the
+ * memory exists. An engine without windows gives a copy. Cost: a mapping, 3 us; then 0.1 us for
+ * the first read of each page. */
 #include "engine/windows.h"
 #include "py/value/value.h"
 
 struct cow_pages {
-    PyObject_HEAD uint8_t *p; /* a window, or NULL */
-    Py_buffer of;             /* the object's bytes */
+    PyObject_HEAD uint8_t *p; /* the window; may be NULL */
+    Py_buffer of;             /* the bytes of the object */
 };
 
-/* else_none: for bytes that are not in the store, None. */
+/* else_none: return None for bytes that are not in the store. */
 static PyObject *own_of(struct py_state *st, PyObject *bytes, bool else_none) {
     PY_ERR(err);
     struct cow_pages *o = PyObject_New(struct cow_pages, st->cow_pages_type);

@@ -1,14 +1,14 @@
 /* encode.c - Python values to bytes.
  *
- *     by exact type: None bool int float str bytes | C-contiguous numpy arrays of plain numbers |
- *                                                    everything else: pickle protocol 5 with
- *     its buffers out of band (C pickler first, the dumps hook = cloudpickle when that fails or
- *     when the value comes from __main__)
+ * By exact type:
+ *     None bool int float str bytes
+ *     C-contiguous numpy arrays of plain numbers
+ *     everything else: pickle protocol 5 with its buffers out of band (the C pickler first; the
+ *     dumps hook, which is cloudpickle, if that fails or the value comes from __main__)
  *
- * Values up to SK_INLINE_MAX end in one piece of private memory; larger ones are written straight
- * into a buffer of the engine: one copy,
- * without the GIL over 64 KiB. Way back: decode.c. Cost: 20-60 ns for a scalar, 0.5 us an array,
- * else pickle's. */
+ * Values of up to SK_INLINE_MAX end in one piece of private memory; larger ones are written
+ * straight into a buffer of the engine: one copy, without the GIL over 64 KiB. The way back is
+ * decode.c. Cost: 20-60 ns for a scalar, 0.5 us an array, else pickle's. */
 #include "block/block.h"
 #include "py/value/value.h"
 
@@ -19,12 +19,12 @@ struct part {
 
 struct py_encx {
     PyObject *own;      /* the pickle */
-    PyObject *own_bufs; /* list of PickleBuffers */
-    Py_buffer *views;   /* taken from them */
+    PyObject *own_bufs; /* a list of PickleBuffers */
+    Py_buffer *views;   /* their buffers */
     uint32_t n_views;
-    uint8_t *flat; /* a small value with several parts, put together */
+    uint8_t *flat; /* a small value of several parts, put together */
     uint8_t head[24 + 8 * 32];
-    uint8_t *big_head; /* when `head` is too small */
+    uint8_t *big_head; /* used when `head` is too small */
     struct part *parts;
     uint32_t n_parts;
     struct part few[4];
@@ -69,7 +69,7 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
                   uint32_t n_parts) {
     PY_ERR(err);
     sk_rc rc;
-    if (py_gone(st, st->gen)) return -1; /* by code in the value */
+    if (py_gone(st, st->gen)) return -1; /* code in the value may have closed the engine */
     e->gen = st->gen;
     PY_DROP(st)
     if (SK_UNLIKELY(e->into != NULL))
@@ -80,14 +80,15 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
             py_copy(st, st->engine, e->buf.data + parts[i].at, parts[i].p, parts[i].n);
     PY_TAKE(st)
     if (rc != SK_OK) {
-        /* a signal handler raised while it waited for room */
+        /* a signal handler may have raised during the wait for room */
         if (!PyErr_Occurred()) py_raise(st, rc, &err);
         return -1;
     }
     if (e->n <= PY_BIG_COPY)
         for (uint32_t i = 0; i < n_parts; i++)
             memcpy(e->buf.data + parts[i].at, parts[i].p, parts[i].n);
-    for (uint32_t i = 1; i < n_parts; i++) { /* no byte of an older value between the parts */
+    /* no bytes of an older value may stay between the parts */
+    for (uint32_t i = 1; i < n_parts; i++) {
         size_t end = parts[i - 1].at + parts[i - 1].n;
         memset(e->buf.data + end, 0, parts[i].at - end);
     }
@@ -96,7 +97,7 @@ static int to_buf(struct py_state *st, struct py_enc *e, const struct part *part
     return 0;
 }
 
-/* One piece p[0..n) that lives as long as the value (or e->x). */
+/* Finishes a value of one piece, p[0..n), which lives as long as the value (or e->x). */
 static int finish_one(struct py_state *st, struct py_enc *e, uint32_t kind, const void *p,
                       size_t n) {
     e->kind = kind;
@@ -123,12 +124,12 @@ static int finish_parts(struct py_state *st, struct py_enc *e, uint32_t kind) {
     return 0;
 }
 
-/* 1: done, 0: not for us (pickle), -1: exception */
+/* 1: encoded; 0: it has to be pickled; -1: exception */
 static int enc_ndarray(struct py_state *st, PyObject *v, struct py_enc *e) {
     struct py_encx *x = encx(e);
     if (!x) return -1;
     if (PyObject_GetBuffer(v, &x->one, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
-        PyErr_Clear(); /* not contiguous, or items that have no format */
+        PyErr_Clear(); /* it is not contiguous, or its items have no format */
         py_enc_done(st, e);
         return 0;
     }
@@ -225,7 +226,7 @@ static int encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_
         Py_ssize_t n;
         const char *s = PyUnicode_AsUTF8AndSize(v, &n);
         if (s) return finish_one(st, e, PY_STR, s, (size_t)n);
-        PyErr_Clear(); /* lone surrogates: pickle knows how */
+        PyErr_Clear(); /* it has lone surrogates, which pickle can encode */
     } else if (t == &PyBytes_Type) {
         return finish_one(st, e, PY_BYTES, PyBytes_AS_STRING(v), (size_t)PyBytes_GET_SIZE(v));
     } else if (t == st->blockout_type) {

@@ -1,14 +1,13 @@
-/* ndarray.c - which numpy arrays are plain numbers, and what is said of one in front of its
- * data. */
+/* ndarray.c - which numpy arrays are plain numbers, and the head in front of their data. */
 #include "py/value/value.h"
 
-/* numpy is never imported here: when nobody has, no value is an array. */
+/* numpy is never imported here: if the program has not, no value is an array. */
 bool py_ndarray_type(struct py_state *st) {
     if (st->ndarray) return true;
     PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
     PyObject *np = PyDict_GetItemString(modules, "numpy");
     PyObject *t = np ? PyObject_GetAttrString(np, "ndarray") : NULL;
-    if (!t) PyErr_Clear(); /* numpy is half imported */
+    if (!t) PyErr_Clear(); /* numpy is being imported */
     st->ndarray = (PyTypeObject *)t;
     return t != NULL;
 }

@@ -1,23 +1,24 @@
 /* npmem.c - arrays that NumPy makes inside a pipeline's function, in the store: a handler of
- * NumPy's data memory (NEP 49). A block that is one such array and little else is then sealed where
- * it lies, and its copy, and the second place that it took, are saved.
+ * NumPy's data memory (NEP 49). A block that is one such array and little else is then sealed in
+ * place, which saves its copy and the second place that it would take.
  *
- *     open:   an extent leased by this worker, PRE bytes, the array, POST bytes; NumPy gets a
- *             mapping of its own of the array's part (a window)
- *     sealed: when a block is written whose largest buffer is all of the array: head and other
- *         columns go around it, within PRE and POST. The window becomes one of copy-on-write
- *             pages, as in store_array.c: what the function writes later is its own, and no reader
- *             sees it. A second block with it is copied.
+ *  open:    an extent leased by this worker: PRE bytes, the array, POST bytes. NumPy gets a second
+ *           mapping of the array's part (a window).
+ *  sealed:  when a block is written whose largest buffer is all of the array: the head and the
+ * other columns go around it, within PRE and POST. The window becomes copy-on-write pages, as in
+ * store_array.c: what the function writes later is private, and no reader sees it. A second block
+ * with the same array is copied.
  *
- * The lease is given up when NumPy frees the array, what was sealed lives on by itself. A killed
- * process loses it with its other leases. Taken is only what a worker can have at once (windows.h:
- * lease): a store with little room is never waited for, spilled for or filled by temporaries. Where
- * there is none, where arrays that outlive their task hold KEPT_MAX, and below the size that begin
- * was told it is malloc. The child of a fork gets copies of its own: the store's pages are shared.
+ * The lease is given up when NumPy frees the array; a sealed part lives on by itself. If the
+ * process is killed, the lease goes with its other leases. Only memory that a worker can have at
+ * once is taken (windows.h: lease): a store with little room is never waited for, spilled for or
+ * filled by temporaries. If there is none, if arrays that outlive their task hold KEPT_MAX, and
+ * below the size given to begin, malloc is used. The child of a fork gets copies of its own, since
+ * the store's pages are shared.
  *
- * The handler holds for the thread (its context) between begin and end. NumPy calls it with the
- * GIL, and frees whenever. NumPy's headers are not needed: the two functions and the struct are of
- * its stable ABI. Cost: a round trip and two mmaps for an array, 0.1 ms. */
+ * The handler is set for the thread (its context) between begin and end. NumPy calls it with the
+ * GIL, and may free at any time. NumPy's headers are not needed: the two functions and the struct
+ * are part of its stable ABI. Cost: a round trip and two mmaps for an array, 0.1 ms. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,8 +27,8 @@
 #include "engine/windows.h"
 #include "py/value/value.h"
 
-enum { SET_HANDLER = 304 }; /* place in NumPy's table of functions, since 1.22 */
-/* of the least size that may be asked for: np_free looks at larger ones only */
+enum { SET_HANDLER = 304 }; /* index in NumPy's table of functions, since 1.22 */
+/* the smallest allowed value of the least size: np_free looks only at larger arrays */
 #define LEAST ((size_t)1 << 20)
 #define PRE ((size_t)32 << 10)
 #define POST ((size_t)32 << 10)
@@ -45,9 +46,9 @@ struct handler { /* PyDataMem_Handler, version 1 */
 
 struct lease {
     struct lease *next;
-    uint8_t *p; /* the window, n bytes */
+    uint8_t *p; /* the window of n bytes */
     size_t n;
-    struct sk_buf buf;   /* what is not sealed of the extent; data NULL: nothing */
+    struct sk_buf buf;   /* the part of the extent that is not sealed; data NULL: nothing */
     struct sk_view view; /* token 0: nothing was sealed */
     uint64_t task;
     uint32_t gen;
@@ -55,17 +56,18 @@ struct lease {
 };
 
 static struct lease *leases;
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* of the list and the counts */
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the counts */
 static struct py_npmem_counts counts;
-static struct py_state *state;  /* set once, by the first begin */
-static size_t least = SIZE_MAX; /* of arrays that are taken; as the last begin said */
-static uint64_t turn;           /* the task at hand; likewise */
+static struct py_state *state; /* set once, by the first begin() */
+/* least size of arrays in the store, as given to the last begin() */
+static size_t least = SIZE_MAX;
+static uint64_t turn; /* the task, as given to the last begin() */
 
 static bool alive(const struct lease *a) {
     return state && state->engine && a->gen == state->gen && !state->closing;
 }
 
-/* Memory of the store for n bytes; NULL: there is none to be had. */
+/* Leases memory of the store for n bytes; NULL: none can be had now. */
 static struct lease *open_lease(struct sk_engine *e, size_t n) {
     struct lease *a = sk_calloc(SK_TAG_PY, sizeof *a);
     void *at = NULL;
@@ -84,7 +86,7 @@ static struct lease *open_lease(struct sk_engine *e, size_t n) {
     return NULL;
 }
 
-static size_t kept_by_others(uint64_t task) { /* bytes of arrays that other tasks have made */
+static size_t kept_by_others(uint64_t task) { /* bytes of arrays that were made by other tasks */
     size_t n = 0;
     pthread_mutex_lock(&mu);
     for (const struct lease *a = leases; a; a = a->next) n += a->task != task ? a->n : 0;
@@ -119,7 +121,7 @@ static void *in_store(size_t n) {
     return a ? a->p : NULL;
 }
 
-/* Takes the lease of p from the list; NULL: it is malloc's. */
+/* Takes the lease of p off the list; NULL: p came from malloc. */
 static struct lease *take(const void *p) {
     pthread_mutex_lock(&mu);
     struct lease **at = &leases;
@@ -159,7 +161,7 @@ static void *np_realloc(void *ctx SK_UNUSED, void *p, size_t n) {
         close_lease(a);
         return q;
     }
-    pthread_mutex_lock(&mu); /* it stays as it was */
+    pthread_mutex_lock(&mu); /* on failure the lease stays as it was */
     a->next = leases;
     leases = a;
     pthread_mutex_unlock(&mu);
@@ -176,8 +178,8 @@ static struct handler handler = {"skate", 1, NULL, np_malloc, np_calloc, np_real
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Whether the plan's largest buffer is all of one of our arrays, and its block fits around it. *at:
- * where it begins, *room: bytes from there to the end of the extent. */
+/* Finds the array that is the plan's largest buffer, if the block fits around it; called under
+ * mu. *at: where the block begins; *room: bytes from there to the end of the extent. */
 static struct lease *fits(const struct sk_block_plan *plan, struct sk_block_largest *big,
                           uint8_t **at, size_t *room) {
     size_t total = (size_t)SK_ALIGN(sk_block_plan_sizes(plan).total_bytes, SK_BLOCK_ALIGN);
@@ -201,13 +203,13 @@ bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struc
     void *window = a ? a->p : NULL;
     if (a && st->engine->windows->open(st->engine, a->buf.data + PRE, a->n, true, &window, NULL) !=
                  SK_OK)
-        a = NULL; /* it stays shared, and is copied */
+        a = NULL; /* then it stays shared, and the block is copied */
     if (a) {
         a->sealed = true;
         counts.placed++;
     }
     pthread_mutex_unlock(&mu);
-    if (!a) return false; /* a itself stays: the caller holds the array */
+    if (!a) return false; /* a is not freed, since the caller holds the array */
     sk_block_write_around(plan, at, &big);
     *out = (struct sk_buf){at, room, a->buf.token + (uint64_t)(at - a->buf.data)};
     a->buf.len = (size_t)(at - a->buf.data);
@@ -216,13 +218,13 @@ bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struc
     return true;
 }
 
-/* In the child of a fork: the parent goes on writing to the shared pages. */
+/* Called in the child of a fork, since the parent goes on writing to the shared pages. */
 void py_npmem_forget(void) {
     pthread_mutex_init(&mu, NULL);
     for (struct lease *a = leases; a; a = a->next) {
         size_t in_page = (uintptr_t)a->p & 4095, n = (size_t)SK_ALIGN(in_page + a->n, 4096);
         uint8_t *own = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        /* a child without memory: it sees what the parent writes */
+        /* no memory in the child: it goes on sharing the pages with its parent */
         if (own == MAP_FAILED) continue;
         memcpy(own + in_page, a->p, a->n);
         if (mremap(own, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, a->p - in_page) == MAP_FAILED)
@@ -234,13 +236,14 @@ void py_npmem_end(void) { state = NULL; }
 
 /* ---- Python ---------------------------------------------------------------------------------- */
 
-static PyObject *(*set_handler(void))(PyObject *) { /* NumPy's; NULL: it is not there, or too old */
+/* NumPy's function to set a handler; NULL: numpy is not imported, or too old. */
+static PyObject *(*set_handler(void))(PyObject *) {
     static PyObject *(*set)(PyObject *);
     if (set) return set;
     PyObject *numpy = PyImport_ImportModule("numpy._core._multiarray_umath");
     if (!numpy) {
         PyErr_Clear();
-        numpy = PyImport_ImportModule("numpy.core._multiarray_umath"); /* before NumPy 2 */
+        numpy = PyImport_ImportModule("numpy.core._multiarray_umath"); /* the name before NumPy 2 */
     }
     PyObject *table = numpy ? PyObject_GetAttrString(numpy, "_ARRAY_API") : NULL;
     void **api = table ? PyCapsule_GetPointer(table, NULL) : NULL;

@@ -1,7 +1,7 @@
-/* pickle.c - calls of the pickler: Python's own in C first, the dumps hook (cloudpickle) where that
- * cannot do.
+/* pickle.c - calls of the pickler: Python's own in C first, the dumps hook (cloudpickle) if that
+ * fails.
  *
- * Invariant: of a value that is pickled twice only the references met the second time stay in the
+ * Invariant: if a value is pickled twice, only the references found the second time stay in the
  * collector. Cost: the pickler's. */
 #include "py/value/value.h"
 
@@ -15,8 +15,8 @@ static int pickle_ready(struct py_state *st) {
     return st->pickle_loads && st->pickle_dumps ? 0 : -1;
 }
 
-/* C pickler with the buffers out of band; the cloudpickle hook when it fails or names __main__,
- * which is another module in a worker. */
+/* The C pickler, with buffers out of band; the cloudpickle hook if that fails or the pickle
+ * names __main__, which is another module in a worker. */
 int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs,
             struct py_collector *c) {
     uint32_t mark = c->refs.n;

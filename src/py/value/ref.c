@@ -1,10 +1,10 @@
 /* ref.c - ObjectRef: one reference of this process to an object.
  *
- * One ObjectRef object stands for one reference of this process; its death gives it back. Refs of
- * an engine that was shut down carry its
- * generation number and are dead weight: using them raises, freeing them does nothing. So are those
- * made of bytes (generation 0, `foreign` holds the 28 bytes): they can be compared, printed and
- * pickled, nothing else. Cost: new 25 ns (free list), free 40 ns + release. */
+ * One ObjectRef stands for one reference of this process, which is released when it dies. An
+ * ObjectRef of an engine that was shut down has an old generation number: using it raises,
+ * freeing it does nothing. One made from bytes (generation 0, `foreign` holds the 28 bytes) can
+ * only be compared, printed and pickled. Cost: new 25 ns (free list), free 40 ns plus the
+ * release. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -55,7 +55,7 @@ bool py_ref_alive(struct py_state *st, PyObject *o) {
     if (!st->engine || st->closing) {
         py_raise(st, SK_ECLOSED,
                  &(struct sk_err){.msg = "this ObjectRef is of an engine that was shut down"});
-    } else { /* in Ray's words, which programs look for */
+    } else { /* in Ray's words, since programs look for them */
         py_raise_class(st, "UnknownOwnerError",
                        r->gen && st->forked_from
                            ? "a Ray object whose owner is unknown (Ray objects whose owner is "
@@ -143,7 +143,7 @@ static PyObject *ref_from_bytes(PyTypeObject *type, PyObject *args, PyObject *kw
         Py_DECREF(r);
         return PyErr_NoMemory();
     }
-    memcpy(&r->id, p + ID_BYTES - 8, 8); /* for the hash */
+    memcpy(&r->id, p + ID_BYTES - 8, 8); /* used by the hash */
     return (PyObject *)r;
 }
 
@@ -168,7 +168,7 @@ static PyObject *ref_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
                          (unsigned long long)((struct py_ref *)(void *)o)->id);
 }
 
-/* A copy is counted by itself. */
+/* A copy has a reference of its own. */
 static PyObject *ref_copy(PyObject *o, PyObject *unused SK_UNUSED) {
     struct py_state *st = py_state_of(Py_TYPE(o));
     const struct py_ref *r = (struct py_ref *)(void *)o;
@@ -218,7 +218,7 @@ static PyType_Spec ref_spec = {"skate._skate.ObjectRef", sizeof(struct py_ref), 
 
 PyObject *py_result_object(PyObject *result) {
     PyObject *o = PyObject_CallMethod(result, "_as_object", NULL);
-    Py_XDECREF(o); /* the result keeps it */
+    Py_XDECREF(o); /* the result keeps the reference */
     return o;
 }
 

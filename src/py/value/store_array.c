@@ -1,29 +1,29 @@
-/* store_array.c - arrays that are made in the store, so that handing them over copies nothing: the
+/* store_array.c - arrays that are made in the store, so that passing them on copies nothing: the
  * memory behind skate.empty().
  *
- *     open:   a buffer of the engine, written through a mapping of its own (a window)
- *     sealed: by put, as an argument, or as a result of a task, of the whole array: the object is
- *             the buffer. The window becomes one of copy-on-write pages, so that no reader ever
- *             sees what older views of the array still write, and the array itself is read-only. It
- *             holds a view of the object (else its memory would be another's one day), and the
- *             reference, if it has one: putting the array again is the same object.
+ *  open:    a buffer of the engine, written through a second mapping (a window)
+ *  sealed:  when the whole array is put, passed as an argument or returned by a task: the object is
+ *           the buffer. The window becomes copy-on-write pages, so that no reader ever sees what
+ *           older views of the array still write, and the array itself becomes read-only. It holds
+ *           a view of the object (else its memory could be reused), and the reference, if it has
+ *           one: putting the array again gives the same object.
  *
- * Small ones, and those of an engine without windows, are plain memory that is copied. Recognised
- * is an exact ndarray whose chain of bases ends in one of these and which covers all of it. A
- * buffer that is dropped open goes back; that of a killed process with its leases. When sealing
- * fails in the engine (it says so) the bytes of the array are not defined any more. Cost: the page
- * faults of the window; handing over 80 MB 0.27 ms, all of it for the page tables (a put that
- * copies: 4.3 ms). */
+ * Small arrays, and those of an engine without windows, are plain memory that is copied. An array
+ * is recognised if it is an exact ndarray whose chain of bases ends in such memory and which covers
+ * all of it. A buffer that is dropped while open is given back; that of a killed process goes with
+ * its leases. If sealing fails in the engine (it raises), the bytes of the array are undefined.
+ * Cost: the page faults of the window; passing on 80 MB 0.27 ms, all of it for page tables (a put
+ * with a copy: 4.3 ms). */
 #include "engine/windows.h"
 #include "py/value/value.h"
 
 struct store_array {
-    PyObject_HEAD uint8_t *p; /* of the data; n bytes */
-    /* the buffer is `head` bytes (py_ndarray_head, padded), and the data */
+    PyObject_HEAD uint8_t *p; /* the data, n bytes */
+    /* the buffer consists of `head` bytes (py_ndarray_head, padded) and the data */
     size_t n, head;
     struct sk_buf buf;
-    struct sk_view view; /* sealed: token 0, nothing is held */
-    sk_oid oid;          /* sealed by put */
+    struct sk_view view; /* if sealed: a view; token 0: none */
+    sk_oid oid;          /* the object, if it was sealed by put */
     uint32_t gen;
     bool in_store, sealed;
 };
@@ -71,7 +71,7 @@ static PyObject *m_room(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
         rc = map(st, r, &err);
         PY_TAKE(st)
         if (rc == SK_OK) return (PyObject *)r;
-        /* else: a signal handler raised while it waited for room */
+        /* a signal handler may have raised during the wait for room */
         if (!PyErr_Occurred()) py_raise(st, rc, &err);
     } else if ((r->p = sk_alloc(SK_TAG_PY, n + 1)) != NULL) {
         return (PyObject *)r;
@@ -106,8 +106,8 @@ static int store_array_getbuffer(PyObject *o, Py_buffer *view, int flags) {
     return PyBuffer_FillInfo(view, o, r->p, (Py_ssize_t)r->n, r->sealed, flags);
 }
 
-/* The memory that v is the whole of, NULL: none, or an exception is set. *root: the array that was
- * made over it; both borrowed (v keeps them). */
+/* Finds the memory that v covers completely; NULL: none, or an exception is set. *root: the
+ * array that was made over it. Both are borrowed (v keeps them). */
 static struct store_array *find(struct py_state *st, PyObject *v, PyObject **root, Py_buffer *b) {
     if (SK_LIKELY(!st->n_store_arrays) || !py_ndarray_type(st) || Py_TYPE(v) != st->ndarray)
         return NULL;
@@ -115,14 +115,15 @@ static struct store_array *find(struct py_state *st, PyObject *v, PyObject **roo
     for (PyObject *o = v; !r;) {
         PyObject *base = PyObject_GetAttrString(o, "base");
         if (!base) return NULL;
-        Py_DECREF(base); /* o holds it */
+        Py_DECREF(base); /* o holds a reference to it */
         *root = o;
         if (Py_TYPE(base) == st->store_array_type) r = (struct store_array *)(void *)base;
         else if (Py_TYPE(base) != st->ndarray) return NULL;
         o = base;
     }
     if (PyObject_GetBuffer(v, b, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
-        PyErr_Clear(); /* not contiguous, or without a format: a part of it, or another type */
+        /* not contiguous, or without a format: a part of the array, or another type */
+        PyErr_Clear();
         return NULL;
     }
     if (b->buf == r->p && (size_t)b->len == r->n && b->ndim <= 32 &&
@@ -132,8 +133,8 @@ static struct store_array *find(struct py_state *st, PyObject *v, PyObject **roo
     return NULL;
 }
 
-/* From here on the array is not written any more. 1: its buffer is ready to be taken; 0: to be
- * encoded like any other; -1: exception. */
+/* Seals the array: it is not written any more. 1: its buffer is ready to be taken; 0: it has to
+ * be encoded like any other; -1: exception. */
 static int seal(struct py_state *st, struct store_array *r, PyObject *v, PyObject *root,
                 const Py_buffer *b) {
     PyObject *arrays[2] = {v, root};

@@ -1,16 +1,16 @@
-/* token.c - ActorToken: a counted handle on an actor in this process.
+/* token.c - ActorToken: a counted handle of an actor in this process.
  *
- * The engine counts handles by process; a weak one (ready is NULL) is not counted, and its actor
- * may be gone. */
+ * The engine counts handles by process. A weak token (ready is NULL) is not counted, and its
+ * actor may be gone. */
 #include "py/value/value.h"
 
 struct token {
     PyObject_HEAD uint64_t id;
     uint32_t gen;
-    PyObject *ready; /* NULL: not counted, the actor may be gone */
+    PyObject *ready; /* NULL: not counted, so the actor may be gone */
 };
 
-/* takes a counted handle */
+/* takes the counted handle over */
 PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready) {
     struct token *t = PyObject_New(struct token, st->token_type);
     if (!t) {
@@ -66,7 +66,7 @@ static PyObject *token_reduce(PyObject *o, PyObject *unused SK_UNUSED) {
     const struct token *t = (struct token *)(void *)o;
     struct py_state *st = py_state_of(Py_TYPE(o));
     if (!t->ready) return Py_BuildValue("O(K)", st->weak_token, (unsigned long long)t->id);
-    /* `ready` is collected, and holds the actor */
+    /* `ready` is collected with the value, and holds the actor */
     return Py_BuildValue("O(KO)", st->restore_token, (unsigned long long)t->id, t->ready);
 }
 

@@ -1,8 +1,8 @@
 /* value.h - values: their kinds, Python objects as bytes and back, arrays and record batches in the
  * store; and references, which are values, too.
  *
- * Whoever reads a value can never write to it through us. Copies over 64 KiB are made without the
- * GIL. */
+ * A reader of a value can never write to it through anything here. Copies over 64 KiB are made
+ * without the GIL. */
 #ifndef SK_PY_VALUE_H
 #define SK_PY_VALUE_H
 
@@ -11,7 +11,7 @@
 #include "shuffle/pack.h"
 #include "shuffle/work.h"
 
-/* Kinds of values (value.h leaves them to us). 0x40.. belongs to exec.h. */
+/* Kinds of values, which engine/value.h leaves to this layer. 0x40.. belongs to exec.h. */
 enum {
     PY_NONE = 1,
     PY_TRUE,
@@ -27,53 +27,54 @@ enum {
     /* u32 struct character of the item, u32 ndim, i64 shape[ndim]; data at the next multiple of 64;
      * C order */
     PY_NDARRAY,
-    /* first argument of a call: u32 n, n strings; the last n arguments go by these names */
+    /* first argument of a call: u32 n, n strings; the last n arguments have these names */
     PY_KWNAMES = 0x10,
-    PY_BLOCK = 0x20,                   /* block.h */
-    PY_PACK = 0x21,                    /* several, one behind the other: shuffle/pack.h */
-    PY_ERROR = SK_KIND_ERROR + 1,      /* user code raised: pickled by the dumps_error hook */
+    PY_BLOCK = 0x20, /* block.h */
+    PY_PACK = 0x21,  /* several blocks, one after the other: shuffle/pack.h */
+    /* user code raised: the exception, pickled by the dumps_error hook */
+    PY_ERROR = SK_KIND_ERROR + 1,
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
 /* ---- ref.c */
-#define PY_OF_METHOD (1ull << 63) /* in py_ref.task: a call of an actor */
+#define PY_OF_METHOD (1ull << 63) /* flag in py_ref.task: it is a call of an actor */
 struct py_ref {
     PyObject_HEAD uint64_t id, task;
-    uint32_t gen; /* of the engine; 0: made of bytes */
+    uint32_t gen; /* generation number of the engine; 0: the reference was made from bytes */
     union {
-        struct py_ref *next; /* in the free list */
-        void *foreign;       /* gen 0: its 28 bytes */
+        struct py_ref *next; /* next in the free list */
+        void *foreign;       /* gen 0: the 28 bytes */
     };
 };
-/* takes the reference, also when it fails */
+/* takes the counted reference over, also on failure */
 PyObject *py_ref_new(struct py_state *st, sk_oid id, sk_tid task);
 static inline bool py_ref_check(struct py_state *st, PyObject *o) {
     return Py_TYPE(o) == st->ref_type;
 }
 int py_ref_types(PyObject *module, struct py_state *st);
-/* of the engine that is open; else false with RaySystemError */
+/* true if the reference is of the open engine; else false with RaySystemError */
 bool py_ref_alive(struct py_state *st, PyObject *ref);
 
-/* A result of a compiled graph; and the ObjectRef that it becomes, borrowed from it. NULL with an
- * exception. */
+/* py_result_check: true for a result of a compiled graph. py_result_object: the ObjectRef that
+ * it becomes, borrowed from it; NULL with an exception. */
 static inline bool py_result_check(const struct py_state *st, PyObject *o) {
     return st->result_type && Py_TYPE(o)->tp_base == st->result_type;
 }
 PyObject *py_result_object(PyObject *result);
 
 /* ---- token.c */
-/* takes a counted handle, also when it fails */
+/* takes a counted handle over, also on failure */
 PyObject *py_token_new(struct py_state *st, uint64_t aid, PyObject *ready);
 PyObject *py_token_weak(struct py_state *st, uint64_t aid);
 PyObject *py_restore_token(struct py_state *st, uint64_t aid, PyObject *ready);
-/* of the engine that is open; else false with RaySystemError */
+/* true if the handle is of the open engine; else false with RaySystemError */
 bool py_token_alive(struct py_state *st, PyObject *token);
 sk_aid py_token_actor(PyObject *token);
 int py_token_types(PyObject *module, struct py_state *st);
 
 /* ---- collector.c */
-/* References found while something is pickled on this thread. Strong: a __getstate__ may make one
- * and drop it. */
+/* References found while a value is pickled on this thread. They are strong, since a
+ * __getstate__ may make one and drop it. */
 struct py_collector {
     SK_VEC(PyObject *) refs;
     SK_VEC(sk_oid) ids; /* py_collector_ids */
@@ -82,32 +83,32 @@ struct py_collector {
 void py_collector_push(struct py_collector *c);
 void py_collector_pop(struct py_collector *c);
 int py_collector_add(struct py_state *st, PyObject *ref); /* -1 with an exception */
-/* references may be pickled only where they are counted */
+/* true if references may be pickled only where they are counted */
 bool py_ref_strict(void);
-void py_collector_cut(struct py_collector *c, uint32_t n); /* keeps the first n */
+void py_collector_cut(struct py_collector *c, uint32_t n); /* drops all but the first n */
 void py_collector_free(struct py_collector *c);
-/* the collector's until its next change; NULL with MemoryError */
+/* The ids from number `from` on; valid until the collector changes next. NULL with MemoryError. */
 const sk_oid *py_collector_ids(struct py_collector *c, uint32_t from);
 
 /* ---- encode.c: values in */
-/* what a value with several parts needs */
+/* state of a value that consists of several parts */
 struct py_encx;
-/* other memory for values than that of the engine */
+/* memory for values other than the engine's */
 struct py_into {
-    /* without the GIL */
+    /* gives room for n bytes; called without the GIL */
     sk_rc (*room)(struct py_into *in, size_t n, uint8_t **out, struct sk_err *err);
-    /* what it said, when encoding fails */
+    /* the result of room(), when encoding fails */
     sk_rc rc;
 };
 struct py_enc {
     uint32_t kind;
-    const void *p; /* the bytes when they are in one piece and not in buf */
-    size_t n;      /* length in all */
+    const void *p; /* the bytes, when they are in one piece and not in buf */
+    size_t n;      /* total length */
     uint64_t scalar;
     struct py_encx *x;
-    struct sk_buf buf; /* has_buf: the value is there, in the engine `gen` */
+    struct sk_buf buf; /* has_buf: the value is in this buffer of the engine `gen` */
     uint32_t gen;
-    bool has_buf, is_there; /* is_there: it lies in memory of `into` */
+    bool has_buf, is_there; /* is_there: the value is in memory of `into` */
     struct py_into *into;   /* or NULL */
     struct sk_view *keep;   /* of a block with has_buf: see sk_payload */
 };
@@ -117,58 +118,60 @@ int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_coll
 /* The same into memory of `in`, small ones too. */
 int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c,
                    struct py_into *in);
-/* The value as a payload (buf is taken by the call that gets it: then call py_enc_taken) that
- * contains what c collected from `from` on (c: NULL, nothing). -1 with MemoryError: e is done. */
+/* Makes a payload of the value, which contains the references that c collected from number
+ * `from` on (c NULL: none). The call that gets the payload takes buf: call py_enc_taken then. -1
+ * with MemoryError: e is done. */
 int py_enc_payload(struct py_state *st, struct py_enc *e, struct py_collector *c, uint32_t from,
                    struct sk_payload *out);
 static inline void py_enc_taken(struct py_enc *e) { e->has_buf = false; }
 void py_enc_done(struct py_state *st, struct py_enc *e);
 
 /* ---- decode.c: values out */
-struct py_keep {          /* how to keep a view for longer than the call */
-    struct sk_task *task; /* NULL: the view itself is given */
-    PyObject *owner;      /* not NULL: keeps the bytes; nothing is taken */
+struct py_keep {          /* how a view is kept longer than the call */
+    struct sk_task *task; /* NULL: the view itself may be taken */
+    PyObject *owner;      /* not NULL: this object keeps the bytes, and the view is not taken */
     uint32_t arg;
     bool taken;
 };
 PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 
 /* ---- pickle.c */
-/* *own: the pickle, *bufs: a list of its PickleBuffers; both NULL before, and the caller's then,
- * whatever comes back. */
+/* Pickles v. *own: the pickle; *bufs: a list of its PickleBuffers. Both are NULL on entry;
+ * afterwards they belong to the caller, whatever the result. */
 int py_dump(struct py_state *st, PyObject *v, PyObject **own, PyObject **bufs,
             struct py_collector *c);
-/* buffers: NULL, none */
+/* buffers NULL: there are none */
 PyObject *py_loads(struct py_state *st, PyObject *data, PyObject *buffers);
 
 /* ---- buf.c */
-/* of another object */
+/* read-only bytes of another object, `base` */
 PyObject *py_buf_new(struct py_state *st, const uint8_t *p, size_t n, PyObject *base);
-PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v,
-                         struct py_keep *k); /* read-only buffer object over the whole value */
+/* A read-only buffer object over the whole value. */
+PyObject *py_buf_of_view(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_buf_types(PyObject *module, struct py_state *st);
 
 /* ---- copy.c */
 #define PY_BIG_COPY (64u << 10) /* copies over this are made without the GIL */
-/* e: the engine whose store dst is in, NULL elsewhere. GIL held or dropped; large ones by two
- * threads in a driver. */
+/* Copies. e: the engine whose store dst is in; NULL elsewhere. With or without the GIL; a driver
+ * uses two threads for large copies. */
 void py_copy(struct py_state *st, struct sk_engine *e, void *dst, const void *src, size_t n);
-/* [dst, dst+n) of the store is about to be written: what is cold of it is fetched by huge pages.
- * GIL held or dropped. */
+/* [dst, dst+n) of the store is about to be written: makes missing pages present, as huge pages.
+ * With or without the GIL. */
 void py_warm(struct sk_engine *e, void *dst, size_t n);
 
 /* ---- ndarray.c */
-bool py_ndarray_type(struct py_state *st); /* st->ndarray is set: somebody imported numpy */
+/* true if the program has imported numpy; sets st->ndarray */
+bool py_ndarray_type(struct py_state *st);
 
-/* The struct character of a plain number, complex as D, F, G; 0: another format. */
+/* The struct module's character of a plain number, with complex as D, F, G; 0: another format. */
 char py_number_char(const char *format);
-/* Head of a PY_NDARRAY for `b`, of at most 32 axes: its length; the data begins at the next
- * multiple of 64. */
+/* Writes the head of a PY_NDARRAY for `b`, of at most 32 axes; returns its length. The data
+ * begins at the next multiple of 64. */
 size_t py_ndarray_head(const Py_buffer *b, char c, uint8_t *out);
 
-/* ---- store_array.c: arrays made in the store. 1: v is one, whole; 0: it is not, encode it; -1:
- * exception */
-/* *out: a reference to its object */
+/* ---- store_array.c: arrays made in the store. The calls return 1: v is one, whole; 0: it is not,
+ * so encode it; -1: exception */
+/* *out: a reference to the object of the array */
 int py_store_array_put(struct py_state *st, PyObject *v, sk_oid *out);
 int py_store_array_send(struct py_state *st, PyObject *v, struct sk_task *t, uint32_t i,
                         bool yields, sk_rc *rc, struct sk_err *err);
@@ -179,16 +182,16 @@ extern PyMethodDef py_store_array_methods[];
 struct py_npmem_counts {
     uint64_t leased, placed, refused;
 };
-/* Whether the block of the plan was written around an array that is in the store: *out is the
- * buffer that holds it, *keep where the writer's view of it goes (sk_payload). GIL held or dropped;
+/* True if the block of the plan was written around an array that is in the store already. *out:
+ * the buffer that holds it; *keep: where the writer's view of it goes (sk_payload). GIL held;
  * the caller holds the array. */
 bool py_npmem_place(struct py_state *st, const struct sk_block_plan *plan, struct sk_buf *out,
                     struct sk_view **keep);
-void py_npmem_forget(void); /* in the child of a fork */
-void py_npmem_end(void);    /* the module goes; arrays may live on */
+void py_npmem_forget(void); /* called in the child of a fork */
+void py_npmem_end(void);    /* called at the end of the module; arrays may live on */
 extern PyMethodDef py_npmem_methods[];
 
-/* ---- cow_pages.c: bytes of an object as memory that one may write */
+/* ---- cow_pages.c: bytes of an object as writable memory */
 int py_cow_pages_types(PyObject *module, struct py_state *st);
 extern PyMethodDef py_cow_pages_methods[];
 
@@ -198,7 +201,7 @@ int py_block_encode(struct py_state *st, PyObject *batch, struct py_enc *e,
 int py_block_measure(struct py_state *st, PyObject *batch, struct sk_block_sizes *size);
 PyObject *py_block_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 int py_block_types(PyObject *module, struct py_state *st);
-/* its bytes, or those of a part of it */
+/* The bytes of a pack, or of a part of one. */
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 extern PyMethodDef py_block_methods[];
 
@@ -216,18 +219,18 @@ _Static_assert(sizeof(union py_block_note) <= SK_NOTE_MAX, "a note");
 _Static_assert(SK_PACK_PARTS_MAX >= SK_VALUE_PARTS_MAX && SK_PACK_CUTS_MAX >= SK_VALUE_CUTS_MAX,
                "as many as a value has");
 
-/* its length */
+/* writes the note of an output; returns its length */
 size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note);
-/* takes the value, also when it fails */
+/* takes the value over, also on failure */
 PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner);
-/* Tuple of two capsules, a reference that keeps both structs, and what is in them. */
+/* The Arrow structs of a batch. Returns a new tuple of two capsules that keeps both structs. */
 PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema,
                            struct ArrowArray **array);
-/* the RecordBatch that buf, which is taken and may be NULL, holds */
+/* the RecordBatch in `buf`, which is taken over and may be NULL */
 PyObject *py_batch_in(struct py_state *st, PyObject *buf);
-/* The batch of a plan, in memory of this process. */
+/* The batch of a plan, in private memory of this process. */
 PyObject *py_batch_of_plan(struct py_state *st, const struct sk_block_plan *plan, uint64_t size);
-/* a RecordBatch over a block in owner's bytes */
+/* a RecordBatch over a block in the bytes of `owner` */
 PyObject *py_block_of(struct py_state *st, PyObject *owner, const uint8_t *p, size_t n);
 
 #endif
