@@ -1,6 +1,6 @@
 /* death.c - the end of a worker: its last messages are read, its tasks run again or fail, its
  * counts, pins and leases are taken back. Runs with the lock held. Not here: noticing the death
- * (pool.c), the rules about its tasks (engine/verdict.c), restarting an actor (actor.c). */
+ * (pool.c), the rules about its tasks (engine/rules/verdict.c), restarting an actor (actor.c). */
 #include <stdio.h>
 #include <sys/wait.h>
 

@@ -1,5 +1,5 @@
 /* memory.h - the store and the heaps of workers under one budget: measuring, and acting on the
- * rules of engine/memory.c.
+ * rules of engine/rules/memory.c.
  *
  * Calls: functions, link, send, space, task. */
 #ifndef SK_LOCAL_MEMORY_H
