@@ -1,13 +1,13 @@
-/* async.c - calls of async actors: coroutines on the event loop of the process, whose results come
- * back by async_done() and async_yield(). */
+/* async.c - calls of async actors: coroutines on the event loop of the process, whose results
+ * come back through async_done() and async_yield(). */
 #include "py/worker/worker.h"
 
-static struct py_state *async_state; /* this is the process of an async actor */
+static struct py_state *async_state; /* set in the process of an async actor */
 
-/* a call whose coroutine is under way; in a capsule, which the coroutine's context holds */
+/* A call whose coroutine is running; in a capsule, which the coroutine's context holds. */
 struct py_async {
-    struct sk_task *t; /* NULL: over */
-    PyObject *task;    /* of asyncio; until it is over */
+    struct sk_task *t; /* NULL: it is over */
+    PyObject *task;    /* the asyncio task, until it is over */
 };
 
 static struct py_async *async_of(PyObject *capsule) {
@@ -31,8 +31,8 @@ static void async_free(PyObject *capsule) {
     sk_free(a);
 }
 
-/* Hands a coroutine or an async generator to the event loop. SK_EAGAIN: on its way; SK_OK with
- * *failed: an exception is set. */
+/* Gives a coroutine or an async generator to the event loop. SK_EAGAIN: it is running; SK_OK
+ * with *failed: an exception is set. */
 sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, bool *failed) {
     struct py_async *a = sk_calloc(SK_TAG_PY, sizeof *a);
     PyObject *capsule = a ? PyCapsule_New(a, "skate.call", async_free) : NULL, *token = NULL,
@@ -77,7 +77,7 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     sk_rc rc = SK_OK;
     int r = -1;
     py_task_now = t;
-    /* an `async def __init__` */
+    /* the result of an `async def __init__` */
     if (error == Py_None && t->is_actor_init) result = py_keep_actor(st, t, Py_NewRef(result));
     if (error != Py_None) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     else if (result)
@@ -96,7 +96,7 @@ static PyObject *m_async_done(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* True: go on; False: nobody wants the rest. May wait for the consumer, without the GIL. */
+/* True: go on; False: the rest is not wanted. May wait for the consumer, without the GIL. */
 static PyObject *m_async_yield(PyObject *module, PyObject *args) {
     struct py_state *st = PyModule_GetState(module);
     PyObject *capsule, *v;

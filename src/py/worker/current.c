@@ -1,5 +1,5 @@
-/* current.c - the running task, as code inside it sees it: its name and needs, its cancel, its end,
- * its notes. */
+/* current.c - the running task, as code inside it sees it: its name and needs, its cancel, its
+ * end, its notes. */
 #include "engine/actors.h"
 #include "exec/exec.h"
 #include "py/worker/worker.h"
@@ -26,8 +26,9 @@ static PyObject *m_current_task(PyObject *module SK_UNUSED, PyObject *unused SK_
                          py_text(t->name), (unsigned)t->attempt);
 }
 
-/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether its
- * children go to the group, too) of the running task; an actor's call: of its actor. */
+/* ({resource: amount}, placement group or 0, its bundle, environment, [GPU, ...], whether tasks
+ * that it submits go to the group, too) of the running task; for a call of an actor, those of
+ * its actor. */
 static PyObject *m_current_need(PyObject *module, PyObject *names) {
     struct py_state *st = PyModule_GetState(module);
     const struct sk_task *t = py_current_task();
@@ -60,7 +61,7 @@ bool py_interrupted(void) {
     return py_task_now && !py_task_now->actor.v && sk_task_interrupt(py_task_now) && !py_closing;
 }
 
-/* Whether this frame, or one that called it, is in the middle of an import. */
+/* True if this frame or one of its callers is in the middle of an import. */
 static bool importing(PyObject *frame) {
     bool found = false;
     PyFrameObject *f = frame && PyFrame_Check(frame) ? (PyFrameObject *)Py_NewRef(frame) : NULL;
@@ -78,11 +79,11 @@ static bool importing(PyObject *frame) {
     return found;
 }
 
-/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, means
- * nobody. An import that is broken off leaves modules that are half there (parts of C cannot be
- * imported again): the process then runs nothing more. In a generator that is closed with the last
- * reference to it Python prints an exception and goes on, so a task that is closing its generators
- * is left alone. */
+/* Python's handler of SIGINT in a worker. A signal that comes late, when another task runs, is
+ * ignored. An interrupted import leaves half-initialised modules (C extensions may not be
+ * importable again), so the process then runs nothing more. In a generator that is closed when
+ * its last reference goes, Python prints an exception and goes on; so a task that is closing its
+ * generators is left alone. */
 static PyObject *m_on_interrupt(PyObject *module, PyObject *args) {
     if (!py_task_now || ((struct py_state *)PyModule_GetState(module))->stray ||
         !sk_task_interrupt(py_task_now) || py_closing)
@@ -114,7 +115,7 @@ static PyObject *m_actor_exit(PyObject *module, PyObject *unused SK_UNUSED) {
     }
     if (t || (!py_async_serves() && !py_at_now) || !st->engine->actors)
         return PyErr_Format(PyExc_TypeError, "exit_actor: this process runs no actor");
-    /* in a coroutine that outlived the call that started it */
+    /* called in a coroutine that has outlived the call which started it */
     sk_rc rc = st->engine->actors->leave(st->engine, &err);
     if (rc != SK_OK) return py_raise(st, rc, &err);
     Py_RETURN_NONE;

@@ -1,5 +1,5 @@
-/* fn.c - what a worker keeps: definitions of functions, classes and methods, which are bytes until
- * their first use; and actors. */
+/* fn.c - what a worker keeps: definitions of functions, classes and methods, which are bytes
+ * until their first use; and actors. */
 #include "py/worker/worker.h"
 
 static void fn_free(struct py_fn *f) {
@@ -28,7 +28,7 @@ static sk_rc define(struct py_state *st, sk_fid id, const char *name, struct sk_
 
 sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def,
                    struct sk_err *err) {
-    /* guards st->fns: calls of an actor may run on several threads */
+    /* the GIL guards st->fns, since calls of an actor may run on several threads */
     PyGILState_STATE g = PyGILState_Ensure();
     sk_rc rc = define(ctx, id, name, def, err);
     PyGILState_Release(g);
@@ -45,8 +45,8 @@ static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table)
     return r;
 }
 
-/* A method: its name, or name, NUL and a pickled (classes of retry_exceptions or None, whether it
- * is dynamic). */
+/* The callable of a method, whose definition is its name, or its name, NUL and a pickled
+ * (classes of retry_exceptions or None, whether it is dynamic). */
 static PyObject *method_of(struct py_state *st, struct py_fn *f) {
     const char *nul = memchr(f->def, 0, f->def_n);
     size_t n = nul ? (size_t)(nul - (const char *)f->def) : f->def_n;
@@ -65,7 +65,7 @@ static PyObject *method_of(struct py_state *st, struct py_fn *f) {
     }
     if (dynamic) {
         fn = of_actor_module("dynamic", name, false);
-    } else if (n > 6 && memcmp(f->def, "__ray_", 6) == 0) { /* what every actor has */
+    } else if (n > 6 && memcmp(f->def, "__ray_", 6) == 0) { /* a method that every actor has */
         fn = of_actor_module("BUILT_IN", name, true);
     } else {
         fn = Py_NewRef(name);
@@ -76,8 +76,8 @@ out:
     return fn;
 }
 
-PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) /* borrowed */
-{
+/* The callable of a definition; borrowed. NULL with an exception. */
+PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) {
     if (SK_LIKELY(f->callable != NULL)) return f->callable;
     if (method) return f->callable = method_of(st, f);
     PyObject *def = PyBytes_FromStringAndSize(f->def, (Py_ssize_t)f->def_n);
@@ -88,7 +88,7 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) /* b
     Py_DECREF(def);
     if (f->callable && !f->retry_on) {
         f->retry_on = PyObject_GetAttrString(f->callable, "__skate_retry_on__");
-        if (!f->retry_on) PyErr_Clear(); /* it has none */
+        if (!f->retry_on) PyErr_Clear(); /* it has no such attribute */
     }
     if (f->callable) { /* the bytes are not needed any more, and may be large */
         sk_free(f->def);
@@ -97,8 +97,8 @@ PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method) /* b
     return f->callable;
 }
 
-/* This worker has the surroundings that a function or class was sent with; others ran here since. A
- * method runs in those of its actor. */
+/* Puts the surroundings of a function or class back, which this worker has had before; other
+ * functions have run since. A method runs in those of its actor. */
 int py_fn_be_around(const struct py_fn *f) {
     PyObject *m = PyImport_ImportModule("skate.ambient_environment"),
              *r = m ? PyObject_CallMethod(m, "again", "I", f->around) : NULL;
@@ -116,7 +116,7 @@ void py_fn_clear(struct py_state *st) {
     sk_map_deinit(&fns);
 }
 
-/* What a constructor has made is the actor from now on; takes r. None, or NULL with an
+/* Keeps what a constructor has made as the actor; takes r over. Returns None, or NULL with an
  * exception. */
 PyObject *py_keep_actor(struct py_state *st, const struct sk_task *t, PyObject *r) {
     PyObject *old = sk_map_del(&st->actors, t->actor.v);

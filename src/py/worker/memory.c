@@ -15,7 +15,8 @@
 
 /* ---- large values of Python ------------------------------------------------------------------ */
 
-static PyMemAllocatorEx raw; /* what was there before: all memory comes of it and goes back to it */
+/* the allocator that was set before: all memory comes from it and goes back to it */
+static PyMemAllocatorEx raw;
 
 static void *raw_malloc(void *ctx SK_UNUSED, size_t n) {
     void *p = raw.malloc(raw.ctx, n);
@@ -76,7 +77,7 @@ static PyObject *m_memory(PyObject *module, PyObject *unused SK_UNUSED) {
     if (py_ensure(st) < 0) return NULL;
     if (!py_has(st, st->engine->usage, "memory to tell of: the driver of the local one has"))
         return NULL;
-    for (;;) { /* until there is room for all */
+    for (;;) { /* until the array has room for all */
         sk_rc rc;
         PY_DROP(st)
         rc = st->engine->usage->memory(st->engine, &m, w.p, w.cap, &n, &err);

@@ -1,13 +1,13 @@
 /* prints.c - what tasks print: in a worker as lines with the name of the task in front, in the
  * driver given to Python, which shows them.
  *
- * A worker's sys.stdout and sys.stderr write through say(): whole lines at once, one write of at
- * most PIPE_BUF bytes, which the kernel keeps in one piece; a line without an end waits here until
+ * A worker's sys.stdout and sys.stderr write through say(): whole lines at once, in one write of at
+ * most PIPE_BUF bytes, which the kernel keeps in one piece. A line without an end waits here until
  * it has one, is flushed, or its task ends. Cost: 0.5 us a piece of text and a system call a print;
  * nothing for a task that prints nothing.
  *
- * Not here: the pipes and the lines in the driver (engine/local/wire/prints.c), where they are
- * shown (python/skate/_prints.py). */
+ * Not here: the pipes and the lines in the driver (engine/local/wire/prints.c), showing them
+ * (python/skate/_prints.py). */
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>
@@ -26,8 +26,8 @@ struct sk_prints *py_prints_open(bool none) {
     return p;
 }
 
-/* What a handler raises while lines are shown (KeyboardInterrupt) is for the caller of skate, and
- * goes before what was set. */
+/* An exception that a signal handler raises while lines are shown (KeyboardInterrupt) is for the
+ * caller of skate, and replaces one that was set. */
 bool py_prints_show(struct py_state *st) {
     PyObject *t, *v, *tb;
     PyErr_Fetch(&t, &v, &tb);
@@ -56,7 +56,7 @@ static PyObject *m_prints_wait(PyObject *module, PyObject *ms) {
 }
 
 struct taken {
-    SK_VEC(char) text; /* of lines to one stream */
+    SK_VEC(char) text; /* text of lines to one stream */
     PyObject *list;
     int to;
     bool labels;
@@ -97,7 +97,7 @@ static PyObject *m_prints_take(PyObject *module, PyObject *args) {
 static PyObject *m_prints_end(PyObject *module, PyObject *unused SK_UNUSED) {
     struct py_state *st = PyModule_GetState(module);
     if (!st->prints || sk_prints_end(st->prints)) Py_RETURN_TRUE;
-    st->prints = NULL; /* its memory stays: the thread that waits for lines is in it */
+    st->prints = NULL; /* not freed: the thread that waits for lines is still in it */
     Py_RETURN_FALSE;
 }
 
@@ -116,12 +116,12 @@ static bool debugged; /* the task had the terminal */
 
 static struct out { /* of stdout and stderr */
     char buf[PIECE];
-    uint32_t n; /* not written yet */
-    bool open;  /* a line has begun, here or in the pipe */
+    uint32_t n; /* number of bytes that were not written yet */
+    bool open;  /* a line has begun and has no end, here or in the pipe */
 } outs[2];
 
 static struct {
-    uint64_t task, actor; /* it is theirs */
+    uint64_t task, actor; /* the task or actor whose label this is */
     char text[LABEL_MOST];
     bool none, busy;
 } label = {.text = "(pid=?) "};
@@ -134,7 +134,7 @@ static void set_label(const char *name) {
         if ((unsigned char)label.text[i] < ' ') label.text[i] = ' ';
 }
 
-/* An actor's, as in Ray: its repr() where its class has one of its own, else the name of the
+/* The label of an actor, as in Ray: its repr() if its class defines one, else the name of the
  * class. */
 static void label_actor(struct py_state *st, const struct sk_task *t) {
     PyObject *self = t->is_actor_init ? NULL : sk_map_get(&st->actors, t->actor.v), *text = NULL;
@@ -144,7 +144,7 @@ static void label_actor(struct py_state *st, const struct sk_task *t) {
                              ? (PyTypeObject *)f->callable
                              : NULL;
     if (self && type->tp_repr != PyBaseObject_Type.tp_repr && !label.busy) {
-        label.busy = true; /* it may print */
+        label.busy = true; /* repr() may print */
         text = PyObject_Repr(self);
         label.busy = false;
     }
@@ -158,7 +158,7 @@ static void label_actor(struct py_state *st, const struct sk_task *t) {
 static const char *label_now(struct py_state *st) {
     const struct sk_task *t = py_current_task();
     if (label.none) return "";
-    if (!t) { /* on a thread of the user's: what the process runs */
+    if (!t) { /* on a thread of user code: what the process runs */
         struct sk_look all;
         struct sk_look_worker row;
         size_t n;
@@ -177,9 +177,10 @@ static const char *label_now(struct py_state *st) {
     return label.text;
 }
 
-/* -1 with an exception: a handler of a signal raised; what is not written is dropped then. */
+/* Writes the text. -1 with an exception that a signal handler raised; the rest of the text is
+ * dropped then. */
 static int write_out(struct out *o) {
-    char piece[PIECE]; /* other threads print while this one waits for room */
+    char piece[PIECE]; /* a copy, since other threads print while this one waits for room */
     ssize_t n = (ssize_t)o->n, did;
     int fd = o == outs ? STDOUT_FILENO : STDERR_FILENO, e;
     if (!n) return 0;
@@ -188,7 +189,7 @@ static int write_out(struct out *o) {
     for (const char *p = piece; n > 0;) {
         Py_BEGIN_ALLOW_THREADS did = write(fd, p, (size_t)n);
         e = errno;
-        if (did < 0 && e == EAGAIN) { /* a child program has made it so */
+        if (did < 0 && e == EAGAIN) { /* a child program has set O_NONBLOCK */
             struct pollfd room = {.fd = fd, .events = POLLOUT};
             (void)poll(&room, 1, -1);
         }
@@ -199,7 +200,7 @@ static int write_out(struct out *o) {
         else if (e == EINTR) {
             if (PyErr_CheckSignals() < 0) return -1;
         }
-        else if (e != EAGAIN) break; /* nobody is there any more */ }
+        else if (e != EAGAIN) break; /* there is no reader any more */ }
     sk_prints_done();
     return 0;
 }
@@ -231,7 +232,7 @@ static int say(struct py_state *st, int to, const char *p, size_t n) {
         }
         const char *end = memchr(p, '\n', n);
         size_t k = end ? (size_t)(end - p) + 1 : n;
-        /* a line in one piece, if it can be */
+        /* keeps a line in one piece, if possible */
         if (end && o->n + k > PIECE && k <= PIECE && write_out(o) < 0) return -1;
         if (add(o, p, k) < 0) return -1;
         o->open = !end;
@@ -261,14 +262,14 @@ static PyObject *m_say_now(PyObject *module SK_UNUSED, PyObject *to) {
     Py_RETURN_NONE;
 }
 
-/* A task has ended: its lines do, too, and who had the terminal lets it go. */
+/* Called when a task has ended: ends its lines, and releases the terminal if the task had it. */
 void py_tidy(struct py_state *st) {
     py_to_tidy = false;
     for (int i = 0; i < 2; i++) {
         if (outs[i].open && (add(&outs[i], "\n", 1) < 0 || write_out(&outs[i]) < 0)) PyErr_Clear();
         outs[i].open = false;
     }
-    if (debugged) PyEval_SetTrace(NULL, NULL); /* or pdb would step into the hook */
+    if (debugged) PyEval_SetTrace(NULL, NULL); /* else pdb would step into the hook */
     debugged = false;
     PyObject *r = st->hook_task_over ? PyObject_CallNoArgs(st->hook_task_over) : Py_NewRef(Py_None);
     if (!r) PyErr_WriteUnraisable(st->module);
@@ -301,7 +302,7 @@ static PyObject *m_terminal(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "pp", &take, &wait)) return NULL;
     if (!st->worker && !st->prints) return PyLong_FromLong(0);
     struct sk_prints *p = st->prints;
-    if (p) { /* the lock is the process's: its threads have it together */
+    if (p) { /* the lock belongs to the process, whose threads share it */
         static uint32_t n_have;
         if (!take && --n_have) return PyLong_FromLong(0);
         r = take && n_have ? 0 : sk_prints_terminal(p, take, false);

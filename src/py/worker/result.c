@@ -1,7 +1,7 @@
-/* result.c - what goes out of a task: values (one, several, a stream), or its exception.
+/* result.c - the results of a task: values (one, several, a stream), or its exception.
  *
  * A value is encoded straight into the engine's memory. An exception of user code ends the task
- * through the dumps_error hook; a failure of ours through *err. */
+ * through the dumps_error hook; a failure of skate through *err. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,8 +9,9 @@
 
 _Thread_local PyObject **py_pulled;
 
-/* This process was forked by the task that runs in it, and what the task called came back in it, or
- * raised: it ends as the child of any fork would, after a word to whoever wrote the task. */
+/* This process was forked by the task running in it, and the task's function has returned or
+ * raised in it: ends it as the child of any fork would end, after a message to the author of the
+ * task. */
 void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     PyObject *type, *value, *tb;
     PyErr_Fetch(&type, &value, &tb);
@@ -25,8 +26,8 @@ void py_end_stray(const struct py_state *st, const struct sk_task *t) {
     _exit(1);
 }
 
-/* The value of `v` to `give` (sk_task_return or yield with index). 0: rc is in *rc; -1: exception
- * (the value cannot be encoded). */
+/* Encodes `v` and gives it to the engine, as return or yield i. 0: the result is in *rc; -1:
+ * exception (the value cannot be encoded). */
 int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields,
                   sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
@@ -54,7 +55,7 @@ out:
     return r;
 }
 
-/* A yield that an earlier attempt has delivered: only its note is compared. */
+/* Handles a yield that an earlier attempt has delivered: only its note is compared. */
 int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc,
                   struct sk_err *err) {
     union py_block_note note;
@@ -69,7 +70,8 @@ int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc
     return 0;
 }
 
-/* Its finally blocks run now, not at some collection. -1: they raised. */
+/* Closes a generator, so that its finally blocks run now and not at some collection. -1: they
+ * raised. */
 static int close_generator(PyObject *it) {
     PyObject *closed = PyObject_CallMethod(it, "close", NULL);
     Py_XDECREF(closed);
@@ -86,13 +88,13 @@ static int run_stream(struct py_state *st, struct sk_task *t, PyObject *result, 
                      t->name, Py_TYPE(result)->tp_name);
         return -1;
     }
-    if (SK_UNLIKELY(py_pulled != NULL)) { /* its values are asked for one by one */
+    if (SK_UNLIKELY(py_pulled != NULL)) { /* its values are taken one by one by the caller */
         *py_pulled = it;
         return 0;
     }
     int r = 0;
     const char *most_given = getenv("RAY_max_num_generator_returns");
-    /* as in Ray: a generator without end ends with an error */
+    /* as in Ray, an endless generator ends with an error */
     uint64_t most = most_given ? strtoull(most_given, NULL, 10) : 100000000u;
     while (r == 0 && *rc == SK_OK && (v = PyIter_Next(it))) {
         if (SK_UNLIKELY(t->n_yielded >= most)) {
@@ -133,8 +135,8 @@ static PyObject *error_bytes(struct py_state *st, const struct sk_task *t, PyObj
     return bytes;
 }
 
-/* A generator that fills num_returns = n: what it yielded before it raised stays, the rest is the
- * error. */
+/* Runs a generator that fills num_returns = n: values that it yielded before it raised stay, the
+ * rest become the error. */
 static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc *rc,
                     struct sk_err *err) {
     PyObject *v;
@@ -151,7 +153,7 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
     if (!PyErr_Occurred()) {
         v = PyIter_Next(it);
         Py_XDECREF(v);
-        if (v) { /* as in Ray: said, and the others stand */
+        if (v) { /* as in Ray, this is printed, and the other values stay */
             PySys_FormatStderr(
                 "Task %s yielded more than num_returns=%u objects; the others are dropped\n",
                 t->name, t->n_returns);
@@ -159,10 +161,10 @@ static int run_fill(struct py_state *st, struct sk_task *t, PyObject *it, sk_rc 
         }
         if (!PyErr_Occurred()) return 0;
     }
-    /* a cancel, or sys.exit(), is meant for the whole task */
+    /* a cancel or sys.exit() is for the whole task */
     if (n == 0 || !PyErr_ExceptionMatches(PyExc_Exception)) return -1;
     if (n == t->n_returns) {
-        /* as in Ray: there is no value left to hold it */
+        /* as in Ray, no value is left to hold the error */
         PySys_FormatStderr(
             "Task %s raised when all its num_returns=%u values were made, which stand:\n", t->name,
             n);
@@ -220,8 +222,8 @@ int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk
     return r;
 }
 
-/* Ends the task with an error value. That of a constructor is kept: calls that were sent behind it
- * end with it too. */
+/* Ends the task with an error value. That of a constructor is kept: calls that were sent behind
+ * it end with it, too. */
 sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n,
               struct sk_err *err) {
     struct sk_payload error = {.kind = kind, .bytes = {p, n}};
@@ -235,8 +237,8 @@ sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void 
     return sk_task_fail(t, &error, err);
 }
 
-/* sys.exit() in user code is meant for the process: what it ran ends as after any other death of a
- * worker, with the exit code in the message. */
+/* sys.exit() in user code ends the process: its tasks end as after any other death of a worker,
+ * with the exit code in the message. */
 void py_leave_by_exit(PyObject *e) {
     PyObject *m = PyImport_ImportModule("skate._hooks"),
              *r = m ? PyObject_CallMethod(m, "leave_by_exit", "O", e) : NULL;
@@ -271,7 +273,7 @@ sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_e
         type = value = tb = NULL;
         rc = py_to_err(err, t->name);
     }
-    /* inline: Ctrl-C was meant for the program, not only for this task */
+    /* inline engine: Ctrl-C is for the program, not only for this task */
     if (whole_program) PyErr_SetInterrupt();
     Py_XDECREF(bytes);
     Py_XDECREF(type);

@@ -2,16 +2,14 @@
  * the user's function.
  *
  * A run decodes the arguments onto the C stack, calls by vectorcall, and sends the result
- * (result.c).
- * Invariant: no run leaves an exception set, and the views of its arguments are the engine's unless
- * a value kept them.
- * Cost: 0.25 us around a function of no arguments. */
+ * (result.c). Invariant: no run leaves an exception set, and the views of its arguments belong
+ * to the engine unless a value has kept them. Cost: 0.25 us around a function without arguments. */
 #include "base/wire.h"
 #include "py/worker/worker.h"
 
 #define FEW 12
 
-static _Thread_local PyThreadState *parked; /* between block_begin and block_end */
+static _Thread_local PyThreadState *parked; /* set between block_begin and block_end */
 
 struct sk_need py_home;
 
@@ -35,7 +33,7 @@ static PyObject *kwnames_of(const struct sk_view *v) {
     return t;
 }
 
-/* args[1..] from the task's arguments. -1: exception. */
+/* Decodes the task's arguments into args[1..]. -1: exception. */
 static int decode_args(struct py_state *st, struct sk_task *t, uint32_t from, PyObject **args,
                        size_t *n) {
     for (uint32_t i = from; i < t->n_args; i++) {
@@ -55,11 +53,12 @@ bool py_turn_take(struct py_state *st) {
 
 void py_turn_let_go(struct py_state *st) { PyThread_release_lock(st->turn); }
 
-/* The method of the class, whatever the instance has under that name. args[0] is self. */
+/* Calls the method of the class, even if the instance has an attribute of that name. args[0] is
+ * self. */
 PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos,
                          PyObject *kwnames) {
     PyObject *d = _PyType_Lookup(Py_TYPE(self), name), *r;
-    /* of __getattr__, or none */
+    /* a method made by __getattr__, or none */
     if (SK_UNLIKELY(!d)) return PyObject_VectorcallMethod(name, args, n_pos + 1, kwnames);
     Py_INCREF(d);
     if (SK_LIKELY(PyType_HasFeature(Py_TYPE(d), Py_TPFLAGS_METHOD_DESCRIPTOR))) {
@@ -86,7 +85,7 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
             PyErr_SetString(PyExc_RuntimeError, "the actor has no state here");
             return NULL;
         }
-        args[0] = self; /* borrowed: the slot before the arguments */
+        args[0] = self; /* borrowed: it goes into the slot before the arguments */
         Py_INCREF(self);
         r = PyUnicode_CheckExact(target) ? py_call_method(self, target, args, n_pos, kwnames)
                                          : PyObject_Vectorcall(target, args, n_pos + 1, kwnames);
@@ -95,7 +94,7 @@ static PyObject *call(struct py_state *st, struct sk_task *t, PyObject *target, 
         r = PyObject_Vectorcall(target, args + 1, n_pos | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
     }
     if (SK_UNLIKELY(r && PyCoro_CheckExact(r))) {
-        if (t->is_async || !st->hook_run_coroutine) return r; /* for its event loop */
+        if (t->is_async || !st->hook_run_coroutine) return r; /* its event loop runs it */
         PyObject *coro = r;
         r = PyObject_CallOneArg(st->hook_run_coroutine, coro);
         Py_DECREF(coro);
@@ -112,7 +111,7 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     struct py_fn *f = sk_map_get(&st->fns, t->fn.v);
     if (!f) return SK_ERR(err, SK_EINVAL, "function of task %s is not defined", t->name);
     for (uint32_t i = 0; i < t->n_args; i++)
-        /* what it depends on failed: so does it, in the same words */
+        /* an argument failed: the task fails with the same error */
         if (SK_UNLIKELY(SK_KIND_IS_ERROR(t->args[i].kind)))
             return py_fail(st, t, t->args[i].kind, t->args[i].data, t->args[i].len, err);
     bool method = t->actor.v && !t->is_actor_init;
@@ -146,9 +145,10 @@ static sk_rc run(struct py_state *st, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
-static uint64_t gpus_now; /* of this process: those that its environment shows */
+static uint64_t gpus_now; /* the GPUs that the environment of this process shows */
 
-/* A call of an actor says nothing of GPUs: it has those of its actor. */
+/* Shows the task's GPUs in the environment. A call of an actor changes nothing: it has the GPUs
+ * of its actor. */
 static void show_gpus(struct py_state *st, const struct sk_task *t) {
     if (!st->worker || !st->hook_set_gpus || (t->actor.v && !t->is_actor_init)) return;
     PyObject *list = PyList_New(0), *r = NULL;
@@ -185,7 +185,7 @@ static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
     return rc;
 }
 
-/* The engine waits inside a worker: the GIL is free meanwhile, unless the caller has dropped it
+/* The engine waits inside a worker: drops the GIL meanwhile, unless the caller has dropped it
  * already. */
 static void r_block_begin(void *ctx SK_UNUSED) {
     parked = PyGILState_Check() ? PyEval_SaveThread() : NULL;
@@ -196,7 +196,7 @@ static void r_block_end(void *ctx SK_UNUSED) {
     parked = NULL;
 }
 
-/* Called on the main thread, which holds the GIL between tasks. */
+/* Called on the main thread, which has no task and has dropped the GIL. */
 static void r_idle(void *ctx) {
     struct py_state *st = state_of(ctx);
     PyGILState_STATE g = PyGILState_Ensure();
@@ -227,7 +227,7 @@ static sk_rc r_env(void *ctx, struct sk_bytes env, struct sk_err *err) {
 }
 
 static void r_thread_begin(void *ctx SK_UNUSED) {
-    /* its thread state lasts: threading.local keeps its values between calls */
+    /* the thread state is kept, so that threading.local keeps its values between calls */
     (void)PyGILState_Ensure();
     (void)PyEval_SaveThread();
 }

@@ -1,5 +1,5 @@
-/* serve.c - the fork server and the workers that come from it: what Python has to do around a fork,
- * and at the end. */
+/* serve.c - the fork server and its workers: what Python has to do around a fork, and at the
+ * end. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,16 +12,16 @@ static void on_note(void *ctx, const void *p, size_t n) {
     PyObject *bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t)n),
              *r = bytes && st->hook_note ? PyObject_CallOneArg(st->hook_note, bytes) : NULL;
     if (!r)
-        /* a module that cannot be imported here is imported again, and complained about, by the
-         * task */
+        /* a module that cannot be imported here is imported again by the task, which reports the
+         * error */
         PyErr_WriteUnraisable(st->module);
     Py_XDECREF(r);
     Py_XDECREF(bytes);
 }
 
-/* What os.fork does around fork(): locks of the interpreter are taken before it and let go on both
- * sides, which 3.13 insists on, and what modules have registered by os.register_at_fork is called.
- * The server holds the GIL. */
+/* Does what os.fork does around fork(): locks of the interpreter are taken before it and
+ * released on both sides, which 3.13 insists on, and functions registered by os.register_at_fork
+ * are called. The server holds the GIL. */
 static void before_fork(void *ctx SK_UNUSED) { PyOS_BeforeFork(); }
 
 static void after_fork(void *ctx SK_UNUSED) { PyOS_AfterFork_Parent(); }
@@ -45,7 +45,7 @@ static sk_rc begin(void *ctx, struct sk_engine *client, struct sk_err *why) {
     return rc;
 }
 
-/* The actors of this process hear that it ends in order. */
+/* Tells the actors of this process that it ends in order. */
 static void leave(struct py_state *st) {
     PyObject *list = PyList_New(0);
     uint64_t key;
@@ -67,7 +67,8 @@ static PyObject *m_serve(PyObject *module, PyObject *unused SK_UNUSED) {
     PY_ERR(err);
     py_memory_advise();
     sk_rc rc = sk_worker_serve(&st->runner, &hooks, &was, &err);
-    if (was) { /* the driver said stop; what is left of refs must not talk to it */
+    /* the driver has told this process to stop; remaining references must not send to it */
+    if (was) {
         st->engine = NULL;
         st->gen++;
         leave(st);
@@ -82,12 +83,12 @@ static PyObject *m_crash_fd(PyObject *module SK_UNUSED, PyObject *unused SK_UNUS
     return PyLong_FromLong(crash_fd = sk_worker_crash_fd());
 }
 
-void py_worker_forget(void) { /* how it crashes is not how the worker crashes */
+void py_worker_forget(void) { /* a crash of the child is not one of the worker */
     if (crash_fd >= 0) (void)dup3(STDERR_FILENO, crash_fd, O_CLOEXEC);
     crash_fd = -1;
 }
 
-/* For the message about a death only: a file's name that is no text is "?". */
+/* Text for the message about a death; the name of a file that is not valid text becomes "?". */
 static const char *told(PyObject *text) {
     const char *s = PyUnicode_AsUTF8(text);
     if (!s && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
@@ -108,7 +109,7 @@ enum {
     DOING_ARGS
 };
 
-/* Said before each batch: one line of parts, which are put together here. */
+/* Called before each batch: joins the parts of one line of text. */
 static PyObject *m_doing(PyObject *module SK_UNUSED, PyObject *const *a, Py_ssize_t n_args) {
     char text[512];
     int n;

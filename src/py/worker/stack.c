@@ -1,15 +1,15 @@
-/* stack.c - the stacks of all threads of a process, on a signal: Python's fault handler does the
- * writing, so it works while user code is stuck in C.
+/* stack.c - writes the stacks of all threads of a process on a signal. Python's fault handler does
+ * the writing, so it works while user code is stuck in C.
  *
- * PY_STACK_SIGNAL with a value (sigqueue): this process writes its stack to that descriptor, a
- * pipe, of the sender, then a zero byte. Without one, or with -1: to its own stderr. SIGQUIT
+ * PY_STACK_SIGNAL with a value (sigqueue): this process writes its stacks to that descriptor of the
+ * sender, a pipe, then a zero byte. Without a value, or with -1: to its own stderr. SIGQUIT
  * (Ctrl-\), in a driver whose program does not use it: the stacks of driver and workers to stderr;
- * once more within two seconds, and it ends the program as it would without skate. Not here:
- * finding processes and printing (python/skate/_private/stack.py).
+ * a second one within two seconds ends the program as it would without skate. Not here: finding
+ * processes and printing (python/skate/_private/stack.py).
  *
- * Invariant: the handler calls nothing that is not async-signal-safe, and waits for nothing but the
- * same handler on another thread or, for stderr, in another process (a second at most each): a pipe
- * that is full loses text. Cost: nothing until the signal comes; one descriptor. */
+ * Invariant: the handler calls only async-signal-safe functions, and waits only for the same
+ * handler on another thread or, for stderr, in another process (at most a second each): a full
+ * pipe loses text. Cost: nothing until the signal comes; one descriptor. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -25,21 +25,21 @@
 #include "base/clock.h"
 #include "py/worker/worker.h"
 
-#define LOOK_MAX 256 /* workers that Ctrl-\ reaches */
+#define LOOK_MAX 256 /* most workers that Ctrl-\ reaches */
 
 static struct {
-    int fd;            /* where the fault handler writes: /dev/null but for the time of a dump */
-    void (*dump)(int); /* the fault handler's, for STACK_SIGNAL */
+    int fd;            /* where the fault handler writes: /dev/null except during a dump */
+    void (*dump)(int); /* the fault handler's own handler of STACK_SIGNAL */
     bool driver, ready;
     volatile sig_atomic_t busy;
     int64_t last_quit_ns;
-    struct sk_look look; /* too large for the stack of a thread that user code made */
+    struct sk_look look; /* here since it is too large for the stack of some threads */
     struct sk_look_worker workers[LOOK_MAX];
 } me = {.fd = -1};
 
 static int stack_signal(void) { return SIGRTMAX - 6; }
 
-/* Bounded text without stdio, which is not for signal handlers. */
+/* Text of limited length, without stdio, which signal handlers may not use. */
 struct line {
     char p[700];
     size_t n;
@@ -60,11 +60,11 @@ static void add_number(struct line *l, long long v) {
 }
 static void flush(struct line *l, int fd) {
     ssize_t r = write(fd, l->p, l->n);
-    (void)r; /* nobody reads it */
+    (void)r; /* the result does not matter */
     l->n = 0;
 }
 
-/* The pipe that the sender means; -1 when there is none. */
+/* Opens the pipe of the sender; -1 when there is none. */
 static int pipe_of(const siginfo_t *si) {
     struct line path = {.n = 0};
     struct stat st;
@@ -113,10 +113,10 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
     int saved = errno;
     struct line l = {.n = 0};
     size_t n = 0;
-    /* of a terminal, for all its processes: the driver tells us */
+    /* a terminal sends SIGQUIT to all its processes: workers are told by the driver */
     if (!me.ready || (sig == SIGQUIT && !me.driver)) return;
     for (int64_t until = 0; __atomic_exchange_n(&me.busy, 1, __ATOMIC_ACQUIRE);
-         sched_yield()) { /* another thread writes: not this one (sa_mask) */
+         sched_yield()) { /* another thread is writing; this one cannot be (sa_mask) */
         int64_t now = sk_now_ns();
         if (!until) until = now + 1000000000;
         if (now > until) {
@@ -129,7 +129,7 @@ static void on_signal(int sig, siginfo_t *si, void *uc SK_UNUSED) {
     if (sig == SIGQUIT && (!here || sk_now_ns() - me.last_quit_ns < 2000000000)) {
         struct sigaction dfl = {.sa_handler = SIG_DFL};
         (void)sigaction(SIGQUIT, &dfl, NULL);
-        (void)raise(SIGQUIT); /* when this handler returns */
+        (void)raise(SIGQUIT); /* delivered when this handler returns */
         goto out;
     }
     int plain = sk_prints_plain(STDERR_FILENO), fd = asked        ? pipe_of(si)
@@ -162,8 +162,8 @@ out:
     errno = saved;
 }
 
-/* Registers with the fault handler, then puts our handler in front of its. Once a process; a forked
- * worker does it anew, for its own descriptor. */
+/* Registers with the fault handler, then puts skate's handler in front of its handler. Once per
+ * process; a forked worker does it again, for its own descriptor. */
 static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
     int is_driver = PyObject_IsTrue(driver);
     if (is_driver < 0) return NULL;
@@ -187,7 +187,7 @@ static PyObject *m_stack_install(PyObject *module SK_UNUSED, PyObject *driver) {
     sigaddset(&sa.sa_mask, SIGQUIT);
     if (sigaction(stack_signal(), &sa, NULL) != 0) return PyErr_SetFromErrno(PyExc_OSError);
     me.ready = true;
-    /* the program's own stays */
+    /* a handler of the program stays */
     if (sigaction(SIGQUIT, NULL, &old) == 0 && (old.sa_handler == SIG_DFL || !is_driver))
         if (sigaction(SIGQUIT, &sa, NULL) != 0) return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
@@ -205,8 +205,8 @@ static PyObject *m_stack_ask(PyObject *module SK_UNUSED, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* For good. A process that was another user's hides its descriptors, and the pipe for the answers
- * is one. */
+/* Switches to another user for good. A process that was another user's hides its descriptors,
+ * and the pipe for the answers is one. */
 static PyObject *m_stack_become(PyObject *module SK_UNUSED, PyObject *args) {
     unsigned uid, gid;
     if (!PyArg_ParseTuple(args, "II:stack_become", &uid, &gid)) return NULL;

@@ -1,9 +1,8 @@
-/* title.c - what `ps` and `top` show of a worker: "ray::" and the name of the task it runs, as with
- * Ray.
+/* title.c - the title of a worker in `ps` and `top`: "ray::" and the name of its task, as in Ray.
  *
- * The title is the memory of argv, which the kernel shows to others; it is overwritten in place, so
- * a name is cut where argv ends. Two threads of
- * an actor may mix their names: it is shown, never read. Cost: 10 ns a task. */
+ * The title is the memory of argv, which the kernel shows to others; it is overwritten in place,
+ * so a name is cut where argv ends. Two threads of an actor may mix their names: the title is
+ * only shown, never read. Cost: 10 ns a task. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +10,10 @@
 
 #include "py/worker/worker.h"
 
-static char *at; /* NULL: not known, nothing is shown */
+static char *at; /* NULL: not known, so no title is shown */
 static size_t cap, used;
 
-/* The area that argv occupies, and nothing of the environment behind it. */
+/* Finds the memory of argv, without the environment behind it. */
 void py_title_init(void) {
     char buf[1024], *p;
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -22,7 +21,7 @@ void py_title_init(void) {
     if (fd >= 0) close(fd);
     if (n <= 0) return; /* without /proc the title stays as it is */
     buf[n] = 0;
-    /* end of field 2, which may hold anything; arg_start and arg_end are 48 and 49 */
+    /* skip field 2, which may contain any characters; arg_start and arg_end are fields 48 and 49 */
     p = strrchr(buf, ')');
     for (int field = 2; p && field < 48; field++) p = strchr(p + 1, ' ');
     if (!p) return;

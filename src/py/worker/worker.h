@@ -1,6 +1,6 @@
-/* worker.h - a process that runs tasks: one run, definitions and actors that it keeps, what goes
- * out of a task, coroutines; what tasks print. And what a process
- * of skate tells of itself: its title, its stacks, its memory. */
+/* worker.h - a process that runs tasks: a run, the definitions and actors that the process
+ * keeps, the results of a task, coroutines, what tasks print; and what a process of skate tells
+ * about itself: its title, its stacks, its memory. */
 #ifndef SK_PY_WORKER_H
 #define SK_PY_WORKER_H
 
@@ -8,14 +8,14 @@
 #include "py/value/value.h"
 
 /* ---- current.c */
-/* of this thread, or of this coroutine; NULL outside of tasks */
+/* the task of this thread or of this coroutine; NULL outside of tasks */
 struct sk_task *py_current_task(void);
-/* the task of this thread was cancelled, and does not know it: once, as its SIGINT */
+/* True, once, if the task of this thread was cancelled and was not told of it yet (by SIGINT). */
 bool py_interrupted(void);
 extern PyMethodDef py_current_methods[];
-/* the task that this thread runs has given all it will: a cancel has nothing left to break off */
+/* the task of this thread has made all its values: a cancel has nothing left to interrupt */
 extern _Thread_local bool py_closing;
-/* what this thread runs; a coroutine's is py_current_task() */
+/* the task that this thread runs; for a coroutine use py_current_task() */
 extern _Thread_local struct sk_task *py_task_now;
 /* the task of this thread that called exit_actor() */
 extern _Thread_local uint64_t py_exiting;
@@ -24,48 +24,52 @@ extern _Thread_local const struct py_at {
     uint64_t actor;
     const char *name;
     PyObject *self, *method;
-} *py_at_now; /* what a graph's loop calls on this thread, which is no task; or NULL */
+    /* The method that a graph's loop calls on this thread, which is not a task; NULL: none. */
+} *py_at_now;
 
 /* ---- run.c */
 void py_runner_init(struct py_state *st);
-void py_runner_clear(struct py_state *st); /* drops functions and actors (the engine is closed) */
-/* what a thread that the user started inherits: the environment of this process */
+/* drops functions and actors when the engine is closed */
+void py_runner_clear(struct py_state *st);
+/* what a thread started by user code inherits: the needs of this process */
 extern struct sk_need py_home;
-/* of a method, where a graph's loop may run another one; to be let go if true */
+/* Takes the turn for a method, if a graph's loop may run another one. True: py_turn_let_go has
+ * to follow. */
 bool py_turn_take(struct py_state *st);
 void py_turn_let_go(struct py_state *st);
 PyObject *py_call_method(PyObject *self, PyObject *name, PyObject **args, size_t n_pos,
                          PyObject *kwnames);
 
 /* ---- fn.c */
-struct py_fn { /* a definition, its callable once it was needed */
+struct py_fn { /* a definition, and its callable once it was needed */
     sk_fid id;
     char *name;
     void *def;
     size_t def_n;
-    /* function or class; for a method: its name (str), or what every actor has: a function of
-     * (instance, ...) */
+    /* The function or class. Of a method: its name (str) or, for methods that every actor has, a
+     * function of (instance, ...). */
     PyObject *callable;
-    /* tuple of classes: only these exceptions are worth another run; NULL: all */
+    /* tuple of classes: only these exceptions lead to a retry; NULL: all do */
     PyObject *retry_on;
-    /* number of the surroundings that it runs in; 0: those that the worker began with */
+    /* number of the surroundings that it runs in (core.h); 0: those with which the worker began */
     uint32_t around;
 };
 sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def, struct sk_err *err);
 PyObject *py_fn_callable(struct py_state *st, struct py_fn *f, bool method); /* borrowed */
 int py_fn_be_around(const struct py_fn *f);
-void py_fn_clear(struct py_state *st); /* all of them */
+void py_fn_clear(struct py_state *st); /* drops all definitions */
 
-PyObject *py_keep_actor(struct py_state *st, const struct sk_task *t, PyObject *r); /* takes r */
+/* takes r over */
+PyObject *py_keep_actor(struct py_state *st, const struct sk_task *t, PyObject *r);
 
 /* ---- result.c */
-/* Each: 0, and *rc is what the engine said; -1: an exception is set. */
+/* Each returns 0, with the engine's result in *rc; or -1 with an exception. */
 int py_send_results(struct py_state *st, struct sk_task *t, PyObject *result, sk_rc *rc,
                     struct sk_err *err);
 int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t i, bool yields,
                   sk_rc *rc, struct sk_err *err);
-/* Not NULL: a streaming task that is run on this thread gives its iterator here (a new reference),
- * and nothing is taken from it. */
+/* Not NULL: a streaming task that runs on this thread stores its iterator here (a new
+ * reference), and no value is taken from it. */
 extern _Thread_local PyObject **py_pulled;
 int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc,
                   struct sk_err *err);
@@ -73,53 +77,52 @@ int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc
 sk_rc py_fail(struct py_state *st, struct sk_task *t, uint32_t kind, const void *p, size_t n,
               struct sk_err *err);
 sk_rc py_fail_with_exception(struct py_state *st, struct sk_task *t, struct sk_err *err);
-/* This process was forked by the task that runs in it, which came back in it, or raised. */
+/* Ends a process that was forked by the task running in it, when the task's function returned or
+ * raised in it. */
 void py_end_stray(const struct py_state *st, const struct sk_task *t) __attribute__((noreturn));
 
-void py_leave_by_exit(PyObject *e); /* SystemExit: the process ends; does not return */
+void py_leave_by_exit(PyObject *e); /* for SystemExit: ends the process; does not return */
 
 /* ---- async.c */
 sk_rc py_async_start(struct py_state *st, struct sk_task *t, PyObject *coro, bool *failed);
 sk_rc py_async_serve(void *ctx, struct sk_engine *client, int fd, uint32_t group,
                      struct sk_err *err);
 void py_async_cancel(void *ctx, struct sk_task *t);
-struct sk_task *py_async_task(void); /* of the coroutine that runs; NULL: none does */
-bool py_async_serves(void);          /* this is the process of an async actor */
+struct sk_task *py_async_task(void); /* the task of the running coroutine; NULL: none runs */
+bool py_async_serves(void);          /* true in the process of an async actor */
 extern PyMethodDef py_async_methods[];
 
 /* ---- prints.c: what workers print */
-struct sk_prints *py_prints_open(bool none); /* NULL with an exception */
-bool py_prints_show(struct py_state *
-                        /* what was printed is shown. False: a signal handler raised meanwhile,
-                         * which is set now; else an exception that was set still is */
-                        st);
-/* Of a call that waits for tasks: what they printed is shown before it returns (or raises). r as it
- * is, or NULL after Ctrl-C. */
+struct sk_prints *py_prints_open(bool none); /* none: nothing is shown; NULL with an exception */
+/* Shows what was printed. False: a signal handler has raised meanwhile, and its exception is
+ * set; otherwise an exception that was set stays set. */
+bool py_prints_show(struct py_state *st);
+/* For a call that waits for tasks: shows what they printed before it returns (or raises).
+ * Returns r, or NULL after Ctrl-C. */
 static inline PyObject *py_with_prints(struct py_state *st, PyObject *r) {
     if (SK_UNLIKELY(st->prints && sk_prints_due(st->prints)) && !py_prints_show(st)) Py_CLEAR(r);
     return r;
 }
 /* in a worker: the task has begun a line that has no end, or has the terminal */
 extern bool py_to_tidy;
-void py_tidy(struct py_state *st); /* when it ends; no exception is set */
+void py_tidy(struct py_state *st); /* called when the task ends; no exception is set */
 extern PyMethodDef py_prints_methods[];
 
 /* ---- serve.c */
-void py_worker_forget(void); /* in the child of a fork of a worker */
+void py_worker_forget(void); /* called in the child of a fork of a worker */
 extern PyMethodDef py_serve_methods[];
 
 /* ---- title.c */
 void py_title_init(void);
-void py_title_set(const char *name, const char *suffix); /* nothing before init */
+void py_title_set(const char *name, const char *suffix); /* does nothing before init */
 
 /* ---- stack.c */
 extern PyMethodDef py_stack_methods[];
 
 /* ---- memory.c */
-void py_memory_advise(
-    /* large values of Python (bytes of a file) lie on huge pages from now on; once, by the only
-     * thread of a process */
-    void);
+/* From now on large Python values (bytes of a file) lie on huge pages. Call it once, while the
+ * process has one thread. */
+void py_memory_advise(void);
 extern PyMethodDef py_memory_methods[];
 
 #endif
