@@ -1,12 +1,11 @@
-/* memory.c - memory for people: what the machine lets us have, what the engine's budget is used
- * for.
+/* memory.c - memory, for people: what the machine allows, and what the engine's budget is used for.
  *
- * And large values of Python: bytes of 100 MB are 24,400 page faults of 4 KiB, 0.06 s, where the
- * read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7). NumPy asks for huge pages for its
- * arrays by itself.
+ * Also huge pages for large Python values: bytes of 100 MB cost 24,400 page faults of 4 KiB, 0.06
+ * s, where the read itself takes 0.02 (measured: 1.8 GB/s; on huge pages 7). NumPy asks for huge
+ * pages for its arrays by itself.
  *
- * Not here: the table that is made of it (skate/memory.py), any rule (engine/rules/memory.c). Cost:
- * 0.1 ms and 10 us a worker. */
+ * Not here: the table that is made of it (skate/memory.py), any rule (engine/rules/memory.c).
+ * Cost: 0.1 ms and 10 us a worker. */
 #include "base/mem.h"
 #include "base/containers/vec.h"
 #include "engine/usage.h"

@@ -196,7 +196,7 @@ static void r_block_end(void *ctx SK_UNUSED) {
     parked = NULL;
 }
 
-/* Called on the main thread, which has no task and has dropped the GIL. */
+/* Called on the main thread between tasks; it holds the GIL then. */
 static void r_idle(void *ctx) {
     struct py_state *st = state_of(ctx);
     PyGILState_STATE g = PyGILState_Ensure();
