@@ -2,16 +2,18 @@
  * structs of its parts.
  *
  * Each part has a header of its name that says what it offers and which parts it may call
- * (tests/shape.py checks that). Calls go downwards in this table; a part tells those above it by
- * upcalls (loop.h). Everything here runs with the engine's lock held.
+ * (tests/shape.py checks that). The parts lie in rooms (README.md has a table), and a part calls
+ * parts of its own room and of rooms further down in this list; it tells those above it by upcalls
+ * (loop/loop.h). Everything here runs with the engine's lock held.
  *
- *     host death messages loop     threads; the end of a worker; messages in; tasks out
- *     submit group actor           tasks, groups and actors as they are asked for
- *     pool request launch memory   worker processes; waiting workers; the last check; heaps
- *     yield space recover          yields; room in the store; lost values
- *     task stream state send       a task's life, its yields, its history, its way to a worker
- *     part extent promise object   parts of values; memory of graphs; promises; objects
- *     stored moves functions link  values in the store; sinks that follow them; a worker's rings */
+ *     calls     the calls of engine.h and of the side contracts
+ *     loop      threads; messages in, tasks out; waiting workers; the end of a worker
+ *     actors    actors; placement groups and environments
+ *     pool      worker processes and their heaps; the last check of a task before it is sent
+ *     space     room in the store: waits, eviction, reading back
+ *     tasks     a task's life, its yields, its history; making lost values again
+ *     link      one worker's rings; functions and tasks that are sent to it
+ *     values    objects and their values; promises; memory of graphs; sinks that follow values */
 #ifndef SK_LOCAL_INT_H
 #define SK_LOCAL_INT_H
 
