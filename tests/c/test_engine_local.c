@@ -878,7 +878,7 @@ TASK(says_nonsense) { /* half a request, then it waits for the answer */
     static const uint32_t types[] = {SK_M_SHAPE, SK_M_GET, SK_M_FIND, SK_M_LEASE, SK_M_STATE};
     uint32_t m[4] = {types[arg_i64(t, 0)], 0, 77, 0};
     pthread_mutex_lock(&c->mu);
-    sk_worker_link_send(c, m, sizeof m, true);
+    sk_worker_link_send_unlocked(c, m, sizeof m, true);
     pthread_mutex_unlock(&c->mu);
     (void)gate_wait(5, 1);
     return SK_ERR(err, SK_ETIMEOUT, "it was let live");

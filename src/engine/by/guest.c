@@ -31,7 +31,7 @@ static sk_rc end(struct sk_ghost *x, sk_rc rc) {
 }
 
 /* Waits until something has changed. */
-static sk_rc await_change(struct sk_ghost *x, int64_t deadline_ns, struct sk_err *err) {
+static sk_rc await_change_unlocked(struct sk_ghost *x, int64_t deadline_ns, struct sk_err *err) {
     struct timespec ts = {.tv_sec = deadline_ns / SK_SEC, .tv_nsec = deadline_ns % SK_SEC};
     if (x->closing) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
     if (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns) return SK_ETIMEOUT;
@@ -266,8 +266,8 @@ static sk_rc op_put(struct sk_engine *e, const struct sk_payload *p, sk_oid *out
 
 /* Makes a view of an object that exists. The lock is dropped while the guest is asked; the
  * object is held meanwhile. */
-static sk_rc view_of(struct sk_ghost *x, sk_oid id, int64_t deadline_ns, struct sk_view *out,
-                     struct sk_err *err) {
+static sk_rc view_of_unlocked(struct sk_ghost *x, sk_oid id, int64_t deadline_ns,
+                              struct sk_view *out, struct sk_err *err) {
     struct sk_gobj *o = sk_own_get(x->own, id.v);
     struct sk_gval *v = o->val ? sk_gval_ref(o->val) : NULL;
     if (!v) {
@@ -300,7 +300,8 @@ static sk_rc find(struct sk_ghost *x, sk_oid id, struct sk_gobj **out, struct sk
 
 static void op_view_release(struct sk_engine *e, struct sk_view *v) {
     if (v->token)
-        sk_gval_unref(of(e), (struct sk_gval *)(uintptr_t)v->token); /* NOLINT: made by view_of */
+        sk_gval_unref(of(e),
+                      (struct sk_gval *)(uintptr_t)v->token); /* NOLINT: made by view_of_unlocked */
     *v = (struct sk_view){0};
 }
 
@@ -313,12 +314,12 @@ static sk_rc op_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
     for (size_t i = 0; i < n && rc == SK_OK;) {
         rc = find(x, ids[i], &o, err);
         if (rc == SK_OK && sk_gobj_there(o)) i++;
-        else if (rc == SK_OK) rc = await_change(x, deadline_ns, err);
+        else if (rc == SK_OK) rc = await_change_unlocked(x, deadline_ns, err);
     }
     for (; rc == SK_OK && got < n; got += rc == SK_OK) {
         /* it can be gone only if the caller has released it meanwhile */
         rc = find(x, ids[got], &o, err);
-        if (rc == SK_OK) rc = view_of(x, ids[got], deadline_ns, &out[got], err);
+        if (rc == SK_OK) rc = view_of_unlocked(x, ids[got], deadline_ns, &out[got], err);
     }
     (void)end(x, rc);
     while (rc != SK_OK && got) op_view_release(e, &out[--got]);
@@ -339,7 +340,7 @@ static sk_rc op_wait(struct sk_engine *e, const sk_oid *ids, size_t n, size_t wa
             have += ready[i];
         }
         if (rc != SK_OK || have >= want) break;
-        rc = await_change(x, deadline_ns, err);
+        rc = await_change_unlocked(x, deadline_ns, err);
     }
     return end(x, rc);
 }
@@ -370,7 +371,7 @@ static sk_rc op_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, i
                       struct sk_err *err) {
     struct sk_ghost *x = of(e);
     sk_rc rc = begin(x, err);
-    while (rc == SK_OK && !done(arg)) rc = await_change(x, deadline_ns, err);
+    while (rc == SK_OK && !done(arg)) rc = await_change_unlocked(x, deadline_ns, err);
     return end(x, rc);
 }
 

@@ -86,7 +86,7 @@ static void op_close(struct sk_engine *e) {
     sk_inline_lock(x);
     x->closed = true;
     pthread_cond_broadcast(&x->cv);
-    while (x->n_running || x->n_waiting) sk_inline_wait(x, INT64_MAX);
+    while (x->n_running || x->n_waiting) sk_inline_wait_unlocked(x, INT64_MAX);
     x->n_waiting = 0;
     for (uint32_t i = 0; sk_map_next(&x->actors, &i, &key, &val);) {
         const struct sk_iactor *a = val;

@@ -151,7 +151,7 @@ static inline struct sk_inline *sk_inline_of(struct sk_engine *e) {
 void sk_inline_lock(struct sk_inline *x); /* recursive */
 void sk_inline_unlock(struct sk_inline *x);
 /* Waits until another thread has changed something; the lock is dropped meanwhile. */
-void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns);
+void sk_inline_wait_unlocked(struct sk_inline *x, int64_t deadline_ns);
 /* user code runs on this thread from now until _ended; the caller drops the lock in between */
 void sk_inline_user_begins(struct sk_inline *x);
 void sk_inline_user_ended(struct sk_inline *x);
@@ -216,8 +216,8 @@ void sk_iactor_maybe_end(struct sk_inline *x, struct sk_iactor *a);
 /* ---- run.c */
 /* Makes one step of progress for a caller that waits for `what`: runs a task here, or waits for
  * one that runs on another thread. */
-sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
-                     struct sk_err *err);
+sk_rc sk_inline_step_unlocked(struct sk_inline *x, int64_t deadline_ns, const char *what,
+                              struct sk_err *err);
 sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, int64_t deadline_ns,
                       struct sk_err *err);
 

@@ -62,7 +62,7 @@ void sk_inline_unlock(struct sk_inline *x) {
     let_go(x);
 }
 
-void sk_inline_wait(struct sk_inline *x, int64_t deadline_ns) {
+void sk_inline_wait_unlocked(struct sk_inline *x, int64_t deadline_ns) {
     SK_ASSERT(x->depth == 1);
     x->depth = 0;
     __atomic_store_n(&x->owner, (pthread_t)0, __ATOMIC_RELAXED);

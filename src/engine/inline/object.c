@@ -47,7 +47,7 @@ sk_rc sk_inline_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
                            : SK_ERR(err, SK_ELOST, "object %llx does not exist (any more)",
                                     (unsigned long long)ids[i].v);
         else if (o->val) i++;
-        else rc = sk_inline_step(x, deadline_ns, "get", err);
+        else rc = sk_inline_step_unlocked(x, deadline_ns, "get", err);
     }
     /* an object that existed can be gone only if the caller has released it meanwhile */
     for (size_t i = 0; rc == SK_OK && i < n; i++)
@@ -88,7 +88,7 @@ sk_rc sk_inline_await(struct sk_engine *e, const sk_oid *ids, size_t n, size_t w
             have += ready[i];
         }
         if (rc != SK_OK || have >= want) break;
-        rc = sk_inline_step(x, deadline_ns, "wait", err);
+        rc = sk_inline_step_unlocked(x, deadline_ns, "wait", err);
         if (rc != SK_OK) break; /* a failed step changes nothing, so ready[] is right */
     }
     sk_inline_unlock(x);

@@ -64,7 +64,7 @@ static bool see_parts(struct sk_itask *t, struct sk_err *err) {
     return within;
 }
 
-static void run_task(struct sk_inline *x, struct sk_itask *t) {
+static void run_task_unlocked(struct sk_inline *x, struct sk_itask *t) {
     struct sk_err err = {0};
     sk_list_del(&t->node);
     t->queued = false;
@@ -149,8 +149,8 @@ static void run_task(struct sk_inline *x, struct sk_itask *t) {
     sk_itask_finish(x, t, error, run_ns);
 }
 
-sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
-                     struct sk_err *err) {
+sk_rc sk_inline_step_unlocked(struct sk_inline *x, int64_t deadline_ns, const char *what,
+                              struct sk_err *err) {
     if (x->closed) return SK_ERR(err, SK_ECLOSED, "the engine is shut down");
     if (x->depth != 1) return SK_ERR(err, SK_EINVAL, "%s: waits with the engine's lock held", what);
     if (deadline_ns <= 0 || (deadline_ns != INT64_MAX && sk_now_ns() >= deadline_ns))
@@ -166,10 +166,10 @@ sk_rc sk_inline_step(struct sk_inline *x, int64_t deadline_ns, const char *what,
     sk_rc rc = SK_OK;
     if (t && is_of_the_dead(x, t))
         sk_itask_finish_code(x, t, SK_EGROUP, "the placement group of the task was removed");
-    else if (t) run_task(x, t);
+    else if (t) run_task_unlocked(x, t);
     /* a group got its bundles: that may be what the caller waits for */
     else if (x->place.n_groups_waiting < n_pending) rc = SK_OK;
-    else if (sk_inline_others_run(x)) sk_inline_wait(x, deadline_ns);
+    else if (sk_inline_others_run(x)) sk_inline_wait_unlocked(x, deadline_ns);
     else
         rc = SK_ERR(
             err, SK_ESTALL, "%s: waits for something that cannot happen (%s)", what,
@@ -186,7 +186,7 @@ sk_rc sk_inline_drive(struct sk_engine *e, bool (*done)(void *arg), void *arg, i
     struct sk_inline *x = sk_inline_of(e);
     sk_rc rc = SK_OK;
     sk_inline_lock(x);
-    while (rc == SK_OK && !done(arg)) rc = sk_inline_step(x, deadline_ns, "drive", err);
+    while (rc == SK_OK && !done(arg)) rc = sk_inline_step_unlocked(x, deadline_ns, "drive", err);
     sk_inline_unlock(x);
     return rc;
 }

@@ -28,7 +28,7 @@ static sk_rc op_stream_next(struct sk_engine *e, sk_tid tid, int64_t deadline_ns
             rc = SK_EDONE;
             break;
         }
-        rc = sk_inline_step(x, deadline_ns, t->name, err);
+        rc = sk_inline_step_unlocked(x, deadline_ns, t->name, err);
         if (rc != SK_OK) break;
     }
     sk_inline_unlock(x);
@@ -43,7 +43,7 @@ static sk_rc op_stream_wait(struct sk_engine *e, sk_tid tid, int64_t deadline_ns
     sk_inline_lock(x);
     while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && t->n_taken == t->yields.n &&
            !t->finished)
-        rc = sk_inline_step(x, deadline_ns, t->name, err);
+        rc = sk_inline_step_unlocked(x, deadline_ns, t->name, err);
     if (rc == SK_OK && (!t || (t->n_taken == t->yields.n && !t->stream_error))) rc = SK_EDONE;
     sk_inline_unlock(x);
     return rc;
@@ -58,7 +58,7 @@ static sk_rc op_stream_end(struct sk_engine *e, sk_tid tid, uint32_t kind, sk_oi
     struct sk_blob *b = NULL;
     sk_inline_lock(x);
     while (rc == SK_OK && (t = sk_map_get(&x->tasks, tid.v)) != NULL && !t->finished)
-        rc = sk_inline_step(x, INT64_MAX, t->name, err);
+        rc = sk_inline_step_unlocked(x, INT64_MAX, t->name, err);
     if (rc == SK_OK && !t) rc = SK_ERR(err, SK_ENOENT, "this stream was dropped");
     struct sk_iobj *o = rc == SK_OK && t->stream_error ? sk_own_get(x->own, t->stream_error) : NULL;
     if (o) b = sk_blob_ref(o->val);

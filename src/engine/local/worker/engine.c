@@ -45,7 +45,7 @@ static sk_rc c_define(struct sk_engine *e, sk_fid fn, const char *name, struct s
         }
     }
     pthread_mutex_lock(&c->mu);
-    sk_worker_link_send(c, m.p, m.n, false);
+    sk_worker_link_send_unlocked(c, m.p, m.n, false);
     pthread_mutex_unlock(&c->mu);
     sk_free(m.p);
     return SK_OK;
@@ -205,7 +205,7 @@ static sk_rc send_spec(struct sk_worker_engine *c, const struct sk_task_spec *s,
         *req = ++c->next_req;
         memcpy(p + 16, req, 8);
     }
-    sk_worker_link_send(c, p, w.n, true);
+    sk_worker_link_send_unlocked(c, p, w.n, true);
     pthread_mutex_unlock(&c->mu);
     if (p != stack) sk_free(p);
     return SK_OK;
@@ -246,7 +246,7 @@ static void tell(struct sk_worker_engine *c, uint32_t type, uint64_t a, uint64_t
         uint64_t a, b;
     } m = {type, 0, a, b};
     pthread_mutex_lock(&c->mu);
-    sk_worker_link_send(c, &m, sizeof m, wake);
+    sk_worker_link_send_unlocked(c, &m, sizeof m, wake);
     pthread_mutex_unlock(&c->mu);
 }
 
@@ -373,7 +373,7 @@ static sk_rc c_stream_end(struct sk_engine *e, sk_tid t, uint32_t kind, sk_oid *
     (void)err;
     pthread_mutex_lock(&c->mu);
     m.oid = ++c->next_id;
-    sk_worker_link_send(c, &m, sizeof m, false);
+    sk_worker_link_send_unlocked(c, &m, sizeof m, false);
     pthread_mutex_unlock(&c->mu);
     *out = (sk_oid){m.oid};
     return SK_OK;
@@ -394,7 +394,7 @@ static sk_rc c_watch(struct sk_engine *e, sk_oid o, sk_tid stream, struct sk_wat
         if (sk_map_put(&c->watches, w->id, w) != SK_OK)
             rc = SK_ERR(err, SK_ENOMEM, "no memory to watch an object");
     }
-    if (rc == SK_OK) sk_worker_link_send(c, &m, sizeof m, true);
+    if (rc == SK_OK) sk_worker_link_send_unlocked(c, &m, sizeof m, true);
     pthread_mutex_unlock(&c->mu);
     return rc;
 }
@@ -407,7 +407,7 @@ static bool c_unwatch(struct sk_engine *e, struct sk_watch *w) {
     } m = {SK_M_UNWATCH, 0, w->id};
     pthread_mutex_lock(&c->mu);
     bool found = sk_map_del(&c->watches, w->id) != NULL;
-    if (found) sk_worker_link_send(c, &m, sizeof m, false);
+    if (found) sk_worker_link_send_unlocked(c, &m, sizeof m, false);
     pthread_mutex_unlock(&c->mu);
     return found;
 }
@@ -471,7 +471,7 @@ void sk_worker_engine_unwanted(struct sk_worker_engine *c, const struct sk_val *
               "");
     sk_wr_u32(&w, 0);
     sk_wr_align(&w, 8);
-    sk_worker_link_send(c, b, w.n, false);
+    sk_worker_link_send_unlocked(c, b, w.n, false);
     pthread_mutex_unlock(&c->mu);
     c_release(&c->base, (sk_oid){id});
 }
@@ -494,7 +494,7 @@ sk_rc sk_worker_engine_send_value(struct sk_worker_engine *c, uint32_t type,
     sk_wr_u32(&w, p->n_contains);
     sk_wr_align(&w, 8);
     sk_wr_raw(&w, p->contains, 8 * (size_t)p->n_contains);
-    sk_worker_link_send(c, b, w.n, false);
+    sk_worker_link_send_unlocked(c, b, w.n, false);
     pthread_mutex_unlock(&c->mu);
     if (b != stack) sk_free(b);
     return SK_OK;
@@ -521,7 +521,7 @@ static uint64_t ask_ids(struct sk_worker_engine *c, uint32_t type, uint32_t want
     sk_wr_u32(&w, want);
     sk_wr_u32(&w, (uint32_t)n);
     sk_wr_raw(&w, ids, 8 * n);
-    sk_worker_link_send(c, b, w.n, true);
+    sk_worker_link_send_unlocked(c, b, w.n, true);
     pthread_mutex_unlock(&c->mu);
     if (b != stack) sk_free(b);
     return req;
@@ -539,7 +539,7 @@ void sk_worker_engine_unkeep(struct sk_worker_engine *c, const void *of) {
             uint32_t type, pad;
             uint64_t off, zero;
         } m = {SK_M_UNPIN, 0, k.off, 0};
-        if (k.let_go) sk_worker_link_send(c, &m, sizeof m, false);
+        if (k.let_go) sk_worker_link_send_unlocked(c, &m, sizeof m, false);
     }
 }
 

@@ -55,7 +55,7 @@ static void say(struct sk_engine *e, uint32_t type, uint64_t graph, uint64_t off
         uint64_t graph, off;
     } m = {type, 0, graph, off};
     pthread_mutex_lock(&c->mu);
-    sk_worker_link_send(c, &m, sizeof m, false);
+    sk_worker_link_send_unlocked(c, &m, sizeof m, false);
     pthread_mutex_unlock(&c->mu);
 }
 
@@ -79,7 +79,7 @@ static sk_rc c_promise(struct sk_engine *e, sk_oid *out, struct sk_err *err) {
     (void)err;
     pthread_mutex_lock(&c->mu);
     m.oid = ++c->next_id;
-    sk_worker_link_send(c, &m, sizeof m, false);
+    sk_worker_link_send_unlocked(c, &m, sizeof m, false);
     pthread_mutex_unlock(&c->mu);
     *out = (sk_oid){m.oid};
     return SK_OK;

@@ -56,8 +56,8 @@ static void *reserve(struct sk_worker_engine *c, size_t len) {
 static sk_rc lease(struct sk_worker_engine *c, uint64_t len, uint64_t min, uint64_t *off,
                    uint64_t *got, struct sk_err *err);
 
-sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_t len,
-                              struct sk_err *err) {
+sk_rc sk_worker_link_try_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
+                                       struct sk_err *err) {
     if (len <= sk_ring_max_msg(&c->up)) {
         void *p = reserve(c, len);
         memcpy(p, msg, len);
@@ -83,9 +83,10 @@ sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_
     return SK_OK;
 }
 
-void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len, bool wake) {
+void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
+                                  bool wake) {
     struct sk_err err;
-    if (sk_worker_link_try_send(c, msg, len, &err) != SK_OK) {
+    if (sk_worker_link_try_send_unlocked(c, msg, len, &err) != SK_OK) {
         /* the message must not be lost silently: the driver sees a dead worker and says why */
         int n = snprintf(c->slot->crash, sizeof c->slot->crash,
                          "no store memory for a message of %zu bytes: %s", len, err.msg);
@@ -162,7 +163,7 @@ static void on_TASK(struct sk_worker_engine *c, struct sk_rd *r, const struct in
             uint32_t type, pad;
             uint64_t tid;
         } m = {SK_M_RETURNED, 0, h->tid};
-        sk_worker_link_send(c, &m, sizeof m, true);
+        sk_worker_link_send_unlocked(c, &m, sizeof m, true);
     } else if (in->task && !c->n_groups) {
         *in->task = keep(in->p, in->len, 0);
     } else {
@@ -231,7 +232,7 @@ static void on_BIG(struct sk_worker_engine *c, struct sk_rd *r, const struct in 
         uint32_t type, pad;
         uint64_t off;
     } f = {SK_M_BIGFREE, 0, off};
-    sk_worker_link_send(c, &f, sizeof f, false);
+    sk_worker_link_send_unlocked(c, &f, sizeof f, false);
     handle(c, &(struct in){m->bytes, m->len, in->in_wait, in->task});
     sk_free(m);
 }
@@ -312,7 +313,7 @@ sk_rc sk_worker_link_start_reader(struct sk_worker_engine *c, struct sk_err *err
     return SK_ERR_SYS(err, "starting the thread that reads what the driver sends");
 }
 
-void sk_worker_link_wait(struct sk_worker_engine *c, int64_t deadline) {
+void sk_worker_link_wait_unlocked(struct sk_worker_engine *c, int64_t deadline) {
     struct timespec ts;
     int64_t until = SK_MIN(deadline, sk_now_ns() + 10 * SK_SEC);
     ts.tv_sec = until / SK_SEC;
@@ -320,8 +321,8 @@ void sk_worker_link_wait(struct sk_worker_engine *c, int64_t deadline) {
     pthread_cond_timedwait(&c->cond, &c->mu, &ts);
 }
 
-void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns,
-                          int64_t deadline) {
+void sk_worker_link_sleep_unlocked(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns,
+                                   int64_t deadline) {
     int64_t cap = sk_now_ns() + (c->n_waiting > 1 ? 1000000 : 1000000000);
     c->n_on_bell++;
     pthread_mutex_unlock(&c->mu);
@@ -356,15 +357,15 @@ struct sk_msg *sk_worker_link_answer(struct sk_worker_engine *c, uint64_t req, i
                 uint32_t type, pad;
                 uint64_t req;
             } m = {SK_M_TIMEOUT, 0, req};
-            sk_worker_link_send(c, &m, sizeof m, true);
+            sk_worker_link_send_unlocked(c, &m, sizeof m, true);
             told = true;
         }
         if (more) continue;
         if (c->has_reader) {
-            sk_worker_link_wait(c, told ? INT64_MAX : deadline);
+            sk_worker_link_wait_unlocked(c, told ? INT64_MAX : deadline);
             continue;
         }
-        sk_worker_link_sleep(c, seen, SPIN_NS, told ? INT64_MAX : deadline);
+        sk_worker_link_sleep_unlocked(c, seen, SPIN_NS, told ? INT64_MAX : deadline);
     }
     sk_list_del(&got->link);
     SK_DCHECK(c->n_waiting > 0);
@@ -400,7 +401,7 @@ uint64_t sk_worker_link_ask(struct sk_worker_engine *c, void *msg, size_t len, s
     pthread_mutex_lock(&c->mu);
     uint64_t req = ++c->next_req;
     memcpy((uint8_t *)msg + at, &req, 8);
-    sk_worker_link_send(c, msg, len, true);
+    sk_worker_link_send_unlocked(c, msg, len, true);
     pthread_mutex_unlock(&c->mu);
     return req;
 }
@@ -449,7 +450,7 @@ static void give(struct sk_worker_engine *c, uint64_t off, uint64_t len) { /* lo
         uint32_t type, pad;
         uint64_t off, len;
     } m = {SK_M_GIVE, 0, off, len};
-    if (len) sk_worker_link_send(c, &m, sizeof m, false);
+    if (len) sk_worker_link_send_unlocked(c, &m, sizeof m, false);
 }
 
 void sk_worker_link_idle(struct sk_worker_engine *c) {

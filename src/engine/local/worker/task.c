@@ -160,7 +160,7 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
     SK_ASSERT(sk_wr_ok(&w));
     pthread_mutex_lock(&c->mu);
     SK_FAULT_HERE("worker.before_yield");
-    sk_worker_link_send(c, b, w.n, false);
+    sk_worker_link_send_unlocked(c, b, w.n, false);
     sk_worker_link_ring(c, false);
     pthread_mutex_unlock(&c->mu);
     if (b != stack) sk_free(b);
@@ -189,10 +189,10 @@ static sk_rc w_yield(struct sk_task *task, const struct sk_payload *p, struct sk
             continue;
         }
         if (c->has_reader) {
-            sk_worker_link_wait(c, sk_now_ns() + SK_SEC);
+            sk_worker_link_wait_unlocked(c, sk_now_ns() + SK_SEC);
             continue;
         }
-        sk_worker_link_sleep(c, seen, SPIN_NS, INT64_MAX);
+        sk_worker_link_sleep_unlocked(c, seen, SPIN_NS, INT64_MAX);
     }
     pthread_mutex_unlock(&c->mu);
     if (began && c->runner->block_end) c->runner->block_end(c->runner->ctx);
@@ -218,7 +218,7 @@ static struct sk_view w_keep(struct sk_task *task, uint32_t i) {
             uint64_t oid;
         } m = {SK_M_PIN, 0, v->oid.v};
         pthread_mutex_lock(&t->c->mu);
-        sk_worker_link_send(t->c, &m, sizeof m, false);
+        sk_worker_link_send_unlocked(t->c, &m, sizeof m, false);
         pthread_mutex_unlock(&t->c->mu);
     } else {
         void *copy =
@@ -314,8 +314,8 @@ static void report(struct sk_worker_engine *c, struct wtask *t, struct sk_msg_do
         unshow(c, t);
         /* sending may wait and read messages: this task gets no more credit */
         sk_list_del(&t->run.link);
-        sent = !t->failed || sk_worker_link_try_send(c, b, w.n, &err) == SK_OK;
-        if (!t->failed) sk_worker_link_send(c, b, w.n, false);
+        sent = !t->failed || sk_worker_link_try_send_unlocked(c, b, w.n, &err) == SK_OK;
+        if (!t->failed) sk_worker_link_send_unlocked(c, b, w.n, false);
         if (sent) {
             if (SK_UNLIKELY(c->kept.n)) sk_worker_engine_unkeep(c, t);
             SK_FAULT_HERE("worker.after_done");

@@ -259,7 +259,7 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
     if (!sk_machine_) keep_heap(c->ctl->heap_keep_bytes);
     pthread_mutex_lock(&c->mu);
     struct wtask *t = sk_wtask_get(c);
-    sk_worker_link_send(c, &hello, sizeof hello, true);
+    sk_worker_link_send_unlocked(c, &hello, sizeof hello, true);
     while (!c->exit) {
         uint32_t seen = sk_bell_seq(&c->slot->bell);
         struct sk_msg *m = NULL;
@@ -308,7 +308,7 @@ void sk_worker_engine_serve(struct sk_worker_engine *c) {
             pthread_mutex_unlock(&c->mu);
             if (c->runner->block_begin) c->runner->block_begin(c->runner->ctx);
             pthread_mutex_lock(&c->mu);
-            while (!c->exit && sk_list_empty(&c->queue)) sk_worker_link_wait(c, INT64_MAX);
+            while (!c->exit && sk_list_empty(&c->queue)) sk_worker_link_wait_unlocked(c, INT64_MAX);
             pthread_mutex_unlock(&c->mu);
             if (c->runner->block_end) c->runner->block_end(c->runner->ctx);
             pthread_mutex_lock(&c->mu);

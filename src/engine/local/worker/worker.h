@@ -104,18 +104,19 @@ struct sk_worker_engine {
 
 /* link.c; "locked": c->mu is held */
 /* locked; waits for room in the ring */
-void sk_worker_link_send(struct sk_worker_engine *c, const void *msg, size_t len, bool wake);
+void sk_worker_link_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
+                                  bool wake);
 /* The same, without waking the driver. It fails if it needs the store and the store is full;
  * then nothing was sent. */
-sk_rc sk_worker_link_try_send(struct sk_worker_engine *c, const void *msg, size_t len,
-                              struct sk_err *err) SK_MUST_USE;
+sk_rc sk_worker_link_try_send_unlocked(struct sk_worker_engine *c, const void *msg, size_t len,
+                                       struct sk_err *err) SK_MUST_USE;
 /* wakes the driver; lazy: not if the driver looks by itself soon */
 void sk_worker_link_ring(struct sk_worker_engine *c, bool lazy);
 /* Locked. Reads and handles one message; false: there is none. *task: a call that is to run. */
 bool sk_worker_link_read(struct sk_worker_engine *c, bool in_wait, struct sk_msg **task);
 /* called locked; the lock is dropped during the sleep */
-void sk_worker_link_sleep(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns,
-                          int64_t deadline);
+void sk_worker_link_sleep_unlocked(struct sk_worker_engine *c, uint32_t seen, int64_t spin_ns,
+                                   int64_t deadline);
 sk_rc sk_worker_link_value(struct sk_worker_engine *c, const struct sk_payload *p, struct sk_val *v,
                            /* puts a value into the store, or makes it inline */
                            const void **bytes, struct sk_err *err);
@@ -131,7 +132,7 @@ void sk_worker_engine_unkeep(struct sk_worker_engine *c, const void *of);
 /* the worker is idle: gives the lease back */
 void sk_worker_link_idle(struct sk_worker_engine *c);
 /* locked, with a reader thread: waits until a message has come, or roughly so */
-void sk_worker_link_wait(struct sk_worker_engine *c, int64_t deadline);
+void sk_worker_link_wait_unlocked(struct sk_worker_engine *c, int64_t deadline);
 /* locked; starts the reader thread */
 sk_rc sk_worker_link_start_reader(struct sk_worker_engine *c, struct sk_err *err) SK_MUST_USE;
 /* ends the worker, with the reason */

@@ -55,8 +55,8 @@ struct sk_waited {
 };
 /* Called with the lock held once. Drives the loop, or waits for the thread that does, until
  * done(arg). Returns with the lock held; it is dropped meanwhile. */
-sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
-                     const struct sk_waited *w) SK_MUST_USE;
+sk_rc sk_driver_wait_unlocked(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                              const struct sk_waited *w) SK_MUST_USE;
 
 /* ---- the calls of engine.h */
 sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline,

@@ -18,18 +18,18 @@ sk_rc sk_driver_closed(struct sk_err *err) {
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Called with the lock held once. Returns with the lock held; drops it meanwhile. */
-static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
-                   const struct sk_waited *w);
-sk_rc sk_driver_wait(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
-                     const struct sk_waited *w) {
+static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                            const struct sk_waited *w);
+sk_rc sk_driver_wait_unlocked(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                              const struct sk_waited *w) {
     sk_space_caller_waits(l, true);
-    sk_rc rc = drive(l, done, arg, deadline, w);
+    sk_rc rc = drive_unlocked(l, done, arg, deadline, w);
     sk_space_caller_waits(l, false);
     return rc;
 }
 
-static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
-                   const struct sk_waited *w) {
+static sk_rc drive_unlocked(struct sk_local *l, bool (*done)(void *), void *arg, int64_t deadline,
+                            const struct sk_waited *w) {
     sk_rc rc = SK_OK;
     bool told = false;
     for (;;) {
@@ -92,8 +92,8 @@ static sk_rc drive(struct sk_local *l, bool (*done)(void *), void *arg, int64_t 
 sk_rc sk_driver_drive(struct sk_engine *e, bool (*done)(void *), void *arg, int64_t deadline,
                       struct sk_err *err) {
     sk_driver_lock(e);
-    sk_rc rc = sk_driver_wait(sk_local_of(e), done, arg, deadline,
-                              &(struct sk_waited){.verb = "the tasks of a Dataset"});
+    sk_rc rc = sk_driver_wait_unlocked(sk_local_of(e), done, arg, deadline,
+                                       &(struct sk_waited){.verb = "the tasks of a Dataset"});
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "the time is over");

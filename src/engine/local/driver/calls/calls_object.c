@@ -22,14 +22,15 @@ void sk_driver_release(struct sk_engine *e, sk_oid o) {
 
 static bool room_done(void *arg) { return ((struct sk_mem_wait *)arg)->rc != SK_EAGAIN; }
 
-static sk_rc wait_for_room(struct sk_local *l, uint64_t len, sk_off *off, struct sk_err *err) {
+static sk_rc wait_for_room_unlocked(struct sk_local *l, uint64_t len, sk_off *off,
+                                    struct sk_err *err) {
     struct sk_mem_wait r = {.len = len, .min = len, .rc = SK_EAGAIN, .err = err};
     sk_space_await(l, &r);
     sk_rc rc;
     bool stop = false;
-    while ((rc = sk_driver_wait(l, room_done, &r, sk_now_ns() + INTERRUPT_NS,
-                                &(struct sk_waited){.verb = "room in the object store"})) ==
-               SK_ETIMEOUT &&
+    while ((rc = sk_driver_wait_unlocked(
+                l, room_done, &r, sk_now_ns() + INTERRUPT_NS,
+                &(struct sk_waited){.verb = "room in the object store"})) == SK_ETIMEOUT &&
            !stop) {
         sk_space_caller_waits(l, true); /* it still waits */
         sk_driver_unlock(&l->base);
@@ -59,7 +60,7 @@ static sk_rc alloc(struct sk_engine *e, size_t len, bool no_wait, struct sk_buf 
     else if (!may_wait || sk_list_empty(&l->space.mem_waits))
         rc = sk_space_alloc(l, SK_PROC_DRIVER, len, &off, err);
     if (rc == SK_EFULL)
-        rc = may_wait ? wait_for_room(l, len, &off, err)
+        rc = may_wait ? wait_for_room_unlocked(l, len, &off, err)
                       : sk_space_overflow(l, SK_PROC_DRIVER, len, &off, err);
     sk_driver_unlock(e);
     SK_DCHECK(rc != SK_OK || off + len <= l->data_seg.size + l->data_seg.tail);
@@ -200,7 +201,8 @@ sk_rc sk_driver_get(struct sk_engine *e, const sk_oid *ids, size_t n, int64_t de
         w.get = (struct sk_get_wait){.ids = (const uint64_t *)ids, .n = n};
         sk_space_get_begins(l, &w.get);
         do { /* once more, since a value may be lost or spilled after it was seen */
-            rc = sk_driver_wait(l, get_done, &w, deadline, &(struct sk_waited){"get()", ids, n, 0});
+            rc = sk_driver_wait_unlocked(l, get_done, &w, deadline,
+                                         &(struct sk_waited){"get()", ids, n, 0});
             if (l->stored.n_disk) w.at = 0;
         } while (rc == SK_OK && !get_done(&w));
         sk_space_get_over(l, &w.get);
@@ -285,8 +287,8 @@ sk_rc sk_driver_wait_for(struct sk_engine *e, const sk_oid *ids, size_t n, size_
     sk_driver_lock(e);
     sk_rc rc = l->closing      ? SK_ECLOSED
                : wait_done(&w) ? SK_OK
-                               : sk_driver_wait(l, wait_done, &w, deadline,
-                                                &(struct sk_waited){"wait()", ids, n, 0});
+                               : sk_driver_wait_unlocked(l, wait_done, &w, deadline,
+                                                         &(struct sk_waited){"wait()", ids, n, 0});
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc == SK_ETIMEOUT) return SK_ERR(err, rc, "wait: the time is over");

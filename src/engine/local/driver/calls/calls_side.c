@@ -22,9 +22,9 @@ static sk_rc l_stream_next(struct sk_engine *e, sk_tid t, int64_t deadline, sk_o
                            struct sk_err *err) {
     struct stream_wait w = {sk_local_of(e), t.v, 0, SK_OK};
     sk_driver_lock(e);
-    sk_rc rc =
-        sk_driver_wait(sk_local_of(e), stream_done, &w, deadline,
-                       &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
+    sk_rc rc = sk_driver_wait_unlocked(
+        sk_local_of(e), stream_done, &w, deadline,
+        &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
     if (rc != SK_OK) return SK_ERR(err, rc, "the time is over");
@@ -45,11 +45,11 @@ static bool stream_stirs(void *arg) {
 static sk_rc l_stream_wait(struct sk_engine *e, sk_tid t, int64_t deadline, struct sk_err *err) {
     struct stream_wait w = {sk_local_of(e), t.v, 0, SK_OK};
     sk_driver_lock(e);
-    sk_rc rc =
-        stream_stirs(&w)
-            ? SK_OK
-            : sk_driver_wait(sk_local_of(e), stream_stirs, &w, deadline,
-                             &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
+    sk_rc rc = stream_stirs(&w)
+                   ? SK_OK
+                   : sk_driver_wait_unlocked(
+                         sk_local_of(e), stream_stirs, &w, deadline,
+                         &(struct sk_waited){.verb = "the next value of a stream", .tid = t.v});
     if (rc == SK_OK && sk_stream_at_end(sk_map_get(&sk_local_of(e)->tasks, t.v))) rc = SK_EDONE;
     sk_driver_unlock(e);
     if (rc == SK_ECLOSED) return sk_driver_closed(err);
