@@ -7,7 +7,7 @@ client that talks to the driver.
 from asyncio import Future as AsyncFuture
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -651,5 +651,33 @@ def crash_fd() -> int: ...  # where a crash handler may write in a worker; -1 el
 def serve() -> bool:
     """Fork server and workers: first call of skate._worker_main. Returns False when this process is none."""
 
-# Values as run_stage sees them: argument 0 (SK_KIND_STAGE) is list[(op, label, params bytes)]; argument 1 (SK_KIND_EXEC) is
-# (task_seq, cap_rows, target_max_bytes, unit_params bytes, [(row0, n_rows, number of the input), ...], values, phase or None), see exec.h; blocks are pyarrow.RecordBatch.
+# The arguments of a stage's tasks (src/exec/args.h): list[StageNode], StageTask, then blocks as pyarrow.RecordBatch, or as bytes of an exchange's parts.
+class StageNode(NamedTuple):
+    op: str
+    label: str
+    params: bytes
+
+class StageBlock(NamedTuple):
+    row0: int
+    rows: int
+    side: int
+    length: int  # from here on: of an exchange (src/shuffle/pack.h)
+    run: int
+    row: int
+    lengths: bytes
+
+class StageExchange(NamedTuple):
+    phase: int
+    first: int
+    end: int
+    n: int
+    shared: int
+
+class StageTask(NamedTuple):
+    seq: int | None  # None: it starts ahead of its turn
+    cap: int
+    target: int
+    unit: bytes
+    values: int
+    blocks: list[StageBlock]
+    exchange: StageExchange | None

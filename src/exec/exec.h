@@ -62,7 +62,7 @@ struct sk_exec_conf {
     uint64_t target_min_bytes;
     /* blocks that may wait for the consumer; 0: chosen from memory */
     uint32_t consumer_blocks;
-    /* engine function that runs a stage. Arguments of a task: see below */
+    /* engine function that runs a stage; arguments of a task: args.h */
     sk_fid run_stage;
     sk_fid stage_init, stage_call; /* for actor stages: constructor and method */
     bool preserve_order;
@@ -81,20 +81,6 @@ struct sk_exec_conf {
     const uint8_t *skip_units;
     uint32_t n_skip;
 };
-/* Arguments of a stage task (tasks: run_stage; actors: stage_call, without arg 0, which the
- * constructor got):
- *   [0] ref: stage blob = wire: u32 n_nodes, then per node: str op name, str label, bytes params
- *   (put once per run)
- *   [1] inline bytes, kind SK_KIND_EXEC: wire: u64 task_seq (UINT64_MAX: not known yet, a task
- *   ahead of its turn), i64 cap_rows, u64 target_max_bytes, bytes unit params (sources; else
- *   empty),
- *       u32 n_blocks, then per block: u64 row0, u64 n_rows, u32 number of the input that it is of;
- *           u32 hint (how its values are wanted, if a gather takes them; else 1). What is
- *       behind it is said by the stage's gather (ops->write).
- *   [2..] refs: the input blocks, or parts of them. Where the engine gives no parts, row0 of one is
- *   its first byte. */
-enum { SK_KIND_EXEC = 0x40u, SK_KIND_STAGE = 0x41u /* kind of arg 0 */ };
-
 struct sk_exec;
 /* Checks feasibility (every stage can run at least once with what the machine has; pools fit
  * together) before anything starts. The plan must outlive the run (its blocks, too: the run takes

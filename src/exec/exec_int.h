@@ -14,13 +14,13 @@
 #include "base/containers/map.h"
 #include "base/pool.h"
 #include "base/containers/vec.h"
+#include "exec/args.h"
 #include "exec/exec.h"
 #include "exec/gather.h"
 #include "exec/launch/guards.h"
 
 #define SK_NO_STAGE UINT32_MAX
 #define SK_BUNDLE_BLOCKS_MAX 128u /* inputs of one task; of one that a gather makes: any number */
-#define SK_NO_SEQ UINT64_MAX      /* number of a task that has started ahead of its turn */
 /* tasks of a stage between the head of the order and the last one launched */
 #define SK_WINDOW_MAX 4096u
 

@@ -19,12 +19,9 @@ struct input { /* what a task reads from its exec argument; values: how many val
 static void read_input(struct sk_rd *r, struct input *in) {
     CHECK_LE(in->n, SK_COUNT(in->piece));
     for (uint32_t i = 0; i < in->n; i++) {
-        struct piece *p = &in->piece[i];
-        p->row0 = sk_rd_u64(r);
-        p->rows = sk_rd_u64(r);
-        p->side = sk_rd_u32(r);
+        struct sk_stage_block b = sk_stage_block_read(r);
+        in->piece[i] = (struct piece){.row0 = b.row0, .rows = b.n_rows, .side = b.side};
     }
-    in->values = sk_rd_u32(r);
     if (!sk_rd_end(r)) {
         struct sk_pack_task t = sk_pack_task_read(r);
         in->phase = t.phase;

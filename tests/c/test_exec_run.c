@@ -48,8 +48,8 @@ struct rows {
 
 static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool *raw, bool *packs,
                   uint32_t *bad, struct sk_task *t, struct sk_err *err) {
-    struct sk_bytes name = sk_rd_bytes(r), label = sk_rd_bytes(r), params = sk_rd_bytes(r);
-    (void)label;
+    struct sk_stage_node of = sk_stage_node_read(r);
+    struct sk_bytes name = of.op, params = of.params;
     if (name.n == 4 && memcmp(name.p, "read", 4) == 0) {
         uint64_t first, count;
         memcpy(&first, unit.p, 8);
@@ -91,14 +91,14 @@ static sk_rc node(struct sk_rd *r, struct sk_bytes unit, struct rows *rows, bool
 static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view *exec,
                    const struct sk_view *blocks, struct sk_err *err) {
     struct sk_rd r = sk_rd_init(exec->data, exec->len), d = sk_rd_init(desc.p, desc.n);
-    sk_rd_u64(&r);
-    int64_t cap = sk_rd_i64(&r);
-    uint64_t target = sk_rd_u64(&r);
-    struct sk_bytes unit = sk_rd_bytes(&r);
+    struct sk_stage_task task = sk_stage_task_read(&r);
+    int64_t cap = task.cap_rows;
+    uint64_t target = task.target_bytes;
+    struct sk_bytes unit = task.unit;
     struct rows rows = {0};
     bool raw = false, packs = false;
     uint32_t bad = 0;
-    struct input in = {.n = sk_rd_u32(&r)};
+    struct input in = {.n = task.n_blocks, .values = task.hint};
     read_input(&r, &in);
     for (uint32_t i = 0; !in.phase && i < in.n; i++)
         for (uint64_t k = 0; k < in.piece[i].rows; k++)
@@ -108,7 +108,7 @@ static sk_rc stage(struct sk_task *t, struct sk_bytes desc, const struct sk_view
     CHECK(exec->kind == SK_KIND_EXEC);
     if (in.phase == SK_PHASE_REDUCE) reduce_rows(&in, blocks, &rows);
     sk_rc rc = in.phase == SK_PHASE_MERGE ? merge_packs(t, &in, blocks, err) : SK_OK;
-    uint32_t n_nodes = sk_rd_u32(&d);
+    uint32_t n_nodes = sk_stage_read(&d);
     struct {
         struct sk_task_note head;
         struct sk_task_note_op op[4];

@@ -6,7 +6,6 @@
  *
  * Cost besides step.c: one engine call for each task and one for each block. */
 #include "base/clock.h"
-#include "base/wire.h"
 #include "exec/run/run_int.h"
 
 #define TAG SK_TAG_EXEC
@@ -22,20 +21,18 @@ static struct sk_arg block_arg(const struct sk_exec *x, const struct sk_blk *b) 
         .ref = {b->ref.oid}, .part = true, .offset = b->ref.row0, .length = b->ref.bytes};
 }
 
-static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
+static void write_task(struct sk_wr *w, const struct sk_exec *x, const struct sk_stask *t) {
     const struct sk_sstage *s = &x->step->s[t->stage];
-    sk_wr_u64(w, t->seq);
-    sk_wr_i64(w, s->cap_rows);
-    sk_wr_u64(w, x->conf.target_max_bytes);
-    if (s->source) sk_wr_bytes(w, s->units[t->unit].params.p, s->units[t->unit].params.n);
-    else sk_wr_bytes(w, NULL, 0);
-    sk_wr_u32(w, t->in.n);
-    for (const struct sk_blk *b = t->in.head; b; b = b->next) {
-        sk_wr_u64(w, is_part(x, b) ? 0 : b->ref.row0);
-        sk_wr_u64(w, b->ref.n_rows);
-        sk_wr_u32(w, b->side);
-    }
-    sk_wr_u32(w, SK_MAX(t->hint, 1u));
+    struct sk_stage_task task = {.seq = t->seq,
+                                 .cap_rows = s->cap_rows,
+                                 .target_bytes = x->conf.target_max_bytes,
+                                 .hint = SK_MAX(t->hint, 1u),
+                                 .n_blocks = t->in.n};
+    if (s->source) task.unit = s->units[t->unit].params;
+    sk_stage_task_write(w, &task);
+    for (const struct sk_blk *b = t->in.head; b; b = b->next)
+        sk_stage_block_write(
+            w, &(struct sk_stage_block){is_part(x, b) ? 0 : b->ref.row0, b->ref.n_rows, b->side});
     if (t->say) s->gather->ops->write(s->gather, t->say, t->in.head, w);
 }
 
@@ -44,14 +41,14 @@ static void write_exec(struct sk_wr *w, const struct sk_exec *x, const struct sk
 static sk_rc exec_arg(struct sk_exec *x, const struct sk_stask *t, struct sk_arg *out, sk_oid *temp,
                       struct sk_err *err) {
     struct sk_wr w = sk_wr_init(x->buf, x->buf_cap);
-    write_exec(&w, x, t);
+    write_task(&w, x, t);
     if (!sk_wr_ok(&w)) {
         uint8_t *p = sk_realloc(TAG, x->buf, w.n * 2);
         if (!p) return SK_ERR(err, SK_ENOMEM, "arguments of a task, %zu bytes", w.n);
         x->buf = p;
         x->buf_cap = w.n * 2;
         w = sk_wr_init(x->buf, x->buf_cap);
-        write_exec(&w, x, t);
+        write_task(&w, x, t);
     }
     struct sk_bytes bytes = {w.p, w.n};
     if (w.n <= SK_INLINE_MAX) {
@@ -137,24 +134,25 @@ static void do_actor_kill(struct sk_exec *x, uint32_t stage, uint32_t i) {
     x->actors[stage][i] = (struct sk_run_actor){0};
 }
 
-static void write_blob(struct sk_wr *w, const struct sk_plan *plan, const struct sk_stage *s) {
-    sk_wr_u32(w, s->n_nodes);
+static struct sk_bytes text(const char *s) { return (struct sk_bytes){s, strlen(s)}; }
+
+static void write_stage(struct sk_wr *w, const struct sk_plan *plan, const struct sk_stage *s) {
+    sk_stage_write(w, s->n_nodes);
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const struct sk_node_desc *d = &sk_plan_get(plan, s->nodes[i])->d;
-        sk_wr_str(w, d->op->name);
-        sk_wr_str(w, d->label);
-        sk_wr_bytes(w, d->params.p, d->params.n);
+        sk_stage_node_write(w,
+                            &(struct sk_stage_node){text(d->op->name), text(d->label), d->params});
     }
 }
 
 sk_rc sk_run_put_blob(struct sk_exec *x, uint32_t i, struct sk_err *err) {
     struct sk_wr w = sk_wr_init(NULL, 0);
-    write_blob(&w, x->plan, &x->stages.s[i]);
+    write_stage(&w, x->plan, &x->stages.s[i]);
     uint8_t *p = sk_alloc(TAG, w.n);
     if (!p)
         return SK_ERR(err, SK_ENOMEM, "%s: description of %zu bytes", x->stages.s[i].label, w.n);
     w = sk_wr_init(p, w.n);
-    write_blob(&w, x->plan, &x->stages.s[i]);
+    write_stage(&w, x->plan, &x->stages.s[i]);
     sk_rc rc = x->e->ops->put(
         x->e, &(struct sk_payload){.kind = SK_KIND_STAGE, .bytes = {p, w.n}, .no_wait = true},
         &x->blobs[i], err);

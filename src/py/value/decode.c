@@ -4,11 +4,10 @@
  * engine's view until the last array dies.
  * Invariant: what a reader gets can never be written to through us. Cost: 20-60 ns for a scalar,
  * 0.5 us an array, else pickle's. */
-#include "base/wire.h"
-#include "exec/exec.h"
-#include "shuffle/pack.h"
 #include "base/copy.h"
+#include "exec/args.h"
 #include "py/value/value.h"
+#include "shuffle/pack.h"
 
 static PyObject *corrupt(struct py_state *st, const struct sk_view *v) {
     struct sk_err err;
@@ -122,19 +121,85 @@ static PyObject *str_of(struct sk_bytes b) {
     return PyUnicode_DecodeUTF8(b.p, (Py_ssize_t)b.n, "replace");
 }
 
-/* [(op, label, params)] */
+/* ---- arguments of a stage's tasks (exec/args.h; what an exchange adds: shuffle/pack.h) ----------
+ */
+
+/* Fields of the objects that Python gets, in this order. */
+static PyStructSequence_Field node_fields[] = {
+    {"op", "name of the operator"}, {"label", "for people"}, {"params", "bytes"}, {NULL, NULL}};
+static PyStructSequence_Field task_fields[] = {
+    {"seq", "number of the task in its stage; None: it starts ahead of its turn"},
+    {"cap", "it may stop after so many output rows; -1: never"},
+    {"target", "its output is cut into blocks of about so many bytes"},
+    {"unit", "parameters of a source's unit; b\"\": none"},
+    {"values", "in how many values its packs are wanted"},
+    {"blocks", "[StageBlock, ...], one for each input block"},
+    {"exchange", "StageExchange, of a stage that begins with an exchange; else None"},
+    {NULL, NULL}};
+static PyStructSequence_Field block_fields[] = {
+    {"row0", "first row of the block that is the task's; of a part its first byte"},
+    {"rows", "how many are"},
+    {"side", "number of the stage's input that it is of, or SIDE_..."},
+    {"length", "of an exchange's part: its bytes"},
+    {"run", "its run, or the number of its pack"},
+    {"row", "of the part's first row in its run, or its first partition"},
+    {"lengths", "of a pack that is merged: of its parts (uint32, in units of 64 bytes)"},
+    {NULL, NULL}};
+static PyStructSequence_Field exchange_fields[] = {
+    {"phase", "PHASE_..."},
+    {"first", "its partitions begin here"},
+    {"end", "and end before this one"},
+    {"n", "of so many"},
+    {"shared", "1 + the input that several reduces of them may share; 0: none"},
+    {NULL, NULL}};
+
+static PyTypeObject *sequence(PyObject *module, const char *name, PyStructSequence_Field *fields,
+                              int n) {
+    PyStructSequence_Desc desc = {name, NULL, fields, n};
+    PyTypeObject *type = PyStructSequence_NewType(&desc);
+    if (type && PyModule_AddType(module, type) < 0) Py_CLEAR(type);
+    return type;
+}
+
+int py_decode_types(PyObject *module, struct py_state *st) {
+    st->stage_node_type = sequence(module, "skate._skate.StageNode", node_fields, 3);
+    st->stage_task_type = sequence(module, "skate._skate.StageTask", task_fields, 7);
+    st->stage_block_type = sequence(module, "skate._skate.StageBlock", block_fields, 7);
+    st->stage_exchange_type = sequence(module, "skate._skate.StageExchange", exchange_fields, 5);
+    return st->stage_node_type && st->stage_task_type && st->stage_block_type &&
+                   st->stage_exchange_type
+               ? 0
+               : -1;
+}
+
+/* An object of n fields, which are taken; NULL with an exception if one of them is NULL. */
+static PyObject *made_of(PyTypeObject *type, PyObject *const *fields, Py_ssize_t n) {
+    PyObject *o = PyStructSequence_New(type);
+    bool ok = o != NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        ok = ok && fields[i];
+        if (o) PyStructSequence_SET_ITEM(o, i, fields[i]);
+        else Py_XDECREF(fields[i]);
+    }
+    if (!ok) Py_CLEAR(o);
+    return o;
+}
+
+static PyObject *u32_of(uint32_t v) { return PyLong_FromUnsignedLong(v); }
+
+static PyObject *u64_of(uint64_t v) { return PyLong_FromUnsignedLongLong(v); }
+
+/* [StageNode, ...] */
 static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
-    uint32_t n = sk_rd_u32(&r);
+    uint32_t n = sk_stage_read(&r);
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
-        PyObject *op = str_of(sk_rd_bytes(&r)), *label = str_of(sk_rd_bytes(&r)),
-                 *params = bytes_of(sk_rd_bytes(&r));
-        PyObject *row = op && label && params ? PyTuple_Pack(3, op, label, params) : NULL;
+        struct sk_stage_node node = sk_stage_node_read(&r);
+        PyObject *row =
+            made_of(st->stage_node_type,
+                    (PyObject *[]){str_of(node.op), str_of(node.label), bytes_of(node.params)}, 3);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
-        Py_XDECREF(op);
-        Py_XDECREF(label);
-        Py_XDECREF(params);
         Py_XDECREF(row);
     }
     if (list && !sk_rd_ok(&r)) {
@@ -144,64 +209,49 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     return list;
 }
 
-/* [(row0, n_rows, side)] */
-static PyObject *dec_ranges(struct sk_rd *r, uint32_t n) {
+/* [StageBlock, ...]; `more` stands where what the exchange says of the first one does. */
+static PyObject *dec_stage_blocks(struct py_state *st, struct sk_rd *r, struct sk_rd *more,
+                                  uint32_t n, uint32_t phase) {
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < n && sk_rd_ok(r); i++) {
-        unsigned long long row0 = sk_rd_u64(r), rows = sk_rd_u64(r);
-        PyObject *row = Py_BuildValue("(KKI)", row0, rows, sk_rd_u32(r));
+    for (uint32_t i = 0; list && i < n && sk_rd_ok(r) && sk_rd_ok(more); i++) {
+        struct sk_stage_block b = sk_stage_block_read(r);
+        struct sk_pack_block p = {0};
+        if (phase) p = sk_pack_block_read(more, phase);
+        PyObject *row = made_of(st->stage_block_type,
+                                (PyObject *[]){u64_of(b.row0), u64_of(b.n_rows), u32_of(b.side),
+                                               u64_of(p.length), u32_of(p.run), u32_of(p.row),
+                                               bytes_of(p.parts)},
+                                7);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }
     return list;
 }
 
-/* Each of `ranges`, which is taken, with (length, run, row), and of a merge the lengths of its
- * parts. */
-static PyObject *dec_packs(struct sk_rd *r, uint32_t phase, PyObject *ranges) {
-    for (Py_ssize_t i = 0; ranges && i < PyList_GET_SIZE(ranges) && sk_rd_ok(r); i++) {
-        struct sk_pack_block b = sk_pack_block_read(r, phase);
-        PyObject *more = phase == SK_PHASE_MERGE
-                             ? Py_BuildValue("(KIIy#)", (unsigned long long)b.length, b.run, b.row,
-                                             (const char *)b.parts.p, (Py_ssize_t)b.parts.n)
-                             : Py_BuildValue("(KII)", (unsigned long long)b.length, b.run, b.row);
-        PyObject *all = more ? PySequence_Concat(PyList_GET_ITEM(ranges, i), more) : NULL;
-        Py_XDECREF(more);
-        if (!all || PyList_SetItem(ranges, i, all) < 0) Py_CLEAR(ranges);
-    }
-    return ranges;
-}
-
-/* (task_seq or None, cap_rows, target_max_bytes, unit params, [(row0, n_rows, side)], values,
- * None); of an exchange the ranges are longer, and the last is (phase, first partition, the one
- * behind the last, all, 1 + the input that reduces share). */
-static PyObject *dec_exec(struct py_state *st, const struct sk_view *v) {
+static PyObject *dec_task(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
-    uint64_t seq = sk_rd_u64(&r);
-    int64_t cap = sk_rd_i64(&r);
-    uint64_t target = sk_rd_u64(&r);
-    struct sk_bytes unit = sk_rd_bytes(&r);
-    PyObject *list = dec_ranges(&r, sk_rd_u32(&r));
-    uint32_t values = sk_rd_u32(&r);
-    struct sk_pack_task t = {0};
-    if (list && sk_rd_ok(&r) && !sk_rd_end(&r)) {
-        t = sk_pack_task_read(&r);
-        list = dec_packs(&r, t.phase, list);
-    }
-    if (list && !sk_rd_ok(&r)) {
-        Py_DECREF(list);
+    struct sk_stage_task t = sk_stage_task_read(&r);
+    struct sk_rd more = r;
+    struct sk_pack_task x = {0};
+    for (uint32_t i = 0; i < t.n_blocks && sk_rd_ok(&more); i++) (void)sk_stage_block_read(&more);
+    if (sk_rd_ok(&more) && !sk_rd_end(&more)) x = sk_pack_task_read(&more);
+    PyObject *blocks =
+        sk_rd_ok(&more) ? dec_stage_blocks(st, &r, &more, t.n_blocks, x.phase) : NULL;
+    if (!sk_rd_ok(&r) || !sk_rd_ok(&more)) {
+        Py_XDECREF(blocks);
         return corrupt(st, v);
     }
-    PyObject *number = seq == UINT64_MAX ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(seq);
-    PyObject *part = t.phase ? Py_BuildValue("(IIIII)", t.phase, t.first, t.end, t.n, t.shared)
+    PyObject *exchange = x.phase
+                             ? made_of(st->stage_exchange_type,
+                                       (PyObject *[]){u32_of(x.phase), u32_of(x.first),
+                                                      u32_of(x.end), u32_of(x.n), u32_of(x.shared)},
+                                       5)
                              : Py_NewRef(Py_None);
-    if (list && number && part)
-        return Py_BuildValue("(NLKy#NIN)", number, (long long)cap, (unsigned long long)target,
-                             (const char *)unit.p, (Py_ssize_t)unit.n, list, values, part);
-    Py_XDECREF(list);
-    Py_XDECREF(number);
-    Py_XDECREF(part);
-    return NULL;
+    return made_of(st->stage_task_type,
+                   (PyObject *[]){t.seq == SK_NO_SEQ ? Py_NewRef(Py_None) : u64_of(t.seq),
+                                  PyLong_FromLongLong(t.cap_rows), u64_of(t.target_bytes),
+                                  bytes_of(t.unit), u32_of(t.hint), blocks, exchange},
+                   7);
 }
 
 static PyObject *dec_bytes(struct py_state *st, const struct sk_view *v) {
@@ -248,7 +298,7 @@ PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep
     case PY_BLOCK: return py_block_decode(st, v, k);
     case PY_PACK: return py_pack_decode(st, v, k);
     case SK_KIND_STAGE: return dec_stage(st, v);
-    case SK_KIND_EXEC: return dec_exec(st, v);
+    case SK_KIND_EXEC: return dec_task(st, v);
     default: return corrupt(st, v);
     }
 }

@@ -134,6 +134,8 @@ struct py_keep {          /* how a view is kept longer than the call */
     bool taken;
 };
 PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
+/* StageNode, StageTask, ...: the arguments of a stage's tasks */
+int py_decode_types(PyObject *module, struct py_state *st);
 
 /* ---- pickle.c */
 /* Pickles v. *own: the pickle; *bufs: a list of its PickleBuffers. Both are NULL on entry;

@@ -54,7 +54,11 @@ def worker(monkeypatch):
             sent[key] = params
             data.append((op, label, key))
         stage = data
-        args = (seq, cap, target, unit, ranges or [(0, b.num_rows, 0) for b in blocks], 1, None)
+        of = [
+            _skate.StageBlock((*r, 0, 0, 0, b""))
+            for r in ranges or [(0, b.num_rows, 0) for b in blocks]
+        ]
+        args = _skate.StageTask((seq, cap, target, unit, 1, of, None))
         if actor:
             out = stage_mod.stage_init(stage).stage_call(args, *blocks)
         else:

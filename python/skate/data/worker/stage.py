@@ -48,7 +48,7 @@ _CHAINS_MAX = 64
 class Chain:
     """A decoded stage: the operators and their parameters."""
 
-    def __init__(self, stage: list[tuple[str, str, bytes]], actor: bool = False):
+    def __init__(self, stage: list[_skate.StageNode], actor: bool = False):
         load(batch)  # our types are known to Arrow before anything is read
         self.ops: list[tuple[Operator, dict[str, Any]]] = []
         self.context: DataContext | None = None
@@ -86,24 +86,24 @@ class Chain:
         for _, params in self.ops:
             params.setdefault("last", False)
 
-    def stage_call(self, exec_args: Any, *blocks: pa.RecordBatch) -> Iterator[Any]:
+    def stage_call(self, told: _skate.StageTask, *blocks: pa.RecordBatch) -> Iterator[Any]:
         """One task, on an actor whose state this is."""
         again = _retried(DataContext.get_current().actor_task_retry_on_errors)
         if not again:
-            return self.run(exec_args, blocks)
-        return self._tried(again, exec_args, blocks)
+            return self.run(told, blocks)
+        return self._tried(again, told, blocks)
 
     def _tried(
         self,
         again: tuple[type[BaseException], ...],
-        exec_args: Any,
+        told: _skate.StageTask,
         blocks: tuple[pa.RecordBatch, ...],
     ) -> Iterator[Any]:
         """run(), begun anew after an error of these classes as long as nothing was given out."""
         for left in range(TRIES, -1, -1):
             given = False
             try:
-                for out in self.run(exec_args, blocks):
+                for out in self.run(told, blocks):
                     given = True
                     yield out
                 return
@@ -111,8 +111,8 @@ class Chain:
                 if given or not left:
                     raise
 
-    def run(self, exec_args: tuple[Any, ...], blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
-        seq, cap, target, unit, ranges, values, phase = exec_args
+    def run(self, told: _skate.StageTask, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
+        target = told.target
         # another stage may have run here
         if self.context is not None and settings.current is not self.context:
             DataContext._set_current(self.context)
@@ -122,22 +122,21 @@ class Chain:
         t = task
         running = _skate.current_task()
         t.reader, t.careful, t.kept = self.labels[0], bool(running and running[3]), None
-        t.seq, t.unit, t.cap, t.target, t.values, t.source, t.nbytes = (
-            seq,
-            unit,
-            cap,
+        t.seq, t.unit, t.cap, t.target, t.values = (
+            told.seq,
+            told.unit,
+            told.cap,
             target,
-            values,
-            "",
-            _skate.block_nbytes,
+            told.values,
         )
-        t.sides = [r[2] for r in ranges]
-        numbering.begin(seq)
+        t.source, t.nbytes = "", _skate.block_nbytes
+        t.sides = [b.side for b in told.blocks]
+        numbering.begin(told.seq)
         t.source_row, t.rows_of = None, None
-        t.letters, t.trail = Letters(seq), Trail(self.operators)
+        t.letters, t.trail = Letters(told.seq), Trail(self.operators)
         ops = self.ops
-        if phase:
-            t.exchange = _exchange(phase, blocks, ranges)
+        if told.exchange:
+            t.exchange = _exchange(told, blocks)
             blocks = ()
             if t.exchange.phase == _skate.PHASE_CUT:
                 ops = ops[:1]  # what is fused behind it gets nothing of this
@@ -147,20 +146,22 @@ class Chain:
         t.turn += 1
         arrays = _skate.arrays_counts()
         retry.begin()
-        it: Any = _inputs(blocks, ranges) if blocks else None
+        it: Any = _inputs(blocks, told.blocks) if blocks else None
         if ops[0][1].get("pieces"):
             it = self._chained(
                 ops[-1:], n - 1, self._pieces(ops[:-1], t, ns, rows, tries), t, ns, rows, tries
             )
         else:
             first = self._chained(ops[:1], 0, it, t, ns, rows, tries)
-            if phase and t.exchange.phase == _skate.PHASE_SPLIT_REDUCE:
+            if told.exchange and t.exchange.phase == _skate.PHASE_SPLIT_REDUCE:
                 yield next(first)  # what it tells: what is fused behind it gets nothing of this
             it = self._chained(ops[1:], 1, first, t, ns, rows, tries)
         last = ops[-1][0]
         if last.makes_blocks:
             target = 0  # they are neither joined nor cut
-        for block in it if last.packs or last.exchange else cut(it, target, cap, _skate.BlockOut):
+        for block in (
+            it if last.packs or last.exchange else cut(it, target, told.cap, _skate.BlockOut)
+        ):
             yield block
             if t.letters.full():
                 for letters, bad in t.letters.take(last=False):
@@ -247,28 +248,26 @@ def _tune() -> None:
         gc.set_threshold(20000, 10, 10)
 
 
-def _exchange(
-    phase: tuple[int, int, int, int, int], blocks: tuple[Any, ...], ranges: list[tuple[Any, ...]]
-) -> Exchange:
-    """What the exec argument says (exec.h)."""
-    kind, first, end, n, shared = phase
-    parts, told, bounds = [], [], None
-    for whole, (at, rows, side, length, run, row, *lengths) in zip(blocks, ranges, strict=True):
-        piece = memoryview(whole)[at : at + length]
-        if side == _skate.SIDE_BOUNDS:
+def _exchange(told: _skate.StageTask, blocks: tuple[Any, ...]) -> Exchange:
+    """The input of a task of an exchange (src/shuffle/pack.h)."""
+    parts, reports, bounds = [], [], None
+    for whole, b in zip(blocks, told.blocks, strict=True):
+        piece = memoryview(whole)[b.row0 : b.row0 + b.length]
+        if b.side == _skate.SIDE_BOUNDS:
             bounds = piece
-        elif side == _skate.SIDE_REPORTS:
-            told.append(piece)
+        elif b.side == _skate.SIDE_REPORTS:
+            reports.append(piece)
         else:
-            parts.append(Part(piece, rows, side, run, row, *lengths))
-    return Exchange(kind, first, end, n, parts, bounds, shared, told)
+            parts.append(Part(piece, b.rows, b.side, b.run, b.row, b.lengths))
+    x = told.exchange
+    return Exchange(x.phase, x.first, x.end, x.n, parts, bounds, x.shared, reports)
 
 
 def _inputs(
-    blocks: tuple[pa.RecordBatch, ...], ranges: list[tuple[int, int, int]]
+    blocks: tuple[pa.RecordBatch, ...], rows: list[_skate.StageBlock]
 ) -> Iterator[pa.RecordBatch]:
-    for rb, (row0, n, _) in zip(blocks, ranges, strict=True):
-        yield rb if row0 == 0 and n == rb.num_rows else rb.slice(row0, n)
+    for rb, b in zip(blocks, rows, strict=True):
+        yield rb if b.row0 == 0 and b.rows == rb.num_rows else rb.slice(b.row0, b.rows)
 
 
 def _marked(
@@ -380,7 +379,7 @@ def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> I
         yield out(empty.slice(0, 0))
 
 
-def _chain(stage: list[tuple[str, str, bytes]]) -> Chain:
+def _chain(stage: list[_skate.StageNode]) -> Chain:
     key = tuple(stage)
     c = _chains.get(key)
     if c is None:
@@ -405,13 +404,13 @@ def forget() -> None:
 
 
 def run_stage(
-    stage: list[tuple[str, str, bytes]], exec_args: Any, *blocks: pa.RecordBatch
+    stage: list[_skate.StageNode], told: _skate.StageTask, *blocks: pa.RecordBatch
 ) -> Iterator[Any]:
     """One task of a stage (a streaming task of the engine)."""
-    return _chain(stage).run(exec_args, blocks)
+    return _chain(stage).run(told, blocks)
 
 
-def stage_init(stage: list[tuple[str, str, bytes]]) -> Chain:
+def stage_init(stage: list[_skate.StageNode]) -> Chain:
     """Constructor of an actor of a stage."""
     if not _tuned and _skate.in_worker():
         _tune()

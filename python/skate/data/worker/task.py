@@ -22,7 +22,7 @@ BATCH = "the batch of input rows"
 
 
 class Part(NamedTuple):
-    """A part of a pack, or a sample, or bounds, as an exchange gets it (exec.h)."""
+    """A part of a pack, or a sample, or bounds, as an exchange gets it (src/shuffle/pack.h)."""
 
     blocks: Any  # a buffer with whole blocks
     rows: int  # 0: none of them are wanted
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 class Exchange(NamedTuple):
     """The input of a task of an exchange: of the one that cuts, of one that merges packs of
     partitions [first, end), or of one that makes partitions [first, end) of n, or a share of them,
-    or what shares leave (exec.h)."""
+    or what shares leave (src/shuffle/pack.h)."""
 
     phase: int  # _skate.PHASE_...
     first: int
