@@ -4,25 +4,14 @@
  * Each opens its batches and gives a Work: an iterator of BlockOuts, which are measured without the
  * GIL and written when they are sent. Rows are never touched in Python. */
 #include "py/data/data.h"
-
-struct opened { /* a batch: of Python, whose capsules are kept, or in a block */
-    const struct ArrowSchema *schema;
-    const struct ArrowArray *array;
-    struct ArrowSchema own_schema;
-    struct ArrowArray own_array;
-};
+#include "shuffle/inputs.h"
 
 struct work {
-    PyObject_HEAD struct sk_what *what;
+    PyObject_HEAD struct sk_inputs *in;
     struct sk_work *work;
     PyObject *keep; /* list of all that the batches are in */
     Py_buffer *buffers;
     uint32_t n_buffers;
-    SK_VEC(struct opened *) batches;
-    const struct ArrowArray **list;
-    const struct ArrowSchema **schemas;
-    struct sk_slice *slices;
-    const uint32_t **parts; /* of each slice that is merged; what they point to is in `keep` */
     bool busy;
 };
 
@@ -30,87 +19,49 @@ static struct work *work_of(PyObject *o) { return (struct work *)(void *)o; }
 
 /* ---- batches ---- */
 
-static struct opened *push(struct work *w) {
-    struct opened *b = sk_calloc(SK_TAG_PY, sizeof *b);
-    if (b && sk_vec_push(&w->batches, SK_TAG_PY, b)) return b;
-    sk_free(b);
-    PyErr_NoMemory();
-    return NULL;
+static int raised(struct py_state *st, sk_rc rc, const struct sk_err *err) {
+    if (rc != SK_OK) py_raise(st, rc, err);
+    return rc == SK_OK ? 0 : -1;
 }
 
-static int open_batch(struct py_state *st, struct work *w, PyObject *batch) {
-    PyObject *two = PyObject_CallMethodNoArgs(batch, st->s_arrow_c_array);
-    struct opened *b = two ? push(w) : NULL;
-    int r = b && PyTuple_CheckExact(two) && PyTuple_GET_SIZE(two) == 2 ? PyList_Append(w->keep, two)
-                                                                       : -1;
-    if (r == 0) {
-        b->schema = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 0), "arrow_schema");
-        b->array = PyCapsule_GetPointer(PyTuple_GET_ITEM(two, 1), "arrow_array");
-    }
-    if (!PyErr_Occurred() && (r < 0 || !b->schema || !b->array))
-        PyErr_SetString(PyExc_TypeError, "__arrow_c_array__ must return two capsules");
+/* A RecordBatch, whose structs are kept. */
+static int open_batch(struct py_state *st, struct work *w, PyObject *batch,
+                      const struct ArrowSchema **schema, const struct ArrowArray **array) {
+    struct ArrowSchema *s;
+    struct ArrowArray *a;
+    PyObject *two = py_batch_structs(st, batch, &s, &a);
+    int r = two ? PyList_Append(w->keep, two) : -1;
     Py_XDECREF(two);
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-/* The blocks of a slice; *same: they have the schema of all that were opened before. */
-static int open_blocks(struct py_state *st, struct work *w, const Py_buffer *b, bool *same) {
-    PY_ERR(err);
-    const uint8_t *p = b->buf;
-    size_t left = (size_t)b->len;
-    while (left) {
-        struct sk_block_info info;
-        struct opened *one = push(w);
-        if (!one) return -1;
-        sk_rc rc = sk_block_info(p, left, &info, &err);
-        if (rc == SK_OK)
-            rc = sk_block_export(p, left, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
-                                 &one->own_schema, &one->own_array, &err);
-        if (rc != SK_OK) {
-            py_raise(st, rc, &err);
-            return -1;
-        }
-        one->schema = &one->own_schema;
-        one->array = &one->own_array;
-        *same = *same && sk_block_same_schema(w->batches.p[0]->schema, one->schema);
-        size_t step = SK_MIN((size_t)SK_ALIGN(info.total_bytes, SK_BLOCK_ALIGN), left);
-        p += step;
-        left -= step;
-    }
-    return 0;
+    if (r == 0) *schema = s, *array = a;
+    return r;
 }
 
 /* A buffer of blocks, or a list of batches of one schema. */
-static int open_slice(struct py_state *st, struct work *w, PyObject *from, bool *same) {
+static int open_slice(struct py_state *st, struct work *w, PyObject *from) {
+    const struct ArrowSchema *schema = NULL;
+    const struct ArrowArray *array = NULL;
+    PY_ERR(err);
     if (PyList_Check(from)) {
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(from); i++)
-            if (open_batch(st, w, PyList_GET_ITEM(from, i)) < 0) return -1;
+            if (open_batch(st, w, PyList_GET_ITEM(from, i), &schema, &array) < 0 ||
+                raised(st, sk_inputs_batch(w->in, schema, array, &err), &err) < 0)
+                return -1;
         return 0;
     }
     Py_buffer *b = &w->buffers[w->n_buffers];
     if (PyObject_GetBuffer(from, b, PyBUF_SIMPLE) < 0) return -1;
     w->n_buffers++;
-    return open_blocks(st, w, b, same);
+    return raised(st, sk_inputs_blocks(w->in, (struct sk_bytes){b->buf, (size_t)b->len}, &err),
+                  &err);
 }
 
 static void work_dealloc(PyObject *o) {
     struct work *w = work_of(o);
     PyTypeObject *type = Py_TYPE(o);
     sk_work_destroy(w->work);
-    sk_what_destroy(w->what);
-    for (uint32_t i = 0; i < w->batches.n; i++) {
-        struct opened *b = w->batches.p[i];
-        if (b->own_schema.release) b->own_schema.release(&b->own_schema);
-        if (b->own_array.release) b->own_array.release(&b->own_array);
-        sk_free(b);
-    }
-    sk_vec_free(&w->batches);
+    sk_inputs_destroy(w->in);
     for (uint32_t i = 0; i < w->n_buffers; i++) PyBuffer_Release(&w->buffers[i]);
     sk_free(w->buffers);
-    sk_free(w->list);
-    sk_free(w->schemas);
-    sk_free(w->slices);
-    sk_free(w->parts);
     Py_XDECREF(w->keep);
     type->tp_free(o);
     Py_DECREF(type);
@@ -121,7 +72,7 @@ static PyObject *work_new(struct py_state *st, struct sk_bytes what, Py_ssize_t 
     if (py_ensure(st) < 0) return NULL;
     struct work *w = work_of(st->work_type->tp_alloc(st->work_type, 0));
     if (!w) return NULL;
-    sk_rc rc = sk_what_read(what, &w->what, &err);
+    sk_rc rc = sk_inputs_create(what, &w->in, &err);
     w->keep = rc == SK_OK ? PyList_New(0) : py_raise(st, rc, &err);
     w->buffers = sk_calloc(SK_TAG_PY, (size_t)(n_buffers + 1) * sizeof *w->buffers);
     if (w->keep && !w->buffers) PyErr_NoMemory();
@@ -130,11 +81,12 @@ static PyObject *work_new(struct py_state *st, struct sk_bytes what, Py_ssize_t 
     return NULL;
 }
 
-/* What a call of sk_work_... gave; takes o. */
-static PyObject *begun(struct py_state *st, PyObject *o, sk_rc rc, const struct sk_err *err) {
-    if (rc == SK_OK) return o;
+/* What a call of sk_work_... or sk_inputs_... gave; takes o. None: the batches do not fit. */
+static PyObject *begun(struct py_state *st, PyObject *o, sk_rc rc, bool fits,
+                       const struct sk_err *err) {
+    if (rc == SK_OK && fits) return o;
     Py_DECREF(o);
-    return py_raise(st, rc, err);
+    return rc == SK_OK ? Py_NewRef(Py_None) : py_raise(st, rc, err);
 }
 
 /* ---- the values ---- */
@@ -268,33 +220,17 @@ static PyObject *m_map(PyObject *module, PyObject *args) {
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, 0);
     if (!o) return NULL;
     struct work *w = work_of(o);
-    if (open_batch(st, w, batch) < 0 || (bounds != Py_None && open_batch(st, w, bounds) < 0)) {
+    struct sk_map_input in = {.seq = seq, .row0 = row0, .values = values};
+    if (open_batch(st, w, batch, &in.schema, &in.array) < 0 ||
+        (bounds != Py_None && open_batch(st, w, bounds, &in.bounds_schema, &in.bounds) < 0)) {
         Py_DECREF(o);
         return NULL;
     }
-    struct sk_map_input in = {.schema = w->batches.p[0]->schema,
-                              .array = w->batches.p[0]->array,
-                              .seq = seq,
-                              .row0 = row0,
-                              .values = values};
-    if (bounds != Py_None) {
-        in.bounds_schema = w->batches.p[1]->schema;
-        in.bounds = w->batches.p[1]->array;
-    }
     sk_rc rc;
     PY_DROP(st)
-    rc = sk_work_map(w->what, &in, &w->work, &err);
+    rc = sk_work_map(sk_inputs_what(w->in), &in, &w->work, &err);
     PY_TAKE(st)
-    return begun(st, o, rc, &err);
-}
-
-/* Batches from `from` on as a list for C. */
-static const struct ArrowArray **list_of(struct work *w, uint32_t from) {
-    w->list = sk_alloc(SK_TAG_PY, (w->batches.n + 1) * sizeof *w->list);
-    for (uint32_t i = from; w->list && i < w->batches.n; i++)
-        w->list[i - from] = w->batches.p[i]->array;
-    if (!w->list) PyErr_NoMemory();
-    return w->list;
+    return begun(st, o, rc, true, &err);
 }
 
 static PyObject *m_cut(PyObject *module, PyObject *args) {
@@ -303,7 +239,7 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     const char *p;
     Py_ssize_t n;
     unsigned n_partitions;
-    bool same = true;
+    bool fits;
     PY_ERR(err);
     if (!PyArg_ParseTuple(args, "y#O!I:exchange_cut", &p, &n, &PyList_Type, &samples,
                           &n_partitions))
@@ -311,99 +247,62 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(samples));
     if (!o) return NULL;
     struct work *w = work_of(o);
-    int r = 0;
-    for (Py_ssize_t i = 0; r == 0 && i < PyList_GET_SIZE(samples); i++) {
-        r = open_slice(st, w, PyList_GET_ITEM(samples, i), &same);
-        if (r == 0 && w->batches.n != (uint32_t)i + 1)
-            r = PyErr_Format(PyExc_ValueError, "a sample is one block") ? 0 : -1;
-    }
-    if (r < 0 || !same || !list_of(w, 0)) {
-        Py_DECREF(o);
-        return r < 0 || same ? NULL : Py_NewRef(Py_None);
-    }
-    const struct ArrowSchema *schema = w->batches.n ? w->batches.p[0]->schema : NULL;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(samples); i++)
+        if (raised(st, sk_inputs_slice(w->in, &(struct sk_input_slice){0}, &err), &err) < 0 ||
+            open_slice(st, w, PyList_GET_ITEM(samples, i)) < 0) {
+            Py_DECREF(o);
+            return NULL;
+        }
     sk_rc rc;
     PY_DROP(st)
-    rc = sk_work_cut(w->what, schema, w->list, w->batches.n, n_partitions, &w->work, &err);
+    rc = sk_inputs_cut(w->in, n_partitions, &fits, &w->work, &err);
     PY_TAKE(st)
-    return begun(st, o, rc, &err);
+    return begun(st, o, rc, fits, &err);
 }
 
-/* The schemas of all batches as a list for C, where it matters; false: no memory, or batches (given
- * as blocks) that do not go together. */
-static bool schemas_of(struct work *w, bool given, bool *same) {
-    if (w->what->kind != SK_WHAT_AGGREGATE) return true;
-    w->schemas = sk_alloc(SK_TAG_PY, (w->batches.n + 1) * sizeof *w->schemas);
-    for (uint32_t i = 0; w->schemas && i < w->batches.n; i++)
-        w->schemas[i] = w->batches.p[i]->schema;
-    if (!w->schemas) PyErr_NoMemory();
-    else *same = given || sk_work_aggregates(w->what, w->schemas, w->batches.n);
-    return w->schemas && *same;
-}
-
-/* slices: [(source, run, rows wanted)]. 1: fine, 0: of different schemas, -1: exception. */
-static int open_slices(struct py_state *st, struct work *w, PyObject *slices) {
-    uint32_t n = (uint32_t)PyList_GET_SIZE(slices);
-    bool same = true, given = false;
-    w->slices = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *w->slices);
-    if (!w->slices) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        PyObject *row = PyList_GET_ITEM(slices, i), *from;
-        unsigned partition, run;
+/* rows: [(source, run, whether its rows are wanted, its first partition)] */
+static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
+    PY_ERR(err);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
+        PyObject *row = PyList_GET_ITEM(rows, i), *from;
+        struct sk_input_slice s = {0};
         int wanted;
-        uint32_t before = w->batches.n;
         if (!PyTuple_Check(row) ||
-            !PyArg_ParseTuple(row, "OIpI:slice", &from, &run, &wanted, &partition)) {
+            !PyArg_ParseTuple(row, "OIpI:slice", &from, &s.run, &wanted, &s.partition)) {
             if (!PyErr_Occurred())
                 PyErr_SetString(
                     PyExc_TypeError,
                     "a slice is (blocks, run, whether its rows are wanted, its first partition)");
             return -1;
         }
-        given |= PyList_Check(from);
-        if (open_slice(st, w, from, &same) < 0) return -1;
-        w->slices[i] = (struct sk_slice){.n = w->batches.n - before,
-                                         .run = run,
-                                         .columns_only = !wanted,
-                                         .partition = partition};
+        s.columns_only = !wanted;
+        if (raised(st, sk_inputs_slice(w->in, &s, &err), &err) < 0 || open_slice(st, w, from) < 0)
+            return -1;
     }
-    if (!schemas_of(w, given, &same) && PyErr_Occurred()) return -1;
-    return same;
+    return 0;
 }
 
-/* The lists of batches of slices that open_slices has opened. */
-static void list_slices(struct work *w, uint32_t n) {
-    for (uint32_t i = 0, at = 0; i < n; at += w->slices[i++].n) {
-        w->slices[i].batches = w->list + at;
-        w->slices[i].schemas = w->schemas ? w->schemas + at : NULL;
-    }
-}
-
-/* rows: [(pack, lengths of its parts)] -> what open_slices takes; the lengths are kept. */
-static PyObject *packs_of(struct work *w, PyObject *rows, uint32_t n_parts) {
-    uint32_t n = (uint32_t)PyList_GET_SIZE(rows);
-    PyObject *slices = PyList_New((Py_ssize_t)n);
-    w->parts = sk_calloc(SK_TAG_PY, (n + 1) * sizeof *w->parts);
-    if (slices && !w->parts) PyErr_NoMemory();
-    for (uint32_t i = 0; i < n && !PyErr_Occurred(); i++) {
-        PyObject *row = PyList_GET_ITEM(rows, i), *pack, *parts, *slice = NULL;
+/* rows: [(pack, lengths of its parts)]; the lengths are kept. */
+static int open_packs(struct py_state *st, struct work *w, PyObject *rows, uint32_t n_parts) {
+    PY_ERR(err);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
+        PyObject *row = PyList_GET_ITEM(rows, i), *pack, *parts;
         if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "OS:pack", &pack, &parts)) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_TypeError, "a pack is (blocks, lengths of its parts)");
-        } else if (PyBytes_GET_SIZE(parts) != (Py_ssize_t)(n_parts * sizeof **w->parts)) {
+            return -1;
+        }
+        struct sk_input_slice s = {.parts = (const void *)PyBytes_AS_STRING(parts)};
+        if (PyBytes_GET_SIZE(parts) != (Py_ssize_t)(n_parts * sizeof *s.parts)) {
             PyErr_Format(PyExc_ValueError, "lengths of %zd bytes, of %u parts",
                          PyBytes_GET_SIZE(parts), n_parts);
-        } else if (PyList_Append(w->keep, parts) == 0 &&
-                   (slice = Py_BuildValue("(OIiI)", pack, i, 1, 0u))) {
-            w->parts[i] = (const uint32_t *)(const void *)PyBytes_AS_STRING(parts);
+            return -1;
         }
-        if (slice) PyList_SET_ITEM(slices, (Py_ssize_t)i, slice);
+        if (PyList_Append(w->keep, parts) < 0 ||
+            raised(st, sk_inputs_slice(w->in, &s, &err), &err) < 0 || open_slice(st, w, pack) < 0)
+            return -1;
     }
-    if (PyErr_Occurred()) Py_CLEAR(slices);
-    return slices;
+    return 0;
 }
 
 static PyObject *m_merge(PyObject *module, PyObject *args) {
@@ -411,33 +310,24 @@ static PyObject *m_merge(PyObject *module, PyObject *args) {
     PyObject *rows;
     const char *p;
     Py_ssize_t n;
-    struct sk_merge_input in = {0};
+    unsigned first, n_parts, values;
+    bool fits;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O!III:exchange_merge", &p, &n, &PyList_Type, &rows, &in.first,
-                          &in.n, &in.values))
+    if (!PyArg_ParseTuple(args, "y#O!III:exchange_merge", &p, &n, &PyList_Type, &rows, &first,
+                          &n_parts, &values))
         return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(rows));
     if (!o) return NULL;
     struct work *w = work_of(o);
-    PyObject *slices = packs_of(w, rows, in.n);
-    int r = slices ? open_slices(st, w, slices) : -1;
-    Py_XDECREF(slices);
-    if (r > 0 && !list_of(w, 0)) r = -1;
-    if (r <= 0) {
+    if (open_packs(st, w, rows, n_parts) < 0) {
         Py_DECREF(o);
-        return r < 0 ? NULL : Py_NewRef(Py_None);
+        return NULL;
     }
-    in.n_slices = (uint32_t)PyList_GET_SIZE(rows);
-    list_slices(w, in.n_slices);
-    in.slices = w->slices;
-    in.parts = w->parts;
-    if (!w->batches.n) return o; /* no rows, and no columns */
-    in.schema = w->batches.p[0]->schema;
     sk_rc rc;
     PY_DROP(st)
-    rc = sk_work_merge(w->what, &in, &w->work, &err);
+    rc = sk_inputs_merge(w->in, first, n_parts, values, &fits, &w->work, &err);
     PY_TAKE(st)
-    return begun(st, o, rc, &err);
+    return begun(st, o, rc, fits, &err);
 }
 
 static PyObject *m_reduce(PyObject *module, PyObject *args) {
@@ -445,39 +335,28 @@ static PyObject *m_reduce(PyObject *module, PyObject *args) {
     PyObject *slices, *bounds;
     const char *p;
     Py_ssize_t n;
-    struct sk_reduce_input in = {0};
+    unsigned first, end, all;
     unsigned long long target;
+    bool fits;
     PY_ERR(err);
-    if (!PyArg_ParseTuple(args, "y#O!IIIKO:exchange_reduce", &p, &n, &PyList_Type, &slices,
-                          &in.first, &in.end, &in.n, &target, &bounds))
+    if (!PyArg_ParseTuple(args, "y#O!IIIKO:exchange_reduce", &p, &n, &PyList_Type, &slices, &first,
+                          &end, &all, &target, &bounds))
         return NULL;
     PyObject *o = work_new(st, (struct sk_bytes){p, (size_t)n}, PyList_GET_SIZE(slices) + 1);
     if (!o) return NULL;
     struct work *w = work_of(o);
     int r = open_slices(st, w, slices);
-    uint32_t n_batches = w->batches.n;
-    bool same = true;
-    if (r > 0 && bounds != Py_None) r = open_slice(st, w, bounds, &same) < 0 ? -1 : 1;
-    if (r > 0 && !list_of(w, 0)) r = -1;
-    if (r <= 0) {
+    sk_inputs_bounds(w->in);
+    if (r == 0 && bounds != Py_None) r = open_slice(st, w, bounds);
+    if (r < 0) {
         Py_DECREF(o);
-        return r < 0 ? NULL : Py_NewRef(Py_None);
+        return NULL;
     }
-    list_slices(w, (uint32_t)PyList_GET_SIZE(slices));
-    in.schema = n_batches ? w->batches.p[0]->schema : NULL;
-    in.slices = w->slices;
-    in.n_slices = (uint32_t)PyList_GET_SIZE(slices);
-    in.target_bytes = target;
-    if (w->batches.n > n_batches) {
-        in.bounds_schema = w->batches.p[n_batches]->schema;
-        in.bounds = w->batches.p[n_batches]->array;
-    }
-    if (!n_batches) return o; /* no rows, and no columns */
     sk_rc rc;
     PY_DROP(st)
-    rc = sk_work_reduce(w->what, &in, &w->work, &err);
+    rc = sk_inputs_reduce(w->in, first, end, all, target, &fits, &w->work, &err);
     PY_TAKE(st)
-    return begun(st, o, rc, &err);
+    return begun(st, o, rc, fits, &err);
 }
 
 /* The batches of a slice, over its bytes. */
@@ -518,8 +397,8 @@ PyMethodDef py_exchange_methods[] = {
      "of a block, or a list of one batch."},
     {"exchange_reduce", m_reduce, METH_VARARGS,
      "exchange_reduce(what, [(slice, run, whether its rows are wanted)], first, end, n, target, "
-     "bounds or None): a Work; None: they are of "
-     "different schemas. A slice: bytes of blocks, or a list of batches."},
+     "bounds or None): a Work; None: they are of different schemas, or their keys of other types "
+     "than the bounds. A slice: bytes of blocks, or a list of batches."},
     {"blocks", m_blocks, METH_O, "The batches of a slice, over its bytes."},
     {NULL, NULL, 0, NULL},
 };

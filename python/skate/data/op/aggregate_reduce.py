@@ -8,7 +8,7 @@ from typing import Any
 from skate import _skate
 from skate.data.op import Params
 from skate.data.op.aggregate_map import kernel
-from skate.data.op.exchange_reduce import ExchangeReduce, types_fit
+from skate.data.op.exchange_reduce import ExchangeReduce
 
 
 class AggregateReduce(ExchangeReduce):
@@ -22,11 +22,7 @@ class AggregateReduce(ExchangeReduce):
             )
 
         try:
-            made = (
-                work([(p.blocks, p.run, p.rows > 0, p.row) for p in x.parts])
-                if types_fit(params["keys"], x)
-                else None
-            )
+            made = work([(p.blocks, p.run, p.rows > 0, p.row) for p in x.parts])
             if made is None:
                 bounds = None if x.bounds is None else _skate.blocks(x.bounds)[0]
                 first, slices = kernel(params).unified(

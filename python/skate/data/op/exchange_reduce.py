@@ -53,30 +53,15 @@ def cut(what: bytes, keys: list[str], samples: list[Any], n: int) -> Any:
 def reduced(params: Params, x: Any, target: int) -> Any:
     """The BlockOuts of a reduce."""
     slices = [(part.blocks, part.run, part.rows > 0, part.row) for part in x.parts]
-    work = (
-        _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds)
-        if types_fit(params["keys"], x)
-        else None
-    )
+    how = (x.first, x.end, x.n, target, x.bounds)
+    work = _skate.exchange_reduce(params["what"], slices, *how)
     if work is None:
         slices = [
             (batches, part.run, part.rows > 0, part.row)
             for batches, part in zip(in_one_schema(params["keys"], x), x.parts, strict=True)
         ]
-        work = _skate.exchange_reduce(params["what"], slices, x.first, x.end, x.n, target, x.bounds)
+        work = _skate.exchange_reduce(params["what"], slices, *how)
     return work
-
-
-def types_fit(keys: list[str], x: Any) -> bool:
-    """Whether the keys of the first slice are of the types that the bounds have."""
-    if x.bounds is None or not x.parts:
-        return True
-    schema = _skate.blocks(x.parts[0].blocks)[0].schema
-    bounds = _skate.blocks(x.bounds)[0].schema
-    return all(
-        schema.field(schema.names.index(key)).type.equals(bounds.field(i).type)
-        for i, key in enumerate(keys)
-    )
 
 
 def in_one_schema(keys: list[str], x: Any) -> list[list[Any]]:

@@ -1,0 +1,210 @@
+/* inputs.c - batches for cuts, merges and reduces, opened in place. */
+#include "base/vec.h"
+#include "shuffle/inputs.h"
+#include "shuffle/work_int.h"
+
+#define TAG SK_TAG_KERNEL
+
+struct opened { /* a batch: somebody's, or in a block */
+    const struct ArrowSchema *schema;
+    const struct ArrowArray *array;
+    struct ArrowSchema own_schema;
+    struct ArrowArray own_array;
+};
+
+struct sk_inputs {
+    struct sk_what *what;
+    SK_VEC(struct opened *) batches;
+    SK_VEC(struct sk_slice) slices;
+    SK_VEC(const uint32_t *) parts;
+    const struct ArrowArray **list;     /* of all batches, for the slices */
+    const struct ArrowSchema **schemas; /* the same, where they matter */
+    uint32_t n;                         /* batches of slices; one behind them is the bounds */
+    bool given; /* some came as structs: their types are as they should be */
+    bool same, bounds;
+};
+
+sk_rc sk_inputs_create(struct sk_bytes what, struct sk_inputs **out, struct sk_err *err) {
+    struct sk_inputs *in = sk_calloc(TAG, sizeof *in);
+    if (!in) return SK_ERR(err, SK_ENOMEM, "no memory for the input of an exchange's task");
+    in->same = true;
+    sk_rc rc = sk_what_read(what, &in->what, err);
+    if (rc) sk_free(in);
+    else *out = in;
+    return rc;
+}
+
+void sk_inputs_destroy(struct sk_inputs *in) {
+    if (!in) return;
+    for (uint32_t i = 0; i < in->batches.n; i++) {
+        struct opened *b = in->batches.p[i];
+        if (b->own_schema.release) b->own_schema.release(&b->own_schema);
+        if (b->own_array.release) b->own_array.release(&b->own_array);
+        sk_free(b);
+    }
+    sk_what_destroy(in->what);
+    sk_vec_free(&in->batches);
+    sk_vec_free(&in->slices);
+    sk_vec_free(&in->parts);
+    sk_free(in->list);
+    sk_free(in->schemas);
+    sk_free(in);
+}
+
+const struct sk_what *sk_inputs_what(const struct sk_inputs *in) { return in->what; }
+
+/* ---- batches come ---- */
+
+sk_rc sk_inputs_slice(struct sk_inputs *in, const struct sk_input_slice *s, struct sk_err *err) {
+    struct sk_slice slice = {
+        .run = s->run, .partition = s->partition, .columns_only = s->columns_only};
+    return sk_vec_push(&in->slices, TAG, slice) && sk_vec_push(&in->parts, TAG, s->parts)
+               ? SK_OK
+               : SK_ERR(err, SK_ENOMEM, "no memory for %u slices", in->slices.n);
+}
+
+void sk_inputs_bounds(struct sk_inputs *in) { in->bounds = true; }
+
+static sk_rc push(struct sk_inputs *in, struct opened **out, struct sk_err *err) {
+    struct opened *b = sk_calloc(TAG, sizeof *b);
+    if (!b || !sk_vec_push(&in->batches, TAG, b)) {
+        sk_free(b);
+        return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", in->batches.n);
+    }
+    if (!in->bounds) {
+        if (in->slices.n) in->slices.p[in->slices.n - 1].n++;
+        in->n++;
+    }
+    *out = b;
+    return SK_OK;
+}
+
+sk_rc sk_inputs_batch(struct sk_inputs *in, const struct ArrowSchema *schema,
+                      const struct ArrowArray *array, struct sk_err *err) {
+    struct opened *b;
+    SK_TRY(push(in, &b, err));
+    b->schema = schema;
+    b->array = array;
+    in->given = true;
+    return SK_OK;
+}
+
+sk_rc sk_inputs_blocks(struct sk_inputs *in, struct sk_bytes blocks, struct sk_err *err) {
+    const uint8_t *p = blocks.p;
+    for (size_t left = blocks.n; left;) {
+        struct sk_block_info info;
+        struct opened *b;
+        SK_TRY(sk_block_info(p, left, &info, err));
+        SK_TRY(push(in, &b, err));
+        SK_TRY(sk_block_export(p, left, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
+                               &b->own_schema, &b->own_array, err));
+        b->schema = &b->own_schema;
+        b->array = &b->own_array;
+        if (!in->bounds)
+            in->same = in->same && sk_block_same_schema(in->batches.p[0]->schema, b->schema);
+        size_t step = SK_MIN((size_t)SK_ALIGN(info.total_bytes, SK_BLOCK_ALIGN), left);
+        p += step;
+        left -= step;
+    }
+    return SK_OK;
+}
+
+/* ---- do they go together? ---- */
+
+/* The name of a key is another one in bounds, and whether there may be nulls does not matter. */
+static bool same_type(const struct ArrowSchema *a, const struct ArrowSchema *b) {
+    struct ArrowSchema x = *a, y = *b;
+    x.name = y.name = "";
+    x.flags &= ~(int64_t)ARROW_FLAG_NULLABLE;
+    y.flags &= ~(int64_t)ARROW_FLAG_NULLABLE;
+    return sk_block_same_schema(&x, &y);
+}
+
+static sk_rc bounds_fit(const struct sk_inputs *in, bool *fit, struct sk_err *err) {
+    const struct ArrowSchema *schema = in->batches.p[0]->schema,
+                             *bounds = in->batches.p[in->n]->schema;
+    *fit = true;
+    for (uint32_t i = 0; i < in->what->n_keys && *fit; i++) {
+        uint32_t column;
+        SK_TRY(sk_column_find(schema, in->what->keys[i].name, &column, err));
+        *fit = i < bounds->n_children && same_type(schema->children[column], bounds->children[i]);
+    }
+    return SK_OK;
+}
+
+/* Lays out what the slices point to. */
+static sk_rc lay_out(struct sk_inputs *in, struct sk_err *err) {
+    in->list = sk_alloc(TAG, (in->n + UINT64_C(1)) * sizeof *in->list);
+    in->schemas = sk_alloc(TAG, (in->n + UINT64_C(1)) * sizeof *in->schemas);
+    if (!in->list || !in->schemas) return SK_ERR(err, SK_ENOMEM, "no memory for %u batches", in->n);
+    for (uint32_t i = 0; i < in->n; i++) {
+        in->list[i] = in->batches.p[i]->array;
+        in->schemas[i] = in->batches.p[i]->schema;
+    }
+    for (uint32_t i = 0, at = 0; i < in->slices.n; at += in->slices.p[i++].n) {
+        in->slices.p[i].batches = in->list + at;
+        in->slices.p[i].schemas = in->schemas + at;
+    }
+    return SK_OK;
+}
+
+/* Aggregates take batches of two schemas, rows and states. */
+static bool go_together(const struct sk_inputs *in) {
+    if (in->what->kind != SK_WHAT_AGGREGATE) return in->same;
+    return in->given || sk_work_aggregates(in->what, in->schemas, in->n);
+}
+
+/* ---- work ---- */
+
+sk_rc sk_inputs_cut(struct sk_inputs *in, uint32_t n_partitions, bool *fits, struct sk_work **out,
+                    struct sk_err *err) {
+    *out = NULL;
+    *fits = in->same;
+    for (uint32_t i = 0; i < in->slices.n; i++)
+        if (in->slices.p[i].n != 1)
+            return SK_ERR(err, SK_EINVAL, "a sample is one block, and this one has %u",
+                          in->slices.p[i].n);
+    if (!*fits) return SK_OK;
+    SK_TRY(lay_out(in, err));
+    return sk_work_cut(in->what, in->n ? in->batches.p[0]->schema : NULL, in->list, in->n,
+                       n_partitions, out, err);
+}
+
+sk_rc sk_inputs_merge(struct sk_inputs *in, uint32_t first, uint32_t n, uint32_t values, bool *fits,
+                      struct sk_work **out, struct sk_err *err) {
+    *out = NULL;
+    SK_TRY(lay_out(in, err));
+    *fits = go_together(in);
+    if (!*fits || !in->n) return SK_OK;
+    return sk_work_merge(in->what,
+                         &(struct sk_merge_input){.schema = in->batches.p[0]->schema,
+                                                  .slices = in->slices.p,
+                                                  .n_slices = in->slices.n,
+                                                  .first = first,
+                                                  .n = n,
+                                                  .parts = in->parts.p,
+                                                  .values = values},
+                         out, err);
+}
+
+sk_rc sk_inputs_reduce(struct sk_inputs *in, uint32_t first, uint32_t end, uint32_t n,
+                       uint64_t target_bytes, bool *fits, struct sk_work **out,
+                       struct sk_err *err) {
+    const struct opened *bounds = in->batches.n > in->n ? in->batches.p[in->n] : NULL;
+    *out = NULL;
+    SK_TRY(lay_out(in, err));
+    *fits = go_together(in);
+    if (*fits && bounds && in->n && !in->given) SK_TRY(bounds_fit(in, fits, err));
+    if (!*fits || !in->n) return SK_OK;
+    return sk_work_reduce(in->what,
+                          &(struct sk_reduce_input){.schema = in->batches.p[0]->schema,
+                                                    .slices = in->slices.p,
+                                                    .n_slices = in->slices.n,
+                                                    .first = first,
+                                                    .end = end,
+                                                    .n = n,
+                                                    .target_bytes = target_bytes,
+                                                    .bounds_schema = bounds ? bounds->schema : NULL,
+                                                    .bounds = bounds ? bounds->array : NULL},
+                          out, err);
+}
