@@ -335,6 +335,7 @@ def exchange_what(
     groups: bool = False,
     one_block: bool = False,
     sorted: bool = False,
+    own_reduce: bool = False,
     seed: int = 0,
     limit: int = 0,
     aggs: list[tuple[str, int, bool, bool, int, float, int, bytes, str, str]] = ...,
@@ -656,6 +657,7 @@ class StageNode(NamedTuple):
     op: str
     label: str
     params: bytes
+    what: bytes  # of exchange_what, for an operator of an exchange
 
 class StageBlock(NamedTuple):
     row0: int

@@ -7,6 +7,7 @@ void sk_stage_node_write(struct sk_wr *w, const struct sk_stage_node *node) {
     sk_wr_bytes(w, node->op.p, node->op.n);
     sk_wr_bytes(w, node->label.p, node->label.n);
     sk_wr_bytes(w, node->params.p, node->params.n);
+    sk_wr_bytes(w, node->what.p, node->what.n);
 }
 
 uint32_t sk_stage_read(struct sk_rd *r) { return sk_rd_u32(r); }
@@ -16,6 +17,7 @@ struct sk_stage_node sk_stage_node_read(struct sk_rd *r) {
     node.op = sk_rd_bytes(r);
     node.label = sk_rd_bytes(r);
     node.params = sk_rd_bytes(r);
+    node.what = sk_rd_bytes(r);
     return node;
 }
 

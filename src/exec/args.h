@@ -19,6 +19,7 @@ enum { SK_KIND_EXEC = 0x40u /* of `task` */, SK_KIND_STAGE = 0x41u /* of `stage`
 struct sk_stage_node {
     struct sk_bytes op, label; /* names: of the operator, and for people */
     struct sk_bytes params;    /* what only the operator understands */
+    struct sk_bytes what;      /* of the plan's node (struct sk_node_desc) */
 };
 void sk_stage_write(struct sk_wr *w, uint32_t n_nodes);
 void sk_stage_node_write(struct sk_wr *w, const struct sk_stage_node *node);

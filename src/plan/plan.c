@@ -109,13 +109,14 @@ static sk_rc check_desc(const struct sk_plan *p, const struct sk_node_desc *d, s
 static bool copy_desc(struct sk_arena *m, struct sk_node_desc *d) {
     d->label = sk_arena_strdup(m, d->label && d->label[0] ? d->label : d->op->name);
     d->params.p = sk_arena_memdup(m, d->params.p, d->params.n);
+    d->what.p = sk_arena_memdup(m, d->what.p, d->what.n);
     d->inputs = sk_arena_memdup(m, d->inputs, d->n_inputs * sizeof *d->inputs);
     d->blocks = sk_arena_memdup(m, d->blocks, d->n_blocks * sizeof *d->blocks);
     struct sk_unit *u = sk_arena_memdup(m, d->units, d->n_units * sizeof *u);
     d->units = u;
     struct sk_op *op = sk_arena_memdup(m, d->op, sizeof *op);
     d->op = op;
-    bool ok = d->label && d->params.p && d->inputs && d->blocks && u && op &&
+    bool ok = d->label && d->params.p && d->what.p && d->inputs && d->blocks && u && op &&
               (op->name = sk_arena_strdup(m, op->name));
     for (uint32_t i = 0; ok && i < d->n_units; i++) {
         u[i].params.p = sk_arena_memdup(m, u[i].params.p, u[i].params.n);

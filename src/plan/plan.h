@@ -95,6 +95,9 @@ struct sk_node_desc { /* what sk_plan_add takes; everything is copied */
     const struct sk_op *op;
     const char *label; /* shown to people: "MapBatches(inc)" */
     struct sk_bytes params;
+    /* what its tasks do to blocks, for a worker that can do it without the operator's code; opaque
+     * here (struct sk_what in shuffle/work.h), empty: nothing */
+    struct sk_bytes what;
     const uint32_t *inputs;
     uint32_t n_inputs;
     /* The engine's shape of what one task takes, or one actor keeps for its life (without the CPUs,

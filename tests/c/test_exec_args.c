@@ -10,8 +10,8 @@ static bool same(struct sk_bytes a, struct sk_bytes b) {
     return a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
-static const struct sk_stage_node nodes[] = {{{"read", 4}, {"Read(x)", 7}, {"\0p", 2}},
-                                             {{"map", 3}, {"", 0}, {"", 0}}};
+static const struct sk_stage_node nodes[] = {{{"read", 4}, {"Read(x)", 7}, {"\0p", 2}, {"", 0}},
+                                             {{"map", 3}, {"", 0}, {"", 0}, {"how", 3}}};
 static const struct sk_stage_block blocks[] = {{0, 7, 0}, {UINT64_MAX, 1, UINT32_MAX}, {3, 0, 1}};
 
 static size_t write_stage(void *to, size_t cap) {
@@ -48,7 +48,7 @@ TEST(args_of_a_stage_are_read_as_they_were_written) {
     for (uint32_t i = 0; i < SK_COUNT(nodes); i++) {
         struct sk_stage_node got = sk_stage_node_read(&r);
         CHECK(same(got.op, nodes[i].op) && same(got.label, nodes[i].label));
-        CHECK(same(got.params, nodes[i].params));
+        CHECK(same(got.params, nodes[i].params) && same(got.what, nodes[i].what));
     }
     CHECK(sk_rd_ok(&r) && sk_rd_end(&r));
 }
@@ -87,7 +87,8 @@ static void read_all(const uint8_t *p, size_t n, bool task) {
         uint32_t n_nodes = sk_stage_read(&r);
         for (uint32_t i = 0; i < n_nodes && sk_rd_ok(&r); i++) {
             struct sk_stage_node got = sk_stage_node_read(&r);
-            CHECK(within(got.op, p, n) && within(got.label, p, n) && within(got.params, p, n));
+            CHECK(within(got.op, p, n) && within(got.label, p, n));
+            CHECK(within(got.params, p, n) && within(got.what, p, n));
         }
     }
     CHECK_LE(r.at, n);

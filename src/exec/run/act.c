@@ -140,8 +140,8 @@ static void write_stage(struct sk_wr *w, const struct sk_plan *plan, const struc
     sk_stage_write(w, s->n_nodes);
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const struct sk_node_desc *d = &sk_plan_get(plan, s->nodes[i])->d;
-        sk_stage_node_write(w,
-                            &(struct sk_stage_node){text(d->op->name), text(d->label), d->params});
+        sk_stage_node_write(
+            w, &(struct sk_stage_node){text(d->op->name), text(d->label), d->params, d->what});
     }
 }
 

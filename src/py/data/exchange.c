@@ -119,7 +119,7 @@ struct given_what {
     PyObject *keys, *aggs;
     uint64_t seed, limit;
     uint32_t partitions;
-    bool groups, one_block, sorted;
+    bool groups, one_block, sorted, own_reduce;
 };
 #define F(...) PY_FIELD(struct given_what, __VA_ARGS__)
 static const struct py_field what_field[] = {
@@ -130,6 +130,7 @@ static const struct py_field what_field[] = {
     F("groups", BOOL, groups),
     F("one_block", BOOL, one_block),
     F("sorted", BOOL, sorted),
+    F("own_reduce", BOOL, own_reduce),
     F("seed", U64, seed),
     F("limit", U64, limit),
 };
@@ -173,6 +174,7 @@ static PyObject *m_what(PyObject *module, PyObject *args, PyObject *kw) {
                         .groups = g.groups,
                         .one_block = g.one_block,
                         .sorted = g.sorted,
+                        .own_reduce = g.own_reduce,
                         .seed = g.seed,
                         .limit = g.limit,
                         .n_keys = n,

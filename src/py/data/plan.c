@@ -164,7 +164,7 @@ static int parse_strategy(struct plan *p, PyObject *o, struct sk_node_desc *d) {
 
 struct given { /* the arguments of add(); borrowed */
     const char *op, *label;
-    struct sk_bytes params;
+    struct sk_bytes params, what;
     PyObject *inputs, *resources, *pool, *units, *blocks, *env, *strategy;
     int64_t cpus, gpus, memory, limit, batch_rows;
     int32_t max_restarts, max_task_retries, max_retries; /* INT32_MIN: not set */
@@ -182,6 +182,7 @@ static const struct py_field field[] = {
     F("label", TEXT, label),
     F("params", BYTES, params),
     F("inputs", OBJECT, inputs),
+    F("what", BYTES, what),
     F("num_cpus", SCALED, cpus, .otherwise = SK_RES_UNIT, .unit = SK_RES_UNIT),
     F("num_gpus", SCALED, gpus, .unit = SK_RES_UNIT),
     F("resources", OBJECT, resources, .of = &PyDict_Type),
@@ -264,6 +265,7 @@ static PyObject *plan_add(PyObject *self, PyObject *args, PyObject *kw) {
     struct sk_node_desc d = {.op = &op,
                              .label = g.label,
                              .params = g.params,
+                             .what = g.what,
                              .cpu_e4 = g.cpus,
                              .gpu_e4 = g.gpus,
                              .limit = g.limit,

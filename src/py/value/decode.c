@@ -126,7 +126,11 @@ static PyObject *str_of(struct sk_bytes b) {
 
 /* Fields of the objects that Python gets, in this order. */
 static PyStructSequence_Field node_fields[] = {
-    {"op", "name of the operator"}, {"label", "for people"}, {"params", "bytes"}, {NULL, NULL}};
+    {"op", "name of the operator"},
+    {"label", "for people"},
+    {"params", "bytes that the operator understands"},
+    {"what", "of exchange_what, for an operator of an exchange; else empty"},
+    {NULL, NULL}};
 static PyStructSequence_Field task_fields[] = {
     {"seq", "number of the task in its stage; None: it starts ahead of its turn"},
     {"cap", "it may stop after so many output rows; -1: never"},
@@ -162,7 +166,7 @@ static PyTypeObject *sequence(PyObject *module, const char *name, PyStructSequen
 }
 
 int py_decode_types(PyObject *module, struct py_state *st) {
-    st->stage_node_type = sequence(module, "skate._skate.StageNode", node_fields, 3);
+    st->stage_node_type = sequence(module, "skate._skate.StageNode", node_fields, 4);
     st->stage_task_type = sequence(module, "skate._skate.StageTask", task_fields, 7);
     st->stage_block_type = sequence(module, "skate._skate.StageBlock", block_fields, 7);
     st->stage_exchange_type = sequence(module, "skate._skate.StageExchange", exchange_fields, 5);
@@ -196,9 +200,10 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && i < n && sk_rd_ok(&r); i++) {
         struct sk_stage_node node = sk_stage_node_read(&r);
-        PyObject *row =
-            made_of(st->stage_node_type,
-                    (PyObject *[]){str_of(node.op), str_of(node.label), bytes_of(node.params)}, 3);
+        PyObject *row = made_of(st->stage_node_type,
+                                (PyObject *[]){str_of(node.op), str_of(node.label),
+                                               bytes_of(node.params), bytes_of(node.what)},
+                                4);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }

@@ -52,7 +52,7 @@ def worker(monkeypatch):
         for op, label, params in stage:
             key = str(len(sent)).encode()
             sent[key] = params
-            data.append((op, label, key))
+            data.append(_skate.StageNode((op, label, key, b"")))
         stage = data
         of = [
             _skate.StageBlock((*r, 0, 0, 0, b""))

@@ -312,5 +312,5 @@ def test_one_empty_batch_keeps_the_schema(worker):
 def test_chains_are_decoded_once():
     import cloudpickle
 
-    data = [("map_batches", "m", cloudpickle.dumps({**UDF, "fn": lambda b: b}))]
+    data = [("map_batches", "m", cloudpickle.dumps({**UDF, "fn": lambda b: b}), b"")]
     assert stage._chain([tuple(x) for x in data]) is stage._chain(data)

@@ -38,6 +38,7 @@ class Phase(NamedTuple):
     op: str  # the operator that they run: exchange_map, exchange_reduce, or one that does more
     label: str
     params: Params
+    what: bytes = b""  # of _skate.exchange_what: what its tasks do to blocks
     options: dict[str, Any] = {}  # noqa: RUF012  of its node; of the reduce: "exchange", see plan/optimise.py
 
 

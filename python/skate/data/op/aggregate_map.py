@@ -1,7 +1,7 @@
 """aggregate_map: the first half of an exchange that makes aggregates by group in the kernel
 (in_kernel.py): sorted runs of states, and of the rows of which states would hardly be fewer.
 
-params: what (of _skate.exchange_what), by, fns, names.
+params: what (of its plan's node), by, fns, names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """exchange_map: the first half of an exchange, fused behind what makes the rows: packs of
 partitions, or sorted runs, of the output of a task.
 
-params: what (of _skate.exchange_what), keys (names of columns that must be there), boundaries (of a
+params: what (of its plan's node), keys (names of columns that must be there), boundaries (of a
 sort whose user says where blocks begin; else None). Rows are moved in C (src/shuffle/work.h); here
 batches are put together until they are worth a pack, in one schema (values/unify.py).
 """

@@ -2,7 +2,7 @@
 sorted runs one run, so that reduces read fewer and longer parts. How many is the strategy's matter
 (src/shuffle/shuffle.h); where it says none, no task of this runs.
 
-params: what, keys. Rows are moved in C (src/shuffle/work.h); packs of different schemas are brought
+params: what (of its plan's node, which C reads, too). Rows are moved in C (src/shuffle/work.h); packs of different schemas are brought
 to one first, as by a reduce.
 """
 

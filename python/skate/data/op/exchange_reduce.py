@@ -1,7 +1,7 @@
 """exchange_reduce: the second half of an exchange: the rows of some partitions, out of slices of
 packs or sorted runs. Where runs are cut, one task of it says where, before all others.
 
-params: what, keys. Rows are moved in C (src/shuffle/work.h). Slices of different schemas are
+params: what (of its plan's node, which C reads, too), keys. Rows are moved in C (src/shuffle/work.h). Slices of different schemas are
 brought to one first (values/unify.py), as the keys of all runs are for the cut.
 """
 

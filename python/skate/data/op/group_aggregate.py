@@ -30,12 +30,15 @@ class GroupAggregate(Operator):
                 "group_partial",
                 "group_final",
             )
-        given = {**params, "what": in_kernel.Kernel(by, fns, names, "Aggregate").what(), "keys": by}
+        what = in_kernel.Kernel(by, fns, names, "Aggregate").what()
+        given = {**params, "keys": by}
         cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1, "tables": True}
-        reduce = Phase("aggregate_reduce", f"AggregateReduce({few(by)})", given, {"exchange": cut})
+        reduce = Phase(
+            "aggregate_reduce", f"AggregateReduce({few(by)})", given, what, {"exchange": cut}
+        )
         # what maps give is of two kinds
         return Phases(
-            (Phase("aggregate_map", f"AggregateMap({few(by)})", given),), reduce, merges=False
+            (Phase("aggregate_map", f"AggregateMap({few(by)})", given, what),), reduce, merges=False
         )
 
 

@@ -14,16 +14,16 @@ def by_order(name: str, params: Params, keys: list[str], before: str | None, beh
     """Sorted runs, which are cut between keys only. before, behind: the operators that rows go
     through in the maps and in the reduces. keys: columns of what goes between
     them. name: what plans call it."""
-    given = {
-        **params,
-        "what": _skate.exchange_what("sort", keys=[(k, False, False) for k in keys], groups=True),
-        "keys": keys,
-    }
+    what = _skate.exchange_what(
+        "sort", keys=[(k, False, False) for k in keys], groups=True, own_reduce=True
+    )
+    given = {**params, "keys": keys}
     by = few(params.get("by", keys))
     reduce = Phase(
         "group_reduce",
         f"{name}Reduce({by})",
         {**given, "behind": behind},
+        what,
         {"exchange": {"cut": True, "n_partitions": params["n"]}},
     )
     return Phases(
@@ -32,6 +32,7 @@ def by_order(name: str, params: Params, keys: list[str], before: str | None, beh
                 "group_map" if before else "exchange_map",
                 f"{name}Map({by})",
                 {**given, "before": before},
+                what,
             ),
         ),
         reduce,

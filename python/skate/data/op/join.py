@@ -5,8 +5,6 @@ which some may have been left out by then; else each partition tells which it is
 
 from __future__ import annotations
 
-from typing import Any
-
 from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
@@ -31,20 +29,16 @@ class Join(Operator):
             "tells": _skate.join_rules(join.kind)[2],
         }
 
-        def side(keys: tuple[str, ...]) -> dict[str, Any]:
-            return {
-                "what": _skate.exchange_what(
-                    "hash", keys=[(k, False, False) for k in keys], partitions=n
-                ),
-                "keys": list(keys),
-            }
+        def side(keys: tuple[str, ...]) -> Phase:
+            what = _skate.exchange_what(
+                "hash", keys=[(k, False, False) for k in keys], partitions=n
+            )
+            return Phase("exchange_map", f"JoinMap({', '.join(keys)})", {"keys": list(keys)}, what)
 
-        maps = tuple(
-            Phase("exchange_map", f"JoinMap({', '.join(keys)})", side(keys)) for keys in join.on
-        )
+        maps = tuple(side(keys) for keys in join.on)
         options = {**params["resources"], "exchange": {"cut": False, "n_partitions": n, **spread}}
         return Phases(
-            maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options)
+            maps, Phase("join_reduce", f"JoinReduce({join.kind})", {"join": join}, options=options)
         )
 
 

@@ -22,20 +22,17 @@ class RandomShuffle(Operator):
         return given
 
     def phases(self, params: Params) -> Phases:
-        given = {
-            "what": _skate.exchange_what(
-                "random", partitions=_skate.PARTITIONS, seed=params["seed"]
-            ),
-            "keys": [],
-        }
+        what = _skate.exchange_what("random", partitions=_skate.PARTITIONS, seed=params["seed"])
+        given: Params = {"keys": []}
         reduce = Phase(
             "exchange_reduce",
             "RandomShuffleReduce",
             given,
+            what,
             {"exchange": {"cut": False, "n_partitions": 0}},
         )
         return Phases(
-            (Phase("exchange_map_numbered", "RandomShuffleMap", given, params["resources"]),),
+            (Phase("exchange_map_numbered", "RandomShuffleMap", given, what, params["resources"]),),
             reduce,
         )
 

@@ -30,12 +30,13 @@ class RepartitionShuffled(Operator):
             one_block=True,
             sorted=params["sort"],
         )
-        given = {"what": what, "keys": keys}
+        given = {"keys": keys}
         by = f"({', '.join(keys)})" if keys else ""
         reduce = Phase(
             "exchange_reduce",
             f"RepartitionReduce{by}",
             given,
+            what,
             {"exchange": {"cut": False, "n_partitions": n}},
         )
         return Phases(
@@ -44,6 +45,7 @@ class RepartitionShuffled(Operator):
                     "exchange_map" if keys else "exchange_map_numbered",
                     f"RepartitionMap{by}",
                     given,
+                    what,
                 ),
             ),
             reduce,

@@ -34,7 +34,7 @@ class Sort(Operator):
             one_block=bool(n),
             limit=params.get("limit") or 0,
         )
-        given = {"what": what, "keys": keys, "boundaries": boundaries}
+        given = {"keys": keys, "boundaries": boundaries}
         by = ", ".join(
             k + " descending" * d for k, d in zip(keys, params["descending"], strict=True)
         )
@@ -42,9 +42,10 @@ class Sort(Operator):
             "exchange_reduce",
             f"SortReduce({by})",
             given,
+            what,
             {"exchange": {"cut": not n, "n_partitions": n}},
         )
-        return Phases((Phase("exchange_map", f"SortMap({by})", given),), reduce)
+        return Phases((Phase("exchange_map", f"SortMap({by})", given, what),), reduce)
 
 
 operator = Sort()

@@ -157,7 +157,7 @@ def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
     otherwise; a merge as the reduce does."""
     found = node.operator.phases(node.params)
     chains = [
-        [Node(m.op, m.label, m.params, (), **(m.options or as_input(i)))]
+        [Node(m.op, m.label, m.params, (), what=m.what, **(m.options or as_input(i)))]
         for m, i in zip(found.maps, node.inputs, strict=True)
     ]
     options = {k: v for k, v in found.reduce.options.items() if k != "exchange"}
@@ -167,13 +167,19 @@ def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
                 Node(
                     "exchange_merge",
                     m.label.replace("Map", "Merge", 1),
-                    {"what": m.params["what"]},
+                    {},
                     (),
+                    what=m.what,
                     **options,
                 )
             )
     return chains, Node(
-        found.reduce.op, found.reduce.label, found.reduce.params, (), **found.reduce.options
+        found.reduce.op,
+        found.reduce.label,
+        found.reduce.params,
+        (),
+        what=found.reduce.what,
+        **found.reduce.options,
     )
 
 

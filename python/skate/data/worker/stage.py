@@ -53,13 +53,15 @@ class Chain:
         self.ops: list[tuple[Operator, dict[str, Any]]] = []
         self.context: DataContext | None = None
         self.objects: set[int] = set()  # of the store, that parameters are in
-        for name, label, data in stage:
+        for name, label, data, what in stage:
             params, number = captured.load(data) if data else ({}, 0)
             if number:
                 self.objects.add(number)
                 params["large"] = True
             params.setdefault("label", label)
             params["at"], params["op"] = len(self.ops), name
+            if what:
+                params["what"] = what
             if "context" in params:
                 self.context = context = params.pop("context")
                 DataContext._set_current(context)
