@@ -12,7 +12,13 @@
 
 #include "base/wire.h"
 
-enum { SK_KIND_EXEC = 0x40u /* of `task` */, SK_KIND_STAGE = 0x41u /* of `stage` */ };
+/* kinds of values (engine/value.h) */
+enum {
+    SK_KIND_BLOCK = 0x20u, /* a block (block/block.h) */
+    SK_KIND_PACK = 0x21u,  /* several, one behind the other (shuffle/pack.h) */
+    SK_KIND_EXEC = 0x40u,  /* `task` */
+    SK_KIND_STAGE = 0x41u  /* `stage` */
+};
 
 /* ---- stage: u32 nodes, then of each these fields, each with its length ---- */
 

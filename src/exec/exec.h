@@ -41,6 +41,7 @@ struct sk_task_note_op {
     /* blocks that were not copied: around an array that its function made in the store */
     uint64_t in_place;
     uint64_t no_room; /* such arrays for which the store had no room */
+    uint64_t native; /* tasks that ran it without the operator's code: no interpreter was entered */
 };
 struct sk_task_note { /* n of them follow */
     uint32_t magic, n;

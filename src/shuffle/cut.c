@@ -33,6 +33,11 @@ static uint64_t pages_of(const struct cutting *w, uint32_t run) {
 
 static sk_rc check_samples(const struct cutting *w, struct sk_err *err) {
     int64_t want = (int64_t)w->what->n_keys + 3;
+    if (w->schema && w->schema->n_children == want)
+        for (int64_t i = want - 3; i < want; i++)
+            if (strcmp(w->schema->children[i]->format, "L") != 0)
+                return SK_ERR(err, SK_EINVAL, "a sample's column %lld holds no numbers",
+                              (long long)i);
     for (uint32_t r = 0; r < w->n_runs; r++)
         if (w->samples[r]->n_children != want || w->samples[r]->length < 2 ||
             w->samples[r]->length > UINT32_MAX)

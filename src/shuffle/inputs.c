@@ -1,5 +1,5 @@
 /* inputs.c - batches for cuts, merges and reduces, opened in place. */
-#include "base/vec.h"
+#include "base/containers/vec.h"
 #include "shuffle/inputs.h"
 #include "shuffle/work_int.h"
 

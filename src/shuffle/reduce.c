@@ -156,9 +156,11 @@ sk_rc sk_reduce_trim(const struct sk_what *what, const struct sk_reduce_input *i
     struct sk_keys *bounds;
     uint32_t n_keys = what->n_keys;
     sk_rc rc = SK_OK;
-    if (in->bounds->n_children != (int64_t)n_keys + 1 || in->bounds->length + 1 < (int64_t)in->end)
-        return SK_ERR(err, SK_EINVAL, "bounds of %lld columns and %lld rows for partition %u",
-                      (long long)in->bounds->n_children, (long long)in->bounds->length, in->first);
+    if (in->bounds->n_children != (int64_t)n_keys + 1 ||
+        strcmp(in->bounds_schema->children[n_keys]->format, "L") != 0 ||
+        in->bounds->length + 1 < (int64_t)in->n)
+        return SK_ERR(err, SK_EINVAL, "bounds of %lld columns and %lld rows for %u partitions",
+                      (long long)in->bounds->n_children, (long long)in->bounds->length, in->n);
     SK_TRY(sk_what_first_keys(what, n_keys, in->bounds_schema, in->bounds, &bounds, err));
     for (uint32_t s = 0, at = 0; rc == SK_OK && s < in->n_slices; at += in->slices[s++].n) {
         uint32_t n = in->slices[s].n, run = in->slices[s].run, last = at + n - 1;

@@ -63,7 +63,7 @@ static sk_rc evenly(const struct sk_what *what, const struct sk_map_input *in,
  * draws, so the whole is a uniform permutation: Rao 1961): the order does not depend on how many
  * partitions a reduce has. The places come a partition behind the other. */
 static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_input *in,
-                             struct sk_row_at *places, uint64_t n, struct sk_err *err SK_UNUSED) {
+                             struct sk_row_at *places, uint64_t n, struct sk_err *err) {
     uint64_t at = 0;
     for (uint32_t p = in->first; p < in->end; p++) {
         uint32_t batch = 0;
@@ -83,8 +83,9 @@ static sk_rc in_random_order(const struct sk_what *what, const struct sk_reduce_
             places[from + j] = swap;
         }
     }
-    SK_ASSERT(at == n); /* else a batch is of a partition that was not asked for */
-    return SK_OK;
+    return at == n ? SK_OK
+                   : SK_ERR(err, SK_EINVAL, "%llu of %llu rows are of no partition of this reduce",
+                            (unsigned long long)(n - at), (unsigned long long)n);
 }
 
 static sk_rc as_they_come(const struct sk_what *what SK_UNUSED, const struct sk_reduce_input *in,

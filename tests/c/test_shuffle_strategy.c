@@ -55,7 +55,8 @@ TEST(auto_has_one_value_a_map_while_memory_holds_all_and_a_few_beyond) {
     CHECK_EQ(layout_of("auto", sizes(100)).values, 1);
     CHECK_EQ(layout_of("auto", sizes(1000)).values, 1);
     CHECK_GE(layout_of("auto", sizes(1100)).values, 4);
-    CHECK_EQ(layout_of("auto", sizes(4000)).merge, 0); /* a hundred reads of each reduce are no reason */
+    CHECK_EQ(layout_of("auto", sizes(4000)).merge,
+             0); /* a hundred reads of each reduce are no reason */
     struct sk_shuffle_sizes z = sizes(4000);
     z.spills = false; /* it has to fit, and nothing is read from disk */
     CHECK_EQ(layout_of("auto", z).values, 1);

@@ -149,6 +149,7 @@ static sk_rc over(struct sk_step *x, const struct sk_step_ev *ev, struct sk_err 
             s->fused[i].aside += ev->fused[i].aside;
             s->fused[i].in_place += ev->fused[i].in_place;
             s->fused[i].no_room += ev->fused[i].no_room;
+            s->fused[i].native += ev->fused[i].native;
         }
         if (!inner) sk_size_est_add(&s->size, t->in_bytes, t->out_bytes);
     }

@@ -25,31 +25,11 @@ struct blockout {
 
 static struct blockout *out_of(PyObject *o) { return (void *)o; }
 
-/* The note of an output, as exec.h says. Dead letters contain texts of errors, which may differ
- * from run to run, so a repeat is compared by their number alone. */
-size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note) {
+/* Dead letters hold texts of errors, which may differ from run to run: a repeat is compared by
+ * their number alone. */
+size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union sk_yield_note *note) {
     const struct blockout *o = out_of(out);
-    const struct sk_value *v = o->value;
-    if (v && v->kind != SK_VALUE_BLOCK) {
-        static const uint32_t kinds[] = {[SK_VALUE_PARTS] = SK_PACK_PARTS,
-                                         [SK_VALUE_SAMPLE] = SK_PACK_SAMPLE,
-                                         [SK_VALUE_RUN] = SK_PACK_RUN,
-                                         [SK_VALUE_CUTS] = SK_PACK_CUTS,
-                                         [SK_VALUE_BOUNDS] = SK_PACK_BOUNDS};
-        bool cuts = v->kind == SK_VALUE_CUTS;
-        note->pack.head = (struct sk_pack_note){
-            SK_PACK_NOTE, kinds[v->kind], v->rows, v->size, v->schema, v->first, v->run, v->n, 0};
-        for (uint32_t i = 0; i < v->n; i++) {
-            struct sk_value_part p = v->parts[i];
-            uint32_t len = (uint32_t)(p.len / 64), rows = (uint32_t)p.rows;
-            if (cuts)
-                note->pack.cut[i] =
-                    (struct sk_pack_cut){(uint32_t)(p.off / 64), len, (uint32_t)p.row, rows};
-            else note->pack.part[i] = (struct sk_pack_part){len, rows};
-        }
-        return sizeof note->pack.head +
-               v->n * (cuts ? sizeof note->pack.cut[0] : sizeof note->pack.part[0]);
-    }
+    if (o->value) return sk_value_note(o->value, note);
     if (o->told) {
         note->pack.head = (struct sk_pack_note){SK_PACK_NOTE,
                                                 SK_PACK_MATCH_REPORT,
@@ -368,17 +348,17 @@ static PyObject *blockout_nbytes(PyObject *o, void *closure) {
 static PyObject *blockout_num_rows(PyObject *o, void *closure) {
     (void)closure;
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
-    const struct sk_value *v = out_of(o)->value;
-    bool about = out_of(o)->told || (v && (v->kind == SK_VALUE_SAMPLE || v->kind == SK_VALUE_CUTS ||
-                                           v->kind == SK_VALUE_BOUNDS));
-    return planned(st, o) < 0 ? NULL
-                              : PyLong_FromUnsignedLongLong(about ? 0 : sizes_of(out_of(o)).n_rows);
+    const struct blockout *b = out_of(o);
+    if (planned(st, o) < 0) return NULL;
+    return PyLong_FromUnsignedLongLong(b->told    ? 0
+                                       : b->value ? sk_value_rows(b->value)
+                                                  : sizes_of(b).n_rows);
 }
 
 static PyObject *blockout_note(PyObject *o, void *closure) {
     (void)closure;
     struct py_state *st = PyType_GetModuleState(Py_TYPE(o));
-    union py_block_note note;
+    union sk_yield_note note;
     if (planned(st, o) < 0) return NULL;
     size_t n = py_blockout_note(o, sizes_of(out_of(o)), &note);
     return PyBytes_FromStringAndSize((const char *)&note, (Py_ssize_t)n);

@@ -6,12 +6,12 @@
 #ifndef SK_PY_VALUE_H
 #define SK_PY_VALUE_H
 
+#include "exec/args.h"
 #include "exec/exec.h"
 #include "py/core/core.h"
-#include "shuffle/pack.h"
-#include "shuffle/work.h"
+#include "shuffle/task.h"
 
-/* Kinds of values, which engine/value.h leaves to this layer. 0x40.. belongs to exec.h. */
+/* Kinds of values (value.h leaves them to us). 0x20 to 0x4f belong to exec/args.h. */
 enum {
     PY_NONE = 1,
     PY_TRUE,
@@ -29,10 +29,9 @@ enum {
     PY_NDARRAY,
     /* first argument of a call: u32 n, n strings; the last n arguments have these names */
     PY_KWNAMES = 0x10,
-    PY_BLOCK = 0x20, /* block.h */
-    PY_PACK = 0x21,  /* several blocks, one after the other: shuffle/pack.h */
-    /* user code raised: the exception, pickled by the dumps_error hook */
-    PY_ERROR = SK_KIND_ERROR + 1,
+    PY_BLOCK = SK_KIND_BLOCK,
+    PY_PACK = SK_KIND_PACK,
+    PY_ERROR = SK_KIND_ERROR + 1,      /* user code raised: pickled by the dumps_error hook */
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
@@ -207,23 +206,9 @@ int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 extern PyMethodDef py_block_methods[];
 
-union py_block_note {
-    struct sk_block_note block;
-    struct {
-        struct sk_pack_note head;
-        union {
-            struct sk_pack_part part[SK_PACK_PARTS_MAX];
-            struct sk_pack_cut cut[SK_PACK_CUTS_MAX];
-        };
-    } pack;
-};
-_Static_assert(sizeof(union py_block_note) <= SK_NOTE_MAX, "a note");
-_Static_assert(SK_PACK_PARTS_MAX >= SK_VALUE_PARTS_MAX && SK_PACK_CUTS_MAX >= SK_VALUE_CUTS_MAX,
-               "as many as a value has");
-
-/* writes the note of an output; returns its length */
-size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union py_block_note *note);
-/* takes the value over, also on failure */
+/* its length */
+size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union sk_yield_note *note);
+/* takes the value, also when it fails */
 PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner);
 /* The Arrow structs of a batch. Returns a new tuple of two capsules that keeps both structs. */
 PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema,

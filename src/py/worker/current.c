@@ -158,7 +158,7 @@ static PyObject *m_task_note(PyObject *module SK_UNUSED, PyObject *ops) {
             Py_DECREF(fast);
             return NULL;
         }
-        note.op[i] = (struct sk_task_note_op){rows, ns, again, aside, in_place, no_room};
+        note.op[i] = (struct sk_task_note_op){rows, ns, again, aside, in_place, no_room, 0};
     }
     Py_DECREF(fast);
     sk_task_note(t, (struct sk_bytes){&note, sizeof note.h + (size_t)n * sizeof note.op[0]});

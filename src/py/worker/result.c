@@ -32,7 +32,7 @@ int py_send_value(struct py_state *st, struct sk_task *t, PyObject *v, uint32_t 
                   sk_rc *rc, struct sk_err *err) {
     struct py_enc e;
     struct py_collector c = {0};
-    union py_block_note note;
+    union sk_yield_note note;
     struct sk_block_sizes size = {0};
     struct sk_payload p;
     int r = -1;
@@ -58,7 +58,7 @@ out:
 /* Handles a yield that an earlier attempt has delivered: only its note is compared. */
 int py_skip_value(struct py_state *st, struct sk_task *t, PyObject *v, sk_rc *rc,
                   struct sk_err *err) {
-    union py_block_note note;
+    union sk_yield_note note;
     struct sk_payload p = {.kind = PY_NONE};
     if (SK_UNLIKELY(st->stray)) py_end_stray(st, t);
     if (Py_TYPE(v) == st->blockout_type) {

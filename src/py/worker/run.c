@@ -164,7 +164,36 @@ static void show_gpus(struct py_state *st, const struct sk_task *t) {
     Py_XDECREF(list);
 }
 
+/* A task that needs no operator's code, with the GIL let go. false: run() has to. */
+static bool ran_native(struct py_state *st, struct sk_task *t, sk_rc *rc, struct sk_err *err) {
+    enum sk_native how;
+    bool held = PyGILState_Check();
+    py_title_set(t->name, "");
+    if (held) {
+        PY_DROP(st)
+        *rc = sk_native_run(t, &how, err);
+        PY_TAKE(st)
+    } else {
+        *rc = sk_native_run(t, &how, err);
+    }
+    if (how == SK_NATIVE_FAILED) {
+        PyGILState_STATE g = PyGILState_Ensure();
+        struct sk_task *outer = py_task_now;
+        py_task_now = t;
+        py_raise(st, *rc, err);
+        *rc = py_fail_with_exception(st, t, err);
+        py_task_now = outer;
+        PyGILState_Release(g);
+    }
+    if (how != SK_NATIVE_NOT && !py_task_now) py_title_set("IDLE", "");
+    return how != SK_NATIVE_NOT;
+}
+
 static sk_rc r_run(void *ctx, struct sk_task *t, struct sk_err *err) {
+    sk_rc native;
+    if (SK_UNLIKELY(!py_pulled && !t->actor.v && sk_native_may(t)) &&
+        ran_native(state_of(ctx), t, &native, err))
+        return native;
     PyGILState_STATE g = PyGILState_Ensure();
     struct sk_task *outer = py_task_now;
     py_task_now = t;

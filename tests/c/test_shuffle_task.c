@@ -1,0 +1,401 @@
+/* test_shuffle_task.c - tasks of an exchange that run without an interpreter, on an engine of which
+ * there is no more than a task needs: a sort from its runs to its rows; what is not theirs; and
+ * arguments that are damaged. */
+#include "engine/engine_int.h"
+#include "exec/args.h"
+#include "kernel_make.h"
+#include "plan/plan.h"
+#include "shuffle/task.h"
+#include "test.h"
+
+#define MAPS 3
+#define PARTITIONS 4u
+#define VALUES 64
+
+static struct sk_err err;
+
+/* ---- an engine, and a task of it ---- */
+
+struct value {
+    uint32_t kind, note_n;
+    union sk_yield_note note;
+    uint8_t *bytes;
+    size_t n;
+};
+static struct value out[VALUES];
+static uint32_t n_out, skip, n_notes, refuse_at;
+static struct sk_task_note_op told;
+
+static sk_rc room(struct sk_engine *e SK_UNUSED, size_t len, struct sk_buf *b,
+                  struct sk_err *why SK_UNUSED) {
+    *b = (struct sk_buf){sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, len), len, 0};
+    CHECK(b->data);
+    return SK_OK;
+}
+
+static sk_rc on_yield(struct sk_task *t, const struct sk_payload *p, struct sk_err *why) {
+    if (n_out == refuse_at || n_out == VALUES) {
+        if (p->buf) sk_free(p->buf->data);
+        return SK_ERR(why, SK_ECANCEL, "nobody wants the rest");
+    }
+    struct value *v = &out[n_out++];
+    *v = (struct value){.kind = p->kind, .note_n = (uint32_t)p->note.n};
+    CHECK(p->note.n <= sizeof v->note);
+    memcpy(&v->note, p->note.p, p->note.n);
+    if (p->buf) v->bytes = p->buf->data, v->n = p->buf_len;
+    t->n_yielded++;
+    return SK_OK;
+}
+
+static uint32_t on_skip(const struct sk_task *t SK_UNUSED) { return skip; }
+
+static void on_note(struct sk_task *t SK_UNUSED, struct sk_bytes note) {
+    const struct sk_task_note *h = note.p;
+    CHECK(note.n == sizeof *h + sizeof told && h->magic == SK_TASK_NOTE && h->n == 1);
+    memcpy(&told, h + 1, sizeof told);
+    n_notes++;
+}
+
+static const struct sk_engine_ops engine_ops = {.buf_alloc = room};
+static struct sk_engine engine = {.ops = &engine_ops};
+static const struct sk_task_ops task_ops = {.yield = on_yield, .skip = on_skip, .note = on_note};
+
+static void forget(void) {
+    for (uint32_t i = 0; i < n_out; i++) sk_free(out[i].bytes);
+    n_out = n_notes = skip = 0;
+    refuse_at = UINT32_MAX;
+}
+
+static sk_rc run(struct sk_view *args, uint32_t n_args, bool *may, enum sk_native *how) {
+    struct sk_task_priv p = {.t = {.engine = &engine,
+                                   .name = "a task",
+                                   .n_args = n_args,
+                                   .args = args,
+                                   .n_returns = SK_STREAMING},
+                             .ops = &task_ops};
+    *how = SK_NATIVE_NOT;
+    *may = sk_native_may(&p.t);
+    return *may ? sk_native_run(&p.t, how, &err) : SK_OK;
+}
+
+/* ---- a sort: its runs ---- */
+
+struct bytes {
+    uint8_t *p;
+    uint64_t n;
+};
+static struct {
+    struct column cols[MAPS][2];
+    struct batch batch[MAPS];
+    struct bytes sample[MAPS], run[MAPS];
+    int64_t rows;
+} S;
+
+static size_t write_what(void *to, size_t cap, bool own_reduce) {
+    struct sk_what_key key = {.name = (char *)(uintptr_t)"k"};
+    struct sk_what w = {.kind = SK_WHAT_SORT, .n_keys = 1, .keys = &key, .own_reduce = own_reduce};
+    return sk_what_write(&w, to, cap);
+}
+
+static struct bytes written(const struct sk_value *v) {
+    struct bytes b = {sk_alloc_aligned(SK_TAG_TEST, SK_BLOCK_ALIGN, v->size), v->size};
+    sk_value_write(v, b.p);
+    return b;
+}
+
+static void make_runs(void) {
+    uint64_t wire[32];
+    struct sk_what *what;
+    size_t n = write_what(wire, sizeof wire, false);
+    CHECK_OK_ERR(sk_what_read((struct sk_bytes){wire, n}, &what, &err), &err);
+    forget();
+    for (uint32_t m = 0; m < MAPS; m++) {
+        int64_t rows = 3000 + (int64_t)test_below(3000);
+        struct sk_work *w;
+        struct sk_value *v;
+        column_make(&S.cols[m][0], "l", rows, (struct column_how){.seed = m, .distinct = 500});
+        column_make(&S.cols[m][1], "g", rows, (struct column_how){.seed = m + 9});
+        S.cols[m][0].schema.name = "k";
+        S.cols[m][1].schema.name = "x";
+        batch_make(&S.batch[m], S.cols[m], 2, rows, 0);
+        S.rows += rows;
+        struct sk_map_input in = {
+            .schema = &S.batch[m].schema, .array = &S.batch[m].array, .seq = m, .values = 1};
+        CHECK_OK_ERR(sk_work_map(what, &in, &w, &err), &err);
+        for (int i = 0; i < 2; i++) {
+            CHECK_OK_ERR(sk_work_next(w, &v, &err), &err);
+            CHECK_EQ(v->kind, i ? SK_VALUE_RUN : SK_VALUE_SAMPLE);
+            *(i ? &S.run[m] : &S.sample[m]) = written(v);
+            sk_value_destroy(v);
+        }
+        sk_work_destroy(w);
+    }
+    sk_what_destroy(what);
+}
+
+static void free_runs(void) {
+    for (uint32_t m = 0; m < MAPS; m++) {
+        sk_free(S.run[m].p);
+        sk_free(S.sample[m].p);
+        column_free(&S.cols[m][0]);
+        column_free(&S.cols[m][1]);
+    }
+}
+
+/* ---- arguments ---- */
+
+struct part { /* of an input block */
+    struct bytes of;
+    uint64_t off, len;
+    uint32_t side, run, row;
+};
+
+static struct sk_view value_of(struct bytes b) {
+    return (struct sk_view){.data = b.p, .len = b.n, .kind = SK_KIND_PACK};
+}
+
+static size_t write_stage(void *to, size_t cap, uint32_t n_nodes, bool own_reduce) {
+    uint64_t what[32];
+    size_t n = write_what(what, sizeof what, own_reduce);
+    struct sk_wr w = sk_wr_init(to, cap);
+    sk_stage_write(&w, n_nodes);
+    for (uint32_t i = 0; i < n_nodes; i++)
+        sk_stage_node_write(&w, &(struct sk_stage_node){.op = {"an_op", 5},
+                                                        .label = {"Op(k)", 5},
+                                                        .params = {"", 0},
+                                                        .what = {what, i ? 0 : n}});
+    CHECK(sk_wr_ok(&w));
+    return w.n;
+}
+
+static size_t write_task(void *to, size_t cap, struct sk_pack_task x, const struct part *parts,
+                         uint32_t n) {
+    struct sk_wr w = sk_wr_init(to, cap);
+    sk_stage_task_write(
+        &w,
+        &(struct sk_stage_task){
+            .cap_rows = -1, .target_bytes = 1 << 14, .unit = {"", 0}, .hint = 1, .n_blocks = n});
+    for (uint32_t i = 0; i < n; i++)
+        sk_stage_block_write(&w, &(struct sk_stage_block){parts[i].off, 1, parts[i].side});
+    sk_pack_task_write(&w, &x);
+    for (uint32_t i = 0; i < n; i++)
+        sk_pack_block_write(&w, x.phase,
+                            &(struct sk_pack_block){.length = parts[i].len,
+                                                    .run = parts[i].run,
+                                                    .row = parts[i].row,
+                                                    .parts = {"", 0}});
+    CHECK(sk_wr_ok(&w));
+    return w.n;
+}
+
+static uint64_t stage_bytes[64], task_bytes[512];
+
+/* Runs a task of a stage of so many nodes. */
+static enum sk_native ran(struct sk_pack_task x, const struct part *parts, uint32_t n,
+                          uint32_t n_nodes, bool own_reduce, sk_rc *rc) {
+    struct sk_view args[2 + 16] = {
+        {.data = (uint8_t *)stage_bytes,
+         .len = write_stage(stage_bytes, sizeof stage_bytes, n_nodes, own_reduce),
+         .kind = SK_KIND_STAGE},
+        {.data = (uint8_t *)task_bytes,
+         .len = write_task(task_bytes, sizeof task_bytes, x, parts, n),
+         .kind = SK_KIND_EXEC}};
+    bool may;
+    enum sk_native how;
+    for (uint32_t i = 0; i < n; i++) args[2 + i] = value_of(parts[i].of);
+    *rc = run(args, 2 + n, &may, &how);
+    return how;
+}
+
+static void ran_well(struct sk_pack_task x, const struct part *parts, uint32_t n) {
+    sk_rc rc;
+    CHECK_EQ(ran(x, parts, n, 1, false, &rc), SK_NATIVE_RAN);
+    CHECK_OK_ERR(rc, &err);
+    CHECK(n_notes == 1 && told.native == 1);
+}
+
+static struct part whole(struct bytes b, uint32_t number) {
+    return (struct part){.of = b, .len = b.n, .run = number};
+}
+
+/* ---- what comes of it ---- */
+
+/* The keys of all blocks in some bytes, in order. */
+static uint64_t keys_in(const uint8_t *p, uint64_t left, int64_t *got, uint64_t n) {
+    while (left) {
+        struct sk_block_info info;
+        struct ArrowSchema schema;
+        struct ArrowArray array;
+        CHECK_OK_ERR(sk_block_info(p, left, &info, &err), &err);
+        CHECK_OK_ERR(sk_block_export(p, left, 0, UINT64_MAX, (struct sk_block_owner){NULL, NULL},
+                                     &schema, &array, &err),
+                     &err);
+        const struct ArrowArray *k = array.children[0];
+        for (int64_t i = 0; i < array.length; i++)
+            got[n++] = ((const int64_t *)k->buffers[1])[k->offset + i];
+        schema.release(&schema);
+        array.release(&array);
+        uint64_t step = SK_MIN((uint64_t)SK_ALIGN(info.total_bytes, SK_BLOCK_ALIGN), left);
+        p += step;
+        left -= step;
+    }
+    return n;
+}
+
+static void check_sorted(const int64_t *keys, uint64_t n) {
+    CHECK_EQ(n, (uint64_t)S.rows);
+    for (uint64_t i = 1; i < n; i++) CHECK(keys[i - 1] <= keys[i]);
+}
+
+/* What a cut task of all runs gives: the bounds, and what it says of each run. */
+static struct bytes cut(struct sk_pack_cut cuts[MAPS][PARTITIONS]) {
+    struct part parts[MAPS];
+    for (uint32_t m = 0; m < MAPS; m++) parts[m] = whole(S.sample[m], m);
+    ran_well((struct sk_pack_task){SK_PHASE_CUT, 0, PARTITIONS, PARTITIONS, 0}, parts, MAPS);
+    CHECK_EQ(n_out, 1 + MAPS);
+    CHECK(out[0].note.pack.head.kind == SK_PACK_BOUNDS && out[0].kind == SK_KIND_PACK);
+    struct bytes bounds = {out[0].bytes, out[0].n};
+    out[0].bytes = NULL;
+    for (uint32_t m = 0; m < MAPS; m++) {
+        const struct value *v = &out[1 + m];
+        CHECK(v->note.pack.head.kind == SK_PACK_CUTS && !v->n);
+        CHECK(v->note.pack.head.run == m && v->note.pack.head.n == PARTITIONS);
+        CHECK(sk_pack_note_ok((struct sk_bytes){&v->note, v->note_n}));
+        memcpy(cuts[m], v->note.pack.cut, sizeof cuts[m]);
+    }
+    forget();
+    return bounds;
+}
+
+TEST(native_tasks_cut_and_reduce_a_sort) {
+    struct sk_pack_cut cuts[MAPS][PARTITIONS];
+    make_runs();
+    struct bytes bounds = cut(cuts);
+    int64_t *got = sk_alloc(SK_TAG_TEST, (size_t)S.rows * sizeof *got);
+    uint64_t n = 0;
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        struct part parts[1 + MAPS] = {{.of = bounds, .len = bounds.n, .side = SK_SIDE_BOUNDS}};
+        uint32_t k = 1;
+        for (uint32_t m = 0; m < MAPS; m++)
+            if (cuts[m][p].len64)
+                parts[k++] = (struct part){.of = S.run[m],
+                                           .off = (uint64_t)cuts[m][p].off64 * 64,
+                                           .len = (uint64_t)cuts[m][p].len64 * 64,
+                                           .run = m,
+                                           .row = cuts[m][p].row};
+        ran_well((struct sk_pack_task){SK_PHASE_REDUCE, p, p + 1, PARTITIONS, 0}, parts, k);
+        uint64_t rows = 0;
+        for (uint32_t i = 0; i < n_out; i++) {
+            CHECK(out[i].kind == SK_KIND_BLOCK && out[i].note.block.magic == SK_BLOCK_NOTE);
+            rows += out[i].note.block.rows;
+            n = keys_in(out[i].bytes, out[i].n, got, n);
+        }
+        CHECK_EQ(told.rows_out, rows);
+        forget();
+    }
+    check_sorted(got, n);
+    sk_free(got);
+    sk_free(bounds.p);
+    free_runs();
+}
+
+TEST(native_tasks_merge_runs_and_leave_out_what_was_yielded_before) {
+    struct part parts[MAPS];
+    make_runs();
+    for (uint32_t m = 0; m < MAPS; m++) parts[m] = whole(S.run[m], m);
+    const struct sk_pack_task x = {SK_PHASE_MERGE, 0, 0, 0, 0};
+    ran_well(x, parts, MAPS);
+    CHECK_EQ(n_out, 2);
+    CHECK(out[0].note.pack.head.kind == SK_PACK_SAMPLE);
+    CHECK(out[1].note.pack.head.kind == SK_PACK_RUN && told.rows_out == (uint64_t)S.rows);
+    int64_t *got = sk_alloc(SK_TAG_TEST, (size_t)S.rows * sizeof *got);
+    check_sorted(got, keys_in(out[1].bytes, out[1].n, got, 0));
+    sk_free(got);
+    struct value sample = out[0];
+    out[0].bytes = NULL;
+    forget();
+    skip = 1; /* of an attempt before: its note alone */
+    ran_well(x, parts, MAPS);
+    CHECK(n_out == 2 && !out[0].bytes && out[1].bytes);
+    CHECK(!memcmp(&out[0].note, &sample.note, sample.note_n));
+    sk_free(sample.bytes);
+    forget();
+    refuse_at = 1; /* it was cancelled: what the engine says is what run() says */
+    sk_rc rc;
+    CHECK_EQ(ran(x, parts, MAPS, 1, false, &rc), SK_NATIVE_RAN);
+    CHECK(rc == SK_ECANCEL && n_out == 1 && !n_notes);
+    forget();
+    free_runs();
+}
+
+TEST(native_tasks_leave_to_operators_what_is_theirs) {
+    struct sk_pack_cut cuts[MAPS][PARTITIONS];
+    sk_rc rc;
+    make_runs();
+    struct bytes bounds = cut(cuts);
+    struct part parts[2] = {{.of = bounds, .len = bounds.n, .side = SK_SIDE_BOUNDS},
+                            {.of = S.run[0], .len = S.run[0].n}};
+    struct sk_pack_task x = {SK_PHASE_REDUCE, 0, PARTITIONS, PARTITIONS, 0};
+    CHECK_EQ(ran(x, parts, 2, 1, true, &rc), SK_NATIVE_NOT);  /* a join's */
+    CHECK_EQ(ran(x, parts, 2, 2, false, &rc), SK_NATIVE_NOT); /* something is fused behind */
+    for (x.phase = SK_PHASE_SPLIT_REDUCE; x.phase <= SK_PHASE_UNMATCHED; x.phase++)
+        CHECK_EQ(ran(x, parts, 2, 1, false, &rc), SK_NATIVE_NOT);
+    x.phase = SK_PHASE_REDUCE;
+    CHECK_EQ(ran(x, parts, 2, 1, false, &rc), SK_NATIVE_RAN);
+    forget();
+    struct part samples[MAPS];
+    for (uint32_t m = 0; m < MAPS; m++) samples[m] = whole(S.sample[m], m);
+    x.phase = SK_PHASE_CUT;
+    CHECK_EQ(ran(x, samples, MAPS, 2, true, &rc), SK_NATIVE_RAN); /* a cut never is */
+    forget();
+    parts[0] = whole(S.sample[0], 0); /* its types are not those of runs */
+    parts[1] = whole(S.run[0], 1);
+    CHECK_EQ(ran((struct sk_pack_task){SK_PHASE_MERGE, 0, 0, 0, 0}, parts, 2, 1, false, &rc),
+             SK_NATIVE_NOT);
+    CHECK_EQ(n_out, 0);
+    sk_free(bounds.p);
+    free_runs();
+}
+
+/* ---- damage ---- */
+
+TEST(native_tasks_with_damaged_arguments_end_with_an_error_or_run) {
+    static const uint64_t odd[] = {
+        0, 1, 63, 64, UINT64_MAX, INT64_MAX, 1ull << 32, UINT32_MAX, UINT64_MAX - 63, 1u << 20};
+    struct sk_pack_cut cuts[MAPS][PARTITIONS];
+    make_runs();
+    struct bytes bounds = cut(cuts);
+    uint32_t ended[3] = {0};
+    for (int round = 0; round < test_rounds(3000); round++) {
+        struct part parts[1 + MAPS] = {{.of = bounds, .len = bounds.n, .side = SK_SIDE_BOUNDS}};
+        struct sk_pack_task x = {SK_PHASE_CUT + (uint32_t)test_below(3), 0, 0, 0, 0};
+        uint32_t n = 0;
+        if (x.phase != SK_PHASE_MERGE) x.end = x.n = PARTITIONS;
+        if (x.phase == SK_PHASE_REDUCE) n = 1;
+        for (uint32_t m = 0; m < MAPS; m++)
+            parts[n++] = whole(x.phase == SK_PHASE_CUT ? S.sample[m] : S.run[m], m);
+        size_t len = write_task(task_bytes, sizeof task_bytes, x, parts, n),
+               stage = write_stage(stage_bytes, sizeof stage_bytes, 1, false);
+        uint64_t *words = task_bytes;
+        for (uint64_t k = 1 + test_below(3); k > 0; k--) {
+            if (test_below(2)) words[test_below(len / 8)] = odd[test_below(SK_COUNT(odd))];
+            else ((uint8_t *)words)[test_below(len)] ^= (uint8_t)(1u << test_below(8));
+        }
+        if (!test_below(8)) len = (size_t)test_below(len + 1);
+        if (!test_below(8)) stage = (size_t)test_below(stage + 1);
+        struct sk_view args[2 + 1 + MAPS] = {
+            {.data = (uint8_t *)stage_bytes, .len = stage, .kind = SK_KIND_STAGE},
+            {.data = (uint8_t *)task_bytes, .len = len, .kind = SK_KIND_EXEC}};
+        for (uint32_t i = 0; i < n; i++) args[2 + i] = value_of(parts[i].of);
+        bool may;
+        enum sk_native how;
+        sk_rc rc = run(args, 2 + n, &may, &how);
+        CHECK((rc == SK_OK) == (how == SK_NATIVE_RAN || (how == SK_NATIVE_NOT && rc == SK_OK)) ||
+              n_out == VALUES);
+        ended[how]++;
+        forget();
+    }
+    CHECK(ended[SK_NATIVE_NOT] && ended[SK_NATIVE_RAN] && ended[SK_NATIVE_FAILED]);
+    sk_free(bounds.p);
+    free_runs();
+}
