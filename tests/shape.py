@@ -142,10 +142,10 @@ OWNED_BY_MEMBER = {
 # of Python, the highest first: a module imports from its own floor and from those below, when it is
 # loaded and when it runs. The longest pattern that fits holds.
 FLOORS = {
-    "programs": "skate.__main__ skate._worker_main skate._raylet skate.cluster_utils skate._private.cli skate._private.run",
+    "programs": "skate.__main__ skate._worker_main skate.compat.ray* skate._private.cli skate._private.run",
     "names of data": """skate.data skate.data._public skate.data.dataset skate.data.split skate.data.dataset_by_key skate.data.grouped_data
-        skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.ranks skate.data.convert skate.data.iterator skate.data.stats
-        skate.data.text_table skate.data.typed skate.data.preprocessor* skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data._internal* skate.data.datasource""",
+        skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.ranks skate.data.convert skate.data.iterator
+        skate.data.text_table skate.data.typed skate.data.preprocessor* skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data.datasource""",
     "writes": "skate.data.write.api skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
     "run": "skate.data.run*",
     "plan": "skate.data.plan*",
@@ -157,8 +157,8 @@ FLOORS = {
     "files": "skate.data.files*",
     "settings": "skate.data.context skate.data.checkpoint* skate.data.files.local",
     "tensors": "skate.data.values.tensor_types skate.data.values.cells skate.data.values.flat skate.data.values.missing skate.data.settings",
-    "tools": """skate.util.actor_* skate.util.check_serialize skate.util.dask* skate.util.helpers skate.util.iter skate.util.joblib* skate.util.multiprocessing* skate.util.naming
-        skate.util.queue skate.util.state* skate.experimental* skate._private.internal_api skate._private.services skate._private.state""",
+    "tools": """skate.util.actor_pool skate.util.check_serialize skate.util.dask* skate.util.helpers skate.util.joblib* skate.util.multiprocessing*
+        skate.util.queue skate.util.state* skate.experimental*""",
     "core": "skate skate.*",
 }
 
@@ -216,8 +216,8 @@ def rings(edges):
 
 
 ABOUT = {  # rooms of skate that are about a package of others: they may import it at their head
-    "skate._private.spawned": {"ray"},
-    "skate.cloudpickle": {"cloudpickle"},
+    "skate.compat.spawned": {"ray"},
+    "skate.compat.ray.cloudpickle": {"cloudpickle"},
     "skate.engine.ray": {"ray"},
     "skate.util.dask": {"dask"},
     "skate.util.joblib": {"joblib"},

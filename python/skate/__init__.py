@@ -26,7 +26,6 @@ from skate.runtime_context import get_runtime_context
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:  # what is loaded when it is first asked for
     from skate import actor as actor
-    from skate import cloudpickle as cloudpickle
     from skate import config as config
     from skate import dag as dag
     from skate import data as data
@@ -36,7 +35,6 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for
     from skate import runtime_context as runtime_context
     from skate import runtime_env as runtime_env
     from skate import serialize as serialize
-    from skate import types as types
     from skate import util as util
     from skate._private.timeline import timeline
     from skate.actor import ActorProxy
@@ -100,6 +98,7 @@ __all__ = [
 __version__ = "0.1.0"
 ObjectID = ObjectRef
 SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
+__path__.append(_lazy.OF_RAY)
 _LAZY = (
     "_private",
     "_raylet",
@@ -132,7 +131,7 @@ _FROM = {  # name: module
     "TaskID": "ids",
     "UniqueID": "ids",
     "WorkerID": "ids",
-    "as_ray": "_private.as_ray",
+    "as_ray": "compat.as_ray",
     "logger": "_private.log",
     "timeline": "_private.timeline",
 }

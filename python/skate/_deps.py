@@ -104,7 +104,7 @@ if TYPE_CHECKING:
 
     from skate import _by_value as by_value  # noqa: F401
     from skate import logging_config as logging_config
-    from skate._private import as_ray as as_ray
+    from skate.compat import as_ray as as_ray
     from skate.dag import class_node as class_node
     from skate.dag import function_node as function_node
     from skate.data import dataset as dataset
@@ -180,7 +180,7 @@ else:
 
     # ---- Modules of skate, with the milliseconds that the import would take of `import skate`, or
     # of a Dataset's first rows: no more than ten (tests/shape.py).
-    as_ray = stand_in("skate._private.as_ray")  # 23, with importlib.metadata
+    as_ray = stand_in("skate.compat.as_ray")  # 23, with importlib.metadata
     by_value = stand_in("skate._by_value")  # 16, with cloudpickle
     class_node = stand_in("skate.dag.class_node")  # 36, with asyncio and skate.dag
     dataset = stand_in("skate.data.dataset")  # 0: it and split.py know each other

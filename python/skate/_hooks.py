@@ -31,7 +31,7 @@ def preload_note(modules=(), path=None, cwd=None, hook=None, job=None, labels=No
     Where `import ray` means skate here, it does there."""
     if hook is not None:
         hook = by_value.dumps(hook, protocol=5)
-    as_ray = sys.modules.get("skate._private.as_ray")
+    as_ray = sys.modules.get("skate.compat.as_ray")
     return pickle.dumps(
         {
             "modules": list(modules),

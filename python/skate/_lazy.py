@@ -4,7 +4,11 @@ import importlib
 import sys
 
 from skate import _did_you_mean
-from skate._private.absent import why
+from skate.compat.absent import why
+
+# What only programs of Ray's ask for lies in compat/ray, at its place: a package that has some of
+# it puts that folder behind its own, so skate.util.debug is compat/ray/util/debug.py.
+OF_RAY = f"{__file__.rpartition('/')[0]}/compat/ray"
 
 
 def attribute(package, name, where=None, modules=None):

@@ -66,7 +66,9 @@ def programs(table, ray_src, raysort_src):
                             continue
                     path = [os.path.join(HERE, "drivers", "rst.py"), path]
                 else:
-                    path = [path]
+                    path = (
+                        [os.path.join(HERE, entry["driver"]), path] if "driver" in entry else [path]
+                    )
                 for args in entry.get("args", [[]]):
                     name = " ".join(
                         [f"{entry['name']}: {base}" if len(found) > 1 else entry["name"], *args]

@@ -1,6 +1,8 @@
-"""Names of Ray's internals that programs look for, where they have a meaning here."""
+"""The command line; and, from compat/ray, names of Ray's internals that programs look for."""
 
 from skate import _lazy
+
+__path__.append(f"{_lazy.OF_RAY}/_private")
 
 
 def __getattr__(name):

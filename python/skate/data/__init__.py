@@ -111,6 +111,7 @@ __all__ = [
 ]
 
 
+__path__.append(f"{_lazy.OF_RAY}/data")
 _FROM = dict.fromkeys(__all__, "_public")
 del _FROM["context"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
 from skate import _job, _skate
 from skate._deps import pa, pd, write_job
-from skate._private import absent
+from skate.compat import absent
 from skate.data import aggregate, block, expr_eval, expressions, summary, text_table
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.convert import Conversions

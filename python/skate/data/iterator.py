@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import skate
 from skate import _skate
 from skate._deps import pa, pd, torch
-from skate._private import absent
+from skate.compat import absent
 from skate.data import collate_fn as _collate_fn
 from skate.data.checks import library
 from skate.data.context import DEFAULT_BATCH_SIZE

@@ -8,6 +8,8 @@ from typing import Any
 from skate import ObjectRef, _lazy, is_initialized
 from skate.util.state import api as state_api
 
+__path__.append(f"{_lazy.OF_RAY}/experimental")
+
 
 def get_object_locations(
     obj_refs: Sequence[Any], timeout_ms: int = -1

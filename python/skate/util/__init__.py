@@ -9,6 +9,7 @@ from skate.util.placement_group import (  # noqa: F401 (the function of that nam
     remove_placement_group,
 )
 
+__path__.append(f"{_lazy.OF_RAY}/util")
 _FROM = {  # name: module below skate.util
     "ActorPool": "actor_pool",
     "as_completed": "helpers",
@@ -16,7 +17,7 @@ _FROM = {  # name: module below skate.util
     "disable_log_once_globally": "debug",
     "enable_periodic_logging": "debug",
     "inspect_serializability": "check_serialize",
-    "list_named_actors": "naming",
+    "list_named_actors": "helpers",
     "log_once": "debug",
     "map_unordered": "helpers",
     "register_serializer": "serialization",

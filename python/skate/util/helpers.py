@@ -1,6 +1,7 @@
 """Small things of ray.util."""
 
 import skate
+from skate.actor import list_named_actors  # noqa: F401
 
 
 def get_node_ip_address():

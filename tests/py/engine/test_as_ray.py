@@ -65,6 +65,8 @@ assert "no ray.serve (not planned" in missing("import ray.serve.llm")
 assert missing("ray.tune").startswith("AttributeError") and "not planned" in missing("ray.tune")
 assert "no ray.util.collective" in missing("from ray.util import collective")
 assert "no ray.nothing" in missing("import ray.nothing")
+assert "deprecated by Ray" in missing("from ray.util.iter import from_items")
+assert "deprecated by Ray" in missing("import ray.util.actor_group")
 # programs of their own that this one starts have their own Ray, or none
 p = subprocess.run([sys.executable, "-c", "import ray; print(ray.__version__)"], capture_output=True, text=True)
 assert p.stdout != ray.__version__ + "\\n"
@@ -180,7 +182,7 @@ def test_absent_are_absent():
     import importlib
 
     import skate
-    from skate._private import absent
+    from skate.compat import absent
 
     for name in absent.ABSENT:
         at = skate
@@ -189,3 +191,27 @@ def test_absent_are_absent():
             at = getattr(at, part)
         assert last not in vars(at) and not hasattr(at, last), name
         assert isinstance(at, type) or importlib.util.find_spec(f"skate.{name}") is None, name
+
+
+def test_modules_that_only_programs_of_ray_ask_for():
+    """What is below compat/ray is at Ray's place under both names, and is one module."""
+    room = os.path.join(PYTHON, "skate", "compat", "ray")
+    files = (
+        os.path.relpath(os.path.join(folder, f), room)
+        for folder, _, names in os.walk(room)
+        for f in names
+        if f.endswith(".py") and folder + f != room + "__init__.py"
+    )
+    modules = sorted(f[:-3].replace(os.sep, ".").removesuffix(".__init__") for f in files)
+    assert {"_raylet", "_private.worker", "util.debug", "experimental.channel"} < set(modules)
+    code = f"""
+import importlib, sys
+import ray
+for name in {modules}:
+    module = importlib.import_module("ray." + name)
+    assert module is importlib.import_module("skate." + name), name
+    assert module.__name__ == "skate." + name and module.__doc__, name
+assert not [m for m in sys.modules if m.startswith("skate.compat.ray")]
+print(len({modules}))
+"""
+    assert run("-c", code) == (f"{len(modules)}\n", "", 0)

@@ -532,7 +532,6 @@ def test_cluster():
 def test_names_of_ray_inside(ray):
     from skate._private import (
         internal_api,
-        ray_microbenchmark_helpers,
         ray_option_utils,
         services,
         state,
@@ -560,7 +559,6 @@ def test_names_of_ray_inside(ray):
         internal_api.get_state_from_address(None)
     ).store_stats
     assert stats.spilled_bytes_total >= 0 and stats.object_store_bytes_used >= 0
-    assert ray_microbenchmark_helpers.timeit.__defaults__ == (1, 10)
 
 
 def test_resources_and_labels(fresh, monkeypatch):

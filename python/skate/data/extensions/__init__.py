@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from skate import _lazy
 from skate._deps import np, pa
 from skate.data.context import FixedShapeTensorFormat
 from skate.data.values.cells import Cells, Dtype, TensorArray, TensorDtype
@@ -48,6 +49,7 @@ __all__ = [
     "get_arrow_extension_variable_shape_tensor_types",
 ]
 
+__path__.append(f"{_lazy.OF_RAY}/data/extensions")
 FixedShapeTensorType = pa.FixedShapeTensorType
 AnyArrowExtTensorType = (
     ArrowTensorType | ArrowTensorTypeV2 | ArrowVariableShapedTensorType | pa.FixedShapeTensorType

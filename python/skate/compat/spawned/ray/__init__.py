@@ -3,7 +3,7 @@ skate.as_ray(), which hands its sys.path on: skate, there, too."""
 
 import sys
 
-from skate._private.as_ray import install
+from skate.compat.as_ray import install
 
 del sys.modules["ray"]  # this module
 install()

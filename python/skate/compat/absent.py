@@ -13,6 +13,8 @@ _LISTS = "readers list files themselves; partition_filter and file_extensions ch
 
 # name below skate: why it is not there. A name further below says the same.
 ABSENT = {
+    "_private.ray_client_microbenchmark": _NOT + "there is no client and no server",
+    "_private.ray_microbenchmark_helpers": _NOT + "a part of Ray's own benchmarks",
     "air": _NOT + "deprecated by Ray",
     "autoscaler": _NOT + "there is one machine",
     "client": _NOT + "the engine is in this process; there is no server to connect to",
@@ -95,12 +97,14 @@ ABSENT = {
     "train": _NOT
     + "torch's own DistributedDataParallel takes its data from Dataset.streaming_split and iter_torch_batches",
     "tune": _NOT + "optuna runs in tasks; this is a library on top of Ray",
+    "util.actor_group": _NOT + "deprecated by Ray: a list of actors, or skate.util.ActorPool",
     "util.client": _NOT + "the engine is in this process; there is no server to connect to",
     "util.collective": _NOT + "torch.distributed does it",
     "util.connect": _NOT + "the engine is in this process; there is no server to connect to",
     "util.disconnect": _NOT + "the engine is in this process; there is no server to connect to",
     "util.dask.ProgressBarCallback": _NOT + "skate.util.state counts tasks",
     "util.dask.dataframe_optimize": _NOT + "dask plans data frames itself since 2025",
+    "util.iter": _NOT + "deprecated by Ray: skate.data",
     "util.rpdb": _NOT + "SKATE_ENGINE=inline and breakpoint()",
     "util.pdb": _NOT + "SKATE_ENGINE=inline and breakpoint()",
     "util.spark": _NOT + "it makes clusters of Ray out of Spark's",

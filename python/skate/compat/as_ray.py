@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 from skate import _skate
-from skate._private import absent  # here: the finder, which asks it, would be asked for it
+from skate.compat import absent  # here: the finder, which asks it, would be asked for it
 
 SPAWNED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawned")
 # of Ray, whose names and defaults these are: what packages compare ray.__version__ with
