@@ -26,7 +26,7 @@ def attribute(package, name, where=None, modules=None):
         try:
             return importlib.import_module(module)
         except ModuleNotFoundError as e:
-            if e.name != module:
+            if e.name not in (module, f"ray{module[5:]}"):  # as_ray names it so
                 raise
     reason = why(f"{package}.{name}")
     hint = f" ({reason})" if reason else ""

@@ -67,6 +67,7 @@ assert "no ray.util.collective" in missing("from ray.util import collective")
 assert "no ray.nothing" in missing("import ray.nothing")
 assert "deprecated by Ray" in missing("from ray.util.iter import from_items")
 assert "deprecated by Ray" in missing("import ray.util.actor_group")
+assert missing("ray.util.actor_group").startswith("AttributeError") and not hasattr(ray.util, "client")
 # programs of their own that this one starts have their own Ray, or none
 p = subprocess.run([sys.executable, "-c", "import ray; print(ray.__version__)"], capture_output=True, text=True)
 assert p.stdout != ray.__version__ + "\\n"
