@@ -34,6 +34,7 @@ from skate import runtime_env as _runtime_env
 from skate._deps import json, np, platform
 from skate._user_errors import install_hint
 from skate.actor import ActorClass, ActorHandle, get_actor, method  # noqa: F401
+from skate.compat import without_effect
 from skate.exceptions import ActorHandleNotFoundError
 from skate.remote_function import RemoteFunction
 from skate.runtime_context import RuntimeContext, get_gpu_ids, get_runtime_context  # noqa: F401
@@ -81,22 +82,6 @@ class Context(dict):
         shutdown()
 
 
-_IGNORED = {
-    "_cluster_id",
-    "_driver_object_store_memory",
-    "_enable_object_reconstruction",
-    "_metrics_export_port",
-    "_node_ip_address",
-    "_node_name",
-    "_plasma_directory",
-    "_redis_max_memory",
-    "_redis_password",
-    "_redis_username",
-    "_skip_env_hook",
-    "_tracing_startup_hook",
-    "_proxy_server_url",
-    "cgroup_path",
-}
 _QUIET = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -277,7 +262,8 @@ def init(
             this process, or at the address), or "module:Class",
             an engine written in Python: skate.engine says what it has to have. Default:
                 $SKATE_ENGINE, or "local".
-        kwargs: Ray's keywords for its servers, without effect; RuntimeError for others.
+        kwargs: Ray's keywords for its servers, without effect (the log says why, once);
+            RuntimeError for others.
 
     Returns:
         A dict of addresses and the name of the session, which also is a context manager that shuts
@@ -312,7 +298,8 @@ def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
     """What is wrong also where there is an engine."""
     if temp_dir is not None and not os.path.isabs(temp_dir):
         raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {temp_dir!r}")
-    unknown = [k for k in kwargs if k not in _IGNORED]
+    config.tell_without_effect("init", kwargs, without_effect.INIT)
+    unknown = [k for k in kwargs if k not in without_effect.INIT]
     if unknown:
         known = [*init.__wrapped__.__kwdefaults__, *config.KNOBS]
         near = "; ".join(

@@ -8,6 +8,7 @@ import os
 
 from skate import _did_you_mean, _skate
 from skate._deps import json, logging
+from skate.compat import without_effect
 
 
 def cpus():
@@ -158,20 +159,11 @@ KNOBS = {
 }
 
 
-# Ray's own names in _system_config that mean something else here, or nothing.
-_RAY_ONLY = {
-    "max_io_workers",
-    "min_spilling_size",
-    "max_fused_object_count",
-    "object_spilling_threshold",
-    "object_store_full_delay_ms",
-}
-
-
 def from_ray(given):
     """`_system_config` with Ray's names for spilling as ours. ValueError: a kind of spilling that
     skate does not have."""
-    out = {k: v for k, v in given.items() if k not in _RAY_ONLY}
+    tell_without_effect("_system_config", given, without_effect.SYSTEM_CONFIG)
+    out = {k: v for k, v in given.items() if k not in without_effect.SYSTEM_CONFIG}
     if out.pop("automatic_object_spilling_enabled", True) is False:
         out["spill_dir"] = ""
     text = out.pop("object_spilling_config", None)
@@ -240,6 +232,13 @@ def _tell(name, text):
     if name not in _told:
         _told.add(name)
         logging.getLogger("skate").warning(text)
+
+
+def tell_without_effect(where, given, table):
+    """Says in the log which names of `given` have no effect, and why, as the table has it."""
+    for name in given:
+        if name in table:
+            _tell(name, f"{where}: {name!r} is Ray's and has no effect in skate: {table[name]}")
 
 
 def check_names(given):

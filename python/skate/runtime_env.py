@@ -14,23 +14,19 @@ import sys
 
 from skate import _job
 from skate._deps import by_value, dataclasses, importlib_metadata, json, packaging_requirements
+from skate.compat import without_effect
 from skate.exceptions import RuntimeEnvSetupError
 
 _KNOWN = {
-    *(
-        "env_vars",
-        "working_dir",
-        "py_modules",
-        "pip",
-        "uv",
-        "conda",
-        "excludes",
-        "config",
-        "worker_process_setup_hook",
-    ),
-    *("_ray_release", "_ray_commit"),
+    "env_vars",
+    "working_dir",
+    "py_modules",
+    "pip",
+    "uv",
+    "conda",
+    "worker_process_setup_hook",
+    *without_effect.RUNTIME_ENV,
 }
-_IGNORED = {"excludes", "config", "_ray_release", "_ray_commit"}
 
 
 def _error(text):

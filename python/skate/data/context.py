@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from skate import _did_you_mean, _forked, _skate
+from skate.compat.without_effect import DATA_CONTEXT
 from skate.data import checkpoint, exchange_strategy, settings
 from skate.data.values import tensor_types
 
@@ -412,59 +413,7 @@ _DEPRECATED = {
 }
 
 
-# Ray's, with its defaults: kept for programs that set or read them. Setting one to something else
-# says once that nothing comes of it.
-_KEPT = {
-    "_checkpoint_config": None,
-    "_enable_actor_pool_on_exit_hook": False,
-    "_max_num_blocks_in_streaming_gen_buffer": None,
-    "_shuffle_strategy": ShuffleStrategy.HASH_SHUFFLE,
-    "actor_prefetcher_enabled": False,
-    "autoscaling_config": None,
-    "custom_execution_callback_classes": (),
-    "dataset_logger_id": None,
-    "decoding_size_estimation": True,
-    "default_hash_shuffle_parallelism": 200,
-    "downstream_capacity_backpressure_ratio": 10.0,
-    "eager_free": False,
-    "enable_dynamic_output_queue_size_backpressure": False,
-    "enable_get_object_locations_for_metrics": False,
-    "enable_operator_progress_bars": True,
-    "enable_per_node_metrics": False,
-    "enable_progress_bar_name_truncation": True,
-    "enable_rich_progress_bars": False,
-    "enforce_schemas": False,
-    "gpu_shuffle_num_actors": None,
-    "gpu_shuffle_rmm_pool_size": None,
-    "gpu_shuffle_setup_timeout_s": 120.0,
-    "gpu_shuffle_spill_memory_limit": "auto",
-    "hash_aggregate_operator_actor_num_cpus_override": None,
-    "hash_shuffle_aggregator_health_warning_interval_s": 30,
-    "hash_shuffle_operator_actor_num_cpus_override": None,
-    "iceberg_config": None,
-    "issue_detectors_config": None,
-    "join_operator_actor_num_cpus_override": None,
-    "large_args_threshold": 50 * MiB,
-    "max_hash_shuffle_aggregators": None,
-    "max_hash_shuffle_finalization_batch_size": None,
-    "memory_usage_poll_interval_s": 1,
-    "min_hash_shuffle_aggregator_wait_time_in_s": 300,
-    "min_parallelism": 200,
-    "op_resource_reservation_enabled": True,
-    "op_resource_reservation_ratio": 0.5,
-    "override_object_store_memory_limit_fraction": None,
-    "pandas_block_ignore_metadata": False,
-    "pipeline_push_based_shuffle_reduce_tasks": True,
-    "print_on_execution_start": True,
-    "s3_try_create_dir": False,
-    "scheduling_strategy_large_args": "DEFAULT",
-    "streaming_read_buffer_size": 32 * MiB,
-    "trace_allocations": False,
-    "use_polars_sort": False,
-    "use_ray_tqdm": True,
-    "warn_on_driver_memory_usage_bytes": 2 << 30,
-}
-_told: set[str] = set()  # names of _KEPT that were spoken of
+_told: set[str] = set()  # names without effect that were spoken of
 
 
 # ---- what a value may be: functions from the name and the value that was written to the value that
@@ -673,7 +622,7 @@ def _default(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    near = _did_you_mean.nearest(name, [*_SETTINGS, *_KEPT])
+    near = _did_you_mean.nearest(name, [*_SETTINGS, *DATA_CONTEXT])
     return f": did you mean {near!r}" if near else "; help(DataContext) lists them"
 
 
@@ -800,11 +749,12 @@ class DataContext:
         elif name in _DEPRECATED:
             self._deprecated(name, value)
             return
-        elif name in _KEPT:
-            if value != _KEPT[name] and name not in _told:
+        elif name in DATA_CONTEXT:
+            default, why = DATA_CONTEXT[name]
+            if value != default and name not in _told:
                 _told.add(name)
                 warnings.warn(
-                    f"DataContext.{name} is a setting of Ray that has no effect in skate",
+                    f"DataContext.{name} is a setting of Ray that has no effect in skate: {why}",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -828,7 +778,10 @@ class DataContext:
     def _unknown(self, name: str) -> None:
         """A name that is no setting: AttributeError; where the program was written for Ray, which
         takes any, only if it looks like a setting."""
-        if "ray" in sys.modules and _did_you_mean.nearest(name, [*_SETTINGS, *_KEPT]) is None:
+        if (
+            "ray" in sys.modules
+            and _did_you_mean.nearest(name, [*_SETTINGS, *DATA_CONTEXT]) is None
+        ):
             warnings.warn(
                 f"DataContext has no setting {name!r}: it is kept for functions to read, and nothing else comes of it",
                 stacklevel=3,
@@ -845,7 +798,7 @@ class DataContext:
                 return v == ShuffleStrategy.SORT_SHUFFLE_PUSH_BASED
             return v == FixedShapeTensorFormat.V2 if name == "use_arrow_tensor_v2" else v
         try:
-            v = _KEPT[name]
+            v = DATA_CONTEXT[name][0]
         except KeyError:
             pass
         else:
@@ -862,7 +815,7 @@ class DataContext:
         out += [
             f"{n}={v!r}"
             for n, v in self.__dict__.items()
-            if n not in _SETTINGS and n != "_kv_configs" and v != _KEPT.get(n)
+            if n not in _SETTINGS and n != "_kv_configs" and v != DATA_CONTEXT.get(n, (None,))[0]
         ]
         return f"DataContext({', '.join(out + [f'{k!r}: {v!r}' for k, v in self._kv_configs.items()])})"
 

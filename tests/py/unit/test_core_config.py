@@ -62,6 +62,16 @@ def test_unknown_names_are_told_once_with_the_nearest(monkeypatch, caplog):
         "_system_config: 'health_check_period_ms' means nothing to skate",
         "the environment sets SKATE_NUM_CPU, which means nothing to skate; did you mean SKATE_NUM_CPUS?",
     ]
+    caplog.clear()
+    monkeypatch.setattr(config, "_told", set())
+    for _ in range(2):
+        assert config.from_ray({"max_io_workers": 4, "seed": 1}) == {"seed": 1}
+        with pytest.raises(RuntimeError):
+            skate.init(cgroup_path="/", num_cpu=2)
+    assert [r.getMessage() for r in caplog.records] == [
+        "_system_config: 'max_io_workers' is Ray's and has no effect in skate: threads of the engine write what is spilled",
+        "init: 'cgroup_path' is Ray's and has no effect in skate: skate makes no cgroups",
+    ]
     with pytest.raises(
         RuntimeError, match=r"Unknown keyword argument\(s\): num_cpu; did you mean 'num_cpus'"
     ):

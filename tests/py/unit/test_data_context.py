@@ -103,7 +103,7 @@ def test_rays_settings_without_a_meaning_say_so_once(monkeypatch):
         ctx.eager_free = True
         DataContext().eager_free = True
     assert [str(w.message) for w in said] == [
-        "DataContext.eager_free is a setting of Ray that has no effect in skate"
+        "DataContext.eager_free is a setting of Ray that has no effect in skate: an object goes with its last reference"
     ]
     assert (
         said[0].filename == __file__
