@@ -54,7 +54,7 @@ class Conversions:
         """keep(make(batch)) for each block, in one schema: what was made before a block that widens
         it is made again, of back(what was kept, the schema that it had), a Table."""
         out, had = [], []
-        for rb in execute.in_one_schema(self):
+        for rb in execute.in_one_schema(self._request()):
             out.append(keep(make(rb)))
             had.append((rb.schema, rb.num_rows))
             del rb
@@ -85,7 +85,7 @@ class Conversions:
     def _table(self, limit: int | None = None) -> Any:
         """All rows as one pyarrow Table."""
         rbs, n = [], 0
-        it = execute.in_one_schema(self)
+        it = execute.in_one_schema(self._request())
         for rb in it:
             rbs.append(rb)
             n += rb.num_rows
@@ -162,7 +162,7 @@ class Conversions:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and
         pyarrow.table(ds) take it."""
-        it = execute.in_one_schema(self)
+        it = execute.in_one_schema(self._request())
         first = next(it, None)
         schema = (
             first.schema

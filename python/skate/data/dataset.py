@@ -35,23 +35,18 @@ from skate.data.random_config import RandomSeedConfig, seeds  # noqa: F401  Rand
 from skate.data.read.source import Facts, InMemory, Source
 from skate.data.run import errors, execute
 from skate.data.run.blocks import fetch, reference
+from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine, expect
+from skate.data.run.request import RunRequest, RunResult
 from skate.data.run.stats import before_a_run
 from skate.data.run.unions import conform
 from skate.data.schema import Schema
 from skate.data.split import Splits
 from skate.data.values import batch, marks, pictures, row_dicts
-from skate.data.values.unify import (
-    MissingColumn,
-    cast_batch,
-    check_names,
-    columns_are,
-    few,
-    merge,
-    unify,
-)
+from skate.data.values.unify import cast_batch, check_names, few, merge, unify
 from skate.data.worker import dead_letters
 from skate.data.write.api import Writers
+from skate.data.write.options import WriteOptions
 from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
@@ -163,7 +158,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         self._node, self._facts = node, facts
         self.context = context or DataContext.get_current().copy()
         self._stats: Any = None
-        self._errors: Any = None  # run.dead_letters.Errors of the last run
+        self._errors: Errors | None = None  # of the last run
         self._name: str | None = None
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
@@ -184,6 +179,27 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             "_errors": None,
             "_above": None,
         }
+
+    # ---- what goes down when it runs, and what comes back
+
+    def _request(self) -> RunRequest:
+        seen = self._schema.arrow if self._schema is not None else None
+        return RunRequest(self._node, self.context, self._facts, seen, back=self._ran)
+
+    def _ran(self, result: RunResult) -> None:
+        """Keeps what comes back of a run."""
+        self._errors = result.errors or self._errors or Errors(None)
+        self._stats = result.stats or self._stats
+        if result.schema is not None:
+            self._schema = Schema(result.schema, pandas=self._frames())
+
+    def _write(
+        self, fmt: str, options: WriteOptions, args: dict[str, Any], args_fn: Any = None
+    ) -> None:
+        """Writes files of a format; see write/job.py."""
+        wrote = write_job.write(self._request(), fmt, options, args, args_fn)
+        if wrote is not None and self._stats is not None:
+            self._stats.extra["write"] = wrote
 
     # ---- from one Dataset to another
 
@@ -1056,11 +1072,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def _check_columns(self, names: list[str], what: str) -> None:
         """Errors at once where the schema is known without running anything."""
-        if self._facts.schema is not None:
-            have = self._facts.schema().names
-            for n in names:
-                if n not in have:
-                    raise MissingColumn(f"{what}: there is no column {n!r}; {columns_are(n, have)}")
+        self._facts.check_columns(names, what)
 
     def limit(self, limit: int) -> Dataset:
         """The first `limit` rows; what is not needed for them does not run. Of limit(0), the first
@@ -1102,9 +1114,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         rows = [d._facts.rows for d in all_ds]
         files = [f for d in all_ds for f in d._facts.files]
         nodes, schema = tuple(d._node for d in all_ds), None
-        known: list[Any] = [
-            d._facts.schema() if d._facts.schema is not None else None for d in all_ds
-        ]
+        known: list[Any] = [d._facts.known_schema() for d in all_ds]
         if None not in known:
             try:
                 schema = unify(known, [f"input {i} ({n.label})" for i, n in enumerate(nodes, 1)])
@@ -1186,7 +1196,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             schema = (
                 self._facts.schema()
                 if self._facts.schema is not None
-                else execute.first_schema(self)
+                else execute.first_schema(self._request())
                 if fetch_if_missing
                 else None
             )
@@ -1202,10 +1212,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def _frames(self) -> bool:
         """Whether its blocks came as DataFrames: batch_format=None gives them so."""
-        node = self._node
-        while node.operator.first_rows or node.operator.blocking:
-            node = node.inputs[0]
-        return bool(self.context.enable_pandas_block) and node.operator.frames(node.params)
+        return self._request().frames()
 
     def _dtypes(self) -> dict[str, tuple[str, str]]:
         """Columns that came as ones of pandas' own dtypes, by name: (dtype as frames.noted() has
@@ -1246,10 +1253,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if self._facts.rows is not None and self._unsure() is None:
             self._check_files()
             return self._facts.rows
-        return sum(
-            rb.column(0)[0].as_py()
-            for rb in execute.batches(self, Node("count", "Count", {}, (self._node,)))
-        )
+        request = self._request().over(Node("count", "Count", {}, (self._node,)))
+        return sum(rb.column(0)[0].as_py() for rb in execute.batches(request))
 
     def _unsure(self) -> str | None:
         """Why the number of rows that metadata tells may not be that of a run, in words; None: it
@@ -1269,7 +1274,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             >>> skate.data.range(10).size_bytes()
             80
         """
-        return sum(b[3] for b in execute.run(self))
+        return sum(b[3] for b in execute.run(self._request()))
 
     def input_files(self) -> list[str]:
         """The files that this Dataset reads."""
@@ -1327,7 +1332,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             True
         """
         ensure_engine()
-        node = self._node if write is None else write_job.plan_of(self, write)
+        node = self._node if write is None else write_job.plan_of(self._node, write)
         text = explain(node, self.context.on_error, strategy(self.context))
         if write is None and self._facts.rows is not None:
             why = self._unsure()
@@ -1337,12 +1342,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
     def stats(self) -> str:
         """What the last execution did, operator by operator, as text; its last line names the
         bottleneck. Before the first one it says so, and what is known."""
-        blocks = self._node.blocks
-        if self._stats is None and blocks is not None:
-            return f"{self._node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks of this process. Nothing was run."
-        if self._stats is None:
-            return before_a_run(self)
-        return str(self._stats)
+        return before_a_run(self._request()) if self._stats is None else str(self._stats)
 
     def stats_json(self) -> str:
         """The same as stats() as JSON."""
@@ -1407,7 +1407,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
 
     def iterator(self) -> DataIterator:
         """An object that iterates over this Dataset any number of times."""
-        return DataIterator(self)
+        return DataIterator(self, self._request)
 
     def iter_rows(self, *, prefetch_batches: int = 1, prefetch_blocks: int = 0) -> Iterator[Row]:
         """Rows as dicts of Python values.
@@ -1422,7 +1422,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             >>> [row["id"] for row in skate.data.range(3).iter_rows()]
             [0, 1, 2]
         """
-        return DataIterator(self).iter_rows()
+        return self.iterator().iter_rows()
 
     @overload
     def iter_batches(
@@ -1475,7 +1475,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             >>> [len(b["id"]) for b in skate.data.range(5).iter_batches(batch_size=2)]
             [2, 2, 1]
         """
-        return DataIterator(self).iter_batches(
+        return self.iterator().iter_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
             batch_format=batch_format,
@@ -1523,7 +1523,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             TypeError: A column has no tensor: it has nulls, texts or arrays of several shapes.
             ImportError: There is no torch.
         """
-        return DataIterator(self).iter_torch_batches(
+        return self.iterator().iter_torch_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
             dtypes=dtypes,
@@ -1562,7 +1562,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         Raises:
             ImportError: There is no TensorFlow.
         """
-        return DataIterator(self).iter_tf_batches(
+        return self.iterator().iter_tf_batches(
             prefetch_batches=prefetch_batches,
             batch_size=batch_size,
             dtypes=dtypes,
@@ -1611,7 +1611,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """Rows in the schema of all of them."""
         out: list[Row] = []
         schema: Any = None
-        it = execute.in_one_schema(self, node)
+        it = execute.in_one_schema(self._request(), node)
         for rb in it:
             if rb.num_rows:
                 if schema is not None and not rb.schema.equals(schema):
@@ -1619,7 +1619,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
                 schema = rb.schema
                 out += row_dicts.to_rows(rb)
             if most is not None and len(out) > most:
-                it.close()  # type: ignore[attr-defined]
+                it.close()
                 raise ValueError(f"take_all: there are more than the limit of {most} rows")
         return out
 
@@ -1653,7 +1653,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             [0, 1, 2]
         """
         first = Node("limit", f"limit={batch_size}", {}, (self._node,), limit=batch_size)
-        rbs = [rb for rb in execute.in_one_schema(self, first) if rb.num_rows]
+        rbs = [rb for rb in execute.in_one_schema(self._request(), first) if rb.num_rows]
         if not rbs:
             raise ValueError("The dataset is empty.")
         return batch.to_batch(
@@ -1686,7 +1686,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             10
         """
         keys: list[int] = []
-        blocks = list(execute.run(self, schemas=keys))
+        blocks = list(execute.run(self._request(), schemas=keys))
         known = self._facts.schema
         if known is None:
             blocks, schema = execute.conformed(self._node, blocks, keys)
@@ -1834,7 +1834,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         if not columns:
             return None
         values = execute.combine(
-            self,
+            self._request(),
             [(kind, c, ignore_nulls, ddof) for c in columns],
             f"{kind} of {', '.join(columns)}",
         )
@@ -1857,7 +1857,8 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             [1, 2]
         """
         self._check_columns([column], "unique")
-        values = execute.combine(self, [("unique", column, True, 1)], f"unique of {column}")[0]
+        aggs: list[tuple[str, str | None, bool, int]] = [("unique", column, True, 1)]
+        values = execute.combine(self._request(), aggs, f"unique of {column}")[0]
         return [v for v in values if v is not None] if ignore_nulls else values
 
     def aggregate(self, *aggs: Any) -> dict[str, Any] | None:
@@ -1876,7 +1877,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         """
         self._check_aggregates(aggs)
         names = aggregate.names_of([], aggs)
-        values = execute.combine_fns(self, list(aggs))
+        values = execute.combine_fns(self._request(), list(aggs))
         return None if values is None else dict(zip(names, values, strict=True))
 
     def _check_aggregates(self, aggs: Sequence[Any]) -> None:
@@ -1901,20 +1902,33 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             override_dtype_agg_mapping: {DataType: function from a column's name to a list of
                 aggregates}, in place of the usual ones.
         """
-        return summary.summarize(self, columns, override_dtype_agg_mapping)
+        mapping = override_dtype_agg_mapping
+        return summary.summarize(self.schema(), columns, mapping, self.aggregate)
 
     # ---- Python
 
     def __repr__(self) -> str:
         s = self.schema(fetch_if_missing=False)
-        if s is not None and s.names:
-            return text_table.dataset(self, s, self._node.blocks)
-        return text_table.plan(self)
+        if s is None or not s.names:
+            return self._plan()
+        return text_table.dataset(self._name, self._facts.rows, s, self._node.blocks)
 
     def _repr_html_(self) -> str:
         """The columns, and of a materialized Dataset the first rows, for notebooks. Runs
         nothing."""
-        return text_table.html(self, self.schema(fetch_if_missing=False), self._node.blocks)
+        s = self.schema(fetch_if_missing=False)
+        if s is None or not s.names:
+            return text_table.plan_as_html(self._plan())
+        return text_table.html(self._name, self._facts.rows, s, self._node.blocks)
+
+    def _plan(self) -> str:
+        """The operators down to a Dataset whose columns are known, or to the source."""
+        labels, ds = [], self
+        while ds._above is not None and ds.schema(fetch_if_missing=False) is None:
+            labels.append(ds._node.label)
+            ds = ds._above
+        known = ds.schema(fetch_if_missing=False)
+        return text_table.plan(labels, type(ds).__name__, ds._name, ds._facts.rows, known)
 
     def __bool__(self) -> bool:
         """True: a Dataset is there, whatever is in it (and nothing runs)."""
@@ -1981,7 +1995,7 @@ class Dataset(Splits, Keyed, Conversions, Writers):
             ... ]
             [2, 2]
         """
-        for b in execute.run(self):
+        for b in execute.run(self._request()):
             yield block.RefBundle([(reference(b), block.BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:

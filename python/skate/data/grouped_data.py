@@ -147,7 +147,7 @@ class GroupedData:
             raise ValueError(
                 f"iter_partial: confidence is a probability between 0 and 1, not {confidence!r}"
             )
-        return partial.partials(self._dataset, self._params(aggs), confidence, seed)
+        return partial.partials(self._dataset._request(), self._params(aggs), confidence, seed)
 
     def count(self) -> Dataset:
         """Number of rows of each group: the columns of the key and "count()".

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from skate.data.collate_fn import CollateFn
     from skate.data.context import DataContext
-    from skate.data.dataset import MaterializedDataset
+    from skate.data.dataset import Dataset, MaterializedDataset
+    from skate.data.run.request import RunRequest
     from skate.data.schema import Schema
     from skate.data.typed import BatchOptions, NumpyBatch, Row
 
@@ -41,6 +42,7 @@ class DataIterator:
 
     Args:
         ds: The Dataset.
+        request: A function that gives what to run of it.
 
     Example:
         >>> import skate
@@ -53,8 +55,8 @@ class DataIterator:
     _from: dict[str, Any] | None = None  # where the next one goes on
     _epoch = 0
 
-    def __init__(self, ds: Any):
-        self._ds = ds
+    def __init__(self, ds: Dataset, request: Callable[[], RunRequest]):
+        self._ds, self._request = ds, request
 
     if not TYPE_CHECKING:  # for a type checker a name is there or it is not
 
@@ -65,7 +67,7 @@ class DataIterator:
         return f"DataIterator({self._ds!r})"
 
     def __reduce__(self) -> Any:
-        return type(self), (self._ds,)
+        return type(self), (self._ds, self._request)
 
     def set_epoch(self, epoch: int) -> None:
         """The number of the epoch that the next iteration is: with a local_shuffle_seed each has an
@@ -169,18 +171,24 @@ class DataIterator:
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
         """The rows from this one on; live: gets a function that ends the run from another
         thread."""
-        return execute.in_one_schema(self._ds, blocks=position.blocks_from(self._ds, row, live))
+        request = self._request()
+        return execute.in_one_schema(request, blocks=position.blocks_from(request, row, live))
 
     def _runs(self, runs: list[int] | None) -> list[int]:
         """Which runs of its random operations the next run of the Dataset is; runs: it is to be
         this one."""
+        node = self._request().node
         if runs is not None:
-            position.set_runs(self._ds._node, runs)
-        return position.runs_of(self._ds._node)
+            position.set_runs(node, runs)
+        return position.runs_of(node)
 
     def _seeded(self) -> bool:
         """Whether its random operations draw the same in each process."""
-        return position.seeded(self._ds._node)
+        return position.seeded(self._request().node)
+
+    def _frames(self) -> bool:
+        """Whether batch_format=None gives DataFrames."""
+        return self._request().frames()
 
     def iter_rows(self) -> Iterator[Row]:
         """Rows as dicts of Python values.
@@ -275,7 +283,7 @@ class DataIterator:
             raise ValueError(
                 f"batch_format must be one of {', '.join(map(repr, batch.FORMATS))} or None, not {batch_format!r}"
             )
-        if batch_format is None and getattr(self._ds, "_frames", bool)():
+        if batch_format is None and self._frames():
             batch_format = "pandas"
         window = _window(local_shuffle_buffer_size, batch_size)
 

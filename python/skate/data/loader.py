@@ -11,7 +11,7 @@ import skate
 from skate import _skate
 from skate._deps import np, pa, torch, torch_data
 from skate.data import loader_workers
-from skate.data.dataset import Dataset
+from skate.data.dataset import Dataset, MaterializedDataset
 from skate.data.run import blocks, errors
 from skate.data.util import torch_utils
 from skate.data.values import row_dicts, to_arrow, unify
@@ -362,8 +362,8 @@ def _pinned(batch: Any) -> Any:
 class _Places:
     """The rows of a materialized Dataset by their numbers."""
 
-    def __init__(self, ds: Any):
-        found = [b for b in ds._node.blocks if b[2]]
+    def __init__(self, ds: MaterializedDataset):
+        found = [b for b in ds._node.options["blocks"] if b[2]]
         self.batches = [blocks.fetch(b) for b in found]
         if self.batches:
             whole = unify.unify([b.schema for b in self.batches])

@@ -194,7 +194,7 @@ class Preprocessor:
         self._check_fitted("transform_batch")
         return self._transform_batch(data)
 
-    def _check_dataset(self, ds: Any, what: str) -> None:
+    def _check_dataset(self, ds: Dataset, what: str) -> None:
         if not isinstance(ds, dataset.Dataset):
             raise TypeError(
                 f"{type(self).__name__}.{what} takes a Dataset, not {type(ds).__name__}; from_pandas, from_arrow and from_numpy make one, transform_batch takes a batch"
@@ -233,7 +233,7 @@ class Preprocessor:
 
     def _transform(
         self,
-        ds: Any,
+        ds: Dataset,
         batch_size: Any,
         num_cpus: Any = None,
         memory: Any = None,

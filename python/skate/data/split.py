@@ -325,7 +325,7 @@ class Splits:
             raise ValueError(
                 'streaming_split: equal="pad" fills up the last batches: give it a batch_size'
             )
-        return [*streaming_split.streaming_split(self, n, equal, batch_size)]
+        return [*streaming_split.streaming_split(self, self._request(), n, equal, batch_size)]
 
     def zip(self, *other: Dataset) -> Dataset:
         """The rows of several Datasets side by side; all must have as many rows (ValueError when it

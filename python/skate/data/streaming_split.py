@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate import _skate
@@ -42,6 +42,11 @@ from skate.data.run.service_actors import SplitDesk
 from skate.data.run.turns import held_bytes
 from skate.data.values.unify import Widening
 
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
+    from skate.data.plan.node import Node
+    from skate.data.run.request import RunRequest
+
 
 @errors.methods
 class SplitIterator(DataIterator):
@@ -52,7 +57,7 @@ class SplitIterator(DataIterator):
         desk: Any,
         i: int,
         deal: feed.Deal,
-        ds: Any,
+        base: tuple[Dataset, Node] | None,
         schema: Any,
         context: Any,
         rows: int | None,
@@ -62,18 +67,12 @@ class SplitIterator(DataIterator):
             desk,
             i,
             deal,
-            ds,
+            base,
             schema,
             context,
         )
         self._total, self._sure = rows, seeded
         self._named: tuple[int, int] | None = None  # what the next epoch is
-
-    @property
-    def _ds(self) -> Any:
-        """What DataIterator asks of a Dataset: stats() and schema(). No attribute: a cycle would
-        keep the desk until a collection."""
-        return self
 
     def __repr__(self) -> str:
         return f"StreamSplitDataIterator({self._i} of {self._deal.n})"
@@ -82,11 +81,15 @@ class SplitIterator(DataIterator):
     def context(self) -> Any:
         return self._context
 
+    def get_context(self) -> Any:
+        """The settings of the Dataset."""
+        return self._context
+
     def schema(self) -> Any:
         """Names and types of the columns; where they are not known, the driver runs a row."""
         if self._schema is None:
             self._schema = (
-                self._base.schema()
+                self._base[0].schema()
                 if self._base is not None
                 else skate.get(skate.get(self._desk.schema.remote())[0])
             )
@@ -214,6 +217,9 @@ class SplitIterator(DataIterator):
     def _runs(self, runs: list[int] | None) -> list[int]:
         return []
 
+    def _frames(self) -> bool:
+        return False
+
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
         fit = Widening(
             "streaming_split", self._schema.arrow if self._schema is not None else None, sure=False
@@ -233,7 +239,7 @@ class SplitIterator(DataIterator):
                         rb = fit(fetch(b))
                     except TypeError as e:
                         raise (
-                            e if self._base is None else conflict.of_files(e, self._base._node)
+                            e if self._base is None else conflict.of_files(e, self._base[1])
                         ) from None
                     yield rb
             at_end = True
@@ -247,7 +253,7 @@ class SplitIterator(DataIterator):
     def __reduce__(self) -> Any:
         schema = self._schema
         if schema is None and self._base is not None:
-            schema = self._base.schema(fetch_if_missing=False)
+            schema = self._base[0].schema(fetch_if_missing=False)
         return SplitIterator, (
             self._desk,
             self._i,
@@ -261,23 +267,23 @@ class SplitIterator(DataIterator):
 
 
 def streaming_split(
-    ds: Any, n: int, equal: bool | str, batch_size: int | None = None
+    ds: Dataset, request: RunRequest, n: int, equal: bool | str, batch_size: int | None = None
 ) -> list[SplitIterator]:
     """The iterators; see the head of the file."""
-    ensure_engine(ds._node)
+    node, context = request.node, request.context
+    ensure_engine(node)
     if _skate.engine() == "inline":
         raise NotImplementedError(
             "streaming_split: its iterators are used at the same time, and SKATE_ENGINE=inline runs one task at a time; use Dataset.split() there"
         )
     deal = feed.Deal(n, equal if isinstance(equal, str) else "drop" if equal else "", batch_size)
-    desk = skate.remote(num_cpus=0)(SplitDesk).remote(n, held_bytes(ds.context, n))
+    desk = skate.remote(num_cpus=0)(SplitDesk).remote(n, held_bytes(context, n))
     if _skate.in_worker():
-        remote.feed(ds, desk, deal)
+        remote.feed(ds, request, desk, deal)
     else:
-        feed.start(ds, desk, deal)
-    blocks = ds._node.blocks
-    rows = sum(b[2] for b in blocks) if blocks is not None else ds._facts.rows
+        feed.start(ds, request, desk, deal)
+    rows = sum(b[2] for b in node.blocks) if node.blocks is not None else request.facts.rows
     return [
-        SplitIterator(desk, i, deal, ds, None, ds.context, rows, position.seeded(ds._node))
+        SplitIterator(desk, i, deal, (ds, node), None, context, rows, position.seeded(node))
         for i in range(n)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,12 +166,16 @@ def _other(t: Any) -> Any:
     return numerical if t.is_numerical_type() else temporal if t.is_temporal_type() else basic
 
 
-def summarize(ds: Any, columns: list[str] | None, mapping: dict[Any, Any] | None) -> DatasetSummary:
-    """See Dataset.summary."""
-    schema = ds.schema()
+def summarize(
+    schema: Any,
+    columns: list[str] | None,
+    mapping: dict[Any, Any] | None,
+    aggregated: Callable[..., dict[str, Any] | None],
+) -> DatasetSummary:
+    """See Dataset.summary. aggregated: its aggregate()."""
     aggs = aggregators(schema, columns, mapping).aggregators
     columns = list(columns) if columns is not None else list[str](schema.names)
-    out = ds.aggregate(*aggs) if aggs else {}
+    out = aggregated(*aggs) if aggs else {}
     values: dict[str, dict[str, Any]] = {c: {} for c in columns}
     for a in aggs:
         v, c = (out or {}).get(a.name), a.get_target_column()

@@ -13,13 +13,12 @@ ROWS, HEAD, WIDTH = 10, 5, 40
 COLUMNS, LINES = 24, 24  # columns of a table, operators of a plan
 
 
-def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
+def dataset(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | None) -> str:
     """The box of a Dataset with these columns; blocks: of a materialized one."""
-    rows = ds._facts.rows
     head: list[list[str]] = []
     tail: list[list[str]] = []
     if blocks is not None:
-        head, tail = _preview(ds, blocks, schema.names)
+        head, tail = _preview(blocks, schema.names)
     names = _some(schema.names)
     table = [list(map(_cell, names)), ["---"] * len(names), list(map(_cell, _some(schema.types)))]
     body = head + ([["…"] * len(names)] if head and tail else []) + tail
@@ -36,8 +35,8 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
         border("╭", "─", "┬", "╮"),
         *map(line, table),
     ]
-    if ds.name:
-        lines.insert(0, f"name: {ds.name}")
+    if name:
+        lines.insert(0, f"name: {name}")
     if body:
         lines += [border("╞", "═", "╪", "╡"), *map(line, body)]
     lines.append(border("╰", "─", "┴", "╯"))
@@ -45,39 +44,37 @@ def dataset(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
     return "\n".join([*lines, shown if blocks is not None else "(Dataset isn't materialized)"])
 
 
-def html(ds: Any, schema: Any, blocks: list[Any] | None) -> str:
-    """The same as an HTML table; the plan as text where no column is known."""
-    if schema is None or not schema.names:
-        return f"<pre>{_html.escape(plan(ds))}</pre>"
-    head, tail = _preview(ds, blocks, schema.names) if blocks is not None else ([], [])
+def html(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | None) -> str:
+    """The same as an HTML table."""
+    head, tail = _preview(blocks, schema.names) if blocks is not None else ([], [])
     body = head + ([["…"] * len(_some(schema.names))] if head and tail else []) + tail
 
     def line(cells: list[str], tag: str) -> str:
         return f"<tr>{''.join(f'<{tag}>{_html.escape(c)}</{tag}>' for c in cells)}</tr>"
 
-    rows = "?" if ds._facts.rows is None else f"{ds._facts.rows:,}"
-    what = f"{_html.escape(ds.name)}: " if ds.name else ""
+    what = f"{_html.escape(name)}: " if name else ""
+    count = "?" if rows is None else f"{rows:,}"
     shown = f"showing {len(head) + len(tail)} rows" if blocks is not None else "not materialized"
     columns = line(list(map(_cell, _some(schema.names))), "th") + line(
         list(map(_cell, _some(schema.types))), "td"
     )
     return (
-        f"<div><p>{what}{rows} rows × {len(schema.names)} columns, {shown}</p>"
+        f"<div><p>{what}{count} rows × {len(schema.names)} columns, {shown}</p>"
         f"<table><thead>{columns}</thead><tbody>{''.join(line(r, 'td') for r in body)}</tbody></table></div>"
     )
 
 
-def plan(ds: Any) -> str:
-    """The operators of a Dataset down to what is known."""
-    lines: list[str] = []
-    while ds._above is not None and ds.schema(fetch_if_missing=False) is None:
-        lines.append(ds._node.label)
-        ds = ds._above
-    s = ds.schema(fetch_if_missing=False)
-    columns = "Unknown schema" if s is None else _columns(s)
-    name = f"name={ds.name}, " if ds.name else ""
-    rows = "?" if ds._facts.rows is None else ds._facts.rows
-    lines.append(f"{type(ds).__name__}({name}num_rows={rows}, schema={columns})")
+def plan_as_html(text: str) -> str:
+    """What plan() gave, for notebooks."""
+    return f"<pre>{_html.escape(text)}</pre>"
+
+
+def plan(labels: list[str], kind: str, name: str | None, rows: int | None, schema: Any) -> str:
+    """The operators of a Dataset down to what is known. labels: of the operators whose columns are
+    not known. The class, name, rows and columns are those of the Dataset below these."""
+    columns = "Unknown schema" if schema is None else _columns(schema)
+    named = f"name={name}, " if name else ""
+    lines = [*labels, f"{kind}({named}num_rows={'?' if rows is None else rows}, schema={columns})"]
     if len(lines) > LINES:
         lines = [
             *lines[: LINES // 2],
@@ -100,9 +97,7 @@ def _columns(schema: Any) -> str:
     return "{" + ", ".join([*pairs, f"… {more:,} more"] if more > 0 else pairs) + "}"
 
 
-def _preview(
-    ds: Any, blocks: list[Any], names: list[str]
-) -> tuple[list[list[str]], list[list[str]]]:
+def _preview(blocks: list[Any], names: list[str]) -> tuple[list[list[str]], list[list[str]]]:
     rows = sum(b[2] for b in blocks)
     blocks = [b for b in blocks if b[2]]
     if rows <= ROWS:

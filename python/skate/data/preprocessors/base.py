@@ -11,7 +11,7 @@ import inspect
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._deps import np, pa, pc
 from skate._deps import pa_types as _T
@@ -24,6 +24,9 @@ from skate.data.run import errors
 from skate.data.util.data_batch_conversion import BatchFormat
 from skate.data.values import batch, frames, tensor_types, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 
 class Builtin(SerializablePreprocessorBase):
@@ -96,7 +99,7 @@ class Builtin(SerializablePreprocessorBase):
         """Asks for the aggregates that it learns from."""
         raise NotImplementedError
 
-    def _fit(self, ds: Any) -> Builtin:
+    def _fit(self, ds: Dataset) -> Builtin:
         self._ask(self.stat_computation_plan)
         return self
 
@@ -114,7 +117,7 @@ class Builtin(SerializablePreprocessorBase):
     def _get_transform_config(self) -> dict[str, Any]:
         return {"udf_modifying_row_count": False}
 
-    def _transform(self, ds: Any, *args: Any, **kwargs: Any) -> Any:
+    def _transform(self, ds: Dataset, *args: Any, **kwargs: Any) -> Any:
         ds._check_columns(self._needs(), type(self).__name__)
         return super()._transform(ds, *args, **kwargs)
 

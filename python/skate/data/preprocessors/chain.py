@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.data.preprocessor import Preprocessor, SerializablePreprocessorBase
 from skate.data.preprocessors.base import Builtin
 from skate.data.preprocessors.utils import compute_all
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 from skate.data.util.data_batch_conversion import BatchFormat
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 _STATUS = Preprocessor.FitStatus
 
@@ -56,7 +59,7 @@ class Chain(SerializablePreprocessorBase):
         for p in self._flat():
             p._forget()
 
-    def _fit(self, ds: Any) -> Chain:
+    def _fit(self, ds: Dataset) -> Chain:
         # that work on ds, one behind the other, and have learned nothing yet
         waiting: list[Builtin] = []
         changed: set[str] = set()  # columns of ds, by those
@@ -80,7 +83,7 @@ class Chain(SerializablePreprocessorBase):
 
     def _transform(
         self,
-        ds: Any,
+        ds: Dataset,
         batch_size: Any,
         num_cpus: Any = None,
         memory: Any = None,
@@ -115,7 +118,7 @@ class Chain(SerializablePreprocessorBase):
         self._preprocessors = tuple(fields["preprocessors"])
 
 
-def _learned(ds: Any, waiting: list[Builtin]) -> Any:
+def _learned(ds: Dataset, waiting: list[Builtin]) -> Any:
     """ds behind preprocessors, which have learned from it in one pass."""
     learning = [p for p in waiting if p._is_fittable]
     for p in learning:

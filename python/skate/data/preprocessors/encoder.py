@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._deps import np, pa, pc, pd
 from skate.data.preprocessors.base import (
@@ -29,6 +29,9 @@ from skate.data.preprocessors.base import (
 )
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 
 def _numbered(
@@ -280,7 +283,7 @@ class LabelEncoder(_Encoder, ByColumn):
         _check_no_null(name, col, self)
         return _codes(name, col, self._numbers(name), self)
 
-    def inverse_transform(self, ds: Any) -> Any:
+    def inverse_transform(self, ds: Dataset) -> Any:
         """The Dataset with labels in the label column, from the numbers in the output column; null
         for a number that no label has.
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from skate.data.read.options import BlockOptions, ReadOptions
 
+from skate.data.values import unify
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -21,6 +23,20 @@ class Facts:
     schema: Callable[[], Any] | None = None
     files: list[str] = field(default_factory=list)
     bytes: int | None = None
+
+    def known_schema(self) -> Any:
+        """The pyarrow.Schema, or None where it is not known."""
+        return self.schema() if self.schema is not None else None
+
+    def check_columns(self, names: list[str], what: str) -> None:
+        """Raises MissingColumn for a name that is not in the schema, where that is known."""
+        if self.schema is not None:
+            have = self.schema().names
+            for n in names:
+                if n not in have:
+                    raise unify.MissingColumn(
+                        f"{what}: there is no column {n!r}; {unify.columns_are(n, have)}"
+                    )
 
 
 class Source(NamedTuple):

@@ -1,4 +1,4 @@
-"""Runs a Dataset's plan, and takes blocks, batches and aggregates out of it.
+"""Runs a plan, and takes blocks, batches and aggregates out of it.
 
 Running lowers the nodes it needs into a fresh _skate.Plan (so nothing is kept of runs that are
 over, and Datasets of different sources can be united) and drives a _skate.Exec. All scheduling is
@@ -17,7 +17,6 @@ from skate import _skate
 from skate._deps import load, pa
 from skate._private import timeline
 from skate.data import combine as _combine
-from skate.data import schema
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
 from skate.data.plan.lower import lower, warn_few_inputs
@@ -30,6 +29,7 @@ from skate.data.run.dead_letters import Errors
 from skate.data.run.engine import ensure_engine
 from skate.data.run.errors import in_front, of_user_code
 from skate.data.run.progress import Progress
+from skate.data.run.request import RunRequest, RunResult
 from skate.data.run.stats import DatasetStats
 from skate.data.values import batch, marks
 from skate.data.values.unify import ADVICE, Widening, retold, unify
@@ -76,61 +76,54 @@ def conf(context: DataContext) -> dict[str, Any]:
 
 
 def run(
-    ds: Any,
-    node: Any = None,
-    skip: bytes | None = None,
-    schemas: list[int] | None = None,
-    live: list[Any] | None = None,
+    request: RunRequest, schemas: list[int] | None = None, live: list[Any] | None = None
 ) -> Generator[Any, None, None]:
-    """Runs ds (or another node of its context) and yields its blocks in order. Closing the iterator
-    stops the run.
+    """Runs what is asked for and yields its blocks in order. Closing the iterator stops the run.
 
     schemas: gets a checksum of the schema of each block that tasks of this run have made, before
     the block is given out.
 
     live: gets a function that ends the run from another thread, when there is one to end.
 
-    In a worker the driver runs it (remote.py). skip: a byte for each unit of its only source, not 0
-    if it is left out; units are kept apart then, and blocks have the number of theirs as a fifth
-    item.
+    In a worker the driver runs it (remote.py).
     """
-    node = node or ds._node
-    if ds._errors is None:
-        ds._errors = Errors(None)
+    node, context = request.node, request.context
     if node.blocks is not None:
+        request.tell()
         yield from node.blocks
         return
     ensure_engine(node)
     if _skate.in_worker():
         # Here, as asyncio and ssl come with it, a tenth of what the first rows import.
-        yield from remote.run(ds, node, skip)
+        yield from remote.run(request)
         return
     before: list[Any] = []  # stats of the runs that had to be over first
     if node.operator.blocking:
-        blocks = _rearranged(node.this_run(), ds.context, before)
+        request.tell()
+        blocks = _rearranged(node.this_run(), context, before)
         said = f"{node.label}: {sum(b[2] for b in blocks):,} rows in {len(blocks):,} blocks"
-        ds._stats = DatasetStats({}, {"rearranged": said, "before": before})
+        request.tell(stats=DatasetStats({}, {"rearranged": said, "before": before}))
         yield from blocks
         return
-    check_policy(ds.context.on_error)
-    share = error_limit(ds.context.max_errors)[1]
+    check_policy(context.on_error)
+    share = error_limit(context.max_errors)[1]
     # what the functions carry, as long as the run lives
     held: list[Any] | None = [] if _skate.engine() == "local" else None
     found: list[str] = []
     with by_files(node):
         plan, root, rules, own = lower(
-            unions.conformed(node, lambda n: _seen(n, ds.context), found),
-            ds.context,
+            unions.conformed(node, lambda n: _seen(n, context), found),
+            context,
             held,
-            lambda n: _rearranged(n, ds.context, before),
+            lambda n: _rearranged(n, context, before),
             sized=lambda root, rules: join_sizing.decided(
-                root, ds.context, lambda n: input_blocks(n, ds.context, before), rules
+                root, context, lambda n: input_blocks(n, context, before), rules
             ),
         )
     rules = [*found, *rules]
-    how = conf(ds.context)
-    if skip is not None:
-        how["skip_units"] = skip
+    how = conf(context)
+    if request.skip is not None:
+        how["skip_units"] = request.skip
     x = _skate.Exec(plan, root, how)
     answers = Answers()
     answers.begin(x, [Own(*o) for o in own])
@@ -138,12 +131,13 @@ def run(
         live.append(x.stop)
     warn_few_inputs(node)
     timeline.running.add(x)
-    errors = ds._errors = Errors(x)
+    errors = Errors(x)
+    request.tell(errors)
     log = logging.getLogger("ray.data")
-    bar = Progress(x, ds.context, node)
+    bar = Progress(x, context, node)
     load(batch)  # with pyarrow and NumPy, which the blocks need here, too: while the workers start
     try:
-        wait = ds.context.wait_for_min_actors_s
+        wait = context.wait_for_min_actors_s
         if wait > 0 and not x.await_actors(wait):
             raise GetTimeoutError(
                 f"Timed out while starting actors: not all have within DataContext.wait_for_min_actors_s = {wait} s. Their constructors take longer, or "
@@ -151,33 +145,26 @@ def run(
             )
         while True:
             item = bar.next()
-            errors.drain(log, ds.context.max_errored_blocks)
+            errors.drain(log, context.max_errored_blocks)
             if item is None:
                 errors.check_share(share, x.stats())
                 break
             if schemas is not None:
                 schemas.append(x.schema())
-            yield item if skip is None else (*item, x.origin())
+            yield item if request.skip is None else (*item, x.origin())
     except RayError as e:
         if answers.error is not None:
             raise answers.error from None
-        most = ds.context.max_errors
+        most = context.max_errors
         if isinstance(e, RayTaskError) and isinstance(most, int) and x.stats()["bad_rows"] > most:
             errors.drain()
-            raise in_front(errors.too_many(f"the {most:,} allowed"), ds.context) from None
-        raise in_front(of_user_code(of_files(e, node), ds.context), ds.context) from None
+            raise in_front(errors.too_many(f"the {most:,} allowed"), context) from None
+        raise in_front(of_user_code(of_files(e, node), context), context) from None
     finally:
-        errors.drain(log, ds.context.max_errored_blocks)
-        ds._stats = DatasetStats(
-            x.stats(),
-            {
-                **(ds._stats.extra if ds._stats else {}),
-                "errors": errors,
-                "before": before,
-                "rules": rules,
-            },
-        )
-        ds._stats.log(ds.context)
+        errors.drain(log, context.max_errored_blocks)
+        stats = DatasetStats(x.stats(), {"errors": errors, "before": before, "rules": rules})
+        request.tell(errors, stats)
+        stats.log(context)
         bar.close()
         timeline.ended(x)
         x.stop()
@@ -186,20 +173,20 @@ def run(
         errors.end()
 
 
-def first_schema(ds: Any, most: Callable[[int], Node] | None = None) -> Any:
-    """The schema of the first rows of ds, for which it is run; None: there are none. most: a
+def first_schema(request: RunRequest, most: Callable[[int], Node] | None = None) -> Any:
+    """The schema of the first rows, for which the plan is run; None: there are none. most: a
     function that gives a node of its first rows, as many."""
     tolerant = any(
-        (n.params.get("on_error") or ds.context.on_error) != "raise"
-        for n in below(ds._node)
+        (n.params.get("on_error") or request.context.on_error) != "raise"
+        for n in below(request.node)
         if n.operator.on_error
     )
     schema = None
     # the first row tells nothing of a column in which it has no value, and may be a bad one
     for n in (1024,) if tolerant else (1, 1024):
-        schema, fit = None, Widening(ds._node.label)
-        node = most(n) if most else Node("limit", f"limit={n}", {}, (ds._node,), limit=n)
-        for rb in batches(ds, node):
+        schema, fit = None, Widening(request.node.label)
+        node = most(n) if most else Node("limit", f"limit={n}", {}, (request.node,), limit=n)
+        for rb in batches(request.over(node)):
             schema = fit(rb).schema
         if schema is None or not any(pa.types.is_null(t) for t in schema.types):
             break
@@ -211,19 +198,12 @@ def _seen(node: Node, context: Any) -> Any:
     runs."""
     quiet = context.copy()
     quiet.enable_progress_bars = False
-    part = Part(node, quiet)
+    part = RunRequest(node, quiet)
     schema = first_schema(part, lambda n: unions.sampled(node, n))
     # nothing came of the first rows of what it needs
     if schema is None and any(unions.needs_all(n) for n in below(node)):
         schema = first_schema(part)
     return schema
-
-
-class Part:
-    """As much of a Dataset as run() asks for."""
-
-    def __init__(self, node: Node, context: Any):
-        self._node, self.context, self._stats, self._errors = node, context, None, None
 
 
 def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> list[Block]:
@@ -232,10 +212,10 @@ def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> l
     if node.blocks is not None:
         found = list(node.blocks)
     else:
-        part = Part(node, context)
-        found = list(run(part))
+        told: list[RunResult] = []
+        found = list(run(RunRequest(node, context, back=told.append)))
         if before is not None:
-            before.append(part._stats)
+            before.append(told[-1].stats)
     return [b for b in found if b[2]] or found[:1]
 
 
@@ -248,11 +228,11 @@ def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
         return join(parts, empty)
 
 
-def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[Any, None, None]:
-    """Runs ds and yields its record batches, empty ones included. blocks: those of a run that was
-    begun."""
-    it = run(ds, node) if blocks is None else blocks
-    trusted = ds.context.trust_pickled_columns
+def batches(request: RunRequest, blocks: Any = None) -> Generator[Any, None, None]:
+    """Runs what is asked for and yields its record batches, empty ones included. blocks: those of a
+    run that was begun."""
+    it = run(request) if blocks is None else blocks
+    trusted = request.context.trust_pickled_columns
     try:
         for block in it:
             yield marks.trust(fetch(block)) if trusted else fetch(block)
@@ -261,27 +241,28 @@ def batches(ds: Any, node: Node | None = None, blocks: Any = None) -> Generator[
 
 
 def in_one_schema(
-    ds: Any, node: Node | None = None, blocks: Any = None
+    request: RunRequest, first: Node | None = None, blocks: Any = None
 ) -> Generator[Any, None, None]:
     """batches(), brought to one schema: the known one, or what all of them have been so far
-    (values/unify.py: Widening). A whole run tells ds the schema."""
-    known = ds._facts.schema
-    earlier = known() if known else ds._schema.arrow if ds._schema is not None else None
-    if ds.context.trust_pickled_columns:
+    (values/unify.py: Widening). A run of all rows hands the schema back. first: a node of the first
+    rows, which is run instead."""
+    known = request.facts.known_schema()
+    earlier = request.seen if known is None else known
+    if request.context.trust_pickled_columns:
         earlier = marks.trust(earlier)
-    fit = Widening(ds._node.label, earlier, known is not None)
-    it = batches(ds, node, blocks)
+    fit = Widening(request.node.label, earlier, known is not None)
+    it = batches(request.over(first) if first else request, blocks)
     try:
         for rb in it:
             try:
                 rb = fit(rb)
             except TypeError as e:
-                raise of_files(e, node or ds._node) from None
+                raise of_files(e, first or request.node) from None
             yield rb
-        if node is None and known is None and fit.schema is not None:
-            ds._schema = schema.Schema(fit.schema, pandas=ds._frames())
+        if first is None and known is None and fit.schema is not None:
+            request.tell(schema=fit.schema)
     finally:
-        it.close()  # type: ignore[attr-defined]
+        it.close()
 
 
 def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
@@ -317,11 +298,13 @@ def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Bl
     return blocks, whole
 
 
-def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -> list[Any]:
-    """Runs aggregates over ds; one value each."""
-    node = Node("aggregate", f"Aggregate({what})", {"aggs": aggs}, (ds._node,))
+def combine(
+    request: RunRequest, aggs: list[tuple[str, str | None, bool, int]], what: str
+) -> list[Any]:
+    """Runs aggregates over all rows; one value each."""
+    node = Node("aggregate", f"Aggregate({what})", {"aggs": aggs}, (request.node,))
     states: list[Any] = [None] * len(aggs)
-    for rb in batches(ds, node):
+    for rb in batches(request.over(node)):
         for data in rb.column(0).to_pylist():
             for i, s in enumerate(pickle.loads(data)):
                 if s is not None:
@@ -334,14 +317,13 @@ def combine(ds: Any, aggs: list[tuple[str, str | None, bool, int]], what: str) -
     return [_combine.final(a, s) for a, s in zip(aggs, states, strict=True)]
 
 
-def combine_fns(ds: Any, fns: list[Any]) -> list[Any] | None:
-    """Runs aggregates of users (aggregate.py) over ds; one value each, None when there are no
+def combine_fns(request: RunRequest, fns: list[Any]) -> list[Any] | None:
+    """Runs aggregates of users (aggregate.py) over all rows; one value each, None when there are no
     rows."""
-    node = Node(
-        "aggregate", f"Aggregate({', '.join(f.name for f in fns)})", {"fns": fns}, (ds._node,)
-    )
+    label = f"Aggregate({', '.join(f.name for f in fns)})"
+    node = Node("aggregate", label, {"fns": fns}, (request.node,))
     states: list[Any] | None = None
-    for rb in batches(ds, node):
+    for rb in batches(request.over(node)):
         for data in rb.column(0).to_pylist():
             new = pickle.loads(data)
             states = (

@@ -6,15 +6,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate import _skate
 from skate.actor import ActorHandle
 from skate.data.run import position
+from skate.data.run.request import RunRequest
 from skate.data.run.turns import sent
 from skate.data.values.ranges import cut
 from skate.exceptions import RayActorError
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 
 class Deal(NamedTuple):
@@ -30,21 +34,24 @@ class Deal(NamedTuple):
     batch: int | None
 
 
-def start(ds: Any, desk: Any, deal: Deal) -> None:
-    """In the driver. It does not keep the desk."""
+def start(ds: Dataset, request: RunRequest, desk: Any, deal: Deal) -> None:
+    """In the driver. It does not keep the desk. ds: the Dataset of the request, which is asked for
+    its schema and statistics."""
     weak = ActorHandle(_skate.weak_token(desk._token.id), desk._meta)
-    threading.Thread(target=_feed, args=(ds, weak, deal), name="skate-split", daemon=True).start()
+    threading.Thread(
+        target=_feed, args=(ds, request, weak, deal), name="skate-split", daemon=True
+    ).start()
 
 
-def _feed(ds: Any, desk: Any, deal: Deal) -> None:
-    """Runs ds once an epoch and deals its blocks out, until the desk ends."""
+def _feed(ds: Dataset, request: RunRequest, desk: Any, deal: Deal) -> None:
+    """Runs the request once an epoch and deals its blocks out, until the desk ends."""
     try:
         while True:
             work = skate.get(desk.work.remote())
             if work == "schema":
                 skate.get(desk.told.remote([skate.put(ds.schema())]))
             elif work is not None:
-                error = _epoch(ds, desk, deal, *work)
+                error = _epoch(request, desk, deal, *work)
                 skate.get(desk.end.remote(work[0], [sent(error)], ds.stats()))
     except RayActorError:  # the desk is gone with its last iterator
         return
@@ -54,14 +61,14 @@ def _feed(ds: Any, desk: Any, deal: Deal) -> None:
 
 
 def _epoch(
-    ds: Any, desk: Any, deal: Deal, epoch: int, number: int, row: int
+    request: RunRequest, desk: Any, deal: Deal, epoch: int, number: int, row: int
 ) -> BaseException | None:
     wanted = None
     try:
         # its order is that of its number, in whichever process it is gone on with
         if deal.batch is not None:
-            position.set_runs(ds._node, [number] * len(position.runs_of(ds._node)))
-        with closing(position.blocks_from(ds, row)) as blocks:
+            position.set_runs(request.node, [number] * len(position.runs_of(request.node)))
+        with closing(position.blocks_from(request, row)) as blocks:
             for dealt in (
                 _by_batch(blocks, deal)
                 if deal.batch is not None

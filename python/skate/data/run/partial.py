@@ -28,6 +28,7 @@ from skate.data.plan.optimise import add, new_plan
 from skate.data.plan.resources import as_input
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
+from skate.data.run.request import RunRequest
 
 
 class Partial(NamedTuple):
@@ -175,10 +176,10 @@ class Fold:
 
 
 def partials(
-    ds: Any, params: dict[str, Any], confidence: float, seed: int | None
+    request: RunRequest, params: dict[str, Any], confidence: float, seed: int | None
 ) -> Iterator[Partial]:
     """The results of aggregates while they become known."""
-    chain = pieces_of(ds._node, params["label"])
+    chain = pieces_of(request.node, params["label"])
     fns, names = list(params["fns"]), list(params["names"])
     for i, f in enumerate(params["fns"]):
         if type(f) is ag.Mean:
@@ -186,18 +187,22 @@ def partials(
             fns += [ag.Sum(on), ag.Count(on, ignore_nulls=True)]
             names += [SUM_OF.format(i), COUNT_OF.format(i)]
     params = {**params, "fns": fns, "names": names, "user": len(params["fns"])}
-    return _results(ds, chain, params, confidence, seed)
+    return _results(request, chain, params, confidence, seed)
 
 
 def _results(
-    ds: Any, chain: list[Node], params: dict[str, Any], confidence: float, seed: int | None
+    request: RunRequest,
+    chain: list[Node],
+    params: dict[str, Any],
+    confidence: float,
+    seed: int | None,
 ) -> Iterator[Partial]:
-    execute.ensure_engine(ds._node)
+    execute.ensure_engine(request.node)
     source, units = in_units(chain, seed)
     fold = Fold(params, sum(u.pieces for u in units), confidence)
     node = Node("group_states", params["label"], params, (source,), **as_input(source))
     some, left = False, iter(units)
-    run = execute.run(ds, node, skip=bytes(len(units)))
+    run = execute.run(request.over(node, bytes(len(units))))
 
     def to(unit: int) -> Iterator[Partial]:
         """The units before this one are complete."""

@@ -12,18 +12,21 @@ from typing import Any
 
 from skate.data.plan.node import Node, below
 from skate.data.run import execute
+from skate.data.run.request import RunRequest
 
 Ways = list[Any]
 
 
-def blocks_from(ds: Any, row: int, live: Ways | None = None) -> Generator[Any, None, None]:
-    """The blocks of ds from this row on; live: as of execute.run."""
-    node, skip, left = ds._node, None, row
+def blocks_from(
+    request: RunRequest, row: int, live: Ways | None = None
+) -> Generator[Any, None, None]:
+    """The blocks of a run from this row on; live: as of execute.run."""
+    node, skip, left = request.node, None, row
     chain = _chain(node) if row else None
     if (
         chain is not None
         and all(n.params.get("on_error") in (None, "raise") for n in chain)
-        and ds.context.on_error == "raise"
+        and request.context.on_error == "raise"
     ):
         source = chain[-1]
         whole, left = _before(source.parts or [], row)
@@ -35,7 +38,7 @@ def blocks_from(ds: Any, row: int, live: Ways | None = None) -> Generator[Any, N
             skip = bytes(i < whole for i in range(len(source.parts or [])))
         else:
             left = row
-    it = execute.run(ds, node, skip, live=live)
+    it = execute.run(request.over(node, skip), live=live)
     try:
         for ref, row0, rows, size, *_ in it:
             cut = min(left, rows)

@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate import _job, _service_actors
 from skate.data.plan.node import below
+from skate.data.run.request import RunRequest
 from skate.data.run.service_actors import RunDesk
 from skate.data.run.turns import held_bytes
+
+if TYPE_CHECKING:
+    from skate.data.dataset import Dataset
 
 NAME, SPACE = "data", _job.SERVED + "skate.data.run.serve"
 
@@ -30,10 +34,12 @@ def _begin(job: tuple[Any, ...], context: Any) -> tuple[Any, int]:
     return desk, skate.get(desk.begin.remote([skate.put(job)], held_bytes(context), os.getpid()))
 
 
-def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
+def run(request: RunRequest) -> Iterator[Any]:
     """execute.run() in a worker."""
-    desk, number = _begin(("run", node, ds.context, skip), ds.context)
-    for n in below(node):  # what is drawn anew in each run is drawn from here on
+    here = RunRequest(request.node, request.context, skip=request.skip)
+    desk, number = _begin(("run", here), request.context)
+    request.tell()
+    for n in below(request.node):  # what is drawn anew in each run is drawn from here on
         n.runs += n.each_run is not None
     at_end = False
     try:
@@ -43,7 +49,8 @@ def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
             coming = desk.next.remote(number)
             yield block
         at_end = True
-        error, ds._stats, ds._errors = skate.get(block[0])
+        error, result = skate.get(block[0])
+        request.tell(result.errors, result.stats)
         error = skate.get(error)
         if error is not None:
             raise error
@@ -52,9 +59,9 @@ def run(ds: Any, node: Any, skip: bytes | None) -> Iterator[Any]:
             desk.leave.remote(number)
 
 
-def feed(ds: Any, desk: Any, deal: Any) -> None:
+def feed(ds: Dataset, request: RunRequest, desk: Any, deal: Any) -> None:
     """In a worker: has the driver feed the desk of a streaming_split."""
-    here, number = _begin(("feed", ds, desk, deal), ds.context)
+    here, number = _begin(("feed", ds, request, desk, deal), request.context)
     error = skate.get(skate.get(skate.get(here.next.remote(number))[0])[0])
     if error is not None:
         raise error

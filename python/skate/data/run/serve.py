@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import skate
 from skate import _service_actors, _skate
 from skate.data.run import execute, feed
 from skate.data.run.remote import NAME, SPACE
+from skate.data.run.request import RunResult
 from skate.data.run.turns import sent
 
 
@@ -36,15 +38,14 @@ def _job(desk: Any, number: int, ref: Any) -> None:
 
 
 def _do(desk: Any, number: int, ref: Any) -> Any:
-    ds = None
+    told = [RunResult()]
     try:
         kind, *job = skate.get(ref)
         if kind == "feed":
             feed.start(*job)
-            return skate.put((sent(None), None, None))
-        node, context, skip = job
-        ds = execute.Part(node, context)
-        with closing(execute.run(ds, node, skip)) as blocks:
+            return skate.put((sent(None), RunResult()))
+        request = replace(job[0], back=told.append)
+        with closing(execute.run(request)) as blocks:
             for b in blocks:
                 if hasattr(b[0], "num_rows"):
                     b = (_skate.put_block(b[0]), *b[1:])
@@ -53,5 +54,4 @@ def _do(desk: Any, number: int, ref: Any) -> Any:
         error = None
     except Exception as e:
         error = e
-    stats, errors = (ds._stats, ds._errors) if ds is not None else (None, None)
-    return skate.put((sent(error), stats, errors))
+    return skate.put((sent(error), told[-1]))

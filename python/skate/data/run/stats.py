@@ -9,19 +9,22 @@ from typing import Any
 
 from skate._words import nbytes, seconds, short
 from skate.data.plan.lower import expected
+from skate.data.run.request import RunRequest
 
 
-def before_a_run(ds: Any) -> str:
-    """What stats() says of a Dataset that was not run: its operators, and what is known of its
+def before_a_run(request: RunRequest) -> str:
+    """What stats() says of a plan that was not run: its operators, and what is known of its
     input."""
-    labels, node = [], ds._node
+    node, facts, labels = request.node, request.facts, []
+    if node.blocks is not None:
+        return f"{node.label}: {sum(b[2] for b in node.blocks):,} rows in {len(node.blocks):,} blocks of this process. Nothing was run."
     while node is not None:
         labels.append(node.label)
         node = node.inputs[0] if len(node.inputs) == 1 else None
-    known = [f"{ds._facts.rows:,} rows come out"] if ds._facts.rows is not None else []
-    known.append(f"its input is {expected((ds._node,)).removeprefix('of ')}")
-    if ds._facts.files:
-        known.append(f"{len(set(ds._facts.files)):,} files")
+    known = [f"{facts.rows:,} rows come out"] if facts.rows is not None else []
+    known.append(f"its input is {expected((request.node,)).removeprefix('of ')}")
+    if facts.files:
+        known.append(f"{len(set(facts.files)):,} files")
     return (
         f"{short('->'.join(reversed(labels)))} has not been run yet, so there are no numbers: take_all(), write_parquet(), materialize() and the like run it. "
         f"Known so far: {', '.join(known)}."

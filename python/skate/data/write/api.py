@@ -28,15 +28,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from skate._deps import write_job
 from skate.data.arguments import others
-from skate.data.plan.node import Node
-from skate.data.run import errors, execute
+from skate.data.run import errors
 from skate.data.write.options import RowOptions, takes_files, takes_rows, takes_tasks
-from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skate.data.datasource import Datasink
+    from skate.data.run.request import RunRequest
     from skate.data.typed import Mode, Path
     from skate.data.write.options import OpenRowOptions, TaskOptions, WriteOptions
 
@@ -44,6 +43,13 @@ if TYPE_CHECKING:
 @errors.part_of("skate.data.dataset", "Dataset")
 class Writers:
     """Part of Dataset."""
+
+    if TYPE_CHECKING:  # what it has of the rest of Dataset
+
+        def _request(self) -> RunRequest: ...
+        def _write(
+            self, fmt: str, path: Any, options: WriteOptions, args: dict[str, Any], *more: Any
+        ) -> None: ...
 
     @takes_rows(rest="arrow_parquet_args")
     def write_parquet(
@@ -82,7 +88,7 @@ class Writers:
             3
         """
         args = others(options, RowOptions)
-        write_job.write(self, "parquet", path, options, args, arrow_parquet_args_fn, partition_cols)
+        self._write("parquet", path, options, args, arrow_parquet_args_fn, partition_cols)
 
     @takes_tasks()
     def write_lance(
@@ -154,7 +160,7 @@ class Writers:
             3
         """
         args = others(options, RowOptions)
-        write_job.write(self, "csv", path, options, args, arrow_csv_args_fn)
+        self._write("csv", path, options, args, arrow_csv_args_fn)
 
     @takes_rows(rest="pandas_json_args")
     def write_json(
@@ -187,7 +193,7 @@ class Writers:
             3
         """
         args = others(options, RowOptions)
-        write_job.write(self, "json", path, options, args, pandas_json_args_fn)
+        self._write("json", path, options, args, pandas_json_args_fn)
 
     @takes_rows()
     def write_numpy(self, path: Path, *, column: str, **options: Unpack[RowOptions]) -> None:
@@ -210,7 +216,7 @@ class Writers:
             >>> skate.data.read_numpy(folder).count()
             3
         """
-        write_job.write(self, "numpy", path, options, {"column": column})
+        self._write("numpy", path, options, {"column": column})
 
     @takes_files()
     def write_images(
@@ -230,7 +236,7 @@ class Writers:
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
         args = {"column": column, "file_format": file_format}
-        write_job.write(self, "images", path, options, args)
+        self._write("images", path, options, args)
 
     @takes_rows()
     def write_tfrecords(
@@ -260,7 +266,7 @@ class Writers:
             raise NotImplementedError(
                 "write_tfrecords: tf_schema needs TensorFlow's metadata library, which skate does not use; leave it out"
             )
-        write_job.write(self, "tfrecords", path, options, {})
+        self._write("tfrecords", path, options, {})
 
     @takes_rows()
     def write_webdataset(
@@ -280,7 +286,7 @@ class Writers:
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
             OSError: Something cannot be written; nothing of the write is to be seen then.
         """
-        write_job.write(self, "webdataset", path, options, {"encoder": encoder})
+        self._write("webdataset", path, options, {"encoder": encoder})
 
     @takes_rows(rest="args")
     def write_feather(self, path: Path, **options: Unpack[OpenRowOptions]) -> None:
@@ -303,7 +309,7 @@ class Writers:
             >>> skate.data.read_feather(folder).count()
             3
         """
-        write_job.write(self, "arrow", path, options, others(options, RowOptions))
+        self._write("arrow", path, options, others(options, RowOptions))
 
     @takes_rows(rest="args")
     def write_orc(self, path: Path, **options: Unpack[OpenRowOptions]) -> None:
@@ -326,7 +332,7 @@ class Writers:
             >>> skate.data.read_orc(folder).count()
             3
         """
-        write_job.write(self, "orc", path, options, others(options, RowOptions))
+        self._write("orc", path, options, others(options, RowOptions))
 
     def write_sql(
         self,
@@ -355,12 +361,8 @@ class Writers:
             >>> sqlite3.connect(db).execute("select count(*) from t").fetchone()
             (3,)
         """
-        params = {"format": "sql", "sql": sql, "connect": cloudpickled(connection_factory)}
-        options = write_job.of_tasks(
-            {"ray_remote_args": ray_remote_args, "concurrency": concurrency}
-        )
-        for _ in execute.batches(self, Node("write", "WriteSQL", params, (self._node,), **options)):  # type: ignore[attr-defined]
-            pass
+        options: TaskOptions = {"ray_remote_args": ray_remote_args, "concurrency": concurrency}
+        write_job.write_sql(self._request(), sql, connection_factory, options)
 
     @takes_tasks()
     def write_datasink(self, datasink: Datasink, **options: Unpack[TaskOptions]) -> None:
@@ -370,4 +372,4 @@ class Writers:
             datasink: A skate.data.datasource.Datasink.
             options: See TaskOptions.
         """
-        write_job.write_sink(self, datasink, options)
+        write_job.write_sink(self._request(), datasink, options)

@@ -16,15 +16,17 @@ from typing import Any
 
 from skate._deps import cloudpickle, hashlib
 from skate.data.plan.node import Node
+from skate.data.run.request import RunRequest
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _CONTEXT = ("target_max_block_size", "target_min_block_size", "on_error", "max_errored_blocks")
 
 
-def fingerprint(ds: Any, write: dict[str, Any]) -> list[tuple[str, bytes]]:
-    """Of a write of ds. write: parameters of the writer, without where it writes to."""
+def fingerprint(request: RunRequest, write: dict[str, Any]) -> list[tuple[str, bytes]]:
+    """Of a write of what is asked for. write: parameters of the writer, without where it writes
+    to."""
     nodes: list[Node] = []
-    node = ds._node
+    node = request.node
     while True:
         nodes.append(node)
         if not node.inputs:
@@ -37,9 +39,9 @@ def fingerprint(ds: Any, write: dict[str, Any]) -> list[tuple[str, bytes]]:
         params.pop("stamps", None)  # the part of the input files says it
         units = more.get("units", n.options.get("units"))
         out.append((n.label, of(n.op, params, n.options.get("batch_rows", 0), units)))
-    files = list(dict.fromkeys(ds._facts.files))
+    files = list(dict.fromkeys(request.facts.files))
     out.insert(1, (f"{len(files)} input files", of(_stats(files, nodes[-1].params.get("fs")))))
-    out.append(("settings", of({k: getattr(ds.context, k) for k in _CONTEXT})))
+    out.append(("settings", of({k: getattr(request.context, k) for k in _CONTEXT})))
     more = [k for k, usual in (("names", None), ("flavor", "hive")) if write[k] != usual]
     out.append(
         (

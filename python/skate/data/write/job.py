@@ -30,6 +30,7 @@ from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, resources
 from skate.data.run import execute
 from skate.data.run.conflict import by_files
+from skate.data.run.request import RunRequest
 from skate.data.values import marks
 from skate.data.write import resume, stage
 from skate.data.write.mode import SaveMode, write_id
@@ -37,25 +38,26 @@ from skate.data.write.options import rows_of_files, save_mode
 from skate.data.write.reports import Reports
 from skate.data.write.rows import Rows
 from skate.data.write.unify_file_schemas import level, wanted
+from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
     from skate.data.write.options import TaskOptions, WriteOptions
 
 
 def write(
-    ds: Any,
+    request: RunRequest,
     fmt: str,
     path: Any,
     options: WriteOptions,
     args: dict[str, Any],
     args_fn: Any = None,
     partition_cols: Any = None,
-) -> None:
-    """Runs ds into files of a format. args: of the format; args_fn: a function that gives more of
-    them."""
+) -> dict[str, Any] | None:
+    """Runs what is asked for into files of a format. args: of the format; args_fn: a function that
+    gives more of them. Returns what the statistics say of the write; None: nothing was written."""
     if args_fn is not None:
         args = {**args, **args_fn()}
-    known = ds._facts.schema() if ds._facts.schema is not None else None
+    known = request.facts.known_schema()
     _check(fmt, args, known)
     mode, (min_rows, max_rows) = save_mode(options), rows_of_files(options)
     names, resuming = options.get("filename_provider"), options.get("resume")
@@ -65,7 +67,7 @@ def write(
         partition_cols = (
             [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
         )
-        ds._check_columns(partition_cols, "write partition_cols")
+        request.facts.check_columns(partition_cols, "write partition_cols")
         if args.get("schema") is not None:  # what the files hold
             args = {**args, "schema": _schema_without(args["schema"], partition_cols)}
     flavor, args = _flavor(fmt, partition_cols, args)
@@ -90,9 +92,9 @@ def write(
     }
     if fmt == "parquet" and names is not None and mode is SaveMode.APPEND:
         _check_names(names, target.id)
-    of_node = {**as_input(ds._node), **of_tasks(options)}
+    of_node = {**as_input(request.node), **of_tasks(options)}
     label = _label(fmt)
-    config = getattr(ds.context, "checkpoint_config", None)
+    config = getattr(request.context, "checkpoint_config", None)
     if resuming or config is not None:
         if min_rows:
             raise ValueError(
@@ -101,7 +103,7 @@ def write(
             )
         logs = resuming if isinstance(resuming, str) else getattr(config, "checkpoint_path", None)
         done = _resumable(
-            ds,
+            request,
             target,
             mode,
             label,
@@ -110,24 +112,20 @@ def write(
             logs,
             config is not None and config.delete_checkpoint_on_success,
         )
-        _wrote(ds, path, [(name, rows, size) for _, name, rows, size in done])
-        return
-    files = _at_once(ds, target, mode, label, params, of_node, known)
-    if files is not None:
-        _wrote(ds, path, files)
+        return _wrote(path, [(name, rows, size) for _, name, rows, size in done])
+    files = _at_once(request, target, mode, label, params, of_node, known)
+    return None if files is None else _wrote(path, files)
 
 
-def plan_of(ds: Any, method: str) -> Node:
-    """What ds.write_<method>(path) runs, for explain(). ValueError: there is no such method, or it
-    is none of a format of files."""
+def plan_of(node: Node, method: str) -> Node:
+    """What Dataset.write_<method>(path) runs behind a node, for explain(). ValueError: there is no
+    such method, or it is none of a format of files."""
     fmt = "arrow" if method == "feather" else method
     if fmt not in _TITLES or method == "arrow":
         known = ", ".join(sorted("feather" if name == "arrow" else name for name in _TITLES))
         raise ValueError(f"explain: write={method!r}: there is a plan for writes of {known}")
     params = {"format": fmt, "partition_cols": None, "args": {}}
-    return Node(
-        "write", _label(fmt), params, (ds._node,), **{**as_input(ds._node), **resources({})}
-    )
+    return Node("write", _label(fmt), params, (node,), **{**as_input(node), **resources({})})
 
 
 def _label(fmt: str) -> str:
@@ -154,7 +152,7 @@ def _flavor(
 
 
 def _at_once(
-    ds: Any,
+    request: RunRequest,
     target: _Local | _Remote,
     how: SaveMode,
     label: str,
@@ -173,13 +171,12 @@ def _at_once(
     with Orderly() as orderly:
         try:
             heard = Reports(known)
-            node = Node(
-                "write", label, params, (ds._node,), batch_rows=params["min_rows"] or 0, **options
-            )
-            for rb in execute.batches(ds, node):
+            rows = params["min_rows"] or 0
+            node = Node("write", label, params, (request.node,), batch_rows=rows, **options)
+            for rb in execute.batches(request.over(node)):
                 reports += heard.files(rb)
             if wanted(params):
-                with by_files(ds._node):
+                with by_files(request.node):
                     reports = level(label, params, reports, heard.written)
             if not reports and (how is not SaveMode.APPEND or not old):
                 reports += heard.without_rows(params)
@@ -246,19 +243,18 @@ def _check_names(provider: Any, uuid: str) -> None:
             )
 
 
-def _wrote(ds: Any, path: str, files: list[tuple[str, int, int]]) -> None:
-    """Says in the statistics what was written."""
-    if ds._stats is not None:
-        ds._stats.extra["write"] = {
-            "path": path,
-            "files": len(files),
-            "rows": sum(r[1] for r in files),
-            "bytes": sum(r[2] for r in files),
-        }
+def _wrote(path: str, files: list[tuple[str, int, int]]) -> dict[str, Any]:
+    """What the statistics say of a write."""
+    return {
+        "path": path,
+        "files": len(files),
+        "rows": sum(r[1] for r in files),
+        "bytes": sum(r[2] for r in files),
+    }
 
 
 def _resumable(
-    ds: Any,
+    request: RunRequest,
     target: _Local | _Remote,
     how: SaveMode,
     label: str,
@@ -273,20 +269,20 @@ def _resumable(
         folder = os.path.abspath(local_path(logs) or logs)
         at = os.path.join(folder, f"{resume.digest(os.fsencode(target.path)).hex()}.log")
     if isinstance(target, _Local):
-        job = resume.Job(ds, target.path, how, params, at)
+        job = resume.Job(request, target.path, how, params, at)
     elif at is None:
         raise ValueError(
             f"resume: {target.path} is not local, and the log of a job that can be resumed is a local file: say where, with resume='/a/local/folder' or "
             "CheckpointConfig(checkpoint_path=...)"
         )
     else:
-        job = resume.RemoteJob(ds, target, how, params, at)
+        job = resume.RemoteJob(request, target, how, params, at)
     try:
         if job.open():
             if len(job.files) < job.units:
-                job.write(ds, label, params, options)
+                job.write(request, label, params, options)
             if wanted(params):
-                with by_files(ds._node):
+                with by_files(request.node):
                     job.level(label, params)
             job.commit()
         files = [f for u in sorted(job.files) for f in job.files[u]]
@@ -441,19 +437,27 @@ def of_tasks(given: TaskOptions) -> dict[str, Any]:
     return options
 
 
-def write_sink(ds: Any, sink: Any, given: TaskOptions) -> None:
-    """Runs ds into a Datasink."""
+def write_sql(request: RunRequest, sql: str, connection_factory: Any, given: TaskOptions) -> None:
+    """Runs what is asked for into a database."""
+    params = {"format": "sql", "sql": sql, "connect": cloudpickled(connection_factory)}
+    node = Node("write", "WriteSQL", params, (request.node,), **of_tasks(given))
+    for _ in execute.batches(request.over(node)):
+        pass
+
+
+def write_sink(request: RunRequest, sink: Any, given: TaskOptions) -> None:
+    """Runs what is asked for into a Datasink."""
     options = of_tasks(given)
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
-    config = getattr(ds.context, "checkpoint_config", None)
+    config = getattr(request.context, "checkpoint_config", None)
     rows = (
         Rows(config, sink)
         if config is not None and not getattr(sink, "_whole_or_not", False)
         else None
     )
     try:
-        sink.on_write_start(ds._facts.schema() if ds._facts.schema is not None else None)
+        sink.on_write_start(request.facts.known_schema())
         if getattr(sink, "_skip_write", False):  # mode "ignore": no row is written
             rows = None
         if rows is not None:
@@ -462,11 +466,11 @@ def write_sink(ds: Any, sink: Any, given: TaskOptions) -> None:
             "write",
             f"Write{sink.get_name()}",
             params,
-            (ds._node,),
+            (request.node,),
             batch_rows=sink.min_rows_per_write or 0,
             **options,
         )
-        for rb in execute.batches(ds, node):
+        for rb in execute.batches(request.over(node)):
             for r in map(pickle.loads, rb.column(0).to_pylist()):
                 if rows is not None and r[0]:
                     rows.note(params["uuid"], r[3], r[4])

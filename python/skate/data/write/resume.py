@@ -39,7 +39,6 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from skate import _skate
@@ -49,6 +48,7 @@ from skate.data.plan.node import Node
 from skate.data.plan.optimise import optimised
 from skate.data.run import execute
 from skate.data.run.blocks import fetch
+from skate.data.run.request import RunRequest
 from skate.data.write import fingerprint, stage
 from skate.data.write.mode import SaveMode, write_id
 from skate.data.write.reports import Reports
@@ -69,12 +69,17 @@ class Job:
     """One resumable write into a local folder."""
 
     def __init__(
-        self, ds: Any, target: str, how: SaveMode, params: dict[str, Any], log_path: str | None
+        self,
+        request: RunRequest,
+        target: str,
+        how: SaveMode,
+        params: dict[str, Any],
+        log_path: str | None,
     ):
         self.target, self.how = target, how
         self.folder = os.path.join(target, stage.JOB)
-        self.units = self._units(optimised(ds._node, "raise")[0])
-        self.parts = fingerprint.fingerprint(ds, params)
+        self.units = self._units(optimised(request.node, "raise")[0])
+        self.parts = fingerprint.fingerprint(request, params)
         self.path = log_path or os.path.join(self.folder, "log")
         self.files: dict[int, list[File]] = {}
         self.prefix = ""
@@ -217,15 +222,17 @@ class Job:
 
     # ---- run
 
-    def write(self, ds: Any, label: str, params: dict[str, Any], options: dict[str, Any]) -> None:
+    def write(
+        self, request: RunRequest, label: str, params: dict[str, Any], options: dict[str, Any]
+    ) -> None:
         """Runs what is missing; the log knows each unit when it is whole."""
         run, where = self._stage()
         uuid = self.prefix.removesuffix("_")  # the same in each run of the job
-        node = Node("write", label, {**params, "uuid": uuid, **where}, (ds._node,), **options)
+        node = Node("write", label, {**params, "uuid": uuid, **where}, (request.node,), **options)
         skip = bytes(u in self.files for u in range(self.units))
         at, held = -1, []
-        heard = Reports(ds._facts.schema() if ds._facts.schema is not None else None)
-        blocks: Iterator[Any] = execute.run(ds, node, skip)
+        heard = Reports(request.facts.known_schema())
+        blocks = execute.run(request.over(node, skip))
         try:
             for block in blocks:
                 if block[4] != at:
@@ -233,7 +240,7 @@ class Job:
                     at, held = block[4], []
                 held += heard.files(fetch(block[:4]))
         finally:
-            blocks.close()  # type: ignore[attr-defined]
+            blocks.close()
         if not held and not any(self.files.values()) and self.units - 1 not in self.files:
             at, held = self.units - 1, heard.without_rows(node.params)
         self._whole(run, at, held, self.units)
@@ -401,8 +408,15 @@ class Job:
 class RemoteJob(Job):
     """One resumable write into a folder of another file system. target: job._Remote."""
 
-    def __init__(self, ds: Any, target: Any, how: SaveMode, params: dict[str, Any], log_path: str):
-        super().__init__(ds, target.path, how, params, log_path)
+    def __init__(
+        self,
+        request: RunRequest,
+        target: Any,
+        how: SaveMode,
+        params: dict[str, Any],
+        log_path: str,
+    ):
+        super().__init__(request, target.path, how, params, log_path)
         self.remote, self.fs = target, target.fs
 
     def _look(self) -> list[str] | None:

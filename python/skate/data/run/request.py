@@ -1,0 +1,77 @@
+"""What goes down from a Dataset that is run, and what comes back of the run.
+
+A run knows its RunRequest alone, never the Dataset: it may be one of a Dataset in another process,
+or of a node in the middle of a plan. What a run found out it hands to RunRequest.back; the Dataset
+keeps it there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from skate.data.plan.node import Node
+from skate.data.read.source import Facts
+
+if TYPE_CHECKING:
+    from skate.data.context import DataContext
+    from skate.data.run.dead_letters import Errors
+    from skate.data.run.stats import DatasetStats
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What comes back of a run. A field is None as long as there is nothing to say of it.
+
+    Args:
+        errors: The bad records; known from the start of the run on, and growing while it goes on.
+        stats: The statistics; known when the run is over.
+        schema: The pyarrow.Schema that all of its batches were brought to; known when a run of
+            all rows is over.
+    """
+
+    errors: Errors | None = None
+    stats: DatasetStats | None = None
+    schema: Any = None
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What is to be run, and what is known of it.
+
+    Args:
+        node: The last operator of the plan.
+        context: The settings.
+        facts: What is known without running it.
+        seen: The pyarrow.Schema that an earlier run of all rows has brought its batches to.
+        skip: A byte for each unit of the only source, not 0 if the unit is left out. Units are
+            kept apart then: blocks have the number of their unit as a fifth item.
+        back: Takes a RunResult when a run begins, and another one when the run is over.
+    """
+
+    node: Node
+    context: DataContext
+    facts: Facts = field(default_factory=Facts)
+    seen: Any = None
+    skip: bytes | None = None
+    back: Callable[[RunResult], None] | None = None
+
+    def over(self, node: Node, skip: bytes | None = None) -> RunRequest:
+        """The request for another node, which stands over this one's or takes its place."""
+        return dataclasses.replace(self, node=node, skip=skip)
+
+    def tell(
+        self, errors: Errors | None = None, stats: DatasetStats | None = None, schema: Any = None
+    ) -> None:
+        """Hands a RunResult back."""
+        if self.back is not None:
+            self.back(RunResult(errors, stats, schema))
+
+    def frames(self) -> bool:
+        """Whether the blocks came as DataFrames: batch_format=None gives them so."""
+        node = self.node
+        while node.operator.first_rows or node.operator.blocking:
+            node = node.inputs[0]
+        return bool(self.context.enable_pandas_block) and node.operator.frames(node.params)
