@@ -105,11 +105,11 @@ if TYPE_CHECKING:
     from skate import _by_value as by_value  # noqa: F401
     from skate import logging_config as logging_config
     from skate.compat import as_ray as as_ray
-    from skate.dag import class_node as class_node
-    from skate.dag import function_node as function_node
-    from skate.data import dataset as dataset
+    from skate.dag import binding as binding
+    from skate.data import dataset_by_key as by_key  # noqa: F401
     from skate.data import expr_eval as expr_eval
     from skate.data import extensions as extensions
+    from skate.data import split as split
     from skate.data.write import job as write_job  # noqa: F401
     from skate.util.joblib import ray_backend as ray_backend
 else:
@@ -182,12 +182,12 @@ else:
     # of a Dataset's first rows: no more than ten (tests/shape.py).
     as_ray = stand_in("skate.compat.as_ray")  # 23, with importlib.metadata
     by_value = stand_in("skate._by_value")  # 16, with cloudpickle
-    class_node = stand_in("skate.dag.class_node")  # 36, with asyncio and skate.dag
-    dataset = stand_in("skate.data.dataset")  # 0: it and split.py know each other
+    by_key = stand_in("skate.data.dataset_by_key")  # MS
+    binding = stand_in("skate.dag.binding")  # 36, with asyncio and skate.dag
     expr_eval = stand_in("skate.data.expr_eval")  # 0: it and expressions.py know each other
     extensions = stand_in("skate.data.extensions")  # 290, with pandas
-    function_node = stand_in("skate.dag.function_node")  # 33, with asyncio and skate.dag
     logging_config = stand_in("skate.logging_config")  # 12, with logging, json and dataclasses
     # 160, with joblib, which may be missing
     ray_backend = stand_in("skate.util.joblib.ray_backend")
+    split = stand_in("skate.data.split")  # MS
     write_job = stand_in("skate.data.write.job")  # 3: 9 modules, for writes only

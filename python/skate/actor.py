@@ -11,7 +11,7 @@ import types
 import weakref
 
 from skate import _did_you_mean, _job, _skate, options, runtime_env
-from skate._deps import class_node, cloudpickle
+from skate._deps import binding, cloudpickle
 from skate._in_actor import here, me
 from skate.exceptions import ActorAlreadyExistsError
 from skate.ids import ActorID
@@ -279,7 +279,7 @@ class ActorMethod:
                 results.
             kwargs: The same by name.
         """
-        return class_node.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
+        return binding.bind_method(ActorHandle(self._token, self._meta), self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""
@@ -651,7 +651,7 @@ class ActorClass:
                 results.
             kwargs: The same by name.
         """
-        return class_node.ClassNode(self, args, kwargs)
+        return binding.ClassNode(self, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """self.options(**given).remote(*args, **kwargs)."""

@@ -2,7 +2,7 @@
 no Python of ours."""
 
 from skate import _job, _skate, options, runtime_env
-from skate._deps import function_node
+from skate._deps import binding
 from skate.ref import DynamicObjectRefGenerator
 
 
@@ -153,7 +153,7 @@ class RemoteFunction:
                 results.
             kwargs: The same by name.
         """
-        return function_node.bind(self, self._own, args, kwargs)
+        return binding.bind(self, self._own, args, kwargs)
 
     def _remote(self, args=None, kwargs=None, **given):
         """f.options(**given).remote(*args, **kwargs)."""

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
 from skate import _job, _skate
-from skate._deps import pa, pd, write_job
+from skate._deps import by_key, pa, pd, split, write_job
 from skate.compat import absent
-from skate.data import aggregate, block, expr_eval, expressions, summary, text_table
+from skate.data import aggregate, block, convert, expr_eval, expressions, summary, text_table
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
-from skate.data.convert import Conversions
-from skate.data.dataset_by_key import Keyed
 from skate.data.files import reading
 from skate.data.iterator import DataIterator
 from skate.data.on_error import check_policy
@@ -41,7 +39,6 @@ from skate.data.run.request import RunRequest, RunResult
 from skate.data.run.stats import before_a_run
 from skate.data.run.unions import conform
 from skate.data.schema import Schema
-from skate.data.split import Splits
 from skate.data.values import batch, marks, pictures, row_dicts
 from skate.data.values.unify import cast_batch, check_names, few, merge, unify
 from skate.data.worker import dead_letters
@@ -52,8 +49,11 @@ from skate.serialize import cloudpickled
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from skate import ObjectRef
     from skate.data.collate_fn import CollateFn
     from skate.data.expressions import Expr
+    from skate.data.grouped_data import GroupedData
+    from skate.data.random_access_dataset import RandomAccessDataset
     from skate.data.summary import DatasetSummary
     from skate.data.typed import (
         BatchFormat,
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         Row,
         RowFunction,
         Seed,
+        Strategy,
     )
 
 
@@ -144,7 +145,7 @@ _numbers = itertools.count()
 
 
 @errors.methods
-class Dataset(Splits, Keyed, Conversions, Writers):
+class Dataset(Writers):
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the
     methods of other Datasets; not by this constructor.
 
@@ -1160,6 +1161,438 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         )
         return self._add(node, Facts(None, self._facts.schema, self._facts.files))
 
+    # ---- other orders, other blocks, parts (split.py)
+
+    def sort(
+        self,
+        key: str | list[str],
+        descending: bool | list[bool] = False,
+        boundaries: list[int | float] | None = None,
+        *,
+        strategy: Strategy = None,
+    ) -> Dataset:
+        """The rows in the order of a column or of several. Equal rows stay in the order in which
+        they came; NaN and then nulls come last, for either direction; -0.0 equals 0.0. The result
+        is the same on every run, whatever workers and memory there are.
+
+        Args:
+            key: Its name, or their names, the most significant first.
+            descending: The largest value first; of several keys one for each.
+            boundaries: Numbers: the first key's values at which blocks begin, so there is a block
+                more. [10, 20]: what is less than 10, the rest of what is less than 20, the rest;
+                with
+                descending the other way round. None: blocks are of about the same size.
+            strategy: How the exchange is wired, which changes no row: a skate.data.ExchangeStrategy
+                or a name; None: as DataContext.shuffle_strategy says.
+
+        Raises:
+            ValueError: No key, one that is no name, as many directions as there are no keys,
+                boundaries that are no numbers; when it runs: a column that is not there, or whose
+                type has no order.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort("a",
+            descending=True).take_all() [{'a': 3}, {'a': 2}, {'a': None}]
+        """
+        return self._add(*split.sort(self._request(), key, descending, boundaries, strategy))
+
+    def random_shuffle(
+        self,
+        *,
+        seed: Seed = None,
+        num_blocks: int | None = None,
+        strategy: Strategy = None,
+        **ray_remote_args: Any,
+    ) -> Dataset:
+        """The rows in a random order; all orders are equally likely. A seed gives the same order on
+        every run, whatever workers and memory there are.
+
+        Args:
+            seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
+            num_blocks: As in Ray no longer supported: repartition() behind it.
+            strategy: How the exchange is wired, as of sort().
+            ray_remote_args: Resources of the tasks that deal rows out, by the names that
+                map_batches has.
+
+        Raises:
+            DeprecationWarning: num_blocks was given.
+
+        Example:
+            >>> import skate
+            >>> sorted(row["id"] for row in skate.data.range(4).random_shuffle(seed=1).take_all())
+            [0, 1, 2, 3]
+        """
+        given = (seed, num_blocks, strategy, ray_remote_args)
+        return self._add(*split.random_shuffle(self._request(), *given))
+
+    def repartition(
+        self,
+        num_blocks: int | None = None,
+        target_num_rows_per_block: int | None = None,
+        *,
+        strict: bool = False,
+        shuffle: bool = False,
+        keys: str | list[str] | None = None,
+        sort: bool = False,
+        strategy: Strategy = None,
+    ) -> Dataset:
+        """The same rows in other blocks; in the same order, unless they are shuffled.
+
+        Args:
+            num_blocks: How many blocks, of as many rows; runs everything above first.
+            target_num_rows_per_block: Rows in a block, at most; streams.
+            strict: With target_num_rows_per_block: exactly so many, over all borders of blocks.
+            shuffle: With num_blocks: each block gets a piece of what each task before made. The
+                order is the same on every run.
+            keys: One or several; with num_blocks: all rows that are equal in these columns come
+                into one block, in the order in which they came.
+            sort: With keys: each block is sorted by them, ascending.
+            strategy: With shuffle or keys: how the exchange is wired, as of sort().
+
+        Raises:
+            ValueError: None or both of num_blocks and target_num_rows_per_block; one that is no
+                positive int; what goes with the other one.
+            KeyError: There is no such column.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(10).repartition(4).materialize().num_blocks()
+            4
+        """
+        given = (num_blocks, target_num_rows_per_block, strict, shuffle, keys, sort, strategy)
+        return self._add(*split.repartition(self._request(), *given))
+
+    def randomize_block_order(self, *, seed: Seed = None) -> Dataset:
+        """The same blocks in a random order; runs everything above first.
+
+        Args:
+            seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(4, override_num_blocks=2).randomize_block_order(seed=1).count()
+            4
+        """
+        return self._add(*split.randomize_block_order(self._request(), seed))
+
+    def zip(self, *other: Dataset) -> Dataset:
+        """The rows of several Datasets side by side; all must have as many rows (ValueError when it
+        runs). It
+        streams: blocks of the others are cut (by reference) where those of one end: the largest, if
+        the bytes of all are known beforehand, else this one. A name that is taken gets _1, _2, ...
+
+        Args:
+            other: The other Datasets; at least one (ValueError).
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(2).zip(skate.data.range(2)).take_all()
+            [{'id': 0, 'id_1': 0}, {'id': 1, 'id_1': 1}]
+        """
+        return self._add(*split.zipped([d._request() for d in (self, *other)]))
+
+    def split(
+        self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None
+    ) -> list[MaterializedDataset]:
+        """n Datasets of about as many rows, in order. Runs this one.
+
+        Args:
+            n: How many; ValueError below 1.
+            equal: All have the same number of rows; up to n - 1 rows are left out.
+            locality_hints: One for each split (ValueError otherwise); there is one machine, so
+                nothing follows from them.
+
+        Example:
+            >>> import skate
+            >>> [d.count() for d in skate.data.range(10).split(3, equal=True)]
+            [3, 3, 3]
+        """
+        return self._parts(split.by_number(n, equal, locality_hints))[:n]
+
+    def split_at_indices(self, indices: list[int]) -> list[MaterializedDataset]:
+        """Datasets that end before these rows, and one of the rest. Runs this one.
+
+        Args:
+            indices: Row numbers, ascending; ValueError for none, negative or descending ones.
+
+        Example:
+            >>> import skate
+            >>> [d.count() for d in skate.data.range(10).split_at_indices([2, 5])]
+            [2, 3, 5]
+        """
+        return self._parts(split.at_indices(indices))
+
+    def split_proportionately(self, proportions: list[float]) -> list[MaterializedDataset]:
+        """Datasets of these shares of the rows, and one of the rest. Runs this one.
+
+        Args:
+            proportions: Each over 0, together under 1 (ValueError otherwise).
+
+        Example:
+            >>> import skate
+            >>> [d.count() for d in skate.data.range(10).split_proportionately([0.2, 0.5])]
+            [2, 5, 3]
+        """
+        return self._parts(split.by_shares(proportions))
+
+    def train_test_split(
+        self,
+        test_size: int | float,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+        stratify: str | None = None,
+    ) -> tuple[MaterializedDataset, MaterializedDataset]:
+        """(train, test): the last rows are the test. Runs this one.
+
+        Args:
+            test_size: Rows as an int, or a share between 0 and 1; ValueError otherwise.
+            shuffle: The rows are shuffled before.
+            seed: Of the shuffle: an int gives the same order each time.
+            stratify: A column: of the rows of each of its values that share, rounded down, is in
+                the test. Both parts come in the order of that column. ValueError together with
+                shuffle.
+
+        Example:
+            >>> import skate
+            >>> train, test = skate.data.range(8).train_test_split(0.25)
+            >>> test.take_all()
+            [{'id': 6}, {'id': 7}]
+        """
+        at = split.of_test(test_size, shuffle, stratify)
+        if stratify is None:
+            train, test = (self.random_shuffle(seed=seed) if shuffle else self)._parts(at)
+            return train, test
+        keys = by_key.check_key(self._request(), stratify, "train_test_split")
+        whole = self._whole_groups(keys, None).materialize()
+        sides = split.stratified(whole._request(), at, test_size, stratify)
+        train, test = (whole._add(*side).materialize() for side in sides)
+        return train, test
+
+    def _parts(self, at: Callable[[int], list[int]]) -> list[MaterializedDataset]:
+        """Datasets that end before some rows, and one of the rest. Runs this one. at: gives these
+        rows, of how many there are."""
+        whole = self.materialize()
+        parts = split.parts(whole._request(), at(whole._facts.rows or 0))
+        return [whole._of_blocks(blocks) for blocks in parts]
+
+    def streaming_train_test_split(
+        self,
+        test_size: float,
+        *,
+        split_type: Literal["random", "hash"] = "random",
+        hash_column: str | None = None,
+        seed: int | None = None,
+        **ray_remote_kwargs: Any,
+    ) -> tuple[Dataset, Dataset]:
+        """(train, test), row by row, without running anything: which side a row is on follows from
+        its number and seed, or from a column.
+
+        Args:
+            test_size: Share of the test, between 0 and 1.
+            split_type: "random" or "hash".
+            hash_column: The column for "hash": equal values are on one side.
+            seed: Of "random"; by default the two sides still fit together.
+            ray_remote_kwargs: Other options of the tasks or actors, as of skate.remote: resources,
+                runtime_env, scheduling_strategy, max_retries, ...
+
+        Raises:
+            ValueError: The arguments do not fit together.
+
+        Example:
+            >>> import skate
+            >>> train, test = skate.data.range(100).streaming_train_test_split(0.2, seed=1)
+            >>> train.count() + test.count()
+            100
+        """
+        given = (test_size, split_type, hash_column, seed, ray_remote_kwargs)
+        train, test = (self._add(*side) for side in split.by_row(self._request(), *given))
+        return train, test
+
+    def streaming_split(
+        self,
+        n: int,
+        *,
+        equal: bool | Literal["drop", "pad"] = False,
+        locality_hints: list[Any] | None = None,
+        batch_size: int | None = None,
+    ) -> list[DataIterator]:
+        """n iterators over one execution, to be used at the same time, in any process; see
+        streaming_split.py.
+
+        Args:
+            n: How many.
+            equal: All get the same number of rows, and of batches: True or "drop" leaves up to n -
+                1 rows out, "pad" (with a batch_size) gives up to n - 1 rows twice.
+            locality_hints: One for each (ValueError otherwise); there is one machine, so nothing
+                follows from them.
+            batch_size: Rows are dealt in batches of so many, in turn, and each iterator is asked
+                for batches of as many. Then it has a len(), and a state_dict() that any number of
+                iterators can go on with.
+
+        Raises:
+            ValueError: n, batch_size or locality_hints are wrong, or "pad" comes without a
+                batch_size.
+
+        Example:
+            >>> import skate
+            >>> ds = skate.data.range(10).materialize()
+            >>> [len(it) for it in ds.streaming_split(2, equal="pad", batch_size=3)]
+            [2, 2]
+        """
+        given = (n, equal, locality_hints, batch_size)
+        return split.streaming(self, self._request(), *given)
+
+    # ---- by a key (dataset_by_key.py)
+
+    def groupby(
+        self,
+        key: str | list[str] | None,
+        num_partitions: int | None = None,
+        *,
+        strategy: Strategy = None,
+    ) -> GroupedData:
+        """The rows in groups of equal keys, to be aggregated or mapped. What comes of it is in the
+        order of the keys.
+
+        Args:
+            key: A column's name, or several; None: one group of all rows.
+            num_partitions: In how many parts to work; None: as many as their sizes ask for.
+            strategy: How the exchange is wired, as of sort().
+
+        Raises:
+            ValueError: The key is no name of a column, there is no such column, its values have no
+                order (lists, structs, arrays), or num_partitions is no positive int. Where rows may
+                have been dropped before, a missing column is an error of the run.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"k": 2}, {"k": 1}, {"k":
+            2}]).groupby("k").count().take_all() [{'k': 1, 'count()': 1}, {'k': 2, 'count()': 2}]
+        """
+        return by_key.groupby(self, self._request(), key, num_partitions, strategy)
+
+    def _whole_groups(
+        self, keys: list[str], num_partitions: int | None, strategy: Strategy = None
+    ) -> Dataset:
+        return self._add(*by_key.whole_groups(self._request(), keys, num_partitions, strategy))
+
+    def distinct(
+        self,
+        keys: str | list[str] | None = None,
+        num_partitions: int | None = None,
+        *,
+        strategy: Strategy = None,
+    ) -> Dataset:
+        """The rows without those whose key was there before: of each key the first row, in the
+        order of the keys. (polars.DataFrame.unique; Ray has `unique` of one column alone.)
+
+        Args:
+            keys: Columns; None: all, which the schema has to tell, or is asked for.
+            num_partitions: In how many parts to work; None: as many as their sizes ask for.
+            strategy: How the exchange is wired, as of sort().
+
+        Raises:
+            ValueError: As groupby.
+
+        Example:
+            >>> import skate
+            >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}, {"k": 2, "x":
+            3}]).distinct("k").take_all() [{'k': 1, 'x': 2}, {'k': 2, 'x': 1}]
+        """
+        names = self.columns() or [] if keys is None else keys
+        found = by_key.distinct(self._request(), names, num_partitions, strategy)
+        return self if found is None else self._add(*found)
+
+    def join(
+        self,
+        ds: Dataset,
+        join_type: str,
+        num_partitions: int | None = None,
+        on: tuple[str, ...] | list[str] = ("id",),
+        right_on: tuple[str, ...] | list[str] | None = None,
+        left_suffix: str | None = None,
+        right_suffix: str | None = None,
+        *,
+        partition_size_hint: int | None = None,
+        aggregator_ray_remote_args: dict[str, Any] | None = None,
+        validate_schemas: bool = False,
+        strategy: Strategy = None,
+    ) -> Dataset:
+        """The rows of two Datasets that have equal keys, side by side. Null keys meet nothing; NaN
+        meets NaN. Rows come partition by partition (of the keys' hashes), in each in the order of
+        the rows of the side that has more of them in it (of as many: the left side), then of the
+        other one, whose rows that meet nothing stand behind (semi and anti joins: in the order of
+        their side); where one side is small (DataContext.broadcast_join_bytes) and num_partitions
+        is not given, in the order of the other side's rows. Which it is depends on the data alone:
+        the order is the same on every run, whatever workers and memory there are.
+
+        Args:
+            ds: The other Dataset, the right side.
+            join_type: "inner"; "left_outer", "right_outer" or "full_outer" (rows of that side that
+                meet nothing come, too, with nulls); "left_semi" or "right_semi" (rows of that side
+                that meet something, each once, and its columns only); "left_anti" or "right_anti"
+                (those that meet nothing).
+            num_partitions: In how many parts to work, each at least a block; None: as many as their
+                sizes ask for, none where a side is small.
+            on: Columns of this Dataset that are the key.
+            right_on: Those of the other one, as many; None: of the same names.
+            left_suffix: What follows the name of a column of this side, no key, that the other side
+                has as well.
+            right_suffix: The same of the other side.
+            partition_size_hint: Bytes of a part, about. Sizes are measured, so nothing follows from
+                it.
+            aggregator_ray_remote_args: Options of the tasks that join, as of skate.remote:
+                num_cpus, memory, resources, ...
+            validate_schemas: Compares the types of the keys now, for which the schemas are asked
+                for: ValueError where they differ.
+            strategy: How the exchange is wired, as of sort(), where there is one.
+
+        Returns:
+            The left columns, then the right ones without its key; of "right_outer" the left ones
+            are without theirs; of semi and anti joins one side's columns.
+
+        Raises:
+            ValueError: An argument is not as said above; a key's values have no order; two columns
+                would have one name (at once where both schemas are known, else of the run).
+            KeyError: A side has no such column (a ValueError, too).
+            TypeError: The keys' types cannot be compared.
+
+        Example:
+            >>> import skate
+            >>> a = skate.data.from_items([{"id": 1, "x": "a"}, {"id": 2, "x": "b"}])
+            >>> b = skate.data.from_items([{"id": 2, "y": 3}])
+            >>> a.join(b, "inner").take_all(), a.join(b, "left_anti").take_all()
+            ([{'id': 2, 'x': 'b', 'y': 3}], [{'id': 1, 'x': 'a'}])
+        """
+        schemas = (lambda: (self.schema(), ds.schema())) if validate_schemas else None
+        how = (join_type, on, right_on, (left_suffix, right_suffix))
+        more = (num_partitions, aggregator_ray_remote_args or {}, schemas, strategy)
+        return self._add(*by_key.join(self._request(), ds._request(), how, *more))
+
+    def to_random_access_dataset(
+        self, key: str, num_workers: int | None = None
+    ) -> RandomAccessDataset:
+        """The rows in actors, to be looked up by a key. Runs this Dataset.
+
+        Args:
+            key: A column's name. Of rows of one key the first one is found.
+            num_workers: How many actors; None: 4.
+
+        Raises:
+            ValueError: There is no such column, or its values have no order.
+
+        Example:
+            >>> import skate
+            >>> found = skate.data.range(10).to_random_access_dataset("id", num_workers=1)
+            >>> skate.get(found.get_async(3)), found.multiget([1, 20])
+            ({'id': 3}, [{'id': 1}, None])
+        """
+        return by_key.random_access(self, self._request(), key, num_workers)
+
+    # ---- copies
+
     def copy(self, ds: Dataset | None = None) -> Dataset:
         """The same plan as another object.
 
@@ -1702,6 +2135,146 @@ class Dataset(Splits, Keyed, Conversions, Writers):
         )
         out._stats, out._name, out._errors = self._stats, self._name, self._errors
         return out
+
+    def _of_blocks(self, blocks: list[Any]) -> MaterializedDataset:
+        """Blocks of this one, which is materialized."""
+        rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
+        kind = {k: v for k, v in self._node.params.items() if k in ("pandas", "dtypes")}
+        out = MaterializedDataset(
+            Node("blocks", "Blocks", kind, (), blocks=blocks),
+            Facts(rows, self._facts.schema, self._facts.files, size),
+            self.context,
+        )
+        out._stats = self._stats
+        return out
+
+    # ---- what it can be turned into (convert.py)
+
+    def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
+        """All rows as one DataFrame.
+
+        A column that from_pandas() got with a dtype of pandas' own (Int64, boolean, string,
+        int64[pyarrow], ...) has it again, whatever was done in between, if it still has its name
+        and its type. Else nulls are NaN in columns of numbers and None in others, as pandas has
+        them by default (batches of functions have masked columns, which keep the type); a column of
+        integers that floats cannot hold exactly stays a masked one.
+
+        Args:
+            limit: The most rows that there may be; None: any number.
+
+        Raises:
+            ValueError: There are more than limit.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(3).to_pandas()["id"].tolist()
+            [0, 1, 2]
+        """
+        return convert.to_pandas(self._request(), limit, self._dtypes())
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one pyarrow Table.
+
+        Example:
+            >>> import skate
+            >>> skate.data.range(3).to_arrow().num_rows
+            3
+        """
+        return convert.to_arrow(self._request())
+
+    def to_arrow_refs(self) -> list[ObjectRef[pa.Table]]:
+        """References to pyarrow Tables, one a block."""
+        return convert.to_arrow_refs(self._request())
+
+    def to_numpy_refs(self, *, column: str | None = None) -> list[ObjectRef[Any]]:
+        """References to dicts of arrays (or to the arrays of one column), one a block.
+
+        Args:
+            column: The column whose arrays they are; None: dicts of all columns.
+
+        Example:
+            >>> import skate
+            >>> [len(skate.get(r)) for r in skate.data.range(4,
+            override_num_blocks=2).to_numpy_refs(column="id")] [2, 2]
+        """
+        return convert.to_numpy_refs(self._request(), column)
+
+    def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
+        """References to DataFrames, one a block."""
+        return convert.to_pandas_refs(self._request())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and
+        pyarrow.table(ds) take it."""
+        return convert.arrow_stream(self._request(), requested_schema)
+
+    def to_polars(self) -> Any:
+        """All rows as one Polars DataFrame, as polars.DataFrame(ds) gives it. ImportError without
+        the package."""
+        return convert.to_polars(self)
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """All rows as a DuckDB relation, to query with its methods or, by the name of the Python
+        variable that holds it, in SQL of the same connection.
+
+        Queries over the Dataset itself stream instead: duckdb.sql("select ... from ds").
+        ImportError without the package.
+
+        Args:
+            connection: A DuckDB connection; None: duckdb's default one.
+        """
+        return convert.to_duckdb(self._request(), connection)
+
+    def to_huggingface(self) -> Any:
+        """All rows as a Hugging Face datasets.Dataset. ImportError without the package."""
+        return convert.to_huggingface(self._request())
+
+    def to_daft(self) -> Any:
+        """A Daft DataFrame. ImportError without the package."""
+        return convert.to_daft(self._request())
+
+    def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
+        """A Dask DataFrame, one partition a block. ImportError without the package.
+
+        Args:
+            meta: An empty DataFrame with the columns, as Dask takes it; by default from the first
+                rows.
+            verify_meta: Dask checks it.
+        """
+        return convert.to_dask(self._request(), meta, verify_meta)
+
+    def to_modin(self) -> Any:
+        """A Modin DataFrame. ImportError without the package."""
+        return convert.to_modin(self.to_pandas)
+
+    def to_mars(self) -> Any:
+        """A Mars DataFrame. ImportError without the package."""
+        return convert.to_mars(self.to_pandas)
+
+    def to_spark(self, spark: Any) -> Any:
+        """A Spark DataFrame of a session.
+
+        Args:
+            spark: The SparkSession.
+        """
+        return spark.createDataFrame(self.to_pandas())
+
+    def to_torch(self, **kwargs: Any) -> Any:
+        """A torch IterableDataset of (features, label) batches; see DataIterator.to_torch.
+
+        Args:
+            kwargs: Those of DataIterator.to_torch: label_column, feature_columns, batch_size, ...
+        """
+        return self.iterator().to_torch(**kwargs)
+
+    def to_tf(self, *args: Any, **kwargs: Any) -> Any:
+        """A TensorFlow Dataset; see DataIterator.to_tf. ImportError without TensorFlow.
+
+        Args:
+            args: feature_columns and label_columns, as of DataIterator.to_tf.
+            kwargs: The others of DataIterator.to_tf.
+        """
+        return self.iterator().to_tf(*args, **kwargs)
 
     # ---- aggregates
 

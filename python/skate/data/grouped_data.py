@@ -15,10 +15,9 @@ from skate.data.values.unify import few
 if TYPE_CHECKING:
     from skate.data.aggregate import AggregateFn
     from skate.data.dataset import Dataset
-    from skate.data.exchange_strategy import ExchangeStrategy
     from skate.data.expressions import Expr
     from skate.data.run.partial import Partial
-    from skate.data.typed import BatchFormat, BatchFunction, Compute, Concurrency
+    from skate.data.typed import BatchFormat, BatchFunction, Compute, Concurrency, Strategy
 
 
 @errors.methods
@@ -44,7 +43,7 @@ class GroupedData:
         key: str | list[str] | None,
         *,
         num_partitions: int | None = None,
-        strategy: ExchangeStrategy | str | None = None,
+        strategy: Strategy = None,
     ):
         self._dataset, self._key, self._num_partitions = dataset, key, num_partitions
         self._strategy = strategy

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate import _skate
-from skate._deps import dataset
+from skate.data import dataset
 from skate.data.context import DEFAULT_BATCH_SIZE
 from skate.data.iterator import DataIterator, Position
 from skate.data.read.source import InMemory

@@ -12,11 +12,13 @@ from skate._deps import np
 if TYPE_CHECKING:
     from skate.data.dataset import ActorPoolStrategy, TaskPoolStrategy
     from skate.data.datasource import FileShuffleConfig
+    from skate.data.exchange_strategy import ExchangeStrategy
     from skate.data.random_config import RandomSeedConfig
 
     Compute: TypeAlias = TaskPoolStrategy | ActorPoolStrategy | None
     Shuffle: TypeAlias = Literal["files"] | FileShuffleConfig | None
     Seed: TypeAlias = int | RandomSeedConfig | None
+    Strategy: TypeAlias = ExchangeStrategy | str | None
     NumpyBatch: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 Row: TypeAlias = dict[str, Any]

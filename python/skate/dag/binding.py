@@ -1,0 +1,6 @@
+"""What `.bind()` makes of a task, an actor class and a method: for remote_function.py and actor.py,
+which load it when something is bound."""
+
+from skate.dag.class_node import ClassNode as ClassNode
+from skate.dag.class_node import bind_method as bind_method
+from skate.dag.function_node import bind as bind
