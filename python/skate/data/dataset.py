@@ -1192,8 +1192,10 @@ class Dataset(Writers):
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort("a",
-            descending=True).take_all() [{'a': 3}, {'a': 2}, {'a': None}]
+            >>> skate.data.from_items([{"a": 2}, {"a": None}, {"a": 3}]).sort(
+            ...     "a", descending=True
+            ... ).take_all()
+            [{'a': 3}, {'a': 2}, {'a': None}]
         """
         return self._add(*split.sort(self._request(), key, descending, boundaries, strategy))
 
@@ -1468,8 +1470,10 @@ class Dataset(Writers):
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 2}, {"k": 1}, {"k":
-            2}]).groupby("k").count().take_all() [{'k': 1, 'count()': 1}, {'k': 2, 'count()': 2}]
+            >>> skate.data.from_items([{"k": 2}, {"k": 1}, {"k": 2}]).groupby(
+            ...     "k"
+            ... ).count().take_all()
+            [{'k': 1, 'count()': 1}, {'k': 2, 'count()': 2}]
         """
         return by_key.groupby(self, self._request(), key, num_partitions, strategy)
 
@@ -1498,8 +1502,10 @@ class Dataset(Writers):
 
         Example:
             >>> import skate
-            >>> skate.data.from_items([{"k": 2, "x": 1}, {"k": 1, "x": 2}, {"k": 2, "x":
-            3}]).distinct("k").take_all() [{'k': 1, 'x': 2}, {'k': 2, 'x': 1}]
+            >>> skate.data.from_items(
+            ...     [{"k": 2, "x": 1}, {"k": 1, "x": 2}, {"k": 2, "x": 3}]
+            ... ).distinct("k").take_all()
+            [{'k': 1, 'x': 2}, {'k': 2, 'x': 1}]
         """
         names = self.columns() or [] if keys is None else keys
         found = by_key.distinct(self._request(), names, num_partitions, strategy)
@@ -2194,8 +2200,11 @@ class Dataset(Writers):
 
         Example:
             >>> import skate
-            >>> [len(skate.get(r)) for r in skate.data.range(4,
-            override_num_blocks=2).to_numpy_refs(column="id")] [2, 2]
+            >>> [
+            ...     len(skate.get(r))
+            ...     for r in skate.data.range(4, override_num_blocks=2).to_numpy_refs(column="id")
+            ... ]
+            [2, 2]
         """
         return convert.to_numpy_refs(self._request(), column)
 
