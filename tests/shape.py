@@ -9,7 +9,8 @@ that exist twice; words of exchanges in exec; files of the largest folder of C; 
 lines; assertions per 1,000 lines of C by layer; calls and lines of engine.h; lines of C and Python;
 imports inside functions (late), by what is imported: skate, the standard library, packages of
 others; imports of packages of others anywhere but in skate/_deps.py; modules of skate that others
-have as stand-ins (the room values is one more). BOUNDS are what the tree kept when they were set: a
+have as stand-ins (the room values is one more); parameters `ds: Any`; what modules below dataset.py
+read or write of a Dataset's private fields. BOUNDS are what the tree kept when they were set: a
 change that makes the shape better lowers them, none raises them.
 """
 
@@ -34,6 +35,8 @@ BOUNDS = {  # measure: the most (of the assertions: the least) that is allowed
     "python imports of others, not by _deps": 0,
     "python stand-ins of skate": 10,
     "python functions over 100 lines": 0,
+    "python parameters ds: Any": 0,
+    "python private fields of a Dataset from below": 0,
     "c ring": 3,
     "c functions over 100 lines": 0,
     "engine.h calls": 16,
@@ -326,6 +329,48 @@ def lines_of_code(function):
     return n
 
 
+def any_datasets(tree):
+    """The functions that take a Dataset of no type: `ds: Any`."""
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        if a.arg == "ds" and a.annotation and ast.unparse(a.annotation) == "Any"
+    ]
+
+
+def private_names(tree, name):
+    """The private attributes and methods of a class of a module."""
+    of = next(x for x in tree.body if isinstance(x, ast.ClassDef) and x.name == name)
+    found = {x.name for x in of.body if isinstance(x, ast.FunctionDef)}
+    for x in ast.walk(of):
+        if isinstance(x, ast.Attribute) and ast.unparse(x.value) == "self":
+            found.add(x.attr)
+    return {x for x in found if x.startswith("_") and not x.startswith("__")}
+
+
+def private_uses(tree, names):
+    """Where these are attributes of something else than the object of the method itself."""
+    return [
+        f"{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in names
+        and ast.unparse(node.value) not in ("self", "cls", "super()")
+    ]
+
+
+def loaded_with(module, at_load):
+    """The modules that are loaded with a module, itself included."""
+    found, todo = set(), [module]
+    while todo:
+        if (m := todo.pop()) not in found:
+            found.add(m)
+            todo += at_load.get(m, ())
+    return found
+
+
 def python_shape():
     paths = {}
     for path in sorted((ROOT / "python" / "skate").rglob("*.py")):
@@ -339,9 +384,11 @@ def python_shape():
         k: v for name, path in paths.items() for k, v in stand_ins(name, path.read_text()).items()
     }
     at_load, all_edges, long, late, others, lines = {}, {}, [], Counter(), [], 0
+    trees, any_ds, data = {}, [], "skate.data.dataset"
     for name, path in paths.items():
         text = path.read_text()
-        tree = ast.parse(text)
+        tree = trees[name] = ast.parse(text)
+        any_ds += [f"{name}.{x}" for x in any_datasets(tree)]
         lines += text.count("\n")
         imports = Imports(name, path.name == "__init__.py", paths.keys() | compiled, stood_for)
         imports.visit(tree)
@@ -360,8 +407,18 @@ def python_shape():
         for x in sorted(all_edges[m])
         if floor(x) < floor(m)
     ]
+    private, under = private_names(trees[data], "Dataset"), loaded_with(data, at_load)
+    from_below = [
+        f"{name}:{use}"
+        for name, tree in trees.items()
+        if name.startswith("skate.data.") and name != data
+        if name in under or floor(name) > floor(data)
+        for use in private_uses(tree, private)
+    ]
     return {
         "modules": len(paths),
+        "any ds": any_ds,
+        "from below": from_below,
         "lines": lines,
         "rings": rings(all_edges),
         "upward": upward,
@@ -627,6 +684,8 @@ def measure():
         "python imports of others, not by _deps": len(py["others"]),
         "python stand-ins of skate": len(py["stand-ins"]),
         "python functions over 100 lines": len(py["long"]),
+        "python parameters ds: Any": len(py["any ds"]),
+        "python private fields of a Dataset from below": len(py["from below"]),
         "c ring": (len(c["rings"][0]) if c["rings"] else 0) if c["build"] else None,
         "c functions over 100 lines": len(c["long"]),
         "engine.h calls": c["calls"],
@@ -654,10 +713,10 @@ def main():
             "not built" if value is None else f"{value:.1f}" if isinstance(value, float) else value
         )
         print(
-            f"{name:40} {shown:>10}   bound {BOUNDS[name]}{'' if value is None or keeps(name, value) else '   BROKEN'}"
+            f"{name:46} {shown:>10}   bound {BOUNDS[name]}{'' if value is None or keeps(name, value) else '   BROKEN'}"
         )
-    print(f"{'python lines':40} {py['lines']:>10}   in {py['modules']} modules")
-    print(f"{'c lines':40} {sum(c['lines'].values()):>10}")
+    print(f"{'python lines':46} {py['lines']:>10}   in {py['modules']} modules")
+    print(f"{'c lines':46} {sum(c['lines'].values()):>10}")
     print("\nasserts per kloc (lines) by layer: ", end="")
     print(
         ", ".join(
@@ -679,6 +738,10 @@ def main():
         print(f"upward: {way}")
     for way in py["others"]:
         print(f"not by skate/_deps.py: {way}")
+    for where in py["any ds"]:
+        print(f"takes ds: Any: {where}")
+    for use in py["from below"]:
+        print(f"a private field of a Dataset from below: {use}")
     for ring in py["rings"]:
         print(f"python ring of {len(ring)}: {' '.join(x.removeprefix('skate.') for x in ring)}")
     for n, where in sorted(c["long"] + py["long"], reverse=True):

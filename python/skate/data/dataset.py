@@ -7,7 +7,6 @@ skate/data/values/batch.py. How it runs: run/execute.py.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import itertools
@@ -19,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
 
 from skate import _job, _skate
-from skate._deps import by_key, pa, pd, split, write_job
+from skate._deps import by_key, expr_eval, pa, pd, split, write_job
 from skate.compat import absent
-from skate.data import aggregate, block, convert, expr_eval, expressions, summary, text_table
+from skate.data import aggregate, block, convert, expressions, summary, text_table
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.files import reading
 from skate.data.iterator import DataIterator
@@ -160,7 +159,7 @@ class Dataset(Writers):
         self.context = context or DataContext.get_current().copy()
         self._stats: Any = None
         self._errors: Errors | None = None  # of the last run
-        self._name: str | None = None
+        self._given_name: str | None = None
         self._schema: Any = None
         self._above: Dataset | None = None  # what it was made from, for repr
         self._uuid = next(_numbers)
@@ -211,7 +210,7 @@ class Dataset(Writers):
             and node.operator.on_error
             and (node.params.get("on_error") or self.context.on_error) != "raise"
         ):
-            facts = dataclasses.replace(facts, rows=None)
+            facts = facts._replace(rows=None)
         out = Dataset(node, facts, self.context)
         out._above = self
         return out
@@ -1832,7 +1831,7 @@ class Dataset(Writers):
     @property
     def name(self) -> str | None:
         """The name that set_name() gave."""
-        return self._name
+        return self._given_name
 
     def set_name(self, name: str | None) -> None:
         """Gives the Dataset a name, which logs and get_dataset_id() show.
@@ -1840,7 +1839,7 @@ class Dataset(Writers):
         Args:
             name: The name; None: none.
         """
-        self._name = name
+        self._given_name = name
 
     # ---- rows and batches
 
@@ -2139,7 +2138,7 @@ class Dataset(Writers):
             Facts(rows, known, self._facts.files, size),
             self.context,
         )
-        out._stats, out._name, out._errors = self._stats, self._name, self._errors
+        out._stats, out._given_name, out._errors = self._stats, self._given_name, self._errors
         return out
 
     def _of_blocks(self, blocks: list[Any]) -> MaterializedDataset:
@@ -2493,7 +2492,7 @@ class Dataset(Writers):
         s = self.schema(fetch_if_missing=False)
         if s is None or not s.names:
             return self._plan()
-        return text_table.dataset(self._name, self._facts.rows, s, self._node.blocks)
+        return text_table.dataset(self._given_name, self._facts.rows, s, self._node.blocks)
 
     def _repr_html_(self) -> str:
         """The columns, and of a materialized Dataset the first rows, for notebooks. Runs
@@ -2501,7 +2500,7 @@ class Dataset(Writers):
         s = self.schema(fetch_if_missing=False)
         if s is None or not s.names:
             return text_table.plan_as_html(self._plan())
-        return text_table.html(self._name, self._facts.rows, s, self._node.blocks)
+        return text_table.html(self._given_name, self._facts.rows, s, self._node.blocks)
 
     def _plan(self) -> str:
         """The operators down to a Dataset whose columns are known, or to the source."""
@@ -2510,7 +2509,7 @@ class Dataset(Writers):
             labels.append(ds._node.label)
             ds = ds._above
         known = ds.schema(fetch_if_missing=False)
-        return text_table.plan(labels, type(ds).__name__, ds._name, ds._facts.rows, known)
+        return text_table.plan(labels, type(ds).__name__, ds._given_name, ds._facts.rows, known)
 
     def __bool__(self) -> bool:
         """True: a Dataset is there, whatever is in it (and nothing runs)."""
@@ -2583,7 +2582,7 @@ class Dataset(Writers):
     def get_dataset_id(self) -> str:
         """A text that names this Dataset: its name, a number of its own, and how often it was
         run."""
-        return f"{self._name or 'dataset'}_{self._uuid}_{self._node.runs}"
+        return f"{self._given_name or 'dataset'}_{self._uuid}_{self._node.runs}"
 
     def get_internal_block_refs(self) -> list[Any]:
         """References to the blocks; runs unless materialized."""
@@ -2744,7 +2743,7 @@ def of_source(given: Source | InMemory) -> Any:
     facts = given.facts
     if params.get("trust_pickled_columns") and facts.schema is not None:
         known = facts.schema
-        facts = dataclasses.replace(facts, schema=lambda: marks.trust(known()))
+        facts = facts._replace(schema=lambda: marks.trust(known()))
     options = resources({**{k: o.get(k) for k in ("num_cpus", "num_gpus", "memory")}, **remote})
     node = Node(
         "read",

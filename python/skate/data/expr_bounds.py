@@ -10,7 +10,7 @@ are compared as values/comparison.py places them, exactly.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from skate._deps import pa
@@ -50,19 +50,6 @@ class Bounds(NamedTuple):
     values: bool = True
     nan: bool = False
     nulls: bool = False
-
-
-def conjuncts(e: Expr) -> Iterator[Expr]:
-    """The expressions that all have to be true for e to be true."""
-    todo = [e]
-    while todo:
-        e = todo.pop()
-        if isinstance(e, AliasExpr):
-            todo.append(e.expr)
-        elif isinstance(e, BinaryExpr) and e.op is Operation.AND:
-            todo += [e.right, e.left]
-        else:
-            yield e
 
 
 class Known(NamedTuple):

@@ -665,6 +665,19 @@ def monotonically_increasing_id() -> MonotonicallyIncreasingIdExpr:
 # ---- questions about trees
 
 
+def conjuncts(e: Expr) -> Iterator[Expr]:
+    """The expressions that all have to be true for e to be true."""
+    todo = [e]
+    while todo:
+        e = todo.pop()
+        if isinstance(e, AliasExpr):
+            todo.append(e.expr)
+        elif isinstance(e, BinaryExpr) and e.op is Operation.AND:
+            todo += [e.right, e.left]
+        else:
+            yield e
+
+
 def walk(e: Expr) -> Iterator[Expr]:
     """The expression and all its parts."""
     yield e

@@ -406,6 +406,14 @@ def test_html_for_notebooks():
     assert "<th>id</th>" in sd.range(5)._repr_html_()
 
 
+def test_statistics_are_those_of_the_last_run_alone(tmp_path):
+    ds = sd.range(10).map(lambda r: r)
+    ds.write_parquet(str(tmp_path))
+    assert ds.stats_dict()["write"]["rows"] == 10
+    ds.take_all()
+    assert "write" not in ds.stats_dict()
+
+
 def test_stats_as_json_and_in_the_log(caplog):
     ds = sd.range(10).map_batches(lambda b: b)
     assert ds.stats_json() == "{}"

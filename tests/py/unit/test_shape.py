@@ -65,6 +65,34 @@ from m.deps import x, there
     assert found.lazy == {"m.x", "m.there"}
 
 
+def test_what_is_below_a_class_and_takes_its_private_fields_is_seen():
+    of = """
+class Dataset:
+    def __init__(self):
+        self._node, self.context = 1, 2
+        self._stats: Any = None
+
+    def _add(self): ...
+"""
+    names = shape.private_names(ast.parse(of), "Dataset")
+    assert names == {"_node", "_stats", "_add"}
+    below = """
+def f(ds: Any, request, *, node: Any):
+    ds._stats = request.context
+    return ds.iterator()._ds._node, ds.context, request._other
+async def g(x, ds: Any): ...
+def h(ds: Dataset, dataset: Any): ...
+class X:
+    def _add(self):
+        return super()._add(), self._node
+"""
+    tree = ast.parse(below)
+    assert shape.any_datasets(tree) == ["f", "g"]
+    uses = ["3: ds._stats", "4: ds.iterator()._ds._node"]
+    assert sorted(shape.private_uses(tree, names)) == uses
+    assert shape.loaded_with("a", {"a": {"b"}, "b": {"c", "a"}, "d": {"a"}}) == {"a", "b", "c"}
+
+
 def test_type_checkers_see_the_stand_ins():
     """What stands under TYPE_CHECKING are the imports that the stand-ins are for."""
     for path in "_deps.py", "data/values/__init__.py":

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate import _skate
-from skate.data import expr_bounds, expressions
+from skate.data import expressions
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input
 from skate.data.values.unify import few
@@ -129,7 +129,7 @@ _PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}
 def _tests(predicates: list[Predicate]) -> list[tuple[Any, set[str]]]:
     """What all has to be true, in parts as small as possible, with the columns of each; without
     what calls functions of users, or has values of their own classes."""
-    parts = [part for e, _ in predicates for part in expr_bounds.conjuncts(e)]
+    parts = [part for e, _ in predicates for part in expressions.conjuncts(e)]
     return [
         (e, used)
         for e in parts

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,14 +13,13 @@ if TYPE_CHECKING:
 from skate.data.values import unify
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known of a Dataset without running it. schema: a function that gives a
     pyarrow.Schema, or None."""
 
     rows: int | None = None
     schema: Callable[[], Any] | None = None
-    files: list[str] = field(default_factory=list)
+    files: list[str] = []
     bytes: int | None = None
 
     def known_schema(self) -> Any:

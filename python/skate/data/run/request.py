@@ -7,10 +7,8 @@ keeps it there.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.data.plan.node import Node
 from skate.data.read.source import Facts
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
     from skate.data.run.stats import DatasetStats
 
 
-@dataclass(frozen=True)
-class RunResult:
+class RunResult(NamedTuple):
     """What comes back of a run. A field is None as long as there is nothing to say of it.
 
     Args:
@@ -37,8 +34,7 @@ class RunResult:
     schema: Any = None
 
 
-@dataclass(frozen=True)
-class RunRequest:
+class RunRequest(NamedTuple):
     """What is to be run, and what is known of it.
 
     Args:
@@ -53,14 +49,14 @@ class RunRequest:
 
     node: Node
     context: DataContext
-    facts: Facts = field(default_factory=Facts)
+    facts: Facts = Facts()
     seen: Any = None
     skip: bytes | None = None
     back: Callable[[RunResult], None] | None = None
 
     def over(self, node: Node, skip: bytes | None = None) -> RunRequest:
         """The request for another node, which stands over this one's or takes its place."""
-        return dataclasses.replace(self, node=node, skip=skip)
+        return self._replace(node=node, skip=skip)
 
     def tell(
         self, errors: Errors | None = None, stats: DatasetStats | None = None, schema: Any = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 import skate
@@ -44,7 +43,7 @@ def _do(desk: Any, number: int, ref: Any) -> Any:
         if kind == "feed":
             feed.start(*job)
             return skate.put((sent(None), RunResult()))
-        request = replace(job[0], back=told.append)
+        request = job[0]._replace(back=told.append)
         with closing(execute.run(request)) as blocks:
             for b in blocks:
                 if hasattr(b[0], "num_rows"):
