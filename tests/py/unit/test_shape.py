@@ -125,8 +125,13 @@ def test_the_longest_pattern_says_the_floor():
         shape.floor("skate.data.dataset")
         < shape.floor("skate.data.run.execute")
         < shape.floor("skate.data.values.unify")
+        < shape.floor("skate.dag.compiled_dag_node")
         < shape.floor("skate.api")
+        < shape.floor("skate.actor")
+        < shape.floor("skate.exceptions")
     )
+    assert shape.floor("skate.dag.class_node") == shape.floor("skate.actor")
+    assert shape.floor("skate.one_that_is_new") == shape.floor("skate.api")
 
 
 def test_calls_among_rooms_go_as_their_table_says():
