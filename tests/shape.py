@@ -149,7 +149,7 @@ FLOORS = {
     "names of data": """skate.data skate.data._public skate.data.dataset skate.data.split skate.data.dataset_by_key skate.data.grouped_data
         skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.ranks skate.data.convert skate.data.iterator
         skate.data.text_table skate.data.typed skate.data.preprocessor* skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data.datasource""",
-    "writes": "skate.data.write.api skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
+    "writes": "skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",
     "run": "skate.data.run*",
     "plan": "skate.data.plan*",
     "worker": "skate.data.worker* skate.data.op skate.data.op.*",

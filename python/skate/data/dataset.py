@@ -15,12 +15,12 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Unpack, overload
 
 from skate import _job, _skate
 from skate._deps import by_key, expr_eval, pa, pd, split, write_job
 from skate.compat import absent
-from skate.data import aggregate, block, convert, expressions, summary, text_table
+from skate.data import aggregate, arguments, block, convert, expressions, summary, text_table
 from skate.data.context import DEFAULT_BATCH_SIZE, DataContext
 from skate.data.files import reading
 from skate.data.iterator import DataIterator
@@ -41,15 +41,13 @@ from skate.data.schema import Schema
 from skate.data.values import batch, marks, pictures, row_dicts
 from skate.data.values.unify import cast_batch, check_names, few, merge, unify
 from skate.data.worker import dead_letters
-from skate.data.write.api import Writers
-from skate.data.write.options import WriteOptions
+from skate.data.write.options import RowOptions, takes_files, takes_rows, takes_tasks
 from skate.serialize import cloudpickled
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from skate import ObjectRef
     from skate.data.collate_fn import CollateFn
+    from skate.data.datasource import Datasink
     from skate.data.expressions import Expr
     from skate.data.grouped_data import GroupedData
     from skate.data.random_access_dataset import RandomAccessDataset
@@ -60,13 +58,16 @@ if TYPE_CHECKING:
         BatchOptions,
         Compute,
         Concurrency,
+        Mode,
         NumpyBatch,
         OnError,
+        Path,
         Row,
         RowFunction,
         Seed,
         Strategy,
     )
+    from skate.data.write.options import OpenRowOptions, TaskOptions, WriteOptions
 
 
 P = ParamSpec("P")
@@ -144,7 +145,7 @@ _numbers = itertools.count()
 
 
 @errors.methods
-class Dataset(Writers):
+class Dataset:
     """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the
     methods of other Datasets; not by this constructor.
 
@@ -192,14 +193,6 @@ class Dataset(Writers):
         self._stats = result.stats or self._stats
         if result.schema is not None:
             self._schema = Schema(result.schema, pandas=self._frames())
-
-    def _write(
-        self, fmt: str, options: WriteOptions, args: dict[str, Any], args_fn: Any = None
-    ) -> None:
-        """Writes files of a format; see write/job.py."""
-        wrote = write_job.write(self._request(), fmt, options, args, args_fn)
-        if wrote is not None and self._stats is not None:
-            self._stats.extra["write"] = wrote
 
     # ---- from one Dataset to another
 
@@ -2283,6 +2276,339 @@ class Dataset(Writers):
             kwargs: The others of DataIterator.to_tf.
         """
         return self.iterator().to_tf(*args, **kwargs)
+
+    # ---- writes (write/job.py; what their arguments mean: skate/data/write/__init__.py)
+
+    @takes_rows(rest="arrow_parquet_args")
+    def write_parquet(
+        self,
+        path: Path,
+        *,
+        partition_cols: list[str] | None = None,
+        arrow_parquet_args_fn: Callable[[], dict[str, Any]] | None = None,
+        **options: Unpack[OpenRowOptions],
+    ) -> None:
+        """Writes Parquet files into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            partition_cols: Columns that become folders (col=value).
+            arrow_parquet_args_fn: A function that gives more of arrow_parquet_args; called in the
+                tasks.
+            options: See RowOptions.
+            arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression,
+                row_group_size, ...); schema: the pyarrow.Schema of the files (TypeError for values
+                that it cannot hold exactly); and partitioning_flavor: "hive", None (folders of
+                values
+                alone: read them with Partitioning("dir", field_names=...)) or "filename" (values in
+                    front of the names, as pyarrow has it).
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_parquet(folder)
+            >>> skate.data.read_parquet(folder).count()
+            3
+        """
+        args = arguments.others(options, RowOptions)
+        self._write("parquet", path, options, args, arrow_parquet_args_fn, partition_cols)
+
+    @takes_tasks()
+    def write_lance(
+        self,
+        path: Path,
+        *,
+        schema: Any = None,
+        mode: Mode = "create",
+        min_rows_per_file: int = 1024 * 1024,
+        max_rows_per_file: int = 64 * 1024 * 1024,
+        data_storage_version: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        """Writes a Lance dataset; all of it becomes visible as one version. Needs the package
+        pylance: ImportError without it.
+
+        Args:
+            path: Where it is made; a path or URI.
+            schema: The pyarrow.Schema of what is written; None: that of the blocks.
+            mode: "create" (FileExistsError where there is one), "append" or "overwrite".
+            min_rows_per_file: Rows of a file, at least.
+            max_rows_per_file: Rows of a file, at most.
+            data_storage_version: Version of Lance's file format; None: the library's default.
+            storage_options: As Lance takes them.
+            options: See TaskOptions.
+
+        Raises:
+            ImportError: The package pylance is not there.
+            FileExistsError: mode="create" finds a dataset.
+        """
+        sink = write_job.LanceDatasink(
+            str(path),
+            schema,
+            mode,
+            min_rows_per_file,
+            max_rows_per_file,
+            data_storage_version,
+            storage_options,
+        )
+        self.write_datasink(sink, **options)
+
+    @takes_rows(rest="arrow_csv_args")
+    def write_csv(
+        self,
+        path: Path,
+        *,
+        arrow_csv_args_fn: Callable[[], dict[str, Any]] | None = None,
+        **options: Unpack[OpenRowOptions],
+    ) -> None:
+        """Writes CSV files with a header line into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            arrow_csv_args_fn: A function that gives more of arrow_csv_args; called in the tasks.
+            options: See RowOptions.
+            arrow_csv_args: Arguments of pyarrow.csv.WriteOptions, or write_options itself.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_csv(folder)
+            >>> skate.data.read_csv(folder).count()
+            3
+        """
+        args = arguments.others(options, RowOptions)
+        self._write("csv", path, options, args, arrow_csv_args_fn)
+
+    @takes_rows(rest="pandas_json_args")
+    def write_json(
+        self,
+        path: Path,
+        *,
+        pandas_json_args_fn: Callable[[], dict[str, Any]] | None = None,
+        **options: Unpack[OpenRowOptions],
+    ) -> None:
+        """Writes JSON files, one object a line, into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            pandas_json_args_fn: A function that gives more of pandas_json_args; called in the
+                tasks.
+            options: See RowOptions.
+            pandas_json_args: Arguments of json.dumps (orient and lines are understood and are
+                "records" and True).
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_json(folder)
+            >>> skate.data.read_json(folder).count()
+            3
+        """
+        args = arguments.others(options, RowOptions)
+        self._write("json", path, options, args, pandas_json_args_fn)
+
+    @takes_rows()
+    def write_numpy(self, path: Path, *, column: str, **options: Unpack[RowOptions]) -> None:
+        """Writes one column into .npy files.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            column: The column; all its values must have one shape (TypeError).
+            options: See RowOptions.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_numpy(folder, column="id")
+            >>> skate.data.read_numpy(folder).count()
+            3
+        """
+        self._write("numpy", path, options, {"column": column})
+
+    @takes_files()
+    def write_images(
+        self, path: Path, column: str, file_format: str = "png", **options: Unpack[WriteOptions]
+    ) -> None:
+        """Writes a column of arrays into image files, one a row.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            column: Arrays (height, width[, channels]) of uint8.
+            file_format: "png", "jpeg", ... as Pillow knows it.
+            options: See WriteOptions.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+        """
+        args = {"column": column, "file_format": file_format}
+        self._write("images", path, options, args)
+
+    @takes_rows()
+    def write_tfrecords(
+        self, path: Path, *, tf_schema: Any = None, **options: Unpack[RowOptions]
+    ) -> None:
+        """Writes TFRecord files of tf.train.Example; bytes, text, ints, floats and lists of these
+        have such a form (TypeError for others).
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            tf_schema: Of TensorFlow's metadata library; NotImplementedError.
+            options: See RowOptions.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_tfrecords(folder)
+            >>> skate.data.read_tfrecords(folder).count()
+            3
+        """
+        if tf_schema is not None:
+            raise NotImplementedError(
+                "write_tfrecords: tf_schema needs TensorFlow's metadata library, which skate does not use; leave it out"
+            )
+        self._write("tfrecords", path, options, {})
+
+    @takes_rows()
+    def write_webdataset(
+        self, path: Path, *, encoder: Any = True, **options: Unpack[RowOptions]
+    ) -> None:
+        """Writes tar files of the WebDataset form: column "jpg" of the row with __key__ "a" becomes
+        the member a.jpg.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            encoder: True: by the column's ending; None: bytes and text only; a function from row to
+                row, or a list of these.
+            options: See RowOptions.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+        """
+        self._write("webdataset", path, options, {"encoder": encoder})
+
+    @takes_rows(rest="args")
+    def write_feather(self, path: Path, **options: Unpack[OpenRowOptions]) -> None:
+        """Writes Arrow IPC files (Feather version 2) into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            options: See RowOptions.
+            args: compression: "lz4" (default), "zstd" or None.
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_feather(folder)
+            >>> skate.data.read_feather(folder).count()
+            3
+        """
+        self._write("arrow", path, options, arguments.others(options, RowOptions))
+
+    @takes_rows(rest="args")
+    def write_orc(self, path: Path, **options: Unpack[OpenRowOptions]) -> None:
+        """Writes ORC files into a folder.
+
+        Args:
+            path: The folder; local, or a URI of a pyarrow file system.
+            options: See RowOptions.
+            args: Arguments of pyarrow.orc.ORCWriter (compression, stripe_size, ...).
+
+        Raises:
+            ValueError: mode="error" finds files, or options do not fit together.
+            TypeError: A column has values that the format cannot hold, or a keyword is unknown.
+            OSError: Something cannot be written; nothing of the write is to be seen then.
+
+        Example:
+            >>> import skate, tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> skate.data.range(3).write_orc(folder)
+            >>> skate.data.read_orc(folder).count()
+            3
+        """
+        self._write("orc", path, options, arguments.others(options, RowOptions))
+
+    def write_sql(
+        self,
+        sql: str,
+        connection_factory: Callable[[], Any],
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """Writes rows into a database over DB-API: executemany(), one transaction a task.
+
+        Args:
+            sql: An INSERT with one parameter a column.
+            connection_factory: A function without arguments that opens a connection; called in the
+                workers.
+            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
+                (bytes), resources, runtime_env, ...
+            concurrency: Write tasks at once, at most; None: as many as fit.
+
+        Example:
+            >>> import os, skate, sqlite3, tempfile
+            >>> db = os.path.join(tempfile.mkdtemp(), "x.db")
+            >>> _ = sqlite3.connect(db).execute("create table t(a)")
+            >>> skate.data.range(3).write_sql(
+            ...     "insert into t values (?)", lambda: sqlite3.connect(db)
+            ... )
+            >>> sqlite3.connect(db).execute("select count(*) from t").fetchone()
+            (3,)
+        """
+        options: TaskOptions = {"ray_remote_args": ray_remote_args, "concurrency": concurrency}
+        write_job.write_sql(self._request(), sql, connection_factory, options)
+
+    @takes_tasks()
+    def write_datasink(self, datasink: Datasink, **options: Unpack[TaskOptions]) -> None:
+        """Writes into a Datasink that users write.
+
+        Args:
+            datasink: A skate.data.datasource.Datasink.
+            options: See TaskOptions.
+        """
+        write_job.write_sink(self._request(), datasink, options)
+
+    def _write(
+        self, fmt: str, path: Any, options: WriteOptions, args: dict[str, Any], *more: Any
+    ) -> None:
+        """Writes files of a format; see write/job.py."""
+        wrote = write_job.write(self._request(), fmt, path, options, args, *more)
+        if wrote is not None and self._stats is not None:
+            self._stats.extra["write"] = wrote
 
     # ---- aggregates
 

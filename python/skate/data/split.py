@@ -268,7 +268,6 @@ def randomize_block_order(request: RunRequest, seed: Seed) -> Added:
         {"seed": of_run(0)},
         (request.node,),
         each_run=lambda k: {"params": {"seed": of_run(k)}},
-        **exchange_strategy.option("random_shuffle", strategy),
     )
     return node, _same_rows(request)
 
@@ -319,6 +318,7 @@ def random_shuffle(
         {"seed": of_run(0), "resources": resources(remote)},
         (request.node,),
         each_run=lambda k: {"params": {"seed": of_run(k)}},
+        **exchange_strategy.option("random_shuffle", strategy),
     )
     return node, _same_rows(request)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skate._skate import front
@@ -25,19 +24,6 @@ def methods(cls: C) -> C:
         ):
             setattr(cls, name, functools.update_wrapper(front(f), f))
     return cls
-
-
-def part_of(module: str, name: str) -> Callable[[C], C]:
-    """The same for a part of a public class that has a file of its own: its methods go by the name
-    of that class, which users know."""
-
-    def methods_of(cls: C) -> C:
-        for f in vars(cls).values():
-            if inspect.isfunction(f):
-                f.__module__, f.__qualname__ = module, f"{name}.{f.__name__}"
-        return methods(cls)
-
-    return methods_of
 
 
 def in_front(e: BaseException, context: DataContext) -> BaseException:

@@ -38,8 +38,8 @@ class WriteOptions(TaskOptions, total=False):
         mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing
             is written when there are).
         resume: The same program, run again after it was killed, does only what is missing, and
-            nothing when all is there (see the head of skate.data.write.api). A text: the local
-            folder of the log.
+            nothing when all is there (see the head of skate.data.write). A text: the local folder of
+            the log.
     """
 
     filesystem: FileSystem | None
