@@ -11,6 +11,7 @@
 # SK_LAYERS lists the layers that exist; SK_LAYER_DEPS_<name> what each was given.
 
 set(SK_CONTRACT_engine value resources task)
+set(SK_CONTRACT_kernel aggregates)
 
 function(skate_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 L "" "" "DEPS")

@@ -218,8 +218,8 @@ static void aggregates(const char *column, const double *values, const uint64_t 
     struct table t = {.none = {NULL}};
     int64_t *keys = need(rows * 8), best = INT64_MAX, merged = INT64_MAX;
     struct sk_agg aggs[2] = {
-        {SK_AGG_SUM, 1, true, 0, 0, "sum", 0, NULL, false, NULL},
-        {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "count", 0, NULL, false, NULL}};
+        {SK_AGG_SUM, 1, true, 0, 0, "sum", 0, NULL, false, NULL, false, false},
+        {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "count", 0, NULL, false, NULL, false, false}};
     uint32_t key = 0;
     enum { BATCH = 1 << 18 };
     char what[64];

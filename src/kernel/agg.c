@@ -15,67 +15,62 @@ static const uint64_t sign = UINT64_C(1) << 63;
 /* ---- what an aggregate is on a type
  * ----------------------------------------------------------- */
 
-static bool is_number(const char *f) {
-    return f[1] ? f[0] == 'd' || !strncmp(f, "tD", 2) : strchr("cCsSiIlLefgb", f[0]) != NULL;
-}
+static const struct sk_agg_facts facts[] = {
+#define ROW(kind, name, takes, state, result, finish) \
+    [SK_AGG_##kind] = {name, takes, SK_STATE_##state, SK_GIVES_##result},
+    SK_AGGREGATES(ROW)
+#undef ROW
+};
 
-static bool is_extreme(enum sk_agg_kind k) {
-    return k == SK_AGG_MIN || k == SK_AGG_MAX || k == SK_AGG_ABS_MAX;
-}
-
-static const char *const names[] = {"count",         "sum",         "min",
-                                    "max",           "mean",        "std",
-                                    "abs_max",       "missing_pct", "zero_pct",
-                                    "list",          "unique",      "count_distinct",
-                                    "value_counter", "quantile",    "approx_quantile",
-                                    "approx_topk"};
-static const char *kind_name(enum sk_agg_kind k) { return names[k]; }
+const struct sk_agg_facts *sk_agg_facts(enum sk_agg_kind kind) { return &facts[kind]; }
 
 bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out) {
-    for (size_t i = 0; i < SK_COUNT(names); i++) {
-        if (strcmp(names[i], name) != 0) continue;
+    for (size_t i = 0; i < SK_COUNT(facts); i++) {
+        if (strcmp(facts[i].name, name) != 0) continue;
         *out = (enum sk_agg_kind)i;
         return true;
     }
     return false;
 }
 
-/* True if the aggregate is possible on the type: any type for counts and for shares of missing
- * values, types with an order for min and max, numbers for the rest. */
-static bool fits(enum sk_agg_kind k, const char *f, const struct sk_key_col *c) {
-    if (k == SK_AGG_COUNT || k == SK_AGG_MISSING_PCT || k == SK_AGG_MIN || k == SK_AGG_MAX ||
-        c->kind == SK_KEY_NULL)
-        return true;
-    if (!is_number(f) || (c->kind == SK_KEY_DECIMAL && c->width == 32 && k != SK_AGG_ABS_MAX))
-        return false;
-    if (f[0] == 't') return k == SK_AGG_SUM;
-    return f[0] != 'b' || k == SK_AGG_SUM || k == SK_AGG_MEAN;
+/* The word of enum sk_agg_takes for a type whose values have an order; others than numbers have
+ * none of their own. */
+static unsigned family_of(const char *f, const struct sk_key_col *c) {
+    if (f[0] == 'd') return c->width == 32 ? SK_TAKES_DECIMALS_256 : SK_TAKES_DECIMALS;
+    if (!strncmp(f, "tD", 2)) return SK_TAKES_DURATIONS;
+    if (f[0] == 'b') return SK_TAKES_BOOL;
+    return !f[1] && strchr("cCsSiIlLefg", f[0]) ? SK_TAKES_NUMBERS : SK_TAKES_ORDERED;
+}
+
+bool sk_agg_takes(enum sk_agg_kind kind, const char *format) {
+    struct sk_key_col c = {.kind = SK_KEY_NULL};
+    unsigned takes = facts[kind].takes;
+    if (!sk_key_type(&c, format)) return takes == SK_TAKES_ALL;
+    unsigned family = family_of(format, &c);
+    return c.kind == SK_KEY_NULL || (takes & family) == family;
 }
 
 static void set_format(struct sk_agg_col *a, const char *f) {
     char *out = a->format;
     size_t n = sizeof a->format;
-    enum sk_agg_kind k = a->agg.kind;
-    bool positive = a->kind == SK_KEY_UINT && a->width == 8;
-    if (a->kind == SK_KEY_NULL && (k == SK_AGG_SUM || is_extreme(k))) snprintf(out, n, "n");
-    else if (k == SK_AGG_COUNT) snprintf(out, n, "l");
-    else if (is_extreme(k)) snprintf(out, n, "%.95s", f[0] == 'v' ? f + 1 : f);
-    else if (k != SK_AGG_SUM || a->kind == SK_KEY_FLOAT) snprintf(out, n, "g");
-    else if (f[0] == 'd') snprintf(out, n, "d:38,%d", a->scale);
+    enum sk_agg_gives r = facts[a->agg.kind].result;
+    bool whole = a->kind != SK_KEY_FLOAT, positive = a->kind == SK_KEY_UINT && a->width == 8;
+    if (a->kind == SK_KEY_NULL && (r == SK_GIVES_SUM || r == SK_GIVES_SAME)) snprintf(out, n, "n");
+    else if (r == SK_GIVES_SAME) snprintf(out, n, "%.95s", f[0] == 'v' ? f + 1 : f);
+    else if (r == SK_GIVES_INT64) snprintf(out, n, "l");
+    else if (r != SK_GIVES_SUM || !whole) snprintf(out, n, "g");
     else if (f[0] == 't') snprintf(out, n, "%.40s", f);
+    else if (f[0] == 'd' || a->agg.wide) snprintf(out, n, "d:38,%d", a->scale);
     else snprintf(out, n, positive ? "L" : "l");
 }
 
 static uint32_t body_of(const struct sk_agg_col *a) {
-    switch (a->agg.kind) {
-    case SK_AGG_COUNT: return 0;
-    /* four bins of the terms, four of their squares, the top of the latter */
-    case SK_AGG_STD: return 9;
-    case SK_AGG_SUM:
-    case SK_AGG_MEAN: return a->kind == SK_KEY_FLOAT ? 3 : a->kind == SK_KEY_DECIMAL ? 2 : 1;
-    case SK_AGG_MISSING_PCT:
-    case SK_AGG_ZERO_PCT: return 1;
-    default: return a->text ? 1 : 2;
+    switch (facts[a->agg.kind].state) {
+    case SK_STATE_MOMENTS: return 9; /* x, its squares, their top */
+    case SK_STATE_SUM: return a->kind == SK_KEY_FLOAT ? 3 : a->kind == SK_KEY_DECIMAL ? 2 : 1;
+    case SK_STATE_SHARE: return 1;
+    case SK_STATE_VALUE: return a->text ? 1 : 2;
+    default: return 0;
     }
 }
 
@@ -84,27 +79,26 @@ sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const stru
     const struct ArrowSchema *values = s && s->dictionary ? s->dictionary : s;
     const char *f = values ? values->format : "n";
     struct sk_key_col c = {.kind = SK_KEY_NULL};
-    bool counts = agg->kind == SK_AGG_COUNT || agg->kind == SK_AGG_MISSING_PCT,
-         ordered = !s || sk_key_type(&c, f);
-    *a = (struct sk_agg_col){.agg = *agg};
+    const struct sk_agg_facts *is = &facts[agg->kind];
+    bool ordered = sk_key_type(&c, f);
+    *a = (struct sk_agg_col){.agg = *agg, .state = is->state};
     if (!agg->name || strlen(agg->name) >= sizeof a->name)
         return SK_ERR(err, SK_EINVAL, "an aggregate without a name, or one of more than %zu bytes",
                       sizeof a->name - 1);
     snprintf(a->name, sizeof a->name, "%s", agg->name);
     a->agg.name = a->name;
-    a->nested = !ordered && counts;
-    if ((!ordered && !counts) || (ordered && s && !fits(agg->kind, f, &c)) ||
-        (!s && agg->kind != SK_AGG_COUNT))
+    a->nested = !ordered;
+    if (!sk_agg_takes(agg->kind, f) || (!s && is->state != SK_STATE_COUNT))
         return SK_ERR(err, SK_EINVAL,
                       "'%s': %s of column '%.200s' of Arrow format '%.50s' is not possible",
-                      a->name, kind_name(agg->kind), s && s->name ? s->name : "", f);
+                      a->name, is->name, s && s->name ? s->name : "", f);
     a->kind = c.kind;
     a->width = c.width;
     a->n_words = c.n_words;
-    a->text = is_extreme(agg->kind) && c.kind >= SK_KEY_FIXED;
+    a->text = is->state == SK_STATE_VALUE && c.kind >= SK_KEY_FIXED;
     if (f[0] == 'd') a->scale = atoi(strchr(f, ',') + 1);
     set_format(a, f);
-    bool typed = agg->kind == SK_AGG_SUM || agg->kind == SK_AGG_MEAN || is_extreme(agg->kind);
+    bool typed = is->state == SK_STATE_SUM || is->state == SK_STATE_VALUE;
     snprintf(a->source, sizeof a->source, "%.95s", !typed ? "n" : f[0] == 'v' ? f + 1 : f);
     a->body = body_of(a);
     a->size = sizeof(struct sk_agg_head) + 16 * a->body;
@@ -114,7 +108,7 @@ sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const stru
 void sk_agg_zero(const struct sk_agg_col *a, uint8_t *state) {
     memset(state, 0, a->size);
     ((struct sk_agg_head *)(void *)state)->top = SK_FSUM_NONE;
-    if (a->agg.kind == SK_AGG_STD) {
+    if (a->state == SK_STATE_MOMENTS) {
         sk_i128 none = SK_FSUM_NONE;
         memcpy(state + 16 + 16 * 8, &none, 16);
     }
@@ -255,16 +249,14 @@ static bool take_text(const struct sk_agg_col *a, uint8_t *state, struct sk_byte
 
 /* ---- updating ---- */
 
-/* Adds value `at` of the column, which is not null, to the state. false: no memory. */
-SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_kind kind,
+/* Adds value `at` of the column, which is not null. false: no memory. */
+SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum sk_agg_state is,
                     enum sk_key_kind type, uint32_t width, uint8_t *state, int64_t at) {
     struct sk_agg_head *h = (void *)state;
     uint64_t w[4];
     sk_i128 *sum = body(state);
-    switch (kind) {
-    case SK_AGG_COUNT: h->n++; return true;
-    case SK_AGG_SUM:
-    case SK_AGG_MEAN:
+    switch (is) {
+    case SK_STATE_SUM:
         h->n++;
         if (type == SK_KEY_FLOAT)
             add_double(h, sum, 3, sk_float_value(c->data + at * width, width));
@@ -274,20 +266,17 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
             sum[1] += v >> 64;
         } else *sum += whole_of(c, type, width, at);
         return true;
-    case SK_AGG_STD:
+    case SK_STATE_MOMENTS:
         h->n++;
         add_std(a, c, h, sum, at);
         return true;
-    case SK_AGG_MISSING_PCT:
+    case SK_STATE_SHARE:
         h->n++;
-        *sum += sk_key_class(c, at) != SK_CLASS_VALUE;
-        return true;
-    case SK_AGG_ZERO_PCT:
-        h->n++;
-        if (type == SK_KEY_FLOAT) *sum += sk_float_value(c->data + at * width, width) == 0;
+        if (a->agg.kind == SK_AGG_MISSING_PCT) *sum += sk_key_class(c, at) != SK_CLASS_VALUE;
+        else if (type == SK_KEY_FLOAT) *sum += sk_float_value(c->data + at * width, width) == 0;
         else *sum += !whole_of(c, type, width, at);
         return true;
-    default:
+    case SK_STATE_VALUE:
         if (sk_key_class(c, at) != SK_CLASS_VALUE) {
             h->flags |= SK_AGG_NAN;
             return true;
@@ -296,6 +285,7 @@ SK_INLINE bool take(const struct sk_agg_col *a, const struct sk_key_col *c, enum
         extreme_words(a, c, at, w);
         take_words(a, state, w, 1);
         return true;
+    default: h->n++; return true;
     }
 }
 
@@ -303,13 +293,12 @@ static void take_null(const struct sk_agg_col *a, uint8_t *state) {
     struct sk_agg_head *h = (void *)state;
     h->flags |= SK_AGG_NULLS;
     if (a->agg.kind == SK_AGG_MISSING_PCT) ++*body(state);
-    h->n +=
-        a->agg.kind == SK_AGG_MISSING_PCT ||
-        (!a->agg.ignore_nulls && (a->agg.kind == SK_AGG_COUNT || a->agg.kind == SK_AGG_ZERO_PCT));
+    h->n += a->agg.kind == SK_AGG_MISSING_PCT ||
+            (!a->agg.ignore_nulls && (a->state == SK_STATE_COUNT || a->state == SK_STATE_SHARE));
 }
 
 SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *c,
-                           enum sk_agg_kind kind, enum sk_key_kind type, uint32_t width,
+                           enum sk_agg_state is, enum sk_key_kind type, uint32_t width,
                            const uint32_t *ids, uint64_t rows) {
     uint8_t *states = a->states;
     size_t size = a->size;
@@ -319,30 +308,36 @@ SK_INLINE bool update_rows(const struct sk_agg_col *a, const struct sk_key_col *
         int64_t at = sk_key_at(c, i);
         if (type == SK_KEY_FLOAT && nan_is_null && sk_key_class(c, at) == SK_CLASS_NAN) at = -1;
         if (at < 0) take_null(a, states + ids[i] * size);
-        else if (!take(a, c, kind, type, width, states + ids[i] * size, at)) return false;
+        else if (!take(a, c, is, type, width, states + ids[i] * size, at)) return false;
     }
     return true;
 }
 
+bool sk_agg_needs_ids(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
+                      uint64_t groups) {
+    return !sk_agg_one_fits(a, c, rows, groups) &&
+           (groups != 1 || !c || !sk_agg_sum_fits(a, c, rows, groups));
+}
+
 bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
                    uint64_t rows, uint64_t groups) {
-    enum sk_agg_kind k = a->agg.kind;
+    if (sk_agg_one_fits(a, c, rows, groups)) return sk_agg_one_update(a, c, rows);
     if (!c) {
         for (uint64_t i = 0; i < rows; i++)
             ((struct sk_agg_head *)(void *)(a->states + ids[i] * a->size))->n++;
         return true;
     }
     if (sk_agg_sum_fits(a, c, rows, groups)) return sk_agg_sum_update(a, c, ids, rows, groups);
-    if (k == SK_AGG_COUNT)
-        return update_rows(a, c, SK_AGG_COUNT, c->kind == SK_KEY_FLOAT ? SK_KEY_FLOAT : SK_KEY_BOOL,
-                           1, ids, rows);
-    if (k == SK_AGG_SUM || k == SK_AGG_MEAN) {
+    if (a->state == SK_STATE_COUNT)
+        return update_rows(a, c, SK_STATE_COUNT,
+                           c->kind == SK_KEY_FLOAT ? SK_KEY_FLOAT : SK_KEY_BOOL, 1, ids, rows);
+    if (a->state == SK_STATE_SUM) {
         if (a->kind == SK_KEY_INT && a->width == 8)
-            return update_rows(a, c, SK_AGG_SUM, SK_KEY_INT, 8, ids, rows);
+            return update_rows(a, c, SK_STATE_SUM, SK_KEY_INT, 8, ids, rows);
         if (a->kind == SK_KEY_FLOAT && a->width == 8)
-            return update_rows(a, c, SK_AGG_SUM, SK_KEY_FLOAT, 8, ids, rows);
+            return update_rows(a, c, SK_STATE_SUM, SK_KEY_FLOAT, 8, ids, rows);
     }
-    return update_rows(a, c, k, a->kind, a->width, ids, rows);
+    return update_rows(a, c, a->state, a->kind, a->width, ids, rows);
 }
 
 /* ---- merging ---- */
@@ -353,7 +348,7 @@ bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) 
     sk_i128 *x = body(to);
     const sk_i128 *y = body_const(from);
     h->flags |= g->flags;
-    if (is_extreme(a->agg.kind)) {
+    if (a->state == SK_STATE_VALUE) {
         const struct sk_agg_text *t = (const void *)from;
         if (a->text) return take_text(a, to, (struct sk_bytes){t->p, t->n}, g->n);
         uint64_t w[4];
@@ -362,7 +357,7 @@ bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) 
         return true;
     }
     h->n += g->n;
-    if (a->agg.kind == SK_AGG_STD) {
+    if (a->state == SK_STATE_MOMENTS) {
         int32_t top = (int32_t)x[8];
         sk_fsum_merge(x, 4, &h->top, y, g->top);
         sk_fsum_merge(x + 4, 4, &top, y + 4, (int32_t)y[8]);
@@ -440,7 +435,7 @@ bool sk_agg_decode(const struct sk_agg_col *a, struct sk_bytes b, uint8_t *state
 
 uint32_t sk_agg_result_width(const struct sk_agg_col *a) {
     if (a->text || a->format[0] == 'n') return 0;
-    if (is_extreme(a->agg.kind)) return a->width;
+    if (facts[a->agg.kind].result == SK_GIVES_SAME) return a->width;
     return a->format[0] == 'd' ? 16 : 8;
 }
 
@@ -452,7 +447,7 @@ static sk_rc overflow(const struct sk_agg_col *a, struct sk_err *err) {
     return SK_ERR(
         err, SK_ERANGE,
         "%s: a group's %s is more than %s holds; cast the column to float64 or to a decimal before",
-        a->name, a->agg.kind == SK_AGG_SUM ? "sum" : "largest value", type);
+        a->name, a->state == SK_STATE_SUM ? "sum" : "largest value", type);
 }
 
 static double odd_or(const struct sk_agg_head *h, double d) {
@@ -476,8 +471,23 @@ static bool whole_sum(const struct sk_agg_col *a, const sk_i128 *x, sk_i128 *v) 
     return true;
 }
 
-static sk_rc finish_sum(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x,
-                        struct sk_agg_value *out, struct sk_err *err) {
+static sk_rc finish_count(const struct sk_agg_col *a SK_UNUSED, const uint8_t *state,
+                          struct sk_agg_value *out, struct sk_err *err SK_UNUSED) {
+    memcpy(out->raw, &((const struct sk_agg_head *)(const void *)state)->n, 8);
+    return SK_OK;
+}
+
+static sk_rc finish_share(const struct sk_agg_col *a SK_UNUSED, const uint8_t *state,
+                          struct sk_agg_value *out, struct sk_err *err SK_UNUSED) {
+    const struct sk_agg_head *h = (const void *)state;
+    set_double(out, (double)*body_const(state) / (double)h->n * 100);
+    return SK_OK;
+}
+
+static sk_rc finish_sum(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out,
+                        struct sk_err *err) {
+    const struct sk_agg_head *h = (const void *)state;
+    const sk_i128 *x = body_const(state);
     sk_i128 v, most = 1;
     if (a->kind == SK_KEY_FLOAT) {
         set_double(out, odd_or(h, sk_fsum_value(x, 3, h->top)));
@@ -491,29 +501,40 @@ static sk_rc finish_sum(const struct sk_agg_col *a, const struct sk_agg_head *h,
     return fit ? SK_OK : overflow(a, err);
 }
 
-static void finish_mean(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x,
-                        struct sk_agg_value *out) {
+static sk_rc finish_mean(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out,
+                         struct sk_err *err SK_UNUSED) {
+    const struct sk_agg_head *h = (const void *)state;
+    const sk_i128 *x = body_const(state);
     sk_i128 v;
     double d;
     if (a->kind == SK_KEY_FLOAT) d = odd_or(h, sk_fsum_value(x, 3, h->top));
     else if (whole_sum(a, x, &v)) d = (double)v / power_of_ten(a->scale);
     else d = (double)v * 0x1p64 / power_of_ten(a->scale);
     set_double(out, d / (double)h->n);
+    return SK_OK;
 }
 
-static void finish_std(const struct sk_agg_col *a, const struct sk_agg_head *h, const sk_i128 *x,
-                       struct sk_agg_value *out) {
+/* NaN where there are too few values, or one is not finite. */
+static double variance(const struct sk_agg_col *a, const uint8_t *state) {
+    const struct sk_agg_head *h = (const void *)state;
+    const sk_i128 *x = body_const(state);
     int64_t degrees = h->n - a->agg.ddof;
-    double d = __builtin_nan("");
-    if (degrees > 0 && !(h->flags & (SK_AGG_NAN | SK_AGG_INF | SK_AGG_MINUS_INF)))
-        d = __builtin_sqrt(sk_fsum_spread((uint64_t)h->n, x, h->top, x + 4, (int32_t)x[8]) /
-                           (double)h->n / (double)degrees);
-    set_double(out, d);
+    if (degrees <= 0 || (h->flags & (SK_AGG_NAN | SK_AGG_INF | SK_AGG_MINUS_INF)))
+        return __builtin_nan("");
+    return sk_fsum_spread((uint64_t)h->n, x, h->top, x + 4, (int32_t)x[8]) / (double)h->n /
+           (double)degrees;
 }
 
-/* Converts the words of an extreme back to a value. */
-static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head *h,
-                            const uint8_t *state, struct sk_agg_value *out, struct sk_err *err) {
+static sk_rc finish_std(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out,
+                        struct sk_err *err SK_UNUSED) {
+    set_double(out, __builtin_sqrt(variance(a, state)));
+    return SK_OK;
+}
+
+/* The way back from words to a value. */
+static sk_rc finish_value(const struct sk_agg_col *a, const uint8_t *state,
+                          struct sk_agg_value *out, struct sk_err *err) {
+    const struct sk_agg_head *h = (const void *)state;
     uint64_t w[4];
     unsigned up = 64 - 8 * a->width;
     if (a->text) {
@@ -545,31 +566,29 @@ static sk_rc finish_extreme(const struct sk_agg_col *a, const struct sk_agg_head
     return SK_OK;
 }
 
+static sk_rc finish_kept(const struct sk_agg_col *a, const uint8_t *state SK_UNUSED,
+                         struct sk_agg_value *out SK_UNUSED, struct sk_err *err) {
+    return SK_ERR(err, SK_EINVAL, "'%s': an aggregate that keeps values has no states", a->name);
+}
+
+static sk_rc (*const finishes[])(const struct sk_agg_col *a, const uint8_t *state,
+                                 struct sk_agg_value *out, struct sk_err *err) = {
+#define ROW(kind, name, takes, state, result, finish) [SK_AGG_##kind] = finish_##finish,
+    SK_AGGREGATES(ROW)
+#undef ROW
+};
+
 sk_rc sk_agg_finish(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out,
                     struct sk_err *err) {
     const struct sk_agg_head *h = (const void *)state;
-    const sk_i128 *x = body_const(state);
-    enum sk_agg_kind k = a->agg.kind;
+    bool counts = a->state == SK_STATE_COUNT,
+         of_nan = a->state == SK_STATE_VALUE && (h->flags & SK_AGG_NAN);
     *out = (struct sk_agg_value){.null = true};
-    if (k == SK_AGG_COUNT) {
-        out->null = false;
-        memcpy(out->raw, &h->n, 8);
+    if (!h->n && !counts && !of_nan) return SK_OK;
+    if (!a->agg.ignore_nulls && (h->flags & SK_AGG_NULLS) && !counts && a->state != SK_STATE_SHARE)
         return SK_OK;
-    }
-    if (!h->n && !(is_extreme(k) && (h->flags & SK_AGG_NAN))) return SK_OK;
-    if (k == SK_AGG_MISSING_PCT || k == SK_AGG_ZERO_PCT) {
-        out->null = false;
-        set_double(out, (double)*x / (double)h->n * 100);
-        return SK_OK;
-    }
-    if (!a->agg.ignore_nulls && (h->flags & SK_AGG_NULLS)) return SK_OK;
     out->null = false;
-    switch (k) {
-    case SK_AGG_SUM: return finish_sum(a, h, x, out, err);
-    case SK_AGG_MEAN: finish_mean(a, h, x, out); return SK_OK;
-    case SK_AGG_STD: finish_std(a, h, x, out); return SK_OK;
-    default: return finish_extreme(a, h, state, out, err);
-    }
+    return finishes[a->agg.kind](a, state, out, err);
 }
 
 /* ---- from one type to a wider one ---- */
@@ -653,7 +672,7 @@ static sk_rc lift_extreme(const struct sk_agg_col *to, const struct sk_agg_col *
     if (!numbers || (to->kind != SK_KEY_DECIMAL && to->width > 8) ||
         (from->kind != SK_KEY_DECIMAL && from->width > 8))
         return inexact(to, err);
-    SK_TRY(finish_extreme(from, h, state, &value, err));
+    SK_TRY(finish_value(from, state, &value, err));
     if (from->kind == SK_KEY_FLOAT) {
         double d = sk_float_value(value.raw, from->width);
         float f = (float)d;
@@ -679,7 +698,7 @@ sk_rc sk_agg_lift(const struct sk_agg_col *to, const struct sk_agg_col *from, co
                   uint8_t *out, struct sk_err *err) {
     const struct sk_agg_head *h = (const void *)state;
     struct sk_agg_head *made = (void *)out;
-    bool extreme = is_extreme(to->agg.kind);
+    bool extreme = to->state == SK_STATE_VALUE;
     if (from->kind != SK_KEY_NULL && to->text != from->text)
         return SK_ERR(err, SK_EINVAL,
                       "%s: values of Arrow formats '%s' and '%s' do not go together", to->name,

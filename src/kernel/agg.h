@@ -26,7 +26,8 @@ enum { SK_AGG_BODY = 9, SK_AGG_MOST = 16 + 16 * SK_AGG_BODY };
 /* One aggregate over one column. */
 struct sk_agg_col {
     struct sk_agg agg;
-    enum sk_key_kind kind; /* of the values; SK_KEY_NULL for a count of rows, which has no column */
+    enum sk_agg_state state;
+    enum sk_key_kind kind; /* of the values; SK_KEY_NULL where there is no column */
     uint32_t width, n_words;
     int32_t scale;              /* of decimals: digits behind the point */
     bool text;                  /* the values are bytes */
@@ -44,8 +45,10 @@ struct sk_agg_col {
 sk_rc sk_agg_col_init(struct sk_agg_col *a, const struct sk_agg *agg, const struct ArrowSchema *s,
                       struct sk_err *err) SK_MUST_USE;
 void sk_agg_zero(const struct sk_agg_col *a, uint8_t *state);
-/* Adds row i of the column to state ids[i], which is below `groups`; c NULL: counts rows. false: no
- * memory. */
+/* Row i of the column goes to state ids[i], which is below groups; c NULL: rows are counted. ids
+ * may be NULL where sk_agg_needs_ids() says no. false: no memory. */
+bool sk_agg_needs_ids(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
+                      uint64_t groups);
 bool sk_agg_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
                    uint64_t rows, uint64_t groups) SK_MUST_USE;
 /* agg_sum.c: true if sk_agg_sum_update can do the same and is faster. */
@@ -53,6 +56,11 @@ bool sk_agg_sum_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uin
                      uint64_t groups);
 bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
                        uint64_t rows, uint64_t groups) SK_MUST_USE;
+/* agg_one.c: the same where all rows are one group. */
+bool sk_agg_one_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
+                     uint64_t groups);
+bool sk_agg_one_update(const struct sk_agg_col *a, const struct sk_key_col *c,
+                       uint64_t rows) SK_MUST_USE;
 bool sk_agg_merge(const struct sk_agg_col *a, uint8_t *to, const uint8_t *from) SK_MUST_USE;
 size_t sk_agg_encoded_max(const struct sk_agg_col *a, const uint8_t *state);
 /* returns the bytes written */

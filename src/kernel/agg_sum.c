@@ -46,9 +46,9 @@ static void lane_flush(struct lane *l, uint8_t *state) {
     l->n = l->digit[0] = l->digit[1] = l->digit[2] = 0;
 }
 
-/* Adds a term that its lane does not take. */
-static bool take_odd(const struct sums *s, uint64_t row, double x) {
-    uint8_t *state = s->a->states + s->ids[row] * s->a->size;
+/* A term that the group's lane does not take. */
+static bool take_odd(const struct sums *s, struct lane *l, uint32_t group, uint64_t row, double x) {
+    uint8_t *state = s->a->states + group * s->a->size;
     struct sk_agg_head *h = (void *)state;
     struct sk_key_col one = *s->c;
     if (x != x) {
@@ -56,43 +56,51 @@ static bool take_odd(const struct sums *s, uint64_t row, double x) {
         h->n += !s->a->agg.nan_is_null;
         return true;
     }
-    lane_flush(&s->lanes[s->ids[row]], state);
+    lane_flush(l, state);
     one.offset += (int64_t)row;
-    bool ok = sk_agg_update(s->a, &one, s->ids + row, 1, 1);
-    lane_open(&s->lanes[s->ids[row]], h->top);
+    bool ok = sk_agg_update(s->a, &one, &group, 1, UINT64_MAX);
+    lane_open(l, h->top);
     return ok;
 }
 
-SK_INLINE bool take_rows(const struct sums *s, bool nulls, uint64_t row, uint64_t end) {
+SK_INLINE void take(struct lane *l, double x) {
+    for (int i = 0; i < BINS; i++) {
+        int64_t digit = (int64_t)(x * l->inverse[i]);
+        l->digit[i] += digit;
+        x -= (double)digit * l->weight[i];
+    }
+    l->n++;
+}
+
+SK_INLINE bool take_rows(const struct sums *s, bool one, bool nulls, uint64_t row, uint64_t end) {
     const struct sk_key_col *c = s->c;
-    for (; row < end; row++) {
-        struct lane *l = &s->lanes[s->ids[row]];
+    struct lane only = s->lanes[0]; /* in registers */
+    bool ok = true;
+    for (; row < end && ok; row++) {
+        uint32_t group = one ? 0 : s->ids[row];
+        struct lane *l = one ? &only : &s->lanes[group];
         int64_t at = c->offset + (int64_t)row;
         if (nulls && !sk_bit(c->valid, at)) {
-            ((struct sk_agg_head *)(void *)(s->a->states + s->ids[row] * s->a->size))->flags |=
+            ((struct sk_agg_head *)(void *)(s->a->states + group * s->a->size))->flags |=
                 SK_AGG_NULLS;
             continue;
         }
         double x = sk_float_value(c->data + 8 * at, 8);
-        if (SK_UNLIKELY(!(__builtin_fabs(x) < l->limit))) {
-            if (!take_odd(s, row, x)) return false;
-            continue;
+        if (SK_LIKELY(__builtin_fabs(x) < l->limit)) take(l, x);
+        else {
+            if (one) s->lanes[0] = only;
+            ok = take_odd(s, &s->lanes[group], group, row, x);
+            if (one) only = s->lanes[0];
         }
-        for (int i = 0; i < BINS; i++) {
-            int64_t digit = (int64_t)(x * l->inverse[i]);
-            l->digit[i] += digit;
-            x -= (double)digit * l->weight[i];
-        }
-        l->n++;
     }
-    return true;
+    if (one) s->lanes[0] = only;
+    return ok;
 }
 
 bool sk_agg_sum_fits(const struct sk_agg_col *a, const struct sk_key_col *c, uint64_t rows,
                      uint64_t groups) {
-    bool sum = a->agg.kind == SK_AGG_SUM || a->agg.kind == SK_AGG_MEAN;
-    return sum && a->kind == SK_KEY_FLOAT && a->width == 8 && !c->code && groups <= GROUPS_MOST &&
-           rows >= ROWS_PER_GROUP * groups;
+    return a->state == SK_STATE_SUM && a->kind == SK_KEY_FLOAT && a->width == 8 && !c->code &&
+           groups <= GROUPS_MOST && rows >= ROWS_PER_GROUP * groups;
 }
 
 bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, const uint32_t *ids,
@@ -104,7 +112,12 @@ bool sk_agg_sum_update(const struct sk_agg_col *a, const struct sk_key_col *c, c
                   ((const struct sk_agg_head *)(const void *)(a->states + g * a->size))->top);
     for (uint64_t row = 0; ok && row < rows; row += CHUNK) {
         uint64_t end = SK_MIN(rows, row + CHUNK);
-        ok = c->valid ? take_rows(&s, true, row, end) : take_rows(&s, false, row, end);
+        if (groups == 1)
+            ok = c->valid ? take_rows(&s, true, true, row, end)
+                          : take_rows(&s, true, false, row, end);
+        else
+            ok = c->valid ? take_rows(&s, false, true, row, end)
+                          : take_rows(&s, false, false, row, end);
         for (uint64_t g = 0; ok && g < groups; g++)
             lane_flush(&s.lanes[g], a->states + g * a->size);
     }

@@ -1,12 +1,13 @@
 /* collect.c - aggregates that keep values.
  *
- * LIST keeps the rows of its column as blocks, with the group of each row, and puts them in the
- * order of the groups at the end. All other kinds need each distinct value of a group and how
- * often it occurs: they use an aggregation of their own, by (group, value). For quantiles its
- * result is sorted by both, and the quantiles are read off values and counts; for the others it
- * is sorted by the group only, so that values stay in the order of first appearance. Memory: for
- * LIST 4 bytes a row and the value; for the others what an aggregation needs for each distinct
- * value of a group. */
+ * A list keeps the rows of its column as blocks, with the group of each, and puts them in the order
+ * of their groups at the end; FIRST is a list of one value a group. All others need each value of a
+ * group once, and how often it came: that is an aggregation of its own, by (group, value). Its
+ * result is sorted by both for quantiles, which are read off values and counts; else by the group
+ * alone, so that values stay in the order in which they came first. Values of a type without an
+ * order are told apart by their bytes (value_bytes.c): then that aggregation is by (group, bytes),
+ * and the value is the FIRST of each. Memory: lists 4 bytes a row and the value; the others what an
+ * aggregation takes for a distinct value of a group. */
 #include <stdio.h>
 
 #include "base/containers/vec.h"
@@ -14,16 +15,18 @@
 
 struct sk_collect {
     struct sk_agg agg;
-    struct ArrowSchema column; /* column: type of the input column; item: type of the kept values */
+    struct ArrowSchema column; /* of values; item is what is kept of them */
     double *qs;
     char name[256], value_name[256];
-    /* all kinds but LIST */
-    bool counted;
-    /* columns group, value, count of the inner aggregation */
-    struct ArrowSchema fields[3], *children[3], batch;
-    /* the types of lists of pairs and of values */
+    bool counted, by_bytes; /* counted: the state is pairs, not a list */
+    /* batch: group, value, count; bytes_batch: group, bytes, count, value */
+    struct ArrowSchema fields[3], *children[3], batch, bytes, *bytes_children[4], bytes_batch;
+    uint32_t value_at; /* the column of values in what `values` gives */
+    SK_VEC(bool) seen; /* FIRST: whether a group has its value */
+    /* list<pair>, list<value> */
     struct ArrowSchema item, pair, *pair_children[2], of_pairs, *pairs_item[1], list, *list_item[1];
     struct ArrowSchema number, counts, *counts_item[1], counter, *counter_children[2], of_values;
+    struct ArrowSchema one; /* FIRST */
     struct ArrowSchema top, top_pair, *top_item[1], top_value, *top_children[2];
     struct sk_groupby *values;
     SK_VEC(struct sk_held) blocks;
@@ -91,6 +94,13 @@ static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) 
     for (int i = 0; i < 3; i++) c->children[i] = &c->fields[i];
     c->batch =
         (struct ArrowSchema){.format = "+s", .name = "", .n_children = 3, .children = c->children};
+    c->bytes = (struct ArrowSchema){.format = "z", .name = "bytes"};
+    c->bytes_children[0] = &c->fields[0];
+    c->bytes_children[1] = &c->bytes;
+    c->bytes_children[2] = &c->fields[2];
+    c->bytes_children[3] = &c->fields[1];
+    c->bytes_batch = (struct ArrowSchema){
+        .format = "+s", .name = "", .n_children = 4, .children = c->bytes_children};
     c->pair_children[0] = &c->fields[1];
     c->pair_children[1] = &c->fields[2];
     c->pair = (struct ArrowSchema){.format = "+s",
@@ -124,22 +134,21 @@ static void set_schemas(struct sk_collect *c, const struct ArrowSchema *column) 
         c->number =
             (struct ArrowSchema){.format = "g", .name = c->name, .flags = ARROW_FLAG_NULLABLE};
     if (c->agg.kind == SK_AGG_COUNT_DISTINCT) c->number.name = c->name;
+    c->one = c->item;
+    c->one.name = c->name;
 }
 
 const struct ArrowSchema *sk_collect_schema(const struct sk_collect *c, bool partial) {
     if (partial && c->counted) return &c->of_pairs;
     if (c->agg.kind == SK_AGG_TOP_K) return &c->top;
-    if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE ||
-        c->agg.kind == SK_AGG_APPROX_QUANTILES)
+    if (c->agg.kind == SK_AGG_FIRST && !partial) return &c->one;
+    if (!c->counted || c->agg.kind == SK_AGG_UNIQUE || c->agg.kind == SK_AGG_APPROX_QUANTILES)
         return &c->list;
     return c->agg.kind == SK_AGG_VALUE_COUNTER ? &c->counter : &c->number;
 }
 
 static sk_rc check(const struct sk_agg *agg, const struct ArrowSchema *column, struct sk_err *err) {
     const char *f = column->dictionary ? column->dictionary->format : column->format;
-    struct sk_key_col type = {.kind = SK_KEY_NULL};
-    bool ordered = sk_key_type(&type, f),
-         number = type.kind <= SK_KEY_FLOAT && f[0] != 't' && f[0] != 'd' && f[0] != 'b';
     bool several = agg->kind == SK_AGG_APPROX_QUANTILES,
          quantiles = agg->kind == SK_AGG_QUANTILE || several;
     if (!agg->name || strlen(agg->name) >= sizeof((struct sk_collect *)NULL)->name)
@@ -149,7 +158,7 @@ static sk_rc check(const struct sk_agg *agg, const struct ArrowSchema *column, s
         if (!(q >= 0 && q <= 1))
             return SK_ERR(err, SK_EINVAL, "'%s': quantile %g; from 0 to 1", agg->name, q);
     }
-    if (agg->kind != SK_AGG_LIST && (!ordered || (quantiles && !number)))
+    if (!sk_agg_takes(agg->kind, f) || (agg->flatten && strcmp(f, "+l") != 0))
         return SK_ERR(
             err, SK_EINVAL,
             "'%s': this aggregate of column '%.200s' of Arrow format '%.50s' is not possible",
@@ -157,20 +166,32 @@ static sk_rc check(const struct sk_agg *agg, const struct ArrowSchema *column, s
     return SK_OK;
 }
 
+static sk_rc create_values(struct sk_collect *c, struct sk_err *err) {
+    static const uint32_t keys[2] = {0, 1};
+    struct sk_agg aggs[2] = {
+        {.kind = SK_AGG_SUM, .column = 2, .ignore_nulls = true, .name = "count"},
+        {.kind = SK_AGG_FIRST, .column = 3, .name = "value"}};
+    return sk_groupby_create(c->by_bytes ? &c->bytes_batch : &c->batch, keys, 2, aggs,
+                             c->by_bytes ? 2 : 1, &c->values, err);
+}
+
 sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column,
                         struct sk_collect **out, struct sk_err *err) {
-    static const uint32_t keys[2] = {0, 1};
+    struct sk_key_col type;
     SK_TRY(check(agg, column, err));
+    if (agg->flatten) column = column->children[0];
     struct sk_collect *c = sk_calloc(SK_TAG_KERNEL, sizeof *c);
     if (!c) return NO_MEMORY;
     c->agg = *agg;
     snprintf(c->name, sizeof c->name, "%s", agg->name);
     snprintf(c->value_name, sizeof c->value_name, "%s",
              agg->value_name ? agg->value_name : "value");
-    c->counted = agg->kind != SK_AGG_LIST;
+    c->counted = sk_agg_facts(agg->kind)->state == SK_STATE_PAIRS;
+    c->by_bytes = c->counted && !sk_key_type(&type, column->dictionary ? column->dictionary->format
+                                                                       : column->format);
+    c->value_at = c->by_bytes ? 3 : 1;
     set_schemas(c, column);
-    struct sk_agg sum = {.kind = SK_AGG_SUM, .column = 2, .ignore_nulls = true, .name = "count"};
-    sk_rc rc = c->counted ? sk_groupby_create(&c->batch, keys, 2, &sum, 1, &c->values, err) : SK_OK;
+    sk_rc rc = c->counted ? create_values(c, err) : SK_OK;
     if (!rc && agg->kind == SK_AGG_APPROX_QUANTILES &&
         !(c->qs = sk_memdup(SK_TAG_KERNEL, agg->qs, agg->k * sizeof *c->qs)))
         rc = NO_MEMORY;
@@ -194,6 +215,7 @@ void sk_collect_clear(struct sk_collect *c) {
     for (uint32_t i = 0; i < c->blocks.n; i++) sk_held_free(&c->blocks.p[i]);
     sk_vec_free(&c->blocks);
     sk_vec_free(&c->ids);
+    sk_vec_free(&c->seen);
     c->kept = 0;
     if (c->values) sk_groupby_clear(c->values);
 }
@@ -236,11 +258,49 @@ static sk_rc rows_with_values(const struct sk_collect *c, const struct ArrowArra
     return SK_OK;
 }
 
+/* FIRST: those of n rows whose group has no value yet; an id is below 2^32. */
+static sk_rc first_rows(struct sk_collect *c, const uint32_t *ids, uint32_t *index, uint64_t *n,
+                        struct sk_err *err) {
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < *n; i++) {
+        uint32_t group = ids[index[i]];
+        while (c->seen.n <= group)
+            if (!sk_vec_push(&c->seen, SK_TAG_KERNEL, false)) return NO_MEMORY;
+        if (!c->seen.p[group]) index[kept++] = index[i];
+        c->seen.p[group] = true;
+    }
+    *n = kept;
+    return SK_OK;
+}
+
+/* Values without an order, which their bytes stand for. */
+static sk_rc append_by_bytes(struct sk_collect *c, const struct ArrowArray *batch,
+                             struct sk_err *err) {
+    const void *none[1] = {NULL};
+    int32_t *offsets;
+    uint8_t *bytes;
+    SK_TRY(sk_value_bytes(&c->fields[1], batch->children[1], &offsets, &bytes, err));
+    const void *buffers[3] = {NULL, offsets, bytes};
+    struct ArrowArray of_bytes = {.length = batch->length, .n_buffers = 3, .buffers = buffers},
+                      *children[4] = {batch->children[0], &of_bytes, batch->children[2],
+                                      batch->children[1]};
+    struct ArrowArray all = {.length = batch->length,
+                             .n_buffers = 1,
+                             .buffers = none,
+                             .n_children = 4,
+                             .children = children};
+    sk_rc rc = sk_groupby_update(c->values, &c->bytes_batch, &all, err);
+    sk_free(offsets);
+    sk_free(bytes);
+    return rc;
+}
+
 static sk_rc append(struct sk_collect *c, const struct ArrowArray *batch, struct sk_err *err) {
     struct sk_block_plan *plan;
     struct sk_held h;
     uint64_t size, n = (uint64_t)batch->length;
     if (!n) return SK_OK;
+    if (c->by_bytes) return append_by_bytes(c, batch, err);
     if (c->counted) return sk_groupby_update(c->values, &c->batch, batch, err);
     if (n > UINT32_MAX - c->ids.n)
         return SK_ERR(err, SK_EINVAL, "'%s': more than 2^32 - 1 values", c->name);
@@ -263,10 +323,11 @@ static sk_rc add(struct sk_collect *c, struct ArrowArray v, const uint32_t *ids,
     const void *none[1] = {NULL}, *of_ids[2] = {NULL, ids}, *of_counts[2] = {NULL, counts};
     size_t n = (size_t)v.length;
     int64_t *ones = counts ? NULL : sk_alloc_large(SK_TAG_KERNEL, n * sizeof *ones);
-    uint32_t *index = c->agg.ignore_nulls ? sk_alloc_large(SK_TAG_KERNEL, n * sizeof *index) : NULL;
+    bool first = c->agg.kind == SK_AGG_FIRST, some_only = c->agg.ignore_nulls || first;
+    uint32_t *index = some_only ? sk_alloc_large(SK_TAG_KERNEL, n * sizeof *index) : NULL;
     struct sk_held some = {.bytes = NULL};
     sk_rc rc;
-    if ((!counts && !ones) || (c->agg.ignore_nulls && !index)) SK_GO(NO_MEMORY);
+    if ((!counts && !ones) || (some_only && !index)) SK_GO(NO_MEMORY);
     for (size_t i = 0; ones && i < n; i++) ones[i] = 1;
     if (ones) of_counts[1] = ones;
     struct ArrowArray group = {.length = v.length, .n_buffers = 2, .buffers = of_ids},
@@ -276,7 +337,10 @@ static sk_rc add(struct sk_collect *c, struct ArrowArray v, const uint32_t *ids,
         .length = v.length, .n_buffers = 1, .buffers = none, .n_children = 3, .children = children};
     uint64_t valid = n, size;
     struct sk_block_plan *plan;
-    if (index) SK_GO(rows_with_values(c, &batch, index, &valid, err));
+    if (c->agg.ignore_nulls) SK_GO(rows_with_values(c, &batch, index, &valid, err));
+    else
+        for (uint32_t i = 0; first && i < n; i++) index[i] = i;
+    if (first) SK_GO(first_rows(c, ids, index, &valid, err));
     if (valid < n) {
         SK_GO(sk_block_measure_rows(&c->batch, &batch, index, valid, &plan, &size, err));
         SK_GO(sk_held_make(&some, plan, size, err));
@@ -348,9 +412,28 @@ out:
     return rc;
 }
 
+/* The items of lists, whose groups are those of the lists. child: the array that they are in, in
+ * front of which `before` items are not of it. counts: of each item of the child, or NULL. */
+static sk_rc add_items(struct sk_collect *c, const struct ArrowArray *lists, int64_t offset,
+                       int64_t rows, const struct ArrowArray *child, int64_t before,
+                       const int64_t *counts, const uint32_t *ids, struct sk_err *err) {
+    const int32_t *offsets = (const int32_t *)lists->buffers[1] + lists->offset + offset;
+    if (!rows || offsets[rows] == offsets[0]) return SK_OK;
+    int64_t n = offsets[rows] - offsets[0], at = offsets[0] + before;
+    uint32_t *each = sk_alloc_large(SK_TAG_KERNEL, (size_t)n * sizeof *each);
+    if (!each) return NO_MEMORY;
+    for (int64_t i = 0; i < rows; i++)
+        for (int32_t j = offsets[i]; j < offsets[i + 1]; j++) each[j - offsets[0]] = ids[i];
+    sk_rc rc = add(c, slice(child, at, n), each, counts ? counts + at : NULL, err);
+    sk_free(each);
+    return rc;
+}
+
 sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int64_t offset,
                      int64_t rows, const uint32_t *ids, struct sk_err *err) {
     drop_built(c);
+    if (c->agg.flatten)
+        return add_items(c, column, offset, rows, column->children[0], 0, NULL, ids, err);
     if (c->agg.kind == SK_AGG_APPROX_QUANTILES)
         return add_coarse(c, column, offset, rows, ids, err);
     return add(c, slice(column, offset, rows), ids, NULL, err);
@@ -358,26 +441,12 @@ sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int6
 
 sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, int64_t offset,
                        int64_t rows, const uint32_t *ids, struct sk_err *err) {
-    const int32_t *offsets = (const int32_t *)column->buffers[1] + column->offset + offset;
     const struct ArrowArray *child = column->children[0];
     drop_built(c);
-    if (!rows || offsets[rows] == offsets[0]) return SK_OK;
-    int64_t n = offsets[rows] - offsets[0];
-    uint32_t *each = sk_alloc_large(SK_TAG_KERNEL, (size_t)n * sizeof *each);
-    if (!each) return NO_MEMORY;
-    for (int64_t i = 0; i < rows; i++)
-        for (int32_t j = offsets[i]; j < offsets[i + 1]; j++) each[j - offsets[0]] = ids[i];
-    const int64_t *counts = NULL;
-    int64_t at = offsets[0];
-    if (c->counted) {
-        const struct ArrowArray *count = child->children[1];
-        at += child->offset;
-        counts = (const int64_t *)count->buffers[1] + count->offset + at;
-        child = child->children[0];
-    }
-    sk_rc rc = add(c, slice(child, at, n), each, counts, err);
-    sk_free(each);
-    return rc;
+    if (!c->counted) return add_items(c, column, offset, rows, child, 0, NULL, ids, err);
+    const struct ArrowArray *count = child->children[1];
+    return add_items(c, column, offset, rows, child->children[0], child->offset,
+                     (const int64_t *)count->buffers[1] + count->offset, ids, err);
 }
 
 /* ---- results
@@ -397,25 +466,30 @@ static sk_rc set_offsets(struct sk_collect *c, const uint32_t *group, uint64_t n
     return SK_OK;
 }
 
-/* Lays the rows of a LIST out in the order of their groups, as a block. */
-static sk_rc order_list(struct sk_collect *c, uint64_t groups, struct sk_err *err) {
+/* The rows of a list in the order of their groups, as a block. one: a row a group, null where it
+ * has no value. */
+static sk_rc order_list(struct sk_collect *c, bool one, uint64_t groups, struct sk_err *err) {
     sk_rc rc;
     uint64_t size, row = 0;
     struct sk_block_plan *plan;
-    struct sk_row_at *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)c->ids.n * sizeof *places);
+    uint64_t rows = one ? groups : c->ids.n;
+    struct sk_row_at *places = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof *places);
     const struct ArrowArray **arrays = sk_alloc(SK_TAG_KERNEL, c->blocks.n * sizeof *arrays);
     int32_t *at = NULL;
     if (!places || !arrays) SK_GO(NO_MEMORY);
     SK_GO(set_offsets(c, c->ids.p, c->ids.n, groups, err));
     at = sk_memdup(SK_TAG_KERNEL, c->offsets, (size_t)(groups + 1) * sizeof *at);
     if (!at) SK_GO(NO_MEMORY);
+    for (uint64_t g = 0; one && g < groups; g++) places[g] = (struct sk_row_at){SK_ROW_NONE, 0};
     for (uint32_t b = 0; b < c->blocks.n; b++) {
         arrays[b] = &c->blocks.p[b].array;
-        for (int64_t i = 0; i < arrays[b]->length; i++)
-            places[at[c->ids.p[row++]]++] = (struct sk_row_at){b, (uint32_t)i};
+        for (int64_t i = 0; i < arrays[b]->length; i++) {
+            uint32_t group = c->ids.p[row++];
+            places[one ? (int64_t)group : at[group]++] = (struct sk_row_at){b, (uint32_t)i};
+        }
     }
     SK_GO(sk_block_measure_places(&c->batch, &(struct sk_block_side){arrays, c->blocks.n, places},
-                                  1, NULL, c->ids.n, &plan, &size, err));
+                                  1, NULL, rows, &plan, &size, err));
     rc = sk_held_make(&c->held, plan, size, err);
 out:
     sk_free(places);
@@ -596,13 +670,16 @@ static struct ArrowArray list_array(struct sk_collect *c, int which, struct Arro
 sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups,
                        const struct ArrowArray **out, struct sk_err *err) {
     drop_built(c);
-    SK_TRY(c->counted ? order_values(c, groups, err) : order_list(c, groups, err));
+    bool one = c->agg.kind == SK_AGG_FIRST && !partial;
+    SK_TRY(c->counted ? order_values(c, groups, err) : order_list(c, one, groups, err));
     if (!partial && c->agg.kind == SK_AGG_TOP_K) SK_TRY(keep_most(c, groups, err));
     struct ArrowArray **columns = c->held.array.children;
     int64_t n = (int64_t)groups;
     *out = &c->out;
-    if ((partial && c->counted) || c->agg.kind == SK_AGG_TOP_K) {
-        for (int i = 0; i < 2; i++) c->inner_children[i] = columns[i + 1];
+    if (one) c->out = *columns[1];
+    else if ((partial && c->counted) || c->agg.kind == SK_AGG_TOP_K) {
+        c->inner_children[0] = columns[c->value_at];
+        c->inner_children[1] = columns[2];
         c->inner = (struct ArrowArray){.length = c->held.array.length,
                                        .n_buffers = 1,
                                        .buffers = c->none,
@@ -614,11 +691,11 @@ sk_rc sk_collect_build(struct sk_collect *c, bool partial, uint64_t groups,
         c->out = list_array(c, 0, &c->inner, n);
         c->list_buffers[0] = c->valid;
         c->out.null_count = -1;
-    } else if (c->agg.kind == SK_AGG_LIST || c->agg.kind == SK_AGG_UNIQUE)
-        c->out = list_array(c, 0, columns[1], n);
+    } else if (!c->counted || c->agg.kind == SK_AGG_UNIQUE)
+        c->out = list_array(c, 0, columns[c->value_at], n);
     else if (c->agg.kind == SK_AGG_VALUE_COUNTER) {
         for (int i = 0; i < 2; i++) {
-            c->lists[i] = list_array(c, i, columns[i + 1], n);
+            c->lists[i] = list_array(c, i, columns[i ? 2 : c->value_at], n);
             c->out_children[i] = &c->lists[i];
         }
         c->out = (struct ArrowArray){.length = n,

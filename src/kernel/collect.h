@@ -15,6 +15,11 @@ sk_rc sk_held_make(struct sk_held *h, struct sk_block_plan *plan, uint64_t size,
                    struct sk_err *err) SK_MUST_USE;
 void sk_held_free(struct sk_held *h); /* a zeroed struct is fine */
 
+/* value_bytes.c: the rows of an array as bytes, the same bytes for values that are equal as keys
+ * are, whatever the type. The caller frees offsets and bytes. */
+sk_rc sk_value_bytes(const struct ArrowSchema *s, const struct ArrowArray *a, int32_t **offsets,
+                     uint8_t **bytes, struct sk_err *err) SK_MUST_USE;
+
 struct sk_collect;
 /* `column` is the type of the column's values; it must outlive the collection. */
 sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column,

@@ -78,7 +78,8 @@ sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, 
         if (column && aggs[i].column >= schema->n_children)
             SK_GO(SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", aggs[i].column,
                          (long long)schema->n_children));
-        if (column && aggs[i].kind >= SK_AGG_LIST) {
+        if (sk_agg_facts(aggs[i].kind)->result == SK_GIVES_KEPT) {
+            if (!column) SK_GO(SK_ERR(err, SK_EINVAL, "'%s': it needs a column", aggs[i].name));
             g->agg[i].agg = aggs[i];
             SK_GO(
                 sk_collect_create(&aggs[i], schema->children[aggs[i].column], &g->collect[i], err));
@@ -380,7 +381,8 @@ static sk_rc look_up(struct sk_groupby *g, struct lookup *l, uint64_t rows, stru
     return SK_OK;
 }
 
-/* Sets ids[row] to the group of each row of a batch whose key columns are `keys`. */
+/* ids[row]: the group of each row of a batch whose key columns are `keys`. Without a key all rows
+ * are of group 0, and ids stays as it is. */
 static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uint32_t *ids,
                         struct sk_err *err) {
     uint64_t rows = (uint64_t)keys->length;
@@ -392,7 +394,6 @@ static sk_rc group_rows(struct sk_groupby *g, const struct ArrowArray *keys, uin
     if (!g->n_keys) { /* one group of all rows */
         if (!g->n && !reserve(g, 1)) return SK_NO_GROUPS(g);
         if (!g->n && rows) new_group(g, 0, (struct sk_row_at){SK_ROW_NONE, 0});
-        if (rows) memset(ids, 0, rows * sizeof *ids);
         return SK_OK;
     }
     SK_TRY(sk_keys_create(&g->keys_schema, keys, g->all, g->n_keys, &k, err));
@@ -433,6 +434,7 @@ static sk_rc keys_of(const struct sk_groupby *g, const struct ArrowArray *batch,
     return SK_OK;
 }
 
+/* *ids: the groups of the rows of a batch; NULL without a key, until zeros() makes them. */
 static sk_rc begin_rows(struct sk_groupby *g, const struct ArrowArray *batch, bool partial,
                         uint32_t **ids, struct sk_err *err) {
     struct ArrowArray keys, **children;
@@ -440,8 +442,8 @@ static sk_rc begin_rows(struct sk_groupby *g, const struct ArrowArray *batch, bo
     *ids = NULL;
     sk_built_drop(&g->out, g->n_aggs);
     children = sk_calloc(SK_TAG_KERNEL, g->n_keys * sizeof *children);
-    *ids = sk_alloc_large(SK_TAG_KERNEL, (size_t)batch->length * sizeof **ids);
-    if (!children || !*ids) SK_GO(SK_NO_GROUPS(g));
+    if (g->n_keys) *ids = sk_alloc_large(SK_TAG_KERNEL, (size_t)batch->length * sizeof **ids);
+    if (!children || (g->n_keys && !*ids)) SK_GO(SK_NO_GROUPS(g));
     SK_GO(keys_of(g, batch, partial, &keys, children, err));
     SK_GO(group_rows(g, &keys, *ids, err));
     g->rows += (uint64_t)batch->length;
@@ -450,20 +452,35 @@ out:
     return rc;
 }
 
-/* Adds the column that aggregate i reads; of a type without order only its validity is read. */
-static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema,
-                           const struct ArrowArray *batch, const uint32_t *ids,
+static sk_rc zeros(const struct sk_groupby *g, uint64_t rows, uint32_t **ids, struct sk_err *err) {
+    if (*ids) return SK_OK;
+    *ids = sk_alloc_large(SK_TAG_KERNEL, (size_t)rows * sizeof **ids);
+    if (!*ids) return SK_NO_GROUPS(g);
+    if (rows) memset(*ids, 0, rows * sizeof **ids);
+    return SK_OK;
+}
+
+static sk_rc update_states(const struct sk_groupby *g, const struct sk_agg_col *a,
+                           const struct sk_key_col *c, uint64_t rows, uint32_t **ids,
                            struct sk_err *err) {
+    if (sk_agg_needs_ids(a, c, rows, g->n)) SK_TRY(zeros(g, rows, ids, err));
+    return sk_agg_update(a, c, *ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
+}
+
+/* The column that an aggregate reads; of a type without order only its bitmap. */
+static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowSchema *schema,
+                           const struct ArrowArray *batch, uint32_t **ids, struct sk_err *err) {
     const struct sk_agg_col *a = &g->agg[i];
     uint64_t rows = (uint64_t)batch->length;
-    if (a->agg.column == SK_AGG_ROWS)
-        return sk_agg_update(a, NULL, ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
+    if (a->agg.column == SK_AGG_ROWS) return update_states(g, a, NULL, rows, ids, err);
     if (a->agg.column >= batch->n_children)
         return SK_ERR(err, SK_EINVAL, "column %u of a batch with %lld", a->agg.column,
                       (long long)batch->n_children);
-    if (g->collect[i])
+    if (g->collect[i]) {
+        SK_TRY(zeros(g, rows, ids, err));
         return sk_collect_add(g->collect[i], batch->children[a->agg.column], batch->offset,
-                              batch->length, ids, err);
+                              batch->length, *ids, err);
+    }
     if (a->nested) {
         const struct ArrowArray *of = batch->children[a->agg.column];
         bool bitmap =
@@ -471,13 +488,13 @@ static sk_rc update_column(struct sk_groupby *g, uint32_t i, const struct ArrowS
         struct sk_key_col c = {.kind = SK_KEY_FIXED,
                                .valid = bitmap ? of->buffers[0] : NULL,
                                .offset = of->offset + batch->offset};
-        return sk_agg_update(a, &c, ids, rows, g->n) ? SK_OK : SK_NO_GROUPS(g);
+        return update_states(g, a, &c, rows, ids, err);
     }
     struct sk_keys *k;
     SK_TRY(sk_keys_create(schema, batch, &(struct sk_key){.column = a->agg.column}, 1, &k, err));
-    bool ok = sk_agg_update(a, &k->col[0], ids, rows, g->n);
+    sk_rc rc = update_states(g, a, &k->col[0], rows, ids, err);
     sk_keys_destroy(k);
-    return ok ? SK_OK : SK_NO_GROUPS(g);
+    return rc;
 }
 
 sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
@@ -485,7 +502,7 @@ sk_rc sk_groupby_update(struct sk_groupby *g, const struct ArrowSchema *schema,
     uint32_t *ids;
     sk_rc rc = begin_rows(g, batch, false, &ids, err);
     for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++)
-        rc = update_column(g, i, schema, batch, ids, err);
+        rc = update_column(g, i, schema, batch, &ids, err);
     sk_free(ids);
     return rc;
 }
@@ -533,6 +550,7 @@ sk_rc sk_groupby_merge(struct sk_groupby *g, const struct ArrowSchema *schema,
         return SK_ERR(err, SK_EINVAL, "a partial result of %lld columns, not %u",
                       (long long)partial->n_children, g->n_columns);
     sk_rc rc = begin_rows(g, partial, true, &ids, err);
+    if (rc == SK_OK) rc = zeros(g, (uint64_t)partial->length, &ids, err);
     for (uint32_t i = 0; rc == SK_OK && i < g->n_aggs; i++) {
         const struct ArrowArray *column = partial->children[g->n_keys + i];
         if (g->collect[i])

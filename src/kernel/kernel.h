@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/rand.h"
 #include "block/block.h"
+#include "kernel/aggregates.h"
 
 /* ---- keys (key.c, hash.c) ---- */
 
@@ -140,34 +141,16 @@ sk_rc sk_partition_round_robin(uint64_t rows, uint64_t first, struct sk_parts *o
  * room for as many groups as rows). Returns the number of groups. */
 uint64_t sk_group_starts(const struct sk_keys *k, uint32_t *start);
 
-/* Aggregates (docs/design/kernels.md has the rules). Result types: COUNT int64; SUM int64 of
- * integers and bool (uint64 of uint64), double of floats, decimal(38, scale), duration; MEAN, STD,
- * MISSING_PCT, ZERO_PCT double; MIN, MAX, ABS_MAX the type of the column (of a dictionary its
- * values' type, of a view text). The result is null where there is no value (COUNT: 0), or, without
- * ignore_nulls, where a value is null; COUNT and ZERO_PCT then count nulls as rows. STD of too few
- * values is NaN. A SUM that does not fit, and ABS_MAX of the least integer, are SK_ERANGE when the
- * result is made. */
-enum sk_agg_kind {
-    SK_AGG_COUNT,
-    SK_AGG_SUM,
-    SK_AGG_MIN,
-    SK_AGG_MAX,
-    SK_AGG_MEAN,
-    SK_AGG_STD,
-    SK_AGG_ABS_MAX,
-    SK_AGG_MISSING_PCT, /* share of rows that are null or NaN */
-    SK_AGG_ZERO_PCT,
-    SK_AGG_LIST, /* this kind and all below keep values; they cannot be of SK_AGG_ROWS */
-    SK_AGG_UNIQUE,
-    SK_AGG_COUNT_DISTINCT,
-    SK_AGG_VALUE_COUNTER,
-    SK_AGG_QUANTILE,
-    SK_AGG_APPROX_QUANTILES,
-    SK_AGG_TOP_K,
-};
-/* Finds a kind by its name: "count", "sum", ...: the names above in lower case (but
- * APPROX_QUANTILES is "approx_quantile", TOP_K "approx_topk"). false: no such name. */
-bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out);
+/* Aggregates (aggregates.h has their table, docs/design/kernels.md the rules). Result types: COUNT
+ * int64; SUM int64 of integers and bool (uint64 of uint64), double of floats, decimal(38, scale),
+ * duration; MEAN, STD,
+ * MISSING_PCT, ZERO_PCT double; MIN, MAX, ABS_MAX the column's (a dictionary's values, a view's
+ * text). Null where there is no value (COUNT: 0), or, without ignore_nulls, where one is null;
+ * COUNT and ZERO_PCT then count nulls as rows. STD of too few values: NaN. SUM that does not fit,
+ * and ABS_MAX of the least integer, are SK_ERANGE when the result is made. */
+bool sk_agg_kind_find(const char *name, enum sk_agg_kind *out); /* by its name in the table */
+/* Whether the aggregate can be of a column of this Arrow format (of a dictionary: its values'). */
+bool sk_agg_takes(enum sk_agg_kind kind, const char *format);
 
 #define SK_AGG_ROWS UINT32_MAX
 struct sk_agg {
@@ -177,28 +160,30 @@ struct sk_agg {
     int32_t ddof;           /* of STD */
     double q;               /* of QUANTILE: from 0 to 1 */
     const char *name;       /* of the column of results; copied */
-    uint32_t k;             /* TOP_K: number of values; APPROX_QUANTILES: number of quantiles */
-    const double *qs;       /* [k], the quantiles of APPROX_QUANTILES; copied */
-    bool nan_is_null;       /* NaN counts as null */
-    const char *value_name; /* of TOP_K: name of the values in its result; NULL: "value". Copied */
+    uint32_t k;             /* TOP_K: how many; APPROX_QUANTILES: how many quantiles */
+    const double *qs;       /* these; copied */
+    bool nan_is_null;       /* NaN is taken for a null */
+    const char *value_name; /* TOP_K: of the values in its result; NULL: "value". Copied */
+    bool wide;    /* SUM of integers: decimal(38, 0), which holds the sum of any number of rows */
+    bool flatten; /* those that keep values: of the values inside of lists (Arrow format "+l") */
 };
-/* Aggregates that keep values. LIST: list of any type, in the order of rows and merges. UNIQUE:
- * list of each value once, in the order of first appearance. COUNT_DISTINCT: int64. VALUE_COUNTER:
- * struct of lists `values`, as UNIQUE, and `counts`. QUANTILE of integers and floats: double,
- * exact, linear between neighbours (Arrow's formula), of the values that are not NaN.
- * APPROX_QUANTILES: list of double, each the value of rank q * n with a relative error of at most
- * 2^-13 (0.012 %); it keeps no more than 4,096 values for each power of two. TOP_K: list of struct
- * (value, count), the most frequent first, equal counts in the order of first appearance; it is
- * exact, so it keeps every distinct value. ignore_nulls leaves nulls out; a group without values
- * has an empty list, 0, a null quantile, null quantiles. */
+/* Those that keep values, of any type. LIST: list, in the order of rows and merges. FIRST: the
+ * first value; null where there is none. UNIQUE: list of each value once, in the order in which
+ * they came first. COUNT_DISTINCT: int64. VALUE_COUNTER: struct of lists `values`, as UNIQUE, and
+ * `counts`. QUANTILE of integers and floats: double, exact, linear between neighbours (Arrow's
+ * formula), of values that are not NaN. APPROX_QUANTILES: list of double, each the value of rank q
+ * * n with a relative error of at most 2^-13 (0.012 %); no more than 4,096 values are kept for a
+ * power of two. TOP_K: list of struct (value, count), the most frequent first, equal counts as they
+ * came; exact, so it keeps each value that there is. ignore_nulls leaves nulls out; a group without
+ * values has an empty list, 0, a null quantile, null quantiles. */
 
-/* An aggregation: update it with rows, or merge partial results of other aggregations, in any
- * order; then take a partial result or the result. Only results that keep the order of values
- * (LIST, UNIQUE, VALUE_COUNTER, and equal counts of TOP_K) depend on how rows were divided into
- * batches, on which aggregation took which rows, or on the order of merges. Not for two threads at
- * once. Rows are grouped by equal keys (null is a group, NaN is one, -0.0 is 0.0); without keys all
- * rows are one group. Memory: keys, states (16 to 160 bytes each) and 32 bytes a group, and the
- * values that aggregates keep. `schema` is that of all batches and must outlive the aggregation. */
+/* An aggregation: update with rows, or merge partial results of others, in any order; then a
+ * partial result or the result. No result but those that keep the order of values (LIST, UNIQUE,
+ * VALUE_COUNTER, FIRST, and equal counts of TOP_K) depends on how rows were cut into batches, on
+ * who took which, or on the order of merges. Not for two threads at once. Groups: as keys are equal
+ * (null is a group, NaN is one, -0.0 is 0.0); no keys: one group of all rows. Memory: keys, states
+ * (16 to 160 bytes each) and 32 bytes a group; what keeps values, these. `schema` is that of all
+ * batches and must outlive it. */
 struct sk_groupby;
 sk_rc sk_groupby_create(const struct ArrowSchema *schema, const uint32_t *keys, uint32_t n_keys,
                         const struct sk_agg *aggs, uint32_t n_aggs, struct sk_groupby **out,

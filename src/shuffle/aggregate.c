@@ -40,11 +40,15 @@ static bool is_states(const struct sk_what *what, const struct ArrowSchema *s) {
     return name && !strncmp(name, SK_STATE, strlen(SK_STATE));
 }
 
-/* The values that column i of states is of. */
+/* The column of values that column s of states is of. */
 static struct ArrowSchema values_of(const struct sk_agg *a, const struct ArrowSchema *s) {
-    if (a->kind < SK_AGG_LIST)
+    const struct sk_agg_facts *is = sk_agg_facts(a->kind);
+    if (is->result != SK_GIVES_KEPT)
         return (struct ArrowSchema){.format = s->name + strlen(SK_STATE), .name = ""};
-    return a->kind == SK_AGG_LIST ? *s->children[0] : *s->children[0]->children[0];
+    const struct ArrowSchema *of = is->state == SK_STATE_LIST ? s : s->children[0];
+    if (!a->flatten) return *of->children[0];
+    return (struct ArrowSchema){
+        .format = "+l", .name = "", .n_children = 1, .children = of->children};
 }
 
 static sk_rc flat_make(struct flat *f, const struct sk_what *what, const struct ArrowSchema *s,
@@ -434,9 +438,10 @@ static bool go_together(const struct sk_what *what, const struct ArrowSchema *r,
         if (a->column == SK_AGG_ROWS) continue;
         struct ArrowSchema values = values_of(a, s->children[what->n_keys + i]);
         const char *f = r->children[a->column]->format;
-        bool any = a->kind < SK_AGG_LIST && !strcmp(values.format, "n") &&
-                   (a->kind == SK_AGG_COUNT || a->kind == SK_AGG_STD ||
-                    a->kind == SK_AGG_MISSING_PCT || a->kind == SK_AGG_ZERO_PCT);
+        const struct sk_agg_facts *is = sk_agg_facts(a->kind);
+        bool any = !strcmp(values.format, "n") &&
+                   (is->state == SK_STATE_COUNT || is->state == SK_STATE_MOMENTS ||
+                    is->state == SK_STATE_SHARE);
         bool numbers = a->kind == SK_AGG_APPROX_QUANTILES;
         if (!any && !numbers && (f[0] == '+' || strcmp(f, values.format) != 0)) return false;
     }

@@ -144,7 +144,8 @@ static void write_agg(struct sk_wr *o, const struct sk_agg *a) {
     uint64_t bits;
     sk_wr_u32(o, a->kind);
     sk_wr_u32(o, a->column);
-    sk_wr_u32(o, (a->ignore_nulls ? 1u : 0) | (a->nan_is_null ? 2u : 0));
+    sk_wr_u32(o, (a->ignore_nulls ? 1u : 0) | (a->nan_is_null ? 2u : 0) | (a->wide ? 4u : 0) |
+                     (a->flatten ? 8u : 0));
     sk_wr_u32(o, (uint32_t)a->ddof);
     sk_wr_u32(o, a->k);
     memcpy(&bits, &a->q, 8);
@@ -173,11 +174,13 @@ static bool read_agg(struct sk_rd *r, struct sk_agg *a) {
     uint32_t flags = sk_rd_u32(r);
     a->ignore_nulls = flags & 1;
     a->nan_is_null = flags & 2;
+    a->wide = flags & 4;
+    a->flatten = flags & 8;
     a->ddof = (int32_t)sk_rd_u32(r);
     a->k = sk_rd_u32(r);
     bits = sk_rd_u64(r);
     memcpy(&a->q, &bits, 8);
-    if (!sk_rd_ok(r) || a->kind > SK_AGG_TOP_K || (has_quantiles(a) && a->k > r->n)) return false;
+    if (!sk_rd_ok(r) || a->kind >= SK_AGG_KINDS || (has_quantiles(a) && a->k > r->n)) return false;
     double *qs = has_quantiles(a) ? sk_alloc(SK_TAG_KERNEL, (a->k + 1) * sizeof *qs) : NULL;
     a->qs = qs;
     for (uint32_t i = 0; qs && i < a->k; i++) {

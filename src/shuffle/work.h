@@ -74,12 +74,12 @@ struct sk_what {
 };
 /* By its name in the table of what.c: "sort", "random", "hash", "even", "aggregate". SK_EINVAL. */
 sk_rc sk_what_kind_find(const char *name, enum sk_what_kind *out, struct sk_err *err) SK_MUST_USE;
-/* Wire (base/wire.h): u32 version (3), u32 kind, u32 partitions, u32 flags (1: groups, 2: one
- * block, 4: sorted, 8: own reduce), u64 seed, u64 limit, u32 keys, then of each: bytes name, u32
- * flags (1: descending, 2: nulls first); u32 aggregates, of each: u32 kind, column, flags (1:
- * ignore nulls, 2: NaN is null), ddof, k, u64 q and of quantiles k more (bits of doubles), bytes
- * name, bytes name of values. Returns the length needed; writes nothing where it is more than cap.
- */
+/* Wire (base/wire.h): u32 version (2), u32 kind, u32 partitions, u32 flags (1: groups, 2: one
+ * block, 4: sorted), u64 seed, u64 limit, u32 keys, then of each: bytes name, u32 flags (1:
+ * descending, 2: nulls first); u32 aggregates, of each: u32 kind, column, flags (1: ignore nulls,
+ * 2: NaN is null, 4: wide, 8: flatten), ddof, k, u64 q and of quantiles k more (bits of doubles),
+ * bytes name, bytes name of values. Returns the length needed; writes nothing where it is more than
+ * cap. */
 size_t sk_what_write(const struct sk_what *w, void *buf, size_t cap);
 /* SK_EINVAL: not of this version, or damaged. */
 sk_rc sk_what_read(struct sk_bytes wire, struct sk_what **out, struct sk_err *err) SK_MUST_USE;

@@ -307,9 +307,11 @@ static uint32_t make_aggs(const char *f, uint32_t column, bool nan_is_null, stru
                                         0,
                                         NULL,
                                         nan_is_null,
-                                        NULL};
-    aggs[n++] =
-        (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "rows", 0, NULL, false, NULL};
+                                        NULL,
+                                        false,
+                                        false};
+    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, false, 0,     0,    "rows", 0,
+                                NULL,         false,       NULL,  false, false};
     return n;
 }
 
@@ -543,6 +545,28 @@ static void check_top(const struct input *in, const struct sk_agg *agg, uint32_t
     check_list(in, &list, &values, group, top, n);
 }
 
+/* The column as a list of one value a group. */
+static void check_first(const struct input *in, uint32_t group, const struct ArrowSchema *s,
+                        const struct ArrowArray *a, const uint32_t *rows, uint32_t n) {
+    bool null = !n || class_of(in, &in->c[in->n_keys].cells[rows[0]]) == CELL_NULL;
+    int32_t offsets[MOST + 1];
+    for (int32_t i = 0; i <= MOST; i++) offsets[i] = i;
+    if (s->format[0] == 'n') return;
+    if (!s->dictionary && (!n || in->c[in->n_keys].cells[rows[0]].class != CELL_NAN))
+        CHECK_EQ(is_valid(a, group), !null);
+    if (null) return;
+    const void *buffers[2] = {NULL, offsets};
+    struct ArrowSchema field = *s, *fields[1] = {&field},
+                       list = {.format = "+l", .name = "", .n_children = 1, .children = fields};
+    struct ArrowArray child = *a, *columns[1] = {&child},
+                      values = {.length = MOST,
+                                .n_buffers = 2,
+                                .buffers = buffers,
+                                .n_children = 1,
+                                .children = columns};
+    check_list(in, &list, &values, group, rows, 1);
+}
+
 static void check_collected(const struct input *in, const struct sk_agg *agg, uint32_t group,
                             const struct ArrowSchema *s, const struct ArrowArray *a) {
     uint32_t rows[MOST], n = 0;
@@ -559,13 +583,15 @@ static void check_collected(const struct input *in, const struct sk_agg *agg, ui
         check_quantile(in, agg, group, a);
         return;
     }
-    if (agg->kind == SK_AGG_LIST) {
+    if (agg->kind == SK_AGG_LIST || agg->kind == SK_AGG_FIRST) {
         for (uint32_t i = 0; i < in->rows; i++)
             if ((!in->n_keys || in->group[i] == group) &&
                 !(agg->ignore_nulls && class_of(in, &in->c[in->n_keys].cells[i]) == CELL_NULL))
                 rows[n++] = i;
     } else n = distinct_rows(in, group, agg->ignore_nulls, false, rows, counts);
-    if (agg->kind == SK_AGG_COUNT_DISTINCT) {
+    if (agg->kind == SK_AGG_FIRST) {
+        check_first(in, group, s, a, rows, n);
+    } else if (agg->kind == SK_AGG_COUNT_DISTINCT) {
         memcpy(&got, (const uint8_t *)a->buffers[1] + 8 * (a->offset + group), 8);
         CHECK_EQ(got, n);
     } else if (agg->kind == SK_AGG_VALUE_COUNTER) {
@@ -581,20 +607,20 @@ static void check_collected(const struct input *in, const struct sk_agg *agg, ui
 
 static void check_collecting(const char *f) {
     struct input in;
-    struct sk_agg aggs[8];
+    struct sk_agg aggs[SK_AGG_KINDS];
     static const double qs[3] = {0.75, 0, 1};
     struct sk_err err = {.code = 0};
     struct result r[2];
     input_make(&in, f);
     uint32_t n = 0, column = (uint32_t)in.n_keys;
-    aggs[n++] =
-        (struct sk_agg){SK_AGG_COUNT, column, test_below(2), 0, 0, "count", 0, NULL, false, NULL};
+    aggs[n++] = (struct sk_agg){SK_AGG_COUNT, column, test_below(2), 0,     0,    "count", 0,
+                                NULL,         false,  NULL,          false, false};
     for (int k = SK_AGG_LIST; k <= SK_AGG_TOP_K; k++) {
         bool quantiles = k == SK_AGG_QUANTILE || k == SK_AGG_APPROX_QUANTILES;
         if (quantiles && (!is_number(f) || f[0] == 'd')) continue;
         aggs[n++] = (struct sk_agg){
-            (enum sk_agg_kind)k, column, test_below(2), 0, (double)test_below(5) / 4, "a", 3, qs,
-            in.nan_is_null,      NULL};
+            (enum sk_agg_kind)k, column, test_below(2), 0,    (double)test_below(5) / 4, "a", 3, qs,
+            in.nan_is_null,      NULL,   false,         false};
     }
     for (int k = 0; k < 2; k++) {
         struct sk_groupby *g = groupby(&in, aggs, n);
@@ -638,9 +664,10 @@ TEST(groupby_sums_floats_in_any_order) {
                           *columns[1] = {&column};
         struct ArrowArray batch = {
             .length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
-        struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL},
-                                 {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL, false, NULL},
-                                 {SK_AGG_STD, 0, true, 1, 0, "d", 0, NULL, false, NULL}};
+        struct sk_agg aggs[3] = {
+            {SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL, false, false},
+            {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL, false, NULL, false, false},
+            {SK_AGG_STD, 0, true, 1, 0, "d", 0, NULL, false, NULL, false, false}};
         struct result r[2];
         struct sk_err err;
         int range = (int)test_below(3) * 20;
@@ -695,9 +722,10 @@ TEST(groupby_sums_decimals) {
                       *columns[1] = {&column};
     struct ArrowArray batch = {
         .length = N, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
-    struct sk_agg aggs[3] = {{SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL},
-                             {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL, false, NULL},
-                             {SK_AGG_ABS_MAX, 0, true, 0, 0, "a", 0, NULL, false, NULL}};
+    struct sk_agg aggs[3] = {
+        {SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL, false, false},
+        {SK_AGG_MEAN, 0, true, 0, 0, "m", 0, NULL, false, NULL, false, false},
+        {SK_AGG_ABS_MAX, 0, true, 0, 0, "a", 0, NULL, false, NULL, false, false}};
     struct sk_groupby *g;
     struct sk_block_plan *plan;
     struct sk_err err;
@@ -776,7 +804,8 @@ static struct sk_groupby *of_three(const char *f, const char *other,
     for (size_t a = 0; a < SK_COUNT(kinds); a++)
         if ((fits(kinds[a], other) || !strcmp(other, "d:38,2")) &&
             (fits(kinds[a], f) || !strcmp(f, "d:38,2")))
-            aggs[n++] = (struct sk_agg){kinds[a], 0, true, 0, 0, "a", 0, NULL, false, NULL};
+            aggs[n++] =
+                (struct sk_agg){kinds[a], 0, true, 0, 0, "a", 0, NULL, false, NULL, false, false};
     CHECK_OK_ERR(sk_groupby_create(*field, NULL, 0, aggs, n, empty, &err), &err);
     CHECK_OK_ERR(sk_groupby_create(*field, NULL, 0, aggs, n, &g_of, &err), &err);
     CHECK_OK_ERR(sk_groupby_update(g_of, *field, &batch, &err), &err);
@@ -859,10 +888,10 @@ TEST(groupby_of_floats_with_one_hash) {
     sk_keys_hash(k, hash);
     CHECK_EQ(hash[0], hash[1]);
     sk_keys_destroy(k);
-    CHECK_OK(sk_groupby_create(
-        &schema, &key, 1,
-        &(struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL, false, NULL}, 1, &g,
-        &err));
+    CHECK_OK(sk_groupby_create(&schema, &key, 1,
+                               &(struct sk_agg){SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL,
+                                                false, NULL, false, false},
+                               1, &g, &err));
     CHECK_OK(sk_groupby_update(g, &schema, &batch, &err));
     CHECK_EQ(sk_groupby_groups(g), 2);
     sk_groupby_destroy(g);
@@ -899,39 +928,39 @@ TEST(groupby_refused) {
     column_make(&c[0], "i", 5, (struct column_how){.distinct = 3});
     column_make(&c[1], "u", 5, (struct column_how){.distinct = 3});
     batch_make(&b, c, 2, 5, 0);
-    CHECK_RC(
-        sk_groupby_create(&b.schema, &key, 1,
-                          &(struct sk_agg){SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, false, NULL}, 1,
-                          &g, &err),
-        SK_EINVAL);
-    CHECK_STR_HAS(err.msg, "sum of column 'x' of Arrow format 'u'");
-    CHECK_RC(
-        sk_groupby_create(&b.schema, &key, 1,
-                          &(struct sk_agg){SK_AGG_SUM, 2, true, 0, 0, "s", 0, NULL, false, NULL}, 1,
-                          &g, &err),
-        SK_EINVAL);
-    CHECK_RC(
-        sk_groupby_create(&b.schema, &key, 1,
-                          &(struct sk_agg){SK_AGG_SUM, 0, true, 0, 0, NULL, 0, NULL, false, NULL},
-                          1, &g, &err),
-        SK_EINVAL);
-    CHECK_RC(sk_groupby_create(
-                 &b.schema, &key, 1,
-                 &(struct sk_agg){SK_AGG_QUANTILE, 0, true, 0, 1.5, "q", 0, NULL, false, NULL}, 1,
-                 &g, &err),
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1,
+                               &(struct sk_agg){SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, false,
+                                                NULL, false, false},
+                               1, &g, &err),
              SK_EINVAL);
-    CHECK_RC(sk_groupby_create(
-                 &b.schema, &key, 1,
-                 &(struct sk_agg){SK_AGG_QUANTILE, 1, true, 0, 0.5, "q", 0, NULL, false, NULL}, 1,
-                 &g, &err),
+    CHECK_STR_HAS(err.msg, "sum of column 'x' of Arrow format 'u'");
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1,
+                               &(struct sk_agg){SK_AGG_SUM, 2, true, 0, 0, "s", 0, NULL, false,
+                                                NULL, false, false},
+                               1, &g, &err),
+             SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1,
+                               &(struct sk_agg){SK_AGG_SUM, 0, true, 0, 0, NULL, 0, NULL, false,
+                                                NULL, false, false},
+                               1, &g, &err),
+             SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1,
+                               &(struct sk_agg){SK_AGG_QUANTILE, 0, true, 0, 1.5, "q", 0, NULL,
+                                                false, NULL, false, false},
+                               1, &g, &err),
+             SK_EINVAL);
+    CHECK_RC(sk_groupby_create(&b.schema, &key, 1,
+                               &(struct sk_agg){SK_AGG_QUANTILE, 1, true, 0, 0.5, "q", 0, NULL,
+                                                false, NULL, false, false},
+                               1, &g, &err),
              SK_EINVAL);
     CHECK_RC(sk_groupby_create(&b.schema, &key, 1,
                                &(struct sk_agg){SK_AGG_UNIQUE, SK_AGG_ROWS, true, 0, 0, "q", 0,
-                                                NULL, false, NULL},
+                                                NULL, false, NULL, false, false},
                                1, &g, &err),
              SK_EINVAL);
     CHECK(g == NULL);
-    struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL};
+    struct sk_agg sum = {SK_AGG_SUM, 0, true, 0, 0, "s", 0, NULL, false, NULL, false, false};
     struct sk_block_plan *plan;
     uint64_t size;
     CHECK_OK(sk_groupby_create(&b.schema, &key, 1, &sum, 1, &g, &err));
@@ -941,9 +970,10 @@ TEST(groupby_refused) {
     sk_groupby_destroy(g);
     for (int64_t n = 1;; n++) {
         sk_mem_fail_at(n);
-        struct sk_agg both[3] = {sum,
-                                 {SK_AGG_LIST, 1, true, 0, 0, "l", 0, NULL, false, NULL},
-                                 {SK_AGG_VALUE_COUNTER, 1, true, 0, 0, "v", 0, NULL, false, NULL}};
+        struct sk_agg both[3] = {
+            sum,
+            {SK_AGG_LIST, 1, true, 0, 0, "l", 0, NULL, false, NULL, false, false},
+            {SK_AGG_VALUE_COUNTER, 1, true, 0, 0, "v", 0, NULL, false, NULL, false, false}};
         sk_rc rc = sk_groupby_create(&b.schema, &key, 1, both, 3, &g, &err);
         if (rc == SK_OK) {
             rc = sk_groupby_update(g, &b.schema, &b.array, &err);

@@ -86,8 +86,9 @@ TEST(sums_in_lanes_are_those_of_rows_one_by_one) {
         bool nan_is_null = test_below(2);
         /* more than there are rows for: no lanes */
         uint64_t groups = 1 + test_below(round % 3 == 2 ? 400 : 7);
-        struct sk_agg aggs[2] = {{SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, nan_is_null, NULL},
-                                 {SK_AGG_MEAN, 1, false, 0, 0, "m", 0, NULL, nan_is_null, NULL}};
+        struct sk_agg aggs[2] = {
+            {SK_AGG_SUM, 1, true, 0, 0, "s", 0, NULL, nan_is_null, NULL, false, false},
+            {SK_AGG_MEAN, 1, false, 0, 0, "m", 0, NULL, nan_is_null, NULL, false, false}};
         for (int i = 0; i < ROWS; i++) {
             v[i] = term(kind);
             k[i] = (int64_t)test_below(groups);
@@ -139,7 +140,8 @@ static void check_same(const struct states *a, const struct states *b, uint32_t 
 }
 
 TEST(groups_by_codes_are_those_by_values) {
-    const struct sk_agg count = {SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "n", 0, NULL, false, NULL};
+    const struct sk_agg count = {SK_AGG_COUNT, SK_AGG_ROWS, false, 0,     0,    "n", 0,
+                                 NULL,         false,       NULL,  false, false};
     const uint32_t at[2] = {0, 1};
     for (int round = 0; round < test_rounds(4); round++)
         for (size_t f = 0; f < n_key_formats; f++) {
@@ -186,7 +188,8 @@ TEST(a_code_beyond_its_dictionary_is_refused) {
         *columns[1] = {&keys},
         batch = {
             .length = 8, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
-    struct sk_agg count = {SK_AGG_COUNT, SK_AGG_ROWS, false, 0, 0, "n", 0, NULL, false, NULL};
+    struct sk_agg count = {SK_AGG_COUNT, SK_AGG_ROWS, false, 0,     0,    "n", 0,
+                           NULL,         false,       NULL,  false, false};
     struct sk_groupby *g;
     struct sk_err err;
     CHECK_OK(sk_groupby_create(&schema, &(uint32_t){0}, 1, &count, 1, &g, &err));

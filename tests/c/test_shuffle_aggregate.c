@@ -62,8 +62,9 @@ static void table_free(struct table *t) {
 
 static struct sk_what *what_of(bool keyed) {
     struct sk_what_key key = {(char[]){"key"}, false, false};
-    struct sk_agg aggs[2] = {{SK_AGG_SUM, keyed ? 1 : 0, true, 0, 0, "sum", 0, NULL, true, ""},
-                             {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL, true, ""}};
+    struct sk_agg aggs[2] = {
+        {SK_AGG_SUM, keyed ? 1 : 0, true, 0, 0, "sum", 0, NULL, true, "", false, false},
+        {SK_AGG_COUNT, SK_AGG_ROWS, true, 0, 0, "n", 0, NULL, true, "", false, false}};
     struct sk_what w = {.kind = SK_WHAT_AGGREGATE,
                         .n_partitions = 1,
                         .groups = true,
