@@ -362,7 +362,6 @@ static int mod_exec(PyObject *m) {
                                    py_store_array_methods,
                                    py_cow_pages_methods,
                                    py_text_methods,
-                                   py_sum_methods,
                                    py_guest_methods,
                                    py_exchange_methods,
                                    py_join_methods,

@@ -1,10 +1,10 @@
 """Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2, over all
 rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
 
-Over all rows each task makes one state of its blocks (aggregate_block), the driver combines states
-in the order of the data and finalizes: the same blocks give the
-same result on every run. By group: in_kernel.py, and by_group.py where one is the user's. What is
-missing, null and NaN, is skipped with ignore_nulls, else one makes the result null.
+The built-in ones are rows of a table in the kernel (src/kernel/aggregates.h), which works them out
+(in_kernel.py); a class here says their parameters. What a user writes, a subclass of a built-in one
+that overrides its methods too, runs in Python: by_group.py calls it. What is missing, null and NaN,
+is skipped with ignore_nulls, else one makes the result null.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import abc
 import enum
 import math
-import pickle
+import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from skate._deps import hashlib, pa, pc
-from skate.data import combine, datatype
-from skate.data.values import row_dicts
+from skate._deps import pa
+from skate.data import in_kernel
+from skate.data.values import from_arrow, row_dicts
 from skate.data.values.unify import check_names, columns_are
 
 
@@ -78,8 +78,8 @@ class AggregateFn:
 
 
 def check_column(a: AggregateFn) -> None:
-    """ValueError for an aggregate of this module whose column is not given, or is no name."""
-    if type(a).__module__ != __name__ or not isinstance(a, AggregateFnV2):
+    """ValueError for a built-in aggregate whose column is not given, or is no name."""
+    if not isinstance(a, Builtin) or not a.in_kernel():
         return
     on = a.get_target_column()
     if not isinstance(on, str) and not (on is None and isinstance(a, Count)):
@@ -211,80 +211,185 @@ class AggregateFnV2(AggregateFn, abc.ABC):
             return b if self._ignore_nulls else a
         return self.combine(a, b)
 
-    def _col(self, block: Any) -> Any:
-        """The column, in one piece, without a coding."""
-        c = block.column(self._target_col_name)
-        c = c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c
-        return combine.computable(c)
 
-    def _values(self, block: Any) -> Any:
-        """The column, with null for NaN."""
-        return combine.present(self._col(block))
+class State:
+    """The state of a built-in aggregate, which its methods give and take: rows of the kernel's
+    states.
 
+    Args:
+        batches: Batches of them; none: of no rows.
+    """
 
-def _number_of(col: Any, ignore_nulls: bool) -> int:
-    return len(col) - (col.null_count if ignore_nulls else 0)
+    def __init__(self, batches: Sequence[Any] = ()):
+        self.batches = list(batches)
 
 
-class Count(AggregateFnV2):
+class Builtin(AggregateFnV2):
+    """An aggregate that the kernel works out.
+
+    A subclass may override methods, and call those that it overrides. Their states are State
+    objects. Where aggregate_block() is overridden so that it gives results of blocks instead, those
+    are put together as results of this aggregate are, if that is possible (Count, Sum, Min, Max,
+    AbsMax, AsList); else combine() and finalize() have to be overridden, too.
+
+    Args:
+        on: The column.
+        ignore_nulls: Nulls are skipped.
+        name: Of the result; None: the kind and the column.
+        zero_factory: Gives the state of no rows; None: the kernel's.
+    """
+
+    kind: ClassVar[str]  # its name in the kernel's table
+    together: ClassVar[Callable[[Any, Any], Any] | None] = None  # one result of two
+
+    def __init__(
+        self,
+        on: str | None,
+        ignore_nulls: bool,
+        name: str | None = None,
+        zero_factory: Callable[[], Any] | None = None,
+    ):
+        super().__init__(
+            name or f"{self.kind}({on})",
+            zero_factory or State,
+            on=on,
+            ignore_nulls=ignore_nulls,
+        )
+
+    def options(self) -> dict[str, Any]:
+        """Parameters of the kernel's: ddof, q, k, quantiles, lists ("FLATTEN", "HASH")."""
+        return {}
+
+    def value(self, column: Any) -> Any:
+        """The result as a Python value.
+
+        Args:
+            column: The Arrow column of it, of one row.
+        """
+        return column[0].as_py()
+
+    def in_kernel(self) -> bool:
+        """Whether it is the kernel's as it is: no method of it is a user's."""
+        own = type(self)
+        return self._zero is State and all(getattr(own, m) is getattr(Builtin, m) for m in _METHODS)
+
+    def init(self, key: Any) -> Any:
+        return State() if self._zero is State or self._ignore_nulls else self._zero()
+
+    def aggregate_block(self, block: Any) -> Any:
+        states = self._states()
+        states.add_rows(block.to_batches())
+        return State() if states.states is None else State([states.batch()])
+
+    def combine(self, current_accumulator: Any, new: Any) -> Any:
+        both = (current_accumulator, new)
+        if all(isinstance(s, State) for s in both):
+            return State(self._merged([*current_accumulator.batches, *new.batches]))
+        a, b = (Builtin.finalize(self, s) for s in both)
+        if type(self).together is None:
+            raise TypeError(
+                f"{self.name}: states of {type(self).__name__} are not those of {self.kind}: override combine() and finalize(), too"
+            )
+        return a if b is None else b if a is None else type(self).together(a, b)
+
+    def finalize(self, accumulator: Any) -> Any:
+        if not isinstance(accumulator, State):
+            return accumulator
+        states = self._states()
+        for batch in accumulator.batches:
+            states.add(batch)
+        values = states.values()
+        return None if values is None else values[0]
+
+    def _states(self) -> in_kernel.States:
+        return in_kernel.States(in_kernel.Kernel([], [self], [self.name], self.name, wide=True))
+
+    def _merged(self, batches: list[Any]) -> list[Any]:
+        if len(batches) < 2:
+            return batches
+        states = self._states()
+        for batch in batches:
+            states.add(batch)
+        return [states.batch()]
+
+
+_METHODS = ("init", "accumulate_block", "aggregate_block", "combine", "merge", "finalize")
+
+
+def takes(fns: Sequence[Any], names: Sequence[str]) -> bool:
+    """Whether the kernel works out all of these aggregates."""
+    return all(isinstance(f, Builtin) and f.in_kernel() for f in fns) and all(
+        "\0" not in n and len(n.encode()) <= in_kernel.LONGEST
+        for n in [*names, *(f.get_target_column() or "" for f in fns)]
+    )
+
+
+class Count(Builtin):
     """Number of rows, or of the values of a column (without its nulls with ignore_nulls)."""
+
+    kind, together = "count", operator.add
 
     def __init__(
         self, on: str | None = None, ignore_nulls: bool = False, alias_name: str | None = None
     ):
-        super().__init__(
-            alias_name or f"count({on or ''})", lambda: 0, on=on, ignore_nulls=ignore_nulls
-        )
-
-    def aggregate_block(self, block: Any) -> int:
-        return (
-            block.num_rows
-            if self._target_col_name is None
-            else _number_of(self._values(block), self._ignore_nulls)
-        )
-
-    def combine(self, current_accumulator: int, new: int) -> int:
-        return current_accumulator + new
+        super().__init__(on, ignore_nulls, alias_name or f"count({on or ''})")
 
 
-class AsList(AggregateFnV2):
+class AsList(Builtin):
     """All values, in order."""
 
+    kind, together = "list", operator.add
+
     def __init__(self, on: str, alias_name: str | None = None, ignore_nulls: bool = False):
-        super().__init__(alias_name or f"list({on or ''})", list, on=on, ignore_nulls=ignore_nulls)
-
-    def aggregate_block(self, block: Any) -> list[Any]:
-        return (
-            self._values(block).drop_null() if self._ignore_nulls else self._col(block)
-        ).to_pylist()
-
-    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
-        return current_accumulator + new
+        super().__init__(on, ignore_nulls, alias_name or f"list({on or ''})")
 
 
-class Sum(AggregateFnV2):
-    """Sum; ints are exact."""
-
+class _Numeric(Builtin):
     def __init__(
         self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
     ):
-        super().__init__(alias_name or f"sum({on})", lambda: 0, on=on, ignore_nulls=ignore_nulls)
-
-    def aggregate_block(self, block: Any) -> Any:
-        return _sum(self._values(block), self._ignore_nulls)
-
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
-        return current_accumulator + new
+        super().__init__(on, ignore_nulls, alias_name)
 
 
-def _sum(col: Any, ignore_nulls: bool) -> Any:
-    if col.null_count and not ignore_nulls or col.null_count == len(col):
-        return None
-    return combine._sum(col)
+class Sum(_Numeric):
+    """Sum; ints are exact."""
+
+    kind, together = "sum", operator.add
 
 
-class _Extreme(AggregateFnV2):
-    kind = "min"
+class Mean(_Numeric):
+    """Mean."""
+
+    kind = "mean"
+
+
+class _Extreme(Builtin):
+    def __init__(
+        self,
+        on: str | None = None,
+        ignore_nulls: bool = True,
+        alias_name: str | None = None,
+        zero_factory: Callable[[], Any] | None = None,
+    ):
+        super().__init__(on, ignore_nulls, alias_name, zero_factory)
+
+
+class Min(_Extreme):
+    """Smallest value."""
+
+    kind, together = "min", min
+
+
+class Max(_Extreme):
+    """Largest value."""
+
+    kind, together = "max", max
+
+
+class AbsMax(_Extreme):
+    """Largest value without its sign; ValueError without a column."""
+
+    kind, together = "abs_max", max
 
     def __init__(
         self,
@@ -293,93 +398,15 @@ class _Extreme(AggregateFnV2):
         alias_name: str | None = None,
         zero_factory: Callable[[], Any] | None = None,
     ):
-        zero = math.inf if self.kind == "min" else -math.inf
-        super().__init__(
-            alias_name or f"{self.kind}({on})",
-            zero_factory or (lambda: zero),
-            on=on,
-            ignore_nulls=ignore_nulls,
-        )
-
-    def aggregate_block(self, block: Any) -> Any:
-        col = self._values(block)
-        if col.null_count and not self._ignore_nulls:
-            return None
-        return combine.ends(col)[self.kind]
-
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
-        return (
-            min(current_accumulator, new) if self.kind == "min" else max(current_accumulator, new)
-        )
-
-
-class Min(_Extreme):
-    """Smallest value."""
-
-
-class Max(_Extreme):
-    """Largest value."""
-
-    kind = "max"
-
-
-class AbsMax(AggregateFnV2):
-    """Largest value without its sign; ValueError without a column."""
-
-    def __init__(
-        self,
-        on: str | None = None,
-        ignore_nulls: bool = True,
-        alias_name: str | None = None,
-        zero_factory: Callable[[], Any] = lambda: 0,
-    ):
         if not isinstance(on, str):
             raise ValueError(f"AbsMax: on={on!r}: the name of a column")
-        super().__init__(
-            alias_name or f"abs_max({on})", zero_factory, on=on, ignore_nulls=ignore_nulls
-        )
-
-    def aggregate_block(self, block: Any) -> Any:
-        col = self._values(block)
-        if col.null_count and not self._ignore_nulls:
-            return None
-        ends = combine.ends(col)
-        return None if ends["max"] is None else max(abs(ends["max"]), abs(ends["min"]))
-
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
-        return max(current_accumulator, new)
+        super().__init__(on, ignore_nulls, alias_name, zero_factory)
 
 
-class Mean(AggregateFnV2):
-    """Mean."""
+class Std(Builtin):
+    """Standard deviation, with n - ddof below the line."""
 
-    def __init__(
-        self, on: str | None = None, ignore_nulls: bool = True, alias_name: str | None = None
-    ):
-        super().__init__(
-            alias_name or f"mean({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls
-        )
-
-    def aggregate_block(self, block: Any) -> Any:
-        col = self._values(block)
-        total = _sum(col, self._ignore_nulls)
-        return None if total is None else [total, _number_of(col, True)]
-
-    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
-        return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
-
-    def finalize(self, accumulator: Any) -> Any:
-        return (
-            None
-            if accumulator is None
-            else accumulator[0] / accumulator[1]
-            if accumulator[1]
-            else math.nan
-        )
-
-
-class Std(AggregateFnV2):
-    """Standard deviation, with n - ddof below the line; block by block by Chan's formula."""
+    kind = "std"
 
     def __init__(
         self,
@@ -388,42 +415,17 @@ class Std(AggregateFnV2):
         ignore_nulls: bool = True,
         alias_name: str | None = None,
     ):
-        super().__init__(alias_name or f"std({on})", lambda: None, on=on, ignore_nulls=ignore_nulls)
+        super().__init__(on, ignore_nulls, alias_name)
         self._ddof = ddof
 
-    def init(self, key: Any) -> Any:
-        return []
-
-    def merge(self, a: Any, b: Any) -> Any:
-        if a == [] or b == []:
-            return b if a == [] else a
-        return super().merge(a, b)
-
-    def aggregate_block(self, block: Any) -> Any:
-        col = self._values(block)
-        if len(col) == col.null_count:
-            return [] if self._ignore_nulls or not len(col) else None
-        if col.null_count and not self._ignore_nulls:
-            return None
-        x = col.drop_null().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        mean = float(x.mean())
-        return [float(((x - mean) ** 2).sum()), mean, len(x)]
-
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
-        (s, m, n), (t, k, o) = current_accumulator, new
-        d = k - m
-        return [s + t + d * d * n * o / (n + o), m + d * o / (n + o), n + o]
-
-    def finalize(self, accumulator: Any) -> Any:
-        if not accumulator:
-            return None
-        s, _, n = accumulator
-        return math.sqrt(s / (n - self._ddof)) if n > self._ddof else math.nan
+    def options(self) -> dict[str, Any]:
+        return {"ddof": self._ddof}
 
 
-class Quantile(AggregateFnV2):
-    """The q-th quantile, exact, between neighbours linearly (rounded to 5 digits). All values go
-    through the driver."""
+class Quantile(Builtin):
+    """The q-th quantile, exact, between neighbours linearly."""
+
+    kind = "quantile"
 
     def __init__(
         self,
@@ -432,41 +434,21 @@ class Quantile(AggregateFnV2):
         ignore_nulls: bool = True,
         alias_name: str | None = None,
     ):
-        super().__init__(alias_name or f"quantile({on})", list, on=on, ignore_nulls=ignore_nulls)
+        super().__init__(on, ignore_nulls, alias_name)
         self._q = q
 
-    def aggregate_block(self, block: Any) -> list[Any]:
-        return self._values(block).to_pylist()
-
-    def combine(self, current_accumulator: list[Any], new: list[Any]) -> list[Any]:
-        return current_accumulator + new
-
-    def finalize(self, accumulator: Any) -> Any:
-        values = sorted(v for v in accumulator or () if not _null(v))
-        if not values or not self._ignore_nulls and len(values) < len(accumulator):
-            return None
-        k = (len(values) - 1) * self._q
-        low, high = math.floor(k), math.ceil(k)
-        return (
-            values[low]
-            if low == high
-            else round(values[low] * (high - k) + values[high] * (k - low), 5)
-        )
+    def options(self) -> dict[str, Any]:
+        return {"q": self._q}
 
 
-def number_of(v: Any) -> int:
-    """64 bits that follow from a value, in every process the same."""
-    return int.from_bytes(
-        hashlib.blake2b(repr(v).encode(), digest_size=8).digest(), "little", signed=True
-    )
-
-
-class Unique(AggregateFnV2):
+class Unique(Builtin):
     """The distinct values, in order of appearance.
 
     Args:
         encode_lists: True or "FLATTEN": the values inside of lists; "HASH": a number for each list.
     """
+
+    kind = "unique"
 
     class ListEncodingMode(enum.StrEnum):
         """What a list counts as."""
@@ -481,7 +463,7 @@ class Unique(AggregateFnV2):
         alias_name: str | None = None,
         encode_lists: Any = None,
     ):
-        super().__init__(alias_name or f"unique({on})", dict, on=on, ignore_nulls=ignore_nulls)
+        super().__init__(on, ignore_nulls, alias_name)
         mode = Unique.ListEncodingMode
         self._encode = (
             encode_lists
@@ -491,122 +473,61 @@ class Unique(AggregateFnV2):
             else None
         )
 
-    def aggregate_block(self, block: Any) -> dict[Any, Any]:
-        col = self._col(block)
-        values = None
-        if datatype.is_list(col.type) and self._encode is Unique.ListEncodingMode.FLATTEN:
-            if self._ignore_nulls or not col.null_count:
-                col = col.flatten()
-            else:
-                values = [v for x in col.to_pylist() for v in (x if x is not None else [None])]
-        if values is None:
-            values = combine.distinct(col)
-        if self._encode is Unique.ListEncodingMode.HASH:
-            values = [None if v is None else number_of(v) for v in values]
-        values = [
-            math.nan if _null(v) and v is not None else v
-            for v in values
-            if not (self._ignore_nulls and _null(v))
-        ]
-        return {combine.hashable(v): v for v in values}
+    def options(self) -> dict[str, Any]:
+        return {"lists": self._encode}
 
-    def combine(self, current_accumulator: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
-        return {
-            **current_accumulator,
-            **{k: v for k, v in new.items() if k not in current_accumulator},
-        }
-
-    def finalize(self, accumulator: Any) -> Any:
-        return list((accumulator or {}).values())
+    def value(self, column: Any) -> Any:
+        values = column.flatten()
+        nested = isinstance(values.type, pa.BaseExtensionType) or pa.types.is_nested(values.type)
+        return list(from_arrow.to_objects("", values)) if nested else values.to_pylist()
 
 
-class CountDistinct(Unique):
+class CountDistinct(Builtin):
     """Number of distinct values."""
 
+    kind = "count_distinct"
+
     def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None):
-        super().__init__(on, ignore_nulls, alias_name or f"count_distinct({on})")
-
-    def finalize(self, accumulator: Any) -> int:
-        return len(accumulator or ())
+        super().__init__(on, ignore_nulls, alias_name)
 
 
-class ValueCounter(AggregateFnV2):
+class ValueCounter(Builtin):
     """{"values": distinct values, "counts": how often each}."""
 
+    kind = "value_counter"
+
     def __init__(self, on: str, alias_name: str | None = None):
-        super().__init__(
-            alias_name or f"value_counter({on})",
-            lambda: {"values": [], "counts": []},
-            on=on,
-            ignore_nulls=True,
-        )
-
-    def aggregate_block(self, block: Any) -> dict[str, list[Any]]:
-        counts = self._col(block).value_counts()
-        return self.combine(
-            {"values": [], "counts": []},
-            {"values": counts.field(0).to_pylist(), "counts": counts.field(1).to_pylist()},
-        )
-
-    def combine(
-        self, current_accumulator: dict[str, list[Any]], new: dict[str, list[Any]]
-    ) -> dict[str, list[Any]]:
-        both: dict[Any, list[Any]] = {}
-        for part in (current_accumulator, new):
-            for v, n in zip(part["values"], part["counts"], strict=True):
-                # all NaN are one value, whatever their bits
-                both.setdefault(combine.hashable(v), [v, 0])[1] += n
-        return {"values": [v for v, _ in both.values()], "counts": [n for _, n in both.values()]}
+        super().__init__(on, False, alias_name)
 
 
-class _Percentage(AggregateFnV2):
-    def combine(self, current_accumulator: list[int], new: list[int]) -> list[int]:
-        return [current_accumulator[0] + new[0], current_accumulator[1] + new[1]]
-
-    def finalize(self, accumulator: Any) -> Any:
-        return 100.0 * accumulator[0] / accumulator[1] if accumulator and accumulator[1] else None
-
-
-class MissingValuePercentage(_Percentage):
+class MissingValuePercentage(Builtin):
     """How many of 100 values are null or NaN."""
 
+    kind = "missing_pct"
+
     def __init__(self, on: str, alias_name: str | None = None):
-        super().__init__(
-            alias_name or f"missing_pct({on})", lambda: [0, 0], on=on, ignore_nulls=False
-        )
-
-    def aggregate_block(self, block: Any) -> list[int]:
-        col = self._col(block)
-        return [pc.sum(pc.is_null(col, nan_is_null=True)).as_py() or 0, len(col)]
+        super().__init__(on, False, alias_name)
 
 
-class ZeroPercentage(_Percentage):
+class ZeroPercentage(Builtin):
     """How many of 100 values are zero."""
 
+    kind = "zero_pct"
+
     def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None):
-        super().__init__(
-            alias_name or f"zero_pct({on})", lambda: [0, 0], on=on, ignore_nulls=ignore_nulls
-        )
-
-    def aggregate_block(self, block: Any) -> list[int]:
-        col = self._values(block)
-        return [
-            pc.sum(
-                pc.equal(col, pa.scalar(0).cast(col.type) if pa.types.is_boolean(col.type) else 0)
-            ).as_py()
-            or 0,
-            _number_of(col, self._ignore_nulls),
-        ]
+        super().__init__(on, ignore_nulls, alias_name)
 
 
-class ApproximateQuantile(AggregateFnV2):
-    """Quantiles of numbers from a sketch of bounded size (KLL): rank errors of about 1.7 /
-    quantile_precision. It needs no package.
+class ApproximateQuantile(Builtin):
+    """Quantiles of numbers from a sketch of bounded size, each with a relative error of at most
+    2^-13; it depends on the values only. It needs no package.
 
     Args:
         quantiles: Each from 0 to 1.
-        quantile_precision: Values kept a level.
+        quantile_precision: Of Ray's sketch; here no parameter is needed.
     """
+
+    kind = "approx_quantile"
 
     def __init__(
         self,
@@ -615,59 +536,24 @@ class ApproximateQuantile(AggregateFnV2):
         quantile_precision: int = 800,
         alias_name: str | None = None,
     ):
-        super().__init__(alias_name or f"approx_quantile({on})", list, on=on, ignore_nulls=True)
-        self._quantiles, self._k = list(quantiles), quantile_precision
+        super().__init__(on, True, alias_name)
+        self._quantiles = list(quantiles)
 
-    def aggregate_block(self, block: Any) -> Any:
-        col = self._values(block).drop_null().cast(pa.float64(), safe=False)
-        return self._compact([sorted(col.to_pylist())]) if len(col) else None
-
-    def combine(
-        self, current_accumulator: list[list[float]], new: list[list[float]]
-    ) -> list[list[float]]:
-        a, b = current_accumulator, new
-        n = max(len(a), len(b))
-        return self._compact(
-            [sorted((a[i] if i < len(a) else []) + (b[i] if i < len(b) else [])) for i in range(n)]
-        )
-
-    def _compact(self, levels: list[list[float]]) -> list[list[float]]:
-        """Every second value of a full level goes one up, where it counts twice."""
-        i = 0
-        while i < len(levels):
-            if len(levels[i]) > 2 * self._k:
-                keep = [levels[i].pop()] if len(levels[i]) % 2 else []
-                up = levels[i][len(levels[i]) // 2 % 2 :: 2]
-                levels[i] = keep
-                if i + 1 == len(levels):
-                    levels.append([])
-                levels[i + 1] = sorted(levels[i + 1] + up)
-            i += 1
-        return levels
-
-    def finalize(self, accumulator: Any) -> Any:
-        if not accumulator:
-            return None
-        weighted = sorted((v, 1 << i) for i, level in enumerate(accumulator) for v in level)
-        total = sum(w for _, w in weighted)
-        out = []
-        for q in self._quantiles:
-            left = q * total
-            for v, w in weighted:
-                left -= w
-                if (
-                    left < 0
-                    # the value above which the share 1 - q lies: of an even number the upper
-                    # median, as the sketches in Ray say it
-                ):
-                    break
-            out.append(v)
-        return out
+    def options(self) -> dict[str, Any]:
+        return {"quantiles": self._quantiles}
 
 
-class ApproximateTopK(AggregateFnV2):
-    """The k most frequent values with their counts, from at most 2**log_capacity counters a task
-    (Misra and Gries); exact below that many distinct values."""
+class ApproximateTopK(Builtin):
+    """The k most frequent values with their counts; exact here, of those equally frequent what came
+    first.
+
+    Args:
+        k: How many.
+        log_capacity: Of Ray's sketch; here no parameter is needed.
+        encode_lists: The values inside of lists count.
+    """
+
+    kind = "approx_topk"
 
     def __init__(
         self,
@@ -677,33 +563,8 @@ class ApproximateTopK(AggregateFnV2):
         alias_name: str | None = None,
         encode_lists: bool = False,
     ):
-        super().__init__(alias_name or f"approx_topk({on})", dict, on=on, ignore_nulls=True)
-        self.k, self._capacity, self._encode_lists = k, 1 << log_capacity, encode_lists
+        super().__init__(on, True, alias_name)
+        self.k, self._encode_lists = k, encode_lists
 
-    def aggregate_block(self, block: Any) -> dict[bytes, int]:
-        col = self._values(block)
-        if self._encode_lists and datatype.is_list(col.type):
-            col = col.flatten()
-        counts: dict[bytes, int] = {}
-        for v in col.drop_null().to_pylist():
-            key = pickle.dumps(v)
-            counts[key] = counts.get(key, 0) + 1
-        return self._prune(counts)
-
-    def combine(
-        self, current_accumulator: dict[bytes, int], new: dict[bytes, int]
-    ) -> dict[bytes, int]:
-        both = dict(current_accumulator)
-        for v, n in new.items():
-            both[v] = both.get(v, 0) + n
-        return self._prune(both)
-
-    def _prune(self, counts: dict[bytes, int]) -> dict[bytes, int]:
-        if len(counts) <= self._capacity:
-            return counts
-        cut = sorted(counts.values(), reverse=True)[self._capacity]
-        return {v: n - cut for v, n in counts.items() if n > cut}
-
-    def finalize(self, accumulator: Any) -> Any:
-        top = sorted((accumulator or {}).items(), key=lambda e: -e[1])[: self.k]
-        return [{self._target_col_name: pickle.loads(v), "count": n} for v, n in top]
+    def options(self) -> dict[str, Any]:
+        return {"k": self.k, "lists": "FLATTEN" if self._encode_lists else None}

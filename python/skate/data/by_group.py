@@ -13,6 +13,7 @@ Which rows are a group: keys are equal; null is one key and NaN another, -0.0 is
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -21,12 +22,12 @@ from typing import Any
 from skate._deps import cloudpickle, np, pa, pc
 from skate._deps import pa_types as _T
 from skate.data import aggregate as ag
-from skate.data.combine import accumulated
 from skate.data.group_keys import key_columns, plain
 from skate.data.values import from_arrow, selection, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are, merge
 
 Columns = list[Any]  # of pyarrow.Array
+ROWS = 1 << 16  # that are grouped at once, at least: what comes in small batches is put together
 
 
 # ---- which rows are a group
@@ -211,6 +212,28 @@ class Aggregates:
             *(f"s{i}" for i in range(len(aggs))),
         ]
 
+    def made(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The states of the rows of a task, as one batch; none where there are no batches."""
+        held: list[Any] = []
+        states: list[Any] = []
+        n, empty = 0, None
+        for rb in batches:
+            empty = rb
+            if rb.num_rows:
+                held.append(rb)
+                n += rb.num_rows
+                if n >= ROWS:
+                    states.append(self.partial(merge(held)))
+                    held, n = [], 0
+        if held:
+            states.append(self.partial(merge(held)))
+        if states:
+            yield self.combined(states)
+        elif empty is not None:
+            # where there are no rows, none lacks a column
+            with contextlib.suppress(MissingColumn):
+                yield self.partial(empty)  # no group, but its columns
+
     def partial(self, rb: pa.RecordBatch) -> pa.RecordBatch:
         """The states of rows. MissingColumn and ValueError name aggregate and column."""
         key = key_columns(rb, self.keys, self.label)
@@ -226,7 +249,7 @@ class Aggregates:
         keys = self._plain_keys(cols, g.n)
         states = [
             [
-                _called(f, k, lambda f=f, k=k, t=t: accumulated(f, f.init(k), t))
+                _called(f, k, lambda f=f, k=k, t=t: f.accumulate_block(f.init(k), t))
                 for k, t in zip(keys, tables, strict=True)
             ]
             for f in self.aggs
@@ -257,20 +280,25 @@ class Aggregates:
 
     def results(self, rb: pa.RecordBatch) -> pa.RecordBatch:
         """The results of states: the key's columns, then one an aggregate."""
-        made = []
-        for f, states in zip(self.aggs, rb.columns[len(self.keys) :], strict=True):
-            try:
-                made.append(
-                    to_arrow.from_objects(
-                        [f.finalize(pickle.loads(d)) for d in states.to_pylist()], None
-                    )
-                )
-            except BaseException as e:
-                e.add_note(f"in {self.label}: the aggregate {f.name!r}")
-                raise
-        return pa.RecordBatch.from_arrays(
-            [*rb.columns[: len(self.keys)], *made], names=[*self.keys, *self.names]
-        )
+        n = len(self.keys)
+        made = [
+            to_arrow.from_objects(self._finished(f, states), None)
+            for f, states in zip(self.aggs, rb.columns[n:], strict=True)
+        ]
+        return pa.RecordBatch.from_arrays([*rb.columns[:n], *made], names=[*self.keys, *self.names])
+
+    def values(self, rb: pa.RecordBatch) -> list[Any] | None:
+        """The results of states over all rows, as they are; None where there was no row."""
+        if not rb.num_rows:
+            return None
+        return [self._finished(f, s)[0] for f, s in zip(self.aggs, rb.columns, strict=True)]
+
+    def _finished(self, f: Any, states: Any) -> list[Any]:
+        try:
+            return [f.finalize(pickle.loads(d)) for d in states.to_pylist()]
+        except BaseException as e:
+            e.add_note(f"in {self.label}: the aggregate {f.name!r}")
+            raise
 
 
 def _merged(f: Any, g: Groups, states: Any) -> list[Any]:

@@ -2633,7 +2633,7 @@ class Dataset:
             >>> skate.data.range(4).sum("id")
             6
         """
-        return self._aggregate("sum", on, ignore_nulls)
+        return self._aggregate("sum", on, lambda c: aggregate.Sum(c, ignore_nulls))
 
     def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Smallest value of a column.
@@ -2656,7 +2656,7 @@ class Dataset:
             >>> skate.data.range(4).min("id")
             0
         """
-        return self._aggregate("min", on, ignore_nulls)
+        return self._aggregate("min", on, lambda c: aggregate.Min(c, ignore_nulls))
 
     def max(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Largest value of a column.
@@ -2679,7 +2679,7 @@ class Dataset:
             >>> skate.data.range(4).max("id")
             3
         """
-        return self._aggregate("max", on, ignore_nulls)
+        return self._aggregate("max", on, lambda c: aggregate.Max(c, ignore_nulls))
 
     def mean(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Mean of a column.
@@ -2702,7 +2702,7 @@ class Dataset:
             >>> skate.data.range(4).mean("id")
             1.5
         """
-        return self._aggregate("mean", on, ignore_nulls)
+        return self._aggregate("mean", on, lambda c: aggregate.Mean(c, ignore_nulls))
 
     def std(
         self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True
@@ -2729,9 +2729,9 @@ class Dataset:
             >>> skate.data.from_items([{"x": 1.0}, {"x": 3.0}]).std("x", ddof=0)
             1.0
         """
-        return self._aggregate("std", on, ignore_nulls, ddof)
+        return self._aggregate("std", on, lambda c: aggregate.Std(c, ddof, ignore_nulls))
 
-    def _aggregate(self, kind: str, on: Any, ignore_nulls: bool, ddof: int = 1) -> Any:
+    def _aggregate(self, kind: str, on: Any, of: Any) -> Any:
         columns = (
             [on] if isinstance(on, str) else list(on) if on is not None else self.columns() or []
         )
@@ -2740,16 +2740,12 @@ class Dataset:
         self._check_columns(columns, kind)
         if not columns:
             return None
-        values = execute.combine(
-            self._request(),
-            [(kind, c, ignore_nulls, ddof) for c in columns],
-            f"{kind} of {', '.join(columns)}",
+        fns = [of(c) for c in columns]
+        found = execute.aggregate(
+            self._request(), fns, [f.name for f in fns], f"{kind} of {', '.join(columns)}"
         )
-        return (
-            values[0]
-            if isinstance(on, str) or len(columns) == 1
-            else {f"{kind}({c})": v for c, v in zip(columns, values, strict=True)}
-        )
+        values = dict(zip((f.name for f in fns), found or [None] * len(fns), strict=True))
+        return values[fns[0].name] if isinstance(on, str) or len(columns) == 1 else values
 
     def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
         """Distinct values of a column, in order of appearance.
@@ -2764,9 +2760,9 @@ class Dataset:
             [1, 2]
         """
         self._check_columns([column], "unique")
-        aggs: list[tuple[str, str | None, bool, int]] = [("unique", column, True, 1)]
-        values = execute.combine(self._request(), aggs, f"unique of {column}")[0]
-        return [v for v in values if v is not None] if ignore_nulls else values
+        f = aggregate.Unique(column, ignore_nulls)
+        found = execute.aggregate(self._request(), [f], [f.name], f"unique of {column}")
+        return found[0] if found else []
 
     def aggregate(self, *aggs: Any) -> dict[str, Any] | None:
         """Values of aggregates over all rows, by their names; None when there are no rows.
@@ -2784,7 +2780,7 @@ class Dataset:
         """
         self._check_aggregates(aggs)
         names = aggregate.names_of([], aggs)
-        values = execute.combine_fns(self._request(), list(aggs))
+        values = execute.aggregate(self._request(), aggs, names, ", ".join(a.name for a in aggs))
         return None if values is None else dict(zip(names, values, strict=True))
 
     def _check_aggregates(self, aggs: Sequence[Any]) -> None:

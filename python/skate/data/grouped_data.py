@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.data import aggregate, exchange_strategy, expr_eval, expressions, in_kernel
+from skate.data import aggregate, exchange_strategy, expr_eval, expressions
 from skate.data.plan.node import Node
 from skate.data.plan.resources import as_input, remote_args
 from skate.data.read.source import Facts
@@ -75,7 +75,7 @@ class GroupedData:
         """
         ds, params = self._dataset, self._params(aggs)
         label = params.pop("label")
-        if self._keys or in_kernel.takes(aggs, params["names"]):
+        if self._keys or aggregate.takes(aggs, params["names"]):
             wired = exchange_strategy.option("groupby", self._strategy)
             node = Node("group_aggregate", label, params, (ds._node,), **wired)
         else:

@@ -1,7 +1,8 @@
-"""Aggregates by group that the kernel works out (src/kernel/agg.c, collect.c): which ones they are,
-and the batches that it takes.
+"""Built-in aggregates, which the kernel works out (src/kernel/aggregates.h is their table): the
+batches that it takes, and the states that come of them. By group or over all rows, which are a
+group without a key.
 
-Between maps and reduces go batches of rows (the columns of the key, then v0, v1, ...: what
+Between tasks go batches of rows (the columns of the key, then v0, v1, ...: what
 aggregates are of) and batches of states (the columns of the key, then one an aggregate that is
 named "state:" and the Arrow format of its values; of an aggregate that keeps values, a list of
 these). Types that blocks have in common are found by values/unify.py; casts are made here, and what
@@ -11,63 +12,95 @@ was counted of narrower values already is made wider in the kernel.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from skate import _skate
-from skate._deps import pa
+from skate._deps import hashlib, pa, pc
 from skate._deps import pa_types as _T
-from skate.data import aggregate as ag
+from skate.data.datatype import is_list
 from skate.data.group_keys import key_columns, plain
-from skate.data.values import encoded_text, unify
+from skate.data.values import encoded_text, from_arrow, unify
+from skate.data.values.types import PythonObjectType
 
 STATE = "state:"
-_KINDS: dict[type, str] = {
-    ag.Count: "count",
-    ag.Sum: "sum",
-    ag.Min: "min",
-    ag.Max: "max",
-    ag.AbsMax: "abs_max",
-    ag.Mean: "mean",
-    ag.Std: "std",
-    ag.MissingValuePercentage: "missing_pct",
-    ag.ZeroPercentage: "zero_pct",
-    ag.AsList: "list",
-    ag.Unique: "unique",
-    ag.CountDistinct: "count_distinct",
-    ag.ValueCounter: "value_counter",
-    ag.Quantile: "quantile",
-    ag.ApproximateQuantile: "approx_quantile",
-    ag.ApproximateTopK: "approx_topk",
-}
-_QUANTILES = {"quantile", "approx_quantile"}
-_NUMBERS = {"sum", "mean", "std", "zero_pct"}
-_KEEP = {"list", "unique", "count_distinct", "value_counter", "approx_topk"}  # values as they are
-_LONGEST = 255  # bytes of a name
-
-
-def takes(fns: Sequence[Any], names: Sequence[str]) -> bool:
-    """Whether the kernel has all of these aggregates."""
-    return all(
-        type(f) in _KINDS
-        and not getattr(f, "_encode", None)
-        and not getattr(f, "_encode_lists", False)
-        for f in fns
-    ) and all(
-        "\0" not in n and len(n.encode()) <= _LONGEST
-        for n in [*names, *(f.get_target_column() or "" for f in fns)]
-    )
+_TABLE: dict[str, tuple[str, int]] = _skate.aggregates()
+_WHOLE = frozenset("bcCsSiIlL")  # Arrow formats of integers
+LONGEST = 255  # bytes of a name
 
 
 class _Column(NamedTuple):
-    """A column of a batch of rows, behind the key. how: which cast it may need."""
+    """A column of a batch of rows, behind the key, and what is done to it before the kernel sees
+    it.
+
+    Args:
+        name: Its name.
+        numbers: Booleans become numbers.
+        floats: Decimals become float64.
+        narrow: Decimals of 256 bits become such of 128.
+        ordered: No extension type, whose order is its own, will do.
+        hashable: Python objects are told apart by ==.
+        lists: "FLATTEN": lists of what is kept; "HASH": a number for each list.
+    """
 
     name: str
-    how: str
+    numbers: bool
+    floats: bool
+    narrow: bool
+    ordered: bool
+    hashable: bool
+    lists: str
+
+    @classmethod
+    def of(cls, f: Any) -> _Column | None:
+        name = f.get_target_column()
+        state, takes = _TABLE[f.kind]
+        numbers = takes & _skate.TAKES_ORDERED != _skate.TAKES_ORDERED
+        floats = numbers and not takes & _skate.TAKES_DECIMALS
+        narrow = numbers and not takes & _skate.TAKES_DECIMALS_256
+        lists = f.options().get("lists") or ""
+        ordered = state == "typed" and not numbers
+        return name and cls(name, numbers, floats, narrow, ordered, state == "pairs", lists)
+
+    def fitting(self, col: Any, ignore_nulls: bool) -> Any:
+        """The column in a type that the kernel's aggregate takes, if there is one."""
+        col = plain(col)
+        t = col.type
+        if self.ordered and isinstance(t, pa.BaseExtensionType):
+            raise TypeError("an extension type has no order of its own")
+        if self.hashable and isinstance(t, PythonObjectType):
+            first: dict[Any, int] = {}
+            objects = from_arrow.to_objects(self.name, col)
+            return col.take(pa.array([first.setdefault(v, i) for i, v in enumerate(objects)]))
+        if self.lists == "FLATTEN":
+            return _flattened(col, ignore_nulls, self.name)
+        if self.lists == "HASH" and is_list(t):
+            values = col.to_pylist()
+            return pa.array([None if v is None else number_of(v) for v in values], pa.int64())
+        if self.numbers and _T.is_boolean(t):
+            return col.cast(pa.uint8())
+        if self.floats and _T.is_decimal(t):
+            return col.cast(pa.float64())
+        return col.cast(pa.decimal128(38, t.scale)) if self.narrow and _T.is_decimal256(t) else col
 
 
-def _how(kind: str) -> str:
-    return "quantile" if kind in _QUANTILES else "number" if kind in _NUMBERS else ""
+def number_of(v: Any) -> int:
+    """64 bits that follow from a value, in every process the same."""
+    return int.from_bytes(
+        hashlib.blake2b(repr(v).encode(), digest_size=8).digest(), "little", signed=True
+    )
+
+
+def _flattened(col: Any, ignore_nulls: bool, name: str) -> Any:
+    """A column of lists whose items are to be kept: a list that is null is a null item, or none; a
+    value that is no list is an item."""
+    t = col.type
+    if not is_list(t):
+        return pa.ListArray.from_arrays(pa.array(range(len(col) + 1), pa.int32()), col)
+    to = pa.list_(t.value_type)
+    col = col if t.equals(to) else unify.cast(col, to, name)
+    none: list[Any] = [] if ignore_nulls else [None]
+    return pc.coalesce(col, pa.scalar(none, to)) if col.null_count else col
 
 
 def _short(col: Any) -> Any:
@@ -79,34 +112,31 @@ def _short(col: Any) -> Any:
     )
 
 
-def _fitting(col: Any, how: str) -> Any:
-    """A column in a type that the kernel's aggregate takes, if there is one."""
-    col = plain(col)
-    t = col.type
-    if how and _T.is_boolean(t):
-        return col.cast(pa.uint8())
-    if how == "quantile" and _T.is_decimal(t):
-        return col.cast(pa.float64())
-    return col.cast(pa.decimal128(38, t.scale)) if how == "number" and _T.is_decimal256(t) else col
-
-
 class Kernel:
-    """Aggregates by a key in the kernel.
+    """Built-in aggregates by a key.
 
     Args:
         keys: The key's columns; none: all rows are one group.
         fns: The aggregates.
         names: Of the results, one each.
         label: Of the operator, for errors.
+        wide: A sum of integers is a decimal of 38 digits, so it never overflows.
     """
 
-    def __init__(self, keys: Sequence[str], fns: Sequence[Any], names: Sequence[str], label: str):
+    def __init__(
+        self,
+        keys: Sequence[str],
+        fns: Sequence[Any],
+        names: Sequence[str],
+        label: str,
+        wide: bool = False,
+    ):
         self.keys, self.fns, self.names, self.label = list(keys), list(fns), list(names), label
-        self.kinds = [_KINDS[type(f)] for f in fns]
-        wanted = [
-            None if f.get_target_column() is None else _Column(f.get_target_column(), _how(k))
-            for f, k in zip(fns, self.kinds, strict=True)
-        ]
+        self.wide = wide
+        self.kinds = [f.kind for f in fns]
+        self.kept = [_TABLE[k][0] for k in self.kinds]
+        self.lists = [f.options().get("lists") == "FLATTEN" for f in fns]
+        wanted = [_Column.of(f) for f in fns]
         self.columns = list(dict.fromkeys(c for c in wanted if c is not None))
         self.at = [
             -1 if c is None else len(self.keys) + self.columns.index(c) for c in wanted
@@ -122,17 +152,18 @@ class Kernel:
             aggs=[self._agg(i) for i in range(len(self.fns))],
         )
 
-    def _agg(self, i: int) -> tuple[str, int, bool, bool, int, float, int, bytes, str, str]:
-        f, kind = self.fns[i], self.kinds[i]
-        quantiles = f._quantiles if kind == "approx_quantile" else ()
+    def _agg(self, i: int) -> tuple[Any, ...]:
+        f, o = self.fns[i], self.fns[i].options()
+        quantiles = o.get("quantiles", ())
         return (
-            kind,
+            self.kinds[i],
             self.at[i],
-            f._ignore_nulls and kind != "value_counter",
-            True,
-            getattr(f, "_ddof", 0),
-            float(getattr(f, "_q", 0.0)),
-            f.k if kind == "approx_topk" else len(quantiles),
+            f._ignore_nulls,
+            self.lists[i],
+            self.wide,
+            o.get("ddof", 0),
+            float(o.get("q", 0.0)),
+            o.get("k", len(quantiles)),
             struct.pack(f"{len(quantiles)}d", *quantiles),
             self.names[i],
             f.get_target_column() or "",
@@ -142,17 +173,18 @@ class Kernel:
         """A batch of rows of a block, whose keys may be dictionaries still. MissingColumn,
         TypeError and ValueError name the column."""
         columns = key_columns(rb, self.keys, self.label, _short)
-        for name, how in self.columns:
+        for column in self.columns:
+            name = column.name
+            fn = next(f for f in self.fns if f.get_target_column() == name)
             if name not in rb.schema.names:
-                fn = next(f for f in self.fns if f.get_target_column() == name)
                 raise unify.MissingColumn(
                     f"{self.label}: {fn.name}: there is no column {name!r}; {unify.columns_are(name, rb.schema.names)}"
                 )
             col = rb.column(rb.schema.names.index(name))
             try:
-                columns.append(_fitting(col, how))
-            except pa.ArrowInvalid as e:
-                raise TypeError(f"{self.label}: column {name!r} of type {col.type}: {e}") from None
+                columns.append(column.fitting(col, fn._ignore_nulls))
+            except (pa.ArrowInvalid, TypeError) as e:
+                raise self._impossible(fn, fn.name, col.type, f": {e}") from None
         names = [*self.keys, *(f"v{i}" for i in range(len(self.columns)))]
         if not columns:
             columns, names = [pa.nulls(rb.num_rows)], ["v0"]
@@ -184,10 +216,12 @@ class Kernel:
                     rows.select([*range(len(self.keys)), *([at] if at >= 0 else [])]),
                 )
             except ValueError:
-                t = rows.schema.field(at).type
-                raise TypeError(
-                    f"{self.label}: {name} over column {f.get_target_column()!r} of type {t} is not possible"
-                ) from None
+                raise self._impossible(f, name, rows.schema.field(at).type) from None
+
+    def _impossible(self, f: Any, name: str, t: Any, why: str = "") -> TypeError:
+        return TypeError(
+            f"{self.label}: {name} over column {f.get_target_column()!r} of type {t} is not possible{why}"
+        )
 
     # ---- batches of several schemas
 
@@ -228,22 +262,15 @@ class Kernel:
         out = []
         for i, (kind, at) in enumerate(zip(self.kinds, self.at, strict=True)):
             f = schema.field(n + i)
-            if kind in _KEEP or kind == "quantile":
-                out.append(
-                    (
-                        at - n,
-                        f.type.value_type if kind == "list" else f.type.value_type.field(0).type,
-                    )
-                )
-            elif at >= 0 and kind != "approx_quantile":
-                out.append(
-                    (
-                        at - n,
-                        pa.DataType._import_from_c_capsule(
-                            _skate.arrow_schema(f.name[len(STATE) :])
-                        ),
-                    )
-                )
+            if at < 0 or kind == "approx_quantile":
+                continue
+            if self.kept[i] not in ("list", "pairs"):
+                capsule = _skate.arrow_schema(f.name[len(STATE) :])
+                t = pa.DataType._import_from_c_capsule(capsule)
+            else:
+                t = f.type.value_type if self.kept[i] == "list" else f.type.value_type.field(0).type
+                t = pa.list_(t) if self.lists[i] else t
+            out.append((at - n, t))
         return out
 
     def cast(self, rb: pa.RecordBatch, whole: pa.Schema) -> pa.RecordBatch:
@@ -255,14 +282,86 @@ class Kernel:
         columns = [
             unify.cast(c, whole.field(i).type, whole.names[i]) for i, c in enumerate(rb.columns[:n])
         ]
-        for c, kind, at in zip(rb.columns[n:], self.kinds, self.at, strict=True):
-            if kind in _KEEP or kind == "quantile":
-                t = whole.field(at).type
-                to = (
-                    pa.list_(t)
-                    if kind == "list"
-                    else pa.list_(pa.struct([("value", t), ("count", pa.int64())]))
-                )
+        for i, (c, kind, at) in enumerate(zip(rb.columns[n:], self.kinds, self.at, strict=True)):
+            if self.kept[i] in ("list", "pairs") and kind != "approx_quantile":
+                t = whole.field(at).type.value_type if self.lists[i] else whole.field(at).type
+                pair = pa.struct([("value", t), ("count", pa.int64())])
+                to = pa.list_(t if self.kept[i] == "list" else pair)
                 c = unify.cast(c, to, self.columns[at - n].name)
             columns.append(c)
         return pa.RecordBatch.from_arrays(columns, names=rb.schema.names)
+
+
+class States:
+    """States of built-in aggregates that are put together while they come.
+
+    Args:
+        of: The aggregates.
+    """
+
+    def __init__(self, of: Kernel):
+        self.of = of
+        self.what = of.what()
+        self.states: Any = None
+        self.schemas: list[Any] = []  # of batches that it takes as it is
+        # where these are several: the types that hold all, to which each is cast
+        self.whole: Any = None
+
+    def add(self, batch: Any) -> None:
+        """Takes states, or rows."""
+        if self.states is None:
+            self.states = self.of.states(self.what, batch, True)
+            self.schemas.append(batch.schema)
+        if any(s.equals(batch.schema) for s in self.schemas):
+            self.states.add(batch if self.whole is None else self.of.cast(batch, self.whole))
+            return
+        first, (held,) = self.of.unified([[self.states.batch(), batch]], None)
+        self.states, self.whole = self.of.states(self.what, first, True), first.schema
+        for b in held:
+            self.states.add(b)
+        self.schemas.append(batch.schema)
+
+    def add_rows(self, batches: Iterator[Any]) -> None:
+        """Takes the rows of blocks. Where there are none, and a key, its columns are known."""
+        empty = None
+        for rb in rows_of(self.of, batches):
+            if rb.num_rows:
+                self.add(rb)
+            else:
+                empty = rb
+        if self.states is None and empty is not None and self.of.keys:
+            self.add(empty)
+
+    def batch(self) -> Any:
+        """All states, a row a group."""
+        return self.of.plain(self.states.batch())
+
+    def results(self, as_seen: bool = False) -> Any:
+        """A row a group, in the order of the keys, or in that of batch()."""
+        try:
+            return self.states.results(as_seen)
+        except OverflowError as e:
+            raise OverflowError(f"{self.of.label}: {e}") from None
+
+    def values(self) -> list[Any] | None:
+        """The results over all rows as Python values; None where there was no row."""
+        made = self.results() if self.states is not None else ()
+        if not len(made):
+            return None
+        names = self.states.batch().schema.names
+        out = []
+        for f, column, name in zip(self.of.fns, made.columns, names, strict=True):
+            v = f.value(column)
+            whole = self.of.wide and name[len(STATE) :] in _WHOLE and _T.is_decimal(column.type)
+            out.append(int(v) if whole and v is not None else v)
+        return out
+
+
+def rows_of(of: Kernel, batches: Iterator[Any]) -> Iterator[Any]:
+    """Blocks as batches of rows; those without rows that lack a column are left out."""
+    for rb in batches:
+        try:
+            yield of.rows(rb)
+        except unify.MissingColumn:
+            if rb.num_rows:  # where there are no rows, none lacks a column
+                raise

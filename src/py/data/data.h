@@ -52,7 +52,6 @@ extern PyMethodDef py_text_methods[];
 extern PyMethodDef py_image_methods[];
 
 /* ---- sum.c */
-extern PyMethodDef py_sum_methods[];
 
 /* ---- joblog.c */
 int py_joblog_types(PyObject *module, struct py_state *st);

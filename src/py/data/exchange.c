@@ -137,22 +137,24 @@ static const struct py_field what_field[] = {
 #undef F
 static const struct py_fields what_fields = {"exchange_what", SK_COUNT(what_field), 1, what_field};
 
-/* An aggregate from (kind, column, ignores nulls, NaN is null, ddof, q, k, quantiles as bytes of
- * doubles, name, name of values); column -1: it counts rows. -1: exception. */
+/* An aggregate from (kind, column, ignores nulls, flattens, wide, ddof, q, k, quantiles as bytes of
+ * doubles, name, name of values); column -1: it counts rows. NaN is a null. -1: exception. */
 static int agg_of(PyObject *row, struct sk_agg *a) {
     const char *kind, *quantiles;
-    int column, ignore_nulls, nan_is_null;
+    int column, ignore_nulls, flatten, wide;
     Py_ssize_t n;
     if (!PyTuple_Check(row)) {
         PyErr_SetString(PyExc_TypeError, "an aggregate is a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(row, "sippidIy#ss:aggregate", &kind, &column, &ignore_nulls, &nan_is_null,
-                          &a->ddof, &a->q, &a->k, &quantiles, &n, &a->name, &a->value_name))
+    if (!PyArg_ParseTuple(row, "sipppidIy#ss:aggregate", &kind, &column, &ignore_nulls, &flatten,
+                          &wide, &a->ddof, &a->q, &a->k, &quantiles, &n, &a->name, &a->value_name))
         return -1;
     a->column = column < 0 ? SK_AGG_ROWS : (uint32_t)column;
     a->ignore_nulls = ignore_nulls;
-    a->nan_is_null = nan_is_null;
+    a->nan_is_null = true;
+    a->flatten = flatten;
+    a->wide = wide;
     if (!sk_agg_kind_find(kind, &a->kind))
         PyErr_Format(PyExc_ValueError, "there is no aggregate %s", kind);
     else if (a->kind == SK_AGG_APPROX_QUANTILES && n != (Py_ssize_t)(a->k * sizeof *a->qs))

@@ -138,7 +138,31 @@ static PyObject *m_arrow_schema(PyObject *module SK_UNUSED, PyObject *format) {
     return NULL;
 }
 
+/* ---- the table of the built-in aggregates ---- */
+
+static PyObject *m_aggregates(PyObject *module SK_UNUSED, PyObject *none SK_UNUSED) {
+    static const char *const kept[] = {[SK_STATE_LIST] = "list", [SK_STATE_PAIRS] = "pairs"};
+    PyObject *d = PyDict_New();
+    for (int i = 0; d && i < SK_AGG_KINDS; i++) {
+        const struct sk_agg_facts *f = sk_agg_facts((enum sk_agg_kind)i);
+        bool keeps = f->result == SK_GIVES_KEPT,
+             typed = f->state == SK_STATE_SUM || f->state == SK_STATE_VALUE;
+        PyObject *row = Py_BuildValue("sI",
+                                      keeps   ? kept[f->state]
+                                      : typed ? "typed"
+                                              : "plain",
+                                      f->takes);
+        if (!row || PyDict_SetItemString(d, f->name, row) < 0) Py_CLEAR(d);
+        Py_XDECREF(row);
+    }
+    return d;
+}
+
 PyMethodDef py_partial_aggregates_methods[] = {
+    {"aggregates", m_aggregates, METH_NOARGS,
+     "aggregates(): the built-in aggregates (src/kernel/aggregates.h): {name: (what their states "
+     "are: \"plain\", \"typed\" by the column, a \"list\" of values, or \"pairs\" of a value and "
+     "a count; the types that they take, TAKES_* or-ed)}."},
     {"group_states", m_group_states, METH_VARARGS,
      "group_states(what, batch, all=False): a States, for rows or states of batches of this "
      "schema."},
@@ -174,5 +198,9 @@ static PyType_Spec spec = {"skate._skate.States", sizeof(struct partial_aggregat
 
 int py_partial_aggregates_types(PyObject *module, struct py_state *st) {
     st->partial_aggregates_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    if (PyModule_AddIntConstant(module, "TAKES_DECIMALS", SK_TAKES_DECIMALS) < 0 ||
+        PyModule_AddIntConstant(module, "TAKES_DECIMALS_256", SK_TAKES_DECIMALS_256) < 0 ||
+        PyModule_AddIntConstant(module, "TAKES_ORDERED", SK_TAKES_ORDERED) < 0)
+        return -1;
     return st->partial_aggregates_type ? PyModule_AddType(module, st->partial_aggregates_type) : -1;
 }

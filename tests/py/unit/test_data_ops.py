@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rounds import examples
-from skate.data import combine as aggregate
+from skate.data import aggregate as ag
 from skate.data.expr_eval import parse
 from skate.data.op import find
+from skate.data.op.aggregate import states_of
 from skate.data.worker.task import task
 
 RB = pa.RecordBatch.from_pydict(
@@ -167,14 +168,20 @@ def test_random_sample_depends_on_seed_and_task_only():
     assert not run("random_sample", {"fraction": 0.3, "seed": 2}, [rb])[0].equals(a)
 
 
-def combine(batches, *aggs):
-    states = [None] * len(aggs)
+def combine(batches, *fns):
+    """The values of aggregates over batches of tasks, as the driver puts them together."""
+    params = {
+        "by": [],
+        "fns": fns,
+        "names": [f.name for f in fns],
+        "one_key": False,
+        "label": "Aggregate",
+    }
+    held = states_of(params, wide=True)
     for part in batches:
-        (rb,) = list(aggregate.partial({"aggs": list(aggs), "label": "Aggregate"}, iter(part)))
-        for i, s in enumerate(pickle.loads(rb.column(0)[0].as_py())):
-            if s is not None:
-                states[i] = aggregate.merge(aggs[i][0], states[i], s)
-    return [aggregate.final(a, s) for a, s in zip(aggs, states)]
+        for states in find("aggregate").run(params, iter(part), task):
+            held.add(pickle.loads(pickle.dumps(states)))
+    return held.values()
 
 
 @examples(100)
@@ -187,7 +194,7 @@ def test_int_aggregates_are_exact(values, k):
     rb = pa.RecordBatch.from_arrays([col], names=["v"])
     parts = [[rb.slice(i, k)] for i in range(0, len(values), k)]
     have = [v for v in values if v is not None]
-    got = combine(parts, *[(kind, "v", True, 1) for kind in ("sum", "min", "max", "count")])
+    got = combine(parts, ag.Sum("v"), ag.Min("v"), ag.Max("v"), ag.Count("v", True))
     assert got == [
         sum(have) if have else None,
         min(have, default=None),
@@ -200,7 +207,7 @@ def test_int_aggregates_are_exact(values, k):
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30))
 def test_uint64_sums_are_exact(values):
     rb = pa.RecordBatch.from_arrays([pa.array(values, pa.uint64())], names=["v"])
-    assert combine([[rb]], ("sum", "v", True, 1)) == [sum(values)]
+    assert combine([[rb]], ag.Sum("v")) == [sum(values)]
 
 
 def test_float_aggregates():
@@ -208,7 +215,7 @@ def test_float_aggregates():
     values = [rng.gauss(5, 2) for _ in range(1000)]
     rb = pa.RecordBatch.from_pydict({"v": values})
     parts = [[rb.slice(i, 90)] for i in range(0, 1000, 90)]
-    mean, std = combine(parts, ("mean", "v", True, 1), ("std", "v", True, 1))
+    mean, std = combine(parts, ag.Mean("v"), ag.Std("v"))
     assert mean == pytest.approx(np.mean(values), rel=1e-12) and std == pytest.approx(
         np.std(values, ddof=1), rel=1e-12
     )
@@ -218,19 +225,20 @@ def test_nulls_strings_and_empty():
     rb = pa.RecordBatch.from_pydict({"v": [1, None], "s": ["b", "a"]})
     assert combine(
         [[rb]],
-        ("sum", "v", False, 1),
-        ("sum", "v", True, 1),
-        ("min", "s", True, 1),
-        ("unique", "s", True, 1),
+        ag.Sum("v", False),
+        ag.Sum("v"),
+        ag.Min("s"),
+        ag.Unique("s"),
     ) == [
         None,
         1,
         "a",
         ["b", "a"],
     ]
-    assert combine([], ("sum", "v", True, 1), ("count", None, True, 1)) == [None, 0]
-    with pytest.raises(TypeError, match="sum of column 's' of type string"):
-        combine([[rb]], ("sum", "s", True, 1))
+    assert combine([], ag.Sum("v"), ag.Count()) is None
+    assert combine([[rb[:0]]], ag.Sum("v"), ag.Count()) is None
+    with pytest.raises(TypeError, match=r"sum\(s\) over column 's' of type string"):
+        combine([[rb]], ag.Sum("s"))
 
 
 def test_added_column_from_pandas_objects():

@@ -1,31 +1,74 @@
-"""aggregate: partial aggregates: one row of states for each task (combine.py); the driver merges
-them in order."""
+"""aggregate: rows of a task become states of aggregates by group, a row a group: of all rows where
+there is no key (Dataset.aggregate, whose driver puts the states of tasks together).
+
+params: as group_partial."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from skate.data import combine
-from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
+from skate._deps import pc
+from skate.data import aggregate, by_group, in_kernel
+from skate.data.op import Batches, Columns, Operator, Params
+from skate.data.op.group_partial import GroupPartial, aggregates, used
+from skate.data.values import selection
+
+
+class Calls:
+    """States of aggregates of which one is the user's own (by_group.py), as in_kernel.States."""
+
+    def __init__(self, of: by_group.Aggregates):
+        self.of = of
+        self.states: Any = None
+
+    def add(self, batch: Any) -> None:
+        """Takes states."""
+        self.states = self.of.combined([batch] if self.states is None else [self.states, batch])
+
+    def add_rows(self, batches: Batches) -> None:
+        """Takes the rows of blocks."""
+        for states in self.of.made(batches):
+            self.add(states)
+
+    def batch(self) -> Any:
+        return self.states
+
+    def results(self, as_seen: bool = False) -> Any:
+        made = self.of.results(self.states)
+        if as_seen or not self.of.keys:
+            return made
+        order = [(f"{i}", "ascending") for i in range(len(self.of.keys))]
+        keys = made.select(range(len(order))).rename_columns([name for name, _ in order])
+        return selection.take(made, pc.sort_indices(keys, order))
+
+    def values(self) -> list[Any] | None:
+        """The results over all rows; None where there was no row."""
+        return self.of.values(self.states) if self.states is not None else None
+
+
+def states_of(params: Params, wide: bool = False) -> Any:
+    """What takes rows, and states of tasks."""
+    by, fns, names, label = (params[k] for k in ("by", "fns", "names", "label"))
+    if aggregate.takes(fns, names):
+        return in_kernel.States(in_kernel.Kernel(by, fns, names, label, wide))
+    return Calls(aggregates(params))
 
 
 class Aggregate(Operator):
     def columns(self, params: Params) -> Columns:
-        used: list[Any] = (
-            [None if a[1] is None else {a[1]} for a in params["aggs"]]
-            if "aggs" in params
-            else [f.columns() for f in params["fns"]]
-        )
-        return ALL if None in used else Columns(needs=frozenset[str]().union(*used), keeps=ITS_OWN)
+        return used(params)
+
+    def decodes(self, params: Params) -> bool:
+        return aggregate.takes(params["fns"], params["names"])
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        return ("pyarrow.compute",)
+        return () if self.decodes(params) else GroupPartial().modules(params)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        states: Batches = (combine.partial_fns if "fns" in params else combine.partial)(
-            params, batches
-        )
-        return states
+        held = states_of(params, wide=True)
+        held.add_rows(batches)
+        if held.states is not None:
+            yield held.batch()
 
 
 operator = Aggregate()

@@ -39,16 +39,6 @@ class AggregateMap(Operator):
             row0 += rb.num_rows
 
 
-def rows_of(of: Any, batches: Batches) -> Batches:
-    """Blocks as batches of rows; those without rows that lack a column are left out."""
-    for rb in batches:
-        try:
-            yield of.rows(rb)
-        except unify.MissingColumn:
-            if rb.num_rows:  # where there are no rows, none lacks a column
-                raise
-
-
 def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
     """Batches of states and, behind them, of the rows that came after those. None has what came of
     more than a map takes at a time (MAP_BLOCKS), or of a table of more bytes than half a block's:
@@ -57,7 +47,7 @@ def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
     states = schema = empty = None
     rows: list[Any] = []  # that go as they are
     taken = 0
-    for rb in gathered(rows_of(of, batches), min(STEP, share // 8), task.nbytes):
+    for rb in gathered(in_kernel.rows_of(of, batches), min(STEP, share // 8), task.nbytes):
         if not rb.num_rows:
             empty = rb
             continue

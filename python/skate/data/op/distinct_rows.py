@@ -7,7 +7,6 @@ from typing import Any
 
 from skate.data import by_group
 from skate.data.op import Batches, Operator, Params
-from skate.data.op.group_partial import ROWS
 from skate.data.values import selection, unify
 
 
@@ -33,7 +32,7 @@ class DistinctRows(Operator):
             if rb.num_rows:
                 held.append(rb)
                 n += rb.num_rows
-                if n >= ROWS:
+                if n >= by_group.ROWS:
                     out = first_rows()
                     held, n, last = [], 0, [out.slice(out.num_rows - 1)] if out.num_rows else last
                     yield out

@@ -4,7 +4,7 @@ that were asked for; 0: by sizes)."""
 
 from __future__ import annotations
 
-from skate.data import in_kernel
+from skate.data import aggregate, in_kernel
 from skate.data.op import Columns, Operator, Params, Phase, Phases
 from skate.data.op.group_partial import used
 from skate.data.op.group_rows import by_order
@@ -18,11 +18,11 @@ class GroupAggregate(Operator):
         return used(params)
 
     def decodes(self, params: Params) -> bool:
-        return in_kernel.takes(params["fns"], params["names"])
+        return aggregate.takes(params["fns"], params["names"])
 
     def phases(self, params: Params) -> Phases:
         by, fns, names = params["by"], params["fns"], params["names"]
-        if not in_kernel.takes(fns, names):
+        if not aggregate.takes(fns, names):
             return by_order(
                 "Aggregate",
                 params,

@@ -4,14 +4,10 @@ of an aggregate of the user's gets a key as it is, no tuple)."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from skate.data import by_group
 from skate.data.op import ALL, ITS_OWN, Batches, Columns, Operator, Params
-from skate.data.values import unify
-
-ROWS = 1 << 16  # that are grouped at once, at least: what comes in small batches is put together
 
 
 def aggregates(params: Params) -> Any:
@@ -37,26 +33,7 @@ class GroupPartial(Operator):
         return ("pyarrow.compute", "skate.data.by_group")
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        of = aggregates(params)
-        held: list[Any] = []
-        states: list[Any] = []
-        n, empty = 0, None
-        for rb in batches:
-            empty = rb
-            if rb.num_rows:
-                held.append(rb)
-                n += rb.num_rows
-                if n >= ROWS:
-                    states.append(of.partial(unify.merge(held)))
-                    held, n = [], 0
-        if held:
-            states.append(of.partial(unify.merge(held)))
-        if states:
-            yield of.combined(states)
-        elif empty is not None:
-            # where there are no rows, none lacks a column
-            with contextlib.suppress(unify.MissingColumn):
-                yield of.partial(empty)  # no group, but its columns
+        yield from aggregates(params).made(batches)
 
 
 operator = GroupPartial()

@@ -295,6 +295,18 @@ class OfNumbers(AggregateFn):
         return self.of.accumulate_block(state, block)
 
 
+def present(col: Any) -> Any:
+    """A column without a coding, with null for NaN, in a type that Arrow's kernels take."""
+    col = plain(col)
+    t = col.type
+    if _T.is_decimal(t) and t.bit_width < 128:
+        return col.cast(pa.decimal128(t.precision, t.scale))
+    if not _T.is_floating(t):
+        return col
+    col = col.cast(pa.float32()) if _T.is_float16(t) else col
+    return pc.if_else(pc.is_nan(col), pa.scalar(None, col.type), col)
+
+
 class Counts(AggregateFnV2):
     """{value: how often it is there}, in the order of appearance; what is missing counts as None.
 
@@ -311,7 +323,7 @@ class Counts(AggregateFnV2):
 
     def aggregate_block(self, block: Any) -> dict[Any, int]:
         try:
-            values = self._of(self._values(block))
+            values = self._of(present(to_arrow.one_array(block.column(self.get_target_column()))))
         except TypeError as e:
             raise TypeError(f"{self.name}: {e}") from None
         if isinstance(values, list):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from skate._deps import pa, pc
-from skate.data import combine
 from skate.data.aggregate import Mean
 from skate.data.preprocessors.base import (
     ByColumn,
@@ -15,6 +14,7 @@ from skate.data.preprocessors.base import (
     floats,
     is_number,
     most_common,
+    present,
     wholes,
     with_columns,
 )
@@ -118,7 +118,7 @@ class SimpleImputer(ByColumn):
                 and not value.is_integer()
             ):
                 col = floats(name, col, self)
-            return pc.fill_null(combine.present(col), pa.scalar(value).cast(col.type))
+            return pc.fill_null(present(col), pa.scalar(value).cast(col.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise TypeError(
                 f"SimpleImputer: column {name!r} of type {col.type} cannot hold {value!r}; cast the column, or give a fill_value of its type"

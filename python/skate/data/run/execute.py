@@ -8,17 +8,16 @@ in C.
 from __future__ import annotations
 
 import logging
-import pickle
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import skate
 from skate import _skate
 from skate._deps import load, pa
 from skate._private import timeline
-from skate.data import combine as _combine
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
+from skate.data.op.aggregate import states_of
 from skate.data.plan.lower import lower, warn_few_inputs
 from skate.data.plan.node import Block, Node, below
 from skate.data.run import join_sizing, remote, unions
@@ -298,37 +297,14 @@ def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Bl
     return blocks, whole
 
 
-def combine(
-    request: RunRequest, aggs: list[tuple[str, str | None, bool, int]], what: str
-) -> list[Any]:
-    """Runs aggregates over all rows; one value each."""
-    node = Node("aggregate", f"Aggregate({what})", {"aggs": aggs}, (request.node,))
-    states: list[Any] = [None] * len(aggs)
-    for rb in batches(request.over(node)):
-        for data in rb.column(0).to_pylist():
-            for i, s in enumerate(pickle.loads(data)):
-                if s is not None:
-                    try:
-                        states[i] = _combine.merge(aggs[i][0], states[i], s)
-                    except TypeError as e:
-                        raise TypeError(
-                            f"{node.label}: column {aggs[i][1]!r} has values of types that do not go together: {e}"
-                        ) from None
-    return [_combine.final(a, s) for a, s in zip(aggs, states, strict=True)]
-
-
-def combine_fns(request: RunRequest, fns: list[Any]) -> list[Any] | None:
-    """Runs aggregates of users (aggregate.py) over all rows; one value each, None when there are no
-    rows."""
-    label = f"Aggregate({', '.join(f.name for f in fns)})"
-    node = Node("aggregate", label, {"fns": fns}, (request.node,))
-    states: list[Any] | None = None
-    for rb in batches(request.over(node)):
-        for data in rb.column(0).to_pylist():
-            new = pickle.loads(data)
-            states = (
-                new
-                if states is None
-                else [f.merge(a, b) for f, a, b in zip(fns, states, new, strict=True)]
-            )
-    return None if states is None else [f.finalize(s) for f, s in zip(fns, states, strict=True)]
+def aggregate(
+    request: RunRequest, fns: Sequence[Any], names: Sequence[str], what: str
+) -> list[Any] | None:
+    """Runs aggregates over all rows; one value each, None when there are no rows. Tasks make
+    states (op/aggregate.py), which become one here, in the order of the data."""
+    label = f"Aggregate({what})"
+    params = {"by": [], "fns": list(fns), "names": list(names), "one_key": False, "label": label}
+    held = states_of(params, wide=True)
+    for states in batches(request.over(Node("aggregate", label, params, (request.node,)))):
+        held.add(states)
+    return held.values()

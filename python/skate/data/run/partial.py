@@ -14,15 +14,8 @@ import skate
 from skate import _skate
 from skate._deps import np, pa, random
 from skate.data import aggregate as ag
-from skate.data.op.group_states import (
-    COUNT_OF,
-    PRODUCT,
-    SUM_OF,
-    States,
-    bounded,
-    doubles,
-    states_of,
-)
+from skate.data.op.aggregate import states_of
+from skate.data.op.group_states import COUNT_OF, PRODUCT, SUM_OF, bounded, doubles
 from skate.data.plan.node import Node
 from skate.data.plan.optimise import add, new_plan
 from skate.data.plan.resources import as_input
@@ -136,9 +129,8 @@ class Fold:
         if not columns:
             return
         if self.products is None:
-            self.products = States(
-                {**self.params, "fns": [ag.Sum(n) for n in columns], "names": columns}
-            )
+            sums = [ag.Sum(n) for n in columns]
+            self.products = states_of({**self.params, "fns": sums, "names": columns})
         rows = [*states.columns[: len(self.by)], *batch.columns[states.num_columns :]]
         self.products.add(
             pa.RecordBatch.from_arrays(
