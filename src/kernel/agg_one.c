@@ -16,15 +16,20 @@ SK_INLINE void add_integers(const struct sk_key_col *c, enum sk_agg_state is, ui
                             bool is_signed, bool nulls, bool least, int64_t rows, struct one *o) {
     const uint8_t *p = c->data + c->offset * width;
     const uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0;
-    uint64_t high = 0, low = 0, best = least ? UINT64_MAX : 0;
+    uint64_t high = 0, low = 0, best[4]; /* four of them, which do not wait for each other */
     sk_u128 squares = 0, squares_high = 0;
-    int64_t n = 0;
+    int64_t none = 0;
+    for (int i = 0; i < 4; i++) best[i] = least ? UINT64_MAX : 0;
+#pragma GCC unroll 4
     for (int64_t i = 0; i < rows; i++) {
-        if (nulls && !sk_bit(c->valid, c->offset + i)) continue;
+        if (nulls && !sk_bit(c->valid, c->offset + i)) {
+            none++;
+            continue;
+        }
         uint64_t is_at = is_signed ? (uint64_t)sk_load_signed(p + i * width, width)
                                    : sk_load(p + i * width, width),
-                 v = flip ^ is_at;
-        if (is == SK_STATE_VALUE) best = (least ? v < best : v > best) ? v : best;
+                 v = flip ^ is_at, *to = &best[i % 4];
+        if (is == SK_STATE_VALUE) *to = (least ? v < *to : v > *to) ? v : *to;
         else {
             high += v >> 32;
             low += v & UINT32_MAX;
@@ -35,11 +40,12 @@ SK_INLINE void add_integers(const struct sk_key_col *c, enum sk_agg_state is, ui
             squares += (uint64_t)square;
             if (width == 8) squares_high += square >> 64;
         }
-        n++;
     }
-    o->n = n;
-    o->sum = ((sk_i128)high << 32) + low - (is_signed ? (sk_i128)n << 63 : 0);
-    o->best = best;
+    for (int i = 1; i < 4; i++)
+        if (least ? best[i] < best[0] : best[i] > best[0]) best[0] = best[i];
+    o->n = rows - none;
+    o->sum = ((sk_i128)high << 32) + low - (is_signed ? (sk_i128)o->n << 63 : 0);
+    o->best = best[0];
     o->squares = squares;
     o->squares_high = squares_high;
 }
