@@ -286,11 +286,12 @@ class Builtin(AggregateFnV2):
         if all(isinstance(s, State) for s in both):
             return State(self._merged([*current_accumulator.batches, *new.batches]))
         a, b = (Builtin.finalize(self, s) for s in both)
-        if type(self).together is None:
+        together = type(self).together
+        if together is None:
             raise TypeError(
                 f"{self.name}: states of {type(self).__name__} are not those of {self.kind}: override combine() and finalize(), too"
             )
-        return a if b is None else b if a is None else type(self).together(a, b)
+        return a if b is None else b if a is None else together(a, b)
 
     def finalize(self, accumulator: Any) -> Any:
         if not isinstance(accumulator, State):

@@ -345,8 +345,10 @@ class States:
 
     def values(self) -> list[Any] | None:
         """The results over all rows as Python values; None where there was no row."""
-        made = self.results() if self.states is not None else ()
-        if not len(made):
+        if self.states is None:
+            return None
+        made = self.results()
+        if not made.num_rows:
             return None
         names = self.states.batch().schema.names
         out = []

@@ -1,5 +1,5 @@
-"""Each built-in aggregate over all rows of random tables, of each type, with nulls and NaN, cut into
-blocks at random: Dataset.aggregate() and Dataset.sum() and the like, groupby(None), groupby() of a
+"""Each built-in aggregate over all rows of random tables, of each type, with nulls and NaN, cut
+into blocks at random: Dataset.aggregate() and Dataset.sum() and the like, groupby(None), groupby() of a
 column of one value, and a subclass of the user's that calls the methods that it overrides say the
 same. What plain Python can say of it, it says too.
 """
@@ -105,9 +105,10 @@ def plain(v):
     return repr(float(v)) if isinstance(v, (float, np.floating)) else repr(v)
 
 
-def outcome(work):
+def outcome(work, *args):
+    """What a function of a Dataset gives, or raises."""
     try:
-        return plain(work())
+        return plain(work(*args))
     except TypeError:
         return "TypeError"
     except OverflowError:
@@ -124,6 +125,18 @@ def of_user(a):
     out = object.__new__(Own)
     out.__dict__.update(a.__dict__)
     return out
+
+
+def over_all(ds, a):
+    return ds.aggregate(a)[a.name]
+
+
+def by_group(ds, key, a):
+    return ds.groupby(key).aggregate(a).take_all()[0][a.name]
+
+
+def by_method(ds, name, ignore_nulls):
+    return getattr(ds, name)("x", ignore_nulls=ignore_nulls)
 
 
 def missing(v):
@@ -157,30 +170,28 @@ def test_all_rows_are_a_group_without_a_key():
         ds, values = sd.from_arrow(blocks), whole["x"].to_pylist()
         for a in aggregates(r):
             with case(i, kind, a.kind, a.name, vars(a), values, [b.num_rows for b in blocks]):
-                everything = outcome(lambda a=a: ds.aggregate(a)[a.name])
-                grouped = outcome(lambda a=a: ds.groupby(None).aggregate(a).take_all()[0][a.name])
-                keyed = outcome(lambda a=a: ds.groupby("k").aggregate(a).take_all()[0][a.name])
+                everything = outcome(over_all, ds, a)
+                grouped = outcome(by_group, ds, None, a)
+                keyed = outcome(by_group, ds, "k", a)
                 assert grouped == keyed
                 if a.kind == "sum" and grouped == "OverflowError":  # a column of 64 bits
                     assert everything == plain(sum(v for v in values if v is not None))
                 else:
                     assert everything == grouped
                 if r.random() < 0.3:
-                    assert outcome(lambda a=a: ds.aggregate(of_user(a))[a.name]) == everything
+                    assert outcome(over_all, ds, of_user(a)) == everything
                 said = by_python(a, values)
                 # of strings there is a least one, but no sum
                 if said is not None and everything not in ("TypeError", "OverflowError"):
                     assert everything == said or kind in NESTED or kind == "float16"
+        ignore = r.random() < 0.5
         for name, of in METHODS.items():
-            ignore = r.random() < 0.5
             with case(i, kind, name, ignore, values):
-                assert outcome(lambda: getattr(ds, name)("x", ignore_nulls=ignore)) == outcome(
-                    lambda: next(iter(ds.aggregate(of("x", ignore_nulls=ignore)).values()))
-                )
+                want = outcome(over_all, ds, of("x", ignore_nulls=ignore))
+                assert outcome(by_method, ds, name, ignore) == want
         with case(i, kind, "unique", values):
-            assert outcome(lambda: ds.unique("x")) == outcome(
-                lambda: ds.aggregate(ag.Unique("x"))["unique(x)"]
-            )
+            want = outcome(over_all, ds, ag.Unique("x", ignore))
+            assert outcome(ds.unique, "x", ignore) == want
 
 
 def test_no_rows():
