@@ -226,6 +226,51 @@ def test_aggregates_of_users():
         assert r["approx_quantile(i)"] == [g.i.min(), g.i.max()]
 
 
+class SumOfSquares(ag.Sum):
+    """Results of blocks instead of states."""
+
+    def aggregate_block(self, block):
+        return sum(v * v for v in block.column(self.get_target_column()).to_pylist())
+
+
+class Percent(ag.Mean):
+    def finalize(self, accumulator):
+        return 100 * super().finalize(accumulator)
+
+
+class Counted(ag.Max):
+    calls = 0
+
+    def combine(self, current_accumulator, new):
+        type(self).calls += 1
+        return super().combine(current_accumulator, new)
+
+
+class Alien(ag.Std):
+    def aggregate_block(self, block):
+        return 1
+
+
+class Same(ag.Quantile):
+    """Nothing is overridden."""
+
+
+def test_subclasses_of_built_in_aggregates():
+    ds = sd.range(12, override_num_blocks=4)
+    aggs = [SumOfSquares("id"), Percent("id"), Counted("id"), Same("id"), ag.Count()]
+    want = {"sum(id)": 506, "mean(id)": 550.0, "max(id)": 11, "quantile(id)": 5.5, "count()": 12}
+    assert ds.aggregate(*aggs) == want and Counted.calls > 0
+    assert ds.groupby(None).aggregate(*aggs).take_all() == [want]
+    assert ag.takes([Same("id")], ["q"]) and not ag.takes(aggs, ["a", "b", "c", "d", "e"])
+    assert ag.Max("id", zero_factory=lambda: 99).in_kernel() is False
+    zero = ag.Max("id", ignore_nulls=False, zero_factory=lambda: 99)
+    assert ds.aggregate(zero) == {"max(id)": 99}
+    with pytest.raises(
+        TypeError, match=r"std\(id\): .* override combine\(\) and finalize\(\), too"
+    ):
+        ds.aggregate(Alien("id"))
+
+
 def test_an_aggregate_that_raises_names_itself_and_the_group():
     def bad(a, r):
         raise RuntimeError("no")
