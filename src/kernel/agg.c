@@ -531,6 +531,12 @@ static sk_rc finish_std(const struct sk_agg_col *a, const uint8_t *state, struct
     return SK_OK;
 }
 
+static sk_rc finish_var(const struct sk_agg_col *a, const uint8_t *state, struct sk_agg_value *out,
+                        struct sk_err *err SK_UNUSED) {
+    set_double(out, variance(a, state));
+    return SK_OK;
+}
+
 /* The way back from words to a value. */
 static sk_rc finish_value(const struct sk_agg_col *a, const uint8_t *state,
                           struct sk_agg_value *out, struct sk_err *err) {

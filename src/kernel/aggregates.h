@@ -46,6 +46,7 @@ enum sk_agg_gives {
     X(MAX, "max", SK_TAKES_ORDERED, VALUE, SAME, value)                                         \
     X(MEAN, "mean", SK_NUMERIC | SK_TAKES_BOOL, SUM, DOUBLE, mean)                              \
     X(STD, "std", SK_NUMERIC, MOMENTS, DOUBLE, std)                                             \
+    X(VAR, "var", SK_NUMERIC, MOMENTS, DOUBLE, var)                                             \
     X(ABS_MAX, "abs_max", SK_NUMERIC | SK_TAKES_DECIMALS_256 | SK_TAKES_DURATIONS, VALUE, SAME, \
       value)                                                                                    \
     X(MISSING_PCT, "missing_pct", SK_TAKES_ALL, SHARE, DOUBLE, share) /* null or NaN */         \

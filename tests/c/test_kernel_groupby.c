@@ -275,11 +275,13 @@ static void check_value(const struct input *in, const struct sk_agg *agg, const 
                                           ? odd_or(t, (double)t->sum) / n
                                           : (double)t->whole / (scale_of(f) ? 100 : 1) / n));
         return;
+    case SK_AGG_VAR:
     case SK_AGG_STD: {
         double want = of <= agg->ddof || t->nans || t->infs || t->minus_infs
                           ? __builtin_nan("")
-                          : __builtin_sqrt((double)(t->squares / (of - agg->ddof)));
-        CHECK_MSG(near(read_double(a, i), want), "std of %s is %.17g, not %.17g", f,
+                          : (double)(t->squares / (of - agg->ddof));
+        if (k == SK_AGG_STD) want = __builtin_sqrt(want);
+        CHECK_MSG(near(read_double(a, i), want), "std or var of %s is %.17g, not %.17g", f,
                   read_double(a, i), want);
         return;
     }

@@ -423,6 +423,12 @@ class Std(Builtin):
         return {"ddof": self._ddof}
 
 
+class Variance(Std):
+    """Variance, with n - ddof below the line: the square of Std."""
+
+    kind = "var"
+
+
 class Quantile(Builtin):
     """The q-th quantile, exact, between neighbours linearly."""
 

@@ -10,6 +10,7 @@ import math
 import random
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import skate
@@ -52,7 +53,7 @@ NESTED = {
     "map": (pa.map_(pa.string(), pa.int64()), lambda r: r.choice([[("a", 1)], [("a", None)], []])),
 }
 KINDS = {**SCALARS, **NESTED}
-WITH_NULLS = [ag.Count, ag.AsList, ag.Sum, ag.Min, ag.Max, ag.AbsMax, ag.Mean, ag.Std]
+WITH_NULLS = [ag.Count, ag.AsList, ag.Sum, ag.Min, ag.Max, ag.AbsMax, ag.Mean, ag.Std, ag.Variance]
 WITH_NULLS += [ag.Quantile, ag.Unique, ag.CountDistinct, ag.ZeroPercentage]
 METHODS = {"sum": ag.Sum, "min": ag.Min, "max": ag.Max, "mean": ag.Mean, "std": ag.Std}
 
@@ -192,6 +193,15 @@ def test_all_rows_are_a_group_without_a_key():
         with case(i, kind, "unique", values):
             want = outcome(over_all, ds, ag.Unique("x", ignore))
             assert outcome(ds.unique, "x", ignore) == want
+
+
+def test_variance_is_that_of_pandas():
+    r = random.Random(3)
+    x = [r.gauss(1e6, 1) for _ in range(100)]
+    ds = sd.from_arrow([pa.table({"x": x[:30]}), pa.table({"x": x[30:]})])
+    got = ds.aggregate(ag.Variance("x"), ag.Variance("x", ddof=0, alias_name="of all"))
+    assert got["var(x)"] == pytest.approx(pd.Series(x).var(), rel=1e-9)
+    assert got["of all"] == pytest.approx(pd.Series(x).var(ddof=0), rel=1e-9)
 
 
 def test_no_rows():
