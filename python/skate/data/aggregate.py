@@ -352,6 +352,12 @@ class _Numeric(Builtin):
         super().__init__(on, ignore_nulls, alias_name)
 
 
+class First(_Numeric):
+    """The first value, of any type; without ignore_nulls it may be null or NaN."""
+
+    kind = "first"
+
+
 class Sum(_Numeric):
     """Sum; ints are exact."""
 

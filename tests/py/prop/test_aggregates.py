@@ -17,6 +17,7 @@ import skate
 import skate.data as sd
 from cases import case
 from rounds import campaign, rounds, seed
+from skate import _skate
 from skate.data import aggregate as ag
 
 DAY = datetime.date(2020, 1, 1)
@@ -53,7 +54,18 @@ NESTED = {
     "map": (pa.map_(pa.string(), pa.int64()), lambda r: r.choice([[("a", 1)], [("a", None)], []])),
 }
 KINDS = {**SCALARS, **NESTED}
-WITH_NULLS = [ag.Count, ag.AsList, ag.Sum, ag.Min, ag.Max, ag.AbsMax, ag.Mean, ag.Std, ag.Variance]
+WITH_NULLS = [
+    ag.Count,
+    ag.AsList,
+    ag.Sum,
+    ag.Min,
+    ag.Max,
+    ag.AbsMax,
+    ag.Mean,
+    ag.Std,
+    ag.Variance,
+    ag.First,
+]
 WITH_NULLS += [ag.Quantile, ag.Unique, ag.CountDistinct, ag.ZeroPercentage]
 METHODS = {"sum": ag.Sum, "min": ag.Min, "max": ag.Max, "mean": ag.Mean, "std": ag.Std}
 
@@ -152,6 +164,8 @@ def by_python(a, values):
         return plain(there if ignore else values)
     if kind == "count" and a.get_target_column():
         return plain(len(there if ignore else values))
+    if kind == "first":
+        return plain(next(iter(there if ignore else values), None))
     if kind in ("sum", "min", "max"):
         if not there or (not ignore and len(there) < len(values)):
             return "None"
@@ -202,6 +216,11 @@ def test_variance_is_that_of_pandas():
     got = ds.aggregate(ag.Variance("x"), ag.Variance("x", ddof=0, alias_name="of all"))
     assert got["var(x)"] == pytest.approx(pd.Series(x).var(), rel=1e-9)
     assert got["of all"] == pytest.approx(pd.Series(x).var(ddof=0), rel=1e-9)
+
+
+def test_the_kernel_has_a_class_for_each_row_of_its_table():
+    classes = [c for c in vars(ag).values() if isinstance(c, type) and issubclass(c, ag.Builtin)]
+    assert {c.kind for c in classes if hasattr(c, "kind")} == set(_skate.aggregates())
 
 
 def test_no_rows():
