@@ -346,33 +346,16 @@ static int mod_exec(PyObject *m) {
         return -1;
     }
     the_state = st;
-    PyMethodDef *const tables[] = {py_put_methods,
-                                   py_get_wait_methods,
-                                   py_define_methods,
-                                   py_control_methods,
-                                   py_group_methods,
-                                   py_block_methods,
-                                   py_joblog_methods,
-                                   py_serve_methods,
-                                   py_current_methods,
-                                   py_async_methods,
-                                   py_listing_methods,
-                                   py_stack_methods,
-                                   py_memory_methods,
-                                   py_store_array_methods,
-                                   py_cow_pages_methods,
-                                   py_text_methods,
-                                   py_guest_methods,
-                                   py_exchange_methods,
-                                   py_join_methods,
-                                   py_rows_methods,
-                                   py_pages_methods,
-                                   py_loop_methods,
-                                   py_image_methods,
-                                   py_partial_aggregates_methods,
-                                   py_npmem_methods,
-                                   py_online_methods,
-                                   py_prints_methods};
+    PyMethodDef *const tables[] = {
+        py_put_methods,     py_get_wait_methods,    py_define_methods,
+        py_control_methods, py_group_methods,       py_block_methods,
+        py_joblog_methods,  py_serve_methods,       py_current_methods,
+        py_async_methods,   py_listing_methods,     py_stack_methods,
+        py_memory_methods,  py_store_array_methods, py_cow_pages_methods,
+        py_text_methods,    py_guest_methods,       py_exchange_methods,
+        py_join_methods,    py_rows_methods,        py_pages_methods,
+        py_loop_methods,    py_image_methods,       py_partial_aggregates_methods,
+        py_npmem_methods,   py_online_methods,      py_prints_methods};
     for (size_t i = 0; i < SK_COUNT(tables); i++)
         if (PyModule_AddFunctions(m, tables[i]) < 0) return -1;
     if (py_ref_types(m, st) < 0 || py_gen_types(m, st) < 0 || py_buf_types(m, st) < 0 ||

@@ -110,7 +110,7 @@ def _ran(phase, batches, seq, exchange=None):
     """(kind, note, bytes) of each pack that a task yields."""
     out = []
     task.seq, task.exchange = seq, exchange
-    params = {"label": phase.label, "last": True, "at": 0, **phase.params}
+    params = {"label": phase.label, "last": True, "at": 0, "what": phase.what, **phase.params}
     for made in find(phase.op).run(params, iter(batches) if batches is not None else None, task):
         note = HEAD.unpack_from(made.note)
         out.append((note[1], (*note, made.note[HEAD.size :]), bytes(made.written())))
@@ -119,7 +119,7 @@ def _ran(phase, batches, seq, exchange=None):
 
 def _batches(phase, exchange):
     task.exchange = exchange
-    params = {"label": phase.label, "last": False, "at": 0, **phase.params}
+    params = {"label": phase.label, "last": False, "at": 0, "what": phase.what, **phase.params}
     return list(find(phase.op).run(params, None, task))
 
 
