@@ -293,7 +293,8 @@ struct sk_step {
     uint64_t feed_bytes, feed_held_n;
     /* Number of stages with several inputs; of tasks in the engine; of those, of feeders. */
     uint32_t n_several, n_flying, n_feeding;
-    uint32_t n_parking; /* number of stages whose gather parks its values */
+    uint32_t n_parking;  /* stages whose gather parks its values */
+    uint32_t n_awaiting; /* stages whose gather may await an answer from outside of the run */
     bool done, stalled;
     struct sk_list cancelled; /* tasks that still run but whose results are not wanted */
     struct sk_pool blks, bundles, tasks;

@@ -59,7 +59,8 @@ struct sk_op_view { /* one stage; stages are in topological order */
     /* ---- whether it can be launched */
     /* in_turn: no earlier input of a union has tasks to start. */
     bool over, input, window_full, capped, in_turn;
-    /* what takes its values awaits an answer from outside of the run (gather.h) */
+    /* what takes its values awaits an answer from outside of the run (gather.h); `input` is false
+     * then */
     bool awaited;
     /* the run's limit of CPUs leaves none for one more task of it */
     bool cpus_spent;
@@ -117,10 +118,12 @@ struct sk_sched_view {
     /* GPUs that tasks in flight need and that no actor may take: see sk_pools_task_gpu. */
     int64_t task_gpu_e4;
     uint32_t flying; /* tasks in the engine */
-    /* out: blocks that the consumer can take; feed: these, and blocks that reach it without another
-     * task, promised ones included. */
-    uint64_t out_blocks, feed_blocks, feed_bytes;
-    uint32_t consumer_blocks; /* limit of blocks that wait for the consumer; 0: limited by memory */
+    bool awaits;     /* an operator is awaited: the run goes on without being forced to */
+    uint64_t out_blocks, feed_blocks,
+        /* out: the consumer can take; feed: and those that come to it with no task between,
+         * promised ones too */
+        feed_bytes;
+    uint32_t consumer_blocks; /* that may wait for the consumer; 0: by memory */
 };
 
 struct sk_choice {

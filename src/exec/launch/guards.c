@@ -18,8 +18,7 @@ static const struct sk_choice NOTHING = {.op = -1};
 enum sk_stop sk_guard_can(const struct sk_sched_view *v, uint32_t i) {
     const struct sk_op_view *op = &v->op[i];
     if (op->over) return SK_STOP_OVER;
-    if (!op->input) return SK_STOP_INPUT;
-    if (op->awaited) return SK_STOP_ANSWER;
+    if (!op->input) return op->awaited ? SK_STOP_ANSWER : SK_STOP_INPUT;
     if (op->window_full) return SK_STOP_WINDOW;
     if (op->capped) return SK_STOP_CAP;
     return op->slot == SK_SLOT_NONE ? SK_STOP_SLOT : SK_STOP_NONE;
@@ -169,9 +168,7 @@ struct sk_choice sk_choose_turn(const struct sk_sched_view *v) {
 /* ---- exceptions ------------------------------------------------------------------------------ */
 
 struct sk_choice sk_choose_forced(const struct sk_sched_view *v) {
-    if (v->out_blocks || v->flying) return NOTHING;
-    for (uint32_t i = 0; i < v->n; i++) /* something else goes on: the answer comes */
-        if (v->op[i].awaited) return NOTHING;
+    if (v->out_blocks || v->flying || v->awaits) return NOTHING;
     for (uint32_t i = v->n; i-- > 0;) {
         bool can = v->why[i] == SK_STOP_NONE;
         if (can || lacks_gpu(v, i)) return (struct sk_choice){(int)i, !can, true};

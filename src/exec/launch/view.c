@@ -159,6 +159,18 @@ static void look_at_parked(struct sk_step *x, struct sk_sched_view *v) {
     }
 }
 
+/* What takes the values of a stage awaits an answer: it cannot be launched, whatever input it
+ * has. */
+static void look_at_awaited(struct sk_step *x, struct sk_sched_view *v) {
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct sk_op_view *op = &x->view[i];
+        op->awaited = x->s[i].values && sk_gather_awaits(x, &x->s[i]);
+        if (!op->awaited) continue;
+        op->input = false;
+        v->awaits = true;
+    }
+}
+
 uint64_t sk_view_used(const struct sk_step *x) {
     uint64_t sliced = 0;
     if (!x->conf.moves || !x->parked) return x->mem.used;
@@ -180,7 +192,6 @@ static void look_at_stage(struct sk_step *x, uint32_t i) {
     if (!op->runs) return;
     op->over = sk_stage_exhausted(s);
     op->input = sk_stage_has_input(s);
-    op->awaited = s->values && sk_gather_awaits(x, s);
     op->ahead = sk_stage_next_ahead(s) != NULL;
     op->next_in_bytes = sk_stage_next_in_bytes(s);
     /* half of the window is left to tasks in order, which all others wait for */
@@ -239,6 +250,7 @@ void sk_view_look(struct sk_step *x, struct sk_sched_view *v) {
     }
     v->memory_working += x->mem.reserved;
     if (SK_UNLIKELY(x->n_parking)) look_at_parked(x, v);
+    if (SK_UNLIKELY(x->n_awaiting)) look_at_awaited(x, v);
 }
 
 bool sk_view_in_turn(struct sk_step *x, uint32_t si) {

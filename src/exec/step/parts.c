@@ -28,8 +28,8 @@ bool sk_gather_awaits(const struct sk_step *x, const struct sk_sstage *s) {
 }
 
 bool sk_step_awaits(const struct sk_step *x) {
-    bool awaits = false;
-    for (uint32_t i = 0; !x->done && !x->n_flying && !x->out.n && !awaits && i < x->n; i++)
+    bool awaits = false, moves = !x->n_awaiting || x->done || x->n_flying || x->out.n;
+    for (uint32_t i = 0; !moves && !awaits && i < x->n; i++)
         awaits = x->s[i].values && sk_gather_awaits(x, &x->s[i]);
     return awaits;
 }

@@ -58,6 +58,7 @@ static void set_ways(struct sk_step *x) {
     for (uint32_t i = 0; i < x->n; i++) {
         x->n_several += x->s[i].n_inputs > 1;
         x->n_parking += x->s[i].gather && x->s[i].gather->parks;
+        x->n_awaiting += x->s[i].gather && x->s[i].gather->ops->awaits;
         for (uint32_t k = 0; k < x->s[i].n_inputs; k++) {
             struct sk_sstage *in = &x->s[x->s[i].inputs[k]];
             in->parent = i;
