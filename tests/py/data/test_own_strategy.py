@@ -13,6 +13,7 @@ import pytest
 import skate
 import skate.data
 from cases import case
+from skate._private import timeline
 from skate.data import ExchangeStrategy
 
 N = 20_000
@@ -316,6 +317,41 @@ def test_a_strategy_by_the_context_and_by_name(capsys):
     text = capsys.readouterr().out
     assert "strategy Rounds, as DataContext.shuffle_strategy asks; it may merge packs" in text
     assert "strategy Moody, as RandomShuffle asks; it may merge packs" in text
+
+
+def test_a_strategy_that_cannot_be_copied():
+    strategy = Rounds()
+    strategy.lock = threading.Lock()
+    with pytest.raises(TypeError, match="strategy Rounds: each input .* give its class a __deep"):
+        rows(keyed().sort("k", strategy=strategy))
+
+
+class Asks(ExchangeStrategy):
+    """Uses the engine whose locks its run takes."""
+
+    def came(self, shuffle, pack):
+        packs = skate.get(skate.remote(lambda n: n + 1).remote(shuffle.hold().n))
+        if packs > 2:
+            shuffle.merge(shuffle.groups[0])
+
+
+def test_a_strategy_may_use_the_engine_while_others_look_at_its_run():
+    ds = keyed(4000, 5).random_shuffle(seed=1, strategy=Asks())
+    over, seen = threading.Event(), []
+
+    def looks():
+        while not over.is_set():
+            for x in list(timeline.running):
+                seen.append((x.stats()["done"], x.quiet(), x.flows()))
+            skate.get(skate.put(1))
+
+    looker = threading.Thread(target=looks)
+    looker.start()
+    got = rows(ds)
+    over.set()
+    looker.join(60)
+    assert seen
+    assert got == rows(keyed(4000, 5).random_shuffle(seed=1, strategy="simple"))
 
 
 def test_two_exchanges_in_one_plan():

@@ -23,17 +23,18 @@ class Own(NamedTuple):
 
 
 class Answers:
-    """Of one run. error: what a strategy raised, which is the failure of the run."""
+    """Of one run. error: what a strategy raised, which is the failure of the run. TypeError for a
+    strategy that cannot be copied."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: list[Own]) -> None:
         self.error: BaseException | None = None
+        self._todo = [(o.told, [_copied(o.strategy) for _ in range(o.inputs)]) for o in own]
 
-    def begin(self, x: Any, own: list[Own]) -> None:
+    def begin(self, x: Any) -> None:
         """Starts the threads of the run x."""
-        for o in own:
-            copies = [copy.deepcopy(o.strategy) for _ in range(o.inputs)]
+        for told, copies in self._todo:
             threading.Thread(
-                target=self._answer, args=(x, o.told, copies), name="skate-shuffle", daemon=True
+                target=self._answer, args=(x, told, copies), name="skate-shuffle", daemon=True
             ).start()
 
     def _answer(self, x: Any, told: Any, strategies: list[Any]) -> None:
@@ -52,6 +53,15 @@ class Answers:
         except BaseException as e:
             self.error = e
             told.say(x, "fail", 0)
+
+
+def _copied(strategy: Any) -> Any:
+    try:
+        return copy.deepcopy(strategy)
+    except Exception as e:
+        raise TypeError(
+            f"strategy {type(strategy).__name__}: each input of an exchange gets a copy of it, and copy.deepcopy() raises {type(e).__name__}: {e}; give its class a __deepcopy__"
+        ) from e
 
 
 def _ask(strategy: Any, shuffle: Shuffle, what: str, pack: Pack) -> None:

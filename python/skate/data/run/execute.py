@@ -123,9 +123,9 @@ def run(
     how = conf(context)
     if request.skip is not None:
         how["skip_units"] = request.skip
+    answers = Answers([Own(*o) for o in own])
     x = _skate.Exec(plan, root, how)
-    answers = Answers()
-    answers.begin(x, [Own(*o) for o in own])
+    answers.begin(x)
     if live is not None:
         live.append(x.stop)
     warn_few_inputs(node)
