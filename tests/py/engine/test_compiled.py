@@ -213,7 +213,7 @@ def test_threads_wait_for_one_graph(ray, compile_):
     ]
 
 
-def test_results_are_passed_on(ray, compile_, tmp_path):
+def test_results_are_passed_on(ray, compile_, tmp_path, monkeypatch):
     a, b = Actor.remote(), Actor.remote()
 
     @ray.remote
@@ -255,6 +255,8 @@ def test_results_are_passed_on(ray, compile_, tmp_path):
         assert ray.get(later) == 1
         ref = compiled.execute(str(tmp_path / "never"))
         object_ = ray.put([ref])
+        # its method runs for ever, if it has begun
+        monkeypatch.setattr(DAGContext.get_current(), "teardown_timeout", 0.2)
         compiled.teardown(kill_actors=True)
         with pytest.raises(exceptions.RayError):
             ray.get(ray.get(object_)[0], timeout=20)
