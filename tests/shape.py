@@ -146,7 +146,7 @@ OWNED_BY_MEMBER = {
 # loaded and when it runs. The longest pattern that fits holds.
 FLOORS = {
     "programs": "skate.__main__ skate._worker_main skate.compat.ray* skate._private.cli skate._private.run",
-    "names of data": """skate.data skate.data._public skate.data.dataset skate.data.split skate.data.dataset_by_key skate.data.grouped_data
+    "names of data": """skate.data skate.data.dataset skate.data.split skate.data.dataset_by_key skate.data.grouped_data
         skate.data.random_access_dataset skate.data.streaming_split skate.data.loader* skate.data.ranks skate.data.convert skate.data.iterator
         skate.data.text_table skate.data.typed skate.data.preprocessor* skate.data.exceptions skate.data.read.custom skate.data.read.others skate.data.datasource""",
     "writes": "skate.data.write.job skate.data.write.resume skate.data.write.sink skate.data.write.fingerprint skate.data.datasource.lance_datasink",

@@ -1,4 +1,5 @@
-"""Names of packages that are loaded when they are first asked for (PEP 562)."""
+"""Names of packages that are loaded when they are first asked for (PEP 562). A package says them
+once, in its stub (__init__.pyi), which type checkers read, too."""
 
 import importlib
 import sys
@@ -7,28 +8,91 @@ from skate import _did_you_mean
 from skate.compat.absent import why
 
 # What only programs of Ray's ask for lies in compat/ray, at its place: a package that has some of
-# it puts that folder behind its own, so skate.util.debug is compat/ray/util/debug.py.
+# it puts that folder behind its own, so skate.types is compat/ray/types.py.
 OF_RAY = f"{__file__.rpartition('/')[0]}/compat/ray"
 
 
-def attribute(package, name, where=None, modules=None):
-    """package.name, for the package's __getattr__.
+class Names:
+    """The public names of a package with a stub.
 
-    where: {name: module below the package that has it}; modules: names that may be modules below
-    the package (None: any name). Raises AttributeError.
+    A stub has `from module import name as name`, where a name without `as` is not public, and
+    `public = function(module.name)`: a public function that is made of another one. No comments
+    after a statement, no docstring.
     """
-    if where and name in where:
-        value = getattr(importlib.import_module(f"{package}.{where[name]}"), name)
-        setattr(sys.modules[package], name, value)
+
+    def __init__(self, package, modules=()):
+        """modules: those below the package that `from package import *` gives, too."""
+        self._package, self._modules, self._read = package, modules, None
+
+    def _said(self):
+        """{name: (module, name there), or the text of a call}, {name that is public: the same}"""
+        if self._read is None:
+            known, public = {}, {}
+            with open(f"{sys.modules[self._package].__file__}i") as f:
+                text = f.read().replace("(\n    ", "").replace(",\n    ", ",").replace(",\n)", "")
+            for line in text.splitlines():
+                if line.startswith("from "):
+                    _, module, _, names = line.split(" ", 3)
+                    for name, _, local in (n.strip().partition(" as ") for n in names.split(",")):
+                        known[local or name] = module, name
+                        if local == name:
+                            public[name] = module, name
+                elif " = " in line:
+                    name, _, call = line.partition(" = ")
+                    public[name] = call
+            self._read = known, public
+        return self._read
+
+    def get(self, name):
+        """The value of a name, for the package's __getattr__. Raises AttributeError."""
+        if name == "__all__":
+            return self.all()
+        if name.startswith("__"):
+            raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
+        known, public = self._said() if name[0] != "_" else ({}, {})
+        if name not in public:
+            return attribute(self._package, name)
+        value = public[name]
+        if isinstance(value, str):
+            function, _, given = value.rstrip(")").partition("(")
+            (module, _, what), *more = (g.strip(' "').partition(".") for g in given.split(","))
+            make = self._import(known[function])
+            of = getattr(self._import(known[module]), what)
+            value = make(of, *(word for word, _, _ in more))  # pyright: ignore[reportCallIssue]
+        else:
+            value = self._import(value)
+        setattr(sys.modules[self._package], name, value)
         return value
-    if modules is None or name in modules:
-        module = f"{package}.{name}"
-        try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError as e:
-            if e.name not in (module, f"ray{module[5:]}"):  # as_ray names it so
-                raise
-    reason = why(f"{package}.{name}")
+
+    def _import(self, entry):
+        """What `from module import name` gives."""
+        module, name = entry
+        if module != self._package:
+            found = importlib.import_module(module)
+            if hasattr(found, name):
+                return getattr(found, name)
+        return importlib.import_module(f"{module}.{name}")
+
+    def all(self):
+        """The package's __all__: names that are no modules of it, and those of `modules`."""
+        public = self._said()[1].items()
+        return sorted([*(n for n, v in public if v[0] != self._package), *self._modules])
+
+    def dir(self):
+        """The package's __dir__()."""
+        return sorted({*vars(sys.modules[self._package]), *self._said()[1]})
+
+
+def attribute(package, name):
+    """A module below a package by its name, for the package's __getattr__. Raises
+    AttributeError."""
+    module = f"{package}.{name}"
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as e:
+        if e.name not in (module, f"ray{module[5:]}"):  # as_ray names it so
+            raise
+    reason = why(module)
     hint = f" ({reason})" if reason else ""
     if not hint and not name.startswith("_"):
         hint = _did_you_mean.guess(

@@ -10,6 +10,7 @@ from skate.runtime_context import get_runtime_context
 
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 _handler = None
+logger = logging.getLogger("skate")  # of skate's own messages
 
 
 class _Formatter(logging.Formatter):

@@ -233,3 +233,6 @@ class DynamicObjectRefGenerator:
 
     def __repr__(self):
         return f"DynamicObjectRefGenerator(num_objects={len(self._refs)})"
+
+
+ObjectID = _skate.ObjectRef  # Ray's older name

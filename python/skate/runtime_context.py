@@ -7,6 +7,8 @@ from skate import _in_actor, _job, _skate, actor, ids, options, runtime_env, ser
 from skate._deps import json, tempfile
 from skate.util.placement_group import get_current_placement_group
 
+SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2  # what a process is, in Ray's numbers
+
 
 def _deprecated(name):
     warnings.warn(f"Use {name}() instead", DeprecationWarning, stacklevel=3)

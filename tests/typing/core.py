@@ -90,3 +90,6 @@ assert_type(skate.empty((2, 3)).sum(), Any)
 skate.remote(num_cpu=2)  # pyright: ignore[reportCallIssue]
 double.options(nmu_cpus=1)  # pyright: ignore[reportCallIssue]
 skate.int(1)  # pyright: ignore[reportAttributeAccessIssue]
+skate.as_ray()
+_ = skate.no_such_name  # pyright: ignore[reportAttributeAccessIssue]
+skate.util.ActorPool([])

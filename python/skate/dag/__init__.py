@@ -41,4 +41,4 @@ TYPE_CHECKING = False  # typing is slow to import
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        return _lazy.attribute("skate.dag", name, {})
+        return _lazy.attribute("skate.dag", name)

@@ -41,6 +41,9 @@ RETRIED_IO_ERRORS = (
 )
 
 
+NodeIdStr = str
+
+
 class ShuffleStrategy(enum.StrEnum):
     """Ray's names of ways to shuffle."""
 
@@ -881,3 +884,6 @@ class DataContext:
     def copy(self) -> DataContext:
         """An independent copy."""
         return _copy.deepcopy(self)
+
+
+DatasetContext = DataContext  # Ray's older name

@@ -922,3 +922,6 @@ def _warned(blocks: Iterator[Any], window: int) -> Iterator[Any]:
                     stacklevel=2,
                 )
         yield rb
+
+
+DatasetIterator = DataIterator  # Ray's older name

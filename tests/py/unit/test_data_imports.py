@@ -1,6 +1,5 @@
 """Every module of skate.data can be the first one that a process imports, as unpickling does."""
 
-import ast
 import inspect
 import os
 import pickle
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import skate.data
-import skate.data._public
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(skate.data.__file__))))
 MODULES = sorted(m.name for m in pkgutil.walk_packages(skate.data.__path__, "skate.data."))
@@ -53,7 +51,8 @@ def test_only_the_room_of_values_loads_arrow_when_it_is_imported():
 @pytest.mark.slow
 def test_unpickled_first():
     things = ["TaskPoolStrategy(2)", "SaveMode.APPEND", "Schema", "Dataset"]
-    data = [pickle.dumps(eval(thing, vars(skate.data._public))) for thing in things]
+    _ = [getattr(skate.data, n) for n in skate.data.__all__]
+    data = [pickle.dumps(eval(thing, vars(skate.data))) for thing in things]
     code = f"import os, pickle, pyarrow\nfor thing, data in zip({things!r}, {data!r}):\n    pid = os.fork()\n    if not pid:\n        pickle.loads(data)\n"
     code += "        os._exit(0)\n    assert os.waitpid(pid, 0)[1] == 0, thing\n"
     r = fresh(code)
@@ -67,39 +66,52 @@ def test_importing_the_package_is_light():
     assert r.returncode == 0, r.stderr.decode()
 
 
-def test_what_a_type_checker_is_told_is_what_there_is():
-    """_public.py names what is loaded when it is asked for twice: for type checkers, and where it
-    is."""
-    public = skate.data._public
-    block = next(n for n in ast.parse(inspect.getsource(public)).body if isinstance(n, ast.If))
-    told = {}
-    for n in block.body:
-        if isinstance(n, ast.ImportFrom):
-            modules = n.module == "skate.data.read"
-            told.update(
-                {}
-                if modules
-                else {a.name: (n.module.removeprefix("skate.data."), "as it is") for a in n.names}
-            )
-        else:
-            call = n.value
-            module = {"_range": "range"}.get(call.args[0].value.id, call.args[0].value.id)
-            assert n.targets[0].id == call.args[0].attr
-            told[n.targets[0].id] = f"read.{module}", call.func.id
-    readers = {
+def test_names_of_the_package():
+    """Its stub has each reader, and each name is there."""
+    from_files = {
         f"read_{p.stem}"
         for p in Path(skate.data.read.__path__[0]).glob("*.py")
         if f"def read_{p.stem}(" in p.read_text()
     }
-    assert set(told) == readers | set(public._MODULE)  # each reader is one of them
-    module = {name: public._module(name) for name in told}
-    assert told == {
-        name: (m, "as it is" if "." not in m else "holds" if m == "read.memory" else "reads")
-        for name, m in module.items()
-    }
-    assert set(told) <= set(skate.data.__all__)
+    assert len(from_files) > 15 and from_files < set(skate.data.__all__) <= set(dir(skate.data))
     for name in skate.data.__all__:
-        assert getattr(skate.data, name) is not None
+        assert getattr(skate.data, name) is vars(skate.data)[name], name
+        if name.startswith(("read_", "from_")):
+            assert inspect.signature(getattr(skate.data, name)).return_annotation.endswith("Dataset")
+    assert inspect.signature(skate.data.from_items).return_annotation == "MaterializedDataset"
+    assert inspect.signature(skate.data.from_torch).return_annotation == "Dataset"
+    for hidden in "reads", "arrow", "_range":  # of the stub alone
+        assert not hasattr(skate.data, hidden)
+
+
+def test_names_are_read_from_the_stub(tmp_path, monkeypatch):
+    """In whatever lines, and no module before it is asked for."""
+    package = tmp_path / "named"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from skate import _lazy\n_names = _lazy.Names(__name__, ('a',))\n"
+        "__getattr__, __dir__ = _names.get, _names.dir\n"
+    )
+    (package / "__init__.pyi").write_text(
+        "# A comment.\n\nfrom named import a as a\nfrom named import b as b\n"
+        "from named.a import (\n    X as X,\n    Y as Y,\n)\nfrom named.b import twice\n"
+        "from named import c, a as _a\nZ = twice(c.one)\nW = twice(_a.X, \"end\")\nn: int\n"
+    )
+    (package / "a.py").write_text("X, Y = 'x', 'y'\n")
+    (package / "b.py").write_text("def twice(v, more=''):\n    return v + v + more\n")
+    (package / "c.py").write_text("one = 'c'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import named  # pyright: ignore[reportMissingImports]
+
+    assert named.__all__ == ["W", "X", "Y", "Z", "a"] and {"b", "Z"} < set(dir(named))
+    assert not [m for m in sys.modules if m.startswith("named.")]
+    assert (named.Y, named.X) == ("y", "x") and "named.b" not in sys.modules
+    assert (named.Z, named.W) == ("cc", "xxend")
+    with pytest.raises(AttributeError, match="module 'named' has no attribute 'twice'"):
+        _ = named.twice
+    everything: dict[str, object] = {}
+    exec("from named import *", everything)
+    assert set(everything) - {"__builtins__"} == set(named.__all__)
 
 
 @pytest.mark.slow
@@ -128,7 +140,7 @@ def test_tensors_import_neither_pandas_nor_kernels():
     """A worker that makes and takes arrays pays for neither: 0.3 s and 60 MB in each of them."""
     code = """
 import sys, numpy as np, skate.data.worker.rows, skate.data.worker.stage
-from skate.data import _public
+from skate.data import range
 from skate.data.values import batch, numpy_batch, row_dicts, selection
 for x in np.ones((4, 3)), np.ones((4, 2, 2), np.uint8):
     rb = batch.from_batch({"x": x, "i": np.arange(4)}, "f")[0].slice(1, 2)

@@ -50,7 +50,7 @@ def SerializablePreprocessor(version: int, identifier: str) -> Callable[[_C], _C
 def class_of(identifier: str) -> Any:
     """The class of a name; UnknownPreprocessorError. Built-in ones are imported for it."""
     if identifier not in _CLASSES and identifier.startswith(OURS):
-        for name in package.__all__:
+        for name in dir(package):
             getattr(package, name)
     if identifier not in _CLASSES:
         raise UnknownPreprocessorError(identifier)

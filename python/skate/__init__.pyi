@@ -1,0 +1,57 @@
+# The public names, each with where it is defined: for type checkers, and read by _lazy.Names.
+
+from skate import actor as actor
+from skate import config as config
+from skate import dag as dag
+from skate import data as data
+from skate import exceptions as exceptions
+from skate import experimental as experimental
+from skate import job_config as job_config
+from skate import memory as memory
+from skate import runtime_context as runtime_context
+from skate import runtime_env as runtime_env
+from skate import serialize as serialize
+from skate import util as util
+from skate._private.timeline import timeline as timeline
+from skate.actor import ActorClass as ActorClass
+from skate.actor import ActorHandle as ActorHandle
+from skate.actor import ActorProxy as ActorProxy
+from skate.actor import get_actor as get_actor
+from skate.actor import method as method
+from skate.api import ObjectRef as ObjectRef
+from skate.api import ObjectRefGenerator as ObjectRefGenerator
+from skate.api import available_resources as available_resources
+from skate.api import cancel as cancel
+from skate.api import cluster_resources as cluster_resources
+from skate.api import empty as empty
+from skate.api import get as get
+from skate.api import get_gpu_ids as get_gpu_ids
+from skate.api import init as init
+from skate.api import is_initialized as is_initialized
+from skate.api import kill as kill
+from skate.api import nodes as nodes
+from skate.api import put as put
+from skate.api import remote as remote
+from skate.api import shutdown as shutdown
+from skate.api import wait as wait
+from skate.compat.as_ray import as_ray as as_ray
+from skate.ids import ActorClassID as ActorClassID
+from skate.ids import ActorID as ActorID
+from skate.ids import ClusterID as ClusterID
+from skate.ids import FunctionID as FunctionID
+from skate.ids import JobID as JobID
+from skate.ids import NodeID as NodeID
+from skate.ids import PlacementGroupID as PlacementGroupID
+from skate.ids import TaskID as TaskID
+from skate.ids import UniqueID as UniqueID
+from skate.ids import WorkerID as WorkerID
+from skate.logging_config import LoggingConfig as LoggingConfig
+from skate.logging_config import logger as logger
+from skate.ref import DynamicObjectRefGenerator as DynamicObjectRefGenerator
+from skate.ref import ObjectID as ObjectID
+from skate.runtime_context import LOCAL_MODE as LOCAL_MODE
+from skate.runtime_context import SCRIPT_MODE as SCRIPT_MODE
+from skate.runtime_context import WORKER_MODE as WORKER_MODE
+from skate.runtime_context import get_runtime_context as get_runtime_context
+
+__version__: str
