@@ -182,12 +182,12 @@ else:
     # of a Dataset's first rows: no more than ten (tests/shape.py).
     as_ray = stand_in("skate.compat.as_ray")  # 23, with importlib.metadata
     by_value = stand_in("skate._by_value")  # 16, with cloudpickle
-    by_key = stand_in("skate.data.dataset_by_key")  # MS
+    by_key = stand_in("skate.data.dataset_by_key")  # 3: 7 modules
     binding = stand_in("skate.dag.binding")  # 36, with asyncio and skate.dag
     expr_eval = stand_in("skate.data.expr_eval")  # 0: it and expressions.py know each other
     extensions = stand_in("skate.data.extensions")  # 290, with pandas
     logging_config = stand_in("skate.logging_config")  # 12, with logging, json and dataclasses
     # 160, with joblib, which may be missing
     ray_backend = stand_in("skate.util.joblib.ray_backend")
-    split = stand_in("skate.data.split")  # MS
+    split = stand_in("skate.data.split")  # 1: 3 modules
     write_job = stand_in("skate.data.write.job")  # 3: 9 modules, for writes only
