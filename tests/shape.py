@@ -107,7 +107,7 @@ OWNERS = {
     "sk_lworker.n_mem_waits": "space_memory",
     "sk_lworker.has_lease": "space_memory",
     "sk_ltask": "task",  # and below: what other parts keep of a task
-    "sk_ltask.aside": "task recover part",
+    "sk_ltask.extra": "task recover part",
     "sk_ltask.kept": "task recover",
     "sk_ltask.let_go": "task recover",
     "sk_ltask.remake": "task recover",

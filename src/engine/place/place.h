@@ -232,9 +232,9 @@ void sk_place_worker_starting(struct sk_place *p, struct sk_place_worker *w);
 void sk_place_worker_up(struct sk_place *p, struct sk_place_worker *w); /* STARTING -> IDLE */
 /* any state -> NONE; gives its resources back */
 void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w);
-/* aside: IDLE or STARTING -> NONE, so that it is given no tasks; not aside: NONE -> the state
+/* exclude: IDLE or STARTING -> NONE, so that it is given no tasks; not exclude: NONE -> the state
  * before. */
-void sk_place_worker_aside(struct sk_place *p, struct sk_place_worker *w, bool aside);
+void sk_place_worker_exclude(struct sk_place *p, struct sk_place_worker *w, bool exclude);
 /* IDLE -> ACTOR; takes the shape's resources */
 void sk_place_worker_actor(struct sk_place *p, struct sk_place_worker *w, sk_shape s);
 /* Tells which actor could not be placed. It counts as a waiting head and takes its turn by

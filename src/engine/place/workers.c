@@ -92,8 +92,8 @@ void sk_place_worker_gone(struct sk_place *p, struct sk_place_worker *w) {
     sk_place_worker_init(w);
 }
 
-void sk_place_worker_aside(struct sk_place *p, struct sk_place_worker *w, bool aside) {
-    if (!aside) {
+void sk_place_worker_exclude(struct sk_place *p, struct sk_place_worker *w, bool exclude) {
+    if (!exclude) {
         SK_ASSERT(w->state == SK_W_NONE);
         to_idle(p, w);
         return;

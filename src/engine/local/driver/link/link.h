@@ -24,7 +24,7 @@ struct sk_lworker {
     /* A message of it could not be recorded. Later messages may build on that one, so they are
      * ignored. */
     bool unheard;
-    bool aside;   /* its process is stopped (SIGSTOP), so it is given no tasks */
+    bool stopped; /* its process is stopped (SIGSTOP), so it is given no tasks */
     bool evicted; /* told to end, to make room for a worker of another kind */
     struct sk_slot *sh;
     struct sk_ring down, up_ring;

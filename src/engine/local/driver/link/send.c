@@ -84,7 +84,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
                        struct sk_wr *m) {
     SK_ASSERT(t->actor || t->kind != SK_TASK_INIT);
     bool with_need = t->spec.shape && t->kind != SK_TASK_CALL;
-    uint32_t n_wanted = t->aside ? t->aside->wanted.n : 0;
+    uint32_t n_wanted = t->extra ? t->extra->wanted.n : 0;
     struct sk_msg_task h = {
         .type = SK_M_TASK,
         .claim = claim,
@@ -95,7 +95,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
         .attempt = t->attempt,
         .n_args = t->spec.n_args,
         .n_returns = t->spec.n_returns,
-        .skip = n_wanted ? t->aside->wanted.p[0] : t->n_yielded,
+        .skip = n_wanted ? t->extra->wanted.p[0] : t->n_yielded,
         .window = t->remake ? 0 : t->spec.stream_window,
         .flags = (t->kind == SK_TASK_INIT ? SK_TF_INIT : 0u) | (t->remake ? SK_TF_REMAKE : 0u) |
                  (t->kind == SK_TASK_INIT && t->actor->is_async ? SK_TF_ASYNC : 0u) |
@@ -117,7 +117,7 @@ static void write_task(struct sk_local *l, struct sk_ltask *t, struct sk_lworker
         sk_wr_val(m, &v, b);
         if (v.where == SK_V_PART) sk_wr_u64(m, part_at);
     }
-    if (n_wanted) sk_wr_raw(m, t->aside->wanted.p, n_wanted * sizeof(uint32_t));
+    if (n_wanted) sk_wr_raw(m, t->extra->wanted.p, n_wanted * sizeof(uint32_t));
     if (t->kind == SK_TASK_INIT) {
         sk_wr_u32(m, t->actor->n_groups);
         for (uint32_t i = 0; i < t->actor->n_groups; i++) sk_wr_u32(m, t->actor->groups[i]);
@@ -169,10 +169,10 @@ sk_rc sk_ltask_send(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w
 }
 
 void sk_ltask_old_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
-    SK_DCHECK(t->aside);
-    for (uint32_t i = 0; w && i < t->aside->old.n; i++)
-        (void)sk_store_unpin(l->store, w->proc, t->aside->old.p[i].off);
-    t->aside->old.n = 0;
+    SK_DCHECK(t->extra);
+    for (uint32_t i = 0; w && i < t->extra->old.n; i++)
+        (void)sk_store_unpin(l->store, w->proc, t->extra->old.p[i].off);
+    t->extra->old.n = 0;
 }
 
 void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w, int64_t ran_ns) {
@@ -188,7 +188,7 @@ void sk_ltask_left(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w,
     sk_driver_link_retire(l, w);
     if (w->actor) sk_actor_call_left(w->actor);
     sk_driver_link_busy(w);
-    if (SK_UNLIKELY(t->aside != NULL)) sk_ltask_old_left(l, t, w);
+    if (SK_UNLIKELY(t->extra != NULL)) sk_ltask_old_left(l, t, w);
 }
 
 bool sk_ltask_unsend(struct sk_local *l, struct sk_lworker *w, struct sk_ltask *t) {

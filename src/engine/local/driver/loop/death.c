@@ -118,7 +118,7 @@ static void task_lost(struct inquest *q, struct sk_ltask *t) {
     struct sk_lactor *a = q->w->actor;
     SK_ASSERT(t->state == SK_T_LEFT); /* no other code ends or sends a task in this state */
     sk_list_del(&t->on);
-    if (t->aside) sk_ltask_old_left(l, t, NULL);
+    if (t->extra) sk_ltask_old_left(l, t, NULL);
     /* taken anew for each task: the end of one call may change what becomes of the next */
     struct sk_verdict_actor ac;
     if (a) ac = sk_actor_case(a);

@@ -11,7 +11,7 @@ sk_rc sk_launch(struct sk_local *l, struct sk_ltask *t, struct sk_lworker *w) {
     SK_DCHECK(t->n_unready == 0);
     if (SK_UNLIKELY(t->seen_lost != (uint32_t)l->n_lost)) SK_TRY(sk_ltask_look(l, t, true));
     if (SK_UNLIKELY(l->stored.n_disk)) SK_TRY(sk_space_args(l, t));
-    if (sk_ltask_is_stream(t) && (t->kept == SK_KEPT_YES || t->aside))
+    if (sk_ltask_is_stream(t) && (t->kept == SK_KEPT_YES || t->extra))
         SK_TRY(sk_recover_wanted(l, t));
     return sk_ltask_send(l, t, w);
 }

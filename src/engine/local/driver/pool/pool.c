@@ -180,7 +180,7 @@ void sk_pool_ready(struct sk_local *l, struct sk_lworker *w, int32_t pid) {
     sk_starts_ready(&l->pool.starts);
     if (w->place.state == SK_W_STARTING) sk_place_worker_up(&l->place, &w->place);
     /* it was stopped while it started */
-    if (w->aside && !w->killed) sk_place_worker_aside(&l->place, &w->place, w->aside = false);
+    if (w->stopped && !w->killed) sk_place_worker_exclude(&l->place, &w->place, w->stopped = false);
 }
 
 void sk_pool_gone(struct sk_local *l, struct sk_lworker *w) {
@@ -294,11 +294,11 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
     for (uint32_t i = 0; i < l->pool.n_used; i++) {
         struct sk_lworker *w = l->pool.workers[i];
         if (!w || w->killed || w->dying || w->pid <= 0 || w->mem.paused) continue;
-        if (w->aside) {
+        if (w->stopped) {
             /* not up: its first message brings it back */
             if (!w->up || is_stopped(w->pid)) continue;
-            w->aside = false;
-            sk_place_worker_aside(&l->place, &w->place, false);
+            w->stopped = false;
+            sk_place_worker_exclude(&l->place, &w->place, false);
             continue;
         }
         const struct sk_list *it = sk_list_first(&w->sent);
@@ -325,7 +325,7 @@ void sk_pool_look(struct sk_local *l, int64_t now) {
         }
         /* it went on, and has begun the task */
         if (w->place.state != SK_W_IDLE && w->place.state != SK_W_STARTING) continue;
-        sk_place_worker_aside(&l->place, &w->place, w->aside = true);
+        sk_place_worker_exclude(&l->place, &w->place, w->stopped = true);
     }
 }
 

@@ -27,8 +27,8 @@
 /* approximate bytes that lineage itself needs */
 enum { TASK_BYTES = 104, ARG_BYTES = 32, OBJ_BYTES = 80 };
 
-static struct sk_task_extra *aside(struct sk_ltask *t) {
-    return t->aside ? t->aside : (t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside));
+static struct sk_task_extra *extra_of(struct sk_ltask *t) {
+    return t->extra ? t->extra : (t->extra = sk_calloc(SK_TAG_ENGINE, sizeof *t->extra));
 }
 
 sk_rc sk_recover_open(struct sk_local *l, uint64_t lineage_bytes, struct sk_err *err) {
@@ -70,7 +70,7 @@ static bool keep_arg(struct sk_local *l, struct sk_ltask *t, uint64_t oid, struc
     /* a reference inside a value to an object that did not exist the first time either */
     if (!o) return true;
     if (o->state == SK_O_READY && o->where == SK_V_INLINE && sk_own_n_inner(l->own, oid) == 0) {
-        struct sk_task_extra *a = aside(t);
+        struct sk_task_extra *a = extra_of(t);
         if (!a ||
             !sk_vec_push(&a->vals, SK_TAG_ENGINE, (struct sk_kept_val){oid, o->u.inl, o->kind}))
             return false;
@@ -195,7 +195,7 @@ static bool reads(const struct sk_ltask *t, uint64_t oid) {
 
 bool sk_recover_old(const struct sk_lworker *w, uint64_t oid, uint64_t *off) {
     SK_LIST_EACH (it, &w->sent) {
-        const struct sk_task_extra *a = sk_container_of(it, struct sk_ltask, on)->aside;
+        const struct sk_task_extra *a = sk_container_of(it, struct sk_ltask, on)->extra;
         for (uint32_t i = 0; a && i < a->old.n; i++)
             if (a->old.p[i].oid == oid) {
                 *off = a->old.p[i].off;
@@ -214,10 +214,10 @@ static bool pin_for_readers(struct sk_local *l, const struct sk_obj *o) {
             struct sk_ltask *t = sk_container_of(it, struct sk_ltask, on);
             if (!reads(t, o->id)) continue;
             bool has = false; /* the task was sent with older bytes of the object */
-            for (uint32_t k = 0; t->aside && k < t->aside->old.n; k++)
-                has |= t->aside->old.p[k].oid == o->id;
+            for (uint32_t k = 0; t->extra && k < t->extra->old.n; k++)
+                has |= t->extra->old.p[k].oid == o->id;
             if (has) continue;
-            struct sk_task_extra *a = aside(t);
+            struct sk_task_extra *a = extra_of(t);
             if (!a || !sk_vec_reserve(&a->old, SK_TAG_ENGINE, a->old.n + 1) ||
                 sk_store_pin(l->store, w->proc, o->u.off) != SK_OK)
                 return false;
@@ -313,8 +313,8 @@ static struct sk_obj *bring_back(struct sk_local *l, uint64_t oid, struct sk_obj
 }
 
 static bool bring_back_values(struct sk_local *l, struct sk_ltask *t, struct sk_obj_id_vec *back) {
-    for (uint32_t i = 0; t->aside && i < t->aside->vals.n; i++) {
-        const struct sk_kept_val *v = &t->aside->vals.p[i];
+    for (uint32_t i = 0; t->extra && i < t->extra->vals.n; i++) {
+        const struct sk_kept_val *v = &t->extra->vals.p[i];
         bool there = sk_own_has(l->own, v->oid);
         struct sk_obj *o = bring_back(l, v->oid, back);
         if (!o) return false;
@@ -473,17 +473,17 @@ void sk_recover_run(struct sk_local *l) {
 /* ---- streams --------------------------------------------------------------------------------- */
 
 sk_rc sk_recover_wanted(struct sk_local *l, struct sk_ltask *t) {
-    if (t->aside) t->aside->wanted.n = t->aside->n_made = 0;
+    if (t->extra) t->extra->wanted.n = t->extra->n_made = 0;
     for (uint32_t i = 0; i < t->yields.n; i++) {
         const struct sk_obj *o = sk_obj_get(l, t->yields.p[i]);
         if (!o || o->state != SK_O_PENDING) continue;
-        if (!aside(t) || !sk_vec_push(&t->aside->wanted, SK_TAG_ENGINE, i)) return SK_ENOMEM;
+        if (!extra_of(t) || !sk_vec_push(&t->extra->wanted, SK_TAG_ENGINE, i)) return SK_ENOMEM;
     }
     return SK_OK;
 }
 
 uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index) {
-    struct sk_task_extra *a = t->aside;
+    struct sk_task_extra *a = t->extra;
     SK_DCHECK(a->n_made <= a->wanted.n);
     if (a->n_made == a->wanted.n || a->wanted.p[a->n_made] != index) return 0;
     a->n_made++;
@@ -491,5 +491,5 @@ uint64_t sk_recover_remade(struct sk_ltask *t, uint32_t index) {
 }
 
 bool sk_recover_all_made(const struct sk_ltask *t) {
-    return !t->aside || t->aside->n_made == t->aside->wanted.n;
+    return !t->extra || t->extra->n_made == t->extra->wanted.n;
 }

@@ -34,7 +34,7 @@ void sk_ltasks_init(struct sk_local *l, int32_t retries) {
 
 /* Frees what belongs to a task besides its entry. */
 static void free_parts(struct sk_ltask *t) {
-    sk_ltask_aside_free(t);
+    sk_ltask_extra_free(t);
     sk_inl_drop(t->end_inl);
     sk_vec_free(&t->yields);
     sk_vec_free(&t->note_hash);
@@ -115,8 +115,8 @@ void sk_ltask_end(struct sk_local *l, struct sk_ltask *t) {
     sk_ltask_free(l, t);
 }
 
-void sk_ltask_aside_free(struct sk_ltask *t) {
-    struct sk_task_extra *a = t->aside;
+void sk_ltask_extra_free(struct sk_ltask *t) {
+    struct sk_task_extra *a = t->extra;
     if (!a) return;
     for (uint32_t i = 0; i < a->vals.n; i++) sk_inl_drop(a->vals.p[i].inl);
     sk_vec_free(&a->vals);
@@ -124,7 +124,7 @@ void sk_ltask_aside_free(struct sk_ltask *t) {
     sk_vec_free(&a->old);
     sk_vec_free(&a->parts);
     sk_free(a);
-    t->aside = NULL;
+    t->extra = NULL;
 }
 
 sk_rc sk_ltask_enter(struct sk_local *l, struct sk_ltask *t) {

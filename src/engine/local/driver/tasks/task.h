@@ -155,7 +155,7 @@ struct sk_ltask {
     uint32_t seen_lost;    /* l->n_lost when its arguments were last looked at */
     /* SK_STOP_DIFFERS: index of the yield that a retry gave differently */
     uint32_t differs;
-    struct sk_task_extra *aside; /* rarely used fields; NULL: none */
+    struct sk_task_extra *extra; /* rarely used fields; NULL: none */
     /* streaming */
     uint32_t n_yielded, n_taken, n_released;
     struct sk_obj_id_vec {
@@ -242,8 +242,8 @@ void sk_ltask_fail(struct sk_local *l, struct sk_ltask *t, sk_rc rc, const char 
 /* Ends a task that was asked to stop, with the error for t->stop. */
 void sk_ltask_fail_cancelled(struct sk_local *l, struct sk_ltask *t);
 void sk_ltask_end(struct sk_local *l, struct sk_ltask *t);
-/* Frees t->aside, the rarely used fields. */
-void sk_ltask_aside_free(struct sk_ltask *t);
+/* Frees t->extra, the rarely used fields. */
+void sk_ltask_extra_free(struct sk_ltask *t);
 /* True if the task was stopped for memory once, so that it runs only when no other task does:
  * its shape then says so. */
 static inline bool sk_ltask_alone(const struct sk_ltask *t) {

@@ -71,7 +71,7 @@ void sk_stream_yielded(struct sk_local *l, struct sk_lworker *w, struct sk_rd *r
         if (t->note_hash.p[index] != h) {
             t->differs = index;
             stop_stream(l, t, SK_STOP_DIFFERS, "its task gave other output than before");
-        } else if (t->aside && v.where != SK_V_NONE) {
+        } else if (t->extra && v.where != SK_V_NONE) {
             id = sk_recover_remade(t, index);
         }
         t = NULL;

@@ -13,8 +13,8 @@
 #include "engine/local/driver/local_int.h"
 
 uint64_t sk_part_find(const struct sk_ltask *t, uint32_t arg) {
-    for (uint32_t i = 0; t->aside && i < t->aside->parts.n; i++)
-        if (t->aside->parts.p[i].arg == arg) return t->aside->parts.p[i].oid;
+    for (uint32_t i = 0; t->extra && i < t->extra->parts.n; i++)
+        if (t->extra->parts.p[i].arg == arg) return t->extra->parts.p[i].oid;
     return 0;
 }
 
@@ -25,9 +25,9 @@ sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const s
     uint64_t id = sk_new_ids(l, 1);
     struct sk_obj *part = NULL;
     struct sk_stored_part *s = sk_calloc(SK_TAG_ENGINE, sizeof *s);
-    if (!t->aside) t->aside = sk_calloc(SK_TAG_ENGINE, sizeof *t->aside);
-    if (!s || !t->aside ||
-        !sk_vec_reserve(&t->aside->parts, SK_TAG_ENGINE, t->aside->parts.n + 1) ||
+    if (!t->extra) t->extra = sk_calloc(SK_TAG_ENGINE, sizeof *t->extra);
+    if (!s || !t->extra ||
+        !sk_vec_reserve(&t->extra->parts, SK_TAG_ENGINE, t->extra->parts.n + 1) ||
         sk_obj_new(l, id, SK_PROC_DRIVER, &part, NULL) != SK_OK) {
         sk_free(s);
         return SK_ENOMEM;
@@ -42,13 +42,13 @@ sk_rc sk_part_make(struct sk_local *l, struct sk_ltask *t, uint32_t arg, const s
     sk_spill_share(&s->st.at, o->len);
     sk_obj_set_on_disk(part, o->kind, v->len, &s->st);
     sk_stored_on_disk(l, part->len);
-    t->aside->parts.p[t->aside->parts.n++] = (struct sk_part){.arg = arg, .oid = id};
+    t->extra->parts.p[t->extra->parts.n++] = (struct sk_part){.arg = arg, .oid = id};
     return SK_OK;
 }
 
 void sk_parts_drop(struct sk_local *l, struct sk_ltask *t) {
-    if (SK_LIKELY(!t->aside)) return;
-    for (uint32_t i = 0; i < t->aside->parts.n; i++)
-        SK_IGNORE(sk_own_unref(l->own, t->aside->parts.p[i].oid, SK_PROC_DRIVER, 1, NULL));
-    t->aside->parts.n = 0;
+    if (SK_LIKELY(!t->extra)) return;
+    for (uint32_t i = 0; i < t->extra->parts.n; i++)
+        SK_IGNORE(sk_own_unref(l->own, t->extra->parts.p[i].oid, SK_PROC_DRIVER, 1, NULL));
+    t->extra->parts.n = 0;
 }
