@@ -97,8 +97,8 @@ static inline bool sk_prints_due(const struct sk_prints *p) {
     const struct sk_prints_news *news = (const struct sk_prints_news *)(const void *)p;
     return atomic_load_explicit(news->now, memory_order_acquire) != news->seen;
 }
-/* In a worker: counts what was printed so far, so that a driver that hears of the end of this
- * worker's task reads it, too. */
+/* In a worker: publishes a count of what was printed so far. A driver that receives the end of
+ * this worker's task then knows that there is text to read. */
 void sk_prints_done(void);
 /* In a worker: true if descriptor `fd` (1 or 2) still leads where it did when the process began,
  * and user code has not redirected it. *joined: whether it leads to the driver. 200 ns. */

@@ -14,7 +14,7 @@ struct sk_reference {
 struct sk_memory_info {
     /* of the tightest memory budget; limit 0: not known (no /proc) */
     uint64_t limit_bytes, used_bytes;
-    char where[160];            /* whose budget that is, for messages */
+    char where[160];            /* name of that budget, for messages */
     uint64_t store_limit_bytes; /* size of the store */
     /* size to which the store may grow, given the heaps as they are now */
     uint64_t store_may_bytes;

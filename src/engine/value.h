@@ -49,7 +49,7 @@ enum {
  * the task is its last yield. Count and hash say what was yielded before, so that the reader
  * sees whether a stream that was made again is the same, and whether a stream ends too early. */
 struct sk_note_value {
-    /* of the notes of all values before this note; of a yield's note: and of itself */
+    /* hash of the notes of all earlier values; in the note of a yield, also of this note itself */
     uint64_t hash;
     uint32_t n;   /* number of values yielded before this note */
     uint32_t end; /* 1: this is the note of the task */

@@ -159,7 +159,7 @@ static void numbers(struct sk_engine_conf *c, const struct given *g) {
     c->memory_permille = (uint32_t)SK_MIN(g->permille, 1000);
     /* 0 means "never" in Ray, and "the engine chooses" here */
     c->memory_every_ns = g->every_ns < 0 ? 0 : g->every_ns == 0 ? -1 : g->every_ns;
-    /* as above */
+    /* as above: 0 means "never" in Ray */
     c->oom_retries = g->oom < 0 ? 0 : g->oom == 0 ? -1 : (int32_t)SK_MIN(g->oom, 1000);
     c->task_retries = g->retries < 0 ? -1 : (int32_t)SK_MIN(g->retries, INT32_MAX);
 }

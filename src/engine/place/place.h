@@ -179,7 +179,7 @@ sk_rc sk_place_more_init(struct sk_place *p, const int64_t *total, uint32_t n,
 /* Interns amounts that res.h has checked. *out is 0 for none. */
 sk_rc sk_place_more(struct sk_place *p, const struct sk_amount *a, uint32_t n, uint32_t *out,
                     struct sk_err *err) SK_MUST_USE;
-/* as more_read of custom.h */
+/* see more_read in custom.h */
 size_t sk_place_more_read(const struct sk_place *p, uint32_t more, struct sk_amount *out,
                           size_t cap);
 static inline bool sk_place_shape_known(const struct sk_place *p, sk_shape s) {

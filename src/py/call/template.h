@@ -69,8 +69,9 @@ struct tmpl {
     PyObject *def;      /* bytes */
     /* references in the closure; they live as long as the definition */
     PyObject *def_refs;
-    PyObject *name;                /* str */
-    PyObject *kw_names, *kw_bytes; /* of the last call with keywords */
+    PyObject *name; /* str */
+    /* keyword names of the last call that had any, and their encoding */
+    PyObject *kw_names, *kw_bytes;
     struct sig sig;
 };
 

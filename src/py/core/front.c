@@ -89,7 +89,7 @@ static void misused(struct py_state *st, PyObject *fn, PyObject *of) {
              *same = f ? PyObject_CallFunctionObjArgs(f, value, fn, of, NULL) : NULL;
     Py_XDECREF(f);
     Py_XDECREF(same);
-    PyErr_Restore(type, value, tb); /* as above */
+    PyErr_Restore(type, value, tb); /* this also drops errors raised here */
 }
 
 /* ---- generators ------------------------------------------------------------------------------ */

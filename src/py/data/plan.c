@@ -149,7 +149,7 @@ static int parse_blocks(struct py_state *st, PyObject *list, struct add *a,
     return 0;
 }
 
-/* Of an exchange: the name of a strategy, or a Told. */
+/* Reads the strategy of an exchange: a name, or a Told. */
 static int parse_strategy(struct plan *p, PyObject *o, struct sk_node_desc *d) {
     if (!o) return 0;
     if (Py_IS_TYPE(o, p->st->told_type)) {

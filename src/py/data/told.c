@@ -1,8 +1,10 @@
-/* told.c - Told: Python's hand on a strategy that answers from outside of its run (shuffle/told.h).
+/* told.c - Told: a strategy of exchanges in Python, which answers a run's questions from outside of
+ * the run (shuffle/told.h).
  *
- * A run wakes it under the locks of the run and of the engine, so waking takes a mutex that is held
- * for nothing else, and never the GIL. Whoever answers drops the GIL before the run is entered:
- * nobody waits for a run with the GIL while its holder waits for the GIL. */
+ * A run wakes the strategy's thread while it holds the locks of the run and of the engine. So
+ * waking takes a mutex that is held for nothing else, and never the GIL. The answering thread
+ * drops the GIL before it enters the run: so no thread waits for a run with the GIL held while
+ * the holder of the run waits for the GIL. */
 #include "exec/exec.h"
 #include "py/data/data.h"
 #include "shuffle/told.h"
@@ -10,7 +12,7 @@
 struct told {
     PyObject_HEAD struct sk_told t;
     struct py_state *st;
-    PyObject *name; /* bytes: t has its text */
+    PyObject *name; /* bytes that hold the name, which t points to */
     pthread_mutex_t mu;
     pthread_cond_t cond;
     bool asked, closed;
@@ -94,7 +96,7 @@ static PyObject *question(const struct sk_told_question *q) {
                          q->pack.end, q->pack.node, (unsigned long long)q->pack.bytes);
 }
 
-/* Until something is asked, or nothing will be. */
+/* Waits for a question. False: no more questions will come. */
 static bool await(struct told *p) {
     bool closed;
     Py_BEGIN_ALLOW_THREADS;

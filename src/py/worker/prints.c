@@ -114,7 +114,7 @@ static PyObject *m_prints_close(PyObject *module, PyObject *unused SK_UNUSED) {
 bool py_to_tidy;
 static bool debugged; /* the task had the terminal */
 
-static struct out { /* of stdout and stderr */
+static struct out { /* buffers of stdout and stderr */
     char buf[PIECE];
     uint32_t n; /* number of bytes that were not written yet */
     bool open;  /* a line has begun and has no end, here or in the pipe */

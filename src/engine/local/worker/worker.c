@@ -24,8 +24,9 @@
 #include "engine/local/worker/worker.h"
 
 #define SPIN_NS 50000
-#define IDLE_NS 200000000  /* after this time without work the lease is given back */
-#define TRIM_NS 1000000000 /* and after this time the memory that malloc keeps */
+#define IDLE_NS 200000000 /* after this time without work the lease is given back */
+/* after this time without work malloc gives back the memory that it keeps */
+#define TRIM_NS 1000000000
 
 /* ---- calls side by side ---------------------------------------------------------------------- */
 

@@ -9,9 +9,9 @@
 enum {
     SK_USE_NONE,
     SK_USE_SOON,    /* needed by a task that is next in line */
-    SK_USE_AWAITED, /* by a get or task that waits for the rest of what it needs */
-    SK_USE_FIRST,   /* the same, by the one that is served first */
-    SK_USE_NOW,     /* by a task on a worker */
+    SK_USE_AWAITED, /* needed by a get or task that waits for the rest of what it needs */
+    SK_USE_FIRST,   /* the same, by the get or task that is served first */
+    SK_USE_NOW,     /* needed by a task on a worker */
     SK_USES
 };
 

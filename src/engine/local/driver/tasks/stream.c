@@ -46,7 +46,7 @@ void sk_stream_release(struct sk_local *l, struct sk_ltask *t, uint32_t n) {
 void sk_stream_wake(struct sk_local *l, struct sk_ltask *t) {
     sk_progressed(l);
     while (t->stream_waiters && sk_stream_stirs(t))
-        /* each of several waits gets what is there, or waits on */
+        /* each wait takes what is there, or goes on waiting */
         sk_dep_tell(l, t->stream_waiters);
 }
 
