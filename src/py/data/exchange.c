@@ -1,15 +1,15 @@
-/* exchange.c - the tasks of an exchange: _skate.exchange_map, _merge, _cut, _reduce (see
- * shuffle/work.h).
+/* exchange.c - the tasks of an exchange that run Python code around them: _skate.exchange_map,
+ * _merge, _cut, _reduce (see shuffle/work.h).
  *
- * Each opens its batches and gives a Work: an iterator of BlockOuts, which are measured without the
- * GIL and written when they are sent. Rows are never touched in Python. */
+ * Each opens its batches and returns a Work: an iterator of BlockOuts, which are measured
+ * without the GIL and written when they are sent. Rows are never touched in Python. */
 #include "py/data/data.h"
 #include "shuffle/inputs.h"
 
 struct work {
     PyObject_HEAD struct sk_inputs *in;
     struct sk_work *work;
-    PyObject *keep; /* list of all that the batches are in */
+    PyObject *keep; /* list of the objects that hold the batches */
     Py_buffer *buffers;
     uint32_t n_buffers;
     bool busy;
@@ -24,7 +24,7 @@ static int raised(struct py_state *st, sk_rc rc, const struct sk_err *err) {
     return rc == SK_OK ? 0 : -1;
 }
 
-/* A RecordBatch, whose structs are kept. */
+/* Opens a RecordBatch; w->keep holds its structs. */
 static int open_batch(struct py_state *st, struct work *w, PyObject *batch,
                       const struct ArrowSchema **schema, const struct ArrowArray **array) {
     struct ArrowSchema *s;
@@ -36,7 +36,7 @@ static int open_batch(struct py_state *st, struct work *w, PyObject *batch,
     return r;
 }
 
-/* A buffer of blocks, or a list of batches of one schema. */
+/* Opens a slice: a buffer of blocks, or a list of batches of one schema. */
 static int open_slice(struct py_state *st, struct work *w, PyObject *from) {
     const struct ArrowSchema *schema = NULL;
     const struct ArrowArray *array = NULL;
@@ -81,7 +81,8 @@ static PyObject *work_new(struct py_state *st, struct sk_bytes what, Py_ssize_t 
     return NULL;
 }
 
-/* What a call of sk_work_... or sk_inputs_... gave; takes o. None: the batches do not fit. */
+/* Ends a constructor: the Work o, which is taken over, an exception for rc, or None if the
+ * batches do not fit together. */
 static PyObject *begun(struct py_state *st, PyObject *o, sk_rc rc, bool fits,
                        const struct sk_err *err) {
     if (rc == SK_OK && fits) return o;
@@ -137,8 +138,9 @@ static const struct py_field what_field[] = {
 #undef F
 static const struct py_fields what_fields = {"exchange_what", SK_COUNT(what_field), 1, what_field};
 
-/* An aggregate from (kind, column, ignores nulls, flattens, wide, ddof, q, k, quantiles as bytes of
- * doubles, name, name of values); column -1: it counts rows. NaN is a null. -1: exception. */
+/* Reads an aggregate from (kind, column, ignores nulls, flattens, wide, ddof, q, k, quantiles as
+ * bytes of doubles, name, name of values); column -1: it counts rows. NaN counts as a null. -1:
+ * exception. */
 static int agg_of(PyObject *row, struct sk_agg *a) {
     const char *kind, *quantiles;
     int column, ignore_nulls, flatten, wide;
@@ -264,7 +266,7 @@ static PyObject *m_cut(PyObject *module, PyObject *args) {
     return begun(st, o, rc, fits, &err);
 }
 
-/* rows: [(source, run, whether its rows are wanted, its first partition)] */
+/* Opens the slices of rows: [(source, run, whether its rows are wanted, its first partition)]. */
 static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
     PY_ERR(err);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
@@ -286,7 +288,7 @@ static int open_slices(struct py_state *st, struct work *w, PyObject *rows) {
     return 0;
 }
 
-/* rows: [(pack, lengths of its parts)]; the lengths are kept. */
+/* Opens the packs of rows: [(pack, lengths of its parts)]; the lengths are kept. */
 static int open_packs(struct py_state *st, struct work *w, PyObject *rows, uint32_t n_parts) {
     PY_ERR(err);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(rows); i++) {
@@ -363,7 +365,7 @@ static PyObject *m_reduce(PyObject *module, PyObject *args) {
     return begun(st, o, rc, fits, &err);
 }
 
-/* The batches of a slice, over its bytes. */
+/* blocks(bytes): the batches of a slice, over its bytes. */
 static PyObject *m_blocks(PyObject *module, PyObject *from) {
     struct py_state *st = PyModule_GetState(module);
     Py_buffer b;

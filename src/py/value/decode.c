@@ -1,9 +1,9 @@
 /* decode.c - bytes to Python values, the other half of encode.c.
  *
- * Large values are not copied: buffers are read-only views over an exporter (buf.c) that owns the
- * engine's view until the last array dies.
- * Invariant: what a reader gets can never be written to through us. Cost: 20-60 ns for a scalar,
- * 0.5 us an array, else pickle's. */
+ * Large values are not copied: their buffers are read-only views over an exporter (buf.c) that
+ * owns the engine's view until the last array over it dies. Invariant: a reader cannot write to
+ * a value through anything made here. Cost: 20-60 ns for a scalar, 0.5 us an array, else
+ * pickle's. */
 #include "base/copy.h"
 #include "exec/args.h"
 #include "py/value/value.h"
@@ -18,8 +18,8 @@ static PyObject *corrupt(struct py_state *st, const struct sk_view *v) {
     return NULL;
 }
 
-/* bytes-like over the value from which zero-copy pieces are cut: the view itself when it is large,
- * else a copy. */
+/* The bytes-like object from which zero-copy pieces of the value are cut: the view itself when
+ * the value is large, else a copy. */
 static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py_keep *k,
                          const uint8_t **data) {
     PyObject *root;
@@ -33,8 +33,8 @@ static PyObject *root_of(struct py_state *st, const struct sk_view *v, struct py
     return root;
 }
 
-static PyObject *dtype_of(struct py_state *st, uint32_t c) /* borrowed */
-{
+/* The numpy dtype of a struct character; borrowed. */
+static PyObject *dtype_of(struct py_state *st, uint32_t c) {
     if (c < SK_COUNT(st->dtype) && st->dtype[c]) return st->dtype[c];
     PyObject *np = PyImport_ImportModule("numpy");
     if (!np || !py_ndarray_type(st)) {
@@ -124,7 +124,7 @@ static PyObject *str_of(struct sk_bytes b) {
 /* ---- arguments of a stage's tasks (exec/args.h; what an exchange adds: shuffle/pack.h) ----------
  */
 
-/* Fields of the objects that Python gets, in this order. */
+/* Names and descriptions of the fields of the Python objects, in this order. */
 static PyStructSequence_Field node_fields[] = {
     {"op", "name of the operator"},
     {"label", "for people"},
@@ -176,7 +176,8 @@ int py_decode_types(PyObject *module, struct py_state *st) {
                : -1;
 }
 
-/* An object of n fields, which are taken; NULL with an exception if one of them is NULL. */
+/* Makes an object of n fields, which are taken over; NULL with an exception if one of them is
+ * NULL. */
 static PyObject *made_of(PyTypeObject *type, PyObject *const *fields, Py_ssize_t n) {
     PyObject *o = PyStructSequence_New(type);
     bool ok = o != NULL;
@@ -193,7 +194,7 @@ static PyObject *u32_of(uint32_t v) { return PyLong_FromUnsignedLong(v); }
 
 static PyObject *u64_of(uint64_t v) { return PyLong_FromUnsignedLongLong(v); }
 
-/* [StageNode, ...] */
+/* Decodes the description of a stage: [StageNode, ...]. */
 static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     struct sk_rd r = sk_rd_init(v->data, v->len);
     uint32_t n = sk_stage_read(&r);
@@ -214,7 +215,8 @@ static PyObject *dec_stage(struct py_state *st, const struct sk_view *v) {
     return list;
 }
 
-/* [StageBlock, ...]; `more` stands where what the exchange says of the first one does. */
+/* Decodes the blocks of a task: [StageBlock, ...]. `more` is at the exchange's part of the first
+ * block. */
 static PyObject *dec_stage_blocks(struct py_state *st, struct sk_rd *r, struct sk_rd *more,
                                   uint32_t n, uint32_t phase) {
     PyObject *list = PyList_New(0);
@@ -295,7 +297,7 @@ PyObject *py_decode(struct py_state *st, const struct sk_view *v, struct py_keep
     case PY_PICKLE: {
         PyObject *m = py_buf_new(st, v->data, v->len, Py_None),
                  *r = m ? py_loads(st, m, NULL) : NULL;
-        Py_XDECREF(m); /* the unpickler keeps nothing of its input */
+        Py_XDECREF(m); /* the unpickler keeps no reference to its input */
         return r;
     }
     case PY_PICKLE_OOB: return dec_oob(st, v, k);

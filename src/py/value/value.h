@@ -11,7 +11,8 @@
 #include "py/core/core.h"
 #include "shuffle/task.h"
 
-/* Kinds of values (value.h leaves them to us). 0x20 to 0x4f belong to exec/args.h. */
+/* Kinds of values, which engine/value.h leaves to this layer. 0x20 to 0x4f belong to exec/args.h.
+ */
 enum {
     PY_NONE = 1,
     PY_TRUE,
@@ -31,7 +32,8 @@ enum {
     PY_KWNAMES = 0x10,
     PY_BLOCK = SK_KIND_BLOCK,
     PY_PACK = SK_KIND_PACK,
-    PY_ERROR = SK_KIND_ERROR + 1,      /* user code raised: pickled by the dumps_error hook */
+    /* user code raised: the exception, pickled by the dumps_error hook */
+    PY_ERROR = SK_KIND_ERROR + 1,
     PY_INIT_ERROR = SK_KIND_ERROR + 2, /* the same in an actor's constructor */
 };
 
@@ -108,7 +110,7 @@ struct py_enc {
     struct sk_buf buf; /* has_buf: the value is in this buffer of the engine `gen` */
     uint32_t gen;
     bool has_buf, is_there; /* is_there: the value is in memory of `into` */
-    struct py_into *into;   /* or NULL */
+    struct py_into *into;   /* memory to encode into; NULL: the engine's */
     struct sk_view *keep;   /* of a block with has_buf: see sk_payload */
 };
 /* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into

@@ -164,7 +164,8 @@ static void show_gpus(struct py_state *st, const struct sk_task *t) {
     Py_XDECREF(list);
 }
 
-/* A task that needs no operator's code, with the GIL let go. false: run() has to. */
+/* Runs a task that needs no Python code of operators, without the GIL. False: it is no such
+ * task, so run() has to run it. */
 static bool ran_native(struct py_state *st, struct sk_task *t, sk_rc *rc, struct sk_err *err) {
     enum sk_native how;
     bool held = PyGILState_Check();
