@@ -127,34 +127,34 @@ static PyObject *str_of(struct sk_bytes b) {
 /* Names and descriptions of the fields of the Python objects, in this order. */
 static PyStructSequence_Field node_fields[] = {
     {"op", "name of the operator"},
-    {"label", "for people"},
+    {"label", "name of the operator in messages"},
     {"params", "bytes that the operator understands"},
-    {"what", "of exchange_what, for an operator of an exchange; else empty"},
+    {"what", "bytes of exchange_what for an operator of an exchange; else empty"},
     {NULL, NULL}};
 static PyStructSequence_Field task_fields[] = {
     {"seq", "number of the task in its stage; None: it starts ahead of its turn"},
-    {"cap", "it may stop after so many output rows; -1: never"},
-    {"target", "its output is cut into blocks of about so many bytes"},
+    {"cap", "number of output rows after which it may stop; -1: no limit"},
+    {"target", "approximate bytes of each block of its output"},
     {"unit", "parameters of a source's unit; b\"\": none"},
-    {"values", "in how many values its packs are wanted"},
+    {"values", "number of values that its packs should form"},
     {"blocks", "[StageBlock, ...], one for each input block"},
-    {"exchange", "StageExchange, of a stage that begins with an exchange; else None"},
+    {"exchange", "a StageExchange if the stage begins with an exchange; else None"},
     {NULL, NULL}};
 static PyStructSequence_Field block_fields[] = {
-    {"row0", "first row of the block that is the task's; of a part its first byte"},
-    {"rows", "how many are"},
-    {"side", "number of the stage's input that it is of, or SIDE_..."},
-    {"length", "of an exchange's part: its bytes"},
-    {"run", "its run, or the number of its pack"},
-    {"row", "of the part's first row in its run, or its first partition"},
-    {"lengths", "of a pack that is merged: of its parts (uint32, in units of 64 bytes)"},
+    {"row0", "first row of the block that the task has; for a part, its first byte"},
+    {"rows", "number of rows that the task has"},
+    {"side", "number of the stage's input that the block comes from, or SIDE_..."},
+    {"length", "for a part of an exchange: its bytes"},
+    {"run", "number of its run or pack"},
+    {"row", "number of the part's first row in its run, or its first partition"},
+    {"lengths", "for a pack to be merged: lengths of its parts (uint32, in 64 bytes)"},
     {NULL, NULL}};
 static PyStructSequence_Field exchange_fields[] = {
     {"phase", "PHASE_..."},
-    {"first", "its partitions begin here"},
-    {"end", "and end before this one"},
-    {"n", "of so many"},
-    {"shared", "1 + the input that several reduces of them may share; 0: none"},
+    {"first", "first partition of the task"},
+    {"end", "partition behind its last one"},
+    {"n", "number of all partitions"},
+    {"shared", "1 + the input that several reduces share; 0: none"},
     {NULL, NULL}};
 
 static PyTypeObject *sequence(PyObject *module, const char *name, PyStructSequence_Field *fields,
