@@ -1,5 +1,5 @@
-/* resources.h - types only: amounts of resources, what a task or an actor needs of where it runs,
- * and the nodes that there are. */
+/* resources.h - types only: amounts of resources, what a task or an actor needs of the place
+ * where it runs, and nodes. */
 #ifndef SK_RESOURCES_H
 #define SK_RESOURCES_H
 

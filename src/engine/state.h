@@ -47,7 +47,7 @@ enum sk_actor_phase { SK_AS_ARGS, SK_AS_PENDING, SK_AS_ALIVE, SK_AS_RESTARTING, 
 struct sk_actor_row { /* followed by class (class_n bytes), name, namespace, reason of its death */
     uint64_t id, group, init;
     int32_t pid;
-    uint32_t worker, state, n_restarts, n_calls; /* calls that are not finished */
+    uint32_t worker, state, n_restarts, n_calls; /* n_calls: calls that are not finished */
     uint32_t detached, error_kind;
     uint32_t class_n, name_n, space_n, why_n;
     uint32_t more;

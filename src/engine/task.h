@@ -1,11 +1,12 @@
-/* task.h - types only: what is submitted (tasks, actors), and the events that come of it. */
+/* task.h - types only: the specs of tasks and actors that are submitted, and the events that
+ * follow. */
 #ifndef SK_TASK_H
 #define SK_TASK_H
 
 #include "engine/resources.h"
 
-#define SK_STREAMING UINT32_MAX /* n_returns of a streaming task */
-#define SK_MAX_RETURNS 100000   /* n_returns of any other */
+#define SK_STREAMING UINT32_MAX /* value of n_returns of a streaming task */
+#define SK_MAX_RETURNS 100000   /* most returns of any other task */
 #define SK_RETRIES_DEFAULT INT32_MIN
 
 struct sk_arg {
@@ -66,7 +67,7 @@ struct sk_task_spec {
     int32_t max_retries;
     bool retry_exceptions; /* retry also when user code raised an exception */
     struct sk_sink *sink;  /* may be NULL */
-    uint64_t sink_tag;     /* comes back in the events */
+    uint64_t sink_tag;     /* repeated in the task's events */
     /* Number of the node where the task or actor should be; 0: anywhere. It goes elsewhere when
      * that node is gone or has no room now. With node_only it waits for room there, and fails
      * with SK_EINFEASIBLE when there is no such node or the node goes away before the task has
@@ -129,7 +130,7 @@ struct sk_event {
     sk_oid oid;
     uint64_t size_bytes;
     uint32_t node;        /* node where the task ran and its value lies; 0: not known */
-    struct sk_bytes note; /* valid during the call */
+    struct sk_bytes note; /* valid only during the call of the sink */
     int64_t run_ns;       /* DONE/FAILED: time in the worker */
     const struct sk_err *err;
     bool actor_lives; /* FAILED: the actor died during this call and is being restarted */

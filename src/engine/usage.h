@@ -1,5 +1,5 @@
-/* usage.h - side contract: what memory is used for, and who holds objects. Only where the engine
- * can look into its processes. */
+/* usage.h - side contract: what memory is used for, and which references objects have. Only
+ * engines that can look into their processes have it. */
 #ifndef SK_USAGE_H
 #define SK_USAGE_H
 

@@ -82,7 +82,7 @@ void py_exec_stop_all(struct py_state *st) {
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-struct given { /* Exec's conf; borrowed */
+struct given { /* the configuration of an Exec; borrowed */
     const char *policy;
     PyObject *run_stage, *stage_init, *stage_call, *skip_units;
     uint64_t memory_bytes, target_max_bytes, target_min_bytes, most_cpu_e4, most_gpu_e4;

@@ -76,7 +76,7 @@ void py_plan_close(PyObject *o) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(told); i++) py_told_close(PyList_GET_ITEM(told, i));
 }
 
-struct add { /* what add() borrows while it runs */
+struct add { /* what add() borrows during the call */
     uint32_t *inputs;
     struct sk_unit *units;
     struct sk_bref *blocks;

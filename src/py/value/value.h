@@ -111,12 +111,12 @@ struct py_enc {
     uint32_t gen;
     bool has_buf, is_there; /* is_there: the value is in memory of `into` */
     struct py_into *into;   /* memory to encode into; NULL: the engine's */
-    struct sk_view *keep;   /* of a block with has_buf: see sk_payload */
+    struct sk_view *keep;   /* for a block with has_buf: see sk_payload */
 };
 /* Encodes `v`, borrowing from it: v must live until py_enc_done. Values over SK_INLINE_MAX go into
  * a buffer of the engine. */
 int py_encode(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c);
-/* The same into memory of `in`, small ones too. */
+/* The same into memory of `in`, small values, too. */
 int py_encode_into(struct py_state *st, PyObject *v, struct py_enc *e, struct py_collector *c,
                    struct py_into *in);
 /* Makes a payload of the value, which contains the references that c collected from number
@@ -208,9 +208,9 @@ int py_block_types(PyObject *module, struct py_state *st);
 PyObject *py_pack_decode(struct py_state *st, const struct sk_view *v, struct py_keep *k);
 extern PyMethodDef py_block_methods[];
 
-/* its length */
+/* writes the note of an output; returns its length */
 size_t py_blockout_note(PyObject *out, struct sk_block_sizes size, union sk_yield_note *note);
-/* takes the value, also when it fails */
+/* takes the value over, also on failure */
 PyObject *py_blockout_new(struct py_state *st, struct sk_value *value, PyObject *owner);
 /* The Arrow structs of a batch. Returns a new tuple of two capsules that keeps both structs. */
 PyObject *py_batch_structs(struct py_state *st, PyObject *batch, struct ArrowSchema **schema,

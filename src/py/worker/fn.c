@@ -35,7 +35,7 @@ sk_rc py_fn_define(void *ctx, sk_fid id, const char *name, struct sk_bytes def,
     return rc;
 }
 
-/* skate.actor.<what>[arg] or (arg) */
+/* skate.actor.<what>[arg] if is_table, else skate.actor.<what>(arg) */
 static PyObject *of_actor_module(const char *what, PyObject *arg, bool is_table) {
     PyObject *m = PyImport_ImportModule("skate.actor"),
              *o = m ? PyObject_GetAttrString(m, what) : NULL;

@@ -117,37 +117,37 @@ static inline void *sk_slot_up(struct sk_slot *s) {
     X(HELLO)      /* ready */                                                         \
     X(DONE)       /* tid, attempt, status, run_ns, note, returns */                   \
     X(YIELD)      /* tid, attempt, index, note, value */                              \
-    X(RETURNED)   /* tid: not started, take it back (the worker waits in get) */      \
-    X(SUBMIT)     /* base id, req or 0, most pending calls, spec */                   \
+    X(RETURNED)   /* tid: goes back unstarted (the worker waits in get) */            \
+    X(SUBMIT)     /* base id, req or 0, limit of pending calls, spec */               \
     X(ACTOR)      /* base id, req or 0, options, spec of the constructor */           \
     X(PUT)        /* oid, value */                                                    \
     X(PROMISE)    /* oid */                                                           \
-    X(KEEP)       /* oid, value: of a promise */                                      \
+    X(KEEP)       /* oid, value of a promised object */                               \
     X(REF)        /* oid, n (negative: release) */                                    \
     X(GET)        /* req, n, oids */                                                  \
     X(WAIT)       /* req, want, n, oids */                                            \
     X(TIMEOUT)    /* req: the worker gave up waiting */                               \
-    X(LEASE)      /* req, len, least that will do */                                  \
+    X(LEASE)      /* req, len, least that is enough */                                \
     X(GIVE)       /* off, len: unused lease */                                        \
     X(EXTENT)     /* req, graph, len */                                               \
     X(GRAPHOPEN)  /* req */                                                           \
     X(GRAPHCLOSE) /* graph */                                                         \
     X(EXTENTFREE) /* graph, off */                                                    \
-    X(PIN)        /* oid: of an argument that is kept */                              \
+    X(PIN)        /* oid: this argument is kept */                                    \
     X(UNPIN)      /* off */                                                           \
     X(DEFINE)     /* fid, name, def */                                                \
     X(SHAPE)      /* req, amounts */                                                  \
     X(RESIDX)     /* req, name */                                                     \
     X(NEXT)       /* req, tid: next yield of a stream */                              \
-    X(PEEK)       /* req, tid: until there is a next yield, which stays */            \
+    X(PEEK)       /* req, tid: waits for a next yield, takes nothing */               \
     X(DROP)       /* tid */                                                           \
     X(CANCEL)     /* tid, force */                                                    \
     X(KILL)       /* aid, no_restart */                                               \
     X(NODES)      /* req */                                                           \
     X(BIGUP)      /* off, len: the message lies in the sender's lease */              \
-    X(BIGFREE)    /* off: a SK_M_BIG was copied */                                    \
-    X(FIND)       /* req, space, name: of an actor */                                 \
-    X(NAMES)      /* req: of all actors */                                            \
+    X(BIGFREE)    /* off: an SK_M_BIG message was copied */                           \
+    X(FIND)       /* req, namespace, name: finds an actor */                          \
+    X(NAMES)      /* req: names of all actors */                                      \
     X(DEFENV)     /* req, bytes */                                                    \
     X(GROUP)      /* base id, req, strategy, n, name, space, amounts of n bundles */  \
     X(UNGROUP)    /* req, id */                                                       \
@@ -158,7 +158,7 @@ static inline void *sk_slot_up(struct sk_slot *s) {
     X(LEAVE)      /* the actor of this process ends */                                \
     X(STREAMEND)  /* oid, tid, kind: an object that exists when the task has ended */ \
     X(WATCH)      /* req, oid or 0, tid: answered by FIRED */                         \
-    X(UNWATCH)    /* req: no answer is wanted any more */
+    X(UNWATCH)    /* req: ends a watch; no answer */
 
 /* Messages of the driver to a worker. Each is handled by on_<kind> in worker/link.c. */
 #define SK_MESSAGES_DOWN(X)                                   \
@@ -166,11 +166,11 @@ static inline void *sk_slot_up(struct sk_slot *s) {
     X(TASK)    /* see sk_msg_task */                          \
     X(REPLY)   /* req, rc, n, values | error text */          \
     X(CREDIT)  /* tid, number of yields that were released */ \
-    X(EXIT)    /* leave when what is queued is done */        \
+    X(EXIT)    /* end when the queued tasks are done */       \
     X(BIG)     /* off, len: the message lies in the store */  \
-    X(UNLEASE) /* give your lease back */                     \
-    X(ENV)     /* bytes of its environment */                 \
-    X(FIRED)   /* req: of WATCH */
+    X(UNLEASE) /* the worker has to give its lease back */    \
+    X(ENV)     /* bytes of the worker's environment */        \
+    X(FIRED)   /* req: the watch of this number has fired */
 
 #define SK_M_KIND(kind) SK_M_##kind,
 enum {

@@ -90,7 +90,7 @@ static inline void sk_actor_call_again(struct sk_lactor *a, struct sk_list *on) 
 }
 /* Ends the actor at a caller's request or, with no_restart false, restarts it. */
 void sk_actor_kill(struct sk_local *l, struct sk_lactor *a, bool no_restart);
-/* Ends all calls that are not on its worker. */
+/* Ends all calls that are not on the actor's worker. */
 void sk_actor_fail_calls(struct sk_local *l, struct sk_lactor *a, const char *why);
 /* The process has ended: the actor is started again, or is dead. charged: that costs a restart. */
 void sk_actor_worker_died(struct sk_local *l, struct sk_lactor *a, bool charged, const char *why);

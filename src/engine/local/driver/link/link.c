@@ -117,7 +117,8 @@ void sk_driver_link_list(struct sk_local *l, struct sk_lworker *w, uint64_t req,
                          size_t (*write)(struct sk_local *l, uint64_t what, void *buf, size_t cap),
                          uint64_t what) {
     size_t n = write(l, what, NULL, 0), cap = SK_ALIGN(n, 16) + 64;
-    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap); /* the message, and the list that goes into it */
+    /* room for the message, and for the list that goes into it */
+    uint8_t *p = sk_alloc(SK_TAG_ENGINE, 2 * cap);
     if (!p) {
         sk_driver_link_kill(l, w, "there is no memory left to answer it");
         return;

@@ -9,7 +9,8 @@
 struct sk_local;
 struct sk_err;
 
-sk_rc sk_host_start(struct sk_local *l, struct sk_err *err); /* fork server, threads */
+/* starts the fork server and the engine's threads */
+sk_rc sk_host_start(struct sk_local *l, struct sk_err *err);
 void sk_host_stop(struct sk_local *l);
 /* handles the reports of the fork server: workers that came up or ended */
 void sk_host_reports(struct sk_local *l);

@@ -45,7 +45,7 @@ sk_rc sk_lmem_open(struct sk_local *l, const struct sk_engine_conf *conf,
                    struct sk_err *err) SK_MUST_USE;
 void sk_lmem_close(struct sk_local *l);
 void sk_lmem_look(struct sk_local *l, int64_t now_ns); /* measures memory, and acts on the result */
-enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* what may begin now */
+enum sk_place_launch sk_lmem_mode(struct sk_local *l); /* decides what may begin now */
 /* The process of w has ended with `status`: sets w->mem.oom if the kernel killed it for memory. */
 void sk_lmem_died(struct sk_local *l, struct sk_lworker *w, int status);
 /* Pauses the process of w (SIGSTOP) or, with `still` false, lets it go on. A process that is

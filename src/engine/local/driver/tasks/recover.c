@@ -257,7 +257,7 @@ static void fail(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *msg
  * long as the bytes, held by an object that has no other use. */
 static bool keep_relic(struct sk_local *l, const struct sk_obj *o) {
     if (!sk_own_n_inner(l->own, o->id) || !sk_store_pins(l->store, o->u.off)) return false;
-    /* no memory: then one that it finds may be gone, and getting it says so */
+    /* no memory: then a reference that it finds may be gone, and getting it says so */
     if (!sk_vec_reserve(&l->recovery.relics, SK_TAG_ENGINE, l->recovery.relics.n + 1)) return false;
     uint64_t id = sk_obj_pass_bytes(l, o);
     if (id) l->recovery.relics.p[l->recovery.relics.n++] = (struct sk_relic){id, o->u.off};

@@ -27,7 +27,7 @@ static void ask_to_stop(struct sk_lworker *w, struct sk_ltask *t) {
     /* fails if it was asked already */
     (void)atomic_compare_exchange_strong(&w->sh->claims[t->claim], &want,
                                          t->id << 2 | SK_CLAIM_CANCELLED);
-    /* it may wait for credit */
+    /* wakes the worker, which may be waiting for credit */
     sk_bell_ring(&w->sh->bell);
 }
 

@@ -226,7 +226,7 @@ uint64_t sk_obj_pass_bytes(struct sk_local *l, const struct sk_obj *o) {
     return id;
 }
 
-/* The value of a pending object cannot be had. */
+/* Gives a pending object an error, because its value cannot be had. */
 static void fail_value(struct sk_local *l, struct sk_obj *o, sk_rc rc, const char *what,
                        const char *why) {
     char text[600];

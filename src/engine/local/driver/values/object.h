@@ -87,7 +87,7 @@ void sk_obj_drain(struct sk_local *l);
 sk_rc sk_dep_add(struct sk_dep **list, struct sk_ltask *t, struct sk_req *q) SK_MUST_USE;
 /* A request that has counted o as ready waits for it again. */
 sk_rc sk_dep_again(struct sk_obj *o, struct sk_req *q) SK_MUST_USE;
-/* tells the waiters, as long as it is READY */
+/* Tells what waits for o, as long as o stays READY. */
 void sk_dep_done(struct sk_local *l, struct sk_obj *o);
 /* Tells one of them; d is freed. */
 void sk_dep_tell(struct sk_local *l, struct sk_dep *d);
