@@ -164,14 +164,13 @@ FLOORS = {
         skate.util.queue skate.util.state* skate.experimental*""",
     "graphs": "skate.dag skate.dag.*",
     "front": "skate skate.*",  # and what has no line of its own
-    "calls": """skate.actor skate.remote_function skate.ref skate.options skate.serialize skate.cloudpickle skate.runtime_env skate.ambient_environment skate.job_config
+    "calls": """skate.actor skate.remote_function skate.ref skate.options skate.serialize skate.runtime_env skate.ambient_environment skate.job_config
         skate._user_errors skate.util skate.util.placement_group skate.dag.binding skate.dag.base skate.dag.constants skate.dag.context skate.dag.transport
         skate.dag.py_obj_scanner skate.dag.dag_node skate.dag.class_node skate.dag.function_node skate.dag.input_node skate.dag.output_node""",
     "ground": """skate._skate skate._by_value skate._causes skate._debugger skate._deps skate._did_you_mean skate._forked skate._in_actor skate._in_graph skate._job skate._lazy
-        skate._prints skate._terminal skate._words skate.config skate.exceptions skate.ids skate.memory skate.types skate._private skate._private.absent
-        skate._private.as_ray skate._private.log skate._private.processes skate._private.ray_constants skate._private.spawned* skate._private.stack
-        skate._private.timeline skate._private.utils skate._private.worker skate.util.accelerators skate.util.annotations skate.util.debug skate.util.metrics
-        skate.util.scheduling_strategies skate.util.serialization""",
+        skate._prints skate._terminal skate._words skate.config skate.exceptions skate.ids skate.memory skate.types skate._private skate._private.processes
+        skate._private.stack skate._private.timeline skate.compat skate.compat.absent skate.compat.as_ray skate.compat.spawned* skate.compat.without_effect skate.util.accelerators
+        skate.util.annotations skate.util.debug skate.util.metrics skate.util.scheduling_strategies skate.util.serialization""",
 }
 
 

@@ -21,7 +21,7 @@ from skate._deps import pa_types as _T
 from skate.data.datatype import is_list
 from skate.data.group_keys import key_columns, plain
 from skate.data.values import encoded_text, from_arrow, unify
-from skate.data.values.types import PythonObjectType
+from skate.data.values import types as value_types
 
 STATE = "state:"
 _TABLE: dict[str, tuple[str, int]] = _skate.aggregates()
@@ -68,7 +68,7 @@ class _Column(NamedTuple):
         t = col.type
         if self.ordered and isinstance(t, pa.BaseExtensionType):
             raise TypeError("an extension type has no order of its own")
-        if self.hashable and isinstance(t, PythonObjectType):
+        if self.hashable and isinstance(t, value_types.PythonObjectType):
             first: dict[Any, int] = {}
             objects = from_arrow.to_objects(self.name, col)
             return col.take(pa.array([first.setdefault(v, i) for i, v in enumerate(objects)]))

@@ -77,7 +77,9 @@ def test_names_of_the_package():
     for name in skate.data.__all__:
         assert getattr(skate.data, name) is vars(skate.data)[name], name
         if name.startswith(("read_", "from_")):
-            assert inspect.signature(getattr(skate.data, name)).return_annotation.endswith("Dataset")
+            assert inspect.signature(getattr(skate.data, name)).return_annotation.endswith(
+                "Dataset"
+            )
     assert inspect.signature(skate.data.from_items).return_annotation == "MaterializedDataset"
     assert inspect.signature(skate.data.from_torch).return_annotation == "Dataset"
     for hidden in "reads", "arrow", "_range":  # of the stub alone
@@ -95,7 +97,7 @@ def test_names_are_read_from_the_stub(tmp_path, monkeypatch):
     (package / "__init__.pyi").write_text(
         "# A comment.\n\nfrom named import a as a\nfrom named import b as b\n"
         "from named.a import (\n    X as X,\n    Y as Y,\n)\nfrom named.b import twice\n"
-        "from named import c, a as _a\nZ = twice(c.one)\nW = twice(_a.X, \"end\")\nn: int\n"
+        'from named import c, a as _a\nZ = twice(c.one)\nW = twice(_a.X, "end")\nn: int\n'
     )
     (package / "a.py").write_text("X, Y = 'x', 'y'\n")
     (package / "b.py").write_text("def twice(v, more=''):\n    return v + v + more\n")
