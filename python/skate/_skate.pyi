@@ -561,6 +561,7 @@ class Told:
         self, exec: Exec
     ) -> tuple[str, int, tuple[Any, ...], tuple[int, int, int, int]] | None:
         """(what, input, sizes, pack): what its run asks, the earliest first; waits. None: nothing will be asked any more."""
+    def close(self) -> None: ...  # its run is over: nothing is asked any more
     def say(self, exec: Exec, what: str, input: int, a: int = 0, b: int = 0, /) -> Any:
         """An answer; (bytes held, group). None: it is not wanted any more; False: there is no such group."""
 

@@ -17,12 +17,10 @@ int py_exec_types(PyObject *module, struct py_state *st);
  * exception: `exec` is no run. */
 sk_rc py_exec_call(struct py_state *st, PyObject *exec, sk_rc (*fn)(void *arg, struct sk_err *err),
                    void *arg, struct sk_err *err);
-void py_plan_close(PyObject *plan); /* the plan's strategies get no more questions */
 
 /* ---- told.c: strategies that answer from outside of the run */
 struct sk_shuffle_ops;
 const struct sk_shuffle_ops *py_told_ops(PyObject *told); /* valid as long as `told` lives */
-void py_told_close(PyObject *told);
 int py_told_types(PyObject *module, struct py_state *st);
 
 /* ---- exchange.c, join.c, partial_aggregates.c, online.c */

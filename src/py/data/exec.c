@@ -46,7 +46,6 @@ static void stop(struct py_exec *e) {
     e->stop_wanted = true;
     if (!e->x || e->users) return;
     keep_last(e);
-    py_plan_close(e->plan);
     struct sk_exec *x = e->x;
     SK_ASSERT(e->x && !e->users);
     e->x = NULL; /* no thread gets in any more */
@@ -72,7 +71,6 @@ void py_exec_stop_all(struct py_state *st) {
         struct py_exec *e = st->execs;
         struct sk_exec *x = e->x;
         keep_last(e);
-        py_plan_close(e->plan);
         e->x = NULL;
         unlink_exec(e);
         Py_BEGIN_ALLOW_THREADS sk_exec_stop(&x);

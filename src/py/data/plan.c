@@ -71,11 +71,6 @@ const struct sk_plan *py_plan_get(struct py_state *st, PyObject *o) {
     return NULL;
 }
 
-void py_plan_close(PyObject *o) {
-    PyObject *told = ((struct plan *)(void *)o)->told;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(told); i++) py_told_close(PyList_GET_ITEM(told, i));
-}
-
 struct add { /* what add() borrows during the call */
     uint32_t *inputs;
     struct sk_unit *units;

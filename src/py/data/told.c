@@ -30,14 +30,6 @@ static void wake(void *arg) {
 
 const struct sk_shuffle_ops *py_told_ops(PyObject *o) { return &told_of(o)->t.ops; }
 
-void py_told_close(PyObject *o) {
-    struct told *p = told_of(o);
-    pthread_mutex_lock(&p->mu);
-    p->closed = true;
-    pthread_cond_signal(&p->cond);
-    pthread_mutex_unlock(&p->mu);
-}
-
 static PyObject *told_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
     static char *names[] = {"name", NULL};
     const char *name;
@@ -107,6 +99,15 @@ static bool await(struct told *p) {
     pthread_mutex_unlock(&p->mu);
     Py_END_ALLOW_THREADS;
     return !closed;
+}
+
+static PyObject *told_close(PyObject *self, PyObject *unused SK_UNUSED) {
+    struct told *p = told_of(self);
+    pthread_mutex_lock(&p->mu);
+    p->closed = true;
+    pthread_cond_signal(&p->cond);
+    pthread_mutex_unlock(&p->mu);
+    Py_RETURN_NONE;
 }
 
 static PyObject *told_next(PyObject *self, PyObject *exec) {
@@ -212,6 +213,7 @@ static PyMethodDef told_methods[] = {
     {"say", told_say, METH_VARARGS,
      "say(exec, what, input, ...): an answer; (bytes held, group). None: it is not wanted any "
      "more; False: there is no such group."},
+    {"close", told_close, METH_NOARGS, "Its run is over: nothing is asked any more."},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot told_slots[] = {

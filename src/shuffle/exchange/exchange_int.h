@@ -2,8 +2,8 @@
  *
  *     exchange.c (packs come, and are cut) -> reduces.c (inputs of reduces) -> hot.c (partitions
  *     that several reduces share) -> sizes.c
- *     merges.c (what a strategy may say; inputs of merges) -> sizes.c          packs.c (notes,
- *     formats) */
+ *     told.c (answers from outside) -> merges.c (what a strategy may say; inputs of merges) ->
+ *     sizes.c          packs.c (notes, formats) */
 #ifndef SK_SHUFFLE_EXCHANGE_INT_H
 #define SK_SHUFFLE_EXCHANGE_INT_H
 

@@ -37,6 +37,11 @@ class Answers:
                 target=self._answer, args=(x, told, copies), name="skate-shuffle", daemon=True
             ).start()
 
+    def end(self) -> None:
+        """The run is over; no thread is waited for."""
+        for told, _ in self._todo:
+            told.close()
+
     def _answer(self, x: Any, told: Any, strategies: list[Any]) -> None:
         shuffles = [
             Shuffle(lambda what, *more, side=side: told.say(x, what, side, *more))

@@ -167,6 +167,7 @@ def run(
         bar.close()
         timeline.ended(x)
         x.stop()
+        answers.end()
         if held:
             held.clear()
         errors.end()
