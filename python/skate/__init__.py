@@ -5,5 +5,5 @@ from skate import _lazy, api, exceptions  # noqa: F401
 
 __version__ = "0.1.0"
 __path__.append(_lazy.OF_RAY)
-_names = _lazy.Names(__name__, ("data", "exceptions", "util"))
+_names = _lazy.Names(__name__, ("data", "exceptions", "util"), but=("as_ray", "logger"))
 __getattr__, __dir__ = _names.get, _names.dir

@@ -20,9 +20,10 @@ class Names:
     after a statement, no docstring.
     """
 
-    def __init__(self, package, modules=()):
-        """modules: those below the package that `from package import *` gives, too."""
-        self._package, self._modules, self._read = package, modules, None
+    def __init__(self, package, modules=(), but=()):
+        """modules: those below the package that `from package import *` gives, too; but: names
+        that it does not give."""
+        self._package, self._modules, self._but, self._read = package, modules, but, None
 
     def _said(self):
         """{name: (module, name there), or the text of a call}, {name that is public: the same}"""
@@ -75,8 +76,8 @@ class Names:
 
     def all(self):
         """The package's __all__: names that are no modules of it, and those of `modules`."""
-        public = self._said()[1].items()
-        return sorted([*(n for n, v in public if v[0] != self._package), *self._modules])
+        names = {n for n, v in self._said()[1].items() if v[0] != self._package}
+        return sorted((names | set(self._modules)) - set(self._but))
 
     def dir(self):
         """The package's __dir__()."""
