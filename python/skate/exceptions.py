@@ -91,9 +91,9 @@ class _Dual:
     """Attributes of the cause are found on the error too (e.errno, e.my_field)."""
 
     args = property(
-        lambda self: BaseException.args.__get__(self),
-        lambda self, v: BaseException.args.__set__(self, v),
-    )  # pyright: ignore[reportAttributeAccessIssue]
+        lambda self: BaseException.args.__get__(self),  # pyright: ignore[reportAttributeAccessIssue]
+        lambda self, v: BaseException.args.__set__(self, v),  # pyright: ignore[reportAttributeAccessIssue]
+    )
 
     def __getattr__(self, name):
         cause = self.__dict__.get("cause")

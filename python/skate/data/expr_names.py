@@ -202,10 +202,10 @@ class StructNamespace(_Namespace):
     def field(self, field_name: str) -> Expr:
         """A field by name."""
         t = self._arrow()
-        known = t is not None and pa.types.is_struct(t) and t.get_field_index(field_name) >= 0
-        return self._call(
-            "struct_field", DataType(t.field(field_name).type) if known else _OBJECT, field_name
-        )  # type: ignore[union-attr]
+        dtype = _OBJECT
+        if t is not None and pa.types.is_struct(t) and t.get_field_index(field_name) >= 0:
+            dtype = DataType(t.field(field_name).type)
+        return self._call("struct_field", dtype, field_name)
 
 
 class MapNamespace(_Namespace):

@@ -54,14 +54,11 @@ def packed(v: Any, pack: bool) -> Any:
     if type(v) in (list, tuple):
         return type(v)(packed(x, pack) for x in v)
     if isinstance(v, Mapping) and type(v).__module__ in ("builtins", "collections"):
-        made = {k: packed(x, pack) for k, x in v.items()}
-        return (
-            made
-            if type(v) is dict
-            else v.__class__(made)
-            if not hasattr(v, "default_factory")
-            else v.__class__(v.default_factory, made)
-        )  # type: ignore[call-arg,attr-defined]
+        made, cls = {k: packed(x, pack) for k, x in v.items()}, v.__class__
+        if cls is dict:
+            return made
+        first = [v.default_factory] if hasattr(v, "default_factory") else []  # type: ignore[attr-defined]
+        return cls(*first, made)  # type: ignore[call-arg]
     return v
 
 

@@ -265,8 +265,8 @@ def _load_torch(data: bytes, column: str) -> Any:
     kinds = [
         np.dtype,
         np.ndarray,
-        np._core.multiarray._reconstruct,
+        np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
         *{type(np.dtype(c)) for c in np.typecodes["All"]},
-    ]  # type: ignore[attr-defined]
+    ]
     with torch.serialization.safe_globals(kinds):
         return torch.load(io.BytesIO(data), weights_only=True)
