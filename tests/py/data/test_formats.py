@@ -1062,3 +1062,19 @@ def test_a_write_that_is_terminated_leaves_nothing(tmp_path):
     finally:
         p.kill()
         p.wait()
+
+
+def test_arguments_that_only_some_readers_and_writers_had(tmp_path):
+    """Each takes what all share."""
+    folder = tmp_path / "k=a"
+    sd.range(5, override_num_blocks=1).write_tfrecords(str(folder), max_rows_per_file=2)
+    assert len(os.listdir(folder)) == 3
+    rows = sd.read_tfrecords(str(tmp_path), partitioning=sd.datasource.Partitioning("hive"))
+    assert {r["k"] for r in rows.take_all()} == {"a"} and rows.count() == 5
+    sd.range(3, override_num_blocks=3).write_feather(str(tmp_path / "f"), num_rows_per_file=3)
+    assert len(os.listdir(tmp_path / "f")) == 1
+    sd.range(3).write_parquet(str(tmp_path / "p"))
+    paths = [str(tmp_path / "p"), str(tmp_path / "gone")]
+    with pytest.raises(FileNotFoundError, match="gone"):
+        sd.read_parquet(paths)
+    assert sd.read_parquet(paths, ignore_missing_paths=True).count() == 3
