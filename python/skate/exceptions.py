@@ -6,6 +6,8 @@ from skate import _did_you_mean
 from skate._causes import bare, cause_bytes, fields_of, load_cause
 from skate._deps import inspect, linecache, logging, re, traceback
 
+_args = vars(BaseException)["args"]  # the descriptor
+
 
 class RayError(Exception):
     """Base of all errors of skate. Takes Ray's arguments by position or by name; the first one is
@@ -74,7 +76,7 @@ class RayTaskError(RayError):
             return self
         for name, value in fields_of(self.cause).items():
             setattr(e, name, value)
-        BaseException.args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class  # pyright: ignore[reportAttributeAccessIssue]
+        _args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class
         e.__dict__.update(self.__dict__)
         lost = getattr(self.cause, "__skate_lost__", None)
         if lost:  # it is caught by its class, with what there is of it
@@ -90,10 +92,7 @@ class RayTaskError(RayError):
 class _Dual:
     """Attributes of the cause are found on the error too (e.errno, e.my_field)."""
 
-    args = property(
-        lambda self: BaseException.args.__get__(self),  # pyright: ignore[reportAttributeAccessIssue]
-        lambda self, v: BaseException.args.__set__(self, v),  # pyright: ignore[reportAttributeAccessIssue]
-    )
+    args = property(lambda self: _args.__get__(self), lambda self, v: _args.__set__(self, v))
 
     def __getattr__(self, name):
         cause = self.__dict__.get("cause")

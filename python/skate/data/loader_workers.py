@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -54,11 +55,12 @@ def packed(v: Any, pack: bool) -> Any:
     if type(v) in (list, tuple):
         return type(v)(packed(x, pack) for x in v)
     if isinstance(v, Mapping) and type(v).__module__ in ("builtins", "collections"):
-        made, cls = {k: packed(x, pack) for k, x in v.items()}, v.__class__
-        if cls is dict:
+        made = {k: packed(x, pack) for k, x in v.items()}
+        kind: Any = type(v)
+        if kind is dict:
             return made
-        first = [v.default_factory] if hasattr(v, "default_factory") else []  # type: ignore[attr-defined]
-        return cls(*first, made)  # type: ignore[call-arg]
+        of_defaults = (v.default_factory,) if isinstance(v, defaultdict) else ()
+        return kind(*of_defaults, made)
     return v
 
 

@@ -262,10 +262,11 @@ def library(name: str, column: str) -> Any:
 def _load_torch(data: bytes, column: str) -> Any:
     """What torch.save() wrote, tensors and arrays only."""
     torch = library("torch", column)
+    numpy: Any = np  # a name of its own, which its types do not have
     kinds = [
         np.dtype,
         np.ndarray,
-        np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
+        numpy._core.multiarray._reconstruct,  # type: ignore[attr-defined]
         *{type(np.dtype(c)) for c in np.typecodes["All"]},
     ]
     with torch.serialization.safe_globals(kinds):

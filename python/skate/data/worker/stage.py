@@ -138,7 +138,7 @@ class Chain:
         t.letters, t.trail = Letters(told.seq), Trail(self.operators)
         ops = self.ops
         if told.exchange:
-            t.exchange = _exchange(told, blocks)
+            t.exchange = _exchange(told.exchange, told.blocks, blocks)
             blocks = ()
             if t.exchange.phase == _skate.PHASE_CUT:
                 ops = ops[:1]  # what is fused behind it gets nothing of this
@@ -250,10 +250,12 @@ def _tune() -> None:
         gc.set_threshold(20000, 10, 10)
 
 
-def _exchange(told: _skate.StageTask, blocks: tuple[Any, ...]) -> Exchange:
+def _exchange(
+    x: _skate.StageExchange, rows: list[_skate.StageBlock], blocks: tuple[Any, ...]
+) -> Exchange:
     """The input of a task of an exchange (src/shuffle/pack.h)."""
     parts, reports, bounds = [], [], None
-    for whole, b in zip(blocks, told.blocks, strict=True):
+    for whole, b in zip(blocks, rows, strict=True):
         piece = memoryview(whole)[b.row0 : b.row0 + b.length]
         if b.side == _skate.SIDE_BOUNDS:
             bounds = piece
@@ -261,7 +263,6 @@ def _exchange(told: _skate.StageTask, blocks: tuple[Any, ...]) -> Exchange:
             reports.append(piece)
         else:
             parts.append(Part(piece, b.rows, b.side, b.run, b.row, b.lengths))
-    x = told.exchange
     return Exchange(x.phase, x.first, x.end, x.n, parts, bounds, x.shared, reports)
 
 
