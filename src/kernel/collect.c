@@ -171,8 +171,10 @@ static sk_rc create_values(struct sk_collect *c, struct sk_err *err) {
     struct sk_agg aggs[2] = {
         {.kind = SK_AGG_SUM, .column = 2, .ignore_nulls = true, .name = "count"},
         {.kind = SK_AGG_FIRST, .column = 3, .name = "value"}};
-    return sk_groupby_create(c->by_bytes ? &c->bytes_batch : &c->batch, keys, 2, aggs,
-                             c->by_bytes ? 2 : 1, &c->values, err);
+    SK_TRY(sk_groupby_create(c->by_bytes ? &c->bytes_batch : &c->batch, keys, 2, aggs,
+                             c->by_bytes ? 2 : 1, &c->values, err));
+    c->values->zeros_as_seen = true;
+    return SK_OK;
 }
 
 sk_rc sk_collect_create(const struct sk_agg *agg, const struct ArrowSchema *column,

@@ -265,9 +265,9 @@ static bool find(struct sk_groupby *g, struct lookup *l, uint64_t row) {
     return 2 * g->n <= g->mask || rehash(g, 2 * g->n);
 }
 
-/* Gives equal keys one form (0.0 for -0.0, one NaN, zeros under null), so that results do not
- * depend on which row came first. */
-static void make_plain(const struct sk_keys_block *b, uint32_t n_keys) {
+/* One form of what is one key: 0.0 for -0.0 (unless zeros_as_seen), one NaN, zeros under null; so
+ * that results do not depend on which row was first. */
+static void make_plain(const struct sk_keys_block *b, uint32_t n_keys, bool zeros_as_seen) {
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct sk_key_col *c = &b->keys->col[i];
         uint8_t *p = (uint8_t *)(uintptr_t)c->data;
@@ -282,7 +282,7 @@ static void make_plain(const struct sk_keys_block *b, uint32_t n_keys) {
                 if (class == SK_CLASS_NULL) *byte = (uint8_t)(*byte & ~(1u << (row & 7)));
             } else if (class == SK_CLASS_NULL) memset(p, 0, c->width);
             else if (class == SK_CLASS_NAN) memcpy(p, &nan, c->width);
-            else if (c->kind == SK_KEY_FLOAT && !(sk_float_top(p, c->width) << 1))
+            else if (c->kind == SK_KEY_FLOAT && !zeros_as_seen && !(sk_float_top(p, c->width) << 1))
                 memset(p, 0, c->width);
         }
     }
@@ -298,7 +298,7 @@ static sk_rc keep_keys(struct sk_groupby *g, const struct ArrowArray *keys, cons
     SK_TRY(sk_block_measure_rows(&g->keys_schema, keys, fresh, n, &plan, &size, err));
     SK_TRY(sk_held_make(&b.held, plan, size, err));
     SK_GO(sk_keys_create(&b.held.schema, &b.held.array, g->all, g->n_keys, &b.keys, err));
-    make_plain(&b, g->n_keys);
+    make_plain(&b, g->n_keys, g->zeros_as_seen);
     if (!sk_vec_push(&g->blocks, SK_TAG_KERNEL, b)) rc = SK_NO_GROUPS(g);
     else g->kept += size;
 out:

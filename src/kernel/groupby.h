@@ -44,7 +44,8 @@ struct sk_groupby {
     uint64_t *hash;
     struct sk_row_at *place;
     SK_VEC(struct sk_keys_block) blocks;
-    uint64_t kept; /* bytes of the blocks */
+    uint64_t kept;      /* bytes of blocks */
+    bool zeros_as_seen; /* a key of -0.0 is given out as the first row had it, not as 0.0 */
     struct sk_built out;
 };
 

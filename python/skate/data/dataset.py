@@ -2760,9 +2760,11 @@ class Dataset:
             [1, 2]
         """
         self._check_columns([column], "unique")
-        f = aggregate.Unique(column, ignore_nulls)
+        f = aggregate.Unique(
+            column
+        )  # NaN is a value here, which Unique(ignore_nulls=True) leaves out
         found = execute.aggregate(self._request(), [f], [f.name], f"unique of {column}")
-        return found[0] if found else []
+        return [v for v in (found or [[]])[0] if v is not None or not ignore_nulls]
 
     def aggregate(self, *aggs: Any) -> dict[str, Any] | None:
         """Values of aggregates over all rows, by their names; None when there are no rows.

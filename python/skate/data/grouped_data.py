@@ -75,7 +75,7 @@ class GroupedData:
         """
         ds, params = self._dataset, self._params(aggs)
         label = params.pop("label")
-        if self._keys or aggregate.takes(aggs, params["names"]):
+        if self._keys or params["builtin"]:
             wired = exchange_strategy.option("groupby", self._strategy)
             node = Node("group_aggregate", label, params, (ds._node,), **wired)
         else:
@@ -97,6 +97,7 @@ class GroupedData:
             "by": self._keys,
             "fns": list(aggs),
             "names": names,
+            "builtin": aggregate.takes(aggs, names),
             "one_key": isinstance(self._key, str),
             "n": self._num_partitions or 0,
             "label": f"Aggregate({few([*self._keys, *names])})",

@@ -205,8 +205,8 @@ def test_all_rows_are_a_group_without_a_key():
                 want = outcome(over_all, ds, of("x", ignore_nulls=ignore))
                 assert outcome(by_method, ds, name, ignore) == want
         with case(i, kind, "unique", values):
-            want = outcome(over_all, ds, ag.Unique("x", ignore))
-            assert outcome(ds.unique, "x", ignore) == want
+            want = outcome(over_all, ds, ag.Unique("x"))
+            assert outcome(ds.unique, "x") == want
 
 
 def test_variance_is_that_of_pandas():

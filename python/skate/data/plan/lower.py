@@ -28,6 +28,8 @@ def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
     code = next(
         (k for k in ("fn", "expr", "exprs", "fns", "code") if node.params.get(k) is not None), None
     )
+    if node.params.get("builtin"):  # its functions are skate's own
+        code = None
     own = node.params.get("fn") is not None or bool(node.params.get("by_settings")) or matters
     if code is None and not own and not node.params.get("shared"):
         return pickle.dumps(node.params, 5)

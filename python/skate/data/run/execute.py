@@ -15,6 +15,7 @@ import skate
 from skate import _skate
 from skate._deps import load, pa
 from skate._private import timeline
+from skate.data.aggregate import takes
 from skate.data.context import DataContext
 from skate.data.on_error import check_policy, error_limit
 from skate.data.op.aggregate import states_of
@@ -304,7 +305,14 @@ def aggregate(
     """Runs aggregates over all rows; one value each, None when there are no rows. Tasks make
     states (op/aggregate.py), which become one here, in the order of the data."""
     label = f"Aggregate({what})"
-    params = {"by": [], "fns": list(fns), "names": list(names), "one_key": False, "label": label}
+    params = {
+        "by": [],
+        "fns": list(fns),
+        "names": list(names),
+        "builtin": takes(fns, names),
+        "one_key": False,
+        "label": label,
+    }
     held = states_of(params, wide=True)
     for states in batches(request.over(Node("aggregate", label, params, (request.node,)))):
         held.add(states)
