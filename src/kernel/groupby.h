@@ -4,8 +4,8 @@
 #define SK_GROUPBY_H
 
 #include "base/containers/vec.h"
-#include "kernel/agg.h"
-#include "kernel/collect.h"
+#include "kernel/agg/agg.h"
+#include "kernel/agg/collect.h"
 
 struct sk_group_slot {
     uint32_t tag, group; /* number of the group + 1; 0: the slot is free */

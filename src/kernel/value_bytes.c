@@ -6,7 +6,7 @@
  * lists the length is in front. */
 #include <stdlib.h>
 
-#include "kernel/collect.h"
+#include "kernel/agg/collect.h"
 
 struct out {
     uint8_t *p;

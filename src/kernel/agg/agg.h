@@ -6,7 +6,7 @@
 #ifndef SK_AGG_H
 #define SK_AGG_H
 
-#include "kernel/fsum.h"
+#include "kernel/agg/fsum.h"
 
 enum { SK_AGG_NULLS = 1, SK_AGG_NAN = 2, SK_AGG_INF = 4, SK_AGG_MINUS_INF = 8 };
 

@@ -1,6 +1,6 @@
 /* fsum.c - the value of the bins of a reproducible sum, computed with whole numbers of 1,024 bits:
  * only the last step rounds. */
-#include "kernel/fsum.h"
+#include "kernel/agg/fsum.h"
 
 void sk_fsum_merge(sk_i128 *bin, int k, int32_t *top, const sk_i128 *from, int32_t from_top) {
     if (from_top > *top) sk_fsum_raise(bin, k, top, from_top);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernel/agg.h"
+#include "kernel/agg/agg.h"
 
 enum { AHEAD = 12 };
 static const uint64_t sign = UINT64_C(1) << 63;

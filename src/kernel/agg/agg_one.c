@@ -1,6 +1,6 @@
 /* agg_one.c - counts, sums of integers, least and greatest numbers where all rows are one group:
  * the same states as of agg.c, without a look at a group for each row. 0.3 to 1 ns a value. */
-#include "kernel/agg.h"
+#include "kernel/agg/agg.h"
 
 struct one {
     int64_t n, nulls, nans; /* values; the other two are no values */

@@ -6,7 +6,7 @@
  * numbers, and differences of doubles; all of these are exact. A term that a lane cannot take (it
  * raises the top bin, is infinite, or the bins' weights are no normal doubles) goes to the state in
  * the usual way. Memory: 96 bytes a group. */
-#include "kernel/agg.h"
+#include "kernel/agg/agg.h"
 
 enum { BINS = 3, GROUPS_MOST = 1024, ROWS_PER_GROUP = 16, TOP_LEAST = 31, TOP_MOST = 79 };
 /* terms that a lane takes before it is added to its state: digits have 40 bits and a sign */
