@@ -154,23 +154,25 @@ FLOORS = {
     "plan": "skate.data.plan*",
     "worker": "skate.data.worker* skate.data.op skate.data.op.*",
     "formats": "skate.data.read* skate.data.write* skate.data.datasource.*",
-    "expressions": "skate.data.expr* skate.data.aggregate skate.data.combine skate.data.by_group skate.data.group_keys skate.data.in_kernel skate.data.join* skate.data.summary skate.data.random_config",
+    "expressions": "skate.data.expr* skate.data.aggregate skate.data.by_group skate.data.group_keys skate.data.in_kernel skate.data.join* skate.data.summary skate.data.random_config",
     "columns": "skate.data.schema skate.data.datatype skate.data.block skate.data.collate_fn skate.data.util*",
     "values": "skate.data.values* skate.data.on_error skate.data.dominant_type skate.data.checks skate.data.extensions*",
     "files": "skate.data.files*",
-    "settings": "skate.data.context skate.data.checkpoint* skate.data.files.local",
+    "settings": "skate.data.arguments skate.data.exchange_strategy skate.data.context skate.data.checkpoint* skate.data.files.local",
     "tensors": "skate.data.values.tensor_types skate.data.values.cells skate.data.values.flat skate.data.values.missing skate.data.settings",
     "tools": """skate.util.actor_pool skate.util.check_serialize skate.util.dask* skate.util.helpers skate.util.joblib* skate.util.multiprocessing*
         skate.util.queue skate.util.state* skate.experimental*""",
     "graphs": "skate.dag skate.dag.*",
     "front": "skate skate.*",  # and what has no line of its own
-    "calls": """skate.actor skate.remote_function skate.ref skate.options skate.serialize skate.runtime_env skate.ambient_environment skate.job_config
-        skate._user_errors skate.util skate.util.placement_group skate.dag.binding skate.dag.base skate.dag.constants skate.dag.context skate.dag.transport
-        skate.dag.py_obj_scanner skate.dag.dag_node skate.dag.class_node skate.dag.function_node skate.dag.input_node skate.dag.output_node""",
-    "ground": """skate._skate skate._by_value skate._causes skate._debugger skate._deps skate._did_you_mean skate._forked skate._in_actor skate._in_graph skate._job skate._lazy
-        skate._prints skate._terminal skate._words skate.config skate.exceptions skate.ids skate.memory skate.types skate._private skate._private.processes
-        skate._private.stack skate._private.timeline skate.compat skate.compat.absent skate.compat.as_ray skate.compat.spawned* skate.compat.without_effect skate.util.accelerators
-        skate.util.annotations skate.util.debug skate.util.metrics skate.util.scheduling_strategies skate.util.serialization""",
+    "calls": """skate.actor skate.remote_function skate.ref skate.options skate.serialize skate.runtime_env
+        skate.ambient_environment skate.job_config skate._user_errors skate.util skate.util.placement_group skate.dag.binding
+        skate.dag.base skate.dag.constants skate.dag.context skate.dag.transport skate.dag.py_obj_scanner skate.dag.dag_node
+        skate.dag.class_node skate.dag.function_node skate.dag.input_node skate.dag.output_node""",
+    "ground": """skate._skate skate._by_value skate._causes skate._debugger skate._deps skate._did_you_mean skate._forked skate._in_actor
+        skate._in_graph skate._job skate._lazy skate._prints skate._terminal skate._words skate.config skate.exceptions skate.ids
+        skate.memory skate._private skate._private.processes skate._private.stack skate._private.timeline skate.compat
+        skate.compat.absent skate.compat.as_ray skate.compat.spawned* skate.compat.without_effect skate.util.accelerators
+        skate.util.metrics skate.util.scheduling_strategies skate.util.serialization""",
 }
 
 

@@ -2,6 +2,7 @@
 right."""
 
 import ast
+import fnmatch
 import importlib.util
 from pathlib import Path
 
@@ -132,6 +133,25 @@ def test_the_longest_pattern_says_the_floor():
     )
     assert shape.floor("skate.dag.class_node") == shape.floor("skate.actor")
     assert shape.floor("skate.one_that_is_new") == shape.floor("skate.api")
+
+
+def test_each_pattern_of_a_floor_is_of_a_module():
+    root = shape.ROOT / "python"
+    names = {
+        ".".join(x.relative_to(root).with_suffix("").parts)
+        for x in root.rglob("*.py*")
+        if x.suffix != ".pyc"
+    }
+    names = {x.removesuffix(".__init__") for x in names}
+    unused = [
+        pattern
+        for patterns in shape.FLOORS.values()
+        for pattern in patterns.split()
+        if not fnmatch.filter(names, pattern)
+    ]
+    assert not unused
+    front = shape.floor("skate.api")
+    assert [x for x in names if x.startswith("skate.data.") and shape.floor(x) >= front] == []
 
 
 def test_calls_among_rooms_go_as_their_table_says():
