@@ -399,3 +399,43 @@ TEST(native_tasks_with_damaged_arguments_end_with_an_error_or_run) {
     sk_free(bounds.p);
     free_runs();
 }
+
+TEST(what_an_exchange_does_is_read_within_its_bounds_however_damaged) {
+    static const double qs[] = {0.25, 0.5, 1};
+    struct sk_what_key keys[] = {{(char *)(uintptr_t)"k", true, false},
+                                 {(char *)(uintptr_t)"a longer name", false, true}};
+    struct sk_agg aggs[] = {{.kind = SK_AGG_SUM, .column = 2, .name = "sum", .value_name = "v"},
+                            {.kind = SK_AGG_APPROX_QUANTILES,
+                             .column = 2,
+                             .k = 3,
+                             .qs = qs,
+                             .name = "q",
+                             .value_name = ""}};
+    struct sk_what w = {.kind = SK_WHAT_AGGREGATE,
+                        .n_partitions = 1,
+                        .n_keys = SK_COUNT(keys),
+                        .keys = keys,
+                        .n_aggs = SK_COUNT(aggs),
+                        .aggs = aggs};
+    uint64_t wire[64];
+    size_t n = sk_what_write(&w, wire, sizeof wire);
+    CHECK_LE(n, sizeof wire);
+    uint32_t read = 0;
+    for (int round = 0; round < test_rounds(20000); round++) {
+        size_t len = test_below(3) ? n : (size_t)test_below(n + 1);
+        uint8_t *p = malloc(len + 1); /* its end is the end of the memory, for a sanitizer */
+        struct sk_what *back;
+        CHECK(p);
+        memcpy(p, wire, len);
+        for (uint64_t k = test_below(4); len && k > 0; k--)
+            p[test_below(len)] = (uint8_t)(test_below(3) ? test_rand() : 0xff);
+        sk_rc rc = sk_what_read((struct sk_bytes){p, len}, &back, &err);
+        CHECK(rc == SK_OK || rc == SK_EINVAL || rc == SK_ENOMEM);
+        if (rc == SK_OK) {
+            sk_what_destroy(back);
+            read++;
+        }
+        free(p);
+    }
+    CHECK(read);
+}
