@@ -36,7 +36,7 @@ def test_wrong_keywords_name_the_public_method_and_the_nearest():
         (lambda: ds.to_pandas(lim=1), "Dataset.to_pandas() got an unexpected keyword argument 'lim'; did you mean 'limit'?"),
         (lambda: ds.iterator().iter_batches(batchsize=1), "DataIterator.iter_batches() got an unexpected keyword argument 'batchsize'; did you mean 'batch_size'?"),
         (lambda: ds.materialize(x=1), "Dataset.materialize() got an unexpected keyword argument 'x'; it takes none"),
-        (lambda: ds.sort("id", qqqqqq=1), "Dataset.sort() got an unexpected keyword argument 'qqqqqq'; known are boundaries, descending, key"),
+        (lambda: ds.sort("id", qqqqqq=1), "Dataset.sort() got an unexpected keyword argument 'qqqqqq'; known are boundaries, descending, key, strategy"),
         (lambda: ds.sort(), "Dataset.sort() missing 1 required positional argument: 'key'"),
         (lambda: skate.data.read_text(pth="x"), "read_text() got an unexpected keyword argument 'pth'; did you mean 'paths'?"),
         (lambda: skate.data.from_items([1], para=1), "from_items() got an unexpected keyword argument 'para'; did you mean 'parallelism'?"),
