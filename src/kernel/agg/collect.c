@@ -414,19 +414,19 @@ out:
     return rc;
 }
 
-/* The items of lists, whose groups are those of the lists. child: the array that they are in, in
- * front of which `before` items are not of it. counts: of each item of the child, or NULL. */
-static sk_rc add_items(struct sk_collect *c, const struct ArrowArray *lists, int64_t offset,
-                       int64_t rows, const struct ArrowArray *child, int64_t before,
+/* Adds the items of lists, whose groups are those of the lists. items: the array that they lie in;
+ * counts: how often each of its items came, or NULL. */
+static sk_rc add_items(struct sk_collect *c, struct ArrowArray lists, struct ArrowArray items,
                        const int64_t *counts, const uint32_t *ids, struct sk_err *err) {
-    const int32_t *offsets = (const int32_t *)lists->buffers[1] + lists->offset + offset;
+    const int32_t *offsets = (const int32_t *)lists.buffers[1] + lists.offset;
+    int64_t rows = lists.length;
     if (!rows || offsets[rows] == offsets[0]) return SK_OK;
-    int64_t n = offsets[rows] - offsets[0], at = offsets[0] + before;
+    int64_t at = offsets[0], n = offsets[rows] - at;
     uint32_t *each = sk_alloc_large(SK_TAG_KERNEL, (size_t)n * sizeof *each);
     if (!each) return NO_MEMORY;
     for (int64_t i = 0; i < rows; i++)
-        for (int32_t j = offsets[i]; j < offsets[i + 1]; j++) each[j - offsets[0]] = ids[i];
-    sk_rc rc = add(c, slice(child, at, n), each, counts ? counts + at : NULL, err);
+        for (int32_t j = offsets[i]; j < offsets[i + 1]; j++) each[j - at] = ids[i];
+    sk_rc rc = add(c, slice(&items, at, n), each, counts ? counts + at : NULL, err);
     sk_free(each);
     return rc;
 }
@@ -435,7 +435,7 @@ sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int6
                      int64_t rows, const uint32_t *ids, struct sk_err *err) {
     drop_built(c);
     if (c->agg.flatten)
-        return add_items(c, column, offset, rows, column->children[0], 0, NULL, ids, err);
+        return add_items(c, slice(column, offset, rows), *column->children[0], NULL, ids, err);
     if (c->agg.kind == SK_AGG_APPROX_QUANTILES)
         return add_coarse(c, column, offset, rows, ids, err);
     return add(c, slice(column, offset, rows), ids, NULL, err);
@@ -444,11 +444,12 @@ sk_rc sk_collect_add(struct sk_collect *c, const struct ArrowArray *column, int6
 sk_rc sk_collect_merge(struct sk_collect *c, const struct ArrowArray *column, int64_t offset,
                        int64_t rows, const uint32_t *ids, struct sk_err *err) {
     const struct ArrowArray *child = column->children[0];
+    struct ArrowArray lists = slice(column, offset, rows);
     drop_built(c);
-    if (!c->counted) return add_items(c, column, offset, rows, child, 0, NULL, ids, err);
+    if (!c->counted) return add_items(c, lists, *child, NULL, ids, err);
     const struct ArrowArray *count = child->children[1];
-    return add_items(c, column, offset, rows, child->children[0], child->offset,
-                     (const int64_t *)count->buffers[1] + count->offset, ids, err);
+    return add_items(c, lists, slice(child->children[0], child->offset, child->length),
+                     (const int64_t *)count->buffers[1] + count->offset + child->offset, ids, err);
 }
 
 /* ---- results
