@@ -991,3 +991,50 @@ TEST(groupby_refused) {
     column_free(&c[0]);
     column_free(&c[1]);
 }
+
+/* Lists of doubles have no order, but are told apart: 0.0 is -0.0 and all NaN are one inside of
+ * them, too; null, an empty list and a list of null are three. */
+TEST(groupby_counts_distinct_lists) {
+    static double v[] = {0.0, -0.0, 0, 0, 1, 2, 1, 0};
+    static const uint64_t nans[2] = {UINT64_C(0x7FF8) << 48, UINT64_C(0xFFF8000000000001)};
+    static const uint8_t lists_valid[] = {0xEF, 0x01}, values_valid[] = {0x7F};
+    static const int32_t offsets[] = {0, 1, 2, 3, 4, 4, 4, 6, 7, 8};
+    struct sk_agg aggs[2] = {{.kind = SK_AGG_COUNT_DISTINCT, .name = "n"},
+                             {.kind = SK_AGG_COUNT_DISTINCT, .ignore_nulls = true, .name = "m"}};
+    struct ArrowSchema item = {.format = "g", .name = "item", .flags = ARROW_FLAG_NULLABLE},
+                       *items[1] = {&item},
+                       list = {.format = "+l", .name = "v", .n_children = 1, .children = items},
+                       *fields[1] = {&list},
+                       schema = {.format = "+s", .name = "", .n_children = 1, .children = fields};
+    const void *none[1] = {NULL}, *of_items[2] = {values_valid, v},
+               *of_lists[2] = {lists_valid, offsets};
+    struct ArrowArray values = {.length = 8, .null_count = 1, .n_buffers = 2, .buffers = of_items},
+                      *children[1] = {&values};
+    struct ArrowArray column = {.length = 9,
+                                .null_count = 1,
+                                .n_buffers = 2,
+                                .buffers = of_lists,
+                                .n_children = 1,
+                                .children = children},
+                      *columns[1] = {&column};
+    struct ArrowArray batch = {
+        .length = 9, .n_buffers = 1, .buffers = none, .n_children = 1, .children = columns};
+    struct sk_err err = {.code = 0};
+    struct sk_groupby *g, *h;
+    struct result partial, r;
+    memcpy(&v[2], nans, sizeof nans);
+    CHECK_OK_ERR(sk_groupby_create(&schema, NULL, 0, aggs, 2, &g, &err), &err);
+    CHECK_OK_ERR(sk_groupby_create(&schema, NULL, 0, aggs, 2, &h, &err), &err);
+    CHECK_OK_ERR(sk_groupby_update(g, &schema, &batch, &err), &err);
+    take_result(g, true, &partial);
+    for (int i = 0; i < 2; i++) /* what came twice is as distinct as before */
+        CHECK_OK_ERR(sk_groupby_merge(h, &partial.schema, &partial.array, &err), &err);
+    take_result(h, false, &r);
+    /* [0.0], [NaN], null, [], [1, 2], [1], [null] */
+    CHECK_EQ(((const int64_t *)r.array.children[0]->buffers[1])[0], 7);
+    CHECK_EQ(((const int64_t *)r.array.children[1]->buffers[1])[0], 6);
+    result_free(&partial);
+    result_free(&r);
+    sk_groupby_destroy(g);
+    sk_groupby_destroy(h);
+}
