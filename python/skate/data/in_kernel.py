@@ -62,8 +62,10 @@ class _Column(NamedTuple):
         ordered = state == "typed" and not numbers
         return name and cls(name, numbers, floats, narrow, ordered, state == "pairs", lists)
 
-    def fitting(self, col: Any, ignore_nulls: bool) -> Any:
+    def fitting(self, col: Any) -> Any:
         """The column in a type that the kernel's aggregate takes, if there is one."""
+        if not self.lists and _T.is_primitive(col.type) and not _T.is_boolean(col.type):
+            return col
         col = plain(col)
         t = col.type
         if self.ordered and isinstance(t, pa.BaseExtensionType):
@@ -73,7 +75,7 @@ class _Column(NamedTuple):
             objects = from_arrow.to_objects(self.name, col)
             return col.take(pa.array([first.setdefault(v, i) for i, v in enumerate(objects)]))
         if self.lists == "FLATTEN":
-            return _flattened(col, ignore_nulls, self.name)
+            return _flattened(col, self.name)
         if self.lists == "HASH" and is_list(t):
             values = col.to_pylist()
             return pa.array([None if v is None else number_of(v) for v in values], pa.int64())
@@ -91,16 +93,15 @@ def number_of(v: Any) -> int:
     )
 
 
-def _flattened(col: Any, ignore_nulls: bool, name: str) -> Any:
-    """A column of lists whose items are to be kept: a list that is null is a null item, or none; a
-    value that is no list is an item."""
+def _flattened(col: Any, name: str) -> Any:
+    """A column of lists whose items are to be kept: a list that is null is a null item; a value
+    that is no list is an item."""
     t = col.type
     if not is_list(t):
         return pa.ListArray.from_arrays(pa.array(range(len(col) + 1), pa.int32()), col)
     to = pa.list_(t.value_type)
     col = col if t.equals(to) else unify.cast(col, to, name)
-    none: list[Any] = [] if ignore_nulls else [None]
-    return pc.coalesce(col, pa.scalar(none, to)) if col.null_count else col
+    return pc.coalesce(col, pa.scalar([None], to)) if col.null_count else col
 
 
 def _short(col: Any) -> Any:
@@ -138,6 +139,8 @@ class Kernel:
         self.lists = [f.options().get("lists") == "FLATTEN" for f in fns]
         wanted = [_Column.of(f) for f in fns]
         self.columns = list(dict.fromkeys(c for c in wanted if c is not None))
+        # an aggregate of each, for errors
+        self.users = [fns[wanted.index(c)] for c in self.columns]
         self.at = [
             -1 if c is None else len(self.keys) + self.columns.index(c) for c in wanted
         ]  # the column of each aggregate in a batch of rows
@@ -173,16 +176,15 @@ class Kernel:
         """A batch of rows of a block, whose keys may be dictionaries still. MissingColumn,
         TypeError and ValueError name the column."""
         columns = key_columns(rb, self.keys, self.label, _short)
-        for column in self.columns:
-            name = column.name
-            fn = next(f for f in self.fns if f.get_target_column() == name)
-            if name not in rb.schema.names:
+        for column, fn in zip(self.columns, self.users, strict=True):
+            name, names = column.name, rb.schema.names
+            if name not in names:
                 raise unify.MissingColumn(
-                    f"{self.label}: {fn.name}: there is no column {name!r}; {unify.columns_are(name, rb.schema.names)}"
+                    f"{self.label}: {fn.name}: there is no column {name!r}; {unify.columns_are(name, names)}"
                 )
-            col = rb.column(rb.schema.names.index(name))
+            col = rb.column(names.index(name))
             try:
-                columns.append(column.fitting(col, fn._ignore_nulls))
+                columns.append(column.fitting(col))
             except (pa.ArrowInvalid, TypeError) as e:
                 raise self._impossible(fn, fn.name, col.type, f": {e}") from None
         names = [*self.keys, *(f"v{i}" for i in range(len(self.columns)))]

@@ -456,6 +456,9 @@ def test_lists_inside_of_lists():
         {"k": 1, "list(l)": [[1, 2], None, [2, 2]], "u": [1, 2, None], "v": [1, 2]},
         {"k": 2, "list(l)": [[3]], "u": [3], "v": [3]},
     ]
+    other = [ag.Unique("l", i, str(i), encode_lists=True) for i in (True, False)]
+    got = aggregated(["k"], other, [rb])
+    assert got[0] == {"k": 1, "True": [1, 2], "False": [1, 2, None]}
     got = aggregated(
         ["k"], [ag.Unique("l", encode_lists=ag.Unique.ListEncodingMode.HASH, alias_name="h")], [rb]
     )
