@@ -11,6 +11,7 @@ was counted of narrower values already is made wider in the kernel.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -145,6 +146,7 @@ class Kernel:
             -1 if c is None else len(self.keys) + self.columns.index(c) for c in wanted
         ]  # the column of each aggregate in a batch of rows
 
+    @functools.cached_property
     def what(self) -> bytes:
         """What an exchange of it does."""
         return _skate.exchange_what(
@@ -214,7 +216,7 @@ class Kernel:
         for f, name, at in zip(self.fns, self.names, self.at, strict=True):
             try:
                 _skate.group_states(
-                    Kernel(self.keys, [f], [name], self.label).what(),
+                    Kernel(self.keys, [f], [name], self.label).what,
                     rows.select([*range(len(self.keys)), *([at] if at >= 0 else [])]),
                 )
             except ValueError:
@@ -303,7 +305,7 @@ class States:
 
     def __init__(self, of: Kernel):
         self.of = of
-        self.what = of.what()
+        self.what = of.what
         self.states: Any = None
         self.schemas: list[Any] = []  # of batches that it takes as it is
         # where these are several: the types that hold all, to which each is cast

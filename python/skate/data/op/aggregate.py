@@ -46,12 +46,20 @@ class Calls:
         return self.of.values(self.states) if self.states is not None else None
 
 
-def states_of(params: Params, wide: bool = False) -> Any:
-    """What takes rows, and states of tasks."""
+def _of(params: Params, wide: bool) -> in_kernel.Kernel | by_group.Aggregates:
     by, fns, names, label = (params[k] for k in ("by", "fns", "names", "label"))
     if aggregate.takes(fns, names):
-        return in_kernel.States(in_kernel.Kernel(by, fns, names, label, wide))
-    return Calls(aggregates(params))
+        return in_kernel.Kernel(by, fns, names, label, wide)
+    return aggregates(params)
+
+
+def _states(of: Any) -> Any:
+    return in_kernel.States(of) if isinstance(of, in_kernel.Kernel) else Calls(of)
+
+
+def states_of(params: Params, wide: bool = False) -> Any:
+    """What takes rows, and states of tasks."""
+    return _states(_of(params, wide))
 
 
 class Aggregate(Operator):
@@ -65,7 +73,9 @@ class Aggregate(Operator):
         return () if self.decodes(params) else GroupPartial().modules(params)
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        held = states_of(params, wide=True)
+        if "of" not in params:  # the tasks of a stage have one and the same parameters
+            params["of"] = _of(params, wide=True)
+        held = _states(params["of"])
         held.add_rows(batches)
         if held.states is not None:
             yield held.batch()

@@ -30,7 +30,7 @@ class GroupAggregate(Operator):
                 "group_partial",
                 "group_final",
             )
-        what = in_kernel.Kernel(by, fns, names, "Aggregate").what()
+        what = in_kernel.Kernel(by, fns, names, "Aggregate").what
         given = {**params, "keys": by}
         cut = {"cut": bool(by), "n_partitions": params["n"] if by else 1, "tables": True}
         reduce = Phase(
