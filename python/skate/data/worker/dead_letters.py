@@ -38,6 +38,7 @@ class Letters:
         self.letters: list[tuple[dict[str, Any], pa.RecordBatch | None]] = []
         self.skipped: dict[tuple[str, str], dict[str, Any]] = {}
         self.bytes = 0
+        self.some = False  # there is something to take
 
     def add(
         self,
@@ -52,6 +53,7 @@ class Letters:
     ) -> None:
         """One bad record. params: of its operator; rb: the row as the operator got it; number: of
         the row in the task's input; raw: bytes as read; line: of a text file, from 1."""
+        self.some = True
         label, kind = params["label"], type(e).__name__
         where = {
             "operator": label,
@@ -96,6 +98,7 @@ class Letters:
             rows = list(self.skipped.values())
             yield _table([*_FIELDS, ("count", "int64")], rows, None), sum(r["count"] for r in rows)
             self.skipped = {}
+        self.some = bool(self.skipped)
 
 
 _FIELDS = [

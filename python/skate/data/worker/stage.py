@@ -131,11 +131,13 @@ class Chain:
             target,
             told.values,
         )
-        t.source, t.nbytes = "", _skate.block_nbytes
+        t._source = ""  # nothing is read yet
+        t.nbytes = _skate.block_nbytes
         t.sides = [b.side for b in told.blocks]
         numbering.begin(told.seq)
         t.source_row, t.rows_of = None, None
-        t.letters, t.trail = Letters(told.seq), Trail(self.operators)
+        t.letters = letters = Letters(told.seq)
+        t.trail = Trail(self.operators)
         ops = self.ops
         if told.exchange:
             t.exchange = _exchange(told.exchange, told.blocks, blocks)
@@ -165,14 +167,16 @@ class Chain:
             it if last.packs or last.exchange else cut(it, target, told.cap, _skate.BlockOut)
         ):
             yield block
-            if t.letters.full():
-                for letters, bad in t.letters.take(last=False):
-                    yield _skate.BlockOut(letters, bad)
+            if letters.some and letters.full():
+                for rows_of, bad in letters.take(last=False):
+                    yield _skate.BlockOut(rows_of, bad)
         _skate.task_closing()
         it.close()
-        t.let_go()
-        for letters, bad in t.letters.take(last=True):
-            yield _skate.BlockOut(letters, bad)
+        if t.kept is not None:
+            t.let_go()
+        if letters.some:
+            for rows_of, bad in letters.take(last=True):
+                yield _skate.BlockOut(rows_of, bad)
         if n > 1 and tries[-1]:
             tries[-1] -= tries[0]  # what writes has asked what reads
         now = _skate.arrays_counts()

@@ -139,7 +139,7 @@ class Task:
                 params, f"{what} {row}..{last}{self.origin(params, row)}", rb
             )
         source, at = self.trail.origin(params.get("at", 0), row)
-        _skate.doing(params["label"], what, row, last, source or self.source, at, self.seq)
+        _skate.doing(params["label"], what, row, last, source or self._source, at, self.seq)
         return ""
 
     def _at_hand_again(self, params: dict[str, Any], where: str, rb: pa.RecordBatch) -> str:
