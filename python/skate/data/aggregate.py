@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import functools
 import math
 import operator
 import re
@@ -270,8 +271,7 @@ class Builtin(AggregateFnV2):
 
     def in_kernel(self) -> bool:
         """Whether it is the kernel's as it is: no method of it is a user's."""
-        own = type(self)
-        return self._zero is State and all(getattr(own, m) is getattr(Builtin, m) for m in _METHODS)
+        return self._zero is State and _built_in(type(self))
 
     def init(self, key: Any) -> Any:
         return State() if self._zero is State or self._ignore_nulls else self._zero()
@@ -315,6 +315,12 @@ class Builtin(AggregateFnV2):
 
 
 _METHODS = ("init", "accumulate_block", "aggregate_block", "combine", "merge", "finalize")
+
+
+@functools.cache
+def _built_in(kind: type) -> bool:
+    """Whether a subclass of Builtin overrides none of the methods that work out its values."""
+    return all(getattr(kind, m) is getattr(Builtin, m) for m in _METHODS)
 
 
 def takes(fns: Sequence[Any], names: Sequence[str]) -> bool:
