@@ -19,8 +19,7 @@ enum { MAX_POINTS = 16, NAME_BYTES = 48 };
 
 static struct point {
     _Atomic int mode;
-    _Atomic int64_t passes;
-    int64_t nth, us;
+    _Atomic int64_t passes, nth, us;
     char name[NAME_BYTES];
 } points[MAX_POINTS];
 
@@ -43,13 +42,14 @@ bool sk_fault_hit(const char *name) {
         if (mode == SK_FAULT_OFF) continue;
         if (strcmp(p->name, "*") != 0 && strcmp(p->name, name) != 0) continue;
         int64_t pass = sk_add_relaxed(&p->passes, 1) + 1;
-        if (mode == SK_FAULT_COUNT || (p->nth != 0 && pass != p->nth)) continue;
+        int64_t nth = sk_load_relaxed(&p->nth);
+        if (mode == SK_FAULT_COUNT || (nth != 0 && pass != nth)) continue;
         sk_store_relaxed(&fired, true);
         if (mode == SK_FAULT_KILL) {
             kill(getpid(), SIGKILL);
             for (;;) pause(); /* the signal is on its way; go no further */
         }
-        if (mode == SK_FAULT_DELAY) nap(p->us);
+        if (mode == SK_FAULT_DELAY) nap(sk_load_relaxed(&p->us));
         if (mode == SK_FAULT_FAIL) fail = true;
     }
     errno = keep;
@@ -70,16 +70,17 @@ void sk_fault_hook(bool (*fn)(void *ctx, const char *name), void *ctx) {
     update_on();
 }
 
+/* The slot of a name: the one that has it, set or cleared, else one without a name, else one that
+ * was cleared. A thread inside sk_fault_hit may still read the name of a cleared slot, so a name is
+ * replaced only when all slots have one. */
 static struct point *find(const char *name, size_t n) {
-    struct point *free_one = NULL;
+    struct point *unnamed = NULL, *cleared = NULL;
     for (struct point *p = points; p < points + MAX_POINTS; p++) {
-        if (sk_load_acq(&p->mode) == SK_FAULT_OFF) {
-            if (!free_one) free_one = p;
-        } else if (strlen(p->name) == n && memcmp(p->name, name, n) == 0) {
-            return p;
-        }
+        if (strlen(p->name) == n && memcmp(p->name, name, n) == 0) return p;
+        if (!p->name[0] && !unnamed) unnamed = p;
+        if (sk_load_acq(&p->mode) == SK_FAULT_OFF && !cleared) cleared = p;
     }
-    return free_one;
+    return unnamed ? unnamed : cleared;
 }
 
 static sk_rc set(const char *name, size_t n, enum sk_fault_mode mode, int64_t us, int64_t nth) {
@@ -87,10 +88,12 @@ static sk_rc set(const char *name, size_t n, enum sk_fault_mode mode, int64_t us
     struct point *p = find(name, n);
     if (!p) return mode == SK_FAULT_OFF ? SK_OK : SK_EFULL;
     sk_store_rel(&p->mode, SK_FAULT_OFF);
-    memcpy(p->name, name, n);
-    p->name[n] = 0;
-    p->nth = nth;
-    p->us = us;
+    if (strlen(p->name) != n || memcmp(p->name, name, n) != 0) {
+        memcpy(p->name, name, n);
+        p->name[n] = 0;
+    }
+    sk_store_relaxed(&p->nth, nth);
+    sk_store_relaxed(&p->us, us);
     sk_store_relaxed(&p->passes, 0);
     sk_store_rel(&p->mode, (int)mode);
     update_on();

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "engine/channels.h"
 #include "engine/local/driver/calls/calls.h"
@@ -16,7 +17,8 @@ enum { MOVES = 60, KEEPS = 6 };
 
 /* What lies at the head of a graph here; the hooks look at it in the driver. */
 struct head {
-    uint64_t used, n_told;
+    uint64_t used;
+    _Atomic uint64_t n_told;
     uint64_t condemned; /* an actor; 0: none yet */
     struct told {
         uint64_t actor;
@@ -29,7 +31,8 @@ static void bury(void *head, sk_aid a, const char *how, bool restarts) {
     struct head *h = head;
     if (h->used) last = h;
     CHECK(*how && h->n_told < SK_COUNT(h->told));
-    h->told[h->n_told++] = (struct told){a.v, restarts};
+    h->told[h->n_told] = (struct told){a.v, restarts};
+    sk_store_rel(&h->n_told, h->n_told + 1); /* the test waits for it on another thread */
 }
 static void condemn(void *head, sk_aid a, const char *how) {
     struct head *h = head;
@@ -208,7 +211,7 @@ static struct deaths open_with_actor(int32_t restarts) {
 
 static bool was_told(void *arg) {
     const struct deaths *d = arg;
-    return d->h->n_told >= d->n;
+    return sk_load_acq(&d->h->n_told) >= d->n;
 }
 
 /* One more was told: of this actor, and so. */
