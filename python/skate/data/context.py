@@ -301,10 +301,10 @@ class ExecutionOptions:
             in it is without limit.
         exclude_resources: An ExecutionResources: what it leaves to others (CPUs, GPUs, bytes of the
             store).
-        locality_with_output: Without effect: there is one machine. Setting it warns.
+        locality_with_output: Has no effect: there is one machine. Setting it warns.
         preserve_order: Whether blocks come in the order of the input. Order costs nothing here, so
             it is kept by default.
-        actor_locality_enabled: Without effect: there is one machine.
+        actor_locality_enabled: Has no effect: there is one machine.
         verbose_progress: Whether the progress line has a part for each operator.
 
     Raises:

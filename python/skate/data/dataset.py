@@ -1,8 +1,8 @@
-"""Dataset: a lazy table of any size. Methods add one node to the plan and return a new Dataset, or
-run the plan.
+"""Dataset: a lazy table of any size.
 
-Names, arguments and defaults are those of Ray Data. What rows and batches look like to functions:
-skate/data/values/batch.py. How it runs: run/execute.py.
+A method of Dataset either adds one node to the plan and returns a new Dataset, or runs the plan.
+Names, arguments and defaults are those of Ray Data. skate/data/values/batch.py defines what rows
+and batches look like to user functions; run/execute.py runs a plan.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ P = ParamSpec("P")
 
 @dataclass
 class TaskPoolStrategy:
-    """A function runs in tasks.
+    """Runs a user function in tasks.
 
     Args:
-        size: How many at once, at most; None: as many as fit.
+        size: Maximum number of tasks at once; None: as many as fit.
 
     Example:
         >>> from skate.data import TaskPoolStrategy
@@ -91,19 +91,19 @@ class TaskPoolStrategy:
 
 @errors.methods
 class ActorPoolStrategy:
-    """A class runs in a pool of actors of a fixed size, or of a size between min_size and max_size.
+    """Runs a callable class in a pool of actors, of a fixed size or between min_size and max_size.
 
     Args:
-        size: The number of actors; instead of the next two.
-        min_size: Actors that are there from the start; None: 1.
-        max_size: The most actors; None: as many as the CPUs, GPUs and memory allow.
-        initial_size: Without effect.
-        max_tasks_in_flight_per_actor: Tasks that an actor has at once, one running, the others
-            next; None: the engine chooses.
-        enable_true_multi_threading: Without effect.
+        size: The fixed number of actors; give either this or min_size and max_size.
+        min_size: Number of actors that are started at once; None: 1.
+        max_size: Maximum number of actors; None: as many as the CPUs, GPUs and memory allow.
+        initial_size: Has no effect.
+        max_tasks_in_flight_per_actor: Maximum number of tasks sent to one actor: one runs and the
+            others are queued; None: the engine chooses.
+        enable_true_multi_threading: Has no effect.
 
     Raises:
-        ValueError: A number is out of its range, or size comes together with the next two.
+        ValueError: A number is out of its range, or size is combined with min_size or max_size.
 
     Example:
         >>> from skate.data import ActorPoolStrategy
@@ -146,13 +146,15 @@ _numbers = itertools.count()
 
 @errors.methods
 class Dataset:
-    """A lazy, immutable table. Made by skate.data.range, read_parquet, from_items, ... and by the
-    methods of other Datasets; not by this constructor.
+    """A lazy, immutable table.
+
+    skate.data.range, read_parquet, from_items, ... and the methods of other Datasets make Datasets;
+    programs do not call this constructor.
 
     Args:
-        node: The last operator of its plan (skate/data/plan/node.py).
-        facts: What is known without running it.
-        context: Its settings; None: a copy of the current ones.
+        node: The last operator of the plan (skate/data/plan/node.py).
+        facts: What is known about the rows without running the plan.
+        context: The settings; None: a copy of the current ones.
     """
 
     def __init__(self, node: Node, facts: Facts, context: DataContext | None = None):
@@ -171,8 +173,8 @@ class Dataset:
             raise absent.attribute(self, "data.Dataset", name)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to other processes: not what was found out by running it here. Workers run it
-        through run/remote.py."""
+        """The state that is pickled for other processes: what a run here found out is left out.
+        Workers run the Dataset through run/remote.py."""
         return {
             k: v for k, v in self.__dict__.items() if k not in ("_stats", "_errors", "_above")
         } | {
@@ -181,14 +183,14 @@ class Dataset:
             "_above": None,
         }
 
-    # ---- what goes down when it runs, and what comes back
+    # ---- the request that a run gets, and the result that it returns
 
     def _request(self) -> RunRequest:
         seen = self._schema.arrow if self._schema is not None else None
         return RunRequest(self._node, self.context, self._facts, seen, back=self._ran)
 
     def _ran(self, result: RunResult) -> None:
-        """Keeps what comes back of a run."""
+        """Keeps the result of a run in this Dataset."""
         self._errors = result.errors or self._errors or Errors(None)
         self._stats = result.stats or self._stats
         if result.schema is not None:
@@ -209,12 +211,12 @@ class Dataset:
         return out
 
     def _columns(self, op: str, label: str, params: dict[str, Any]) -> Dataset:
-        """A node that changes columns and runs in the tasks of the operator before it."""
+        """Adds a node that changes columns and runs in the tasks of the operator before it."""
         node, known = (
             Node(op, label, params, (self._node,), **as_input(self._node)),
             self._facts.schema,
         )
-        # It is computed now: a function of a function ... is too deep after a thousand of these.
+        # Computed now, not lazily: a thousand of these would nest functions too deeply.
         schema = node.operator.schema(params, known()) if known else None
         rows = self._facts.rows if node.operator.one_to_one else None
         return self._add(
@@ -239,7 +241,8 @@ class Dataset:
         batch_rows: int = 0,
         **params: Any,
     ) -> Dataset:
-        """A node with a user function: a function becomes tasks, a class a pool of actors."""
+        """Adds a node with a user function: a function runs in tasks, a class in a pool of
+        actors."""
         if not callable(fn):
             raise (ValueError if kind == "Filter" else TypeError)(
                 f"{kind}: fn must be a UserDefinedFunction (a function, or a class with __call__), not {type(fn).__name__}"
@@ -299,40 +302,40 @@ class Dataset:
         """Applies fn to batches of rows.
 
         Args:
-            fn: A function, generator function or class with __call__ (then a pool of actors) from a
-                batch to a batch.
-            batch_size: Rows of a batch, at most; None: whole blocks. With num_gpus it has to be
-                given.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
-                fn runs and how many at once, in place of concurrency.
+            fn: A function, generator function or class with __call__ (run in a pool of actors) from
+                a batch to a batch.
+            batch_size: Maximum number of rows of a batch; None: whole blocks. Required with
+                num_gpus.
+            compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
+                ActorPoolStrategy (for classes). Replaces concurrency.
             batch_format: "default"/"numpy" (dict of arrays), "pandas" or "pyarrow"; None: "pandas"
                 where the blocks came as DataFrames, else "pyarrow".
             zero_copy_batch: True: the arrays of a batch are read-only views of shared memory.
-                False: fn gets a copy, which it may write to.
-            fn_args: Positional arguments that fn gets behind its first one.
-            fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
-                functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
-                functions.
-            num_cpus: CPUs that each task or actor takes; None: 1.
-            num_gpus: GPUs that each task or actor takes; None: none.
+                False: fn gets a copy that it may write to.
+            fn_args: Positional arguments passed to fn after its first one.
+            fn_kwargs: Keyword arguments passed to fn.
+            fn_constructor_args: Positional arguments of the constructor if fn is a class;
+                ValueError if fn is a function.
+            fn_constructor_kwargs: Keyword arguments of the constructor if fn is a class; ValueError
+                if fn is a function.
+            num_cpus: CPUs that each task or actor reserves; None: 1.
+            num_gpus: GPUs that each task or actor reserves; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
-                None: as many as fit.
-            udf_modifying_row_count: False: fn gives as many rows as it gets, so that their number
-                is known without running it (len() of a DataLoader, repr).
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
-                errors()); None: as DataContext.on_error says. fn is called again with halves of a
-                batch that failed, until the bad rows are found: then it sees smaller batches, and
-                some rows twice.
-            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            concurrency: Maximum number of tasks or actors at once; for a class also (min, max)
+                actors; None: as many as fit.
+            udf_modifying_row_count: False promises that fn returns as many rows as it gets, so that
+                the row count is known without a run (len() of a DataLoader, repr).
+            on_error: What to do with rows on which fn raises: "raise", "skip" or "quarantine" (see
+                errors()); None: as DataContext.on_error says. When a batch fails, fn is called
+                again with halves of the batch until the bad rows are found, so fn then sees smaller
+                batches, and some rows twice.
+            ray_remote_args_fn: A function that returns more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
-                comes when the Dataset runs.
+            TypeError, ValueError: fn is not callable, or an option does not fit it. Errors that fn
+                raises appear when the Dataset runs.
 
         Example:
             >>> import skate
@@ -401,33 +404,33 @@ class Dataset:
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Applies fn to each row: from a dict to a dict.
+        """Applies fn to each row; fn maps a dict to a dict.
 
         Args:
-            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to
-                a row.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
-                fn runs and how many at once, in place of concurrency.
-            fn_args: Positional arguments that fn gets behind its first one.
-            fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
-                functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
-                functions.
-            num_cpus: CPUs that each task or actor takes; None: 1.
-            num_gpus: GPUs that each task or actor takes; None: none.
+            fn: A function, or a class with __call__ (run in a pool of actors), from a row (a dict)
+                to a row.
+            compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
+                ActorPoolStrategy (for classes). Replaces concurrency.
+            fn_args: Positional arguments passed to fn after its first one.
+            fn_kwargs: Keyword arguments passed to fn.
+            fn_constructor_args: Positional arguments of the constructor if fn is a class;
+                ValueError if fn is a function.
+            fn_constructor_kwargs: Keyword arguments of the constructor if fn is a class; ValueError
+                if fn is a function.
+            num_cpus: CPUs that each task or actor reserves; None: 1.
+            num_gpus: GPUs that each task or actor reserves; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
-                None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+            concurrency: Maximum number of tasks or actors at once; for a class also (min, max)
+                actors; None: as many as fit.
+            on_error: What to do with rows on which fn raises: "raise", "skip" or "quarantine" (see
                 errors()); None: as DataContext.on_error says.
-            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            ray_remote_args_fn: A function that returns more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
-                comes when the Dataset runs.
+            TypeError, ValueError: fn is not callable, or an option does not fit it. Errors that fn
+                raises appear when the Dataset runs.
 
         Example:
             >>> import skate
@@ -471,33 +474,33 @@ class Dataset:
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Applies fn to each row: from a dict to a list of dicts.
+        """Applies fn to each row; fn maps a dict to a list of dicts.
 
         Args:
-            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to
-                an iterable of rows.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
-                fn runs and how many at once, in place of concurrency.
-            fn_args: Positional arguments that fn gets behind its first one.
-            fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
-                functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
-                functions.
-            num_cpus: CPUs that each task or actor takes; None: 1.
-            num_gpus: GPUs that each task or actor takes; None: none.
+            fn: A function, or a class with __call__ (run in a pool of actors), from a row (a dict)
+                to an iterable of rows.
+            compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
+                ActorPoolStrategy (for classes). Replaces concurrency.
+            fn_args: Positional arguments passed to fn after its first one.
+            fn_kwargs: Keyword arguments passed to fn.
+            fn_constructor_args: Positional arguments of the constructor if fn is a class;
+                ValueError if fn is a function.
+            fn_constructor_kwargs: Keyword arguments of the constructor if fn is a class; ValueError
+                if fn is a function.
+            num_cpus: CPUs that each task or actor reserves; None: 1.
+            num_gpus: GPUs that each task or actor reserves; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
-                None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+            concurrency: Maximum number of tasks or actors at once; for a class also (min, max)
+                actors; None: as many as fit.
+            on_error: What to do with rows on which fn raises: "raise", "skip" or "quarantine" (see
                 errors()); None: as DataContext.on_error says.
-            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            ray_remote_args_fn: A function that returns more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
-                comes when the Dataset runs.
+            TypeError, ValueError: fn is not callable, or an option does not fit it. Errors that fn
+                raises appear when the Dataset runs.
 
         Example:
             >>> import skate
@@ -541,35 +544,35 @@ class Dataset:
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Keeps the rows for which fn(row), or the expression, is true (null counts as false).
+        """Keeps the rows for which fn(row), or the expression, is true; null counts as false.
 
         Args:
-            fn: A function, or a class with __call__ (then a pool of actors), from a row (a dict) to
-                True or False; or None, with expr.
-            expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null"; runs
-                column by column, without Python per row.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
-                fn runs and how many at once, in place of concurrency.
-            fn_args: Positional arguments that fn gets behind its first one.
-            fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
-                functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
-                functions.
-            num_cpus: CPUs that each task or actor takes; None: 1.
-            num_gpus: GPUs that each task or actor takes; None: none.
+            fn: A function, or a class with __call__ (run in a pool of actors), from a row (a dict)
+                to True or False; None if expr is given.
+            expr: An expression, or text such as "x > 3 and name in ('a', 'b') or y is null". It is
+                evaluated column by column, without Python code per row.
+            compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
+                ActorPoolStrategy (for classes). Replaces concurrency.
+            fn_args: Positional arguments passed to fn after its first one.
+            fn_kwargs: Keyword arguments passed to fn.
+            fn_constructor_args: Positional arguments of the constructor if fn is a class;
+                ValueError if fn is a function.
+            fn_constructor_kwargs: Keyword arguments of the constructor if fn is a class; ValueError
+                if fn is a function.
+            num_cpus: CPUs that each task or actor reserves; None: 1.
+            num_gpus: GPUs that each task or actor reserves; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
-                None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+            concurrency: Maximum number of tasks or actors at once; for a class also (min, max)
+                actors; None: as many as fit.
+            on_error: What to do with rows on which fn raises: "raise", "skip" or "quarantine" (see
                 errors()); None: as DataContext.on_error says.
-            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            ray_remote_args_fn: A function that returns more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
-                comes when the Dataset runs.
+            TypeError, ValueError: fn is not callable, or an option does not fit it. Errors that fn
+                raises appear when the Dataset runs.
 
         Example:
             >>> import skate
@@ -584,7 +587,7 @@ class Dataset:
         if expr is not None:
             if isinstance(expr, str):
                 expect("skate.data.expr_eval")
-                text, expr = expr, expr_eval.parse(expr)  # errors here, not in a worker
+                text, expr = expr, expr_eval.parse(expr)  # raises here, not in a worker
             elif isinstance(expr, expressions.Expr):
                 text = expressions.inline(expr)
             else:
@@ -640,7 +643,8 @@ class Dataset:
         facts: Facts,
         on_error: str | None = None,
     ) -> Dataset:
-        """A node that evaluates expressions; callable classes in them make it a pool of actors."""
+        """Adds a node that evaluates expressions; callable classes in them need a pool of
+        actors."""
         options = {**as_input(self._node), **resources(remote)}
         if check_policy(on_error) is not None:
             params = {**params, "on_error": on_error}
@@ -668,15 +672,15 @@ class Dataset:
         on_error: OnError = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """One more column (or a column replaced), from an expression over the others.
+        """Adds or replaces one column, computed by an expression over the other columns.
 
         Args:
-            column_name: Its name; one that is there is replaced.
+            column_name: Name of the column; an existing column of this name is replaced.
             expr: An expression (skate.data.expressions); TypeError for anything else.
-            compute: Where callable classes in it run; TaskPoolStrategy or ActorPoolStrategy.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
-                errors()); None: as DataContext.on_error says.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            compute: Where callable classes in expr run: TaskPoolStrategy or ActorPoolStrategy.
+            on_error: What to do with rows on which expr raises: "raise", "skip" or "quarantine"
+                (see errors()); None: as DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Example:
@@ -695,20 +699,19 @@ class Dataset:
         on_error: OnError = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Several more columns (or columns replaced), each from an expression over the columns that
+        """Adds or replaces several columns, each computed by an expression over the columns that
         were there before. (polars.DataFrame.with_columns; Ray has with_column alone.)
 
         Args:
-            exprs: {name: expression}; a name that is there is replaced.
-            compute: Where callable classes in them run; TaskPoolStrategy or ActorPoolStrategy.
-            on_error: What becomes of rows for which one raises: "raise", "skip" or "quarantine"
-                (see errors()); None: as DataContext.on_error says.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            exprs: {name: expression}; existing columns of these names are replaced.
+            compute: Where callable classes in exprs run: TaskPoolStrategy or ActorPoolStrategy.
+            on_error: What to do with rows on which an expression raises: "raise", "skip" or
+                "quarantine" (see errors()); None: as DataContext.on_error says.
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: What is given is no dict of names and expressions, or an empty
-                one.
+            TypeError, ValueError: exprs is no dict of names and expressions, or is empty.
 
         Example:
             >>> import skate
@@ -734,7 +737,7 @@ class Dataset:
         on_error: str | None,
         remote: dict[str, Any],
     ) -> Dataset:
-        """Columns from expressions over those that are there, beside them or in their place."""
+        """Adds the node that computes columns from expressions and appends or replaces them."""
         x = expressions
         for name, expr in exprs.items():
             if not isinstance(expr, x.Expr) or isinstance(expr, x.StarExpr):
@@ -768,26 +771,26 @@ class Dataset:
         on_error: OnError = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """One more column: fn gets a batch and returns a column as long as it, of the kind of the
-        batch.
+        """Adds one column that fn computes from each batch, as a column of the batch's length and
+        format.
 
         Args:
-            col: Its name.
+            col: Name of the column.
             fn: Returns a Series, a list or one value for all rows ("pandas"), a numpy.ndarray
                 ("numpy") or a pyarrow Array ("pyarrow"); TypeError for others.
             batch_format: What fn gets: "pandas" (a DataFrame), "numpy" (a dict of arrays) or
                 "pyarrow" (a Table).
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
-                fn runs and how many at once, in place of concurrency.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
-                None: as many as fit.
-            on_error: What becomes of rows for which it raises: "raise", "skip" or "quarantine" (see
+            compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
+                ActorPoolStrategy (for classes). Replaces concurrency.
+            concurrency: Maximum number of tasks or actors at once; for a class also (min, max)
+                actors; None: as many as fit.
+            on_error: What to do with rows on which fn raises: "raise", "skip" or "quarantine" (see
                 errors()); None: as DataContext.on_error says.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            ValueError: fn cannot be called, or the format is none of these.
+            ValueError: fn is not callable, or batch_format is not one of these.
 
         Example:
             >>> import skate
@@ -827,17 +830,17 @@ class Dataset:
         concurrency: int | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Only these columns, in this order.
+        """Keeps only these columns, in this order.
 
         Args:
-            cols: A column or a list of them.
-            compute: Without effect: it runs in the tasks of the operator before it.
-            concurrency: Without effect.
-            ray_remote_args: Without effect.
+            cols: A column or a list of columns.
+            compute: Has no effect: the projection runs in the tasks of the operator before it.
+            concurrency: Has no effect.
+            ray_remote_args: Has no effect.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when
-                it runs).
+            KeyError: There is no such column (raised at once if the schema is known, else during
+                the run).
             ValueError: A name is given twice.
 
         Example:
@@ -859,17 +862,17 @@ class Dataset:
         concurrency: int | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """All columns but these.
+        """Drops these columns and keeps all others.
 
         Args:
-            cols: A column or a list of them.
-            compute: Without effect: it runs in the tasks of the operator before it.
-            concurrency: Without effect.
-            ray_remote_args: Without effect.
+            cols: A column or a list of columns.
+            compute: Has no effect: the projection runs in the tasks of the operator before it.
+            concurrency: Has no effect.
+            ray_remote_args: Has no effect.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when
-                it runs).
+            KeyError: There is no such column (raised at once if the schema is known, else during
+                the run).
             ValueError: A name is given twice.
 
         Example:
@@ -890,15 +893,15 @@ class Dataset:
         concurrency: int | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """New names: a dict of old to new, or a list of all.
+        """Renames columns, by a dict of old to new names or by a list of all new names.
 
         Args:
             names: {old name: new name}, or a list of new names for all columns in their order.
-            concurrency: Without effect.
-            ray_remote_args: Without effect.
+            concurrency: Has no effect.
+            ray_remote_args: Has no effect.
 
         Raises:
-            ValueError: A name would be there twice, or the list is not as long as there are
+            ValueError: Two columns would have one name, or the list is not as long as the number of
                 columns.
             KeyError: There is no such column.
 
@@ -950,17 +953,18 @@ class Dataset:
         return self._columns("rename_columns", "RenameColumns", {"names": new})
 
     def explode(self, column: str) -> Dataset:
-        """A row for each element of a column of lists, with the other columns of its row beside it;
-        a row whose list is empty or null stays, with null. (polars.DataFrame.explode; Ray has no
+        """Makes one row of each element of a column of lists; the other columns are repeated.
+
+        A row whose list is empty or null stays, with null. (polars.DataFrame.explode; Ray has no
         such method.)
 
         Args:
-            column: Its name.
+            column: Name of the column of lists.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when
-                it runs).
-            TypeError: It holds no lists (likewise).
+            KeyError: There is no such column (raised at once if the schema is known, else during
+                the run).
+            TypeError: The column holds no lists (raised at the same time).
 
         Example:
             >>> import skate
@@ -980,23 +984,24 @@ class Dataset:
         variable_name: str = "variable",
         value_name: str = "value",
     ) -> Dataset:
-        """Columns become rows: for each row, one row a column of `on`, with the column's name and
-        its value. (polars.DataFrame.unpivot, pandas.DataFrame.melt; Ray has no such method.)
+        """Turns columns into rows: each row becomes one row for each column of `on`, with the
+        column's name and its value. (polars.DataFrame.unpivot, pandas.DataFrame.melt; Ray has no
+        such method.)
 
-        Rows that come of one row stand together, in the order of `on`. The type of the values is
-        the one that holds those of all these columns exactly.
+        Rows made from one row stand together, in the order of `on`. The values get the type that
+        holds the values of all these columns exactly.
 
         Args:
-            on: A column or a list of them; None: all but those of index.
-            index: A column or a list of them that stay beside each value; None: none.
-            variable_name: Name of the column for the names.
-            value_name: Name of the column for the values.
+            on: A column or a list of columns; None: all columns but those of index.
+            index: A column or a list of columns that are repeated beside each value; None: none.
+            variable_name: Name of the column that holds the names.
+            value_name: Name of the column that holds the values.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when
-                it runs).
-            TypeError: No type holds the values of all these columns (likewise).
-            ValueError: A name would stand for two columns, or no column is left to become rows.
+            KeyError: There is no such column (raised at once if the schema is known, else during
+                the run).
+            TypeError: No type holds the values of all these columns (raised at the same time).
+            ValueError: Two columns would have one name, or no column is left to become rows.
 
         Example:
             >>> import skate
@@ -1029,25 +1034,27 @@ class Dataset:
         decoder: Literal["fast", "pillow"] | None = None,
         on_error: OnError = None,
     ) -> Dataset:
-        """Encoded images (bytes) of a column become arrays (height, width[, channels]) of uint8;
-        null stays null. (Ray has no such method; read_images is the same for files.)
+        """Decodes a column of encoded images (bytes) into arrays (height, width[, channels]) of
+        uint8.
+
+        Null stays null. (Ray has no such method; read_images does the same for files.)
 
         Args:
-            column: Its name.
-            size: (height, width) to resize to, bilinear with antialiasing; None: as they are.
-            mode: Pillow's mode to convert to, such as "RGB" or "L"; None: as they are.
-            crop: What is cut out before that: (top, left, height, width) in pixels, or "center": as
-                much of the middle as has the proportions of size.
-            decoder: None: the bytes that Pillow gives, by a quicker decoder where it can; "fast",
-                "pillow": as of read_images.
-            on_error: What becomes of rows that are no image: "raise", "skip" or "quarantine" (see
+            column: Name of the column.
+            size: (height, width) to resize to, bilinear with antialiasing; None: not resized.
+            mode: Pillow's mode to convert to, such as "RGB" or "L"; None: not converted.
+            crop: The region that is cut out before resizing: (top, left, height, width) in pixels,
+                or "center": the largest region in the middle that has the proportions of size.
+            decoder: None: exactly the pixels that Pillow gives, by a quicker decoder where
+                possible; "fast", "pillow": as in read_images.
+            on_error: What to do with rows that hold no image: "raise", "skip" or "quarantine" (see
                 errors()); None: as DataContext.on_error says.
 
         Raises:
-            KeyError: There is no such column (where the columns are known before it runs, else when
-                it runs).
-            TypeError: It holds no bytes (when it runs).
-            ValueError: An option is none of these.
+            KeyError: There is no such column (raised at once if the schema is known, else during
+                the run).
+            TypeError: The column holds no bytes (raised during the run).
+            ValueError: An option has a value that is not one of these.
 
         Example:
             >>> import skate
@@ -1064,18 +1071,18 @@ class Dataset:
         return self._columns("decode_images", f"DecodeImages({column})", params)
 
     def _check_columns(self, names: list[str], what: str) -> None:
-        """Errors at once where the schema is known without running anything."""
+        """Raises errors about columns at once if the schema is known without running anything."""
         self._facts.check_columns(names, what)
 
     def limit(self, limit: int) -> Dataset:
-        """The first `limit` rows; what is not needed for them does not run. Of limit(0), the first
-        block does, for its columns.
+        """The first `limit` rows. Tasks that are not needed for them do not run; limit(0) still
+        runs the first block, to learn its columns.
 
         Args:
-            limit: How many, 0 or more.
+            limit: Number of rows, 0 or more.
 
         Raises:
-            ValueError: It is no int, or negative.
+            ValueError: limit is no int, or is negative.
 
         Example:
             >>> import skate
@@ -1094,9 +1101,9 @@ class Dataset:
         """The rows of this Dataset, then those of the others.
 
         Args:
-            other: Other Datasets. Where their columns differ, what one lacks is null; types are
-                unified, and TypeError says where that cannot be. Inputs whose columns functions
-                make are run for their first rows first, which shows them.
+            other: Other Datasets. A column that one Dataset lacks is null in its rows. Types are
+                unified; a TypeError names the columns where that is impossible. An input whose
+                columns a user function makes is first run for its first rows, to learn its columns.
 
         Example:
             >>> import skate
@@ -1115,7 +1122,7 @@ class Dataset:
                 raise TypeError(f"union: {e}") from None
             nodes = tuple(conform(n, s, schema) for n, s in zip(nodes, known, strict=True))
             known = [schema] * len(nodes)
-        # a loop of unions is one of many inputs, not one deep
+        # a loop of unions makes one node with many inputs, not a deep chain of nodes
         if nodes[0].operator.concatenates and len(nodes) > 1:
             nodes, known = (*nodes[0].inputs, *nodes[1:]), [*nodes[0].params["schemas"], *known[1:]]
         return self._add(
@@ -1128,11 +1135,12 @@ class Dataset:
         )
 
     def random_sample(self, fraction: float, *, seed: Seed = None) -> Dataset:
-        """Each row with a probability of `fraction`.
+        """Keeps each row with the probability `fraction`.
 
         Args:
             fraction: From 0 to 1; ValueError otherwise.
-            seed: An int: the same rows each time; a RandomSeedConfig; None: others each run.
+            seed: An int: the same rows each time; a RandomSeedConfig; None: different rows each
+                run.
 
         Example:
             >>> import skate
@@ -1153,7 +1161,7 @@ class Dataset:
         )
         return self._add(node, Facts(None, self._facts.schema, self._facts.files))
 
-    # ---- other orders, other blocks, parts (split.py)
+    # ---- other orders, other blocks, splits (split.py)
 
     def sort(
         self,
@@ -1163,24 +1171,25 @@ class Dataset:
         *,
         strategy: Strategy = None,
     ) -> Dataset:
-        """The rows in the order of a column or of several. Equal rows stay in the order in which
-        they came; NaN and then nulls come last, for either direction; -0.0 equals 0.0. The result
-        is the same on every run, whatever workers and memory there are.
+        """Sorts the rows by one column or by several.
+
+        The sort is stable. NaN and then nulls come last, in either direction; -0.0 equals 0.0. The
+        result is the same on every run, whatever workers and memory there are.
 
         Args:
-            key: Its name, or their names, the most significant first.
-            descending: The largest value first; of several keys one for each.
-            boundaries: Numbers: the first key's values at which blocks begin, so there is a block
-                more. [10, 20]: what is less than 10, the rest of what is less than 20, the rest;
-                with
-                descending the other way round. None: blocks are of about the same size.
+            key: A column's name, or several names with the most significant first.
+            descending: True: the largest value first; a list has one bool for each key.
+            boundaries: Numbers: the values of the first key at which a new block begins, so there
+                is one block more than numbers. [10, 20] makes three blocks: values below 10, from
+                10 to below 20, and 20 and above; with descending in the reverse order. None: blocks
+                of about the same size.
             strategy: How the exchange is wired, which changes no row: a skate.data.ExchangeStrategy
                 or a name; None: as DataContext.shuffle_strategy says.
 
         Raises:
-            ValueError: No key, one that is no name, as many directions as there are no keys,
-                boundaries that are no numbers; when it runs: a column that is not there, or whose
-                type has no order.
+            ValueError: key is empty or no name, descending is not as long as key, or boundaries are
+                not numbers. Raised during the run: a column does not exist, or its type has no
+                order.
 
         Example:
             >>> import skate
@@ -1199,14 +1208,14 @@ class Dataset:
         strategy: Strategy = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """The rows in a random order; all orders are equally likely. A seed gives the same order on
-        every run, whatever workers and memory there are.
+        """Shuffles the rows; all orders are equally likely. A seed gives the same order on every
+        run, whatever workers and memory there are.
 
         Args:
-            seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
-            num_blocks: As in Ray no longer supported: repartition() behind it.
-            strategy: How the exchange is wired, as of sort().
-            ray_remote_args: Resources of the tasks that deal rows out, by the names that
+            seed: An int: the same order each time; a RandomSeedConfig; None: a new order each time.
+            num_blocks: No longer supported, as in Ray: call repartition() afterwards.
+            strategy: How the exchange is wired, as in sort().
+            ray_remote_args: Resources of the tasks that distribute the rows, by the names that
                 map_batches has.
 
         Raises:
@@ -1231,22 +1240,23 @@ class Dataset:
         sort: bool = False,
         strategy: Strategy = None,
     ) -> Dataset:
-        """The same rows in other blocks; in the same order, unless they are shuffled.
+        """The same rows in other blocks, in the same order unless they are shuffled.
 
         Args:
-            num_blocks: How many blocks, of as many rows; runs everything above first.
-            target_num_rows_per_block: Rows in a block, at most; streams.
-            strict: With target_num_rows_per_block: exactly so many, over all borders of blocks.
-            shuffle: With num_blocks: each block gets a piece of what each task before made. The
-                order is the same on every run.
-            keys: One or several; with num_blocks: all rows that are equal in these columns come
-                into one block, in the order in which they came.
+            num_blocks: Number of blocks, of equal row counts; runs everything upstream first.
+            target_num_rows_per_block: Maximum number of rows in a block; streams.
+            strict: With target_num_rows_per_block: blocks have exactly this many rows (but the
+                last).
+            shuffle: With num_blocks: each new block gets a piece of what each upstream task made.
+                The order is the same on every run.
+            keys: One column or several; with num_blocks: all rows that are equal in these columns
+                come into one block, in their original order.
             sort: With keys: each block is sorted by them, ascending.
-            strategy: With shuffle or keys: how the exchange is wired, as of sort().
+            strategy: With shuffle or keys: how the exchange is wired, as in sort().
 
         Raises:
-            ValueError: None or both of num_blocks and target_num_rows_per_block; one that is no
-                positive int; what goes with the other one.
+            ValueError: Neither or both of num_blocks and target_num_rows_per_block are given; one
+                of them is no positive int; or an option is given that belongs to the other one.
             KeyError: There is no such column.
 
         Example:
@@ -1258,10 +1268,10 @@ class Dataset:
         return self._add(*split.repartition(self._request(), *given))
 
     def randomize_block_order(self, *, seed: Seed = None) -> Dataset:
-        """The same blocks in a random order; runs everything above first.
+        """The same blocks in a random order; runs everything upstream first.
 
         Args:
-            seed: An int: the same order each time; a RandomSeedConfig; None: another each time.
+            seed: An int: the same order each time; a RandomSeedConfig; None: a new order each time.
 
         Example:
             >>> import skate
@@ -1271,13 +1281,17 @@ class Dataset:
         return self._add(*split.randomize_block_order(self._request(), seed))
 
     def zip(self, *other: Dataset) -> Dataset:
-        """The rows of several Datasets side by side; all must have as many rows (ValueError when it
-        runs). It
-        streams: blocks of the others are cut (by reference) where those of one end: the largest, if
-        the bytes of all are known beforehand, else this one. A name that is taken gets _1, _2, ...
+        """The columns of several Datasets side by side; all must have the same number of rows.
+
+        It streams: the blocks of one Dataset set the borders, and blocks of the others are sliced
+        there without a copy. That Dataset is the largest if the byte sizes of all are known
+        beforehand, else this one. A column name that is taken gets the suffix _1, _2, ...
 
         Args:
-            other: The other Datasets; at least one (ValueError).
+            other: The other Datasets, at least one.
+
+        Raises:
+            ValueError: No other Dataset is given; or, during the run, the row counts differ.
 
         Example:
             >>> import skate
@@ -1289,13 +1303,13 @@ class Dataset:
     def split(
         self, n: int, *, equal: bool = False, locality_hints: list[Any] | None = None
     ) -> list[MaterializedDataset]:
-        """n Datasets of about as many rows, in order. Runs this one.
+        """Splits the rows in order into n Datasets of about equal row counts. Runs this Dataset.
 
         Args:
-            n: How many; ValueError below 1.
-            equal: All have the same number of rows; up to n - 1 rows are left out.
-            locality_hints: One for each split (ValueError otherwise); there is one machine, so
-                nothing follows from them.
+            n: Number of Datasets; ValueError below 1.
+            equal: All get the same number of rows; up to n - 1 rows are left out.
+            locality_hints: One for each split (ValueError otherwise). They have no effect: there is
+                one machine.
 
         Example:
             >>> import skate
@@ -1305,10 +1319,13 @@ class Dataset:
         return self._parts(split.by_number(n, equal, locality_hints))[:n]
 
     def split_at_indices(self, indices: list[int]) -> list[MaterializedDataset]:
-        """Datasets that end before these rows, and one of the rest. Runs this one.
+        """Splits the rows before each of these row numbers. Runs this Dataset.
 
         Args:
             indices: Row numbers, ascending; ValueError for none, negative or descending ones.
+
+        Returns:
+            One Dataset for each index, with the rows before it, and one with the remaining rows.
 
         Example:
             >>> import skate
@@ -1318,10 +1335,11 @@ class Dataset:
         return self._parts(split.at_indices(indices))
 
     def split_proportionately(self, proportions: list[float]) -> list[MaterializedDataset]:
-        """Datasets of these shares of the rows, and one of the rest. Runs this one.
+        """Splits the rows in order into Datasets of these shares, and one of the remaining rows.
+        Runs this Dataset.
 
         Args:
-            proportions: Each over 0, together under 1 (ValueError otherwise).
+            proportions: Each above 0, in sum below 1 (ValueError otherwise).
 
         Example:
             >>> import skate
@@ -1338,15 +1356,15 @@ class Dataset:
         seed: int | None = None,
         stratify: str | None = None,
     ) -> tuple[MaterializedDataset, MaterializedDataset]:
-        """(train, test): the last rows are the test. Runs this one.
+        """Splits the rows into (train, test); the last rows are the test. Runs this Dataset.
 
         Args:
             test_size: Rows as an int, or a share between 0 and 1; ValueError otherwise.
-            shuffle: The rows are shuffled before.
-            seed: Of the shuffle: an int gives the same order each time.
-            stratify: A column: of the rows of each of its values that share, rounded down, is in
-                the test. Both parts come in the order of that column. ValueError together with
-                shuffle.
+            shuffle: Shuffles the rows before the split.
+            seed: Seed of the shuffle: an int gives the same order each time.
+            stratify: A column: for each of its values, the share test_size of the rows, rounded
+                down, goes into the test. Both results are in the order of that column. ValueError
+                together with shuffle.
 
         Example:
             >>> import skate
@@ -1365,8 +1383,8 @@ class Dataset:
         return train, test
 
     def _parts(self, at: Callable[[int], list[int]]) -> list[MaterializedDataset]:
-        """Datasets that end before some rows, and one of the rest. Runs this one. at: gives these
-        rows, of how many there are."""
+        """Splits before the row numbers that `at` returns for the number of rows. Runs this
+        Dataset."""
         whole = self.materialize()
         parts = split.parts(whole._request(), at(whole._facts.rows or 0))
         return [whole._of_blocks(blocks) for blocks in parts]
@@ -1380,15 +1398,15 @@ class Dataset:
         seed: int | None = None,
         **ray_remote_kwargs: Any,
     ) -> tuple[Dataset, Dataset]:
-        """(train, test), row by row, without running anything: which side a row is on follows from
-        its number and seed, or from a column.
+        """Splits into (train, test) row by row, without running anything: a row's side follows from
+        its row number and the seed, or from the value of a column.
 
         Args:
             test_size: Share of the test, between 0 and 1.
             split_type: "random" or "hash".
-            hash_column: The column for "hash": equal values are on one side.
-            seed: Of "random"; by default the two sides still fit together.
-            ray_remote_kwargs: Other options of the tasks or actors, as of skate.remote: resources,
+            hash_column: The column for "hash": rows of equal values are on one side.
+            seed: Seed for "random"; without one the two sides still have no row in common.
+            ray_remote_kwargs: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
@@ -1416,14 +1434,14 @@ class Dataset:
         streaming_split.py.
 
         Args:
-            n: How many.
+            n: Number of iterators.
             equal: All get the same number of rows, and of batches: True or "drop" leaves up to n -
-                1 rows out, "pad" (with a batch_size) gives up to n - 1 rows twice.
-            locality_hints: One for each (ValueError otherwise); there is one machine, so nothing
-                follows from them.
-            batch_size: Rows are dealt in batches of so many, in turn, and each iterator is asked
-                for batches of as many. Then it has a len(), and a state_dict() that any number of
-                iterators can go on with.
+                1 rows out, "pad" (with a batch_size) repeats up to n - 1 rows.
+            locality_hints: One for each iterator (ValueError otherwise). They have no effect: there
+                is one machine.
+            batch_size: Rows are dealt in turn in batches of this many rows, and each iterator must
+                be asked for batches of this size. Each iterator then has a len(), and a
+                state_dict() from which any number of iterators can continue.
 
         Raises:
             ValueError: n, batch_size or locality_hints are wrong, or "pad" comes without a
@@ -1447,18 +1465,18 @@ class Dataset:
         *,
         strategy: Strategy = None,
     ) -> GroupedData:
-        """The rows in groups of equal keys, to be aggregated or mapped. What comes of it is in the
-        order of the keys.
+        """Groups the rows by equal keys, to be aggregated or mapped. Results are in the order of
+        the keys.
 
         Args:
             key: A column's name, or several; None: one group of all rows.
-            num_partitions: In how many parts to work; None: as many as their sizes ask for.
-            strategy: How the exchange is wired, as of sort().
+            num_partitions: Number of partitions of the exchange; None: chosen from measured sizes.
+            strategy: How the exchange is wired, as in sort().
 
         Raises:
-            ValueError: The key is no name of a column, there is no such column, its values have no
-                order (lists, structs, arrays), or num_partitions is no positive int. Where rows may
-                have been dropped before, a missing column is an error of the run.
+            ValueError: The key is no name of a column, its values have no order (lists, structs,
+                arrays), or num_partitions is no positive int. If an operator before may have
+                dropped rows, a missing column is an error of the run.
 
         Example:
             >>> import skate
@@ -1481,16 +1499,16 @@ class Dataset:
         *,
         strategy: Strategy = None,
     ) -> Dataset:
-        """The rows without those whose key was there before: of each key the first row, in the
-        order of the keys. (polars.DataFrame.unique; Ray has `unique` of one column alone.)
+        """The first row of each distinct key, in the order of the keys.
+        (polars.DataFrame.unique; Ray has `unique` of one column alone.)
 
         Args:
-            keys: Columns; None: all, which the schema has to tell, or is asked for.
-            num_partitions: In how many parts to work; None: as many as their sizes ask for.
-            strategy: How the exchange is wired, as of sort().
+            keys: Columns; None: all columns, for which the schema is fetched if it is not known.
+            num_partitions: Number of partitions of the exchange; None: chosen from measured sizes.
+            strategy: How the exchange is wired, as in sort().
 
         Raises:
-            ValueError: As groupby.
+            ValueError: As in groupby().
 
         Example:
             >>> import skate
@@ -1518,44 +1536,49 @@ class Dataset:
         validate_schemas: bool = False,
         strategy: Strategy = None,
     ) -> Dataset:
-        """The rows of two Datasets that have equal keys, side by side. Null keys meet nothing; NaN
-        meets NaN. Rows come partition by partition (of the keys' hashes), in each in the order of
-        the rows of the side that has more of them in it (of as many: the left side), then of the
-        other one, whose rows that meet nothing stand behind (semi and anti joins: in the order of
-        their side); where one side is small (DataContext.broadcast_join_bytes) and num_partitions
-        is not given, in the order of the other side's rows. Which it is depends on the data alone:
-        the order is the same on every run, whatever workers and memory there are.
+        """Joins two Datasets: the rows that have equal keys, side by side.
+
+        A null key matches nothing; NaN matches NaN. The order of the rows is the same on every run,
+        whatever workers and memory there are. It depends on the data alone:
+
+        - Rows come partition by partition (by the hash of the keys). Within a partition they are in
+          the order of the side that has more rows in it (with equal counts: the left side), then in
+          the order of the other side; unmatched rows of the other side come last. Semi and anti
+          joins keep the order of their side.
+        - If one side is small (DataContext.broadcast_join_bytes) and num_partitions is not given,
+          the small side is broadcast and rows are in the order of the other side.
 
         Args:
             ds: The other Dataset, the right side.
-            join_type: "inner"; "left_outer", "right_outer" or "full_outer" (rows of that side that
-                meet nothing come, too, with nulls); "left_semi" or "right_semi" (rows of that side
-                that meet something, each once, and its columns only); "left_anti" or "right_anti"
-                (those that meet nothing).
-            num_partitions: In how many parts to work, each at least a block; None: as many as their
-                sizes ask for, none where a side is small.
-            on: Columns of this Dataset that are the key.
-            right_on: Those of the other one, as many; None: of the same names.
-            left_suffix: What follows the name of a column of this side, no key, that the other side
+            join_type: "inner"; "left_outer", "right_outer" or "full_outer" (also unmatched rows of
+                that side, with nulls); "left_semi" or "right_semi" (each matched row of that side
+                once, with the columns of that side only); "left_anti" or "right_anti" (the
+                unmatched rows of that side).
+            num_partitions: Number of partitions of the exchange, each at least one block; None:
+                chosen from measured sizes, and no exchange if one side is small.
+            on: Columns of this Dataset that form the key.
+            right_on: The same number of columns of the other Dataset; None: the same names.
+            left_suffix: Suffix for columns of this side (other than keys) whose name the other side
                 has as well.
-            right_suffix: The same of the other side.
-            partition_size_hint: Bytes of a part, about. Sizes are measured, so nothing follows from
-                it.
-            aggregator_ray_remote_args: Options of the tasks that join, as of skate.remote:
+            right_suffix: The same for the other side.
+            partition_size_hint: Approximate bytes of a partition. Has no effect: sizes are
+                measured.
+            aggregator_ray_remote_args: Options of the tasks that join, as in skate.remote:
                 num_cpus, memory, resources, ...
-            validate_schemas: Compares the types of the keys now, for which the schemas are asked
-                for: ValueError where they differ.
-            strategy: How the exchange is wired, as of sort(), where there is one.
+            validate_schemas: Fetches both schemas now and compares the types of the keys;
+                ValueError if they differ.
+            strategy: How the exchange is wired, as in sort(), if the join needs an exchange.
 
         Returns:
-            The left columns, then the right ones without its key; of "right_outer" the left ones
-            are without theirs; of semi and anti joins one side's columns.
+            The left columns, then the right ones without the right keys. "right_outer" leaves out
+            the left keys instead; semi and anti joins return the columns of one side.
 
         Raises:
-            ValueError: An argument is not as said above; a key's values have no order; two columns
-                would have one name (at once where both schemas are known, else of the run).
-            KeyError: A side has no such column (a ValueError, too).
-            TypeError: The keys' types cannot be compared.
+            ValueError: An argument is not as said above; the values of a key have no order; two
+                columns would have one name (raised at once where both schemas are known, else
+                during the run).
+            KeyError: A side has no such column (also a ValueError).
+            TypeError: The types of the keys cannot be compared.
 
         Example:
             >>> import skate
@@ -1572,11 +1595,11 @@ class Dataset:
     def to_random_access_dataset(
         self, key: str, num_workers: int | None = None
     ) -> RandomAccessDataset:
-        """The rows in actors, to be looked up by a key. Runs this Dataset.
+        """Loads the rows into actors, where they can be looked up by a key. Runs this Dataset.
 
         Args:
-            key: A column's name. Of rows of one key the first one is found.
-            num_workers: How many actors; None: 4.
+            key: A column's name. If several rows have one key, the first one is found.
+            num_workers: Number of actors; None: 4.
 
         Raises:
             ValueError: There is no such column, or its values have no order.
@@ -1605,15 +1628,17 @@ class Dataset:
         src = ds if ds is not None else self
         return type(src)(src._node, src._facts, src.context.copy())
 
-    # ---- what is known
+    # ---- what is known without a run
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
-        """Column names and types. Where no metadata tells them, they are what the last whole run of
-        this object has seen, or else those of the first rows, for which the plan is run;
-        docs/design/data_api.md says how types of several blocks become one.
+        """Column names and types.
+
+        If no metadata tells them, they are what the last complete run of this object has seen, or
+        else those of the first rows, for which the plan is run. docs/design/data_api.md says how
+        the types of several blocks become one.
 
         Args:
-            fetch_if_missing: False: None is returned where it is not known without running
+            fetch_if_missing: False: returns None if the schema is not known without running
                 anything.
 
         Example:
@@ -1635,19 +1660,19 @@ class Dataset:
         return self._schema
 
     def _check_files(self) -> None:
-        """OSError where what is known of files is of those that were there before: a run says the
-        same."""
+        """Raises OSError if files have changed since their metadata was read, as a run would."""
         for n in below(self._node):
             if "stamps" in n.params:
                 reading.check_stamps(n.params)
 
     def _frames(self) -> bool:
-        """Whether its blocks came as DataFrames: batch_format=None gives them so."""
+        """Whether the blocks were made from DataFrames, so that batch_format=None gives
+        DataFrames."""
         return self._request().frames()
 
     def _dtypes(self) -> dict[str, tuple[str, str]]:
-        """Columns that came as ones of pandas' own dtypes, by name: (dtype as frames.noted() has
-        it, type in Arrow). Not those of which two sources say something else."""
+        """Columns that were made from dtypes of pandas' own, by name: (dtype as frames.noted()
+        writes it, Arrow type). Columns on which two sources disagree are left out."""
         kept: dict[str, tuple[str, str]] = {}
         other: set[str] = set()
         for node in below(self._node):
@@ -1660,8 +1685,7 @@ class Dataset:
         """Column names.
 
         Args:
-            fetch_if_missing: False: None is returned where it is not known without running
-                anything.
+            fetch_if_missing: False: returns None if they are not known without running anything.
 
         Example:
             >>> import skate
@@ -1672,9 +1696,11 @@ class Dataset:
         return None if s is None else s.names
 
     def count(self) -> int:
-        """Number of rows. Metadata tells it where it is known (footers of files, a range, blocks)
-        and no operator between can raise; a function of the user, an expression or a cast can, so
-        that these run. explain() says which it is.
+        """Number of rows.
+
+        Nothing runs if metadata tells the count (footers of files, a range, blocks) and no operator
+        between can raise. User functions, expressions and casts can raise, so they are run.
+        explain() says whether count() runs the plan.
 
         Example:
             >>> import skate
@@ -1688,8 +1714,8 @@ class Dataset:
         return sum(rb.column(0)[0].as_py() for rb in execute.batches(request))
 
     def _unsure(self) -> str | None:
-        """Why the number of rows that metadata tells may not be that of a run, in words; None: it
-        is."""
+        """Why the row count from metadata may differ from that of a run, in words; None if it
+        cannot."""
         if self._node.blocks is not None:
             return None
         if self.context.on_error != "raise" or self.context.max_errored_blocks:
@@ -1698,7 +1724,7 @@ class Dataset:
         return f"{unsure[0]} may raise" if unsure else None
 
     def size_bytes(self) -> int:
-        """Bytes of all blocks; runs unless materialized.
+        """Bytes of all blocks; runs the plan unless the Dataset is materialized.
 
         Example:
             >>> import skate
@@ -1712,23 +1738,25 @@ class Dataset:
         return list(dict.fromkeys(self._facts.files))
 
     def num_blocks(self) -> int:
-        """Number of blocks, of a materialized Dataset."""
+        """Number of blocks of a materialized Dataset."""
         raise NotImplementedError(
             "num_blocks: how many blocks there are is known after the run only: ds.materialize().num_blocks()"
         )
 
     def explain(self, write: str | None = None) -> None:
-        """Prints the logical and the physical plan, and what the optimiser did. An operator that
-        must have all of its input before it gives anything says BLOCKING, and what it reads at
-        least; the plan of that input stands below. Where the number of rows is known it says
-        whether count() runs this. Runs nothing. explain_text() returns the same text instead.
+        """Prints the logical and the physical plan, and what the optimiser did. Runs nothing.
+
+        An operator that needs all of its input before it yields anything is marked BLOCKING, with
+        the minimum amount that it reads; the plan of that input stands below it. Where the number
+        of rows is known, the text says whether count() runs the plan. explain_text() returns the
+        same text.
 
         Args:
-            write: A format of files: the plan is that of a write by this write_... method, given no
-                more than a path ("parquet": write_parquet(path)).
+            write: A file format, for the plan of a write by the write_... method of this format
+                with nothing but a path ("parquet": write_parquet(path)).
 
         Raises:
-            ValueError: There is no such method for files.
+            ValueError: There is no write method for this format of files.
 
         Example:
             >>> import skate
@@ -1749,13 +1777,13 @@ class Dataset:
         print(self.explain_text(write))
 
     def explain_text(self, write: str | None = None) -> str:
-        """What explain() prints, as text.
+        """The text that explain() prints.
 
         Args:
             write: As in explain().
 
         Raises:
-            ValueError: There is no such method for files.
+            ValueError: There is no write method for this format of files.
 
         Example:
             >>> import skate
@@ -1771,33 +1799,36 @@ class Dataset:
         return text
 
     def stats(self) -> str:
-        """What the last execution did, operator by operator, as text; its last line names the
-        bottleneck. Before the first one it says so, and what is known."""
+        """What the last execution did, operator by operator, as text; the last line names the
+        bottleneck. Before the first execution the text says so, and what is known of the plan."""
         return before_a_run(self._request()) if self._stats is None else str(self._stats)
 
     def stats_json(self) -> str:
-        """The same as stats() as JSON."""
+        """The same facts as stats(), as JSON."""
         return self._stats.to_json() if self._stats is not None else "{}"
 
     def stats_dict(self) -> dict[str, Any]:
-        """The same as stats() for programs."""
+        """The same facts as stats(), as a dict."""
         return self._stats.to_dict() if self._stats is not None else {}
 
     def errors(self, operator: str | None = None) -> Dataset:
-        """The dead letters of the last execution of this Dataset: its bad records under
-        on_error="quarantine", a row each. May be asked while it runs (in a loop over batches, or
-        from another thread) for those that have come until then. They live as long as the Dataset;
-        write them to keep them.
+        """The dead letters of the last execution of this Dataset: one row for each bad record under
+        on_error="quarantine".
 
-        Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file,
-        null where it is not known), source_row (row in the file, from 0; null likewise; of read_csv
-        and read_json: the line), task, input_row (row in the input of the operator's task, from 0),
+        This may be called while the Dataset runs (in a loop over batches, or from another thread)
+        and then returns the dead letters so far. They live as long as the Dataset; write them to
+        keep them.
+
+        Columns: operator (its label, such as "Map(f)"), error (class), message, source (the file;
+            null
+        where it is not known), source_row (row in the file, from 0; null likewise; for read_csv and
+        read_json the line), task, input_row (row in the input of the operator's task, from 0),
         traceback, raw (bytes as a reader found them, or null) and row: the row as the operator got
-        it, a struct of its columns (null for readers). Where operators had columns of one name and
-        types that do not go together, row is a Python dict (a column of objects).
+        it, a struct of its columns (null for readers). If operators had columns of one name whose
+        types cannot be unified, row is a Python dict (a column of objects).
 
         Args:
-            operator: Only those of the operator with this label.
+            operator: Return only dead letters of the operator with this label.
 
         Raises:
             ValueError: Nothing has been executed on this Dataset object yet.
@@ -1837,16 +1868,15 @@ class Dataset:
     # ---- rows and batches
 
     def iterator(self) -> DataIterator:
-        """An object that iterates over this Dataset any number of times."""
+        """A DataIterator, which can iterate over this Dataset any number of times."""
         return DataIterator(self, self._request)
 
     def iter_rows(self, *, prefetch_batches: int = 1, prefetch_blocks: int = 0) -> Iterator[Row]:
         """Rows as dicts of Python values.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
-                goes.
-            prefetch_blocks: Without effect, too.
+            prefetch_batches: Has no effect: blocks are made ahead while their memory budget allows.
+            prefetch_blocks: Has no effect, too.
 
         Example:
             >>> import skate
@@ -1883,18 +1913,17 @@ class Dataset:
         local_shuffle_seed: int | None = None,
         _collate_fn: Any = None,
     ) -> Iterator[Any]:
-        """Batches, while the Dataset runs. The run stops when the iterator is closed or dropped.
+        """Yields batches while the Dataset runs. Closing or dropping the iterator stops the run.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
-                goes.
+            prefetch_batches: Has no effect: blocks are made ahead while their memory budget allows.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
                 "pandas" where the blocks came as DataFrames, else "pyarrow".
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
 
         Raises:
@@ -1929,30 +1958,31 @@ class Dataset:
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterator[Any]:
-        """Batches of torch tensors, a dict of them by column (or what collate_fn makes), while the
-        Dataset runs.
+        """Yields batches of torch tensors while the Dataset runs: a dict of tensors by column, or
+        what collate_fn returns.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
-                goes.
+            prefetch_batches: Has no effect: blocks are made ahead while their memory budget allows.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has
-                them.
-            device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
-            collate_fn: A function from the dict of arrays of a batch to what is wanted (then
-                without dtypes, device and pin_memory: it makes the tensors), or a CollateFn, which
-                    says which batch format it takes.
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            dtypes: A torch dtype for all columns, or a dict of dtypes by column; None: the dtypes
+                of the NumPy arrays.
+            device: Where the tensors go; "auto": the GPU that this process was given, else the CPU.
+            collate_fn: A function from the dict of arrays of a batch to what is yielded (it makes
+                the tensors itself, so dtypes, device and pin_memory must not be given), or a
+                CollateFn, which says which batch format it takes.
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
-            pin_memory: Tensors come in page-locked memory, from which copies to a GPU are faster.
+            pin_memory: Tensors are made in page-locked memory, from which copies to a GPU are
+                faster.
 
         Raises:
-            ValueError: A function as collate_fn comes with dtypes, device or pin_memory.
-            TypeError: A column has no tensor: it has nulls, texts or arrays of several shapes.
-            ImportError: There is no torch.
+            ValueError: collate_fn is a function and dtypes, device or pin_memory is given.
+            TypeError: A column cannot become a tensor: it holds nulls, texts or arrays of several
+                shapes.
+            ImportError: torch is not installed.
         """
         return self.iterator().iter_torch_batches(
             prefetch_batches=prefetch_batches,
@@ -1976,22 +2006,21 @@ class Dataset:
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterator[Any]:
-        """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
+        """Yields batches of TensorFlow tensors, a dict by column, while the Dataset runs.
 
         Args:
-            prefetch_batches: Without effect: blocks are made ahead as far as the memory for them
-                goes.
+            prefetch_batches: Has no effect: blocks are made ahead while their memory budget allows.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy
-                has them.
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            dtypes: A TensorFlow dtype for all columns, or a dict of dtypes by column; None: the
+                dtypes of the NumPy arrays.
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
 
         Raises:
-            ImportError: There is no TensorFlow.
+            ImportError: TensorFlow is not installed.
         """
         return self.iterator().iter_tf_batches(
             prefetch_batches=prefetch_batches,
@@ -2003,13 +2032,13 @@ class Dataset:
         )
 
     def take(self, limit: int = 20) -> list[Row]:
-        """The first rows.
+        """The first rows as dicts.
 
         Args:
-            limit: How many, at most.
+            limit: Maximum number of rows.
 
         Raises:
-            ValueError: It is negative.
+            ValueError: limit is negative.
 
         Example:
             >>> import skate
@@ -2026,10 +2055,10 @@ class Dataset:
         """All rows, as dicts of Python values.
 
         Args:
-            limit: The most rows that there may be; None: any number.
+            limit: Maximum number of rows allowed; None: any number.
 
         Raises:
-            ValueError: There are more than limit.
+            ValueError: There are more than limit rows.
 
         Example:
             >>> import skate
@@ -2039,7 +2068,7 @@ class Dataset:
         return self._rows(limit)
 
     def _rows(self, most: int | None, node: Node | None = None) -> list[Row]:
-        """Rows in the schema of all of them."""
+        """The rows, at most `most`, as dicts in one schema that holds for all of them."""
         out: list[Row] = []
         schema: Any = None
         it = execute.in_one_schema(self._request(), node)
@@ -2071,7 +2100,7 @@ class Dataset:
         """The first rows as one batch.
 
         Args:
-            batch_size: How many rows, at most.
+            batch_size: Maximum number of rows.
             batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
                 "pandas" where the blocks came as DataFrames, else "pyarrow".
 
@@ -2095,7 +2124,7 @@ class Dataset:
         """Prints the first rows.
 
         Args:
-            limit: How many, at most.
+            limit: Maximum number of rows.
 
         Example:
             >>> import skate
@@ -2106,7 +2135,7 @@ class Dataset:
         for row in self.take(limit):
             print(row)
 
-    # ---- hand-over
+    # ---- materialisation
 
     def materialize(self) -> MaterializedDataset:
         """Runs everything and keeps the blocks.
@@ -2135,7 +2164,7 @@ class Dataset:
         return out
 
     def _of_blocks(self, blocks: list[Any]) -> MaterializedDataset:
-        """Blocks of this one, which is materialized."""
+        """A MaterializedDataset of these blocks of this (materialized) Dataset."""
         rows, size = sum(b[2] for b in blocks), sum(b[3] for b in blocks)
         kind = {k: v for k, v in self._node.params.items() if k in ("pandas", "dtypes")}
         out = MaterializedDataset(
@@ -2146,22 +2175,22 @@ class Dataset:
         out._stats = self._stats
         return out
 
-    # ---- what it can be turned into (convert.py)
+    # ---- conversions to other libraries (convert.py)
 
     def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
         """All rows as one DataFrame.
 
         A column that from_pandas() got with a dtype of pandas' own (Int64, boolean, string,
-        int64[pyarrow], ...) has it again, whatever was done in between, if it still has its name
-        and its type. Else nulls are NaN in columns of numbers and None in others, as pandas has
-        them by default (batches of functions have masked columns, which keep the type); a column of
-        integers that floats cannot hold exactly stays a masked one.
+        int64[pyarrow], ...) has this dtype again, whatever was done in between, if it still has its
+        name and its type. Otherwise nulls are NaN in columns of numbers and None in others, as
+        pandas has them by default (batches of functions have masked columns, which keep the type).
+        A column of integers that floats cannot hold exactly stays a masked column.
 
         Args:
-            limit: The most rows that there may be; None: any number.
+            limit: Maximum number of rows allowed; None: any number.
 
         Raises:
-            ValueError: There are more than limit.
+            ValueError: There are more than limit rows.
 
         Example:
             >>> import skate
@@ -2181,14 +2210,14 @@ class Dataset:
         return convert.to_arrow(self._request())
 
     def to_arrow_refs(self) -> list[ObjectRef[pa.Table]]:
-        """References to pyarrow Tables, one a block."""
+        """References to pyarrow Tables, one for each block."""
         return convert.to_arrow_refs(self._request())
 
     def to_numpy_refs(self, *, column: str | None = None) -> list[ObjectRef[Any]]:
-        """References to dicts of arrays (or to the arrays of one column), one a block.
+        """References to dicts of arrays (or to the arrays of one column), one for each block.
 
         Args:
-            column: The column whose arrays they are; None: dicts of all columns.
+            column: Name of the column to convert; None: dicts of all columns.
 
         Example:
             >>> import skate
@@ -2201,25 +2230,25 @@ class Dataset:
         return convert.to_numpy_refs(self._request(), column)
 
     def to_pandas_refs(self) -> list[ObjectRef[pd.DataFrame]]:
-        """References to DataFrames, one a block."""
+        """References to DataFrames, one for each block."""
         return convert.to_pandas_refs(self._request())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The blocks as an Arrow stream, run while it is read: polars.DataFrame(ds), duckdb and
-        pyarrow.table(ds) take it."""
+        """The blocks as an Arrow stream; the Dataset runs while it is read:
+        polars.DataFrame(ds), duckdb and pyarrow.table(ds) use it."""
         return convert.arrow_stream(self._request(), requested_schema)
 
     def to_polars(self) -> Any:
         """All rows as one Polars DataFrame, as polars.DataFrame(ds) gives it. ImportError without
-        the package."""
+        Polars."""
         return convert.to_polars(self)
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """All rows as a DuckDB relation, to query with its methods or, by the name of the Python
-        variable that holds it, in SQL of the same connection.
+        """All rows as a DuckDB relation, to query with its methods or in SQL of the same
+        connection, by the name of the Python variable that holds the relation.
 
         Queries over the Dataset itself stream instead: duckdb.sql("select ... from ds").
-        ImportError without the package.
+        ImportError without DuckDB.
 
         Args:
             connection: A DuckDB connection; None: duckdb's default one.
@@ -2227,33 +2256,33 @@ class Dataset:
         return convert.to_duckdb(self._request(), connection)
 
     def to_huggingface(self) -> Any:
-        """All rows as a Hugging Face datasets.Dataset. ImportError without the package."""
+        """All rows as a Hugging Face datasets.Dataset. ImportError without the package datasets."""
         return convert.to_huggingface(self._request())
 
     def to_daft(self) -> Any:
-        """A Daft DataFrame. ImportError without the package."""
+        """The rows as a Daft DataFrame. ImportError without Daft."""
         return convert.to_daft(self._request())
 
     def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
-        """A Dask DataFrame, one partition a block. ImportError without the package.
+        """The rows as a Dask DataFrame with one partition for each block. ImportError without Dask.
 
         Args:
-            meta: An empty DataFrame with the columns, as Dask takes it; by default from the first
+            meta: An empty DataFrame with the columns, as Dask takes it; None: made from the first
                 rows.
-            verify_meta: Dask checks it.
+            verify_meta: Whether Dask checks partitions against meta.
         """
         return convert.to_dask(self._request(), meta, verify_meta)
 
     def to_modin(self) -> Any:
-        """A Modin DataFrame. ImportError without the package."""
+        """The rows as a Modin DataFrame. ImportError without Modin."""
         return convert.to_modin(self.to_pandas)
 
     def to_mars(self) -> Any:
-        """A Mars DataFrame. ImportError without the package."""
+        """The rows as a Mars DataFrame. ImportError without Mars."""
         return convert.to_mars(self.to_pandas)
 
     def to_spark(self, spark: Any) -> Any:
-        """A Spark DataFrame of a session.
+        """The rows as a Spark DataFrame of a session.
 
         Args:
             spark: The SparkSession.
@@ -2264,7 +2293,8 @@ class Dataset:
         """A torch IterableDataset of (features, label) batches; see DataIterator.to_torch.
 
         Args:
-            kwargs: Those of DataIterator.to_torch: label_column, feature_columns, batch_size, ...
+            kwargs: Arguments of DataIterator.to_torch: label_column, feature_columns, batch_size,
+                ...
         """
         return self.iterator().to_torch(**kwargs)
 
@@ -2272,8 +2302,8 @@ class Dataset:
         """A TensorFlow Dataset; see DataIterator.to_tf. ImportError without TensorFlow.
 
         Args:
-            args: feature_columns and label_columns, as of DataIterator.to_tf.
-            kwargs: The others of DataIterator.to_tf.
+            args: feature_columns and label_columns, as in DataIterator.to_tf.
+            kwargs: The other arguments of DataIterator.to_tf.
         """
         return self.iterator().to_tf(*args, **kwargs)
 
@@ -2293,20 +2323,19 @@ class Dataset:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             partition_cols: Columns that become folders (col=value).
-            arrow_parquet_args_fn: A function that gives more of arrow_parquet_args; called in the
-                tasks.
+            arrow_parquet_args_fn: A function that returns more of arrow_parquet_args; it is called
+                in the tasks.
             options: See RowOptions.
             arrow_parquet_args: Arguments of pyarrow.parquet.write_table (compression,
                 row_group_size, ...); schema: the pyarrow.Schema of the files (TypeError for values
-                that it cannot hold exactly); and partitioning_flavor: "hive", None (folders of
-                values
-                alone: read them with Partitioning("dir", field_names=...)) or "filename" (values in
-                    front of the names, as pyarrow has it).
+                that it cannot hold exactly); and partitioning_flavor: "hive", None (folders are
+                named by the values alone: read them with Partitioning("dir", field_names=...)) or
+                "filename" (values are put in front of the file names, as in pyarrow).
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
 
         Example:
             >>> import skate, tempfile
@@ -2331,22 +2360,21 @@ class Dataset:
         storage_options: dict[str, Any] | None = None,
         **options: Unpack[TaskOptions],
     ) -> None:
-        """Writes a Lance dataset; all of it becomes visible as one version. Needs the package
-        pylance: ImportError without it.
+        """Writes a Lance dataset; all rows become visible as one version.
 
         Args:
-            path: Where it is made; a path or URI.
-            schema: The pyarrow.Schema of what is written; None: that of the blocks.
-            mode: "create" (FileExistsError where there is one), "append" or "overwrite".
-            min_rows_per_file: Rows of a file, at least.
-            max_rows_per_file: Rows of a file, at most.
+            path: Path or URI of the Lance dataset.
+            schema: The pyarrow.Schema to write; None: the schema of the blocks.
+            mode: "create" (FileExistsError if a dataset exists), "append" or "overwrite".
+            min_rows_per_file: Minimum number of rows of a file.
+            max_rows_per_file: Maximum number of rows of a file.
             data_storage_version: Version of Lance's file format; None: the library's default.
-            storage_options: As Lance takes them.
+            storage_options: Options of the storage, as Lance takes them.
             options: See TaskOptions.
 
         Raises:
-            ImportError: The package pylance is not there.
-            FileExistsError: mode="create" finds a dataset.
+            ImportError: The package pylance is not installed.
+            FileExistsError: mode is "create" and a dataset exists at path.
         """
         sink = write_job.LanceDatasink(
             str(path),
@@ -2371,14 +2399,14 @@ class Dataset:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            arrow_csv_args_fn: A function that gives more of arrow_csv_args; called in the tasks.
+            arrow_csv_args_fn: A function that returns more of arrow_csv_args; called in the tasks.
             options: See RowOptions.
             arrow_csv_args: Arguments of pyarrow.csv.WriteOptions, or write_options itself.
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
 
         Example:
             >>> import skate, tempfile
@@ -2402,16 +2430,16 @@ class Dataset:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            pandas_json_args_fn: A function that gives more of pandas_json_args; called in the
-                tasks.
+            pandas_json_args_fn: A function that returns more of pandas_json_args; it is called in
+                the tasks.
             options: See RowOptions.
-            pandas_json_args: Arguments of json.dumps (orient and lines are understood and are
-                "records" and True).
+            pandas_json_args: Arguments of json.dumps. orient and lines are accepted as "records"
+                and True only.
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
 
         Example:
             >>> import skate, tempfile
@@ -2429,13 +2457,13 @@ class Dataset:
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            column: The column; all its values must have one shape (TypeError).
+            column: Name of the column; all its values must have one shape (TypeError).
             options: See RowOptions.
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
 
         Example:
             >>> import skate, tempfile
@@ -2450,18 +2478,18 @@ class Dataset:
     def write_images(
         self, path: Path, column: str, file_format: str = "png", **options: Unpack[WriteOptions]
     ) -> None:
-        """Writes a column of arrays into image files, one a row.
+        """Writes a column of arrays into image files, one for each row.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             column: Arrays (height, width[, channels]) of uint8.
-            file_format: "png", "jpeg", ... as Pillow knows it.
+            file_format: "png", "jpeg", ..., one of Pillow's formats.
             options: See WriteOptions.
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
         """
         args = {"column": column, "file_format": file_format}
         self._write("images", path, options, args)
@@ -2470,18 +2498,19 @@ class Dataset:
     def write_tfrecords(
         self, path: Path, *, tf_schema: Any = None, **options: Unpack[RowOptions]
     ) -> None:
-        """Writes TFRecord files of tf.train.Example; bytes, text, ints, floats and lists of these
-        have such a form (TypeError for others).
+        """Writes TFRecord files of tf.train.Example. Columns may hold bytes, text, ints, floats and
+        lists of these (TypeError for others).
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            tf_schema: Of TensorFlow's metadata library; NotImplementedError.
+            tf_schema: A schema of TensorFlow's metadata library; not supported
+                (NotImplementedError).
             options: See RowOptions.
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
 
         Example:
             >>> import skate, tempfile
@@ -2500,19 +2529,20 @@ class Dataset:
     def write_webdataset(
         self, path: Path, *, encoder: Any = True, **options: Unpack[RowOptions]
     ) -> None:
-        """Writes tar files of the WebDataset form: column "jpg" of the row with __key__ "a" becomes
-        the member a.jpg.
+        """Writes tar files in the WebDataset format: column "jpg" of the row with __key__ "a"
+        becomes the member a.jpg.
 
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
-            encoder: True: by the column's ending; None: bytes and text only; a function from row to
-                row, or a list of these.
+            encoder: True: values are encoded according to the column's name as a file ending; None:
+                only bytes and text are allowed; or a function from row to row, or a list of
+                functions.
             options: See RowOptions.
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
         """
         self._write("webdataset", path, options, {"encoder": encoder})
 
@@ -2523,12 +2553,12 @@ class Dataset:
         Args:
             path: The folder; local, or a URI of a pyarrow file system.
             options: See RowOptions.
-            args: compression: "lz4" (default), "zstd" or None.
+            args: compression, which is "lz4" (default), "zstd" or None.
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
 
         Example:
             >>> import skate, tempfile
@@ -2549,9 +2579,9 @@ class Dataset:
             args: Arguments of pyarrow.orc.ORCWriter (compression, stripe_size, ...).
 
         Raises:
-            ValueError: mode="error" finds files, or options do not fit together.
+            ValueError: mode is "error" and the folder has files, or options do not fit together.
             TypeError: A column has values that the format cannot hold, or a keyword is unknown.
-            OSError: Something cannot be written; nothing of the write is to be seen then.
+            OSError: A file cannot be written. Then no output of the write is visible.
 
         Example:
             >>> import skate, tempfile
@@ -2569,15 +2599,15 @@ class Dataset:
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Writes rows into a database over DB-API: executemany(), one transaction a task.
+        """Writes rows into a database over DB-API, by executemany() in one transaction per task.
 
         Args:
-            sql: An INSERT with one parameter a column.
-            connection_factory: A function without arguments that opens a connection; called in the
-                workers.
-            ray_remote_args: Other options of the write tasks, as of skate.remote: num_cpus, memory
+            sql: An INSERT statement with one parameter for each column.
+            connection_factory: A function without arguments that opens a connection; it is called
+                in the workers.
+            ray_remote_args: Other options of the write tasks, as in skate.remote: num_cpus, memory
                 (bytes), resources, runtime_env, ...
-            concurrency: Write tasks at once, at most; None: as many as fit.
+            concurrency: Maximum number of write tasks at once; None: as many as fit.
 
         Example:
             >>> import os, skate, sqlite3, tempfile
@@ -2594,7 +2624,7 @@ class Dataset:
 
     @takes_tasks()
     def write_datasink(self, datasink: Datasink, **options: Unpack[TaskOptions]) -> None:
-        """Writes into a Datasink that users write.
+        """Writes into a Datasink, for example one that the user wrote.
 
         Args:
             datasink: A skate.data.datasource.Datasink.
@@ -2613,16 +2643,14 @@ class Dataset:
     # ---- aggregates
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """Sum of a column (a dict of them for several); ints are exact.
+        """Sum of a column (for several columns a dict of sums); sums of ints are exact.
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result
-                is None.
+            ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"sum(x)": value}, with
-            the name of the method.
+            The value; None if there is none. For several columns a dict {"sum(x)": value}.
 
         Raises:
             KeyError: There is no such column.
@@ -2636,16 +2664,14 @@ class Dataset:
         return self._aggregate("sum", on, lambda c: aggregate.Sum(c, ignore_nulls))
 
     def min(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """Smallest value of a column.
+        """Smallest value of a column (for several columns a dict).
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result
-                is None.
+            ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"min(x)": value}, with
-            the name of the method.
+            The value; None if there is none. For several columns a dict {"min(x)": value}.
 
         Raises:
             KeyError: There is no such column.
@@ -2659,16 +2685,14 @@ class Dataset:
         return self._aggregate("min", on, lambda c: aggregate.Min(c, ignore_nulls))
 
     def max(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """Largest value of a column.
+        """Largest value of a column (for several columns a dict).
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result
-                is None.
+            ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"max(x)": value}, with
-            the name of the method.
+            The value; None if there is none. For several columns a dict {"max(x)": value}.
 
         Raises:
             KeyError: There is no such column.
@@ -2682,16 +2706,14 @@ class Dataset:
         return self._aggregate("max", on, lambda c: aggregate.Max(c, ignore_nulls))
 
     def mean(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
-        """Mean of a column.
+        """Mean of a column (for several columns a dict).
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result
-                is None.
+            ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"mean(x)": value}, with
-            the name of the method.
+            The value; None if there is none. For several columns a dict {"mean(x)": value}.
 
         Raises:
             KeyError: There is no such column.
@@ -2707,18 +2729,16 @@ class Dataset:
     def std(
         self, on: str | list[str] | None = None, ddof: int = 1, ignore_nulls: bool = True
     ) -> Any:
-        """Standard deviation of a column.
+        """Standard deviation of a column (for several columns a dict).
 
         Args:
             on: A column, or a list of them; None: all columns.
-            ddof: The sum of squares is divided by the number of values less ddof: 1 for a sample, 0
-                for the whole.
-            ignore_nulls: True: nulls are left out. False: with a null among the values the result
-                is None.
+            ddof: The sum of squares is divided by the number of values minus ddof: 1 for a sample,
+                0 for a whole population.
+            ignore_nulls: True: nulls are left out. False: the result is None if any value is null.
 
         Returns:
-            The value; None where there is none. Of several columns a dict {"std(x)": value}, with
-            the name of the method.
+            The value; None if there is none. For several columns a dict {"std(x)": value}.
 
         Raises:
             KeyError: There is no such column.
@@ -2751,8 +2771,8 @@ class Dataset:
         """Distinct values of a column, in order of appearance.
 
         Args:
-            column: Its name.
-            ignore_nulls: Null is no value.
+            column: Name of the column.
+            ignore_nulls: Whether null is left out of the result.
 
         Example:
             >>> import skate
@@ -2762,17 +2782,17 @@ class Dataset:
         self._check_columns([column], "unique")
         f = aggregate.Unique(
             column
-        )  # NaN is a value here, which Unique(ignore_nulls=True) leaves out
+        )  # NaN counts as a value here; Unique(ignore_nulls=True) would leave it out
         found = execute.aggregate(self._request(), [f], [f.name], f"unique of {column}")
         return [v for v in (found or [[]])[0] if v is not None or not ignore_nulls]
 
     def aggregate(self, *aggs: Any) -> dict[str, Any] | None:
-        """Values of aggregates over all rows, by their names; None when there are no rows.
+        """Computes aggregates over all rows: a dict of results by name; None if there are no rows.
 
         Args:
-            aggs: AggregateFn objects (skate.data.aggregate); ValueError for none and for one that
-                lacks its column, TypeError for others. A name that is there twice is followed by
-                _2, _3, ...
+            aggs: AggregateFn objects (skate.data.aggregate); ValueError if there is none or one
+                lacks its column, TypeError for other objects. A name that occurs twice gets the
+                suffix _2, _3, ...
 
         Example:
             >>> import skate
@@ -2799,13 +2819,13 @@ class Dataset:
         columns: list[str] | None = None,
         override_dtype_agg_mapping: dict[Any, Any] | None = None,
     ) -> DatasetSummary:
-        """A DatasetSummary: count, mean, min, max, std, share of missing values and of zeros,
-        column by column.
+        """A DatasetSummary: count, mean, min, max, std, and the shares of missing values and of
+        zeros, for each column.
 
         Args:
-            columns: Only these; ValueError for one that does not exist.
+            columns: Only these columns; ValueError for one that does not exist.
             override_dtype_agg_mapping: {DataType: function from a column's name to a list of
-                aggregates}, in place of the usual ones.
+                aggregates}, used in place of the default aggregates of that type.
         """
         mapping = override_dtype_agg_mapping
         return summary.summarize(self.schema(), columns, mapping, self.aggregate)
@@ -2819,7 +2839,7 @@ class Dataset:
         return text_table.dataset(self._given_name, self._facts.rows, s, self._node.blocks)
 
     def _repr_html_(self) -> str:
-        """The columns, and of a materialized Dataset the first rows, for notebooks. Runs
+        """HTML for notebooks: the columns, and the first rows of a materialized Dataset. Runs
         nothing."""
         s = self.schema(fetch_if_missing=False)
         if s is None or not s.names:
@@ -2827,7 +2847,7 @@ class Dataset:
         return text_table.html(self._given_name, self._facts.rows, s, self._node.blocks)
 
     def _plan(self) -> str:
-        """The operators down to a Dataset whose columns are known, or to the source."""
+        """The operators as text, down to a Dataset whose columns are known or to the source."""
         labels, ds = [], self
         while ds._above is not None and ds.schema(fetch_if_missing=False) is None:
             labels.append(ds._node.label)
@@ -2836,7 +2856,7 @@ class Dataset:
         return text_table.plan(labels, type(ds).__name__, ds._given_name, ds._facts.rows, known)
 
     def __bool__(self) -> bool:
-        """True: a Dataset is there, whatever is in it (and nothing runs)."""
+        """Always True, even for a Dataset without rows, so that `if ds:` runs nothing."""
         return True
 
     def __len__(self) -> int:
@@ -2845,8 +2865,8 @@ class Dataset:
         )
 
     def has_serializable_lineage(self) -> bool:
-        """Whether the plan can be sent without data: it reads from outside only, not blocks of this
-        engine."""
+        """Whether the plan can be sent without data: all its sources are outside of this engine,
+        none is a block in the store."""
         todo, seen = [self._node], set()
         while todo:
             n = todo.pop()
@@ -2859,8 +2879,8 @@ class Dataset:
         return True
 
     def serialize_lineage(self) -> bytes:
-        """The plan as bytes, for deserialize_lineage() in another process or engine; ValueError
-        when it holds blocks of this engine."""
+        """The plan as bytes, for deserialize_lineage() in another process or engine; ValueError if
+        the plan holds blocks of this engine."""
         if not self.has_serializable_lineage():
             raise ValueError(
                 "serialize_lineage: this Dataset cannot be made again elsewhere: "
@@ -2870,14 +2890,16 @@ class Dataset:
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
-        """The Dataset of serialize_lineage(). It is unpickled, which runs code: bytes of another
-        job only with DataContext.trust_pickled_columns.
+        """The Dataset whose serialize_lineage() made these bytes.
+
+        The bytes are unpickled, which runs code; bytes of another job are therefore accepted only
+        with DataContext.trust_pickled_columns.
 
         Args:
             serialized_ds: The bytes.
 
         Raises:
-            UntrustedPickleError: They are not of this job.
+            UntrustedPickleError: The bytes were not made by this job.
 
         Example:
             >>> import skate
@@ -2889,7 +2911,8 @@ class Dataset:
         return marks.unpickled(serialized_ds, "deserialize_lineage")
 
     def iter_internal_ref_bundles(self) -> Iterator[Any]:
-        """The blocks as they are made: objects with `blocks`, a list of (reference, BlockMetadata).
+        """Yields the blocks as they are made, as objects with `blocks`: [(reference,
+        BlockMetadata)].
 
         Example:
             >>> import skate
@@ -2904,12 +2927,12 @@ class Dataset:
             yield block.RefBundle([(reference(b), block.BlockMetadata(b[2], b[3]))])
 
     def get_dataset_id(self) -> str:
-        """A text that names this Dataset: its name, a number of its own, and how often it was
-        run."""
+        """A text that identifies this Dataset: its name, a number of its own, and the number of its
+        runs."""
         return f"{self._given_name or 'dataset'}_{self._uuid}_{self._node.runs}"
 
     def get_internal_block_refs(self) -> list[Any]:
-        """References to the blocks; runs unless materialized."""
+        """References to the blocks; runs the plan unless the Dataset is materialized."""
         return self.materialize().get_internal_block_refs()
 
     def __iter__(self) -> Iterator[Any]:
@@ -2920,19 +2943,19 @@ class Dataset:
 
 @errors.methods
 class MaterializedDataset(Dataset):
-    """A Dataset whose blocks exist; made by Dataset.materialize().
+    """A Dataset whose blocks exist; Dataset.materialize() makes it.
 
     Args:
-        node: The operator that has the blocks.
-        facts: What is known of them.
-        context: Its settings; None: a copy of the current ones.
+        node: The operator that holds the blocks.
+        facts: What is known about the blocks.
+        context: The settings; None: a copy of the current ones.
     """
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
-        """Column names and types; of the first block where they were not known before it was made.
+        """Column names and types; read from the first block if they were not known before.
 
         Args:
-            fetch_if_missing: Without effect: it is known.
+            fetch_if_missing: Has no effect: the schema is known.
         """
         known = super().schema(fetch_if_missing=False)
         if known is None and (blocks := self._node.options["blocks"]):
@@ -2950,11 +2973,11 @@ class MaterializedDataset(Dataset):
         return len(self._node.options["blocks"])
 
     def materialize(self) -> MaterializedDataset:
-        """This Dataset: its blocks exist."""
+        """Returns this Dataset: its blocks exist already."""
         return self
 
     def size_bytes(self) -> int:
-        """Bytes of its blocks."""
+        """Bytes of the blocks."""
         return sum(b[3] for b in self._node.options["blocks"])
 
     def get_internal_block_refs(self) -> list[Any]:
@@ -2972,7 +2995,7 @@ def _names(cols: Any, what: str) -> list[str]:
 
 
 def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) -> ActorPoolStrategy:
-    """The pool of a class."""
+    """The actor pool in which a callable class runs."""
     _check_compute(kind, compute)
     if isinstance(compute, TaskPoolStrategy):
         raise ValueError(f"{kind}: a class runs in actors; use ActorPoolStrategy, or a function")
@@ -2990,7 +3013,7 @@ def _pool(kind: str, compute: Any, concurrency: Any, options: dict[str, Any]) ->
         pool = ActorPoolStrategy(size=concurrency)
     else:
         pool = ActorPoolStrategy(min_size=1)
-    # as many as the machine can run; exec starts them only when there is work
+    # as many actors as the machine can run; exec starts them only when there is work
     if pool.max_size is None:
         fit = ActorPoolStrategy(
             min_size=pool.min_size,
@@ -3009,7 +3032,7 @@ def _check_compute(kind: str, compute: Any) -> None:
 
 
 def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
-    """The cap of tasks of a function; 0: none."""
+    """The maximum number of tasks that run a function at once; 0: no maximum."""
     _check_compute(label, compute)
     if isinstance(compute, ActorPoolStrategy):
         raise ValueError(f"{label}: ActorPoolStrategy needs a class; a function runs in tasks")
@@ -3027,12 +3050,13 @@ def _max_tasks(label: str, compute: Any, concurrency: Any) -> int:
 
 
 def _of_frames(frames: bool, dtypes: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    """What blocks are to know of pandas, as parameters of their node."""
+    """The node parameters that tell blocks whether they came from DataFrames, and with which
+    dtypes."""
     return {**({"pandas": True} if frames else {}), **({"dtypes": dtypes} if dtypes else {})}
 
 
 def of_source(given: Source | InMemory) -> Any:
-    """The Dataset of what a reader gives; of what is in memory a MaterializedDataset."""
+    """The Dataset of what a reader returns: a MaterializedDataset if the data is in memory."""
     if isinstance(given, InMemory):
         batches, schema = given.batches, None
         if batches:
@@ -3084,7 +3108,7 @@ def of_source(given: Source | InMemory) -> Any:
 
 
 def _named(public: Any, reader: Any, returns: str) -> Any:
-    """A public reader, pickled by its public name; its signature says what it returns."""
+    """Makes a public reader that is pickled by its public name, with a return type of its own."""
     public.__module__ = "skate.data"
     reader.__annotations__["return"] = returns
     return public
@@ -3093,8 +3117,8 @@ def _named(public: Any, reader: Any, returns: str) -> Any:
 def reads(
     reader: Callable[P, Source | InMemory], expects: str | None = None
 ) -> Callable[P, Dataset]:
-    """A public reader that gives a Dataset, of the one of a format. expects: a format that the fork
-    server may import while the reader works."""
+    """Makes the public reader, which returns a Dataset, from the reader of a format. expects names
+    a format whose modules the fork server may import while the reader works."""
     call = _skate.front(reader)
 
     @functools.wraps(reader)
@@ -3107,7 +3131,7 @@ def reads(
 
 
 def holds(reader: Callable[P, InMemory]) -> Callable[P, MaterializedDataset]:
-    """The same for what is in memory already."""
+    """Like reads(), for a reader whose data is in memory already."""
     call = _skate.front(reader)
 
     @functools.wraps(reader)

@@ -34,7 +34,7 @@ class GroupedData:
         key: A column's name, or several; None: one group of all rows.
         num_partitions: In how many parts to work, each at least a block of the result; None: by
             their sizes.
-        strategy: How the exchange is wired, as of Dataset.sort().
+        strategy: How the exchange is wired, as in Dataset.sort().
     """
 
     def __init__(
@@ -293,32 +293,32 @@ class GroupedData:
         so it has to fit into memory.
 
         Args:
-            fn: A function, generator function or class with __call__ (then a pool of actors) from a
-                batch to a batch of any number of rows.
+            fn: A function, generator function or class with __call__ (run in a pool of actors) from
+                a batch to a batch of any number of rows.
             zero_copy_batch: True: the arrays of a batch are read-only views of shared memory.
                 False: fn gets a copy, which it may write to.
-            compute: A TaskPoolStrategy (for functions) or an ActorPoolStrategy (for classes): where
-                fn runs and how many at once, in place of concurrency.
+            compute: Where fn runs and how many at once: a TaskPoolStrategy (for functions) or an
+                ActorPoolStrategy (for classes). Replaces concurrency.
             batch_format: "default"/"pandas", "numpy" (dict of arrays) or "pyarrow"; None: "pandas"
                 where the blocks came as DataFrames, else "pyarrow".
-            fn_args: Positional arguments that fn gets behind its first one.
-            fn_kwargs: Keyword arguments that fn gets.
-            fn_constructor_args: Positional arguments of the constructor of a class; ValueError for
-                functions.
-            fn_constructor_kwargs: Keyword arguments of the constructor of a class; ValueError for
-                functions.
-            num_cpus: CPUs that each task or actor takes; None: 1.
-            num_gpus: GPUs that each task or actor takes; None: none.
+            fn_args: Positional arguments passed to fn after its first one.
+            fn_kwargs: Keyword arguments passed to fn.
+            fn_constructor_args: Positional arguments of the constructor if fn is a class;
+                ValueError if fn is a function.
+            fn_constructor_kwargs: Keyword arguments of the constructor if fn is a class; ValueError
+                if fn is a function.
+            num_cpus: CPUs that each task or actor reserves; None: 1.
+            num_gpus: GPUs that each task or actor reserves; None: none.
             memory: Bytes of memory that each task or actor reserves; None: none.
-            concurrency: Tasks or actors at once, at most; for a class also (fewest, most) actors;
-                None: as many as fit.
-            ray_remote_args_fn: A function that gives more of ray_remote_args; called once.
-            ray_remote_args: Other options of the tasks or actors, as of skate.remote: resources,
+            concurrency: Maximum number of tasks or actors at once; for a class also (min, max)
+                actors; None: as many as fit.
+            ray_remote_args_fn: A function that returns more of ray_remote_args; called once.
+            ray_remote_args: Other options of the tasks or actors, as in skate.remote: resources,
                 runtime_env, scheduling_strategy, max_retries, ...
 
         Raises:
-            TypeError, ValueError: fn cannot be called, or an option does not fit it. What fn raises
-                comes when the Dataset runs, and names the group.
+            TypeError, ValueError: fn is not callable, or an option does not fit it. Errors that fn
+                raises appear when the Dataset runs, and name the group.
 
         Example:
             >>> import skate

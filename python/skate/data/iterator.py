@@ -234,16 +234,16 @@ class DataIterator:
         The run stops when the iterator is closed or dropped.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is
-                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
-                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
+                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
+                thread. Blocks are always made ahead while their memory budget allows.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
             batch_format: "default" or "numpy" (a dict of arrays), "pandas" or "pyarrow"; None:
                 "pandas" where the blocks came as DataFrames, else "pyarrow".
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
 
         Raises:
@@ -277,7 +277,7 @@ class DataIterator:
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """iter_batches(); then, ahead, taken: as of _iterate()."""
+        """iter_batches(); then, ahead, taken: as in _iterate()."""
         _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
         if batch_format is not None and batch_format not in batch.FORMATS:
             raise ValueError(
@@ -387,29 +387,30 @@ class DataIterator:
         batch where some are missing, if dtypes does not say otherwise.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is
-                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
-                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
+                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
+                thread. Blocks are always made ahead while their memory budget allows.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A torch dtype for all columns, or a dict of them by column; None: as NumPy has
-                them.
-            device: Where the tensors go; "auto" is the CPU, or the GPU that this process was given.
-            collate_fn: A function from the dict of arrays of a batch to what is wanted (then
-                without dtypes, device and pin_memory: it makes the tensors), or a CollateFn, which
-                    says which batch format it takes.
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            dtypes: A torch dtype for all columns, or a dict of dtypes by column; None: the dtypes
+                of the NumPy arrays.
+            device: Where the tensors go; "auto": the GPU that this process was given, else the CPU.
+            collate_fn: A function from the dict of arrays of a batch to what is yielded (it makes
+                the tensors itself, so dtypes, device and pin_memory must not be given), or a
+                CollateFn, which says which batch format it takes.
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
-            pin_memory: Tensors come in page-locked memory, from which copies to a GPU are faster.
+            pin_memory: Tensors are made in page-locked memory, from which copies to a GPU are
+                faster.
 
         Raises:
-            ValueError: A function as collate_fn comes with dtypes, device or pin_memory.
+            ValueError: collate_fn is a function and dtypes, device or pin_memory is given.
             TypeError: A column has no tensor: it holds texts or arrays of several shapes, or nulls
                 where NaN does not do (beside arrays of integers, or integers beyond 2**53, or with
                 a dtype of integers or bools).
-            ImportError: There is no torch.
+            ImportError: torch is not installed.
         """
         if (
             collate_fn is not None
@@ -460,7 +461,7 @@ class DataIterator:
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """Batches that a torch_utils.Tensors makes; ahead, send and arrived: as of _iterate()."""
+        """Batches that a torch_utils.Tensors makes; ahead, send and arrived: as in _iterate()."""
         window = _window(local_shuffle_buffer_size, batch_size)
         gathers = window or (tensors.pin and batch_size is not None)
         at_once = torch_utils.at_once() if tensors.pin else 1
@@ -549,19 +550,19 @@ class DataIterator:
                 lists (a dict of tensors); None: all but the label.
             label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
             batch_size: Rows of a batch.
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is
-                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
-                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
+                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
+                thread. Blocks are always made ahead while their memory budget allows.
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
             unsqueeze_label_tensor, unsqueeze_feature_tensors: Values become rows of one.
 
         Raises:
             TypeError: The dtypes do not have the form of feature_columns.
-            ImportError: There is no torch.
+            ImportError: torch is not installed.
         """
         if (
             isinstance(feature_columns, dict)
@@ -627,20 +628,20 @@ class DataIterator:
         """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
 
         Args:
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is
-                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
-                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
+                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
+                thread. Blocks are always made ahead while their memory budget allows.
             batch_size: Rows of a batch; the last one may have fewer. None: whole blocks.
-            dtypes: A TensorFlow dtype for all columns, or a dict of them by column; None: as NumPy
-                has them.
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            dtypes: A TensorFlow dtype for all columns, or a dict of dtypes by column; None: the
+                dtypes of the NumPy arrays.
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
 
         Raises:
-            ImportError: There is no TensorFlow.
+            ImportError: TensorFlow is not installed.
         """
         tf = _tensorflow("iter_tf_batches")
 
@@ -687,20 +688,20 @@ class DataIterator:
         Args:
             feature_columns, label_columns, additional_columns: A name (one tensor) or a list of
             names (a dict of tensors).
-            prefetch_batches: Batches that a thread makes before they are asked for, where there is
-                work in a batch (collate_fn, dtypes, a GPU; a local shuffle alone: from 2 on);
-                0: no thread. Blocks are made ahead as far as the memory for them goes, in any case.
+            prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
+                work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
+                thread. Blocks are always made ahead while their memory budget allows.
             batch_size: Rows of a batch.
-            drop_last: Leaves out a last batch that is not full.
-            local_shuffle_buffer_size: Rows that are shuffled together, at least, before batches are
-                cut; None: the order stays. Needs a batch_size.
-            local_shuffle_seed: An int, so that this order is the same each time; None: another one
+            drop_last: Leaves out the last batch if it is not full.
+            local_shuffle_buffer_size: Minimum number of rows in the buffer from which batches draw
+                their rows at random; None: no shuffle. Needs a batch_size.
+            local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
             feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; by default they
             follow from the first batch.
 
         Raises:
-            ImportError: There is no TensorFlow.
+            ImportError: TensorFlow is not installed.
         """
         tf = _tensorflow("to_tf")
         wanted = [c for c in (feature_columns, label_columns, additional_columns) if c is not None]

@@ -38,7 +38,7 @@ class DataLoader:
         num_workers: Actors that make samples.
         collate_fn: Makes a batch of a list of samples.
         pin_memory: Batches in page-locked memory.
-        drop_last: Leaves out a last batch that is not full.
+        drop_last: Leaves out the last batch if it is not full.
         timeout: Seconds that a batch of an actor may take (RuntimeError); 0: any.
         worker_init_fn: Is called with the number of each actor when an epoch begins there.
         multiprocessing_context: Without effect: actors are skate's.
@@ -46,12 +46,12 @@ class DataLoader:
         prefetch_factor: Batches under way for each actor; 2 by default. Over a Dataset: how many
             are made ahead.
         persistent_workers: Actors stay between epochs.
-        pin_memory_device: Without effect, as in torch now.
+        pin_memory_device: Has no effect, as in torch now.
         in_order: Batches come in the order of their indices; False: as they are ready.
 
     Raises:
         ValueError: Arguments that exclude each other, as in torch.
-        ImportError: There is no torch.
+        ImportError: torch is not installed.
 
     Example:
         >>> import skate

@@ -25,7 +25,7 @@ class Schema:
 
     Args:
         base_schema: The pyarrow.Schema.
-        data_context: Without effect.
+        data_context: Has no effect.
         pandas: The Dataset came as DataFrames, or was made so last: base_schema tells the dtypes
             that they have, as a PandasBlockSchema (arrays are a TensorDtype).
     """

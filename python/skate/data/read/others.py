@@ -30,7 +30,7 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
         local_read: Reads in this process now (for a dataset that can only be read here).
 
     Raises:
-        ImportError: There is no torch.
+        ImportError: torch is not installed.
     """
     n = None
     # which has a __getitem__ that raises
@@ -92,7 +92,7 @@ def from_huggingface(
     Args:
         dataset: A datasets.Dataset or datasets.IterableDataset.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
-        concurrency: Without effect.
+        concurrency: Has no effect.
         override_num_blocks: Number of blocks; None: it follows from the bytes.
 
     Raises:

@@ -61,7 +61,7 @@ def read_webdataset(
         fileselect: Which members are read: endings or patterns, or a function of the name.
         filerename: A function from a member's name to the name it is known by, or a list of these.
         suffixes: Which columns are kept: endings or patterns, or a function.
-        verbose_open: Without effect.
+        verbose_open: Has no effect.
         expand_json: The keys of the column "json" become columns.
         options: See StreamOptions.
 
