@@ -1,10 +1,10 @@
 """Aggregates that users name and write: Count, Sum, ..., AggregateFn and AggregateFnV2, over all
 rows (ds.aggregate) or by group (ds.groupby(...).aggregate).
 
-The built-in ones are rows of a table in the kernel (src/kernel/aggregates.h), which works them out
-(in_kernel.py); a class here says their parameters. What a user writes, a subclass of a built-in one
-that overrides its methods too, runs in Python: by_group.py calls it. What is missing, null and NaN,
-is skipped with ignore_nulls, else one makes the result null.
+The built-in aggregates are rows of a table in the kernel (src/kernel/aggregates.h), which computes
+them (in_kernel.py); a class here holds their parameters. Aggregates that a user writes, also as a
+subclass of a built-in one that overrides its methods, run in Python: by_group.py calls them. With
+ignore_nulls, missing values (null and NaN) are skipped; without it, one makes the result null.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class AggregateFn:
     """An aggregate from four functions.
 
     Args:
-        init: Gives the first state (called with None: there is no key).
-        merge: Two states in one.
-        name: Of the result.
-        accumulate_row: (state, row as dict) to state; or
-        accumulate_block: (state, pyarrow Table) to state. ValueError unless exactly one of the two
-            is given.
-        finalize: The result of the last state.
+        init: Returns the first state (called with None: there is no key).
+        merge: Merges two states into one.
+        name: Name of the result.
+        accumulate_row: A function (state, row as dict) -> state; or
+        accumulate_block: a function (state, pyarrow Table) -> state. ValueError unless exactly one
+            of the two is given.
+        finalize: Computes the result from the last state.
 
     Example:
         >>> import skate
@@ -74,12 +74,12 @@ class AggregateFn:
         self.finalize = finalize if finalize is not None else _same
 
     def columns(self) -> set[str] | None:
-        """The columns that it reads; None: it may read all."""
+        """The columns that the aggregate reads; None: it may read all."""
         return None
 
 
 def check_column(a: AggregateFn) -> None:
-    """ValueError for a built-in aggregate whose column is not given, or is no name."""
+    """Raises ValueError for a built-in aggregate whose column is not given, or is no name."""
     if not isinstance(a, Builtin) or not a.in_kernel():
         return
     on = a.get_target_column()
@@ -88,8 +88,8 @@ def check_column(a: AggregateFn) -> None:
 
 
 def names_of(keys: Sequence[str], aggs: Sequence[AggregateFn]) -> list[str]:
-    """What the results of aggregates are called: as they are; a name that was there before with _2,
-    _3, ... (as in Ray). ValueError where one is that of a key, or is there twice still."""
+    """The names of the results: the aggregates' own names; a repeated name gets the suffix _2, _3,
+    ... (as in Ray). ValueError if a name is that of a key, or is still repeated."""
     seen: dict[str, int] = {}
     out: list[str] = []
     for a in aggs:
@@ -115,14 +115,14 @@ class _ByRow:
 
 
 class AggregateFnV2(AggregateFn, abc.ABC):
-    """An aggregate as a class: define aggregate_block() and combine(), and finalize() where the
-    state is not the result.
+    """An aggregate as a class: define aggregate_block() and combine(), and finalize() if the state
+    is not the result.
 
     Args:
-        name: Of the result; ValueError for an empty one.
-        zero_factory: Gives the state of no rows.
-        on: The column, or None.
-        ignore_nulls: Nulls are skipped; else one makes the result null.
+        name: Name of the result; ValueError for an empty one.
+        zero_factory: Returns the state of no rows.
+        on: Name of the column, or None.
+        ignore_nulls: True: nulls are skipped; False: a null makes the result null.
     """
 
     def __init__(
@@ -142,16 +142,16 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         self._agg_name = m[1] if m else name
 
     def get_target_column(self) -> str | None:
-        """The column."""
+        """The name of the column that is aggregated."""
         return self._target_col_name
 
     def get_agg_name(self) -> str:
-        """The name without its column."""
+        """The name of the result without the column."""
         return self._agg_name
 
     @abc.abstractmethod
     def aggregate_block(self, block: Any) -> Any:
-        """The state of a pyarrow Table.
+        """Computes the state of the rows of a block.
 
         Args:
             block: The pyarrow Table.
@@ -159,7 +159,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
 
     @abc.abstractmethod
     def combine(self, current_accumulator: Any, new: Any) -> Any:
-        """Two states in one.
+        """Merges two states into one.
 
         Args:
             current_accumulator: The state so far.
@@ -167,7 +167,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         """
 
     def finalize(self, accumulator: Any) -> Any:
-        """The result of the last state.
+        """Computes the result from the last state.
 
         Args:
             accumulator: The last state.
@@ -186,7 +186,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         return None if self._ignore_nulls else self._zero()
 
     def accumulate_block(self, state: Any, block: Any) -> Any:
-        """The state with that of one more block.
+        """Merges the state of one more block into a state.
 
         Args:
             state: The state so far.
@@ -200,7 +200,7 @@ class AggregateFnV2(AggregateFn, abc.ABC):
         return self.merge(state, self.aggregate_block(block))
 
     def merge(self, a: Any, b: Any) -> Any:
-        """Two states in one, with regard to nulls.
+        """Merges two states into one, and handles nulls.
 
         Args:
             a: The state so far.
@@ -214,11 +214,11 @@ class AggregateFnV2(AggregateFn, abc.ABC):
 
 
 class State:
-    """The state of a built-in aggregate, which its methods give and take: rows of the kernel's
+    """The state of a built-in aggregate, as its methods take and return it: rows of the kernel's
     states.
 
     Args:
-        batches: Batches of them; none: of no rows.
+        batches: Batches of these rows; empty: the state of no rows.
     """
 
     def __init__(self, batches: Sequence[Any] = ()):
@@ -226,22 +226,22 @@ class State:
 
 
 class Builtin(AggregateFnV2):
-    """An aggregate that the kernel works out.
+    """An aggregate that the kernel computes.
 
-    A subclass may override methods, and call those that it overrides. Their states are State
-    objects. Where aggregate_block() is overridden so that it gives results of blocks instead, those
-    are put together as results of this aggregate are, if that is possible (Count, Sum, Min, Max,
-    AbsMax, AsList); else combine() and finalize() have to be overridden, too.
+    A subclass may override methods, and call the originals, whose states are State objects. If it
+    overrides aggregate_block() so that it returns results of blocks instead of states, these
+    results are combined by the rule of this aggregate if it has one (Count, Sum, Min, Max, AbsMax,
+    AsList); otherwise combine() and finalize() must be overridden, too.
 
     Args:
-        on: The column.
-        ignore_nulls: Nulls are skipped.
-        name: Of the result; None: the kind and the column.
-        zero_factory: Gives the state of no rows; None: the kernel's.
+        on: Name of the column.
+        ignore_nulls: Whether nulls are skipped.
+        name: Name of the result; None: made of the kind and the column.
+        zero_factory: Returns the state of no rows; None: the kernel's state.
     """
 
-    kind: ClassVar[str]  # its name in the kernel's table
-    together: ClassVar[Callable[[Any, Any], Any] | None] = None  # one result of two
+    kind: ClassVar[str]  # name in the kernel's table
+    together: ClassVar[Callable[[Any, Any], Any] | None] = None  # combines two results
 
     def __init__(
         self,
@@ -258,19 +258,19 @@ class Builtin(AggregateFnV2):
         )
 
     def options(self) -> dict[str, Any]:
-        """Parameters of the kernel's: ddof, q, k, quantiles, lists ("FLATTEN", "HASH")."""
+        """Parameters for the kernel: ddof, q, k, quantiles, lists ("FLATTEN", "HASH")."""
         return {}
 
     def value(self, column: Any) -> Any:
         """The result as a Python value.
 
         Args:
-            column: The Arrow column of it, of one row.
+            column: The Arrow column of the result, with one row.
         """
         return column[0].as_py()
 
     def in_kernel(self) -> bool:
-        """Whether it is the kernel's as it is: no method of it is a user's."""
+        """Whether the kernel computes this aggregate: no method of it is overridden by a user."""
         return self._zero is State and _built_in(type(self))
 
     def init(self, key: Any) -> Any:
@@ -324,7 +324,7 @@ def _built_in(kind: type) -> bool:
 
 
 def takes(fns: Sequence[Any], names: Sequence[str]) -> bool:
-    """Whether the kernel works out all of these aggregates."""
+    """Whether the kernel computes all of these aggregates."""
     return all(isinstance(f, Builtin) and f.in_kernel() for f in fns) and all(
         "\0" not in n and len(n.encode()) <= in_kernel.LONGEST
         for n in [*names, *(f.get_target_column() or "" for f in fns)]
@@ -343,7 +343,7 @@ class Count(Builtin):
 
 
 class AsList(Builtin):
-    """All values, in order."""
+    """All values, as a list in their order."""
 
     kind, together = "list", operator.add
 
@@ -359,13 +359,13 @@ class _Numeric(Builtin):
 
 
 class First(_Numeric):
-    """The first value, of any type; without ignore_nulls it may be null or NaN."""
+    """The first value, of any type; without ignore_nulls the result may be null or NaN."""
 
     kind = "first"
 
 
 class Sum(_Numeric):
-    """Sum; ints are exact."""
+    """Sum; the sum of ints is exact."""
 
     kind, together = "sum", operator.add
 
@@ -400,7 +400,7 @@ class Max(_Extreme):
 
 
 class AbsMax(_Extreme):
-    """Largest value without its sign; ValueError without a column."""
+    """Largest absolute value; ValueError without a column."""
 
     kind, together = "abs_max", max
 
@@ -417,7 +417,7 @@ class AbsMax(_Extreme):
 
 
 class Std(Builtin):
-    """Standard deviation, with n - ddof below the line."""
+    """Standard deviation, with n - ddof as the divisor."""
 
     kind = "std"
 
@@ -436,13 +436,13 @@ class Std(Builtin):
 
 
 class Variance(Std):
-    """Variance, with n - ddof below the line: the square of Std."""
+    """Variance, with n - ddof as the divisor: the square of Std."""
 
     kind = "var"
 
 
 class Quantile(Builtin):
-    """The q-th quantile, exact, between neighbours linearly."""
+    """The exact q-th quantile, interpolated linearly between neighbours."""
 
     kind = "quantile"
 
@@ -464,13 +464,14 @@ class Unique(Builtin):
     """The distinct values, in order of appearance.
 
     Args:
-        encode_lists: True or "FLATTEN": the values inside of lists; "HASH": a number for each list.
+        encode_lists: True or "FLATTEN": the distinct elements of the lists; "HASH": a hash number
+            for each list.
     """
 
     kind = "unique"
 
     class ListEncodingMode(enum.StrEnum):
-        """What a list counts as."""
+        """How a list is counted."""
 
         FLATTEN = "FLATTEN"
         HASH = "HASH"
@@ -511,7 +512,7 @@ class CountDistinct(Builtin):
 
 
 class ValueCounter(Builtin):
-    """{"values": distinct values, "counts": how often each}."""
+    """A dict {"values": distinct values, "counts": the count of each}."""
 
     kind = "value_counter"
 
@@ -520,7 +521,7 @@ class ValueCounter(Builtin):
 
 
 class MissingValuePercentage(Builtin):
-    """How many of 100 values are null or NaN."""
+    """Percentage of values that are null or NaN."""
 
     kind = "missing_pct"
 
@@ -529,7 +530,7 @@ class MissingValuePercentage(Builtin):
 
 
 class ZeroPercentage(Builtin):
-    """How many of 100 values are zero."""
+    """Percentage of values that are zero."""
 
     kind = "zero_pct"
 
@@ -538,12 +539,12 @@ class ZeroPercentage(Builtin):
 
 
 class ApproximateQuantile(Builtin):
-    """Quantiles of numbers from a sketch of bounded size, each with a relative error of at most
-    2^-13; it depends on the values only. It needs no package.
+    """Quantiles of numbers from a sketch of bounded size, with a relative error of at most 2^-13
+    each. The result depends on the values only. No package is needed.
 
     Args:
         quantiles: Each from 0 to 1.
-        quantile_precision: Of Ray's sketch; here no parameter is needed.
+        quantile_precision: A parameter of Ray's sketch; it has no effect here.
     """
 
     kind = "approx_quantile"
@@ -563,13 +564,13 @@ class ApproximateQuantile(Builtin):
 
 
 class ApproximateTopK(Builtin):
-    """The k most frequent values with their counts; exact here, of those equally frequent what came
-    first.
+    """The k most frequent values with their counts. The result is exact here; among equally
+    frequent values those that came first win.
 
     Args:
-        k: How many.
-        log_capacity: Of Ray's sketch; here no parameter is needed.
-        encode_lists: The values inside of lists count.
+        k: Number of values.
+        log_capacity: A parameter of Ray's sketch; it has no effect here.
+        encode_lists: Whether the elements of lists are counted, not the lists.
     """
 
     kind = "approx_topk"

@@ -1,8 +1,8 @@
-"""DataContext: the settings of data pipelines, one object a process.
+"""DataContext: the settings of data pipelines, one object per process.
 
-Names are Ray's where Ray's programs set them. One table says what each may be; what is written is
-checked where it is written. A Dataset copies the context when it is made, so that a later change
-does not touch it.
+Settings that programs for Ray use have Ray's names. One table holds the default and the check of
+each setting; a value is checked when it is assigned. A Dataset copies the context when it is made,
+so a later change does not affect it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from skate.data.values import tensor_types
 MiB = 1 << 20
 DEFAULT_TARGET_MAX_BLOCK_SIZE = (
     16 * MiB
-    # a task costs microseconds, so small blocks are affordable: memory stays low, the first batch
-    # comes early
+    # a task costs microseconds, so small blocks are affordable: memory use stays low and the
+    # first batch comes early
 )
-DEFAULT_READ_BLOCK_SIZE = 4 * MiB  # what one unit of range/from_items/... holds
+DEFAULT_READ_BLOCK_SIZE = 4 * MiB  # bytes of one block of range(), from_items() and the like
 DEFAULT_BATCH_SIZE = 256  # of iter_batches
 
 
@@ -45,7 +45,7 @@ NodeIdStr = str
 
 
 class ShuffleStrategy(enum.StrEnum):
-    """Ray's names of ways to shuffle."""
+    """Ray's names of shuffle strategies."""
 
     SORT_SHUFFLE_PULL_BASED = "sort_shuffle_pull_based"
     SORT_SHUFFLE_PUSH_BASED = "sort_shuffle_push_based"
@@ -54,8 +54,8 @@ class ShuffleStrategy(enum.StrEnum):
 
 
 class FixedShapeTensorFormat(enum.Enum):
-    """How arrays of one shape become Arrow columns: Ray's two types for them (tensor_types.py), or
-    Arrow's own fixed_shape_tensor."""
+    """The Arrow type of columns of arrays that have one shape: one of Ray's two types
+    (tensor_types.py), or Arrow's own fixed_shape_tensor."""
 
     V1 = "v1"
     V2 = "v2"
@@ -75,8 +75,10 @@ def _rounded(v: float | None, digits: int | None) -> float | None:
 
 
 class ExecutionResources:
-    """Amounts of CPU, GPU, memory and object store memory. What is not given reads as 0; as a limit
-    it means none (for_limits: inf). Immutable.
+    """Amounts of CPU, GPU, memory and object store memory. Immutable.
+
+    An amount that is not given reads as 0; as a limit it means no limit (for_limits() makes it
+    inf).
 
     Args:
         cpu: CPUs; None: not given.
@@ -119,7 +121,7 @@ class ExecutionResources:
         object_store_memory: float | None = None,
         memory: float | None = None,
     ) -> ExecutionResources:
-        """Limits; what is not given is without one (inf).
+        """Limits; an amount that is not given is unlimited (inf).
 
         Args:
             cpu: CPUs.
@@ -131,18 +133,18 @@ class ExecutionResources:
 
     @classmethod
     def zero(cls) -> ExecutionResources:
-        """Nothing."""
+        """No resources: each amount is 0."""
         return cls(0, 0, 0, 0)
 
     @classmethod
     def inf(cls) -> ExecutionResources:
-        """No limit."""
+        """No limit: each amount is inf."""
         return cls.for_limits()
 
     @classmethod
     def from_resource_dict(cls, resource_dict: dict[str, float]) -> ExecutionResources:
-        """From Ray's names of resources, those of options (num_cpus, num_gpus) or those of nodes
-        (CPU, GPU).
+        """Resources from a dict with Ray's names, those of options (num_cpus, num_gpus) or those of
+        nodes (CPU, GPU).
 
         Args:
             resource_dict: {name: amount}.
@@ -156,7 +158,7 @@ class ExecutionResources:
         )
 
     def to_resource_dict(self) -> dict[str, float]:
-        """By Ray's names of resources; what is not set is 0."""
+        """A dict by Ray's names of resources; an amount that is not set is 0."""
         return dict(
             zip(("CPU", "GPU", "object_store_memory", "memory"), self._amounts(), strict=True)
         )
@@ -176,7 +178,7 @@ class ExecutionResources:
         memory: float | None = None,
         object_store_memory: float | None = None,
     ) -> ExecutionResources:
-        """The same with other amounts of those that are given.
+        """A copy in which the given amounts are replaced.
 
         Args:
             cpu: CPUs; None: as here.
@@ -190,7 +192,7 @@ class ExecutionResources:
         )
 
     def add(self, other: ExecutionResources) -> ExecutionResources:
-        """The sum of both, each amount by itself.
+        """The sum of both, amount by amount.
 
         Args:
             other: The other amounts.
@@ -198,7 +200,7 @@ class ExecutionResources:
         return self._with(other, lambda a, b: a + b)
 
     def subtract(self, other: ExecutionResources) -> ExecutionResources:
-        """What is left; may be negative.
+        """The difference, amount by amount; may be negative.
 
         Args:
             other: The other amounts.
@@ -222,7 +224,7 @@ class ExecutionResources:
         return self._with(other, min)
 
     def scale(self, f: float) -> ExecutionResources:
-        """f times each amount; ValueError for a negative f.
+        """Each amount multiplied by f; ValueError for a negative f.
 
         Args:
             f: The factor, 0 or more.
@@ -232,7 +234,7 @@ class ExecutionResources:
         return ExecutionResources(*(a * f if f else 0 for a in self._amounts()))
 
     def floordiv(self, other: ExecutionResources) -> ExecutionResources:
-        """How often `other` goes into it, amount by amount; inf where `other` has none of it.
+        """How many times `other` fits, amount by amount (floor division); inf where `other` has 0.
 
         Args:
             other: The other amounts.
@@ -247,8 +249,8 @@ class ExecutionResources:
         """Whether no amount is above that of the limit.
 
         Args:
-            limit: The amounts that are not to be passed.
-            ignore_object_store_memory: Leaves the object store out.
+            limit: The limits to compare with.
+            ignore_object_store_memory: Whether to leave out the object store.
         """
         return all(
             a <= b or (ignore_object_store_memory and n == "object_store_memory")
@@ -256,7 +258,7 @@ class ExecutionResources:
         )
 
     def is_zero(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether all amounts are 0."""
         return not any(self._amounts())
 
     def is_non_negative(self) -> bool:
@@ -264,15 +266,15 @@ class ExecutionResources:
         return min(self._amounts()) >= 0
 
     def object_store_memory_str(self) -> str:
-        """The object store memory for people."""
+        """The object store memory as text with a unit."""
         return _bytes_text(self.object_store_memory)
 
     def memory_str(self) -> str:
-        """The memory for people."""
+        """The memory as text with a unit."""
         return _bytes_text(self.memory)
 
     def __eq__(self, other: object) -> bool:
-        """What is not set counts as 0."""
+        """Compares the amounts; an amount that is not set counts as 0."""
         return isinstance(other, ExecutionResources) and self._amounts() == other._amounts()
 
     def __hash__(self) -> int:
@@ -293,14 +295,14 @@ def _bytes_text(n: float) -> str:
 
 
 class ExecutionOptions:
-    """How one execution runs: limits and order. A name that is no option is an AttributeError with
-    the nearest that is.
+    """Limits and order of one execution. Setting an unknown option raises an AttributeError that
+    names the nearest known option.
 
     Args:
-        resource_limits: An ExecutionResources: what one execution may use at most; what is not set
-            in it is without limit.
-        exclude_resources: An ExecutionResources: what it leaves to others (CPUs, GPUs, bytes of the
-            store).
+        resource_limits: An ExecutionResources: what one execution may use at most; an amount that
+            is not set is unlimited.
+        exclude_resources: An ExecutionResources: what the execution leaves to others (CPUs, GPUs,
+            bytes of the store).
         locality_with_output: Has no effect: there is one machine. Setting it warns.
         preserve_order: Whether blocks come in the order of the input. Order costs nothing here, so
             it is kept by default.
@@ -321,7 +323,7 @@ class ExecutionOptions:
         resource_limits: ExecutionResources | None = None,
         exclude_resources: ExecutionResources | None = None,
         locality_with_output: Any = False,
-        # Ray's default is False; here order costs nothing, so it is kept
+        # Ray's default is False; here order costs nothing
         preserve_order: bool = True,
         actor_locality_enabled: bool = True,
         verbose_progress: bool = False,
@@ -373,7 +375,7 @@ class ExecutionOptions:
 
     @property
     def resource_limits(self) -> ExecutionResources:
-        """What one execution may use; what is not set is without limit (inf)."""
+        """What one execution may use; an amount that is not set is unlimited (inf)."""
         return self._resource_limits
 
     @resource_limits.setter
@@ -382,14 +384,14 @@ class ExecutionOptions:
         self._resource_limits = ExecutionResources.for_limits(*v._given)
 
     def is_resource_limits_default(self) -> bool:
-        """Whether nothing is limited."""
+        """Whether no resource is limited."""
         return self._resource_limits == ExecutionResources.for_limits()
 
     def validate(self) -> None:
         """Checks the options against each other, as each run does.
 
         Raises:
-            ValueError: A resource is limited and excluded at once.
+            ValueError: A resource has both a limit and an exclusion.
         """
         for n in ("cpu", "gpu", "object_store_memory"):
             limit, less = getattr(self.resource_limits, n), getattr(self.exclude_resources, n)
@@ -416,19 +418,19 @@ _DEPRECATED = {
 }
 
 
-_told: set[str] = set()  # names without effect that were spoken of
+_told: set[str] = set()  # settings without effect of which a warning was already given
 
 
-# ---- what a value may be: functions from the name and the value that was written to the value that
-# is kept
+# ---- checks of values: functions from (name, assigned value) to the value that is kept; they raise
+# TypeError or ValueError
 
 
 Check = Callable[[str, Any], Any]
 
 
 def _whole(least: int, unit: str, none: str | None = None) -> Check:
-    """An int of `least` or more, in `unit`; a float that is whole counts. none: what None means,
-    where it is allowed."""
+    """A check for an int of at least `least`, in `unit`; a float with a whole value is accepted.
+    none: the meaning of None, if None is allowed."""
 
     def check(name: str, v: Any) -> Any:
         if v is None and none is not None:
@@ -462,7 +464,7 @@ def _flag(none: bool = False) -> Check:
     def check(name: str, v: Any) -> Any:
         if isinstance(v, bool) or (v is None and none):
             return v
-        if type(v).__name__ in ("bool_", "bool"):  # NumPy's
+        if type(v).__name__ in ("bool_", "bool"):  # NumPy's bool types
             return bool(v)
         _refuse(name, v, "True, False or None" if none else "True or False", False)
 
@@ -569,7 +571,7 @@ def _checkpoint(name: str, v: Any) -> Any:
 
 
 def _tensor_format(name: str, v: Any) -> Any:
-    # ValueError names what is none
+    # ValueError names the bad value
     return (
         v
         if isinstance(v, FixedShapeTensorFormat)
@@ -577,7 +579,7 @@ def _tensor_format(name: str, v: Any) -> Any:
     )
 
 
-# name: (default, what a value may be). What they mean: the docstring of DataContext.
+# name: (default, check). The docstring of DataContext says what each setting means.
 _SETTINGS: dict[str, tuple[Any, Check]] = {
     "target_max_block_size": (DEFAULT_TARGET_MAX_BLOCK_SIZE, _whole(1, "bytes", "no limit")),
     "target_min_block_size": (1 * MiB, _whole(0, "bytes")),
@@ -613,7 +615,7 @@ _SETTINGS: dict[str, tuple[Any, Check]] = {
 }
 
 
-# what operators without a function of the user read there
+# settings that operators without a user function read in the workers
 _IN_WORKERS = ("replay_bytes", "retried_io_errors", "trust_pickled_columns")
 
 
@@ -631,73 +633,74 @@ def _hint(name: str) -> str:
 
 class DataContext:
     """Settings of data pipelines of this process. A Dataset copies them when it is made. repr()
-    shows what differs from the defaults.
+    shows the settings that differ from the defaults.
 
-    A value is checked when it is written: TypeError or ValueError say what is wanted, in which
-    unit. A name that is no setting is an AttributeError with the nearest that is; values of your
-    own go to set_config(). Settings of Ray that mean nothing here are taken, with one warning each.
-    (Where `import ray` means skate, a name that is like no setting is kept as a value of the
-    program's own, as Ray does, with a warning.)
+    A value is checked when it is assigned: a TypeError or ValueError says which values and which
+    unit are allowed. Assigning an unknown name raises an AttributeError that names the nearest
+    setting; a program's own values go to set_config(). Settings of Ray that have no effect here are
+    accepted, with one warning each. (Where `import ray` means skate, a name that resembles no
+    setting is kept as a value of the program's own, as in Ray, with a warning.)
 
-    target_max_block_size: Bytes that a block has at most, about; None: as many as a task makes.
-    target_min_block_size: Bytes below which blocks are put together before a function gets them.
-    read_block_size: Bytes that one block of range(), from_items() and the like has.
-    read_op_min_num_blocks: Blocks that a custom Datasource is asked for at least.
-    enable_progress_bars: Whether runs show a line with their progress, where stderr is a terminal
-    or a notebook.
+    target_max_block_size: Approximate maximum bytes of a block; None: one block for each task.
+    target_min_block_size: Blocks of fewer bytes are coalesced before a function gets them.
+    read_block_size: Bytes of one block of range(), from_items() and the like.
+    read_op_min_num_blocks: Minimum number of blocks that a custom Datasource is asked for.
+    enable_progress_bars: Whether runs show a progress line, if stderr is a terminal or a notebook.
     execution_options: An ExecutionOptions: limits and order of runs.
     scheduling_policy: The name of the policy (a file of src/exec/by/) that chooses the operator
-    which runs next; None: "adaptive" where objects may be spilled,
-        else "downstream".
+        which launches the next task; None: "adaptive" where objects may be spilled, else
+        "downstream".
     scheduling_strategy: A PlacementGroupSchedulingStrategy: all tasks of a Dataset run in the
-    group. The texts "SPREAD" and "DEFAULT" are without effect.
+        placement group. The texts "SPREAD" and "DEFAULT" have no effect.
     shuffle_strategy: The name of the strategy (a file of src/shuffle/by/) by which rows move
-    between blocks: "auto", "grouped", "index", "merge", "push",
-        "push_star", "rounds", "simple", "two_level" (docs/design/exchange.md), or a
-        skate.data.ExchangeStrategy of your own. Each ShuffleStrategy is "auto".
-    max_errored_blocks: Tasks of a run that may fail, Ray's meaning: what such a task had yet to
-    give is missing, the error goes to the log. -1: any number.
-    on_error: What becomes of a bad record (a row whose function raises; a line or file that a
-    reader cannot understand), where the operator does not say:
-        "raise" ends the run, "skip" leaves it out and counts it, "quarantine" keeps it for
-        Dataset.errors().
-    max_errors: Bad records that a run may have before it fails with
-    skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
-        share of the rows that came in (float from 0.0 to 1.0; checked at the end, before a write is
-        committed); None: any number.
-    broadcast_join_bytes: A side of a join that comes to at most so many bytes goes to each block of
-    the other side, which is not moved then; 0: never. Joins with a
-        num_partitions, and those whose kind does not allow it, move both sides.
-    replay_bytes: A batch that makes a function of the user fail is kept for `skate replay`
-    (data/worker/replay.py) when it has at most so many bytes; 0: none is.
-    arrays_in_store: Arrays of at least so many bytes that NumPy makes inside functions of
-    map_batches are made in the object store, so that a block of one is not copied; 0: never.
-    checkpoint_config: A skate.data.checkpoint.CheckpointConfig: writes of files can be resumed.
+        between blocks: "auto", "grouped", "index", "merge", "push", "push_star", "rounds",
+        "simple", "two_level" (docs/design/exchange.md), or a skate.data.ExchangeStrategy of your
+        own. Each member of ShuffleStrategy means "auto".
+    max_errored_blocks: Number of tasks of a run that may fail, as in Ray: the rows that a failed
+        task had not yet yielded are missing, and its error is logged. -1: any number.
+    on_error: What to do with a bad record (a row on which a function raises; a line or file that a
+        reader cannot parse), unless the operator says: "raise" ends the run, "skip" leaves the
+        record out and counts it, "quarantine" keeps it for Dataset.errors().
+    max_errors: Number of bad records of a run above which it fails with
+        skate.data.exceptions.TooManyErrors: a number of rows (int; checked all the time), or a
+        share of the input rows (float from 0.0 to 1.0; checked at the end, before a write is
+        committed);
+        None: any number.
+    broadcast_join_bytes: Maximum bytes of a side of a join that is broadcast to each block of the
+        other side, which then need not be moved; 0: never. Joins with num_partitions, and join
+        types that do not allow a broadcast, move both sides.
+    replay_bytes: Maximum bytes of a batch that is kept for `skate replay` (data/worker/replay.py)
+        when a user function fails on it; 0: none is kept.
+    arrays_in_store: Minimum bytes of an array which NumPy, inside functions of map_batches,
+        allocates in the object store, so that a block of such an array is not copied; 0: never.
+    checkpoint_config: A skate.data.checkpoint.CheckpointConfig, with which writes of files can be
+        resumed.
     enable_auto_log_stats: Whether each run writes its statistics to the logger `ray.data`, at the
-    level INFO.
-    verbose_stats_logs: Whether it writes all numbers of to_json() there, too.
-    max_tasks_in_flight_per_actor: Tasks that an actor of a pool has at once, one running, the
-    others next; None: the engine chooses.
-    retried_io_errors: Texts; an error of reading or writing that has one of them in its message is
-    tried again.
-    raise_original_map_exception: Whether the exception of a user's function is raised as it is.
+        level INFO.
+    verbose_stats_logs: Whether these statistics contain all numbers of to_json().
+    max_tasks_in_flight_per_actor: Maximum number of tasks sent to one actor of a pool: one runs and
+        the others are queued; None: the engine chooses.
+    retried_io_errors: Texts; a read or write is retried if the message of its error contains one of
+        them.
+    raise_original_map_exception: Whether the exception of a user's function is raised unwrapped.
     log_internal_stack_trace_to_stdout: Whether errors keep the frames of skate's own code.
     enable_fallback_to_arrow_object_ext_type: False: objects that no Arrow type fits are an error;
-    None, True: they are pickled.
-    arrow_fixed_shape_tensor_format: How arrays of one shape become Arrow columns: a
-    FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
-    wait_for_min_actors_s: Seconds that a run waits for its actors to be there before it begins;
-    GetTimeoutError after that; 0 and less: it does not wait. actor_task_retry_on_errors,
-    actor_init_retry_on_errors: Errors for which a call of an actor, or the constructor of its
-    class, is tried again: True (all) or
-        a list of classes.
-    actor_init_max_retries: How often the constructor is tried again; -1: for ever.
-    enable_pandas_block: False: batch_format=None is "pyarrow" always.
+        None, True: they are pickled.
+    arrow_fixed_shape_tensor_format: The Arrow type of columns of arrays that have one shape: a
+        FixedShapeTensorFormat, or its value ("v1", "v2", "arrow_native").
+    wait_for_min_actors_s: Seconds that a run waits for its minimum number of actors before it
+        begins, then GetTimeoutError; 0 or less: it does not wait.
+    actor_task_retry_on_errors: Errors after which a call of an actor is retried: True (all) or a
+        list of classes.
+    actor_init_retry_on_errors: Errors after which the constructor of an actor is retried: True
+        (all) or a list of classes.
+    actor_init_max_retries: Maximum number of retries of the constructor; -1: no maximum.
+    enable_pandas_block: False: batch_format=None always means "pyarrow".
     enable_tensor_extension_casting: False: pandas batches have TensorArray columns.
     trust_pickled_columns: Whether bytes from outside of this job are unpickled, which runs whatever
-    code they name: columns of Python objects in files and tables,
-        preprocessors and plans of other programs (docs/design/security.md). Readers have an
-        argument of that name for themselves alone.
+        code they name: columns of Python objects in files and tables, preprocessors and plans of
+        other programs (docs/design/security.md). Readers have an argument of this name for one
+        read.
 
     Example:
         >>> from skate.data import DataContext
@@ -779,8 +782,8 @@ class DataContext:
         setattr(self, other, value)
 
     def _unknown(self, name: str) -> None:
-        """A name that is no setting: AttributeError; where the program was written for Ray, which
-        takes any, only if it looks like a setting."""
+        """Handles the assignment of an unknown name: AttributeError. In a program written for Ray,
+        which accepts any name, only a name that resembles a setting is an error."""
         if (
             "ray" in sys.modules
             and _did_you_mean.nearest(name, [*_SETTINGS, *DATA_CONTEXT]) is None
@@ -811,7 +814,7 @@ class DataContext:
         raise AttributeError(f"DataContext has no setting {name!r}{_hint(name)}")
 
     def __repr__(self) -> str:
-        """What differs from the defaults."""
+        """The settings that differ from the defaults."""
         out = [
             f"{n}={v!r}" for n, v in self.__dict__.items() if n in _SETTINGS and v != _default(n)
         ]
@@ -826,25 +829,25 @@ class DataContext:
         """A value that set_config() stored.
 
         Args:
-            key: Its name.
-            default: What to return where there is none.
+            key: Name of the value.
+            default: Returned if there is no such value.
         """
         return self._kv_configs.get(key, default)
 
     def set_config(self, key: str, value: Any) -> None:
-        """Stores a value under a name; functions find it in their DataContext.get_current().
+        """Stores a value under a name; user functions read it from DataContext.get_current().
 
         Args:
-            key: Its name.
+            key: Name of the value.
             value: Any value that can be pickled.
         """
         self._kv_configs[key] = value
 
     def remove_config(self, key: str) -> None:
-        """Forgets a value.
+        """Removes a value that set_config() stored.
 
         Args:
-            key: Its name.
+            key: Name of the value.
         """
         self._kv_configs.pop(key, None)
 
@@ -877,8 +880,8 @@ class DataContext:
             settings.current = context
 
     def matters_in_workers(self) -> bool:
-        """Whether operators without a function of the user would do something else there by the
-        defaults."""
+        """Whether a setting that operators without a user function read in workers differs from its
+        default, so that the context must be sent there."""
         return any(getattr(self, name) != _default(name) for name in _IN_WORKERS)
 
     def copy(self) -> DataContext:

@@ -1,11 +1,12 @@
 """Expressions over columns: col("x") * 2 + lit(1), comparisons, .str/.list/.struct/.map/.dt/.arr,
 user functions.
 
-An expression is an immutable tree that says what to compute and is pickled to the workers; nothing
-is computed here (expr_eval.py does, with Arrow's kernels, a batch at a time). `==` builds a
-comparison, so two trees are compared with structurally_equals(); an expression has no truth value.
+An expression is an immutable tree that describes a computation and is pickled to the workers.
+Nothing is computed here: expr_eval.py evaluates trees with Arrow's kernels, one batch at a time.
+`==` builds a comparison, so structurally_equals() compares two trees; an expression has no truth
+value.
 
-Cost: building is plain Python objects; evaluating costs one Arrow kernel a node and batch.
+Cost: building makes plain Python objects; evaluating costs one Arrow kernel per node and batch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from skate.data.datatype import DataType
 
 
 class Operation(enum.Enum):
-    """What a BinaryExpr or UnaryExpr does."""
+    """The operation of a BinaryExpr or UnaryExpr."""
 
     ADD = "add"
     SUB = "sub"
@@ -58,11 +59,11 @@ class Expr:
 
     @property
     def name(self) -> str | None:
-        """The name of the column this makes; None for one that has none yet."""
+        """The name of the column that this expression makes; None if it has no name yet."""
         return None
 
     def children(self) -> Iterator[tuple[str, Expr]]:
-        """(what it is for, expression) of each part."""
+        """Yields (role of the part, expression) for each direct part."""
         return iter(())
 
     def structurally_equals(self, other: Any) -> bool:
@@ -79,7 +80,7 @@ class Expr:
         return expr_eval.to_pyarrow(self)
 
     def _key(self) -> Any:
-        """What tells this node from others of its class, its parts aside."""
+        """What distinguishes this node from others of its class, besides its parts."""
         return ()
 
     def _label(self) -> str:
@@ -191,24 +192,24 @@ class Expr:
         return UnaryExpr(Operation.IS_NOT_NULL, self)
 
     def is_in(self, values: Any) -> Expr:
-        """True where the value is one of a list."""
+        """True where the value is one of a list of values."""
         return self._bin(values, Operation.IN)
 
     def not_in(self, values: Any) -> Expr:
-        """True where the value is none of a list."""
+        """True where the value is none of a list of values."""
         return self._bin(values, Operation.NOT_IN)
 
     def alias(self, name: str) -> Expr:
-        """The same under a name."""
+        """The same expression under a name."""
         return AliasExpr(self, name)
 
     def cast(self, target_type: DataType | Any, *, safe: bool = True) -> Expr:
-        """Values as another type.
+        """Converts the values to another type.
 
         Args:
             target_type: A DataType of an Arrow or NumPy type, or such a type itself
                 (pyarrow.int32()); TypeError for others.
-            safe: A value that does not fit is an error; False: it is cut off.
+            safe: True: a value that does not fit is an error; False: it is truncated.
         """
         target_type = DataType.of(target_type, "cast: target_type")
         if target_type.is_python_type():
@@ -279,7 +280,7 @@ class Expr:
         return _compute(self, "atan", DataType.float64())
 
     def negate(self) -> Expr:
-        """The value with the other sign; an error where that overflows."""
+        """The negated value; an error if that overflows."""
         return _compute(self, "negate_checked")
 
     def sign(self) -> Expr:
@@ -287,17 +288,17 @@ class Expr:
         return _compute(self, "sign")
 
     def power(self, exponent: Any) -> Expr:
-        """The value to a power."""
+        """The value raised to a power."""
         return _compute(self, "power", None, exponent)
 
     def abs(self) -> Expr:
-        """The value without its sign; an error where that overflows."""
+        """The absolute value; an error if that overflows."""
         return _compute(self, "abs_checked")
 
     def _applied(
         self, fn: str, dtype: DataType, *args: Any, **kwargs: Any
     ) -> PyArrowComputeUDFExpr:
-        """A function of Arrow over it."""
+        """Applies an Arrow function to this expression."""
         return _compute(self, fn, dtype, *args, kwargs=kwargs)
 
     @property
@@ -361,9 +362,10 @@ class ColumnExpr(Expr):
 
 
 class LiteralExpr(Expr):
-    """One value for every row. sets: of a list after "in", by the type of the column: what
-    expr_eval.py and expr_bounds.py made of it in this process; no part of the tree, so neither
-    pickled nor compared."""
+    """One value for every row.
+
+    sets: caches what expr_eval.py and expr_bounds.py made in this process of a list after "in", by
+    the type of the column. The cache is no part of the tree: it is neither pickled nor compared."""
 
     __slots__ = ("sets",)
 
@@ -440,15 +442,15 @@ class AliasExpr(Expr):
 
 
 class UDFExpr(Expr):
-    """A user function over columns: fn gets pyarrow.ChunkedArrays (literals as they are) and
-    returns a column as long."""
+    """A user function over columns: fn gets pyarrow.ChunkedArrays (and literals as plain values)
+    and returns a column of the same length."""
 
     def __init__(self, fn: Any, args: Any, kwargs: dict[str, Expr], data_type: DataType):
         self.fn, self.args, self.kwargs, self.data_type = fn, args, kwargs, data_type
 
     @property
     def callable_class_spec(self) -> Any:
-        """(class, args, kwargs) when fn is a class whose instances live in actors, else None."""
+        """(class, args, kwargs) if fn is a class whose instances live in actors, else None."""
         return self.fn.spec if isinstance(self.fn, ClassUDF) else None
 
     def children(self) -> Iterator[tuple[str, Expr]]:
@@ -463,7 +465,7 @@ class UDFExpr(Expr):
 
 
 class ComputeFn:
-    """A function of pyarrow.compute, or one of expr_eval.FUNCTIONS, by name, with its constant
+    """A function of pyarrow.compute, or of expr_eval.FUNCTIONS, by name, with its constant
     arguments."""
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]):
@@ -479,13 +481,14 @@ class ComputeFn:
 
 
 class PyArrowComputeUDFExpr(UDFExpr):
-    """A function of Arrow over one expression."""
+    """An Arrow function over one expression."""
 
     fn: ComputeFn
 
 
 class ClassUDF:
-    """A callable class as a function of columns: made once in each actor, at its first batch."""
+    """A callable class as a function of columns; one instance is made in each actor, at its first
+    batch."""
 
     def __init__(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]):
         self.cls, self.args, self.kwargs = cls, args, kwargs
@@ -516,7 +519,7 @@ class ClassUDF:
 
 
 class DownloadExpr(Expr):
-    """The bytes of the files that a column names; null where one cannot be read."""
+    """The bytes of the files whose paths a column holds; null for a file that cannot be read."""
 
     def __init__(self, uri_column_name: str, filesystem: Any = None):
         self.uri_column_name, self.filesystem, self.data_type = (
@@ -543,8 +546,8 @@ class StarExpr(Expr):
 
 
 class MonotonicallyIncreasingIdExpr(Expr):
-    """A 64-bit number for each row: task number * 2**33 + row in the task. Ascending, not dense;
-    never structurally equal, to itself neither."""
+    """A 64-bit number for each row: task number * 2**33 + row in the task. Ascending, not dense.
+    It is never structurally equal to any expression, not even to itself."""
 
     def __init__(self) -> None:
         self._instance_id, self.data_type = str(uuid.uuid4()), DataType.int64()
@@ -582,11 +585,11 @@ def _callable(fn: Any, return_dtype: DataType) -> Callable[..., UDFExpr]:
 
 
 def udf(return_dtype: DataType) -> Callable[[Any], Any]:
-    """Decorator: a function of whole columns as a part of expressions; or a class with __call__,
-    whose instances then live in actors.
+    """Decorator that makes a function of whole columns usable in expressions; or a class with
+    __call__, whose instances then live in actors.
 
     Args:
-        return_dtype: The type of what it returns.
+        return_dtype: The type of the values that it returns.
 
     Example:
         >>> import skate, pyarrow.compute as pc
@@ -621,7 +624,7 @@ def udf(return_dtype: DataType) -> Callable[[Any], Any]:
 
 
 def pyarrow_udf(return_dtype: DataType) -> Callable[[Any], Any]:
-    """The same as udf() for a function of pyarrow arrays."""
+    """Like udf(), for a function of pyarrow arrays."""
     return udf(return_dtype)
 
 
@@ -648,11 +651,11 @@ def star() -> StarExpr:
 
 
 def download(uri_column_name: str, *, filesystem: Any = None) -> DownloadExpr:
-    """The bytes of the files that a column names (null where one cannot be read).
+    """The bytes of the files whose paths a column holds (null for a file that cannot be read).
 
     Args:
-        uri_column_name: Column of paths or URIs.
-        filesystem: A pyarrow file system for paths; by default it follows from the URI.
+        uri_column_name: Name of the column of paths or URIs.
+        filesystem: A pyarrow file system for paths; None: inferred from the URI.
     """
     return DownloadExpr(uri_column_name, filesystem)
 
@@ -666,7 +669,7 @@ def monotonically_increasing_id() -> MonotonicallyIncreasingIdExpr:
 
 
 def conjuncts(e: Expr) -> Iterator[Expr]:
-    """The expressions that all have to be true for e to be true."""
+    """Yields the expressions that all have to be true for e to be true."""
     todo = [e]
     while todo:
         e = todo.pop()
@@ -679,14 +682,14 @@ def conjuncts(e: Expr) -> Iterator[Expr]:
 
 
 def walk(e: Expr) -> Iterator[Expr]:
-    """The expression and all its parts."""
+    """Yields the expression and all its parts."""
     yield e
     for _, part in e.children():
         yield from walk(part)
 
 
 def columns_of(e: Expr) -> set[str] | None:
-    """Names of the columns it reads; None: it may read all."""
+    """Names of the columns that the expression reads; None: it may read all."""
     out: set[str] = set()
     for n in walk(e):
         if isinstance(n, StarExpr):
@@ -699,7 +702,7 @@ def columns_of(e: Expr) -> set[str] | None:
 
 
 def has_user_code(e: Expr) -> bool:
-    """Whether evaluating it calls a function of the user."""
+    """Whether evaluating the expression calls a user function."""
     return any(isinstance(n, UDFExpr) and not isinstance(n.fn, ComputeFn) for n in walk(e))
 
 

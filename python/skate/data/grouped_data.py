@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @errors.methods
 class GroupedData:
-    """The rows of a Dataset in groups of equal keys; made by Dataset.groupby(). Nothing runs until
-    a Dataset that it gives does.
+    """The rows of a Dataset in groups of equal keys; Dataset.groupby() makes it. Nothing runs until
+    a Dataset made from it runs.
 
-    Groups come in the order of their keys, ascending, over all blocks: NaN behind the values and
-    null behind it, each a key of its own; -0.0 and 0.0 are one key. Within a group rows keep their
-    order.
+    Groups come in the ascending order of their keys, over all blocks: NaN comes after the values
+    and null after NaN, each as a key of its own; -0.0 and 0.0 are one key. Within a group, rows
+    keep their order.
 
     Args:
         dataset: The Dataset.
         key: A column's name, or several; None: one group of all rows.
-        num_partitions: In how many parts to work, each at least a block of the result; None: by
-            their sizes.
+        num_partitions: Number of partitions of the exchange, each at least one block of the result;
+            None: chosen from measured sizes.
         strategy: How the exchange is wired, as in Dataset.sort().
     """
 
@@ -53,16 +53,17 @@ class GroupedData:
         return f"{type(self).__name__}(dataset={self._dataset!r}, key={self._key!r})"
 
     def aggregate(self, *aggs: AggregateFn) -> Dataset:
-        """A row a group: the columns of the key, then one for each aggregate, which has its name.
+        """One row for each group: the columns of the key, then one column for each aggregate, with
+        the aggregate's name.
 
         Args:
-            aggs: AggregateFn objects (skate.data.aggregate). A name that is there twice is followed
-                by _2, _3, ...
+            aggs: AggregateFn objects (skate.data.aggregate). A repeated name gets the suffix _2,
+                _3, ...
 
         Raises:
-            ValueError: There is none, one lacks its column, or has the name of a key.
-            TypeError: It is no aggregate. Values that it cannot work with are a TypeError when the
-                Dataset runs.
+            ValueError: No aggregate is given, or one lacks its column or has the name of a key.
+            TypeError: An argument is no aggregate. Values that an aggregate cannot handle are a
+                TypeError of the run.
 
         Example:
             >>> import skate
@@ -89,8 +90,8 @@ class GroupedData:
         return ds._add(node, Facts(None, None, ds._facts.files))
 
     def _params(self, aggs: tuple[AggregateFn, ...]) -> dict[str, Any]:
-        """Of the operators that work out these aggregates; ValueError and TypeError for what is
-        none."""
+        """Parameters of the operators that compute these aggregates; raises ValueError or TypeError
+        for arguments that are no aggregates."""
         self._dataset._check_aggregates(aggs)
         names = aggregate.names_of(self._keys, aggs)
         return {
@@ -106,30 +107,32 @@ class GroupedData:
     def iter_partial(
         self, *aggs: AggregateFn, confidence: float = 0.95, seed: int | None = None
     ) -> Iterator[Partial]:
-        """Results of aggregate() that get better while the rows are read, and the last of which is
-        it: the pieces of the input (files, row groups, ranges) are worked off in a random order,
-        and what was seen is taken as a sample of the whole. The first result comes after a fiftieth
-        of them, each other one after twice as many as the one before.
+        """Yields results of aggregate() that improve while the rows are read; the last one is
+        exact.
 
-        Counts and sums are estimates of the whole, each with an error, as are means; other
-        aggregates are those of the rows that were seen, without one. An error holds for one group
-        and one result. The last result is aggregate()'s; only what keeps an order of values (lists)
-        has that of the pieces.
+        The pieces of the input (files, row groups, ranges) are processed in random order, and the
+        rows seen so far are treated as a sample of the whole. The first result comes after 1/50 of
+        the pieces, and each further one after twice as many pieces as the one before.
+
+        Counts, sums and means are estimates for the whole, each with an error bound. Other
+        aggregates are those of the rows seen so far, without an error. An error applies to one
+        group and one result. The last result equals aggregate()'s; only lists, which keep an order
+        of values, have the order of the pieces.
 
         Args:
-            aggs: As of aggregate().
-            confidence: With which probability a value is within its error of the last one.
-            seed: Of the order of the pieces; None: another one each time.
+            aggs: As in aggregate().
+            confidence: Probability with which a value is within its error of the final value.
+            seed: Seed for the order of the pieces; None: a new order each time.
 
         Returns:
             An iterator of Partial: fraction (of the pieces, 1.0 in the last), table (a
-                pyarrow.Table), errors (by the aggregate's name, a NumPy array with an item a row)
-                and to_pandas().
+                pyarrow.Table), errors (a dict from the aggregate's name to a NumPy array with one
+                item per row) and to_pandas().
 
         Raises:
-            ValueError: As aggregate(); the rows do not come from one reader through operators that
-                run in its tasks (a limit, a sort, actors, materialized blocks); confidence is not
-                between 0 and 1.
+            ValueError: As in aggregate(); or the rows do not come from one reader through operators
+                that run in its tasks (a limit, a sort, actors and materialized blocks are
+                excluded); or confidence is not between 0 and 1.
 
         Example:
             >>> import skate
@@ -150,7 +153,7 @@ class GroupedData:
         return partial.partials(self._dataset._request(), self._params(aggs), confidence, seed)
 
     def count(self) -> Dataset:
-        """Number of rows of each group: the columns of the key and "count()".
+        """Number of rows of each group, as columns of the key and "count()".
 
         Example:
             >>> import skate
@@ -165,8 +168,8 @@ class GroupedData:
         """Sums of columns, by group.
 
         Args:
-            on: A column, or a list of them; None: all but those of the key, for which the schema
-                has to be known, or is asked for.
+            on: A column, or a list of columns; None: all columns but the key, for which the schema
+                is fetched if it is not known.
             ignore_nulls: True: null and NaN are left out. False: one makes the result null.
 
         Raises:
@@ -185,7 +188,7 @@ class GroupedData:
         """Smallest values of columns, by group.
 
         Args:
-            on: A column, or a list of them; None: all but those of the key.
+            on: A column, or a list of columns; None: all columns but the key.
             ignore_nulls: True: null and NaN are left out. False: one makes the result null.
 
         Raises:
@@ -204,7 +207,7 @@ class GroupedData:
         """Largest values of columns, by group.
 
         Args:
-            on: A column, or a list of them; None: all but those of the key.
+            on: A column, or a list of columns; None: all columns but the key.
             ignore_nulls: True: null and NaN are left out. False: one makes the result null.
 
         Raises:
@@ -223,7 +226,7 @@ class GroupedData:
         """Means of columns, by group.
 
         Args:
-            on: A column, or a list of them; None: all but those of the key.
+            on: A column, or a list of columns; None: all columns but the key.
             ignore_nulls: True: null and NaN are left out. False: one makes the result null.
 
         Raises:
@@ -244,9 +247,9 @@ class GroupedData:
         """Standard deviations of columns, by group.
 
         Args:
-            on: A column, or a list of them; None: all but those of the key.
-            ddof: The sum of squares is divided by the number of values less ddof: 1 for a sample, 0
-                for the whole.
+            on: A column, or a list of columns; None: all columns but the key.
+            ddof: The sum of squares is divided by the number of values minus ddof: 1 for a sample,
+                0 for a whole population.
             ignore_nulls: True: null and NaN are left out. False: one makes the result null.
 
         Raises:
@@ -289,8 +292,8 @@ class GroupedData:
         ray_remote_args_fn: Callable[[], dict[str, Any]] | None = None,
         **ray_remote_args: Any,
     ) -> Dataset:
-        """Applies fn to each group: a batch of all its rows, in their order. A group is one call,
-        so it has to fit into memory.
+        """Applies fn to each group as one batch of all its rows, in their order. Each group is one
+        call, so it has to fit into memory.
 
         Args:
             fn: A function, generator function or class with __call__ (run in a pool of actors) from
@@ -354,19 +357,20 @@ class GroupedData:
         )
 
     def with_column(self, column_name: str, expr: Expr, **ray_remote_args: Any) -> Dataset:
-        """One more column (or a column replaced), from an expression over the rows of each group.
-        What it gives of a row may depend on the other rows of its group where the expression has a
-        function of the user's (skate.data.expressions.udf).
+        """Adds or replaces one column, computed by an expression over the rows of each group.
+
+        If the expression calls a user function (skate.data.expressions.udf), the value in a row may
+        depend on the other rows of its group.
 
         Args:
-            column_name: Its name; one that is there is replaced.
+            column_name: Name of the column; an existing column of this name is replaced.
             expr: An expression (skate.data.expressions).
-            ray_remote_args: Other options of the tasks, as of skate.remote: num_cpus, resources,
+            ray_remote_args: Other options of the tasks, as in skate.remote: num_cpus, resources,
                 runtime_env, ...
 
         Raises:
-            ValueError: The name is no text, or empty.
-            TypeError: expr is no expression, or downloads.
+            ValueError: column_name is no text, or is empty.
+            TypeError: expr is no expression, or it downloads files.
 
         Example:
             >>> import skate

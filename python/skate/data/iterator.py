@@ -1,8 +1,8 @@
 """Exact batches out of a stream of blocks: rows, numpy/pandas/pyarrow batches, torch tensors.
 
-batch_size means batch_size: every batch has it but the last, over all borders of blocks. Cost: one
-conversion a block, then views of it; only a batch that lies over a border, or whose rows are
-shuffled, is gathered, once. docs/design/ingest.md says who owns the memory.
+Every batch has exactly batch_size rows but the last; batches cross the borders of blocks. Cost: one
+conversion for each block, and then views of it. Only a batch that crosses a border, or whose rows
+are shuffled, is copied, once. docs/design/ingest.md says who owns the memory.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @errors.methods
 class DataIterator:
-    """Iterates over a Dataset, any number of times; each time runs it again unless it is
-    materialized.
+    """Iterates over a Dataset any number of times; each iteration runs the Dataset again unless it
+    is materialized.
 
     Args:
         ds: The Dataset.
-        request: A function that gives what to run of it.
+        request: A function that returns the RunRequest of the Dataset.
 
     Example:
         >>> import skate
@@ -51,8 +51,8 @@ class DataIterator:
         (3, 3)
     """
 
-    _at: Position | None = None  # of the iteration that began last
-    _from: dict[str, Any] | None = None  # where the next one goes on
+    _at: Position | None = None  # position of the latest iteration
+    _from: dict[str, Any] | None = None  # state at which the next iteration begins
     _epoch = 0
 
     def __init__(self, ds: Dataset, request: Callable[[], RunRequest]):
@@ -70,12 +70,13 @@ class DataIterator:
         return type(self), (self._ds, self._request)
 
     def set_epoch(self, epoch: int) -> None:
-        """The number of the epoch that the next iteration is: with a local_shuffle_seed each has an
-        order of its own, the same on every run.
+        """Sets the number of the epoch that the next iteration runs.
+
+        With a local_shuffle_seed each epoch has an order of its own, the same on every run.
 
         Args:
-            epoch: From 0; ValueError for less. One that differs from that of a state that was
-                loaded begins anew.
+            epoch: From 0; ValueError for less. A number other than that of a loaded state makes the
+                next iteration begin at the first row.
 
         Example:
             >>> import skate
@@ -98,11 +99,13 @@ class DataIterator:
         self._epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration that began last is, behind the batch that it gave last; a few
-        numbers, whose making costs nothing. load_state_dict() goes on there.
+        """The position of the latest iteration, after the batch that it yielded last.
+
+        The state is a few numbers and costs nothing to make; load_state_dict() continues there.
 
         Raises:
-            ValueError: A random operation of the Dataset has no seed, so no other run has its rows.
+            ValueError: A random operation of the Dataset has no seed, so no other run can yield the
+                same rows.
 
         Example:
             >>> import skate
@@ -124,13 +127,15 @@ class DataIterator:
         return self._at.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration begins where state_dict() was called, with the same batches from there
-        on: in any process, over a Dataset of the same rows. What lies before is not read where it
-        is known which rows are where (a materialized Dataset; sources that know their rows, and
-        operators that give a row for each); else it is read and left out.
+        """Makes the next iteration begin where state_dict() was called, with the same batches from
+        there on, in any process, over a Dataset of the same rows.
+
+        Earlier rows are not read if the place of each row is known (a materialized Dataset; sources
+        that know their row counts, with operators that return one row for each). Otherwise they are
+        read and skipped.
 
         Args:
-            state: What state_dict() gave; ValueError for others.
+            state: A state that state_dict() returned; ValueError for others.
         """
         if (
             not isinstance(state, dict)
@@ -141,7 +146,7 @@ class DataIterator:
         self._from, self._at, self._epoch = dict(state), None, int(state.get("epoch", 0))
 
     def _begin(self, window: int, seed: int | None) -> Position:
-        """The position at which the iteration begins that is asked for now."""
+        """The position at which the iteration that was just requested begins."""
         state, self._from = self._from or {}, None
         if seed is None:
             seed = (
@@ -169,25 +174,25 @@ class DataIterator:
         return self.iter_rows()
 
     def _record_batches(self, row: int = 0, live: list[Any] | None = None) -> Iterator[Any]:
-        """The rows from this one on; live: gets a function that ends the run from another
-        thread."""
+        """Yields the rows from row number `row` on. A function that ends the run from another
+        thread is appended to live."""
         request = self._request()
         return execute.in_one_schema(request, blocks=position.blocks_from(request, row, live))
 
     def _runs(self, runs: list[int] | None) -> list[int]:
-        """Which runs of its random operations the next run of the Dataset is; runs: it is to be
-        this one."""
+        """The run numbers by which the next run of the Dataset draws its random operations; runs
+        prescribes them."""
         node = self._request().node
         if runs is not None:
             position.set_runs(node, runs)
         return position.runs_of(node)
 
     def _seeded(self) -> bool:
-        """Whether its random operations draw the same in each process."""
+        """Whether the random operations of the Dataset draw the same in each process."""
         return position.seeded(self._request().node)
 
     def _frames(self) -> bool:
-        """Whether batch_format=None gives DataFrames."""
+        """Whether batch_format=None yields DataFrames."""
         return self._request().frames()
 
     def iter_rows(self) -> Iterator[Row]:
@@ -230,8 +235,8 @@ class DataIterator:
         local_shuffle_seed: int | None = None,
         _collate_fn: Callable[[Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Batches of exactly batch_size rows (the last one may have fewer), while the Dataset runs.
-        The run stops when the iterator is closed or dropped.
+        """Yields batches of exactly batch_size rows (the last may have fewer) while the Dataset
+        runs. Closing or dropping the iterator stops the run.
 
         Args:
             prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
@@ -277,7 +282,7 @@ class DataIterator:
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """iter_batches(); then, ahead, taken: as in _iterate()."""
+        """iter_batches() with two more parameters, ahead and taken, as in _iterate()."""
         _check_options(batch_size, drop_last, local_shuffle_buffer_size, local_shuffle_seed)
         if batch_format is not None and batch_format not in batch.FORMATS:
             raise ValueError(
@@ -328,15 +333,17 @@ class DataIterator:
         arrived: Callable[[Any], Any] | None = None,
         at_once: int = 1,
     ) -> Iterator[Any]:
-        """The batches of made(), each as then() makes it, with the position behind it known.
+        """Yields the batches of made(), converted by then(), and keeps the position after each
+        batch.
 
         Args:
-            made: From a position to (rows, batch); what it appends to the list ends its run.
-            window, seed: Of the local shuffle.
-            then: Makes of a batch what is given out.
-            ahead: How many batches a thread makes before they are asked for; 0: no thread.
-            arrived: Is called with each by who takes it.
-            at_once: In how many threads then() runs.
+            made: A function from a position to (rows, batch) pairs. It appends a function that ends
+                its run to the list that it is given.
+            window, seed: Size (rows) and seed of the local shuffle.
+            then: Converts a batch into what is yielded.
+            ahead: Number of batches that a thread prepares in advance; 0: no thread.
+            arrived: Called with each item by the consumer that takes it.
+            at_once: Number of threads that run then().
         """
         at = self._begin(window, seed)
         live: list[Any] = []
@@ -382,9 +389,10 @@ class DataIterator:
         local_shuffle_seed: int | None = None,
         pin_memory: bool = False,
     ) -> Iterator[Any]:
-        """Batches of torch tensors, a dict of them by column (or what collate_fn makes of the dict
-        of arrays). A missing number is NaN: of integers and bools the tensor is of float64 in a
-        batch where some are missing, if dtypes does not say otherwise.
+        """Yields batches of torch tensors: a dict of tensors by column, or what collate_fn returns.
+
+        A missing number becomes NaN. In a batch where integers or bools are missing, the tensor is
+        float64, unless dtypes says otherwise.
 
         Args:
             prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
@@ -407,9 +415,9 @@ class DataIterator:
 
         Raises:
             ValueError: collate_fn is a function and dtypes, device or pin_memory is given.
-            TypeError: A column has no tensor: it holds texts or arrays of several shapes, or nulls
-                where NaN does not do (beside arrays of integers, or integers beyond 2**53, or with
-                a dtype of integers or bools).
+            TypeError: A column cannot become a tensor: it holds texts or arrays of several shapes,
+                or nulls that NaN cannot stand for (beside arrays of integers, or integers beyond
+                2**53, or with a dtype of integers or bools).
             ImportError: torch is not installed.
         """
         if (
@@ -461,7 +469,8 @@ class DataIterator:
         local_shuffle_buffer_size: int | None,
         local_shuffle_seed: int | None,
     ) -> Iterator[Any]:
-        """Batches that a torch_utils.Tensors makes; ahead, send and arrived: as in _iterate()."""
+        """Yields the batches of a torch_utils.Tensors; ahead, send and arrived are as in
+        _iterate()."""
         window = _window(local_shuffle_buffer_size, batch_size)
         gathers = window or (tensors.pin and batch_size is not None)
         at_once = torch_utils.at_once() if tensors.pin else 1
@@ -508,7 +517,7 @@ class DataIterator:
         ahead: int,
         more: dict[str, Any],
     ) -> Iterator[Any]:
-        """iter_torch_batches() with a function of the user's."""
+        """iter_torch_batches() with a collate_fn that is a function of the user."""
         takes_format = isinstance(collate_fn, _collate_fn.CollateFn)
         is_batch = _collate_fn.is_tensor_batch_type
 
@@ -545,9 +554,9 @@ class DataIterator:
         """A torch IterableDataset of (features, label) batches.
 
         Args:
-            label_column: The label; None: the label of a batch is None.
+            label_column: Name of the label; None: the label of each batch is None.
             feature_columns: Names (one tensor), lists of names (a list of tensors) or a dict of
-                lists (a dict of tensors); None: all but the label.
+                lists (a dict of tensors); None: all columns but the label.
             label_column_dtype, feature_column_dtypes: torch dtypes, in the form of feature_columns.
             batch_size: Rows of a batch.
             prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
@@ -558,10 +567,10 @@ class DataIterator:
                 their rows at random; None: no shuffle. Needs a batch_size.
             local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
-            unsqueeze_label_tensor, unsqueeze_feature_tensors: Values become rows of one.
+            unsqueeze_label_tensor, unsqueeze_feature_tensors: Scalars become rows of one element.
 
         Raises:
-            TypeError: The dtypes do not have the form of feature_columns.
+            TypeError: feature_column_dtypes does not have the form of feature_columns.
             ImportError: torch is not installed.
         """
         if (
@@ -625,7 +634,7 @@ class DataIterator:
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
     ) -> Iterator[Any]:
-        """Batches of TensorFlow tensors, a dict of them by column, while the Dataset runs.
+        """Yields batches of TensorFlow tensors, a dict by column, while the Dataset runs.
 
         Args:
             prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
@@ -687,7 +696,7 @@ class DataIterator:
 
         Args:
             feature_columns, label_columns, additional_columns: A name (one tensor) or a list of
-            names (a dict of tensors).
+                names (a dict of tensors).
             prefetch_batches: Number of batches that a thread prepares ahead, if preparing one is
                 work (collate_fn, dtypes, a GPU; for a local shuffle alone only from 2 on); 0: no
                 thread. Blocks are always made ahead while their memory budget allows.
@@ -697,8 +706,8 @@ class DataIterator:
                 their rows at random; None: no shuffle. Needs a batch_size.
             local_shuffle_seed: An int: the shuffled order is the same each time; None: a new order
                 each time.
-            feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; by default they
-            follow from the first batch.
+            feature_type_spec, label_type_spec, additional_type_spec: TypeSpecs; None: inferred from
+                the first batch.
 
         Raises:
             ImportError: TensorFlow is not installed.
@@ -766,8 +775,8 @@ def _gpus() -> bool:
 
 @errors.methods
 class Again:
-    """What iter_batches() gives: each iteration of it runs the Dataset again; next() goes on with
-    one of its own."""
+    """The return value of iter_batches(): each iter() runs the Dataset again; next() continues a
+    run that belongs to this object."""
 
     def __init__(self, run: Callable[[], Iterator[Any]]):
         self._run = run
@@ -782,7 +791,7 @@ class Again:
         return next(self._own)
 
     def close(self) -> None:
-        """Stops the run of next()."""
+        """Stops the run that next() uses."""
         if self._own is not None:
             self._own.close()
 
@@ -792,12 +801,12 @@ class Position:
 
     Args:
         of: The iterator.
-        epoch, window, seed: Of the local shuffle; window 0: there is none.
-        rows: That were given out before it began.
-        runs: Which runs of the Dataset's random operations it is; None: the next ones.
+        epoch, window, seed: Of the local shuffle; window is in rows, 0: no shuffle.
+        rows: Number of rows that were yielded before this iteration began.
+        runs: Run numbers of the Dataset's random operations; None: the next ones.
     """
 
-    first = 0  # of a split: the row at which all began
+    first = 0  # for a part of a split: the row number at which the split's iteration began
 
     def __init__(
         self,
@@ -816,11 +825,11 @@ class Position:
         return _skate.rows_begin(self.window, self.seed, self.epoch, self.given)
 
     def rows(self) -> Any:
-        """What gives the rows out."""
+        """The object that orders the rows and yields them."""
         return _skate.Rows(self.window, self.seed, self.epoch, self.given)
 
     def state(self) -> dict[str, Any]:
-        """As state_dict() gives it."""
+        """The dict that state_dict() returns."""
         if self.runs and not self.of._seeded():
             raise ValueError(
                 "state_dict: a random operation of this Dataset has no seed, so no other run has the same rows; give it one (random_shuffle(seed=...))"
@@ -837,7 +846,7 @@ class Position:
 
 
 def _window(buffer: int | None, batch_size: int | None) -> int:
-    """Rows that are shuffled together; 0: none."""
+    """The number of rows that are shuffled together; 0: no shuffle."""
     return 0 if buffer is None else max(int(buffer), batch_size or 1)
 
 
@@ -853,7 +862,7 @@ def _check_options(
 def cut_batches(
     blocks: Iterator[Any], size: int | None, fmt: str | None, drop_last: bool
 ) -> Iterator[tuple[int, Any]]:
-    """(rows, batch in a format) of `size` rows each."""
+    """Yields (number of rows, batch in the format) with `size` rows each."""
     if size is None:
         for rb in blocks:
             if rb.num_rows:
@@ -906,8 +915,8 @@ def cut_batches(
 
 
 def _warned(blocks: Iterator[Any], window: int) -> Iterator[Any]:
-    """The blocks, after a warning when a shuffle of `window` rows like those of the first one holds
-    more than the store has."""
+    """Yields the blocks; warns first if a shuffle of `window` rows the size of the first block's
+    rows would exceed the object store."""
     for rb in blocks:
         if window and rb.num_rows:
             room = (
