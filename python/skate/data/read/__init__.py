@@ -1,2 +1,2 @@
-"""Readers, one file a format: the public function makes units at plan time, run(params, task) reads
-one unit in a worker."""
+"""Readers, one module per file format. The public function makes units at plan time;
+run(params, task) reads one unit in a worker."""

@@ -63,7 +63,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     """The batches of one file."""
     if params.get("fs") is None:
-        check_regular(path)  # the map would wait for what a FIFO gives
+        check_regular(path)  # mapping a FIFO would wait for its writer
     buf = (
         pa.memory_map(path).read_buffer()
         if params.get("fs") is None
@@ -84,7 +84,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
             except StopIteration:
                 break
             except (pa.ArrowException, OSError) as e:
-                # a stream: no place behind the damage is known to begin a batch
+                # a stream: after the damage, the start of the next batch cannot be found
                 if n is None or not tolerates(params):
                     raise
                 unreadable(

@@ -58,14 +58,14 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file. Its blocks can be told apart: where one is damaged, the others still
-    come."""
+    """The batches of one file. Avro marks the borders of blocks, so if one block is damaged, the
+    others are still read."""
     fastavro = _fastavro()
     data = read_sound(params, task, "read_avro", path)
     f = io.BytesIO(data)
     reader = fastavro.reader(f)
     head = data[: f.tell()]
-    mark = head[-16:]  # ends each block
+    mark = head[-16:]  # the marker that ends each block
 
     def bad(row: dict[str, Any], e: Exception) -> None:
         unreadable(
@@ -84,7 +84,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 return
             try:
                 yield from list(fastavro.reader(io.BytesIO(head + block + mark)))
-            except Exception as e:  # whatever the package makes of wrong bytes
+            except Exception as e:  # fastavro raises any kind of error for damaged bytes
                 why = ValueError(f"read_avro {path}: block {i} is damaged: {type(e).__name__}: {e}")
                 unreadable(params, task, why, path, None, block)
 

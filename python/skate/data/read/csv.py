@@ -19,9 +19,9 @@ from skate.data.values.unify import unique
 
 if TYPE_CHECKING:
     from skate.data.typed import Paths
-# of a file that is read once more, as a whole, to say which line an error is about
+# maximum bytes of a file that is read again as a whole, to name the line of an error
 LOOK_BYTES = 1 << 30
-WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
+WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server imports it for all workers
 
 
 @takes_streams(partitioning=HIVE)
@@ -36,17 +36,17 @@ def read_csv(
 ) -> Source:
     """A Dataset of CSV files.
 
-    A name that is in the header twice gets a number, as in pandas: a, a.1. Types follow from the
-    first 4 MiB of a file, where one value that is no number makes a column text; column_types of
-    convert_options says them. A later block may need a wider one (values after nulls only, doubles
-    after ints): it gets that.
+    A name that the header has twice gets a number, as in pandas: a, a.1. Types are inferred from
+    the first 4 MiB of a file, where one value that is no number makes a column text; column_types
+    of convert_options sets them. If a later block needs a wider type (values after nulls only,
+    doubles after ints), the column gets the wider type.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
         read_options: A pyarrow.csv.ReadOptions.
         parse_options: A pyarrow.csv.ParseOptions.
         convert_options: A pyarrow.csv.ConvertOptions.
-        invalid_row_handler: As that of parse_options.
+        invalid_row_handler: As in pyarrow.csv.ParseOptions.
         options: See StreamOptions.
 
     Raises:
@@ -71,7 +71,7 @@ def read_csv(
 
 
 def as_text(column: str) -> str:
-    """What to do about a column that has other types in other files."""
+    """Advice for errors about a column that has other types in other files."""
     return f"say which type it is, for all files: read_csv(..., convert_options=pyarrow.csv.ConvertOptions(column_types={{{column!r}: pyarrow.string()}})) reads it as text"
 
 
@@ -89,7 +89,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         args["parse_options"] = po
     ro = args.pop("read_options", None) or pacsv.ReadOptions()
     ro.use_threads = False
-    # types are inferred from the first block: a larger one is wrong less often
+    # types are inferred from the first block, and a larger block gives better guesses
     ro.block_size = max(ro.block_size or 0, 4 << 20)
     kind = params["stream"].get("compression", "detect")
     rows = 0
@@ -115,7 +115,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
                 yield from to_arrow.from_table(
                     table if names is None else table.rename_columns(names)
                 )
-    except (pa.ArrowInvalid, OSError) as e:  # OSError: damaged compressed data
+    except (pa.ArrowInvalid, OSError) as e:  # OSError: compressed data is damaged
         if (
             is_io(e)
             or not tolerates(params)

@@ -1,15 +1,14 @@
-"""CSV that Arrow's parser refuses: finds the records that are to blame, so that all others come
-through.
+"""Reads CSV that Arrow's parser refuses: finds the bad records, so that all others are read.
 
-A record is a line, or several where a quoted value goes over them. Bad is a record with too few or
-too many values, and one with a value that the type of its column cannot hold. Types are those of
-the file's first block, and become wider where a later record needs it and all values stay what they
-are: anything after nulls only, double after ints.
+A record is a line, or several lines if a quoted value spans them. A record is bad if it has too few
+or too many values, or a value that the type of its column cannot hold. Types are those of the
+file's first block; a type becomes wider if a later record needs it and all values stay exact:
+anything after nulls only, double after ints.
 
-Python's csv module finds the records and their widths (by the same rules about quotes as Arrow's),
-Arrow's parser their values: CHUNK records at a time, halves of those that it refuses, down to
-single ones.
-Cost: about 2 us a record.
+Python's csv module finds the records and their widths (by Arrow's rules about quotes). Arrow's
+parser reads their values, CHUNK records at a time; a chunk that it refuses is halved until single
+records remain.
+Cost: about 2 us per record.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ def batches(
     args: dict[str, Any],
     e: Exception,
 ) -> Iterator[Any]:
-    """The good rows of a file behind its first `skip`, which have been read; bad ones become dead
-    letters or are raised. e: what Arrow's parser has said; raised where nothing is wrong with any
-    record."""
+    """The good rows of a file after its first `skip` rows, which were read before. Bad rows become
+    dead letters or are raised. e is the error of Arrow's parser; it is raised if no record turns
+    out to be bad."""
     data = read_sound(params, task, "read_csv", path, lines=True)
     if b"\0" in data[:4096] and ro.encoding.lower() in ("utf8", "utf-8"):
         raise pa.ArrowInvalid(
@@ -113,7 +112,7 @@ def batches(
 
 
 def _left_out(po: Any, columns: int, r: Record) -> bool:
-    """What the user's own handler says about a record of a wrong width."""
+    """What the user's own handler of invalid rows says about a record of a wrong width."""
     if po.invalid_row_handler is None:
         return False
     row = pacsv.InvalidRow(columns, r[1], r[0], r[2].decode("utf-8", "replace"))
@@ -121,7 +120,7 @@ def _left_out(po: Any, columns: int, r: Record) -> bool:
 
 
 def _why(e: Exception, names: list[str]) -> str:
-    """What Arrow says of a record, with the name of the column, and what to do about its type."""
+    """Arrow's error about a record, with the name of the column and advice about its type."""
     said = str(e).splitlines()[0]
     at = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?", said)
     if at is None or int(at[1]) >= len(names):
@@ -151,7 +150,7 @@ def _dialect(po: Any) -> dict[str, Any]:
 
 
 def _records(data: bytes, po: Any, skip: int) -> Iterator[Record]:
-    """The records after the first `skip` lines. Lines without a character are none, unless
+    """The records after the first `skip` lines. Empty lines are no records, unless
     ignore_empty_lines is False."""
     lines = io.TextIOWrapper(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), "latin-1", newline="")
     for _ in range(skip):
@@ -177,7 +176,7 @@ def _records(data: bytes, po: Any, skip: int) -> Iterator[Record]:
 
 
 def _parse_options(po: Any, **other: Any) -> Any:
-    """These but for what is said otherwise; the handler of bad rows is not taken along."""
+    """A copy of parse options with some replaced, without the handler of invalid rows."""
     names = (
         "delimiter",
         "quote_char",
@@ -190,7 +189,7 @@ def _parse_options(po: Any, **other: Any) -> Any:
 
 
 class _Types:
-    """What is known of the columns' types, and Arrow's parser with it."""
+    """The types of the columns as far as they are known, and Arrow's parser with these types."""
 
     def __init__(self, data: bytes, ro: Any, po: Any, co: Any, names: list[str]):
         self.names, self.co = names, co
@@ -206,18 +205,18 @@ class _Types:
         )
         self.asked = dict(co.column_types)
         self.types: dict[str, pa.DataType] = dict(self.asked)
-        # the first block may not fit the types that were asked for; any text fits these
+        # the first block may not fit the types that the user asked for; any text fits binary
         plain = self._options(dict.fromkeys(self.asked, pa.binary()))
         with pacsv.open_csv(
             pa.BufferReader(data), read_options=read, parse_options=loose, convert_options=plain
         ) as r:
             found = dict(zip(co.include_columns or names, r.schema.types, strict=True))
-        # as Arrow takes what is no UTF-8
+        # binary columns become strings, as Arrow makes columns that are no valid UTF-8
         text = {n: pa.string() for n, t in found.items() if pa.types.is_binary(t)}
         self.types = found | text | self.asked
 
     def parse(self, records: list[Record]) -> pa.Table:
-        """The rows of some records; ArrowInvalid where one does not fit."""
+        """The rows of some records; ArrowInvalid if a record does not fit the types."""
         data = b"\n".join([r[2] for r in records]) + b"\n"
         try:
             table = self._read(data, self.types)
@@ -232,8 +231,7 @@ class _Types:
         return table
 
     def _wider(self, schema: pa.Schema) -> dict[str, pa.DataType] | None:
-        """Types that hold what is known and what these records have; None when there are no
-        others."""
+        """Wider types that hold all earlier records and these; None if no type needs to change."""
         is_ = pa.types
         out = dict(self.types)
         for f in schema:

@@ -1,4 +1,4 @@
-"""read_datasource: a Datasource of the user; each of its ReadTasks is one task here."""
+"""read_datasource: a Datasource of the user; each of its ReadTasks becomes one task here."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ def read_datasource(
     compute: Any = None,
     **options: Unpack[OpenReadOptions],
 ) -> Source:
-    """A Dataset of a Datasource that users write.
+    """A Dataset that reads from a Datasource, a class that users write.
 
     Args:
         datasource: A skate.data.datasource.Datasource.
-        override_num_blocks: How many ReadTasks to ask it for; None: as many as there are CPUs, at
-            least.
-        compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: at
-            most its size at once.
+        override_num_blocks: Number of ReadTasks to ask the Datasource for; None: at least the
+            number of CPUs.
+        compute: An ActorPoolStrategy: the tasks run in a pool of actors; a TaskPoolStrategy: its
+            size is the maximum number of tasks at once.
         options: See ReadOptions.
-        read_args: Arguments of create_reader() or prepare_read() of older sources.
+        read_args: Arguments of create_reader() or prepare_read() of Datasources in Ray's older
+            form.
 
     Example:
         >>> import skate
@@ -110,7 +111,7 @@ def read_datasource(
 
 
 def _context_argument(asked: Any) -> dict[str, Any]:
-    """Sources of different ages take data_context or do not."""
+    """Passes data_context only to Datasources whose methods take it (older ones do not)."""
     p = inspect.signature(asked.get_read_tasks).parameters
     return {"data_context": context.DataContext.get_current()} if "data_context" in p else {}
 

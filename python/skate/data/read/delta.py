@@ -1,5 +1,5 @@
-"""read_delta: the Parquet files of a version of a Delta Lake table, as its log (read by the package
-deltalake) names them, in the table's schema."""
+"""read_delta: the Parquet files of one version of a Delta Lake table. The package deltalake reads
+the table's log, which names the files and the schema."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def read_delta(
     **options: Unpack[OpenFileOptions],
 ) -> Source | InMemory:
     """A Dataset of a Delta Lake table. Needs the package deltalake: ImportError without it. Other
-    arguments as of read_parquet.
+    arguments are as in read_parquet.
 
     Args:
-        path: The table's folder; one table.
-        version: Of the table; None: the newest.
+        path: Folder of the table.
+        version: Version of the table; None: the newest.
         columns: Only these columns are read, in this order; None: all.
-        storage_options: As deltalake takes them, to read the log.
+        storage_options: Options with which deltalake reads the log.
         trust_pickled_columns: True: Python objects that others have pickled into the files are
             unpickled, which runs whatever code they name. False: as
             DataContext.trust_pickled_columns says, which is not to.
         options: See FileOptions.
-        arrow_parquet_args: As of read_parquet: batch_size, use_threads.
+        arrow_parquet_args: As in read_parquet: batch_size, use_threads.
 
     Raises:
-        NotImplementedError: Rows of the table are deleted in its log only (deletion vectors), or
-            its columns have other names in the files: reading the files would be wrong.
+        NotImplementedError: The table marks rows as deleted only in its log (deletion vectors), or
+            its columns have other names in the files: reading the files would give wrong rows.
     """
     if not isinstance(path, str):
         raise ValueError(f"read_delta takes the path of one table, not {path!r}")

@@ -1,8 +1,8 @@
-"""Listing files and making units of them, for every reader of files. No file is opened here.
+"""Lists files and makes units of them, for all readers of files. No file is opened here.
 
-Order is that of the sorted paths. Names that start with "." or "_" at the top of a folder are left
-out, as in Ray (their number is kept for who wants to say so). Units are made by size, by a rule
-that reads only sizes, so that a run is the same each time.
+Files come in the order of their sorted paths. Names at the top of a folder that start with "." or
+"_" are left out, as in Ray (they are counted, so that an error can mention them). Units are made
+from file sizes alone, so that each run has the same units.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 UNIT_BYTES = 8 << 20
 UNIT_FILES = 16
-# so many remote paths are looked at side by side, fewer one after the other
+# from this number of remote paths on, they are looked up in parallel, below it one by one
 FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
 HIVE = Partitioning("hive")
 
 
 class Listing:
-    """paths and sizes (bytes), sorted per given path; n_hidden: names that were left out; fs: a
-    pyarrow file system, None for local files."""
+    """Files that were found: paths and sizes (bytes), sorted within each given path; n_hidden:
+    number of names that were left out; fs: a pyarrow file system, None for local files."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -98,12 +98,12 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
                     if d is p and e.name.startswith((".", "_")):
                         out.n_hidden += 1
                     elif e.is_dir():
-                        if not e.name.startswith(".skate-"):  # a write that has not ended
+                        if not e.name.startswith(".skate-"):  # belongs to an unfinished write
                             stack.append(e.path)
                     elif exts is None or e.name.lower().endswith(exts):
                         try:
                             s = e.stat()
-                        except OSError:  # a broken link: the reader names it
+                        except OSError:  # a broken link: the reader raises an error that names it
                             files.append((e.path, 0))
                             continue
                         if not stat.S_ISREG(s.st_mode):
@@ -121,8 +121,8 @@ def _list_local(out: Listing, p: str, exts: tuple[str, ...] | None, ignore_missi
 
 
 def _looks(paths: list[str], filesystem: Any) -> Iterator[tuple[Any, str, Any]]:
-    """(file system, path in it, what is there) of remote paths, in their order. Many are asked for
-    side by side: an answer takes 10 to 100 ms."""
+    """Yields (file system, path in it, FileInfo) of remote paths, in their order. Many paths are
+    looked up in parallel: one answer takes 10 to 100 ms."""
     begin()
 
     def look(p: str) -> tuple[Any, str, Any]:
@@ -161,7 +161,7 @@ def _list_remote(
             ),
             key=lambda f: f.path,
         ):
-            # the latter of a write that has not ended
+            # ".skate-" marks files of an unfinished write
             if f.type == pafs.FileType.Directory or "/.skate-" in f.path.removeprefix(base):
                 continue
             if f.path.removeprefix(base).startswith((".", "_")):
@@ -181,8 +181,8 @@ def _list_remote(
 def units_of_files(
     listing: Listing, override_num_blocks: int | None = None, unit_bytes: int = UNIT_BYTES
 ) -> list[tuple[bytes, int, int]]:
-    """Units of neighbouring files: at most unit_bytes or UNIT_FILES files together (a larger file
-    alone), or as many units as asked for."""
+    """Makes units of neighbouring files: at most unit_bytes or UNIT_FILES files in a unit (a larger
+    file is a unit alone), or as many units as the user asked for."""
     n = len(listing.paths)
     groups: list[list[int]] = []
     if override_num_blocks is not None:
@@ -205,20 +205,20 @@ def units_of_files(
 
 
 def named(e: Exception, doing: str, path: str) -> Exception:
-    """The same kind of error, saying which file; e itself, where it says so."""
+    """An error of the same kind that names the file; e itself if it names the file already."""
     if str(e).startswith(f"{doing} {path}"):
         return e
     try:
         if isinstance(e, OSError) and e.errno:
             return type(e)(e.errno, f"{doing}: {e.strerror}", path)
         return type(e)(f"{doing} {path}: {e}")
-    except TypeError:  # a class of others with arguments of its own
+    except TypeError:  # a foreign error class whose constructor takes other arguments
         e.add_note(f"{doing} {path}")
         return e
 
 
 def listed(paths: Any, options: FileOptions) -> Listing:
-    """The files that a reader of these options reads."""
+    """The files that a reader with these options reads."""
     listing = list_files(
         paths,
         filesystem=options.get("filesystem"),
@@ -239,10 +239,10 @@ def file_source(
     *,
     schema: Any = None,
 ) -> Any:
-    """A Dataset that reads whole files, several in a unit. The format's read_file(params, task,
-    path) gives the batches of one (see `run`).
+    """A Source that reads whole files, several in a unit. The format's read_file(params, task,
+    path) yields the batches of one file (see `run`).
 
-    schema: a function that gives what is known of the columns, partitions and path aside.
+    schema: a function that returns the known columns without those of partitions and path.
     """
     listing = listed(paths, options)
     blocks = asked_blocks(options)
@@ -282,7 +282,7 @@ def file_source(
 
 
 def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
-    """rb with the columns that the rows' paths give, one path a row."""
+    """rb with the columns that the rows' paths define; there is one path for each row."""
     parse = parser(params["partitioning"])
     if parse:
         said = [parse(p) for p in paths]
@@ -296,7 +296,7 @@ def gathered(params: dict[str, Any], rb: Any, paths: list[str]) -> Any:
 
 
 def keep_paths(listing: Listing, partition_filter: Any) -> None:
-    """Leaves the files that a PathPartitionFilter wants; ValueError when there are none."""
+    """Keeps only the files that a PathPartitionFilter selects; ValueError if there are none."""
     kept = set(partition_filter(listing.paths))
     both = [(p, n) for p, n in zip(listing.paths, listing.sizes, strict=True) if p in kept]
     if not both:
@@ -307,8 +307,8 @@ def keep_paths(listing: Listing, partition_filter: Any) -> None:
 
 
 def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
-    """For shuffle="files" or a FileShuffleConfig: a function from the number of a run to its
-    options (units over shuffled files); else None."""
+    """For shuffle="files" or a FileShuffleConfig: a function from the number of a run to the
+    options of that run (units over shuffled files); else None."""
     if shuffle is None:
         return None
     if shuffle != "files" and not isinstance(shuffle, FileShuffleConfig):
@@ -333,17 +333,17 @@ def reshuffled(listing: Listing, shuffle: Any, units: Any) -> Any:
 def units_with(
     params: dict[str, Any], units: list[Any], tests: list[tuple[Any, set[str]]]
 ) -> tuple[list[Any], str] | None:
-    """(the units without the files whose paths say that one of the tests does not hold, what was
-    left out in words); None: no file is.
+    """The units without the files whose paths show that one of the tests does not hold, and a text
+    about what was left out; None if no file is left out.
 
     Args:
-        params: Of the reader.
-        units: Each of paths, or of tuples that begin with one.
-        tests: Expressions over columns of the rows, with the columns of each.
+        params: Parameters of the reader.
+        units: Each a list of paths, or of tuples that begin with a path.
+        tests: Pairs of an expression over columns of the rows and the columns that it reads.
     """
     parse = parser(params["partitioning"])
     needed: dict[str, bool] = {}  # by folder
-    about: dict[int, Any] = {}  # tests that left out files
+    about: dict[int, Any] = {}  # the tests that left files out
     lists = [pickle.loads(u) for u, _, _ in units]
     for entry in (e for entries in lists for e in entries):
         folder = os.path.dirname(_path_of(entry))
@@ -377,7 +377,7 @@ def units_with(
                     max(1, size * len(entries) // len(all_)) if size > 0 else size,
                 )
             )
-    if not out:  # one file says what the columns are
+    if not out:  # one file is kept, to tell the columns
         first = next(e for entries in lists for e in entries)
         out = [(pickle.dumps([first if isinstance(first, str) else (first[0], [])]), -1, 1)]
     what = " and ".join(expressions.inline(e) for e in list(about.values())[:4])
@@ -413,8 +413,8 @@ def parser(partitioning: Any) -> Any:
 
 
 def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterator[Any]:
-    """Body of a format's run(): the batches of each file of the unit, with the columns that its
-    path gives."""
+    """The body of a format's run(): yields the batches of each file of the unit, with the columns
+    that the file's path defines."""
     parse = parser(params["partitioning"])
     for path in pickle.loads(task.unit):
         task.source, task.source_row = path, 0
@@ -424,7 +424,7 @@ def run(params: dict[str, Any], task: Any, doing: str, read_file: Any) -> Iterat
                 yield with_columns(params, rb, extra, path if params["include_paths"] else None)
                 task.source_row += rb.num_rows
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError) as e:
-            if isinstance(e, TypeError) and not tolerates(params):  # of a user's decoder, it may be
+            if isinstance(e, TypeError) and not tolerates(params):  # may come from a user's decoder
                 raise
             unreadable(params, task, named(e, doing, path), path)
 
@@ -438,9 +438,9 @@ def unreadable(
     raw: bytes | None = None,
     line: int | None = None,
 ) -> None:
-    """A file, or a part of it, that cannot be understood: a dead letter where on_error allows it,
-    else e is raised. I/O errors always are. row: its place in the file, from 0;
-    raw: its bytes; line: the number of its (first) line, from 1."""
+    """Handles a file, or a part of it, that cannot be parsed: makes a dead letter if on_error
+    allows it, else raises e. I/O errors are always raised. row: its row number in the file, from 0;
+    raw: its bytes; line: the number of its first line, from 1."""
     if (params.get("on_error") or "raise") == "raise" or on_error.is_fatal(e, reading=True):
         raise e from None
     task.letters.add(params, e, None, None, path, row, raw, line)
@@ -449,8 +449,8 @@ def unreadable(
 def bad_line(
     params: dict[str, Any], task: Any, doing: str, path: str, line: int, why: str, raw: bytes
 ) -> None:
-    """A line that cannot be understood (see unreadable()): an ArrowInvalid (a ValueError) with
-    file, number of the line (from 1) and its start."""
+    """Handles a line that cannot be parsed (see unreadable()): the error is an ArrowInvalid (a
+    ValueError) with the file, the line number (from 1) and the start of the line."""
     start = raw[:LINE_BYTES].partition(b"\n")[0]
     said = start.decode("utf-8", "backslashreplace") + ("..." if len(start) < len(raw) else "")
     unreadable(
@@ -464,16 +464,16 @@ def bad_line(
     )
 
 
-LINE_BYTES = 200  # of a bad line that its message shows
+LINE_BYTES = 200  # bytes of a bad line that its message shows
 
 
 def tolerates(params: dict[str, Any]) -> bool:
-    """Single lines that cannot be understood are worth looking for."""
+    """Whether on_error tolerates bad records, so that it pays to look for single bad lines."""
     return (params.get("on_error") or "raise") != "raise"
 
 
 def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
-    """A column of n times what a path says."""
+    """A column that repeats n times the value that a path defines."""
     if v is None:
         kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
         return pa.nulls(
@@ -483,8 +483,8 @@ def said_column(params: dict[str, Any], name: str, v: Any, n: int) -> Any:
 
 
 def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: str | None) -> Any:
-    """rb with columns for what its path says. A column that is there must say the same, or nothing
-    (null, NaN): ValueError names it."""
+    """rb with columns for the values that its path defines. A column of that name in the file must
+    hold the same value or nothing (null, NaN); else ValueError names the column."""
     for k, v in extra.items():
         col = said_column(params, k, v, rb.num_rows)
         i = rb.schema.get_field_index(k)
@@ -513,7 +513,7 @@ def with_columns(params: dict[str, Any], rb: Any, extra: dict[str, Any], path: s
 
 
 def read_stream(params: dict[str, Any], path: str) -> bytes:
-    """All of a file, decompressed as its name or arrow_open_stream_args say."""
+    """The whole content of a file, decompressed as its name or arrow_open_stream_args say."""
     data = read_bytes(params.get("fs"), path)
     kind = params.get("stream", {}).get("compression", "detect")
     kind = compression(path) if kind == "detect" else kind
@@ -523,8 +523,8 @@ def read_stream(params: dict[str, Any], path: str) -> bytes:
 def read_sound(
     params: dict[str, Any], task: Any, doing: str, path: str, lines: bool = False
 ) -> bytes:
-    """As read_stream(); where compressed data is damaged and on_error allows it, what is before the
-    damage (lines: whole lines), and the rest is a dead letter."""
+    """Like read_stream(). If compressed data is damaged and on_error allows it, returns what is
+    before the damage (in files of lines: whole lines), and the rest becomes a dead letter."""
     if not tolerates(params):
         return read_stream(params, path)
     try:
@@ -550,27 +550,29 @@ def read_sound(
     return data
 
 
-SOUND_BYTES = 4096  # steps in which damaged data is decompressed
+SOUND_BYTES = 4096  # bytes per step when damaged data is decompressed
 
 
 class Fitting:
-    """Makes batches of a file's rows that have one schema.
+    """Makes batches of a file's rows that all have one schema.
 
-    Rows fit that can be built alone, and whose types go together with those of most rows of their
-    batch (dominant_type.py); where bad records are tolerated, with those of the batches before.
+    A row fits if a batch can be built of it alone and its types can be unified with those of most
+    rows of its batch (dominant_type.py); if bad records are tolerated, also with those of earlier
+    batches.
 
     Args:
-        params: Of the reader.
-        build: A batch of a list of rows.
-        bad: A function of a row that does not fit and the error; it notes the row, or raises.
+        params: Parameters of the reader.
+        build: A function that makes a batch of a list of rows.
+        bad: A function that is called with a row that does not fit and the error; it records the
+            row, or raises.
     """
 
     def __init__(self, params: dict[str, Any], build: Any, bad: Any):
         self.build, self.bad, self.tolerant = build, bad, tolerates(params)
-        self.schema: Any = None  # of the batches until now
+        self.schema: Any = None  # of the batches so far
 
     def batch(self, rows: list[Any]) -> Iterator[Any]:
-        """The batch of the rows that fit; none when there is none."""
+        """Yields the batch of the rows that fit, or nothing if no row fits."""
         try:
             rb = self.build(rows)
             self._join(rb)
@@ -588,7 +590,7 @@ class Fitting:
             )
 
     def _sound(self, rows: list[Any]) -> list[Any]:
-        parts: list[tuple[list[Any], Any, Any]] = []  # rows; their schema, why they cannot be built
+        parts: list[tuple[list[Any], Any, Any]] = []  # (rows, schema, error)
         todo = [rows]
         while todo:
             some = todo.pop()
@@ -656,7 +658,7 @@ def _varint(data: bytes) -> int:
 
 
 class Gather:
-    """Collects values column by column and says when there is enough for a batch."""
+    """Collects values by column and tells when they are enough for a batch."""
 
     def __init__(self, names: list[str], limit: int):
         self.names, self.limit = names, limit
@@ -674,7 +676,7 @@ class Gather:
 
 
 def compression(path: str) -> str | None:
-    """Of a file with this name; None: plain."""
+    """The compression of a file with this name; None: not compressed."""
     for end, name in (
         (".gz", "gzip"),
         (".bz2", "bz2"),

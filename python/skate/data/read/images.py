@@ -1,4 +1,4 @@
-"""read_images: image files as arrays. What a picture is: values/pictures.py."""
+"""read_images: image files as arrays. values/pictures.py decodes them."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def read_images(
     decoder: Literal["fast", "pillow"] | None = None,
     **options: Unpack[FileOptions],
 ) -> Source:
-    """A Dataset with one row an image: column "image", an array (height, width[, channels]) of
+    """A Dataset with one row per image: column "image", an array (height, width[, channels]) of
     uint8.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        arrow_open_file_args: compression and the like of pyarrow's open_input_stream.
-        size: (height, width) to resize to; ValueError when not both are over 0.
+        arrow_open_file_args: Arguments of pyarrow's open_input_stream, such as compression.
+        size: (height, width) to resize to; ValueError unless both are above 0.
         mode: Pillow's mode to convert to, such as "RGB" or "L".
-        crop: What is cut out before it is resized: (top, left, height, width) in pixels, or
-            "center": as much of the middle as has the proportions of size. (Ray has no such
-            argument.)
-        decoder: None: the bytes that Pillow gives, by a quicker decoder where it can (JPEG and PNG;
-            stats() says how many images it left to Pillow); "fast": JPEG files at least twice as
-            large as size are decoded at a half, a quarter or an eighth: other bytes, by 1 on
-            average; "pillow": always Pillow. (Ray has no such argument.)
+        crop: The region that is cut out before resizing: (top, left, height, width) in pixels, or
+            "center": the largest region in the middle that has the proportions of size. (Ray has no
+            such argument.)
+        decoder: None: exactly the pixels that Pillow gives, by a quicker decoder where possible
+            (JPEG and PNG; stats() says how many images were left to Pillow); "fast": JPEG files at
+            least twice as large as size are decoded at a half, a quarter or an eighth, with pixels
+            that differ by 1 on average; "pillow": always Pillow. (Ray has no such argument.)
         options: See FileOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
-        ImportError: The package Pillow is not there.
+        ImportError: The package Pillow is not installed.
         PIL.UnidentifiedImageError: A file is no image; see on_error.
-        ValueError: An option is none of these; or the box is not within an image, see on_error.
+        ValueError: An option has another value; or the crop is not within an image, see on_error.
     """
     given: StreamOptions = {**options, "arrow_open_stream_args": arrow_open_file_args}
     want = tuple(pictures.wanted(size, mode, crop, decoder))
@@ -62,9 +62,9 @@ def read_images(
 
 
 def __getattr__(name: str) -> Any:
-    """_Unidentified: a file that is no picture Pillow knows: a ValueError as in Ray, and Pillow's
-    own UnidentifiedImageError. Made when it is asked for, since Pillow is imported by who reads
-    pictures only."""
+    """Makes _Unidentified, the error for a file that Pillow does not recognise: a ValueError as in
+    Ray, and Pillow's own UnidentifiedImageError. It is made on demand, since only readers of images
+    import Pillow."""
     if name != "_Unidentified":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

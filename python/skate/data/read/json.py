@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skate.data.typed import Paths
 
 
-WORKERS_IMPORT = ("pyarrow.json",)  # the fork server does it for all of them
+WORKERS_IMPORT = ("pyarrow.json",)  # the fork server imports it for all workers
 EXTENSIONS = [
     "json",
     "jsonl",
@@ -48,11 +48,11 @@ def read_json(
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        lines: Files hold one object a line, whatever they begin with (or, as their first line, one
-            array a line: columns are then named 0, 1, ...).
+        lines: True: files hold one object per line, whatever they begin with (or, if their first
+            line is an array, one array per line: columns are then named 0, 1, ...).
         read_options: A pyarrow.json.ReadOptions.
-        parse_options: A pyarrow.json.ParseOptions. A column that its explicit_schema has as string
-            may hold any kind of value: what is no string is its JSON text.
+        parse_options: A pyarrow.json.ParseOptions. A column that its explicit_schema declares as
+            string may hold any kind of value; a value that is no string becomes its JSON text.
         options: See StreamOptions.
 
     Raises:
@@ -76,7 +76,7 @@ def read_json(
 
 
 def as_text(column: str) -> str:
-    """What to do about a column that has other types in other files."""
+    """Advice for errors about a column that has other types in other files."""
     schema = f"pyarrow.schema([({column!r}, pyarrow.string())])"
     return f"say which type it is, for all files: read_json(..., parse_options=pyarrow.json.ParseOptions(explicit_schema={schema})) reads it as text"
 
@@ -99,12 +99,12 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         return
     # an object must lie in one block
     ro.block_size = max(ro.block_size or 0, min(len(data) + 1, 64 << 20))
-    # Arrow's parser (26) crashes at a null that begins a block, and takes any other for a row of
-    # nulls
+    # Arrow's parser (26) crashes at a null that begins a block, and reads any other null line as
+    # a row of nulls
     if head[:4] != b"null" and (len(data) < ro.block_size or data.find(b"\nnull") < 0):
         try:
             table = pajson.read_json(pa.BufferReader(data), read_options=ro, **args)
-            table.validate(full=True)  # text is UTF-8
+            table.validate(full=True)  # checks that text is UTF-8
             whole = not all(c.null_count for c in table.columns) or data.find(b"\nnull") < 0
         except pa.ArrowInvalid:
             whole = False
@@ -126,7 +126,7 @@ def _array(
     rows, damage = json_records.elements(data)
     if damage is not None:
         bad_line(params, task, "read_json", path, *damage)
-    # Arrow's parser, which knows it, takes lines
+    # Arrow's parser, which applies explicit_schema, takes lines
     if getattr(args.get("parse_options"), "explicit_schema", None) is not None:
 
         def bad(line: int, why: str, raw: bytes) -> None:

@@ -1,16 +1,16 @@
-"""JSON that Arrow's parser refuses as a whole: finds the records that are to blame, so that all
-others come through.
+"""Reads JSON that Arrow's parser refuses as a whole: finds the bad records, so that all others are
+read.
 
-A record is what a line holds (an object, or several one after another), or an object that goes over
-several lines. Bad is a record that is no JSON, that holds no object, or that has a value of another
-kind than most records have at its place (dominant_type.py): kinds are bool, number, string, list and
-object, and null goes with each. What Arrow infers within a kind (int or double, timestamp or
-string) never makes a record bad: the wider one is taken.
+A record is the content of a line (an object, or several one after another), or an object that spans
+several lines. A record is bad if it is no JSON, holds no object, or has a value of another kind
+than most records have at that place (dominant_type.py). Kinds are bool, number, string, list and
+object; null goes with each. Types that Arrow infers within a kind (int or double, timestamp or
+string) never make a record bad: the wider type is used.
 
-Records go through Arrow's parser CHUNK at a time; only chunks that it refuses, or whose columns
-have another kind, are looked at record by record in Python. The good ones are then parsed with the
-types of all. So what comes out depends on the file alone. Cost: two more passes of Arrow's parser,
-and about 5 us a record of a chunk with a bad one.
+Records go through Arrow's parser CHUNK at a time. Only chunks that it refuses, or whose columns
+have another kind, are examined record by record in Python. The good records are then parsed with
+the types of all, so the result depends on the file alone. Cost: two more passes of Arrow's parser,
+and about 5 us per record of a chunk with a bad record.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from skate._deps import np, pa, pajson
 from skate.data.dominant_type import SURE, Majority
 
 CHUNK = 4096  # records that are parsed together
-BLOCK_BYTES = 64 << 20  # of what is parsed at once in the end
-REST_BYTES = 64 << 10  # of a file whose rest is bad, kept as raw bytes
+BLOCK_BYTES = 64 << 20  # bytes that the last pass parses at once
+REST_BYTES = 64 << 10  # bytes that are kept of a file whose rest is bad
 
 BOOL, NUMBER, STRING, LIST, OBJECT = 1, 2, 4, 8, 16
 _NAMES = {
@@ -38,13 +38,14 @@ _NAMES = {
 _KINDS = {bool: BOOL, int: NUMBER, float: NUMBER, str: STRING, list: LIST, dict: OBJECT}
 
 Path = tuple[str, ...]
-Record = tuple[int, bytes]  # number of its first line, from 1; its text
-# number of the line, what is wrong, the text: notes it, or raises
+Record = tuple[int, bytes]  # (number of its first line, from 1; its text)
+# called with (line number, what is wrong, text of the record); records the error, or raises
 Bad = Callable[[int, str, bytes], None]
 
 
 def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator[pa.Table]:
-    """The good records of a file, in one schema. lines: records are lines whatever they look like.
+    """The good records of a file, in one schema. lines: each line is a record, whatever it looks
+    like.
     args: parse_options of pyarrow.json. bad is called for each bad record, in the order of the
     file."""
     options = args.get("parse_options") or pajson.ParseOptions()
@@ -58,7 +59,7 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
     if values is _objects and any(_holds_text(f.type) for f in options.explicit_schema or ()):
         source = _Texts(source, options)
     seen = _Seen(options)
-    wrong: list[set[int]] = []  # of each chunk
+    wrong: list[set[int]] = []  # indices of bad records, for each chunk
     schemas: list[pa.Schema | None] = []
     for chunk in source.chunks():
         table = _parsed(chunk, options)
@@ -74,7 +75,7 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
                 wrong[-1].add(i)
                 note(line, _why(e), text)
     most = seen.most()
-    changed: dict[int, list[bytes]] = {}  # chunks whose text Arrow does not take as it is
+    changed: dict[int, list[bytes]] = {}  # rewritten chunks: Arrow refuses their text
     for k, chunk in enumerate(source.chunks()):
         schema = schemas[k]
         if schema is not None and _fits(schema, most):
@@ -85,7 +86,7 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
                 note(line, why, text)
         good = [(i, r) for i, r in enumerate(chunk) if i not in wrong[k]]
         table = _parsed([r for _, r in good], options)
-        # what Python's parser takes and Arrow's does not: a key twice, among others
+        # Python's parser accepts some records that Arrow's refuses, such as a key that occurs twice
         if table is None:
             table = _one_by_one(good, options, values, wrong[k], note)
             changed[k] = [_again(r[1], values) for i, r in good if i not in wrong[k]]
@@ -113,13 +114,13 @@ def tables(data: bytes, lines: bool, args: dict[str, Any], bad: Bad) -> Iterator
 
 
 def _looks_like_lines(data: bytes) -> bool:
-    """Most lines begin as objects do, which they do not where objects go over several lines."""
+    """Whether most lines begin like objects, which is not so if objects span several lines."""
     starts = data.count(b"\n{") + data.startswith((b"{", b"\xef\xbb\xbf{"))
     return 2 * starts >= len(_Lines(data).ends)
 
 
 class _Lines:
-    """Each line is a record; those without anything but space are none."""
+    """Records of a file in which each line is a record; blank lines are skipped."""
 
     def __init__(self, data: bytes):
         self.data = data
@@ -137,8 +138,8 @@ class _Lines:
 
 
 class _Objects:
-    """Objects one after another, over several lines. What comes after one that is damaged cannot be
-    told from its inside, so it is one bad record."""
+    """Records of a file of objects that span several lines. After a damaged object, its inside
+    cannot be told from the next object, so the rest of the file is one bad record."""
 
     def __init__(self, data: bytes, bad: Bad):
         self.records: list[Record] = []
@@ -178,7 +179,7 @@ class _Objects:
 
 
 def _objects(text: bytes) -> list[dict[str, Any]]:
-    """The objects of a record; ValueError when it holds anything else."""
+    """The objects of a record; ValueError if it holds anything else."""
     try:
         found = [json.loads(text)]
     except json.JSONDecodeError as e:
@@ -196,8 +197,8 @@ def _objects(text: bytes) -> list[dict[str, Any]]:
 
 
 def elements(data: bytes) -> tuple[list[Any], tuple[int, str, bytes] | None]:
-    """The values of an array; and line, what is wrong and bytes of its rest, where it is damaged
-    from there on."""
+    """The values of an array; and, if the array is damaged from some place on, (line, what is
+    wrong, bytes of the rest)."""
     try:
         return json.loads(data), None
     except UnicodeDecodeError as e:
@@ -234,8 +235,8 @@ def elements(data: bytes) -> tuple[list[Any], tuple[int, str, bytes] | None]:
 
 
 def _values(text: bytes) -> list[dict[str, Any]]:
-    """The objects of a record of a file whose lines are arrays: columns are named by their places,
-    as pandas has it."""
+    """The objects of a record in a file whose lines are arrays: columns are named by position, as
+    in pandas."""
     v = json.loads(text)
     return [{str(i): x for i, x in enumerate(v)}] if type(v) is list else _objects(text)
 
@@ -254,7 +255,7 @@ def _why(e: BaseException) -> str:
 
 
 def kinds(v: Any, path: Path, out: dict[Path, int]) -> None:
-    """Adds the kinds of the values within v at their places."""
+    """Counts in `out` the kinds of the values within v, by their place."""
     kind = _KINDS[type(v)]
     out[path] = out.get(path, 0) | kind
     if kind == OBJECT:
@@ -277,7 +278,7 @@ def _of_rows(rows: list[dict[str, Any]]) -> dict[Path, int]:
 
 
 class _Seen:
-    """How many records have which kind where."""
+    """Counts how many records have which kind at which place."""
 
     def __init__(self, options: Any = None):
         self.majority = Majority(lambda a, b: a if a == b or not a else None)  # 0 is any kind
@@ -316,12 +317,13 @@ class _Seen:
             self.majority.add(path, kind, n)
 
     def most(self) -> dict[Path, int]:
-        """The kind that stays at each place."""
+        """The kind that wins at each place."""
         return {p: k for p, k in self.majority.most().items() if k}
 
 
 def _kind(t: pa.DataType) -> int:
-    """The kind of JSON that Arrow's parser makes this type of; 0: any, as far as is known here."""
+    """The kind of JSON from which Arrow's parser makes this type; 0: any kind, or not known
+    here."""
     is_ = pa.types
     if is_.is_boolean(t):
         return BOOL
@@ -350,7 +352,7 @@ def _fits(schema: pa.Schema, most: dict[Path, int]) -> bool:
 
 
 def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
-    """What is wrong with a record beside the others; None: nothing."""
+    """What is wrong with a record in comparison with the others; None: nothing."""
     for path, bits in _of_rows(rows).items():
         stays = most.get(path, bits)
         if bits != stays:
@@ -360,8 +362,8 @@ def _misfit(rows: list[dict[str, Any]], most: dict[Path, int]) -> str | None:
 
 
 def majority(rows: list[Any]) -> Iterator[tuple[int, str]]:
-    """(place, what is wrong) of the rows that are no dict, or have a value of another kind than
-    most have."""
+    """Yields (index, what is wrong) of the rows that are no dict, or have a value of another kind
+    than most rows have."""
     seen = _Seen()
     for r in rows:
         if type(r) is dict:
@@ -386,14 +388,14 @@ def _holds_text(t: pa.DataType) -> bool:
 
 
 class _Texts:
-    """Records of another source. In chunks that Arrow refuses, what explicit_schema has as text and
-    is another kind of value (a number, a bool, an object, a list) is the string of its JSON, as it
-    is written in the file."""
+    """The records of another source, for columns that explicit_schema declares as text. In chunks
+    that Arrow refuses, a value of another kind in such a column (a number, a bool, an object, a
+    list) is replaced by the string of its JSON as written in the file."""
 
     def __init__(self, source: Any, options: Any):
         self.source, self.options = source, options
         self.type = pa.struct(list(options.explicit_schema))
-        self.odd: set[int] | None = None  # chunks that Arrow refuses; None: not looked at yet
+        self.odd: set[int] | None = None  # chunks that Arrow refuses; None: not yet examined
 
     def chunks(self) -> Iterator[list[Record]]:
         odd = (
@@ -416,7 +418,7 @@ class _Texts:
                 at = _as_text(text, at, self.type, out)
                 out.append(" ")
         except (ValueError, IndexError, RecursionError):
-            return record  # it is no JSON: who parses it says why
+            return record  # it is no JSON: the later parser raises the error
         return "".join(out).encode()
 
 
@@ -426,8 +428,8 @@ _END = {"{": "}", "[": "]"}
 
 
 def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
-    """Writes the value that begins at a place of `text` to `out`, as this type wants it, and
-    returns where it ends. ValueError, IndexError: it is no JSON."""
+    """Appends the value that begins at a place of `text` to `out`, in the form that this type
+    needs, and returns the place where the value ends. ValueError, IndexError: it is no JSON."""
     begins = text[at]
     if (
         t is not None
@@ -471,8 +473,8 @@ def _as_text(text: str, at: int, t: pa.DataType | None, out: list[str]) -> int:
 
 
 def parse(data: Any, size: int, options: Any) -> pa.Table:
-    """One block of objects by Arrow's parser; ArrowInvalid for what it refuses, bytes that are no
-    UTF-8 among them."""
+    """Parses one block of objects by Arrow's parser; ArrowInvalid for what it refuses, including
+    bytes that are no UTF-8."""
     read = pajson.ReadOptions(use_threads=False, block_size=size + 1)
     table = pajson.read_json(pa.BufferReader(data), read_options=read, parse_options=options)
     table.validate(full=True)
@@ -485,7 +487,7 @@ def _table(texts: list[bytes], options: Any) -> pa.Table:
 
 
 def _parsed(records: list[Record], options: Any) -> pa.Table | None:
-    # which crashes pyarrow 26 where it comes first, and is no object
+    # pyarrow 26 crashes at a null that comes first; a null is no object anyway
     if not records or any(t.lstrip()[:4] == b"null" for _, t in records):
         return None if records else pa.table({})
     try:
@@ -495,15 +497,15 @@ def _parsed(records: list[Record], options: Any) -> pa.Table | None:
 
 
 def _again(text: bytes, values: Any) -> bytes:
-    """A record as Python's parser has understood it; ValueError for text that is not Unicode."""
+    """A record rewritten from Python's parse of it; ValueError for text that is not Unicode."""
     return b" ".join(json.dumps(v, ensure_ascii=False).encode() for v in values(text))
 
 
 def _one_by_one(
     good: list[tuple[int, Record]], options: Any, values: Any, wrong: set[int], bad: Bad
 ) -> pa.Table:
-    """The table of the records that Arrow takes as Python writes them, by halves; the others go to
-    bad()."""
+    """The table of the records that Arrow accepts after Python has rewritten them; a list that it
+    refuses is halved. The others go to bad()."""
     todo, out = [good], []
     while todo:
         some = todo.pop()
@@ -521,7 +523,7 @@ def _one_by_one(
 
 
 def _unified(schemas: list[pa.Schema]) -> pa.Schema:
-    """The schema that holds all of these, which have the same kinds; columns in order of
+    """The schema that holds all of these schemas, whose kinds agree; columns are in order of first
     appearance."""
     types: dict[str, pa.DataType] = {}
     for s in schemas:
