@@ -28,11 +28,11 @@ def read_lance(
     """A Dataset of a Lance dataset. Needs the package pylance: ImportError without it.
 
     Args:
-        uri: Where it is.
-        version: A number or a tag; None: the newest.
-        columns: Only these; None: all.
+        uri: Path or URI of the Lance dataset.
+        version: A version number or a tag; None: the newest.
+        columns: Only these columns are read; None: all.
         filter: A condition in Lance's SQL.
-        storage_options: As Lance takes them.
+        storage_options: Options of the storage, as Lance takes them.
         scanner_options: Other arguments of LanceDataset.scanner().
         trust_pickled_columns: True: Python objects that others have pickled into the files are
             unpickled, which runs whatever code they name. False: as

@@ -18,7 +18,7 @@ from skate.data.values import row_dicts
 if TYPE_CHECKING:
     from skate.data.typed import Paths
 
-# of a batch, whichever is reached first: messages are positions, or images
+# limits of a batch, whichever is reached first: messages may be small (positions) or images
 ROWS, BYTES = 4096, 16 << 20
 
 
@@ -32,24 +32,26 @@ def read_mcap(
     include_metadata: bool = True,
     **options: Unpack[FileOptions],
 ) -> Source:
-    """A Dataset of the messages in MCAP files: data (bytes; the value, where the message is encoded
-    as JSON), topic, log_time, publish_time (nanoseconds), sequence, and of the channel and schema
-    channel_id, message_encoding, schema_name, schema_encoding, schema_data. Needs the package mcap:
-    ImportError without it.
+    """A Dataset of the messages in MCAP files. Needs the package mcap: ImportError without it.
+
+    Columns: data (bytes; the value, if the message is encoded as JSON), topic, log_time,
+        publish_time
+    (nanoseconds), sequence; and of the channel and schema channel_id, message_encoding,
+    schema_name, schema_encoding, schema_data.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
         topics: Only messages of these topics; None: all.
-        time_range: Only messages logged from a start to an end, which is no part of it: a tuple of
+        time_range: Only messages logged from a start (included) to an end (excluded): a tuple of
             nanoseconds, or an object with start_time and end_time; None: all.
-        message_types: Only messages whose schema has one of these names, and those without a
+        message_types: Only messages whose schema has one of these names, and messages without a
             schema, as in Ray; None: all.
-        include_metadata: The columns of channel and schema, too.
+        include_metadata: Whether to add the columns of channel and schema.
         options: See FileOptions.
 
     Raises:
-        ImportError: The package mcap is not there.
+        ImportError: The package mcap is not installed.
         FileNotFoundError: A path does not exist.
         ValueError: An option is out of its range.
     """
@@ -82,8 +84,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The batches of one file. One that is damaged is an error; what was read before it has
-    come."""
+    """Yields the batches of one file. A damaged file is an error; the messages before the damage
+    are yielded first."""
 
     def bad(row: dict[str, Any], e: Exception) -> None:
         unreadable(
@@ -111,7 +113,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
 def _messages(
     params: dict[str, Any], data: bytes, path: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(bytes of its data, row) of each message that is asked for."""
+    """Yields (bytes of the data, row) for each message that is asked for."""
     make_reader = library("mcap.reader", "read_mcap", "mcap").make_reader
     try:
         for schema, channel, m in make_reader(io.BytesIO(data)).iter_messages(
@@ -128,7 +130,7 @@ def _messages(
                     for k in ("name", "encoding", "data")
                 }
             yield len(m.data), row
-    except Exception as e:  # whatever the package makes of wrong bytes
+    except Exception as e:  # the package mcap raises any kind of error for damaged bytes
         raise ValueError(f"read_mcap {path}: {type(e).__name__}: {e}") from None
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _split(
     rbs: list[Any], override: int | None, parallelism: int = -1, at_least: int = 1
 ) -> list[Any]:
-    """The batches in slices of about one read block each (no copy), or in `override` blocks."""
+    """Slices of the batches of about one read block each (no copy), or `override` blocks."""
     if override is None and parallelism > 0:
         override = parallelism
     rows = sum(b.num_rows for b in rbs)
@@ -55,12 +55,12 @@ def from_items(
     """A Dataset of Python objects: dicts are rows, anything else goes into a column "item".
 
     Args:
-        items: Any iterable; it is read now.
+        items: Any iterable; it is consumed now.
         parallelism: Ray's older name of override_num_blocks; -1: not given.
-        override_num_blocks: Number of blocks; None: it follows from the bytes.
+        override_num_blocks: Number of blocks; None: chosen from the bytes.
 
     Raises:
-        TypeError: Values of a column have types that cannot be put together.
+        TypeError: Values of one column have types that cannot be unified.
 
     Example:
         >>> import skate
@@ -137,8 +137,8 @@ def from_blocks(blocks: list[Any]) -> InMemory:
 def from_pandas(
     dfs: pd.DataFrame | list[pd.DataFrame], *, override_num_blocks: int | None = None
 ) -> InMemory:
-    """A Dataset of one DataFrame or a list of them. An index becomes columns where it is more than
-    numbers of rows (see docs/design/data_api.md).
+    """A Dataset of one DataFrame or a list of them. An index becomes columns unless it only numbers
+    the rows (see docs/design/data_api.md).
 
     Args:
         dfs: A DataFrame, or a list of them.
@@ -201,7 +201,7 @@ def from_arrow_refs(tables: ObjectRef[Any] | list[ObjectRef[Any]]) -> InMemory:
         tables: A reference, or a list of them.
 
     Raises:
-        ValueError: It is no reference.
+        ValueError: An argument is no reference.
 
     Example:
         >>> import pyarrow, skate
@@ -218,7 +218,7 @@ def from_pandas_refs(dfs: ObjectRef[Any] | list[ObjectRef[Any]]) -> InMemory:
         dfs: A reference, or a list of them.
 
     Raises:
-        ValueError: It is no reference.
+        ValueError: An argument is no reference.
 
     Example:
         >>> import pandas, skate
@@ -235,7 +235,7 @@ def from_numpy_refs(ndarrays: ObjectRef[Any] | list[ObjectRef[Any]]) -> InMemory
         ndarrays: A reference, or a list of them.
 
     Raises:
-        ValueError: It is no reference.
+        ValueError: An argument is no reference.
 
     Example:
         >>> import numpy, skate

@@ -28,8 +28,8 @@ def read_numpy(paths: Paths, **options: Unpack[OpenStreamOptions]) -> Source:
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        numpy_load_args: Arguments of numpy.load (allow_pickle, ...); the default is not to unpickle
-            anything.
+        numpy_load_args: Arguments of numpy.load (allow_pickle, ...); by default nothing is
+            unpickled.
         options: See StreamOptions.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Arguments that readers share."""
+"""Arguments that readers share; the docstrings of readers get these descriptions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class BlockOptions(TypedDict, total=False):
-    """Of everything that makes blocks.
+    """Arguments of all functions that make blocks.
 
     Args:
         parallelism: Ray's older name of override_num_blocks; -1: not given.
-        concurrency: Read tasks at once, at most; None: as many as fit.
-        override_num_blocks: Number of read tasks, at most; None: it follows from the bytes of the
+        concurrency: Maximum number of read tasks at once; None: as many as fit.
+        override_num_blocks: Maximum number of read tasks; None: chosen from the bytes of the
             input.
     """
 
@@ -28,13 +28,13 @@ class BlockOptions(TypedDict, total=False):
 
 
 class ReadOptions(BlockOptions, total=False):
-    """Of all readers.
+    """Arguments of all readers.
 
     Args:
-        num_cpus: CPUs that each read task takes; None: 1.
-        num_gpus: GPUs that each read task takes; None: none.
+        num_cpus: CPUs that each read task reserves; None: 1.
+        num_gpus: GPUs that each read task reserves; None: none.
         memory: Bytes of memory that each read task reserves; None: none.
-        ray_remote_args: Other options of the read tasks, as of skate.remote: resources,
+        ray_remote_args: Other options of the read tasks, as in skate.remote: resources,
             runtime_env, scheduling_strategy, max_retries, ...
     """
 
@@ -45,19 +45,20 @@ class ReadOptions(BlockOptions, total=False):
 
 
 class FileOptions(ReadOptions, total=False):
-    """Of all readers of files.
+    """Arguments of all readers of files.
 
     Args:
-        filesystem: The pyarrow (or fsspec) file system of the paths; None: it follows from the
+        filesystem: The pyarrow (or fsspec) file system of the paths; None: inferred from the
             paths.
-        partition_filter: Which files are read (a PathPartitionFilter); None: all.
-        partitioning: Which folders name columns (skate.data.datasource.Partitioning); None: none.
-        include_paths: Adds the column "path".
-        ignore_missing_paths: Paths that do not exist are left out; else they are a
+        partition_filter: A PathPartitionFilter that selects the files to read; None: all files.
+        partitioning: A skate.data.datasource.Partitioning, by which folder names become columns;
+            None: no such columns.
+        include_paths: Whether to add the column "path".
+        ignore_missing_paths: True: paths that do not exist are left out; False: they are a
             FileNotFoundError.
         shuffle: "files" or a FileShuffleConfig: files in random order; None: in sorted order.
-        file_extensions: Only files with one of these endings; None: all files.
-        on_error: What becomes of what cannot be understood: "raise", "skip" or "quarantine" (see
+        file_extensions: Only files with one of these endings are read; None: all files.
+        on_error: What to do with data that cannot be parsed: "raise", "skip" or "quarantine" (see
             Dataset.errors()); None: as DataContext.on_error says.
     """
 
@@ -72,16 +73,16 @@ class FileOptions(ReadOptions, total=False):
 
 
 class StreamOptions(FileOptions, total=False):
-    """Of readers that read a file from its beginning to its end.
+    """Arguments of readers that read a file from its beginning to its end.
 
     Args:
-        arrow_open_stream_args: compression and the like of pyarrow's open_input_stream.
+        arrow_open_stream_args: Arguments of pyarrow's open_input_stream, such as compression.
     """
 
     arrow_open_stream_args: dict[str, Any] | None
 
 
-if TYPE_CHECKING:  # the same, of readers that hand other keywords to a library
+if TYPE_CHECKING:  # the same, for readers that pass other keywords on to a library
 
     class OpenReadOptions(ReadOptions, total=False, extra_items=Any): ...
 

@@ -15,7 +15,7 @@ from skate.data.values import to_arrow
 
 if TYPE_CHECKING:
     from skate.data.typed import Paths
-WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
+WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server imports it for all workers
 
 
 @takes_streams(partitioning=HIVE)
@@ -52,7 +52,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The stripes of one file; where bad records are tolerated, a damaged one costs itself."""
+    """Yields the stripes of one file; if bad records are tolerated, only damaged stripes are
+    lost."""
     with open_file(params.get("fs"), path) as f:
         r = orc.ORCFile(f)
         for i in range(r.nstripes):

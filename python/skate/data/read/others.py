@@ -1,8 +1,8 @@
 """Datasets of other libraries: torch, Hugging Face, Polars, DuckDB, Dask, Daft, Modin, Spark,
 TensorFlow. Each library is imported only here and only when used.
 
-What is in memory of this process becomes blocks without a copy where the library gives Arrow; what
-is iterated is read in one task, since nothing else says where to go on.
+Data in the memory of this process becomes blocks without a copy if the library exports Arrow. An
+iterable is read in one task, since it has no position at which another task could begin.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ROWS = 1024
 
 
 def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
-    """A Dataset of a torch Dataset, in a column "item"; a map-style one is read by several tasks,
-    an iterable one by one.
+    """A Dataset of a torch Dataset, in a column "item". Several tasks read a map-style Dataset, one
+    task reads an iterable one.
 
     Args:
         dataset: torch.utils.data.Dataset or IterableDataset; it is pickled to the workers.
@@ -33,7 +33,7 @@ def from_torch(dataset: Any, local_read: bool = False) -> Source | InMemory:
         ImportError: torch is not installed.
     """
     n = None
-    # which has a __getitem__ that raises
+    # an IterableDataset has a __getitem__ that raises
     if hasattr(dataset, "__getitem__") and not isinstance(
         dataset, torch.utils.data.IterableDataset
     ):
@@ -66,8 +66,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def _rows(items: Iterator[Any]) -> Iterator[Any]:
-    """Batches of items, in a column "item"; items of several values (picture, label) become
-    lists."""
+    """Batches of items, in a column "item"; an item of several values (picture, label) becomes a
+    list."""
     held: list[Mapping[str, Any]] = []
     for v in items:
         held.append({"item": v})
@@ -84,8 +84,8 @@ def from_huggingface(
     concurrency: int | None = None,
     override_num_blocks: int | None = None,
 ) -> Source | InMemory:
-    """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, selected and shuffled rows
-    included) or IterableDataset (read in one task).
+    """A Dataset of a Hugging Face datasets.Dataset (its Arrow table, with selected and shuffled
+    rows) or of an IterableDataset (read in one task).
 
     A DatasetDict is an error (DeprecationWarning, as in Ray) that names its splits.
 
@@ -96,7 +96,7 @@ def from_huggingface(
         override_num_blocks: Number of blocks; None: it follows from the bytes.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: dataset is neither.
     """
     if isinstance(dataset, datasets.Dataset):
         if override_num_blocks is None and parallelism > 0:
@@ -107,7 +107,7 @@ def from_huggingface(
         params = {"format": "huggingface", "fn": cloudpickled(dataset)}
         return Source("ReadHuggingFace", params, [(b"", -1, 1 << 20)], {}, Facts())
     if isinstance(dataset, (datasets.DatasetDict, datasets.IterableDatasetDict)):
-        raise DeprecationWarning(  # the class that Ray raises
+        raise DeprecationWarning(  # the class that Ray raises here
             f"You provided a Hugging Face {type(dataset).__name__}, which is several splits: {', '.join(dataset)}. from_huggingface takes one: from_huggingface(d['{next(iter(dataset))}'])"
         )
     raise TypeError(
@@ -138,7 +138,7 @@ def from_duckdb(relation: Any, *, override_num_blocks: int | None = None) -> Sou
 
 
 def from_dask(df: Any) -> Source | InMemory:
-    """A Dataset of a Dask DataFrame, one block a partition.
+    """A Dataset of a Dask DataFrame, one block for each partition.
 
     Args:
         df: The DataFrame; it is computed now.

@@ -1,8 +1,8 @@
-"""read_parquet: footers at plan time in threads, then row groups in workers.
+"""read_parquet: the driver reads the footers in threads, then workers read row groups.
 
-A unit is a run of row groups of neighbouring files up to the target bytes (uncompressed), so many
-small files make few tasks and one large file many. With filter=, row groups that the statistics
-rule out are never read. Unit parameters are paths and numbers only.
+A unit is a sequence of row groups of neighbouring files up to the target bytes (uncompressed), so
+many small files make few tasks and one large file makes many. With filter=, row groups that the
+statistics exclude are never read. Parameters of units are paths and numbers only.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from skate.data.typed import Paths
 
 
-WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
-BATCH_BYTES = 8 << 20  # what one step of the decoder should give
+WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server imports it for all workers
+BATCH_BYTES = 8 << 20  # target bytes of one batch of the decoder
 UNIT_BYTES = 32 << 20
-SMALL_BYTES = 256 << 10  # a file up to this is read as a whole
+SMALL_BYTES = 256 << 10  # a file of at most this many bytes is read as a whole
 EXTENSIONS = ["parquet", "pq", "parq"]
 
 
@@ -64,29 +64,30 @@ def read_parquet(
     trust_pickled_columns: bool = False,
     **options: Unpack[OpenFileOptions],
 ) -> Source:
-    """A Dataset of Parquet files. Files with different columns become one schema (null where a file
-    lacks a column; TypeError where types do not fit).
+    """A Dataset of Parquet files. The schemas of all files become one: null where a file lacks a
+    column, TypeError where types cannot be unified.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local or of a pyarrow file system.
         columns: Only these columns are read; KeyError for one that does not exist.
-        tensor_column_schema: {column: (dtype, shape)}: columns of bytes that are arrays.
-        on_error: What becomes of files that are damaged: "raise", "skip" or "quarantine" (see
+        tensor_column_schema: {column: (dtype, shape)}: columns of bytes that hold arrays.
+        on_error: What to do with damaged files: "raise", "skip" or "quarantine" (see
             Dataset.errors()); None: as DataContext.on_error says. Rows of a file before the damage
-            stay.
-        schema: A pyarrow schema to read as.
-        filter: A pyarrow.compute expression; row groups without a match are skipped.
+            are kept.
+        schema: The pyarrow schema that the rows get.
+        filter: A pyarrow.compute expression that selects rows; row groups without a match are
+            skipped.
         trust_pickled_columns: True: Python objects that others have pickled into the files are
             unpickled, which runs whatever code they name. False: as
             DataContext.trust_pickled_columns says, which is not to.
-        arrow_parquet_args: batch_size (rows a step of the decoder gives), use_threads; TypeError
+        arrow_parquet_args: batch_size (rows of one batch of the decoder), use_threads; TypeError
             for others.
         options: See FileOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
         KeyError: There is no such column.
-        TypeError: Types of the files do not fit together, or a keyword is unknown.
+        TypeError: Types of the files cannot be unified, or a keyword is unknown.
 
     Example:
         >>> import skate, tempfile
@@ -157,8 +158,8 @@ def _found(
     tolerant: bool,
     stamps: dict[str, Stamp],
 ) -> tuple[Any, list[Any], list[str]]:
-    """(the files that can be read, the schema and row groups of each, the files that are damaged);
-    fills stamps. All that is wrong is raised, unless damage is tolerated and not everywhere."""
+    """(the files that can be read, the schema and row groups of each, the damaged files); fills
+    stamps. Any error is raised, unless damage is tolerated and at least one file is sound."""
     if options.get("file_extensions") is EXTENSIONS and not is_folder(
         paths, options.get("filesystem")
     ):
@@ -179,10 +180,10 @@ def _found(
 
 
 def _stored(paths: list[str], infos: list[Any], given: Any) -> tuple[Any, bool]:
-    """(the schema of all files, or the one that the user gave; whether there are files of another
-    one)"""
+    """(the schema of all files, or the one that the user gave; whether some files have another
+    schema)"""
     schemas: list[Any] = []
-    files: list[str] = []  # the first of each schema
+    files: list[str] = []  # the first file of each schema
     for path, (s, _) in zip(paths, infos, strict=True):
         if s not in schemas:
             check_names(s.names, f"read_parquet {path}")
@@ -203,7 +204,7 @@ def _check_columns(columns: list[str] | None, full: Any, stored: Any, path: str)
 
 
 def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
-    """The schema of the rows: the columns asked for, in their order, and "path"."""
+    """The schema of the rows: the requested columns in their order, and "path"."""
     if columns is None:
         return full
     path = ["path"] if with_path and "path" not in columns else []
@@ -213,10 +214,10 @@ def _given_out(full: Any, columns: list[str] | None, with_path: bool) -> Any:
 def _cut(
     listing: Any, infos: list[Any], damaged: list[str], blocks: int | None, shuffle: Any
 ) -> tuple[list[Any], Any]:
-    """(the units, what draws them anew in each run)"""
+    """(the units, a function that makes them anew in each run)"""
     each = dict(zip(listing.paths, infos, strict=True))
     units = _units(listing.paths, infos, blocks)
-    # a task each, which says what is wrong with it
+    # each damaged file is a unit of its own, whose task reports the error
     units += [(pickle.dumps([(p, [])]), 0, 1) for p in damaged]
     return units, reshuffled(
         listing, shuffle, lambda part: _units(part.paths, [each[p] for p in part.paths], blocks)
@@ -224,10 +225,10 @@ def _cut(
 
 
 def _arguments(given: dict[str, Any]) -> tuple[int | None, Any]:
-    """(batch_size, function over each block) of what read_parquet() does not name."""
+    """(batch_size, function over each block): the arguments that read_parquet() does not name."""
     given = dict(given)
     batch_size, udf = given.pop("batch_size", None), given.pop("_block_udf", None)
-    given.pop("use_threads", None)  # a task has one CPU
+    given.pop("use_threads", None)  # has no effect: a task has one CPU
     arrow = given.pop("dataset_kwargs", None) or {}
     if "partitioning" in arrow:
         raise ValueError(
@@ -253,7 +254,7 @@ def _unified(schemas: list[Any], files: list[str]) -> Any:
 
 
 def _known(params: dict[str, Any], stored: Any, said: dict[str, Any], with_path: bool) -> Any:
-    """The columns of all: those in the files, those that the paths name, "path"."""
+    """The columns of all rows: those of the files, those that the paths define, "path"."""
     s = stored.remove_metadata()
     for k, v in said.items():
         if k not in s.names:
@@ -267,7 +268,7 @@ Groups = list[tuple[int, int, int]]  # (row group, rows, uncompressed bytes)
 def _footers(
     fs: Any, paths: list[str], filter: Any, parse: Any, stamps: dict[str, Stamp]
 ) -> list[Any]:  # noqa: A002
-    """(schema, row groups) of each file, or the error of one that is damaged."""
+    """(schema, row groups) of each file, or the error of a damaged one."""
 
     def one(path: str) -> Any:
         try:
@@ -308,13 +309,13 @@ def _footers(
     )
 
 
-LOOK = 32  # files after which it is asked whether they were waited for
+LOOK = 32  # number of files after which _each() checks whether reads had to wait
 
 
 def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
-    """one(path) of each. Files of the page cache are read by this thread: 32 of them that contend
-    for the GIL take four times as long. Those that it has to wait for, as a rule (the kernel counts
-    how often it slept), are waited for side by side."""
+    """Yields one(path) for each path. Files in the page cache are read by this thread: 32 threads
+    that contend for the GIL take four times as long. If most reads have to wait (the kernel counts
+    how often the thread slept), the rest are read in parallel."""
     done = 0
     while local and done < len(paths):
         slept = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
@@ -328,8 +329,8 @@ def _each(one: Any, paths: list[str], local: bool) -> Iterator[Any]:
 
 
 def _register(footer: Any) -> None:
-    """Types of ours and of Ray in the file are known to Arrow from now on: reading the schema gives
-    their plain forms before. (Others need not load them: 9 ms.)"""
+    """Registers skate's and Ray's extension types with Arrow if the file uses them; without that,
+    reading the schema gives their storage types. (Other files need not load them: 9 ms.)"""
     said = (footer.metadata or {}).get(b"ARROW:schema")
     schema = base64.b64decode(said) if said is not None else b""
     for name, module in ((b"ray.data.", tensor_types), (b"skate.python_object", value_types)):
@@ -350,13 +351,13 @@ def _fragment(fs: Any, path: str, said: dict[str, Any]) -> Any:
 
 
 def _part(fragment: Any, test: Any, schema: Any) -> Any:
-    """A fragment with the row groups that may have rows for which a pyarrow expression holds; None:
-    there are none. Where Arrow's look at statistics may be wrong, the path alone decides."""
+    """A fragment with only the row groups that may have rows for which a pyarrow expression holds;
+    None: there are none. Where Arrow's use of statistics may be wrong, the path alone decides."""
     text = str(test)
     if _prunes_rightly(text, any(pa.types.is_floating(f.type) and f.name in text for f in schema)):
         try:
             return fragment.subset(test, schema=schema)
-        # The column or type is not there, or Arrow cannot compare the statistics (uint64 with
+        # The column or type does not exist, or Arrow cannot compare the statistics (uint64 with
         # int64).
         except pa.ArrowException:
             schema.empty_table().filter(test)
@@ -366,12 +367,13 @@ def _part(fragment: Any, test: Any, schema: Any) -> Any:
 
 
 def _prunes_rightly(test: str, floats: bool) -> bool:
-    """Whether Arrow leaves out only row groups without rows for which an expression with this text
-    holds. It forgets that statistics leave NaN out, so a test of floats has to be false of NaN
-    where
-    it is of all numbers: comparisons other than !=, and, or; in a list 0.0 is not -0.0 to it. It is
-    wrong for the literal NaN, and for null in a list; one of more than 20 values is not shown
-    whole."""
+    """Whether Arrow excludes only row groups without matching rows, for an expression with this
+    text.
+
+    Arrow ignores that statistics leave NaN out, so a test of floats must be false for NaN if it is
+    false for all numbers: comparisons other than !=, and, or. In a list, Arrow does not match 0.0
+    with -0.0. Arrow is wrong for the literal NaN, and for null in a list; a list of more than 20
+    values is not shown whole in the text."""
     if re.search(r"\b(nan|null)\b|^ *\.\.\.$", test, re.MULTILINE):
         return False
     return not floats or (
@@ -397,7 +399,7 @@ def _units(
                 files.append((path, []))
             files[-1][1].append(g)
             out[-1] = (files, n + rows, b + size)
-    if not out:  # files without rows still have columns
+    if not out:  # files without rows still define columns
         out = [([(paths[0], [])], 0, 0)]
     return [(pickle.dumps(files), rows, max(1, size)) for files, rows, size in out]
 
@@ -418,8 +420,8 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
         try:
             with _File(keep.params, task, path) as file:
                 few = file.needed(groups)
-                # where bad records are tolerated, row groups are read one by one: a damaged one
-                # costs itself, whatever else is in the unit
+                # if bad records are tolerated, row groups are read one by one, so that a damaged
+                # row group costs only itself
                 for part in [[g] for g in few] if tolerates(params) and few else [few]:
                     try:
                         for rb in file.batches(part):
@@ -440,14 +442,14 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
                         unreadable(params, task, why, path, file.row)
         except wrong as e:
             unreadable(params, task, named(e, "read_parquet", path), path)
-    if empty is not None and not given:  # it says what the columns are
+    if empty is not None and not given:  # an empty batch tells the columns
         yield from _handed_on(params, empty)
 
 
 class _Rows:
-    """Which rows of a batch are given out: those that pass filter= (of pyarrow) and the tests that
-    the optimiser pushed. all: there are no tests; params: those of the read, with the columns that
-    filter= needs."""
+    """Selects the rows of a batch: those that pass filter= (of pyarrow) and the tests that the
+    optimiser pushed down. all: there are no tests; params: parameters of the read, with the columns
+    that filter= needs."""
 
     def __init__(self, params: dict[str, Any]):
         self.test, self.pushed, self.columns = params["filter"], params["pushed"] or (), None
@@ -462,8 +464,8 @@ class _Rows:
             self.params = {**params, "columns": [*params["columns"], *more]}
 
     def of(self, rb: Any) -> Any:
-        """A batch without the rows that fail. A test that fails itself leaves all: the filter that
-        it is from, which sees them next, says what is wrong."""
+        """The batch without the rows that fail. If a test raises an error, all rows are kept: the
+        filter operator that the test is from sees them next and reports the error."""
         for e in self.pushed:
             try:
                 mask = expr_eval.mask(e, rb)
@@ -492,8 +494,8 @@ def _wanted(params: dict[str, Any], schema: Any) -> list[str] | None:
 
 
 class _File:
-    """One file while it is read. row: the place in it of the first row that has not been given out;
-    None with a filter, which does not tell."""
+    """One file while it is read. row: the row number in the file of the next row to yield; None
+    with a filter, since row numbers are unknown then."""
 
     def __init__(self, params: dict[str, Any], task: Any, path: str):
         self.params, self.task, self.path = params, task, path
@@ -507,8 +509,8 @@ class _File:
 
     @staticmethod
     def _opened(fs: Any, path: str, stamps: dict[str, Stamp]) -> Any:
-        """The file; a small one as bytes: Arrow reads columns of files on threads of its own, and
-        to wait for one costs more than the rest of such a file."""
+        """Opens the file; a small file is read into memory, because Arrow reads columns of files
+        in its own threads, and waiting for such a thread costs more than the rest of the read."""
         f = open_file(fs, path)
         seen = stamp(fs, f)
         try:
@@ -530,14 +532,13 @@ class _File:
         self.f.close()
 
     def needed(self, groups: list[int]) -> list[int]:
-        """Those of some row groups that may have rows for which the tests hold that the optimiser
-        pushed."""
+        """The row groups among these that may have rows for which the pushed-down tests hold."""
         tests = self.params["pushed"]
         if not tests or not groups:
             return groups
         md, schema, given = self.pf.metadata, self.pf.schema_arrow, self.params["schema"]
         at = parquet_bounds.indices(md, {n for e in tests for n in expressions.columns_of(e) or ()})
-        # values that are cast may lie otherwise than statistics say; integers do not
+        # casts may change the order that statistics rely on; casts of integers do not
         if given is not None:
             at = {
                 n: i
@@ -554,7 +555,7 @@ class _File:
         return [g for g in groups if may(g)] if at else groups
 
     def batches(self, groups: list[int]) -> Iterator[Any]:
-        """The rows of some row groups."""
+        """Yields the rows of some row groups."""
         params, task, pf = self.params, self.task, self.pf
         md = pf.metadata
         columns = _wanted(params, pf.schema_arrow)
@@ -580,7 +581,7 @@ class _File:
         step = params["batch_size"] or max(
             1024, min(rows, int(min(BATCH_BYTES, task.target) / max(1.0, size)))
         )
-        # else rows of a batch are not those that stand side by side in the file
+        # otherwise the rows of a batch are not contiguous in the file
         whole = params["filter"] is None and not params["pushed"]
         self.row = sum(md.row_group(g).num_rows for g in range(groups[0])) if whole else None
         for rb in pf.iter_batches(step, row_groups=groups, columns=columns, use_threads=False):
@@ -593,7 +594,7 @@ def _same_order(a: Any, b: Any) -> bool:
     return bool(a.equals(b) or (pa.types.is_integer(a) and pa.types.is_integer(b)))
 
 
-# Bytes of a value in Arrow; of text those of an offset.
+# Bytes of a value in Arrow; for text, those of an offset.
 _WIDTHS = {
     "BOOLEAN": 1 / 8,
     "INT32": 4,
@@ -606,8 +607,8 @@ _WIDTHS = {
 
 
 def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> float:
-    """About what a row takes in memory. A file may have less: values that repeat are numbers into a
-    dictionary there."""
+    """Approximate bytes of a row in memory. A file may hold less: there, repeated values are
+    indices into a dictionary."""
     rows = size = 0
     for g in groups:
         rg = md.row_group(g)
@@ -622,7 +623,7 @@ def _bytes_per_row(md: Any, groups: list[int], columns: list[str] | None) -> flo
 
 
 def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) -> Any:
-    """The batch in the schema of all, with what its path says, in the order asked for."""
+    """The batch in the common schema, with the columns of its path, in the requested order."""
     if rb.schema.metadata:
         rb = rb.replace_schema_metadata(None)
     asked, schema = params["columns"], params["schema"]
@@ -660,7 +661,7 @@ def _finish(params: dict[str, Any], rb: Any, path: str, said: dict[str, Any]) ->
 
 
 def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
-    """Through _block_udf, where there is one."""
+    """Yields the batch, through _block_udf if there is one."""
     if params["udf"] is None:
         yield rb
     else:
@@ -668,8 +669,7 @@ def _handed_on(params: dict[str, Any], rb: Any) -> Iterator[Any]:
 
 
 def _tensor(name: str, col: Any, shape: Any, dtype: Any) -> Any:
-    """A column of the bytes of arrays as one of arrays; ValueError when the bytes do not fill
-    them."""
+    """Converts a column of bytes into arrays; ValueError if the bytes do not fill the arrays."""
     values = [
         None if v is None else np.frombuffer(v, dtype).reshape(shape) for v in col.to_pylist()
     ]

@@ -1,10 +1,9 @@
-"""What the statistics of a Parquet file say of the values of a column in a row group, for
+"""Bounds of a column's values in a row group, from the statistics of a Parquet file, for
 expr_bounds.may_hold().
 
-Statistics may be absent, may leave out how many nulls there are, and leave NaN out by the
-specification: so a column of floats may always have NaN, whatever they say. Values are taken as
-they are stored and placed by their logical type; what has no order that is certain (INT96, half
-floats, nested columns) has no bounds here.
+Statistics may be absent, may omit the number of nulls, and omit NaN by the specification: so a
+column of floats may always have NaN. Values are taken as stored and compared by their logical type;
+types without a reliable order (INT96, half floats, nested columns) have no bounds here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _UNITS = {"milliseconds": 10**6, "microseconds": 1000, "nanoseconds": 1}
 
 
 def indices(md: Any, names: Iterable[str]) -> dict[str, int]:
-    """Which columns of the file these are, of those that are neither nested nor repeated."""
+    """Indices in the file of the columns of these names that are neither nested nor repeated."""
     columns, wanted = md.schema, set(names)
     found = ((i, columns.column(i)) for i in range(md.num_columns))
     return {
@@ -33,7 +32,7 @@ def indices(md: Any, names: Iterable[str]) -> dict[str, int]:
 
 
 def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
-    """Of a column in a row group; t: its type in Arrow."""
+    """Bounds of a column in a row group; t is its Arrow type."""
     chunk, t = md.row_group(group).column(index), comparison.plain_type(t)
     said = chunk.statistics
     floats = _T.is_floating(t)
@@ -45,14 +44,14 @@ def bounds(md: Any, group: int, index: int, t: pa.DataType) -> Bounds:
     ends = (
         _ends(said, chunk.physical_type, md.schema.column(index), t) if said.has_min_max else None
     )
-    # false for NaN, which old writers have
+    # the comparison is false for NaN, which old writers store
     known = ends is not None and None not in ends and ends[0] <= ends[1]
     low, high = ends if ends is not None and known else (None, None)
     return Bounds(t, low, high, nan=floats, nulls=nulls)
 
 
 def _ends(said: Any, stored: str, column: Any, t: pa.DataType) -> tuple[Any, Any] | None:
-    """The least and the greatest value, as position() has them."""
+    """The least and the greatest value, in the form of position()."""
     if _T.is_integer(t) and stored in ("INT32", "INT64"):
         low, high = said.min_raw, said.max_raw
         return (
@@ -76,7 +75,7 @@ def _ends(said: Any, stored: str, column: Any, t: pa.DataType) -> tuple[Any, Any
 
 
 def _unit(column: Any, t: pa.DataType) -> int | None:
-    """Nanoseconds of one step of a stored date, time or duration."""
+    """Nanoseconds per unit of a stored date, time or duration."""
     kind = column.logical_type.type
     if kind == "DATE" and _T.is_date(t):
         return comparison.DAY_NS

@@ -1,4 +1,4 @@
-"""range and range_tensor: numbers 0..n-1, a unit a block."""
+"""range and range_tensor: the numbers 0..n-1; each unit makes one block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def range(n: int, **options: Unpack[BlockOptions]) -> Source:
     """A Dataset of the numbers 0..n-1 in a column "id".
 
     Args:
-        n: How many, 0 or more.
+        n: Number of rows, 0 or more.
         options: See BlockOptions.
 
     Raises:
@@ -55,8 +55,8 @@ def range_tensor(
     """A Dataset of n tensors in a column "data"; the i-th is full of i.
 
     Args:
-        n: How many, 0 or more.
-        shape: Lengths of the axes of each tensor.
+        n: Number of rows, 0 or more.
+        shape: Shape of each tensor.
         options: See BlockOptions.
 
     Raises:
@@ -98,7 +98,7 @@ def _schema() -> Any:
 
 
 def _tensors(shape: tuple[int, ...]) -> Any:
-    """The schema of range_tensor: as the column of one row is made."""
+    """The schema of range_tensor, taken from the column of one row."""
     return pa.schema(
         [("data", to_arrow.array_from_numpy(np.zeros((1, *shape), np.int64), None).type)]
     )

@@ -1,4 +1,4 @@
-"""read_records: files of binary records of one length, one behind the other."""
+"""read_records: files that hold binary records of one length without gaps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skate.data.typed import Paths
 
-ROWS = 65536  # of a batch
+ROWS = 65536  # rows of a batch
 
 
 @takes_streams()
@@ -29,24 +29,24 @@ def read_records(
     footer_bytes: int = 0,
     **options: Unpack[StreamOptions],
 ) -> Source:
-    """A Dataset of files of binary records of one length (tf.data.FixedLengthRecordDataset,
-    numpy.fromfile; Ray has no such reader): a row a record, a column a field.
+    """A Dataset of files of binary records of one length: one row per record, one column per field.
+    (tf.data.FixedLengthRecordDataset, numpy.fromfile; Ray has no such reader.)
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        dtype: A record, as numpy.dtype takes it: its fields become columns, fields of fixed shape
-            arrays, bytes ("S10", "V10") binary values of as many bytes. A dtype without fields is
-            the column "data".
-        header_bytes: Bytes at the beginning of each file that are no records.
-        footer_bytes: Bytes at the end of each file that are no records.
+        dtype: The type of a record, as numpy.dtype takes it: its fields become columns, fields of
+            fixed shape become arrays, bytes ("S10", "V10") become binary values of that length. A
+            dtype without fields becomes the column "data".
+        header_bytes: Bytes to skip at the beginning of each file.
+        footer_bytes: Bytes to skip at the end of each file.
         options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
         TypeError: dtype has fields that hold Python objects.
-        ValueError: An option is out of its range; or, when it runs, the bytes of a file are no
-            whole number of records.
+        ValueError: An option is out of its range; or, during the run, the size of a file is no
+            multiple of the record length.
 
     Example:
         >>> import numpy, os, skate, tempfile
@@ -79,7 +79,7 @@ def run(params: dict[str, Any], task: Any) -> Iterator[Any]:
 
 
 def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
-    """The records of one file. ValueError: their bytes are no whole number of records."""
+    """Yields the records of one file. ValueError: its size is no multiple of the record length."""
     data = read_sound(params, task, "read_records", path)
     size, header = params["dtype"].itemsize, params["header"]
     n, rest = divmod(len(data) - header - params["footer"], size)
@@ -98,7 +98,7 @@ def _none(record: Any) -> Any:
 
 
 def _batch(records: Any) -> Any:
-    """Records as a batch: a column a field."""
+    """Records as a batch with one column for each field."""
     fields = records.dtype.names
     columns = {n: records[n] for n in fields} if fields else {"data": records}
     return pa.RecordBatch.from_arrays(
@@ -107,7 +107,7 @@ def _batch(records: Any) -> Any:
 
 
 def _column(name: str, v: Any) -> Any:
-    if v.dtype.names:  # a record within a record
+    if v.dtype.names:  # the field is a record itself
         return pa.StructArray.from_arrays(
             [_column(n, v[n]) for n in v.dtype.names], names=list(v.dtype.names)
         )

@@ -1,5 +1,5 @@
-"""What a reader gives: where rows come from and what is known of them. A Dataset is made of it
-above (dataset.reads); nothing is read for that."""
+"""The return values of readers: where rows come from and what is known of them. dataset.reads()
+makes a Dataset of them without reading anything."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from skate.data.values import unify
 
 
 class Facts(NamedTuple):
-    """What is known of a Dataset without running it. schema: a function that gives a
-    pyarrow.Schema, or None."""
+    """What is known of a Dataset without running it. schema: a function that returns a
+    pyarrow.Schema or None."""
 
     rows: int | None = None
     schema: Callable[[], Any] | None = None
@@ -23,11 +23,11 @@ class Facts(NamedTuple):
     bytes: int | None = None
 
     def known_schema(self) -> Any:
-        """The pyarrow.Schema, or None where it is not known."""
+        """The pyarrow.Schema, or None if it is not known."""
         return self.schema() if self.schema is not None else None
 
     def check_columns(self, names: list[str], what: str) -> None:
-        """Raises MissingColumn for a name that is not in the schema, where that is known."""
+        """Raises MissingColumn for a name that is not in the schema, if the schema is known."""
         if self.schema is not None:
             have = self.schema().names
             for n in names:
@@ -40,22 +40,23 @@ class Facts(NamedTuple):
 class Source(NamedTuple):
     """Units that tasks read.
 
-    label: for people. params: of the format, for its run(). units: (bytes for the task, rows or -1,
-    bytes or -1) each. each_run: a function from the number of a run to what is
-    different in it: units that are drawn anew.
+    label: text for people. params: parameters of the format's run(). units: (bytes for the task,
+    rows or -1, bytes or -1) each. each_run: a function from the number of a run to the fields that
+    differ in that run, for units that are drawn anew.
     """
 
     label: str
     params: dict[str, Any]
     units: list[tuple[bytes, int, int]]
-    options: ReadOptions  # resources of the tasks; of files, on_error, too
+    options: ReadOptions  # resources of the tasks; for files also on_error
     facts: Facts
     each_run: Callable[[int], dict[str, Any]] | None = None
 
 
 class InMemory(NamedTuple):
-    """Record batches of this process. They go to the store when something runs on them. frames:
-    they were DataFrames; dtypes: of their columns, as frames.noted() names those of pandas' own."""
+    """Record batches of this process. They are put into the store when a run needs them. frames:
+    they were DataFrames; dtypes: pandas' own dtypes of their columns, as frames.noted() writes
+    them."""
 
     batches: list[Any]
     label: str
@@ -64,14 +65,15 @@ class InMemory(NamedTuple):
 
 
 def min_units() -> int:
-    """Fewer units than this would leave cores idle behind a small source. A number of the machine,
-    not of the engine's settings: layouts stay."""
+    """The minimum number of units: fewer would leave cores idle for a small source. It depends on
+    the machine and not on the engine's settings, so that the same input always has the same
+    blocks."""
     return 2 * (os.cpu_count() or 1)
 
 
 def asked_blocks(options: BlockOptions) -> int | None:
-    """The number of read tasks that the user asks for; None: of no particular one. ValueError: it
-    is not possible."""
+    """The number of read tasks that the user asks for; None: no particular number. ValueError: the
+    number is impossible."""
     n, older = options.get("override_num_blocks"), options.get("parallelism", -1)
     return check_num_blocks(n) if n is not None else older if older > 0 else None
 

@@ -1,7 +1,7 @@
 """read_sql: rows of a query over a DB-API connection.
 
-One task reads all rows in batches of the driver's size, unless shard_keys are given: then each task
-asks for its share by a hash of them.
+One task reads all rows, in batches, unless shard_keys are given: then each task queries its share
+of the rows, by a hash of the keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from skate.data.read.options import ReadOptions, takes_read
 from skate.data.read.source import Facts, Source, asked_blocks
 from skate.data.values import batch, unify
 
-ROWS = 4096  # fetched at once
+ROWS = 4096  # rows fetched at once
 
 
 @takes_read()
@@ -34,10 +34,10 @@ def read_sql(
         sql: The query.
         connection_factory: A function without arguments that opens a DB-API connection; it is
             called in the workers.
-        sql_params: Parameters of the query, as execute() of the driver takes them.
-        shard_keys: Columns by whose hash the rows are split over the tasks.
-        shard_hash_fn: SQL function from text to text or int used for that ("MD5", "unistr",
-            "ABS"...).
+        sql_params: Parameters of the query, as the driver's execute() takes them.
+        shard_keys: Columns by whose hash the rows are divided among the tasks.
+        shard_hash_fn: Name of the SQL function that hashes, from text to text or int ("MD5",
+            "unistr", "ABS"...).
         override_num_blocks: Number of tasks; more than one needs shard_keys and a database that can
             hash, else ValueError. None: one.
         options: See ReadOptions.
@@ -78,12 +78,12 @@ def read_sql(
 
 
 def _runs(connect: Callable[[], Any], query: str, params: Any) -> bool:
-    """Whether the database understands a query (not all have MD5 or CONCAT)."""
+    """Whether the database accepts a query (not all have MD5 or CONCAT)."""
     c = connect()
     try:
         _execute(c.cursor(), f"SELECT * FROM ({query}) as T2 WHERE 1 = 0", params)
         return True
-    except Exception as e:  # every driver has errors of its own
+    except Exception as e:  # each driver has its own error classes
         logging.getLogger("ray.data").info(
             "read_sql: this database cannot split the query (%s: %s); one task reads all",
             type(e).__name__,

@@ -24,13 +24,13 @@ def read_text(
     drop_empty_lines: bool = True,
     **options: Unpack[StreamOptions],
 ) -> Source:
-    """A Dataset with one row a line, in a column "text".
+    """A Dataset with one row per line, in a column "text".
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        encoding: Of the files; ValueError where bytes are not text in it.
-        drop_empty_lines: Leaves out lines without a character.
+        encoding: Encoding of the files; ValueError for bytes that are no text in it.
+        drop_empty_lines: Whether to leave out empty lines.
         options: See StreamOptions.
 
     Raises:
@@ -68,14 +68,14 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     try:
         lines = data.decode(encoding).split("\n")
     except UnicodeDecodeError as e:
-        # UTF-16 and its kind: no place behind the damage is known to begin a character
+        # UTF-16 and the like: after damage, the start of the next character cannot be found
         if "\n".encode(encoding) != b"\n":
             raise ValueError(
                 f"not {encoding} at byte {e.start}: {e.reason}; pass encoding=..."
             ) from None
         lines = _good_lines(params, task, path, data)
     if not lines[-1]:
-        lines.pop()  # after the last line's end
+        lines.pop()  # the empty text after the end of the last line
     lines = [ln[:-1] if ln.endswith("\r") else ln for ln in lines]
     if params["drop_empty_lines"]:
         lines = [ln for ln in lines if ln]
@@ -86,7 +86,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
 
 
 def _good_lines(params: dict[str, Any], task: Any, path: str, data: bytes) -> list[str]:
-    """The lines that are text; the others become dead letters."""
+    """The lines that are valid text; the others become dead letters."""
     encoding, out = params["encoding"], []
     for i, line in enumerate(data.split(b"\n")):
         try:

@@ -1,10 +1,9 @@
 """read_tfrecords: TFRecord files of tf.train.Example, without TensorFlow.
 
-A record is length (8 bytes), masked CRC-32C of it, data, masked CRC-32C of the data; both checksums
-are compared. Example is a protobuf message of three
-nested maps, decoded here: features { feature { key: name, value: bytes_list | float_list |
-int64_list } }. A list of one value becomes the value if that is so in all records of a batch, as in
-Ray.
+A record is its length (8 bytes), a masked CRC-32C of the length, the data, and a masked CRC-32C of
+the data; both checksums are verified. Example is a protobuf message of three nested maps, decoded
+here: features { feature { key: name, value: bytes_list | float_list | int64_list } }. Lists of one
+value become plain values if that is so in all records of a batch, as in Ray.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from skate.data.typed import Paths
 
 
-ROWS = 1024  # a batch
+ROWS = 1024  # rows of a batch
 
 
 @takes_streams()
@@ -35,15 +34,15 @@ def read_tfrecords(
     tfx_read_options: Any = None,
     **options: Unpack[StreamOptions],
 ) -> Source:
-    """A Dataset of TFRecord files of tf.train.Example: one row a record, one column a feature.
+    """A Dataset of TFRecord files of tf.train.Example: one row per record, one column per feature.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
         arrow_open_stream_args: {"compression": "gzip"} for compressed files whose name does not say
             so.
-        tf_schema: Of TensorFlow's own libraries: NotImplementedError.
-        tfx_read_options: Of TensorFlow's own libraries: NotImplementedError.
+        tf_schema: Of TensorFlow's own libraries; not supported (NotImplementedError).
+        tfx_read_options: Of TensorFlow's own libraries; not supported (NotImplementedError).
         options: See StreamOptions.
 
     Raises:
@@ -92,11 +91,11 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
         yield from fitting.batch(held)
 
 
-RAW_BYTES = 64 << 10  # of a bad record that are kept
+RAW_BYTES = 64 << 10  # bytes of a bad record that are kept
 
 
 class Damaged(ValueError):
-    """A record whose bytes are not what was written; raw: what is there."""
+    """A record whose checksum or length is wrong; raw: the bytes in the file."""
 
     def __init__(self, text: str, raw: bytes):
         super().__init__(text)
@@ -109,8 +108,8 @@ def _of_record(path: str, i: int, e: Exception) -> Exception:
 
 
 def records(data: bytes) -> Iterator[bytes | Damaged]:
-    """The records of a file; a Damaged in the place of one whose checksum is wrong, and as the last
-    where no place behind it is known to begin a record."""
+    """Yields the records of a file. A record with a wrong checksum is yielded as a Damaged; so is
+    the rest of the file, last, if no start of a further record is known."""
     at, end = 0, len(data)
     while at < end:
         head = data[at : at + 12]
@@ -137,8 +136,8 @@ def records(data: bytes) -> Iterator[bytes | Damaged]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """(field number, wire type, value) of a protobuf message: an int for varints, bytes for the
-    rest."""
+    """Yields (field number, wire type, value) of a protobuf message: an int for varints, bytes for
+    the others."""
     at, end = 0, len(data)
     while at < end:
         key, at = _varint(data, at)
@@ -172,8 +171,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def example(data: bytes) -> dict[str, list[Any]]:
-    """The features of a serialized tf.train.Example: lists of bytes, floats or ints (an empty one
-    for a feature without values)."""
+    """The features of a serialized tf.train.Example: lists of bytes, floats or ints (empty for a
+    feature without values)."""
     out: dict[str, list[Any]] = {}
     for field, _, features in _fields(data):
         if field != 1:

@@ -1,5 +1,5 @@
-"""read_videos: frames of films, decoded by PyAV (FFmpeg). One task a film at least: frames are read
-one after another."""
+"""read_videos: frames of videos, decoded by PyAV (FFmpeg). Each video is read by one task, since
+frames are decoded in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_videos(
     include_timestamps: bool = False,
     **options: Unpack[StreamOptions],
 ) -> Source:
-    """A Dataset with one row a frame: "frame", an array (height, width, 3) of uint8 (RGB), and
+    """A Dataset with one row per frame: "frame", an array (height, width, 3) of uint8 (RGB), and
     "frame_index", its number in the file.
 
     Args:
@@ -43,7 +43,7 @@ def read_videos(
         options: See StreamOptions.
 
     Raises:
-        ImportError: The package av is not there.
+        ImportError: The package av is not installed.
         FileNotFoundError: A path does not exist.
         ValueError: An option is out of its range.
     """

@@ -1,9 +1,9 @@
-"""read_webdataset: tar files whose members share a stem (a.jpg, a.json, a.cls are one row with the
-columns jpg, json, cls and __key__ "a").
+"""read_webdataset: tar files whose members share a stem: a.jpg, a.json and a.cls become one row
+with the columns jpg, json, cls and __key__ "a".
 
 Members are decoded by their ending: txt, cls, json, npy, images, mp (with the package msgpack), pt
-(with torch, which is told to take tensors and arrays only: a file cannot run code). Other endings,
-pickle among them, stay bytes unless a decoder is given.
+(with torch, which is told to load tensors and arrays only, so a file cannot run code). Other
+endings, pickle among them, stay bytes unless a decoder is given.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ def read_webdataset(
     expand_json: bool = False,
     **options: Unpack[StreamOptions],
 ) -> Source:
-    """A Dataset of WebDataset tar files: one row for the members with one stem.
+    """A Dataset of WebDataset tar files: one row for the members with the same stem.
 
     Args:
         paths: A file, folder, glob pattern, or list of them; local, or a URI of a pyarrow file
             system.
-        decoder: True: by the ending; None or False: bytes; "PIL": images stay Pillow's; a function
-            from row to row, or a list of these.
+        decoder: True: decode by the ending; None or False: keep bytes; "PIL": images become Pillow
+            images; or a function from row to row, or a list of functions.
         fileselect: Which members are read: endings or patterns, or a function of the name.
-        filerename: A function from a member's name to the name it is known by, or a list of these.
+        filerename: A function from a member's name to its new name, or a list of functions.
         suffixes: Which columns are kept: endings or patterns, or a function.
         verbose_open: Has no effect.
-        expand_json: The keys of the column "json" become columns.
+        expand_json: Whether the keys of the column "json" become columns.
         options: See StreamOptions.
 
     Raises:
         FileNotFoundError: A path does not exist.
-        ValueError: A name is twice in a row.
+        ValueError: A row has two members of one name.
     """
     params = {
         "code": True,
@@ -101,7 +101,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
     while True:
         try:
             row = next(rows, None)
-        except _DamagedArchive as e:  # the row at hand may lack members
+        except _DamagedArchive as e:  # members of the current row may be missing
             unreadable(params, task, e, path)
             break
         if row is None:
@@ -112,7 +112,7 @@ def read_file(params: dict[str, Any], task: Any, path: str) -> Iterator[Any]:
             row = apply_each(params["decoder"], row, decode)
             if params["expand_json"]:
                 row = {**_object(row.get("json")), **row}
-        except Exception as e:  # of a decoder, the user's among them
+        except Exception as e:  # from a decoder, possibly the user's
             if not tolerates(params) or is_fatal(e, reading=True):
                 raise
             bad(row, e)
@@ -130,8 +130,8 @@ class _DamagedArchive(ValueError):
 
 
 def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str, bytes]]:
-    """Names and bytes of the members. Where the archive is damaged no place behind it is known to
-    begin a member."""
+    """Yields names and bytes of the members. After damage to the archive, the start of the next
+    member cannot be found, so reading ends there."""
     data = read_sound(params, task, "read_webdataset", path)
     f = data if data[257:262] == b"ustar" else plain(data)
     at = 0
@@ -148,8 +148,8 @@ def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str
                         if len(body) < m.size:
                             raise tarfile.ReadError("unexpected end of data")
                         yield name, body
-        # an archive ends with blocks of zeros, or where the file does; tarfile takes anything else
-        # for its end, too
+        # an archive ends with blocks of zeros or with the file; tarfile takes anything else for its
+        # end, too
         end = f[at : at + 512]
         if end.strip(b"\0"):
             raise tarfile.ReadError("no member begins here")
@@ -160,7 +160,7 @@ def _members(params: dict[str, Any], task: Any, path: str) -> Iterator[tuple[str
 
 
 def plain(data: bytes) -> bytes:
-    """What is compressed by gzip, bz2 or xz, told by its first bytes."""
+    """The content of data compressed by gzip, bz2 or xz, which its first bytes tell."""
     if data[:6] == b"\xfd7zXZ\0":
         try:
             return lzma.decompress(data)
@@ -175,7 +175,7 @@ def _rows(
     suffixes: Any,
     bad: Callable[[dict[str, Any], Exception], None],
 ) -> Iterator[dict[str, Any]]:
-    """Members with one stem; those with a name twice go to bad()."""
+    """Groups members by stem into rows; rows with a name twice go to bad()."""
     row: dict[str, Any] = {}
     whole = True
     for name, data in members:
@@ -212,7 +212,8 @@ def _wanted(name: str, patterns: Any) -> bool:
 
 
 def apply_each(steps: Any, v: Any, default: Callable[[Any, Any], Any] | None) -> Any:
-    """v through a function or a list of functions; what is no function goes to default(v, it)."""
+    """Passes v through a function or a list of functions; a step that is no function is applied by
+    default(v, step)."""
     if steps is None or steps is False:
         return v
     for step in steps if isinstance(steps, list) else [steps]:
@@ -225,7 +226,7 @@ def _object(v: Any) -> dict[str, Any]:
 
 
 def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
-    """Values by the last part of their column's name."""
+    """Decodes values by the last part of their column's name."""
     out = dict(row)
     for k, v in row.items():
         end = k.rsplit(".", 1)[-1].lower()
@@ -250,7 +251,7 @@ def decode(row: dict[str, Any], how: Any) -> dict[str, Any]:
 
 
 def library(name: str, column: str) -> Any:
-    """A package that a column's ending asks for; ImportError that says so."""
+    """Imports a package that a column's ending needs; the ImportError names both."""
     try:
         return importlib.import_module(name)
     except ImportError as e:
@@ -260,9 +261,9 @@ def library(name: str, column: str) -> Any:
 
 
 def _load_torch(data: bytes, column: str) -> Any:
-    """What torch.save() wrote, tensors and arrays only."""
+    """Loads what torch.save() wrote, restricted to tensors and arrays."""
     torch = library("torch", column)
-    numpy: Any = np  # a name of its own, which its types do not have
+    numpy: Any = np  # untyped, because numpy's types lack these attributes
     kinds = [
         np.dtype,
         np.ndarray,
