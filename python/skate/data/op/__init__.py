@@ -1,11 +1,11 @@
-"""The operators: one file each, found by its name. op/<name>.py says of its operator what the plan,
-a run and a worker have to know (facts, as data), and does to rows what it does.
+"""The operators, one file each. op/<name>.py tells the plan, a run and a worker what they need to
+know about its operator (facts, as data), and has the code that processes rows.
 
-The file defines `operator`, an instance of a subclass of Operator. Facts that hold for each node of
-it are attributes; what depends on a node's parameters are methods of them. Nothing outside the file
-compares its name: rules (plan/optimise.py, src/plan/rule_*.c), runs and workers read facts. The
-driver imports these files, too, so packages
-of others come from _deps.py. Calls: worker, values.
+Each file defines `operator`, an instance of a subclass of Operator. Facts that hold for each node
+of the operator are attributes; facts that depend on a node's parameters are methods. Nothing
+outside the file compares the operator's name: rules (plan/optimise.py, src/plan/rule_*.c), runs and
+workers read facts. The driver imports these files, too, so third-party packages come from _deps.py.
+Calls: worker, values.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ Params = dict[str, Any]
 
 
 class Columns(NamedTuple):
-    """What an operator does to columns. needs: those that it reads itself (None: it may read all).
-    makes: those that it makes or replaces, so that they are not its input's. keeps: those of its
-    input that it hands on (None: all). renamed: {new name: name in the input} of what it hands
-    on."""
+    """What an operator does to columns. needs: columns that it reads itself (None: it may read
+    all).
+    makes: columns that it adds or replaces, so that they differ from its input's. keeps: columns of
+        its
+    input that it hands on (None: all). renamed: {new name: name in the input} of columns that it
+    hands on."""
 
     needs: frozenset[str] | None = frozenset()
     makes: frozenset[str] = frozenset()
@@ -32,19 +34,19 @@ class Columns(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Tasks of an operator that moves rows between blocks: those of one of its inputs, or those
-    that make its blocks."""
+    """The tasks of an operator that moves rows between blocks: the maps of one input, or the
+    reduces that make its blocks."""
 
-    op: str  # the operator that they run: exchange_map, exchange_reduce, or one that does more
+    op: str  # name of the operator that the tasks run: exchange_map, exchange_reduce or another
     label: str
     params: Params
-    what: bytes = b""  # of _skate.exchange_what: what its tasks do to blocks
+    what: bytes = b""  # made by _skate.exchange_what: what the tasks do to blocks
     options: dict[str, Any] = {}  # noqa: RUF012  of its node; of the reduce: "exchange", see plan/optimise.py
 
 
 class Phases(NamedTuple):
-    """What an operator that moves rows between blocks becomes. maps: one for each of its inputs.
-    merges: whether packs of several maps may be merged between."""
+    """The tasks into which an operator that moves rows between blocks is lowered. maps: one for
+    each input. merges: whether packs of several maps may be merged between maps and reduces."""
 
     maps: tuple[Phase, ...]
     reduce: Phase
@@ -52,51 +54,51 @@ class Phases(NamedTuple):
 
 
 ALL = Columns(needs=None)
-ITS_OWN = frozenset[str]()  # Columns.keeps of what hands on no column of its input
+ITS_OWN = frozenset[str]()  # Columns.keeps of operators that hand on no column of their input
 
 
 class Operator:
-    """What is known of an operator. The facts up to `exchange` are for the plan in C (SK_OP_* in
+    """What is known about an operator. The plan in C gets the facts up to `exchange` (SK_OP_* in
     src/plan/plan.h says what each promises)."""
 
-    name: str  # of its file
+    name: str  # the name of its file
 
-    source = False  # it has no input, but units or blocks
-    one_to_one = False  # as many rows out as in, in the same order
-    no_more = False  # at most as many rows out as in
+    source = False  # has no input, but units or blocks
+    one_to_one = False  # yields as many rows as it gets, in the same order
+    no_more = False  # yields at most as many rows as it gets
     by_row = False  # its output depends on single rows only
-    first_rows = False  # it takes the first rows; no task of it runs
-    writes = False  # it has effects outside, and its rows are reports
-    alone = False  # it runs in no task of another operator
+    first_rows = False  # takes the first rows; it has no tasks
+    writes = False  # has effects outside; its rows are reports
+    alone = False  # is never fused into the task of another operator
     numbered = False  # its output depends on the number of its task
-    concatenates = False  # it has several inputs, one after another
-    joins = False  # it has several inputs, side by side
+    concatenates = False  # has several inputs, one after another
+    joins = False  # has several inputs, side by side
     packs = False  # its blocks are packs, for an exchange
-    # it takes packs of all its inputs, all of them before it gives a block; a node's option
+    # takes packs of all its inputs, and all of them before it yields a block; a node's option
     # "exchange" says more
     exchange = False
-    # it takes packs and gives fewer, as many a task as the strategy of the exchange says
+    # merges packs into fewer; the strategy of the exchange says how many go into one task
     merge = False
 
-    moves_rows = False  # between blocks: lower() makes a map and an exchange of it (see phases)
-    blocking = False  # it needs all blocks of its input before it gives one (see arranged)
-    # how it runs depends on the size of one of its inputs, which runs before it
+    moves_rows = False  # between blocks: lower() makes maps and an exchange of it (see phases)
+    blocking = False  # needs all blocks of its input before it yields one (see arranged)
+    # how it runs depends on the size of one of its inputs, which is run first
     # (run/join_sizing.py)
     sizes_first = False
-    # much less may come of it than comes to it, beside what no_more and first_rows say
+    # its output may be much smaller than its input, for reasons besides no_more and first_rows
     fewer = False
-    makes_blocks = False  # the batches that it gives are blocks as they are
-    counts = False  # its rows are counted, and nothing else about them matters
-    on_error = False  # it knows what to do with rows that fail
+    makes_blocks = False  # the batches that it yields become blocks as they are
+    counts = False  # only the number of its rows matters
+    on_error = False  # handles rows that fail as on_error says
     predicates = (
-        # a row that a predicate above it drops may be dropped below it, as far as the predicate is
-        # about columns that it hands on
+        # whether a predicate on its output may be pushed below it, if the predicate reads only
+        # columns that it hands on
         False
     )
 
     @property
     def by_task(self) -> bool:
-        """Whether what it gives comes from as many tasks, or blocks, as its input."""
+        """Whether its number of tasks, or blocks, is that of its input."""
         return not (
             self.source
             or self.first_rows
@@ -108,94 +110,94 @@ class Operator:
         )
 
     def plan_facts(self) -> dict[str, bool]:
-        """The facts that the plan in C is told: those that are true."""
+        """The names of the facts that are true, for the plan in C."""
         return {k: True for k in _OF_PLAN if getattr(self, k)}
 
     # ---- facts of a node
 
     def columns(self, params: Params) -> Columns:
-        """What it does to columns."""
+        """What a node of it does to columns."""
         return ALL
 
     def sure(self, params: Params) -> bool:
-        """Whether it raises for no row, so that how many rows come of it may be told without
-        running it. One with a function of the user is not, nor is one that computes or casts."""
+        """Whether it raises for no row, so that its row count may be told without running it. An
+        operator with a user function may raise, and so may one that computes or casts."""
         return False
 
     def looks(self, params: Params) -> bool:
-        """Whether it makes a difference to it which columns a batch has."""
+        """Whether its result depends on which columns a batch has."""
         c = self.columns(params)
         return c.needs is None or bool(c.needs) or c.keeps is not None
 
     def schema(self, params: Params, given: Any) -> Any:
-        """The Arrow schema of its rows, from that of its input's; None: only a run shows it."""
+        """The Arrow schema of its rows, given the schema of its input; None: only a run shows
+        it."""
         return None
 
     def predicate(self, params: Params) -> Any:
-        """The expression that all rows fulfil which it gives, or None."""
+        """The expression that is true for all rows that it yields, or None."""
         return None
 
     def modules(self, params: Params) -> tuple[str, ...]:
-        """What a worker imports for it beside its own file."""
+        """The modules that a worker imports for it besides its own file."""
         return ("pandas",) if params.get("batch_format") == "pandas" else ()
 
     def whole_blocks(self, params: Params) -> bool:
-        """Whether it is to see whole blocks, however they are made."""
+        """Whether it must get whole blocks, however they were made."""
         return False
 
     def frames(self, params: Params) -> bool:
-        """Whether its rows come as DataFrames."""
+        """Whether its rows were made from DataFrames."""
         return False
 
     def encoded(self, params: Params) -> bool:
-        """Whether strings may come to it and leave it dictionary-encoded
-        (values/encoded_text.py)."""
+        """Whether it can take and hand on dictionary-encoded strings (values/encoded_text.py)."""
         return False
 
     def decodes(self, params: Params) -> bool:
-        """Whether strings may come dictionary-encoded to it, in the task that reads them, and never
-        leave it so."""
+        """Whether it can take dictionary-encoded strings within the task that reads them, but never
+        yields them."""
         return False
 
     def phases(self, params: Params) -> Phases:
-        """Of one that moves rows between blocks: the tasks that do it."""
+        """The maps and reduces of an operator that moves rows between blocks."""
         raise NotImplementedError(self.name)
 
-    # ---- what rules do with a node of it
+    # ---- what optimiser rules do with a node
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """The parameters of the same that gives only these of its columns; None: it stays as it
-        is."""
+        """New parameters with which the node yields only these of its columns; None: the node stays
+        as it is."""
         return None
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
-        """The parameters of a source that skips rows for which one of these tests does not hold,
-        "pushed" among them; None: it skips none. tests: expressions, with the columns of each."""
+        """New parameters with which a source skips rows for which one of these tests is false
+        ("pushed" among them); None: it skips none. tests: expressions, with the columns of each."""
         return None
 
     def units_with(
         self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]
     ) -> tuple[list[Any], str] | None:
-        """Of a source: (those of its units, or parts of them, that may have rows for which these
-        tests hold; what was left out, in words); None: none is left out."""
+        """For a source: (its units, or parts of them, that may have rows for which these tests
+        hold; a text about what was left out); None: nothing is left out."""
         return None
 
     def first(self, params: Params, rows: int) -> Params | None:
-        """The parameters of the same of whose output only the first rows are wanted; None: it stays
-        as it is."""
+        """New parameters for a node of which only the first rows of output are needed; None: the
+        node stays as it is."""
         return None
 
-    # ---- what it does
+    # ---- the work on rows
 
     def run(self, params: Params, batches: Any, task: Any) -> Batches:
-        """In a worker, over the batches of one task (None for a source): each batch as soon as it
-        is there. A user's exception leaves as it is, with one note that says operator, input
-        and row. task: worker/task.py."""
+        """Runs in a worker over the batches of one task (None for a source) and yields each batch
+        as soon as it is ready. A user's exception is raised unchanged, with one note that names
+        operator, input and row. task: worker/task.py."""
         raise NotImplementedError(self.name)
 
     def arranged(self, params: Params, blocks: list[Any]) -> list[list[Any]]:
-        """Of a blocking operator, in the driver: of which pieces of the blocks each of its own
-        blocks is. Nothing is copied."""
+        """For a blocking operator, in the driver: of which slices of the input blocks each of its
+        own blocks consists. Nothing is copied."""
         raise NotImplementedError(self.name)
 
 
@@ -218,7 +220,7 @@ _OF_PLAN = (
 
 @functools.cache
 def find(name: str) -> Operator:
-    """The operator of op/<name>.py; ValueError where there is none."""
+    """The operator of op/<name>.py; ValueError if there is no such file."""
     try:
         found: Operator = importlib.import_module(f"{__name__}.{name}").operator
     except ModuleNotFoundError as e:

@@ -1,5 +1,5 @@
-"""add_column: one more column, by a user's function of a batch: it must be as long as the batch,
-but may depend on all of it."""
+"""add_column: adds one column that a user function computes from a batch. The column must be as
+long as the batch, but may depend on all of it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class AddColumn(Operator):
 
 
 def _column(v: Any, name: str, fmt: str, n: int, given: Any) -> Any:
-    """What the function returned for a batch of n rows (`given`, if that was NumPy's), as a column;
-    TypeError when it is not what its format asks for."""
+    """Makes a column of what the function returned for a batch of n rows (`given` is the batch in
+    NumPy's form); TypeError if the value does not have the form that the batch format requires."""
     if fmt != "pandas":
         kind, said = (
             ((pa.Array, pa.ChunkedArray), "pyarrow Array")
@@ -60,7 +60,7 @@ def _column(v: Any, name: str, fmt: str, n: int, given: Any) -> Any:
             v = v.iloc[:, 0]
         if hasattr(v, "dtype"):
             return frames.from_series(v if hasattr(v, "iloc") else v.to_series(), None)
-    # pandas gives every row the one value
+    # pandas gives a single value to every row
     elif isinstance(v, (str, bytes)) or not hasattr(v, "__len__"):
         return to_arrow.from_objects([v] * n, None)
     elif not hasattr(v, "dtype"):

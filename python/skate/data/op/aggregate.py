@@ -1,7 +1,7 @@
-"""aggregate: rows of a task become states of aggregates by group, a row a group: of all rows where
-there is no key (Dataset.aggregate, whose driver puts the states of tasks together).
+"""aggregate: turns the rows of a task into states of aggregates, one row for each group, or one
+group of all rows if there is no key (Dataset.aggregate, where the driver merges the tasks' states).
 
-params: as group_partial."""
+params: as in group_partial."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from skate.data.values import selection
 
 
 class Calls:
-    """States of aggregates of which one is the user's own (by_group.py), as in_kernel.States."""
+    """States of aggregates of which one is the user's (by_group.py); like in_kernel.States."""
 
     def __init__(self, of: by_group.Aggregates):
         self.of = of
         self.states: Any = None
 
     def add(self, batch: Any) -> None:
-        """Takes states."""
+        """Adds states."""
         self.states = self.of.combined([batch] if self.states is None else [self.states, batch])
 
     def add_rows(self, batches: Batches) -> None:
-        """Takes the rows of blocks."""
+        """Adds the rows of blocks."""
         for states in self.of.made(batches):
             self.add(states)
 
@@ -42,7 +42,7 @@ class Calls:
         return selection.take(made, pc.sort_indices(keys, order))
 
     def values(self) -> list[Any] | None:
-        """The results over all rows; None where there was no row."""
+        """The results over all rows; None if there was no row."""
         return self.of.values(self.states) if self.states is not None else None
 
 
@@ -58,7 +58,7 @@ def _states(of: Any) -> Any:
 
 
 def states_of(params: Params, wide: bool = False) -> Any:
-    """What takes rows, and states of tasks."""
+    """The object that collects rows, and states of tasks."""
     return _states(_of(params, wide))
 
 

@@ -1,5 +1,6 @@
-"""aggregate_map: the first half of an exchange that makes aggregates by group in the kernel
-(in_kernel.py): sorted runs of states, and of the rows of which states would hardly be fewer.
+"""aggregate_map: the first half of an exchange that computes aggregates by group in the kernel
+(in_kernel.py). It yields sorted runs of states, and plain rows where aggregating them would hardly
+reduce their number.
 
 params: what (of its plan's node), by, fns, names.
 """
@@ -14,7 +15,7 @@ from skate.data.op import Batches, Operator, Params
 from skate.data.op.exchange_map import gathered
 from skate.data.values import unify
 
-# bytes that are aggregated at once, about; at most an eighth of what the table may have
+# approximate bytes that are aggregated at once; at most 1/8 of the bytes of the hash table
 STEP = 4 << 20
 
 
@@ -40,12 +41,12 @@ class AggregateMap(Operator):
 
 
 def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
-    """Batches of states and, behind them, of the rows that came after those. None has what came of
-    more than a map takes at a time (MAP_BLOCKS), or of a table of more bytes than half a block's:
-    the results of that need about as much again."""
+    """Yields batches of states and then of the rows that were left as rows. Each batch comes from
+    at most what a map takes at a time (MAP_BLOCKS), or from a table of at most half a block's
+    bytes: making the results needs about as much memory again."""
     most, share = _skate.MAP_BLOCKS * task.target, task.target // 2
     states = schema = empty = None
-    rows: list[Any] = []  # that go as they are
+    rows: list[Any] = []  # rows that are passed on without aggregation
     taken = 0
     for rb in gathered(in_kernel.rows_of(of, batches), min(STEP, share // 8), task.nbytes):
         if not rb.num_rows:
@@ -64,7 +65,7 @@ def _made(of: Any, what: bytes, batches: Batches, task: Any) -> Batches:
 
 
 def _held(states: Any, rows: list[Any]) -> Batches:
-    """The states, if there are some; the rows, which are held no more."""
+    """Yields the states, if there are any, and then the rows, which are released."""
     if states is not None and states.rows:
         yield states.batch()
     if rows:

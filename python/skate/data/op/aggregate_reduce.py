@@ -1,5 +1,6 @@
-"""aggregate_reduce: the second half of an exchange that makes aggregates by group in the kernel
-(in_kernel.py): a row a group, in the order of the keys. params: as aggregate_map, and keys."""
+"""aggregate_reduce: the second half of an exchange that computes aggregates by group in the kernel
+(in_kernel.py): one row for each group, in the order of the keys. params: as in aggregate_map, and
+keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""blocks: blocks that exist already. They are passed on as they are, or read by the stage after."""
+"""blocks: blocks that exist already. They are passed on unchanged, or the next stage reads them."""
 
 from __future__ import annotations
 

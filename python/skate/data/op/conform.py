@@ -1,8 +1,8 @@
-"""conform: the same rows in a schema that holds them exactly: other types, columns of nulls that
-other inputs of a union have (run/unions.py).
+"""conform: casts rows to a schema that holds them exactly: other types, and columns of nulls that
+only other inputs of a union have (run/unions.py).
 
-params: schema, lacks (names of columns that the input does not have), seen (of the input's schema
-no more is known than what its first rows showed), sure (no cast of it may fail)."""
+params: schema, lacks (names of columns that the input does not have), seen (whether the input's
+schema is known from its first rows only), sure (whether no cast can fail)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Conform(Operator):
 
 
 def fitting(params: Params, has: Any) -> Any:
-    """The schema for batches of this one. Columns that nobody asked the input for stay away; what
-    was not seen before stays as it is."""
+    """The target schema for a batch. Columns that were projected away are left out; columns that
+    were not seen before stay as they are."""
     lacks, fields = set(params["lacks"]), []
     for f in params["schema"]:
         i = has.get_field_index(f.name)

@@ -1,4 +1,4 @@
-"""count: how many rows: one row out for each task; the caller adds them up."""
+"""count: yields one row for each task, its number of rows; the caller adds these up."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""decode_images: a column of encoded pictures (bytes of JPEG, PNG and what else Pillow reads)
-becomes one of arrays of uint8. Null stays null."""
+"""decode_images: turns a column of encoded images (bytes of JPEG, PNG and whatever Pillow reads)
+into a column of arrays of uint8. Null stays null."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DecodeImages(Operator):
             out: list[Any] = to_arrow.record_batches(
                 list(rb.schema.names), [made if k == i else c for k, c in enumerate(rb.columns)]
             )
-            task.aside[params["at"]] += aside  # of a batch that fails nothing is counted
+            task.aside[params["at"]] += aside  # a batch that fails is not counted
             return out
 
         for rb in batches:
@@ -46,11 +46,11 @@ class DecodeImages(Operator):
                 yield from rows.by_batch(params, iter([rb.slice(first, ROWS)]), task, work)
 
 
-ROWS = 32  # pictures that are decoded into one batch
+ROWS = 32  # images that are decoded into one batch
 
 
 def _decoded(column: Any, want: Any) -> tuple[Any, int]:
-    """The pictures as a column, and how many of them Pillow made."""
+    """The images as a column, and the number of images that Pillow decoded."""
     stack = pictures.Stack(len(column), 1 << 62)
     aside, nulls = 0, []
     for k, value in enumerate(column):

@@ -1,5 +1,5 @@
-"""distinct: of each key the first row, in the order of the keys. params: keys, n (parts that were
-asked for; 0: by sizes)."""
+"""distinct: the first row of each key, in the order of the keys. params: keys, n (the number of
+partitions that the user asked for; 0: chosen from sizes)."""
 
 from __future__ import annotations
 

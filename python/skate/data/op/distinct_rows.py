@@ -1,5 +1,5 @@
-"""distinct_rows: of each key the first row that a task has. Where the rows of a key come together,
-that is the first of all."""
+"""distinct_rows: the first row of each key within a task. If all rows of a key are in one task,
+that is the first row of the key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DistinctRows(Operator):
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         runs = by_group.Runs(params["keys"], params["label"])
-        last: list[Any] = []  # the last row that was given out
+        last: list[Any] = []  # the last row that was yielded
         held: list[Any] = []
         n, empty = 0, None
 
@@ -41,7 +41,7 @@ class DistinctRows(Operator):
         elif (
             not last and empty is not None and all(k in empty.schema.names for k in params["keys"])
         ):
-            yield empty  # no row, but its columns
+            yield empty  # an empty batch, to tell the columns
 
 
 operator = DistinctRows()

@@ -1,4 +1,4 @@
-"""drop_columns: all columns but some."""
+"""drop_columns: drops some columns and keeps the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DropColumns(Operator):
         return True
 
     def columns(self, params: Params) -> Columns:
-        return Columns(needs=frozenset(params["cols"]))  # it says so where one is missing
+        return Columns(needs=frozenset(params["cols"]))  # needs them to report a missing column
 
     def schema(self, params: Params, given: Any) -> Any:
         drop = set(params["cols"])

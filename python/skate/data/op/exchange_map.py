@@ -1,9 +1,9 @@
-"""exchange_map: the first half of an exchange, fused behind what makes the rows: packs of
-partitions, or sorted runs, of the output of a task.
+"""exchange_map: the first half of an exchange. It is fused after the operators that make the rows,
+and turns the output of a task into packs of partitions, or into sorted runs.
 
-params: what (of its plan's node), keys (names of columns that must be there), boundaries (of a
-sort whose user says where blocks begin; else None). Rows are moved in C (src/shuffle/work.h); here
-batches are put together until they are worth a pack, in one schema (values/unify.py).
+params: what (of its plan's node), keys (names of columns that must exist), boundaries (of a sort
+whose user says where blocks begin; else None). C code moves the rows (src/shuffle/work.h); here,
+batches are collected until they are large enough for a pack, in one schema (values/unify.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ExchangeMap(Operator):
         row0 = 0
         bounds: dict[Any, Any] = {}
         for rb in gathered(batches, _skate.MAP_BLOCKS * task.target, task.nbytes):
-            if not rb.num_columns:  # no rows and no columns
+            if not rb.num_columns:  # a batch without rows and columns
                 continue
             check_keys(rb.schema, params.get("keys", ()))
             limits = None
@@ -37,11 +37,11 @@ class ExchangeMap(Operator):
                 params["what"], rb, task.seq or 0, row0, limits, task.values
             )
             row0 += rb.num_rows
-            del rb  # before the next one is gathered
+            del rb  # frees the batch before the next one is collected
 
 
 def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
-    """All rows in batches of about `most` bytes; one without rows where there is none."""
+    """Yields all rows in batches of about `most` bytes; an empty batch if there are no rows."""
     held: list[Any] = []
     size, empty, none = 0, None, True
     for rb in batches:
@@ -62,20 +62,20 @@ def gathered(batches: Batches, most: int, nbytes: Any) -> Batches:
 
 
 def _one(held: list[Any]) -> Any:
-    """All of them as one batch; the list is empty then, so that what it held need not be in memory
-    beside it (10 ms of work for 100 MB)."""
+    """Joins all batches into one and empties the list, so that the batches and the result need not
+    be in memory at once (10 ms of work for 100 MB)."""
     whole = plain(unify.merge(held))
     held.clear()
     return whole
 
 
-PARTS = 256  # of a batch, about, each of which has whole dictionaries
-SMALL = 4 << 20  # bytes of all of them that do not matter
+PARTS = 256  # approximate number of parts of a batch; each part has whole dictionaries
+SMALL = 4 << 20  # total bytes of dictionaries below which repeating them does not matter
 
 
 def plain(rb: Any) -> Any:
-    """rb with the values of dictionaries in their place where the dictionaries of all parts would
-    be larger."""
+    """rb with dictionary-encoded columns decoded where repeating the dictionary in all parts would
+    take more bytes than the plain values."""
     columns, schema = rb.columns, rb.schema
     for i, c in enumerate(columns):
         if (
@@ -89,7 +89,8 @@ def plain(rb: Any) -> Any:
 
 
 def check_keys(schema: Any, keys: Any) -> None:
-    """MissingColumn, or TypeError for one that holds objects without an order."""
+    """Raises MissingColumn for a missing key, or TypeError for one that holds objects without an
+    order."""
     for key in keys:
         i = schema.get_field_index(key)
         if i < 0 and key not in schema.names:
@@ -105,8 +106,8 @@ def check_keys(schema: Any, keys: Any) -> None:
 
 
 def boundaries(values: list[float], key: str, t: Any) -> Any:
-    """Numbers as a batch of one column of a key's type: a row is behind one of them if it is not
-    less."""
+    """The boundaries as a batch with one column of the key's type: a row belongs after a boundary
+    if it is not less than it."""
     is_ = pa.types
     if is_.is_dictionary(t):
         t = t.value_type

@@ -1,5 +1,5 @@
-"""exchange_map_numbered: as exchange_map, for what depends on the number of the task: what is
-drawn, or dealt out in turn."""
+"""exchange_map_numbered: like exchange_map, for rules that depend on the number of the task: random
+partitions, or rows dealt in turn."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""exchange_merge: between the halves of an exchange: packs of the same partitions become one, or
-sorted runs one run, so that reduces read fewer and longer parts. How many is the strategy's matter
-(src/shuffle/shuffle.h); where it says none, no task of this runs.
+"""exchange_merge: between the halves of an exchange, merges packs of the same partitions into one,
+or sorted runs into one run, so that reduces read fewer and longer parts. The strategy decides how
+many are merged (src/shuffle/shuffle.h); without a merge, no task of this runs.
 
-params: what (of its plan's node, which C reads, too). Rows are moved in C (src/shuffle/work.h); packs of different schemas are brought
-to one first, as by a reduce.
+params: what (of its plan's node, which C reads, too). C code moves the rows (src/shuffle/work.h);
+packs of different schemas are first cast to one schema, as in a reduce.
 """
 
 from __future__ import annotations

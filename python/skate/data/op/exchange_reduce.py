@@ -1,8 +1,9 @@
-"""exchange_reduce: the second half of an exchange: the rows of some partitions, out of slices of
-packs or sorted runs. Where runs are cut, one task of it says where, before all others.
+"""exchange_reduce: the second half of an exchange: makes the rows of some partitions from slices of
+packs or sorted runs. If runs are cut, one of its tasks first decides where.
 
-params: what (of its plan's node, which C reads, too), keys. Rows are moved in C (src/shuffle/work.h). Slices of different schemas are
-brought to one first (values/unify.py), as the keys of all runs are for the cut.
+params: what (of its plan's node, which C reads, too), keys. C code moves the rows
+(src/shuffle/work.h). Slices of different schemas are first cast to one schema (values/unify.py),
+and so are the keys of all runs for the cut.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ class ExchangeReduce(Operator):
     exchange = True
 
     def run(self, params: Params, batches: Any, task: Any) -> Any:
-        """Of the last operator of a stage: BlockOuts, which are written where they belong; else
-        batches."""
+        """For the last operator of a stage, yields BlockOuts, which are written into their blocks
+        at once; otherwise yields batches."""
         x = task.exchange
         if x.phase == _skate.PHASE_CUT:
             yield from cut(params["what"], params["keys"], [part.blocks for part in x.parts], x.n)
             return
-        # what is fused behind it may drop rows
+        # operators that are fused after it may drop rows
         stops, left = params["last"] and task.cap >= 0, task.cap
         for out in self.reduced(params, x, task.target):
             yield out if params["last"] else out.batch()
@@ -39,11 +40,11 @@ class ExchangeReduce(Operator):
 
 
 def cut(what: bytes, keys: list[str], samples: list[Any], n: int) -> Any:
-    """What the cut task gives (exec.h)."""
+    """The output of the task that decides the cut (exec.h)."""
     work = _skate.exchange_cut(what, samples, n)
     if work is None:
         batches = [_skate.blocks(s)[0] for s in samples]
-        # for errors: in samples they are numbers
+        # the real names are for errors: samples number their columns
         batches = [b.rename_columns([*keys, *b.schema.names[len(keys) :]]) for b in batches]
         schema = unify.unify([b.schema for b in batches])
         work = _skate.exchange_cut(what, [[unify.cast_batch(b, schema)] for b in batches], n)
@@ -65,8 +66,8 @@ def reduced(params: Params, x: Any, target: int) -> Any:
 
 
 def in_one_schema(keys: list[str], x: Any) -> list[list[Any]]:
-    """The batches of each slice, cast to a schema that holds them all, and in it the keys as the
-    bounds have them."""
+    """The batches of each slice, cast to a schema that holds them all, and the keys in the same
+    types as the bounds."""
     slices = [_skate.blocks(part.blocks) for part in x.parts]
     schemas = [rb.schema for batches in slices for rb in batches]
     if x.bounds is not None:

@@ -33,7 +33,7 @@ class Filter(Operator):
         return params.get("expr") is not None
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """Columns that the test alone needs are not filtered."""
+        """Columns that only the test needs are not filtered."""
         return None if params.get("expr") is None else {**params, "keep": columns}
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
@@ -47,7 +47,7 @@ class Filter(Operator):
             def kept(rb: Any) -> list[Any]:
                 mask = test(params["expr"], encoded_text.plain_columns(rb, used))
                 if keep is not None:
-                    # rows are counted by a column
+                    # one column is kept, since the number of rows must be known
                     few = [n for n in rb.schema.names if n in keep] or rb.schema.names[:1]
                     rb = rb.select(few) if len(few) < rb.num_columns else rb
                 return [

@@ -1,4 +1,4 @@
-"""flat_map: a user's function from a row to any number of rows."""
+"""flat_map: applies a user function from a row to any number of rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""group_aggregate: a row a group, of aggregates. The kernel makes them (in_kernel.py), unless one
-is the user's own: then all are made by calls (by_group.py). params: as group_partial, and n (parts
-that were asked for; 0: by sizes)."""
+"""group_aggregate: aggregates, one row for each group. The kernel computes them (in_kernel.py); if
+one of them is the user's own, all are computed in Python (by_group.py). params: as in
+group_partial, and n (the number of partitions that the user asked for; 0: chosen from sizes)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GroupAggregate(Operator):
         reduce = Phase(
             "aggregate_reduce", f"AggregateReduce({few(by)})", given, what, {"exchange": cut}
         )
-        # what maps give is of two kinds
+        # maps yield two kinds of batches: states and rows
         return Phases(
             (Phase("aggregate_map", f"AggregateMap({few(by)})", given, what),), reduce, merges=False
         )

@@ -1,5 +1,5 @@
-"""group_final: states of aggregates, in the order of their keys, become results: a row a group
-(by_group.py). params: as group_partial."""
+"""group_final: turns states of aggregates, which come in the order of their keys, into results: one
+row for each group (by_group.py). params: as in group_partial."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class GroupFinal(Operator):
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
         of = aggregates(params)
-        last: list[Any] = []  # the states of the last group, which may go on in the next batch
+        last: list[Any] = []  # states of the last group, which may continue in the next batch
         none = None
         for rb in batches:
             none = rb
@@ -29,7 +29,7 @@ class GroupFinal(Operator):
         if last:
             yield of.results(last[0])
         elif none is not None:
-            yield of.results(none)  # no group, but its columns
+            yield of.results(none)  # an empty batch, to tell the columns
 
 
 operator = GroupFinal()

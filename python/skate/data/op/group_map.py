@@ -1,5 +1,5 @@
-"""group_map: the first half of an exchange by order, of what the operator params["before"] makes of
-the rows: so they run in one task, whatever is fused."""
+"""group_map: the first half of an exchange by order, combined with the operator params["before"],
+so that both run in one task whatever is fused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""group_partial: rows become states of aggregates, a row a group (by_group.py); in front of what
-brings the states of a group together. params: by (the key's columns), fns, names, one_key (init()
-of an aggregate of the user's gets a key as it is, no tuple)."""
+"""group_partial: turns rows into states of aggregates, one row for each group (by_group.py), before
+an exchange brings the states of a group together. params: by (the key's columns), fns, names,
+one_key (whether init() of a user's aggregate gets a single key as it is, and not as a tuple)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def aggregates(params: Params) -> Any:
 
 
 def used(params: Params) -> Columns:
-    """What aggregates do to columns."""
+    """Which columns aggregates read and make."""
     each = [f.columns() for f in params["fns"]]
     return (
         ALL if None in each else Columns(needs=frozenset(params["by"]).union(*each), keeps=ITS_OWN)

@@ -1,5 +1,5 @@
-"""group_reduce: the second half of an exchange by order, whose rows go through the operator
-params["behind"], which sees whole groups: so they run in one task, whatever is fused."""
+"""group_reduce: the second half of an exchange by order, combined with the operator
+params["behind"], which gets whole groups, so that both run in one task whatever is fused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""group_rows: rows of equal keys together, in the order of the keys, in blocks that end where a
-group does. params: keys, n (parts that were asked for; 0: by sizes)."""
+"""group_rows: brings rows of equal keys together, in the order of the keys, in blocks that end at
+the end of a group. params: keys, n (the number of partitions that the user asked for; 0: chosen
+from sizes)."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ from skate.data.values.unify import few
 
 
 def by_order(name: str, params: Params, keys: list[str], before: str | None, behind: str) -> Phases:
-    """Sorted runs, which are cut between keys only. before, behind: the operators that rows go
-    through in the maps and in the reduces. keys: columns of what goes between
-    them. name: what plans call it."""
+    """The phases of an exchange of sorted runs that are cut between keys only. before, behind: the
+    operators that the maps and the reduces apply to rows. keys: key columns of the rows in the
+    exchange.
+    name: the name in plans."""
     what = _skate.exchange_what(
         "sort", keys=[(k, False, False) for k in keys], groups=True, own_reduce=True
     )

@@ -1,10 +1,10 @@
-"""group_states: rows of a task become states of aggregates by group, a row a group, with what they
-add to the bounds of results (src/shuffle/online.h): for who puts those of many tasks together while
-they come (run/partial.py). A task's unit is several pieces, and says how many, and whether bounds
-are wanted (task.about).
+"""group_states: turns the rows of a task into states of aggregates, one row for each group, with
+the numbers that error bounds of results need (src/shuffle/online.h). run/partial.py merges the
+states of many tasks while they arrive. A task's unit is several pieces of the input; task.about has
+their number and whether bounds are wanted.
 
-params: as group_partial; user: how many of the aggregates are the user's, behind which are those
-that bounds of means are worked out from.
+params: as in group_partial; user: how many of the aggregates are the user's; those after them are
+added to compute the bounds of means.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from skate.data import aggregate as ag
 from skate.data.op import Batches, Params
 from skate.data.op.aggregate import Aggregate, states_of
 
-SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # names of what a mean's bound is worked out from
-# begins the name of a column of products: "\1" and the number of the aggregate, then aa, ab or bb
+SUM_OF, COUNT_OF = "\1sum {}", "\1count {}"  # columns from which a mean's bound is computed
+# prefix of columns of products: "\1" and the number of the aggregate, then aa, ab or bb
 PRODUCT = "\1"
 
 
 def bounded(params: Params) -> dict[int, tuple[int, ...]]:
-    """By the number of an aggregate of which there are bounds: the columns of results with its sums
-    or counts, (a,), or of a mean with sums and counts, (a, b)."""
+    """For each aggregate (by number) that has error bounds: the columns of results with its sums or
+    counts, (a,), or for a mean with sums and counts, (a, b)."""
     out: dict[int, tuple[int, ...]] = {}
     n = len(params["by"])
     for i, f in enumerate(params["fns"][: params["user"]]):
@@ -51,11 +51,11 @@ class GroupStates(Aggregate):
 
 
 def with_products(params: Params, held: Any, pieces: int) -> Any:
-    """The states, and columns of what they add to bounds."""
+    """Yields the states, with the columns that the bounds need."""
     states = held.batch()
     try:
         results = held.results(True)
-    except OverflowError:  # of a part, which other parts may bring back: as if it had no value
+    except OverflowError:  # the sum overflows in this part only: treated as if it had no value
         results = None
     for i, columns in bounded(params).items():
         of = tuple(

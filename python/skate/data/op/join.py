@@ -1,15 +1,16 @@
-"""join: the rows of two inputs that have equal keys, side by side: both are cut by the hashes of
-their keys, and each partition is joined by itself (join_reduce). params: join, n (parts that were
-asked for; 0: by sizes), resources; larger (run/join_sizing.py: the side that has more rows, of
-which some may have been left out by then; else each partition tells which it is)."""
+"""join: the rows of two inputs that have equal keys, side by side. Both inputs are partitioned by
+the hashes of their keys, and each partition is joined alone (join_reduce). params: join, n (the
+number of partitions that the user asked for; 0: chosen from sizes), resources; larger (set by
+run/join_sizing.py: the side that has more rows before some were filtered out; else each partition
+compares its own counts)."""
 
 from __future__ import annotations
 
 from skate import _skate
 from skate.data.op import ALL, Columns, Operator, Params, Phase, Phases
 
-# behind both sides: of each partition the one that has more rows in it (sk_exchange_desc in
-# src/plan/plan.h)
+# flag, after the ids of both sides: the side that has more rows in a partition sets the order
+# (sk_exchange_desc in src/plan/plan.h)
 LARGER = 2
 
 

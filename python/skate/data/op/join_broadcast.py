@@ -1,8 +1,8 @@
-"""join_broadcast: the rows of one side of a join, joined block by block with the whole other side,
-which is small: in the order of this side's rows, then of the other one's. No exchange.
+"""join_broadcast: joins the rows of one side block by block with the whole other side, which is
+small, without an exchange. The order is that of this side's rows, then that of the small side.
 
-params: join, side (that comes block by block), small (a batch: the other side). Made by
-run/join_sizing.py."""
+params: join, side (the side that comes block by block), small (a batch: the other side).
+run/join_sizing.py makes this operator."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class JoinBroadcast(Operator):
 
 
 def _gathered(batches: Batches, least: int, nbytes: Any) -> Iterator[list[Any]]:
-    """Batches until they are as many bytes as the small side, which is looked at as a whole each
-    time."""
+    """Collects batches until they have as many bytes as the small side, because each join reads the
+    whole small side."""
     held: list[Any] = []
     size = 0
     for rb in batches:
-        if not rb.num_columns:  # no rows and no columns
+        if not rb.num_columns:  # a batch without rows and columns
             continue
         if held and not rb.num_rows:
             continue

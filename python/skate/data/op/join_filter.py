@@ -1,6 +1,6 @@
-"""join_filter: leaves out rows whose keys are not on the other side of a join, as far as a Bloom
-filter of these keys tells: what meets nothing need not be moved. It gives up, for a task, where
-most rows pass. params: keys, filter (bytes). Made by run/join_sizing.py."""
+"""join_filter: drops rows whose keys are not on the other side of a join, according to a Bloom
+filter of the keys there, so that rows without a partner are not moved. In a task where most rows
+pass, it stops filtering. params: keys, filter (bytes). run/join_sizing.py makes this operator."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from skate._deps import pa
 from skate.data.op import Batches, Operator, Params
 from skate.data.values import selection
 
-LOOK = 32 << 10  # rows of a task after which it is asked whether the filter pays
-PAYS = 0.7  # of them passed: it does not
+LOOK = 32 << 10  # rows of a task after which the benefit of the filter is checked
+PAYS = 0.7  # the filter is switched off if a larger share of rows passes
 
 
 class JoinFilter(Operator):

@@ -1,4 +1,4 @@
-"""map: a user's function from a row to a row."""
+"""map: applies a user function from a row to a row."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""map_batches: a user's function over batches. It may change the number of rows, and sees the
-batch: nothing can be promised."""
+"""map_batches: applies a user function to batches. The function may change the number of rows and
+reads whole batches, so nothing can be promised."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MapBatches(Operator):
         return params["batch_format"] == "pandas"
 
     def encoded(self, params: Params) -> bool:
-        """Its function sees the strings, and columns that it hands on stay as they are."""
+        """The function sees the strings, and columns that it hands on stay as they are."""
         return params["batch_format"] in ("default", "numpy") and params["batch_size"] is None
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
@@ -63,7 +63,7 @@ class MapBatches(Operator):
 
 
 def called(params: Params, rb: Any) -> Batches:
-    """What the function makes of one batch."""
+    """The batches that the function makes of one batch."""
     label, fmt = params["label"], params["batch_format"]
     numpy = fmt == "numpy" or fmt == "default"
     given = (
@@ -76,7 +76,7 @@ def called(params: Params, rb: Any) -> Batches:
 
 
 def returned(params: Params, given: Any) -> Iterator[Any]:
-    """What the function gives for one batch: one value, or several."""
+    """The values that the function returns for one batch: one, or several."""
     before = (
         _skate.arrays_begin(params["in_store"], tasks.task.turn) if params.get("in_store") else None
     )
@@ -84,7 +84,7 @@ def returned(params: Params, given: Any) -> Iterator[Any]:
         out = params["fn"](given, *params["fn_args"], **params["fn_kwargs"])
     finally:
         _skate.arrays_end(before)
-    if type(out) is dict:  # the usual case, before what asks for more
+    if type(out) is dict:  # the usual case is tested before the expensive ones
         yield out
         return
     if inspect.isawaitable(out) or inspect.isasyncgen(out):

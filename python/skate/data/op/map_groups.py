@@ -1,8 +1,9 @@
-"""map_groups: a user's function over groups: rows of equal keys, which stand one behind the other,
-whole in a batch (group_reduce). A group is one call, however large it is.
+"""map_groups: applies a user function to groups: rows of equal keys, which are adjacent and whole
+in a batch (group_reduce). Each group is one call, however large it is.
 
-DataFrames of groups are parts of one that is made of a batch, and DataFrames that come back are put
-together before they become columns: pandas takes 0.1 ms for each step, whatever the size.
+DataFrames of groups are slices of one DataFrame of the batch, and DataFrames that the function
+returns are concatenated before they become columns: pandas takes 0.1 ms for each step, whatever the
+size.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ class MapGroups(Operator):
 
 
 class _Place:
-    """The group that the function is at."""
+    """The group that the function is working on."""
 
     def __init__(self, params: Params, task: Any, rb: Any, row: int):
         self.params, self.task, self.rb, self.row = params, task, rb, row
         self.at, self.n = 0, rb.num_rows
 
     def move(self, at: int, n: int) -> Any:
-        """To rows [at, at + n) of the batch, which it gives."""
+        """Sets the group to rows [at, at + n) of the batch, and returns them."""
         self.at, self.n = at, n
         rows = self.rb.slice(at, n)
         self.task.at_hand(self.params, tasks.BATCH, self.row + at, rows)

@@ -1,5 +1,5 @@
-"""project: new columns from expressions (all from the old ones), after or instead of the old ones;
-in the place of one that has their name."""
+"""project: computes columns from expressions over the old columns, and appends them, replaces
+columns of the same name, or drops the old ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Project(Operator):
             try:
                 made = {name: evaluation.column(e, rb) for name, e in exprs}
             except BaseException:
-                numbers.counts = numbered  # its rows are tried again, or not at all
+                numbers.counts = numbered  # in a retry after an error, row numbers stay the same
                 raise
             cols = {**(dict(zip(rb.schema.names, rb.columns, strict=True)) if keep else {}), **made}
             out: list[Any] = to_arrow.record_batches(list(cols), list(cols.values()))

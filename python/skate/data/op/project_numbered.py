@@ -7,7 +7,7 @@ from skate.data.op.project import Project
 
 class ProjectNumbered(Project):
     numbered = True
-    predicates = False  # the rows that a predicate drops have numbers, too
+    predicates = False  # rows that a predicate drops have numbers, too
 
 
 operator = ProjectNumbered()

@@ -1,5 +1,5 @@
-"""random_sample: each row with a probability. Which rows depends on their place in the task, so not
-on the row alone."""
+"""random_sample: keeps each row with a probability. The choice depends on the row's place in the
+task, so not on the row alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RandomSample(Operator):
         return given
 
     def run(self, params: Params, batches: Batches, task: Any) -> Batches:
-        # a function of (task, seed, row), Ray's own
+        # a function of (task, seed, row), the same as Ray's
         rng = np.random.default_rng([task.seq, params["seed"] & 0xFFFFFFFFFFFFFFFF])
         for rb in batches:
             yield selection.where(rb, rng.random(rb.num_rows) < params["fraction"])

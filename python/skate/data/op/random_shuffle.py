@@ -1,5 +1,6 @@
-"""random_shuffle: the rows in a random order: each to a partition by chance, each partition
-permuted. The same for a seed and an input, whatever workers and memory there are."""
+"""random_shuffle: the rows in a random order: each row goes to a random partition, and each
+partition is permuted. The order is the same for a seed and an input, whatever workers and memory
+there are."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 
 
 class RandomShuffle(Operator):
-    moves_rows = True  # no predicate goes below it: where a row goes depends on the rows before it
+    moves_rows = True  # no predicate is pushed below: a row's place depends on the rows before it
 
     def sure(self, params: Params) -> bool:
         return True

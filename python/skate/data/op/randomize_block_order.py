@@ -1,4 +1,4 @@
-"""randomize_block_order: the same blocks in a random order, once it has all of them."""
+"""randomize_block_order: the same blocks in a random order; it waits for all blocks first."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""read: rows from outside (files, ranges, items): each unit of the source is one task. The file of
-the format does it: data/read/<format>.py."""
+"""read: rows from outside (files, ranges, items); each unit of the source is one task. The module
+of the format reads it: data/read/<format>.py."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Read(Operator):
         return can is not None and can(params)
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        """Of formats that can, which say the names of their columns."""
+        """For formats that can skip columns and whose column names are known."""
         names = params.get("names")
         if names is None or params["columns"] is not None or not columns <= set(names):
             return None
-        read = [c for c in names if c in columns] or names[:1]  # rows are counted by a column
+        read = [c for c in names if c in columns] or names[:1]  # one column, to count rows
         return {**params, "columns": read} if len(read) < len(names) else None
 
     def filtered(self, params: Params, tests: list[tuple[Any, set[str]]]) -> Params | None:
-        """Of formats that can: by statistics, then by rows. Expressions over columns that are not
-        stored, or with functions of users, are left to the filter; so are those over what only the
-        path says, which units_with() is for."""
+        """For formats that can skip rows, by statistics and then row by row. Tests with columns
+        that are not stored, or with user functions, are left to the filter operator; so are tests
+        of values that only the path has, which units_with() handles."""
         if params.get("names") is None or params.get("udf") is not None:
             return None
         stored = set(params["stored"]) - set(params.get("tensors") or ())
@@ -48,16 +48,17 @@ class Read(Operator):
     def units_with(
         self, params: Params, units: list[Any], tests: list[tuple[Any, set[str]]]
     ) -> tuple[list[Any], str] | None:
-        """Of files whose folders say values of columns: what these values rule out is not read."""
+        """For files whose folder names define columns: files that these values exclude are not
+        read."""
         if params.get("partitioning") is None or params.get("udf") is not None:
             return None
-        # 2 ms that a program without such folders need not wait for
+        # a late import: programs without such folders save 2 ms
         from skate.data.read import files
 
         return files.units_with(params, units, tests)
 
     def run(self, params: Params, batches: None, task: Any) -> Any:
-        known: Any = params.get("read_before")  # by an earlier task of this stage
+        known: Any = params.get("read_before")  # set by an earlier task of this stage
         for rb in _format(params["format"]).run(params, task):
             if known is None or not rb.schema.equals(known):
                 params["read_before"] = known = rb.schema

@@ -1,4 +1,4 @@
-"""rename_columns: the same columns by other names."""
+"""rename_columns: the same columns under other names."""
 
 from __future__ import annotations
 

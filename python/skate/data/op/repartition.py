@@ -1,4 +1,4 @@
-"""repartition: the same rows in blocks of so many rows, as they come."""
+"""repartition: the same rows, in order, in blocks of a given maximum number of rows."""
 
 from __future__ import annotations
 

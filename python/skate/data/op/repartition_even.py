@@ -1,4 +1,5 @@
-"""repartition_even: the same rows in so many blocks of as many rows, once it has all of them."""
+"""repartition_even: the same rows in a given number of blocks of equal row counts; it waits for all
+blocks first."""
 
 from __future__ import annotations
 

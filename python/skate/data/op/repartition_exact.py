@@ -1,5 +1,5 @@
-"""repartition_exact: the same rows in blocks of exactly so many rows, over all borders of blocks;
-the last one has what is left. Once it has all of them."""
+"""repartition_exact: the same rows in blocks of exactly a given number of rows, across all borders
+of blocks; the last block has the rest. It waits for all blocks first."""
 
 from __future__ import annotations
 

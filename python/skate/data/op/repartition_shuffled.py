@@ -1,5 +1,5 @@
-"""repartition_shuffled: the rows in so many blocks, each with rows of all blocks before; by keys:
-all rows of equal keys in one block."""
+"""repartition_shuffled: the rows in a given number of blocks, each with rows of all input blocks;
+or, with keys, all rows of equal keys in one block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skate.data.op import Columns, Operator, Params, Phase, Phases
 
 
 class RepartitionShuffled(Operator):
-    moves_rows = True  # no predicate goes below it: where a row goes depends on the rows before it
+    moves_rows = True  # no predicate is pushed below: a row's place depends on the rows before it
 
     def sure(self, params: Params) -> bool:
         return not params["keys"]

@@ -1,5 +1,5 @@
-"""sort: the rows in the order of keys: each map sorts its own, and reduces merge what one cut task
-gave them. With boundaries of the user maps cut by these, a block each."""
+"""sort: the rows in the order of keys. Each map sorts its rows, one cut task decides where blocks
+begin, and reduces merge. With boundaries from the user, maps cut at these, one block each."""
 
 from __future__ import annotations
 

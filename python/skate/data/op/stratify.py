@@ -1,5 +1,5 @@
-"""stratify: of each group, whole in a block, the first rows or the last ones: those are so many of
-them as `share` says. params: keys, share, test."""
+"""stratify: of each group, which is whole in a block, either the first rows or the last ones; the
+last ones are the share `share` of the group. params: keys, share, test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stratify(Operator):
         runs = by_group.Runs(params["keys"], params["label"])
         for rb in batches:
             g = runs.groups(rb)
-            # where the test of each group begins
+            # the row at which the test part of each group begins
             behind = g.first + g.sizes - np.floor(g.sizes * params["share"]).astype(np.int64)
             test = np.arange(rb.num_rows) >= behind[g.ids]
             yield selection.where(rb, test if params["test"] else ~test)

@@ -1,6 +1,6 @@
-"""union: several inputs, one after another. No task: exec passes blocks on. params: schemas (one an
-input; None: only a run shows it), seen ({number of an input: what its first rows showed}, filled by
-runs: run/unions.py)."""
+"""union: several inputs, one after another. It has no task: exec passes blocks on. params: schemas
+(one for each input; None: only a run shows it), seen ({number of an input: schema of its first
+rows}, which runs fill in: run/unions.py)."""
 
 from __future__ import annotations
 

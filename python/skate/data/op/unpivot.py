@@ -1,5 +1,5 @@
-"""unpivot: columns become rows: for each row and each of these columns one row, with the name of
-the column and its value, and some of the row's other columns beside them."""
+"""unpivot: turns columns into rows: for each row and each of these columns one row, with the name
+of the column, its value, and the index columns of the original row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unpivot(Operator):
         )
 
     def narrowed(self, params: Params, columns: set[str]) -> Params | None:
-        if params["on"] is None:  # the columns of the index say which ones become rows
+        if params["on"] is None:  # all columns but those of the index become rows
             return None
         few = [n for n in params["index"] if n in columns]
         return {**params, "index": few} if len(few) < len(params["index"]) else None
@@ -48,7 +48,7 @@ class Unpivot(Operator):
                 pa.RecordBatch.from_arrays([rb.column(n)], schema=s) for n, s in zip(on, schemas)
             ]
             stacked = unify.merge([unify.cast_batch(c, value) for c in columns]).column(0)
-            # column by column in `stacked`; its rows are wanted one after the other
+            # `stacked` holds column after column; the result needs the rows one after another
             at = np.arange(len(stacked)).reshape(len(on), rb.num_rows).T.ravel()
             row, which = np.divmod(np.arange(len(stacked)), len(on))
             beside = selection.take(rb.select(index), row) if index else None
@@ -66,7 +66,7 @@ class Unpivot(Operator):
 
 
 def _values(params: Params, given: Any) -> tuple[list[Any], list[str]]:
-    """(A schema with the column of values for each column that becomes rows, their names)."""
+    """(the schema with the value column for each column that becomes rows, their names)"""
     on = params["on"]
     if on is None:
         on = [n for n in given.names if n not in params["index"]]

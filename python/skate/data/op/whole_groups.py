@@ -1,5 +1,5 @@
-"""whole_groups: blocks that end where a group does, of rows that come in the order of their keys;
-in front of what takes whole groups."""
+"""whole_groups: makes blocks that end at the end of a group, from rows that come in the order of
+their keys, for operators that need whole groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WholeGroups(Operator):
         for rb in batches:
             if not rb.num_rows:
                 continue
-            begins = int(runs.groups(rb).first[-1])  # the last group of rb
+            begins = int(runs.groups(rb).first[-1])  # the first row of the last group of rb
             n = task.nbytes(rb)
             if (begins or not runs.goes_on(held, rb)) and held and size + n >= task.target:
                 yield unify.merge([*held, rb.slice(0, begins)] if begins else held)

@@ -1,5 +1,5 @@
-"""write: rows to files or elsewhere. Its output rows are reports of what was written, one or more a
-task. The file of the format does it: data/write/<format>.py."""
+"""write: writes rows to files or elsewhere. It yields reports of what was written, one or more rows
+for each task. The module of the format writes: data/write/<format>.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""zip_rows: the rows of several inputs side by side; a name that is taken gets _1, _2, ... params:
-order (of the sides), equal (they are known to have as many rows)."""
+"""zip_rows: the rows of several inputs side by side; a name that is taken gets the suffix _1, _2,
+... params: order (of the sides), equal (whether they are known to have the same number of rows)."""
 
 from __future__ import annotations
 
