@@ -1,5 +1,5 @@
-"""Arguments that several public functions share: declared once, with their types and what they
-mean, by a class; each function takes them as **options: Unpack[that class].
+"""Arguments that several public functions share. A class declares them once, with types and
+descriptions; each function takes them as **options: Unpack[that class].
 
 Example:
     >>> class Options(TypedDict, total=False):
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 else:
 
     class TypedDict:
-        """Stands for the one of typing, which makes more than is needed of each annotation."""
+        """Replaces typing's class, which does more work than needed for each annotation."""
 
         def __init_subclass__(cls, **_: Any) -> None:
-            """Takes total= and extra_items=, which are for type checkers."""
+            """Accepts total= and extra_items=, which only type checkers use."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @functools.cache
 def names(shared: Any) -> dict[str, Any]:
-    """{argument: its annotation} of a class of arguments and of those that it extends."""
+    """{argument: annotation} of a class of shared arguments and of its base classes."""
     out: dict[str, Any] = {}
     for cls in reversed(shared.__mro__):
         out.update(inspect.get_annotations(cls))
@@ -47,20 +47,20 @@ def names(shared: Any) -> dict[str, Any]:
 
 
 def others(options: Any, shared: Any) -> dict[str, Any]:
-    """What is in options and not an argument of the class `shared`; it is taken out of options."""
+    """Removes from options what is no argument of the class `shared`, and returns it."""
     return {k: options.pop(k) for k in list(options) if k not in names(shared)}
 
 
 def takes(shared: Any, rest: str | None = None, **defaults: Any) -> Callable[[F], F]:
-    """A decorator of a function whose **options are the arguments of a class: its signature has
-    them, its docstring explains them in place of "options: See <the class>.", and it is always
-    called with all of them.
+    """A decorator for a function whose **options are the arguments of a class. Its signature shows
+    them, its docstring explains them in place of "options: See <the class>.", and each call gets
+    all of them.
 
     Args:
         shared: The class.
-        rest: The name that its signature has for other keywords; None: they are a TypeError that
-            says what may have been meant.
-        defaults: Those of the arguments that are not None.
+        rest: The name under which the signature shows other keywords; None: other keywords are a
+            TypeError that suggests the nearest argument.
+        defaults: Defaults of the arguments whose default is not None.
     """
     values = {n: defaults.get(n) for n in names(shared)}
 
@@ -92,7 +92,7 @@ def takes(shared: Any, rest: str | None = None, **defaults: Any) -> Callable[[F]
                 return f(*args, **{**values, **given})
             except TypeError as e:
                 if e.__traceback__ is None or e.__traceback__.tb_next is not None:
-                    raise  # by f; else it was not called at all
+                    raise  # raised by f; a TypeError of the call itself is handled below
                 text = str(e).replace(f.__qualname__, call.__qualname__, 1)
             raise exceptions.misused(TypeError(text), call)
 
@@ -104,7 +104,7 @@ def takes(shared: Any, rest: str | None = None, **defaults: Any) -> Callable[[F]
 
 
 class _Signature(inspect.Signature):
-    """One that is made when somebody looks at it, which few programs do."""
+    """A signature that is computed when it is first read, since few programs read it."""
 
     def __init__(self, make: Callable[[], inspect.Signature]) -> None:
         self._make = make
@@ -122,7 +122,7 @@ class _Signature(inspect.Signature):
 
 @functools.cache
 def _entries(shared: Any) -> list[str]:
-    """What the docstrings of a class and of those that it extends say of each argument."""
+    """The entries for arguments in the docstrings of a class and of its base classes."""
     out: list[str] = []
     for cls in reversed(shared.__mro__[:-2]):
         for line in inspect.cleandoc(cls.__doc__).partition("Args:\n")[2].splitlines():
@@ -134,7 +134,7 @@ def _entries(shared: Any) -> list[str]:
 
 
 def _explained(doc: str, shared: Any) -> str:
-    """The docstring with what the class says of each argument that it does not explain itself."""
+    """The docstring, completed by the class's entries for arguments that it does not explain."""
     doc = inspect.cleandoc(doc) + "\n"
     missing = [e for e in _entries(shared) if f"\n{e.partition(':')[0]}: " not in doc]
     return doc.replace(f"    options: See {shared.__name__}.\n", "".join(missing))

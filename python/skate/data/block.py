@@ -25,7 +25,7 @@ CallableClass = type
 
 @dataclass
 class BlockMetadata:
-    """What is known of blocks: rows, bytes, files they come from."""
+    """What is known of blocks: rows, bytes and the files they come from."""
 
     num_rows: int | None
     size_bytes: int | None
@@ -36,22 +36,22 @@ class BlockMetadata:
 
 @dataclass
 class RefBundle:
-    """Blocks by reference, with what is known of each."""
+    """References to blocks, with the metadata of each block."""
 
     blocks: list[tuple[Any, BlockMetadata]]
 
     @property
     def block_refs(self) -> list[Any]:
-        """The references."""
+        """The references to the blocks."""
         return [r for r, _ in self.blocks]
 
     @property
     def metadata(self) -> list[BlockMetadata]:
-        """What is known of each."""
+        """The BlockMetadata of each block."""
         return [m for _, m in self.blocks]
 
     def num_rows(self) -> int | None:
-        """Rows of all blocks."""
+        """Number of rows of all blocks."""
         return sum(m.num_rows or 0 for _, m in self.blocks)
 
     def size_bytes(self) -> int:
@@ -67,7 +67,7 @@ class BlockType(enum.Enum):
 
 
 class BlockAccessor:
-    """One way to look into a block, whatever it is.
+    """Uniform access to a block of any kind.
 
     Args:
         block: A pyarrow Table or RecordBatch, a DataFrame or a dict of arrays.
@@ -85,7 +85,7 @@ class BlockAccessor:
 
     @staticmethod
     def for_block(block: Any) -> BlockAccessor:
-        """Of a pyarrow Table or RecordBatch, a DataFrame or a dict of arrays.
+        """The accessor of a pyarrow Table or RecordBatch, a DataFrame or a dict of arrays.
 
         Args:
             block: The block.
@@ -108,7 +108,7 @@ class BlockAccessor:
         return self._block
 
     def to_arrow(self) -> Any:
-        """As a pyarrow Table."""
+        """The block as a pyarrow Table."""
         if self._arrow is None:
             b = self._block
             self._arrow = (
@@ -119,7 +119,7 @@ class BlockAccessor:
         return self._arrow
 
     def to_pandas(self) -> Any:
-        """As a DataFrame."""
+        """The block as a DataFrame."""
         return (
             self._block
             if type(self._block).__module__.startswith("pandas")
@@ -127,7 +127,7 @@ class BlockAccessor:
         )
 
     def to_numpy(self, columns: Any = None) -> Any:
-        """As a dict of arrays, or the array of one column.
+        """The block as a dict of arrays, or the array of one column.
 
         Args:
             columns: One name (the result is its array) or a list of names; None: all.
@@ -138,7 +138,7 @@ class BlockAccessor:
         return arrays if columns is None else {c: arrays[c] for c in columns}
 
     def to_batch_format(self, batch_format: str | None) -> Any:
-        """In a batch format: "default", "numpy", "pandas", "pyarrow"; None: as it is.
+        """The block in a batch format: "default", "numpy", "pandas", "pyarrow"; None: as it is.
 
         Args:
             batch_format: "default" or "numpy", "pandas", "pyarrow"; None: as it is.
@@ -172,12 +172,12 @@ class BlockAccessor:
     def get_metadata(
         self, input_files: list[str] | None = None, exec_stats: Any = None, **more: Any
     ) -> BlockMetadata:
-        """BlockMetadata of it.
+        """The BlockMetadata of the block.
 
         Args:
             input_files: Files that it was read from.
             exec_stats: What is known of how it was made.
-            more: Ray's other fields, without effect.
+            more: Ray's other fields; they have no effect.
         """
         return BlockMetadata(self.num_rows(), self.size_bytes(), input_files, exec_stats)
 
@@ -191,12 +191,12 @@ class BlockAccessor:
             yield from row_dicts.to_rows(rb)
 
     def slice(self, start: int, end: int, copy: bool = False) -> Any:
-        """Some rows, as a block of the same kind (a Table, if it is a dict).
+        """Some adjacent rows, as a block of the same kind (a Table, if it is a dict).
 
         Args:
             start: The first row, from 0.
-            end: The row behind the last one.
-            copy: In memory of their own; else a view.
+            end: The row after the last one.
+            copy: True: the rows are copied; False: the result is a view.
         """
         if self._is_pandas():
             rows = self._block.iloc[start:end]
@@ -213,15 +213,15 @@ class BlockAccessor:
         """Rows by number, as a block of the same kind (a Table, if it is a dict).
 
         Args:
-            indices: Numbers of rows, from 0.
+            indices: Row numbers, from 0.
         """
         if self._is_pandas():
             return self._block.take(indices).reset_index(drop=True)
         return selection.take(self.to_arrow(), indices)
 
     def select(self, columns: list[str]) -> Any:
-        """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for
-        names that are none.
+        """Some columns, as a block of the same kind (a Table, if it is a dict). ValueError for a
+        name that does not exist.
 
         Args:
             columns: Names of columns.
@@ -239,7 +239,7 @@ class BlockAccessor:
         return self.select([c for c in self.column_names() if c not in columns])
 
     def rename_columns(self, columns_rename: dict[str, str]) -> Any:
-        """New names of columns, as a block of the same kind.
+        """Renames columns; the result is a block of the same kind.
 
         Args:
             columns_rename: {old name: new name}.
@@ -250,11 +250,11 @@ class BlockAccessor:
         return t.rename_columns([columns_rename.get(n, n) for n in t.column_names])
 
     def upsert_column(self, column_name: str, column_data: Any) -> Any:
-        """One more column, or another one in place of the one of this name; as a block of the same
+        """Adds a column, or replaces the column of this name; the result is a block of the same
         kind.
 
         Args:
-            column_name: Its name.
+            column_name: Name of the column.
             column_data: Its values: an array of the kind of the block.
         """
         if self._is_pandas():
@@ -268,8 +268,8 @@ class BlockAccessor:
         )
 
     def zip(self, other: Any) -> Any:
-        """The columns of both side by side; a name that is taken gets _1. ValueError for different
-        numbers of rows.
+        """The columns of both blocks side by side; a name that is taken gets the suffix _1.
+        ValueError for different numbers of rows.
 
         Args:
             other: The other block.
@@ -282,11 +282,11 @@ class BlockAccessor:
         return BlockAccessor(t).to_pandas() if self._is_pandas() else t
 
     def to_default(self) -> Any:
-        """As batches are by default: a dict of arrays."""
+        """The block in the default batch format: a dict of arrays."""
         return self.to_numpy()
 
     def block_type(self) -> BlockType:
-        """What kind of block it is."""
+        """The kind of the block."""
         return BlockType.PANDAS if self._is_pandas() else BlockType.ARROW
 
     @classmethod

@@ -1,13 +1,13 @@
-"""Rows in groups of equal keys, in the worker, and aggregates that are made by calls of their
-functions, once a group.
+"""Groups of rows with equal keys, in the worker, and aggregates that are computed by Python calls,
+once for each group.
 
-Aggregates of which one is the user's own are made so (what the kernel has it makes itself:
-in_kernel.py): rows become states, states of several tasks one state, and states results; each is a
-batch with a row a group. A batch of states has the key's columns as k0, k1, ... and the pickled
-state of the i-th aggregate as s{i}: plain columns, which an exchange sorts, cuts and spills as it
-does any rows.
+If one aggregate is the user's own, all of an operator are computed here (otherwise by the kernel:
+in_kernel.py). Rows become states, states of several tasks are merged, and states become results;
+each is a batch with one row per group. A batch of states has the key's columns as k0, k1, ... and
+the pickled states of the i-th aggregate as s{i}. These are plain columns, which an exchange sorts,
+cuts and spills like any rows.
 
-Which rows are a group: keys are equal; null is one key and NaN another, -0.0 is 0.0
+Rows of one group have equal keys; null is one key and NaN another, -0.0 equals 0.0
 (docs/design/kernels.md).
 """
 
@@ -26,16 +26,16 @@ from skate.data.group_keys import key_columns, plain
 from skate.data.values import from_arrow, selection, to_arrow
 from skate.data.values.unify import MissingColumn, columns_are, merge
 
-Columns = list[Any]  # of pyarrow.Array
-ROWS = 1 << 16  # that are grouped at once, at least: what comes in small batches is put together
+Columns = list[Any]  # a list of pyarrow.Array
+ROWS = 1 << 16  # minimum number of rows that are grouped at once; small batches are joined first
 
 
-# ---- which rows are a group
+# ---- groups of rows
 
 
 def _comparable(col: Any) -> Any:
-    """A column of a key in a type that dictionary_encode() knows, with 0.0 for -0.0, and one NaN
-    for all of them: their bits may differ."""
+    """A key column in a type that dictionary_encode() supports, with 0.0 for -0.0 and one bit
+    pattern for all NaN."""
     if isinstance(col.type, pa.BaseExtensionType):
         return _comparable(plain(col.storage))
     if _T.is_decimal(col.type) and col.type.bit_width < 128:
@@ -50,14 +50,14 @@ def _comparable(col: Any) -> Any:
 
 
 def _codes(col: Any) -> tuple[np.ndarray, int]:
-    """(the number of each row's value among the distinct ones, in order of appearance; how many
-    there are)."""
+    """(for each row, the number of its value among the distinct values in order of appearance; the
+    number of distinct values)."""
     coded: Any = pc.dictionary_encode(_comparable(plain(col)), null_encoding="encode")
     return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
 
 
 def _differs(col: Any) -> np.ndarray:
-    """Which rows but the first differ from the one before."""
+    """For each row but the first, whether it differs from the row before."""
     t = col.type
     if col.null_count or not (_T.is_integer(t) or _T.is_floating(t)):
         v = _codes(col)[0]
@@ -71,9 +71,10 @@ class Groups:
     """The groups of some rows, numbered in order of appearance.
 
     Args:
-        cols: The key's columns, each of `rows` rows; none: all rows are one group.
-        rows: How many rows.
-        in_order: They come in the order of the key, so those of a group are neighbours.
+        cols: The key's columns, each with `rows` rows; empty: all rows are one group.
+        rows: Number of rows.
+        in_order: Whether the rows are in the order of the key, so that rows of a group are
+            adjacent.
     """
 
     def __init__(self, cols: Columns, rows: int, in_order: bool = False):
@@ -94,13 +95,13 @@ class Groups:
 
     @cached_property
     def ids(self) -> np.ndarray:
-        """The number of each row's group."""
+        """The group number of each row."""
         return np.repeat(np.arange(self.n), self.sizes)
 
     @cached_property
     def starts(self) -> np.ndarray | None:
-        """The row at which each group begins, where each has rows that are neighbours, in the order
-        of the groups; else None."""
+        """The row at which each group begins, if the rows of each group are adjacent and in the
+        order of the groups; else None."""
         step = np.diff(self.ids)
         if (
             not len(self.ids)
@@ -120,12 +121,13 @@ class Groups:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """How many rows each group has."""
+        """The number of rows of each group."""
         return np.bincount(self.ids, minlength=self.n)
 
     @cached_property
     def order(self) -> np.ndarray | None:
-        """The rows, group by group, as they come within each; None: they come so."""
+        """The row numbers group by group, in their order within each; None: the rows already
+        are."""
         if self.starts is not None or not len(self.ids) or (np.diff(self.ids) >= 0).all():
             return None
         return np.argsort(self.ids, kind="stable")
@@ -143,11 +145,11 @@ class Groups:
 
 
 class Runs:
-    """Batches whose rows come in the order of a key, with regard to where groups begin.
+    """Finds where groups begin in batches whose rows come in the order of a key.
 
     Args:
         keys: The key's columns.
-        label: Of the operator, for errors.
+        label: Label of the operator, for errors.
     """
 
     def __init__(self, keys: Sequence[str], label: str):
@@ -158,7 +160,7 @@ class Runs:
         return Groups(key_columns(rb, self.keys, self.label), rb.num_rows)
 
     def goes_on(self, before: list[pa.RecordBatch], rb: pa.RecordBatch) -> bool:
-        """Whether rb begins with rows of the group that the batches before it end with."""
+        """Whether rb begins with rows of the last group of the batches before it."""
         if not before:
             return False
         last = before[-1]
@@ -166,7 +168,7 @@ class Runs:
         return not self.keys or self.groups(merge(two)).n == 1
 
 
-# ---- aggregates by calls
+# ---- aggregates that are computed by calls
 
 
 def _called(f: Any, key: Any, call: Callable[[], Any]) -> Any:
@@ -182,14 +184,14 @@ def _pickled(states: list[Any]) -> Any:
 
 
 class Aggregates:
-    """Aggregates by a key.
+    """Computes aggregates by a key.
 
     Args:
-        keys: The key's columns; none: all rows are one group.
+        keys: The key's columns; empty: all rows are one group.
         aggs: The aggregates.
-        names: Of the results, one each.
-        one_key: init() gets the key itself, not a tuple.
-        label: Of the operator, for errors.
+        names: Names of the results, one for each aggregate.
+        one_key: Whether init() gets the single key itself, and not a tuple.
+        label: Label of the operator, for errors.
     """
 
     def __init__(
@@ -213,7 +215,8 @@ class Aggregates:
         ]
 
     def made(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The states of the rows of a task, as one batch; none where there are no batches."""
+        """Yields the states of the rows of a task, as one batch; nothing if there are no
+        batches."""
         held: list[Any] = []
         states: list[Any] = []
         n, empty = 0, None
@@ -230,12 +233,12 @@ class Aggregates:
         if states:
             yield self.combined(states)
         elif empty is not None:
-            # where there are no rows, none lacks a column
+            # a batch without rows may lack a column
             with contextlib.suppress(MissingColumn):
-                yield self.partial(empty)  # no group, but its columns
+                yield self.partial(empty)  # an empty batch, to tell the columns
 
     def partial(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """The states of rows. MissingColumn and ValueError name aggregate and column."""
+        """The states of rows. MissingColumn and ValueError name the aggregate and the column."""
         key = key_columns(rb, self.keys, self.label)
         for f in self.aggs:
             on = f.get_target_column() if isinstance(f, ag.AggregateFnV2) else None
@@ -266,8 +269,8 @@ class Aggregates:
         return pa.RecordBatch.from_arrays([*cols, *map(_pickled, states)], names=self.state_names)
 
     def combined(self, batches: list[pa.RecordBatch], in_order: bool = False) -> pa.RecordBatch:
-        """Batches of states as one: a row a group, in the order in which groups come. in_order:
-        they come in the order of the key."""
+        """Merges batches of states into one, with one row per group, in the order in which groups
+        appear. in_order: the batches are in the order of the key."""
         rb = merge(batches)
         key = rb.columns[: len(self.keys)]
         g = Groups(key, rb.num_rows, in_order)
@@ -279,7 +282,7 @@ class Aggregates:
         return self._batch([selection.take_values(c, pa.array(g.first)) for c in key], states)
 
     def results(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """The results of states: the key's columns, then one an aggregate."""
+        """Turns states into results: the key's columns, then one column for each aggregate."""
         n = len(self.keys)
         made = [
             to_arrow.from_objects(self._finished(f, states), None)
@@ -288,7 +291,7 @@ class Aggregates:
         return pa.RecordBatch.from_arrays([*rb.columns[:n], *made], names=[*self.keys, *self.names])
 
     def values(self, rb: pa.RecordBatch) -> list[Any] | None:
-        """The results of states over all rows, as they are; None where there was no row."""
+        """Turns states over all rows into results, as Python values; None if there was no row."""
         if not rb.num_rows:
             return None
         return [self._finished(f, s)[0] for f, s in zip(self.aggs, rb.columns, strict=True)]
@@ -302,7 +305,7 @@ class Aggregates:
 
 
 def _merged(f: Any, g: Groups, states: Any) -> list[Any]:
-    """Of each group what its states come to."""
+    """Merges the states of each group."""
     out, data, at = [], g.arranged(states).to_pylist(), 0
     for n in g.sizes.tolist():
         one, *more = [pickle.loads(d) for d in data[at : at + n]]

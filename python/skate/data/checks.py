@@ -1,5 +1,5 @@
-"""What is wrong before anything runs: keywords that nobody knows, columns that a format has no form
-for, a library that is not installed."""
+"""Checks before anything runs: unknown keywords, columns that a file format cannot hold, missing
+libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skate.data.values import types as value_types
 
 
 def keywords(method: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """TypeError for a keyword that is not known, with the nearest one."""
+    """Raises TypeError for an unknown keyword, and suggests the nearest known one."""
     known = list(known)
     for k in given:
         if k not in known:
@@ -31,9 +31,9 @@ def parameters(of: Any, but: Iterable[str] = ()) -> list[str]:
 
 
 def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], remedy: str) -> Any:
-    """The schema in which a format takes these columns: as they are, or without a coding (views,
-    dictionaries, run ends) that it has no form for. TypeError that names the first column whose
-    type it has no form for either way. write(schema) writes no rows, or raises."""
+    """The schema in which a format can hold these columns: unchanged, or with encodings (views,
+    dictionaries, run ends) replaced by plain types. TypeError names the first column whose type the
+    format cannot hold either way. write(schema) writes no rows; it raises for a wrong type."""
 
     def takes(s: Any) -> bool:
         try:
@@ -54,15 +54,15 @@ def columns(method: str, what: str, schema: Any, write: Callable[[Any], None], r
 
 
 def no_form(method: str, what: str, field: Any, remedy: str) -> TypeError:
-    """The error about a column whose type a format has no form for."""
+    """The error about a column whose type a format cannot hold."""
     return TypeError(
         f"{method}: column {field.name!r} is of type {field.type}, which {what} has no form for; {remedy}, or drop it"
     )
 
 
 def library(module: str, method: str, package: str | None = None) -> Any:
-    """A module of a package of others; ImportError names the package (its module, where it has no
-    other name) and the method that needs it."""
+    """Imports a third-party module; the ImportError names the package (by default the module's
+    name) and the method that needs it."""
     try:
         return importlib.import_module(module)
     except ImportError as e:

@@ -1,5 +1,5 @@
-"""Functions that make training batches of a Dataset's batches, for
-iter_torch_batches(collate_fn=...). The class says which batch format it takes."""
+"""Functions that turn batches of a Dataset into training batches, for
+iter_torch_batches(collate_fn=...). The base class of a function sets its batch format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def _is_tensor_sequence_mapping(batch: Any) -> bool:
 
 
 def is_tensor_batch_type(batch: Any) -> bool:
-    """A torch tensor, a sequence of tensors or of sequences of them, or a dict of either."""
+    """Whether this is a torch tensor, a sequence of tensors or of such sequences, or a dict of
+    either."""
     tests = (
         _is_tensor,
         _is_tensor_sequence,
@@ -44,7 +45,7 @@ def is_tensor_batch_type(batch: Any) -> bool:
 
 
 class CollateFn(abc.ABC):
-    """A function from a batch to a training batch. Subclass one of those below."""
+    """A function from a batch to a training batch. Subclass one of the classes below."""
 
     batch_format = "numpy"
 
@@ -70,14 +71,14 @@ class PandasBatchCollateFn(CollateFn):
 
 
 class DefaultCollateFn(ArrowBatchCollateFn):
-    """From a pyarrow Table to a dict of tensors: what iter_torch_batches() does without a
+    """Turns a pyarrow Table into a dict of tensors, as iter_torch_batches() does without a
     collate_fn.
 
     Args:
         dtypes: A torch dtype for all columns, or a dict by column.
         device: Where the tensors go; None: the CPU.
-        pin_memory: Of CPU tensors.
-        num_workers: Not needed here: converting a block is a view of it.
+        pin_memory: Whether CPU tensors are in page-locked memory.
+        num_workers: Has no effect: converting a block makes a view of it.
     """
 
     def __init__(
@@ -98,8 +99,7 @@ class DefaultCollateFn(ArrowBatchCollateFn):
 
 
 def tensor(torch: Any, name: str, v: Any, dtype: Any, device: Any, pin: bool) -> Any:
-    """A torch tensor of a column, in memory of its own where the column's is read-only: torch has
-    no read-only tensors."""
+    """A torch tensor of a column. Read-only columns are copied: torch has no read-only tensors."""
     v = numbers(name, v)
     t = torch.from_numpy(v if v.flags.writeable and v.flags.c_contiguous else v.copy())
     check_missing(name, t, dtype)
@@ -112,8 +112,8 @@ _FILL = "leave those rows out (ds.filter(expr=col({name!r}).is_not_null())) or f
 
 
 def check_missing(name: str, t: Any, dtype: Any) -> None:
-    """TypeError where a tensor with NaN is to become one of integers or bools, which would be any
-    number."""
+    """Raises TypeError if a tensor with NaN is to be cast to integers or bools, where NaN would
+    become an arbitrary number."""
     if (
         dtype is not None
         and t.is_floating_point()
@@ -124,14 +124,14 @@ def check_missing(name: str, t: Any, dtype: Any) -> None:
 
 
 def no_room(name: str, dtype: Any) -> TypeError:
-    """The error of a column that lacks values, for a dtype of integers or bools."""
+    """The error about a column with missing values for a dtype of integers or bools."""
     return TypeError(
         f"column {name!r} has missing values (NaN), which {dtype} cannot hold; {_FILL.format(name=name)}, or ask for a dtype of floats"
     )
 
 
 def numbers(name: str, v: Any) -> Any:
-    """A column's array as one that torch can take; TypeError when there is none."""
+    """A column's array in a form that torch accepts; TypeError if there is none."""
     if v.dtype == object:
         null = [x is None for x in v]
         if all(null):

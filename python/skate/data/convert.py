@@ -1,8 +1,8 @@
-"""What a Dataset can be turned into: pandas, Arrow, NumPy, references of them, and Dataframes of
-other libraries. What the methods of Dataset of these names do, of a RunRequest.
+"""Conversions of a Dataset to pandas, Arrow, NumPy, references to these, and DataFrames of other
+libraries. The methods of Dataset with these names call these functions with a RunRequest.
 
-Each library is imported only when it is asked for; without it the ImportError says which package is
-missing. All of these run the Dataset.
+Each library is imported only when needed; the ImportError names the missing package. All of these
+functions run the Dataset.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def _unmasked(df: Any, kept: Any) -> Any:
-    """A DataFrame whose masked columns are plain ones, where that is exact. kept: dtypes of columns
-    that stay, as of Dataset._dtypes()."""
+    """A DataFrame with plain columns in place of masked ones where that is exact. kept: dtypes of
+    columns that stay masked, as Dataset._dtypes() returns them."""
     for name, dtype in zip(df.columns, df.dtypes, strict=True):
-        if hasattr(dtype, "num"):  # numpy's own
+        if hasattr(dtype, "num"):  # a dtype of NumPy itself
             continue
         s = df[name]
         if name in kept and str(dtype) == kept[name][0]:
@@ -45,8 +45,8 @@ def _unmasked(df: Any, kept: Any) -> Any:
 
 
 def _each(request: RunRequest, make: Any, keep: Any, back: Any) -> list[Any]:
-    """keep(make(batch)) for each block, in one schema: what was made before a block that widens it
-    is made again, of back(what was kept, the schema that it had), a Table."""
+    """keep(make(batch)) for each block, in one schema. If a later block widens the schema, earlier
+    results are made again from back(result, its schema), a Table."""
     out, had = [], []
     for rb in execute.in_one_schema(request):
         out.append(keep(make(rb)))
@@ -59,15 +59,15 @@ def _each(request: RunRequest, make: Any, keep: Any, back: Any) -> list[Any]:
     )
     for i, (schema, rows) in enumerate(had):
         if not schema.equals(last):
-            # Without rows no function has said the types.
+            # If there are no rows, no user function has told the types.
             table = concat_as(back(out[i], schema), last) if rows else last.empty_table()
             out[i] = keep(make(merge(arrow_values.from_table(table))))
     return out
 
 
 def _refs(request: RunRequest, make: Any, columns: Any = None) -> list[Any]:
-    """References to make(batch). columns: a function from what was made to a dict of arrays; None:
-    it is a Table, a DataFrame or such a dict."""
+    """References to make(batch). columns: a function from a made value to a dict of arrays; None:
+    the value is a Table, a DataFrame or such a dict."""
 
     def back(ref: Any, schema: Any) -> Any:
         v = skate.get(ref) if columns is None else columns(skate.get(ref))
@@ -77,7 +77,7 @@ def _refs(request: RunRequest, make: Any, columns: Any = None) -> list[Any]:
 
 
 def to_arrow(request: RunRequest, limit: int | None = None) -> pa.Table:
-    """All rows as one pyarrow Table."""
+    """See Dataset.to_arrow."""
     rbs, n = [], 0
     it = execute.in_one_schema(request)
     for rb in it:
@@ -95,29 +95,29 @@ def to_arrow(request: RunRequest, limit: int | None = None) -> pa.Table:
 
 
 def to_pandas(request: RunRequest, limit: int | None, dtypes: Any) -> pd.DataFrame:
-    """All rows as one DataFrame. dtypes: as of Dataset._dtypes()."""
+    """See Dataset.to_pandas. dtypes: as Dataset._dtypes() returns them."""
     return _unmasked(frames.table_to_pandas(to_arrow(request, limit), dtypes), dtypes)
 
 
 def to_arrow_refs(request: RunRequest) -> list[ObjectRef[pa.Table]]:
-    """References to pyarrow Tables, one a block."""
+    """See Dataset.to_arrow_refs."""
     return _refs(request, lambda rb: pa.Table.from_batches([rb]))
 
 
 def to_numpy_refs(request: RunRequest, column: str | None) -> list[ObjectRef[Any]]:
-    """References to dicts of arrays (or to the arrays of one column), one a block."""
+    """See Dataset.to_numpy_refs."""
     if column is None:
         return _refs(request, numpy_batch.to_numpy)
     return _refs(request, lambda rb: numpy_batch.to_numpy(rb)[column], lambda v: {column: v})
 
 
 def to_pandas_refs(request: RunRequest) -> list[ObjectRef[pd.DataFrame]]:
-    """References to DataFrames, one a block."""
+    """See Dataset.to_pandas_refs."""
     return _refs(request, frames.to_pandas)
 
 
 def arrow_stream(request: RunRequest, requested_schema: Any) -> Any:
-    """The blocks as an Arrow stream, run while it is read."""
+    """The blocks as an Arrow stream; the Dataset runs while the stream is read."""
     it = execute.in_one_schema(request)
     first = next(it, None)
     known = request.facts.known_schema()
@@ -135,7 +135,7 @@ def arrow_stream(request: RunRequest, requested_schema: Any) -> Any:
 
 
 def to_polars(stream: Any) -> Any:
-    """A Polars DataFrame of what has an Arrow stream."""
+    """A Polars DataFrame of an object that exports an Arrow stream."""
     return library("polars", "to_polars").DataFrame(stream)
 
 
@@ -157,7 +157,7 @@ def to_daft(request: RunRequest) -> Any:
 
 
 def to_dask(request: RunRequest, meta: Any, verify_meta: bool) -> Any:
-    """A Dask DataFrame, one partition a block."""
+    """A Dask DataFrame with one partition for each block."""
     dd = library("dask.dataframe", "to_dask", "dask")
     made = _each(
         request,
@@ -173,10 +173,10 @@ def to_dask(request: RunRequest, meta: Any, verify_meta: bool) -> Any:
 
 
 def to_modin(pandas: Callable[[], Any]) -> Any:
-    """A Modin DataFrame of what to_pandas() gives."""
+    """A Modin DataFrame of the result of to_pandas()."""
     return library("modin.pandas", "to_modin", "modin").DataFrame(pandas())
 
 
 def to_mars(pandas: Callable[[], Any]) -> Any:
-    """A Mars DataFrame of what to_pandas() gives."""
+    """A Mars DataFrame of the result of to_pandas()."""
     return library("mars.dataframe", "to_mars", "pymars").DataFrame(pandas())

@@ -10,4 +10,4 @@ RayDataUserCodeException = UserCodeException
 
 
 class SystemException(Exception):
-    """Ray's name for errors that are not the user's; skate raises its own, more exact ones."""
+    """Ray's name for errors that are not the user's fault; skate raises more exact classes."""

@@ -1,6 +1,6 @@
-"""Strategies of exchanges in Python: a program that is told what has come of an exchange's maps and
-says which tasks to make next, in the words of src/shuffle/shuffle.h. A recipe: "A strategy in
-Python" in docs/design/exchange.md."""
+"""Strategies of exchanges in Python. A strategy is told which packs the maps have made and says
+which tasks to make next, in the terms of src/shuffle/shuffle.h. "A strategy in Python" in
+docs/design/exchange.md is a recipe."""
 
 from __future__ import annotations
 
@@ -15,44 +15,45 @@ _METHODS = {"values": "values(sizes)", "came": "came(shuffle, pack)", "ended": "
 
 
 class Sizes(NamedTuple):
-    """What is known of an exchange by now; bytes to 1/32."""
+    """What is known of an exchange so far; byte counts are rounded to 1/32."""
 
-    memory_bytes: int  # of the run
-    spills: bool  # what does not fit goes to disk; else it has to fit
-    runs: bool  # packs are sorted runs: a sort, groups
-    merges: bool  # packs can be merged; else (aggregates) all pass, and only values() is asked
-    slots: int  # reduces that can run at once
+    memory_bytes: int  # memory budget of the run
+    spills: bool  # whether data beyond the budget goes to disk; else it must fit
+    runs: bool  # whether packs are sorted runs (a sort, groups)
+    merges: bool  # whether packs can be merged; if not (aggregates), only values() is called
+    slots: int  # number of reduces that can run at once
     nodes: int  # at least 1
-    bytes: int  # of all packs, about
-    map_bytes: int  # of one map's, about
-    reduce_bytes: int  # of one reduce, about
+    bytes: int  # of all packs, approximate
+    map_bytes: int  # output of one map, approximate
+    reduce_bytes: int  # input of one reduce, approximate
 
 
 class Pack(NamedTuple):
-    """A value that a map has made: rows of partitions first to end - 1 (of a sorted run 0, 1)."""
+    """A value that a map has made: the rows of partitions first to end - 1 (0, 1 for a sorted
+    run)."""
 
     first: int
     end: int
-    node: int  # where it is
+    node: int  # the node that holds the value
     bytes: int
 
 
 class Group(NamedTuple):
-    """Packs of the same partitions that wait to become one, as they were when this was made."""
+    """Packs of the same partitions that wait to be merged: a snapshot."""
 
     first: int
     end: int
-    n: int  # packs
+    n: int  # number of packs
     bytes: int
 
 
 class Over(BaseException):
-    """Nobody wants the rows of this input any more: the strategy's method ends here."""
+    """The rows of this input are no longer needed; raised in the strategy's method to end it."""
 
 
 class Shuffle:
-    """One input of an exchange, as its strategy sees it. It is to be used while a method of the
-    strategy runs, by that method."""
+    """One input of an exchange, as its strategy sees it. Only methods of the strategy may use it,
+    while they run."""
 
     def __init__(self, say: Callable[..., Any]):
         self._say, self._at_hand, self._held = say, False, 0
@@ -80,21 +81,23 @@ class Shuffle:
 
     @property
     def groups(self) -> list[Group]:
-        """The groups, in no order."""
+        """The groups, in arbitrary order."""
         found = self._say("groups")
         if found is None:
             raise Over
         return [Group(*g) for g in found]
 
     def hold(self, values: int | None = None, node: int | None = None) -> Group:
-        """The pack at hand waits in the group of its partitions. Groups that have some of these,
-        but are not of the same, end before: merged if they have several packs. So does its own
-        where a hot partition would be too large with it.
+        """Puts the current pack into the group of its partitions, where it waits.
+
+        Groups that overlap these partitions but are not equal to them are ended first: merged if
+        they have several packs. The same happens to the pack's own group if a hot partition would
+        become too large.
 
         Args:
-            values: In how many values the merge of the group is to be; None: 8 of sorted runs,
+            values: Number of values that the merge of the group makes; None: 8 for sorted runs,
                 else 1.
-            node: Where it is merged; None: where most of it is.
+            node: The node where the group is merged; None: the node that holds most of its bytes.
 
         Returns:
             The group, with the pack.
@@ -108,7 +111,7 @@ class Shuffle:
         return Group(*self._answered("hold", values, 0xFFFFFFFF if node is None else node)[1])
 
     def pass_on(self, group: Group | None = None) -> None:
-        """The pack at hand, or a group's packs, go to the reduces as they are."""
+        """Passes the current pack, or the packs of a group, to the reduces unmerged."""
         if group is None:
             self._take()
             self._answered("pass")
@@ -116,7 +119,7 @@ class Shuffle:
             self._end("pass_group", group)
 
     def merge(self, group: Group) -> None:
-        """A group becomes a task now; also one of a single pack."""
+        """Makes the merge task of a group now, even for a single pack."""
         self._end("merge", group)
 
     def _end(self, what: str, group: Group) -> None:
@@ -127,13 +130,13 @@ class Shuffle:
 
 
 class ExchangeStrategy:
-    """How an exchange is wired: the base class of strategies of your own. What it decides changes
-    how long a run takes and how much it writes to disk, never its rows or their order.
+    """How an exchange is wired: the base class of a user's own strategies. A strategy changes how
+    long a run takes and how much it writes to disk, never the rows or their order.
 
-    An instance goes to `strategy=` of sort(), random_shuffle(), groupby(), join(), distinct() or
-    repartition(), or to DataContext.shuffle_strategy. Each input of each exchange of each run gets
-    a copy of it (copy.deepcopy), whose methods run one at a time, on a thread of the run. A slow
-    method holds maps back; what it raises is the failure of the run.
+    Pass an instance as `strategy=` to sort(), random_shuffle(), groupby(), join(), distinct() or
+    repartition(), or set DataContext.shuffle_strategy. Each input of each exchange of each run gets
+    a copy (copy.deepcopy), whose methods are called one at a time, on a thread of the run. A slow
+    method holds maps back; an exception in a method fails the run.
 
     Example:
         >>> import skate
@@ -148,9 +151,9 @@ class ExchangeStrategy:
     """
 
     def values(self, sizes: Sizes) -> int:
-        """In how many values a map's packs are to be, 1 to 4096: few values are few objects, but
-        one stays in memory while any reduce has a part of it. Asked before the first map begins,
-        and again when sizes have changed.
+        """Returns the number of values that a map's packs go into, 1 to 4096. Few values mean few
+        objects, but a value stays in memory while any reduce reads a part of it. Called before the
+        first map begins, and again when sizes have changed.
 
         Args:
             sizes: A Sizes.
@@ -158,24 +161,26 @@ class ExchangeStrategy:
         return 1 if sizes.runs and sizes.merges else 8
 
     def came(self, shuffle: Shuffle, pack: Pack) -> None:
-        """A pack has come, behind those of earlier maps. Where this neither holds it nor passes it
-        on, it passes.
+        """Called for each pack, in the order of the maps. If this method neither holds the pack nor
+        passes it on, the pack is passed on.
 
         Args:
-            shuffle: What may be asked and said: a Shuffle.
+            shuffle: The Shuffle to query and to command.
+            pack: The new Pack.
             pack: A Pack.
         """
 
     def ended(self, shuffle: Shuffle) -> None:
-        """No more packs will come. What is still held when this returns passes as it is.
+        """Called when no more packs will come. Packs that are still held when this returns are
+        passed on unmerged.
 
         Args:
-            shuffle: What may be asked and said: a Shuffle.
+            shuffle: The Shuffle to query and to command.
         """
 
 
 def checked_values(what: str, n: Any) -> int:
-    """A number of values; ValueError, TypeError for what is none."""
+    """n as a number of values; ValueError or TypeError if it is none."""
     if isinstance(n, bool) or not hasattr(n, "__index__"):
         raise TypeError(f"{what}: values are a whole number from 1 to {VALUES_MAX}, not {n!r}")
     if not 1 <= (n := operator.index(n)) <= VALUES_MAX:
@@ -184,8 +189,8 @@ def checked_values(what: str, n: Any) -> int:
 
 
 def checked(what: str, v: Any) -> Any:
-    """A strategy: a name or an object with the methods of one. ValueError for another name,
-    TypeError for an object that lacks something, which it names."""
+    """v as a strategy: a name, or an object with a strategy's methods. ValueError for an unknown
+    name; the TypeError for an object names the method that it lacks."""
     if isinstance(v, str):
         if v not in _skate.SHUFFLES:
             near = _did_you_mean.nearest(v, list(_skate.SHUFFLES))
@@ -204,5 +209,6 @@ def checked(what: str, v: Any) -> Any:
 
 
 def option(what: str, strategy: Any) -> dict[str, Any]:
-    """Of a node that moves rows: what was said of its strategy. None: as the context says."""
+    """Parameters about the strategy for a node that moves rows; none for None (then DataContext
+    decides)."""
     return {} if strategy is None else {"strategy": checked(f"{what}: strategy", strategy)}

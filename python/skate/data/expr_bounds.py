@@ -1,10 +1,10 @@
-"""What an expression can be where only bounds of its columns are known: may_hold(). It decides
-which row groups (bounds: their statistics) and which files (what their paths say) a filter needs.
+"""may_hold(): whether an expression can be true if only bounds of its columns are known. This
+decides which row groups (by their statistics) and which files (by their paths) a filter needs.
 
-The truth is that of expr_eval.py (docs/design/predicates.md): an expression is true, false or null
-for a row, and here it gets the set of those that it may be for some row within the bounds. A set
-that is too large is right and costs time only; so whatever is not known here is all three. Values
-are compared as values/comparison.py places them, exactly.
+expr_eval.py defines the truth (docs/design/predicates.md): for a row, an expression is true, false
+or null. Functions here compute the set of outcomes that are possible for some row within the
+bounds. A set that is too large is still correct and only costs time, so anything that is not known
+here may be all three. Values are compared exactly, as values/comparison.py orders them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Bounds(NamedTuple):
     """What is known of the values of a column.
 
     Args:
-        type: Of the column; without dictionaries, runs and views.
-        low: No value is below this one (NaN aside), as position() has it; None with high: nothing
-            is known.
+        type: Type of the column, without dictionaries, runs and views.
+        low: No value is below this one (NaN aside), in the form of position(); None, together with
+            high: nothing is known.
         high: No value is above this one.
         values: There may be values that are neither null nor NaN.
         nan: There may be NaN.
@@ -53,8 +53,8 @@ class Bounds(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of some rows: bounds of columns, and a batch of one row of the columns that
-    have one value in all of them. Of other columns nothing is known."""
+    """What is known of some rows: bounds of columns, and a batch of one row with the columns that
+    have the same value in all of these rows. Nothing is known of other columns."""
 
     bounds: Mapping[str, Bounds]
     row: pa.RecordBatch | None = None
@@ -113,7 +113,7 @@ def _outcomes(e: Expr, known: Known) -> int:
 def _of_row(e: Expr, row: pa.RecordBatch) -> int:
     try:
         v = mask(e, row)
-    except Exception:  # The filter itself says what is wrong.
+    except Exception:  # the filter operator itself reports the error
         return ANYTHING
     v = (v[0] if isinstance(v, pa.Array) else v).as_py()
     return NULL if v is None else TRUE if v else FALSE
@@ -146,7 +146,7 @@ def _of_unary(e: UnaryExpr, known: Known) -> int:
 
 
 def _joined(both: bool, a: int, b: int) -> int:
-    """Kleene's AND (both) or OR of all that a may be with all that b may be."""
+    """The outcomes of Kleene's AND (both) or OR, given the possible outcomes of the two sides."""
     strong, weak = (FALSE, TRUE) if both else (TRUE, FALSE)
     out = 0
     for x in (TRUE, FALSE, NULL):
@@ -157,7 +157,7 @@ def _joined(both: bool, a: int, b: int) -> int:
 
 
 def _compared(op: str, b: Bounds | None, v: Any) -> int:
-    """A column within bounds, compared with one value."""
+    """The possible outcomes when a column within bounds is compared with one value."""
     if v is None or isinstance(v, pa.Scalar) and not v.is_valid:
         return NULL
     at = None if b is None else comparison.position(v, b.type)
@@ -183,7 +183,7 @@ def _compared(op: str, b: Bounds | None, v: Any) -> int:
 
 
 def _among(b: Bounds | None, e: Expr) -> int:
-    """Whether a column within bounds has one of the values of a list; never null."""
+    """The possible outcomes of "column within bounds is in a list"; never null."""
     places = None if b is None or not isinstance(e, LiteralExpr) else _places(e, b.type)
     if b is None or places is None:
         return TRUE | FALSE
@@ -202,8 +202,8 @@ def _among(b: Bounds | None, e: Expr) -> int:
 
 
 class _Places(NamedTuple):
-    """The values of a list, as position() has them: those that are numbers or bytes, sorted;
-    whether null, and NaN, is among them."""
+    """The values of a list in the form of position(): numbers or bytes, sorted; and whether the
+    list has null and NaN."""
 
     sorted: list[Any]
     null: bool
@@ -211,7 +211,8 @@ class _Places(NamedTuple):
 
 
 def _places(e: LiteralExpr, t: pa.DataType) -> _Places | None:
-    """Of a list for a column of type t, worked out once; None: one of its values has no place."""
+    """The places of a list for a column of type t, cached; None: a value has no place in the
+    order."""
     sets: dict[Any, Any] | None = getattr(e, "sets", None)
     if sets is None:
         sets = e.sets = {}

@@ -1,13 +1,13 @@
 """Evaluating expressions over record batches with Arrow's kernels; and expressions from text.
 
-evaluate(e, rb) gives an Arrow array, or a scalar for what does not depend on the rows. Integer
-arithmetic is checked (an overflow is an error); `/` of two integers truncates as Arrow's does (the
-text form divides exactly); `//` and `%` are Python's, also for negative numbers; null in, null out.
-Comparisons and is_in are those of values/comparison.py.
+evaluate(e, rb) returns an Arrow array, or a scalar if the value does not depend on the rows.
+Integer arithmetic is checked (an overflow is an error); `/` of two integers truncates as Arrow's
+does (in text, `/` divides exactly); `//` and `%` are Python's, also for negative numbers; null in,
+null out. Comparisons and is_in are those of values/comparison.py.
 
-Text: "x > 3 and name in ('a', 'b') or y is null": comparisons, and/or/not, + - * / // % **, in, is
-null, a.b for fields, and functions of pyarrow.compute by name. There null counts as "no", also
-after "not in", as in SQL.
+Text such as "x > 3 and name in ('a', 'b') or y is null" may have comparisons, and/or/not, + - * /
+// % **, in, is null, a.b for fields, and functions of pyarrow.compute by name. In text, null counts
+as false, also after "not in", as in SQL.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from skate.data.values.unify import columns_are
 
 
 def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
-    """The values of e, one a row."""
+    """The values of e, one for each row."""
     v = evaluate(e, rb)
     if isinstance(v, pa.Scalar):
         if _T.is_null(v.type):
@@ -61,11 +61,11 @@ def column(e: Expr, rb: pa.RecordBatch) -> pa.Array:
 
 
 class Column:
-    """A function from a pyarrow Table to the same with one more column, or a column replaced.
+    """A function from a pyarrow Table to the Table with one column added or replaced.
 
     Args:
-        name: The column.
-        expr: The expression that gives it.
+        name: Name of the column.
+        expr: The expression that computes the column.
     """
 
     def __init__(self, name: str, expr: Expr):
@@ -81,7 +81,7 @@ class Column:
 
 
 def mask(e: Expr, rb: pa.RecordBatch) -> Any:
-    """e as a test: a boolean array or scalar; TypeError when it is something else."""
+    """The value of e as a boolean array or scalar; TypeError if it is not boolean."""
     v = evaluate(e, rb)
     if not _T.is_boolean(v.type) and not _T.is_null(v.type):
         raise TypeError(f"a filter needs a true or false value per row, not {v.type}")
@@ -135,9 +135,9 @@ def _binary(e: BinaryExpr, rb: pa.RecordBatch) -> Any:
 
 
 def _operands(e: BinaryExpr, rb: pa.RecordBatch) -> tuple[Any, Any]:
-    """The two sides of an operation that is no comparison. A literal beside a uint64 column is one,
-    too, where it fits: Arrow would make int64 of both. Integers beside floats become the nearest
-    floats."""
+    """The two operands of an operation that is no comparison. A literal next to a uint64 column
+    becomes uint64 if it fits: Arrow would cast both to int64. Integers next to floats become the
+    nearest floats."""
     a, b = evaluate(e.left, rb), evaluate(e.right, rb)
     if e.op in (Operation.AND, Operation.OR):
         return a, b
@@ -223,7 +223,7 @@ def _modulo(a: Any, b: Any) -> Any:
 
 
 def listed(v: Any) -> list[Any]:
-    """The values of the literal that is after "in"."""
+    """The values of the list literal after "in"."""
     if isinstance(v, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
         v = v.values if v.is_valid else ()
     one = (
@@ -235,7 +235,7 @@ def listed(v: Any) -> list[Any]:
 
 
 def _is_in(a: Any, among: Expr, rb: pa.RecordBatch) -> Any:
-    """Never null: null is one of the values, or none."""
+    """Whether each value is in the list; never null: null is in the list or it is not."""
     a = comparison.plain(a)
     if not isinstance(among, LiteralExpr):
         return pc.is_in(a, value_set=evaluate(among, rb).cast(a.type))
@@ -283,8 +283,8 @@ def _kernel(op: Operation) -> Callable[..., Any]:
 
 
 def call(name: str, v: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function by name: of this file (skate_...) or of pyarrow.compute. Its first argument is the
-    column."""
+    """Calls a function by name: one of this file (skate_...) or of pyarrow.compute. Its first
+    argument is the column."""
     if name in FUNCTIONS:
         return FUNCTIONS[name](v, *args, **kwargs)
     if _T.is_dictionary(v.type) and name != "cast":
@@ -293,7 +293,7 @@ def call(name: str, v: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _lists(v: pa.Array, what: str) -> pa.Array:
-    """A list column of any layout as one with offsets."""
+    """A list column of any layout, in the layout with offsets."""
     t = v.type
     if _T.is_fixed_size_list(t) or _T.is_list_view(t) or _T.is_large_list_view(t):
         return (
@@ -318,7 +318,7 @@ def _list_sort(v: pa.Array, order: str, null_placement: str) -> pa.Array:
     lists = _lists(v, "list.sort()")
     values = pc.list_flatten(lists)
     if len(values):
-        # where nulls go is said for each key from then on
+        # from this version on, null placement is an option of each sort key
         by_key = int(pa.__version__.split(".")[0]) >= 25
         keys = [("row", "ascending", "at_end"), ("value", order, null_placement)]
         at = pc.sort_indices(
@@ -376,7 +376,7 @@ def _map_part(v: pa.Array, i: int) -> pa.Array:
         raise TypeError(
             f".map.{('keys', 'values')[i]}() needs a map, or a list of structs of two fields, not {t}"
         )
-    # offsets are those of the whole child, also in a slice
+    # the offsets refer to the whole child array, also in a slice
     first, last = v.offsets[0].as_py(), v.offsets[-1].as_py()
     cls = pa.LargeListArray if _T.is_large_list(t) else pa.ListArray
     return cls.from_arrays(
@@ -440,7 +440,8 @@ def _given(e: Expr, rb: pa.RecordBatch) -> Any:
 
 
 def finished(out: Any) -> Any:
-    """The result of a function that may be a coroutine, or an async generator (its last value)."""
+    """The result of a function that may return a coroutine or an async generator (its last
+    value)."""
     if inspect.isasyncgen(out):
         return run_async(_last(out))
     return run_async(out) if inspect.isawaitable(out) else out
@@ -457,8 +458,8 @@ _event_loop: Any = None
 
 
 def run_async(work: Any) -> Any:
-    """Runs a coroutine to its end on this process's own event loop (one for all calls: what a class
-    keeps of it stays good)."""
+    """Runs a coroutine to its end on one event loop of this process, which all calls share, so that
+    what a user's class keeps of the loop stays valid."""
     global _event_loop
     if _event_loop is None:
         _event_loop = asyncio.new_event_loop()
@@ -480,7 +481,7 @@ def _download(e: DownloadExpr, rb: pa.RecordBatch) -> pa.Array:
 
 
 def _fetch(uri: str | None, filesystem: Any) -> bytes | None:
-    """The bytes of a file; None where it cannot be read, as Ray's download() has it."""
+    """The bytes of a file; None if it cannot be read, as in Ray's download()."""
     if not uri:
         return None
     try:
@@ -500,7 +501,7 @@ def _ids(e: MonotonicallyIncreasingIdExpr, rb: pa.RecordBatch) -> pa.Array:
 
 
 def to_pyarrow(e: Expr) -> pc.Expression:
-    """e as a pyarrow.compute.Expression; TypeError or ValueError when it has no such form."""
+    """e as a pyarrow.compute.Expression; TypeError or ValueError if it has no such form."""
     if isinstance(e, ColumnExpr):
         return pc.field(e._name)
     if isinstance(e, LiteralExpr):
@@ -538,7 +539,7 @@ def to_pyarrow(e: Expr) -> pc.Expression:
     raise TypeError(f"{what}: pyarrow has no such expression")
 
 
-# ---- from text
+# ---- expressions from text
 
 
 _COMPARE = {
@@ -561,7 +562,7 @@ _ARITH = {
 
 
 def parse(text: str) -> Expr:
-    """The expression that a text says (see the head of the file); ValueError with the place for
+    """Parses the text of an expression (see the head of the file); ValueError with the position of
     what is not understood."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -685,7 +686,7 @@ def _parse_call(name: str, n: ast.Call, text: str) -> Expr:
         return _parse(n.args[0], text).is_in(_constants(n.args[1], text))
     if name not in pc.list_functions() or not n.args:
         raise _bad(text, f"{ast.unparse(n)!r} is not understood")
-    # patterns and the like are plain values to pyarrow
+    # pyarrow takes patterns and the like as plain values
     if all(isinstance(a, ast.Constant) for a in n.args[1:]):
         return _compute(_parse(n.args[0], text), name, None, *[a.value for a in n.args[1:]])  # type: ignore[attr-defined]
     return PyArrowComputeUDFExpr(

@@ -1,5 +1,5 @@
-"""What .str, .list, .struct, .map, .dt and .arr of an expression offer. Each method makes one node;
-expr_eval.py computes it."""
+"""The methods of .str, .list, .struct, .map, .dt and .arr of an expression. Each method makes one
+node; expr_eval.py computes it."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ class StringNamespace(_Namespace):
     """Functions of text."""
 
     def split(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Parts between a text, as a list."""
+        """Splits at a separator text; the parts are a list."""
         return self._call("split_pattern", _OBJECT, pattern, *args, **kwargs)
 
     def split_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Parts between matches of a regular expression, as a list."""
+        """Splits at matches of a regular expression; the parts are a list."""
         return self._call("split_pattern_regex", _OBJECT, pattern, *args, **kwargs)
 
     def split_whitespace(self, *args: Any, **kwargs: Any) -> Expr:
-        """Parts between white space, as a list."""
+        """Splits at white space; the parts are a list."""
         return self._call("utf8_split_whitespace", _OBJECT, *args, **kwargs)
 
     def center(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
-        """Padded on both sides to a width in characters."""
+        """Pads on both sides to a width in characters."""
         return self._call("utf8_center", DataType.string(), width, padding, *args, **kwargs)
 
     def lpad(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
-        """Padded at the left to a width in characters."""
+        """Pads on the left to a width in characters."""
         return self._call("utf8_lpad", DataType.string(), width, padding, *args, **kwargs)
 
     def rpad(self, width: int, padding: str = " ", *args: Any, **kwargs: Any) -> Expr:
-        """Padded at the right to a width in characters."""
+        """Pads on the right to a width in characters."""
         return self._call("utf8_rpad", DataType.string(), width, padding, *args, **kwargs)
 
     def pad(self, width: int, fillchar: str = " ", side: str = "right") -> Expr:
-        """Padded to a width in characters at the side "left", "right" or "both" (ValueError for
+        """Pads to a width in characters on the side "left", "right" or "both" (ValueError for
         others)."""
         try:
             return {"left": self.lpad, "right": self.rpad, "both": self.center}[side](
@@ -64,15 +64,15 @@ class StringNamespace(_Namespace):
             raise ValueError(f"pad: side={side!r}: 'left', 'right' or 'both'") from None
 
     def strip(self, characters: str | None = None) -> Expr:
-        """Without white space, or these characters, at both ends."""
+        """Removes white space, or these characters, at both ends."""
         return self._trim("utf8_trim", characters)
 
     def lstrip(self, characters: str | None = None) -> Expr:
-        """Without white space, or these characters, at the start."""
+        """Removes white space, or these characters, at the start."""
         return self._trim("utf8_ltrim", characters)
 
     def rstrip(self, characters: str | None = None) -> Expr:
-        """Without white space, or these characters, at the end."""
+        """Removes white space, or these characters, at the end."""
         return self._trim("utf8_rtrim", characters)
 
     def _trim(self, fn: str, characters: str | None) -> Expr:
@@ -82,7 +82,7 @@ class StringNamespace(_Namespace):
 
 
 def _text(name: str, fn: str, what: str, dtype: str, doc: str) -> None:
-    """One method of StringNamespace that is an Arrow function with the same arguments."""
+    """Adds a method to StringNamespace that is an Arrow function with the same arguments."""
     if what:
 
         def method(self: StringNamespace, pattern: Any, *args: Any, **kwargs: Any) -> Expr:  # pyright: ignore[reportRedeclaration]
@@ -151,7 +151,7 @@ class ListNamespace(_Namespace):
         raise TypeError(f"List indices must be integers or slices; this is a {type(key).__name__}")
 
     def get(self, index: int) -> Expr:
-        """The value at an index; an error where a list is shorter."""
+        """The value at an index; an error if a list is shorter."""
         t = self._arrow()
         return self._call(
             "list_element",
@@ -162,7 +162,7 @@ class ListNamespace(_Namespace):
     def slice(
         self, start: int | None = None, stop: int | None = None, step: int | None = None
     ) -> Expr:
-        """The values from start to stop."""
+        """The values from start (included) to stop (excluded)."""
         return self._call(
             "list_slice",
             self._expr.data_type,
@@ -172,7 +172,7 @@ class ListNamespace(_Namespace):
         )
 
     def sort(self, order: str = "ascending", null_placement: str = "at_end") -> Expr:
-        """Each list sorted."""
+        """Sorts each list."""
         if order not in ("ascending", "descending"):
             raise ValueError(f"list.sort: order={order!r}: 'ascending' or 'descending'")
         if null_placement not in ("at_start", "at_end"):
@@ -182,7 +182,7 @@ class ListNamespace(_Namespace):
         return self._call("skate_list_sort", self._expr.data_type, order, null_placement)
 
     def flatten(self) -> Expr:
-        """Lists of lists as lists, one level less."""
+        """Flattens lists of lists by one level."""
         t = self._arrow()
         if t is not None and is_list(t) and is_list(t.value_type):
             inner = t.value_type.value_type
@@ -254,19 +254,19 @@ class DatetimeNamespace(_Namespace):
         return self._call("second", DataType.int32())
 
     def strftime(self, fmt: str) -> Expr:
-        """As text in a format."""
+        """The date or time as text in a format."""
         return self._call("strftime", DataType.string(), format=fmt)
 
     def ceil(self, unit: str) -> Expr:
-        """The next border of a unit ("day", "hour", ...), up."""
+        """Rounds up to a unit ("day", "hour", ...)."""
         return self._call("ceil_temporal", self._expr.data_type, multiple=1, unit=unit)
 
     def floor(self, unit: str) -> Expr:
-        """The last border of a unit."""
+        """Rounds down to a unit ("day", "hour", ...)."""
         return self._call("floor_temporal", self._expr.data_type, multiple=1, unit=unit)
 
     def round(self, unit: str) -> Expr:
-        """The nearest border of a unit."""
+        """Rounds to the nearest unit ("day", "hour", ...)."""
         return self._call("round_temporal", self._expr.data_type, multiple=1, unit=unit)
 
 
@@ -274,7 +274,8 @@ class ArrayNamespace(_Namespace):
     """Functions of arrays."""
 
     def to_list(self) -> Expr:
-        """Fixed-size lists as lists; an ArrowInvalid for columns that are no lists."""
+        """Fixed-size lists as lists of variable size; ArrowInvalid for columns that are no
+        lists."""
         t = self._arrow()
         dtype = _OBJECT
         if t is not None and is_list(t):

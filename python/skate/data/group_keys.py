@@ -1,4 +1,4 @@
-"""The columns of a key."""
+"""The columns of a key, checked and in plain types."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def orderable(t: pa.DataType) -> bool:
 def key_columns(
     rb: pa.RecordBatch, keys: Sequence[str], what: str, made: Callable[[Any], Any] | None = None
 ) -> list[Any]:
-    """The columns of a key; MissingColumn, and ValueError for a type that has no order. made: what
-    each becomes; None: plain."""
+    """The columns of a key; MissingColumn if one is missing, ValueError for a type that has no
+    order.
+    made: converts each column; None: plain."""
     out = []
     for k in keys:
         i = rb.schema.get_field_index(k)

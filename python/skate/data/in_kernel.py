@@ -1,12 +1,12 @@
-"""Built-in aggregates, which the kernel works out (src/kernel/aggregates.h is their table): the
-batches that it takes, and the states that come of them. By group or over all rows, which are a
-group without a key.
+"""Built-in aggregates, which the kernel computes (src/kernel/aggregates.h is their table): makes
+the batches that the kernel takes, and handles the states that it returns. Aggregates are by group
+or over all rows, which are one group without a key.
 
-Between tasks go batches of rows (the columns of the key, then v0, v1, ...: what
-aggregates are of) and batches of states (the columns of the key, then one an aggregate that is
-named "state:" and the Arrow format of its values; of an aggregate that keeps values, a list of
-these). Types that blocks have in common are found by values/unify.py; casts are made here, and what
-was counted of narrower values already is made wider in the kernel.
+Tasks exchange batches of rows (the columns of the key, then v0, v1, ...: the inputs of aggregates)
+and batches of states (the columns of the key, then one column for each aggregate. Its name is
+"state:" and the Arrow format of the values; the state of an aggregate that keeps values is a list
+of values). values/unify.py finds the types that all blocks have in common; casts are made here, and
+states that were made from narrower values are widened in the kernel.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from skate.data.values import types as value_types
 STATE = "state:"
 _TABLE: dict[str, tuple[str, int]] = _skate.aggregates()
 _WHOLE = frozenset("bcCsSiIlL")  # Arrow formats of integers
-LONGEST = 255  # bytes of a name
+LONGEST = 255  # maximum bytes of a name
 
 
 class _Column(NamedTuple):
-    """A column of a batch of rows, behind the key, and what is done to it before the kernel sees
-    it.
+    """An input column of a batch of rows, after the key, and how it is converted for the kernel.
 
     Args:
-        name: Its name.
+        name: Name of the column.
         numbers: Booleans become numbers.
         floats: Decimals become float64.
-        narrow: Decimals of 256 bits become such of 128.
-        ordered: No extension type, whose order is its own, will do.
-        hashable: Python objects are told apart by ==.
-        lists: "FLATTEN": lists of what is kept; "HASH": a number for each list.
+        narrow: Decimals of 256 bits become decimals of 128 bits.
+        ordered: Extension types are refused, because they have an order of their own.
+        hashable: Python objects are distinguished by ==.
+        lists: "FLATTEN": the elements of lists are the values; "HASH": a number for each list.
     """
 
     name: str
@@ -88,7 +87,7 @@ class _Column(NamedTuple):
 
 
 def number_of(v: Any) -> int:
-    """64 bits that follow from a value, in every process the same."""
+    """A 64-bit hash of a value, the same in every process."""
     return int.from_bytes(
         hashlib.blake2b(repr(v).encode(), digest_size=8).digest(), "little", signed=True
     )
@@ -106,8 +105,8 @@ def _flattened(col: Any, name: str) -> Any:
 
 
 def _short(col: Any) -> Any:
-    """A column of a key as it is looked up: a dictionary stays one that is short, as it goes whole
-    with each batch of groups."""
+    """A key column for look-ups. A short dictionary is kept; a long one is decoded, because the
+    whole dictionary goes with each batch of groups."""
     col = col.storage if encoded_text.is_encoded(col.type) else col
     return (
         col if _T.is_dictionary(col.type) and 16 * len(col.dictionary) <= len(col) else plain(col)
@@ -118,11 +117,11 @@ class Kernel:
     """Built-in aggregates by a key.
 
     Args:
-        keys: The key's columns; none: all rows are one group.
+        keys: The key's columns; empty: all rows are one group.
         fns: The aggregates.
-        names: Of the results, one each.
-        label: Of the operator, for errors.
-        wide: A sum of integers is a decimal of 38 digits, so it never overflows.
+        names: Names of the results, one for each aggregate.
+        label: Label of the operator, for errors.
+        wide: Whether sums of integers are decimals of 38 digits, which never overflow.
     """
 
     def __init__(
@@ -148,7 +147,7 @@ class Kernel:
 
     @functools.cached_property
     def what(self) -> bytes:
-        """What an exchange of it does."""
+        """The description of an exchange of these aggregates, for exec."""
         return _skate.exchange_what(
             "aggregate",
             keys=[(k, False, False) for k in self.keys],
@@ -175,8 +174,8 @@ class Kernel:
         )
 
     def rows(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of rows of a block, whose keys may be dictionaries still. MissingColumn,
-        TypeError and ValueError name the column."""
+        """Converts a block into a batch of rows, whose keys may still be dictionaries.
+        MissingColumn, TypeError and ValueError name the column."""
         columns = key_columns(rb, self.keys, self.label, _short)
         for column, fn in zip(self.columns, self.users, strict=True):
             name, names = column.name, rb.schema.names
@@ -204,8 +203,8 @@ class Kernel:
         )
 
     def states(self, what: bytes, rows: pa.RecordBatch, everything: bool = False) -> Any:
-        """Something that makes states of rows like these (of all, or as long as it pays).
-        TypeError: an aggregate is not possible."""
+        """An object that makes states of rows in the schema of `rows` (everything: of all rows;
+        else as long as aggregation pays). TypeError: an aggregate is not possible."""
         try:
             return _skate.group_states(what, rows, everything)
         except ValueError:
@@ -232,8 +231,8 @@ class Kernel:
     def unified(
         self, slices: list[list[pa.RecordBatch]], bounds: Any
     ) -> tuple[pa.RecordBatch, list[list[pa.RecordBatch]]]:
-        """(a batch of rows, without any, of the types that hold all; the batches in these types, as
-        far as the kernel does not widen states itself). bounds: a batch of keys, or None."""
+        """(an empty batch of rows in the types that hold all batches; the batches in these types,
+        unless the kernel widens states itself). bounds: a batch of keys, or None."""
         batches = [rb for s in slices for rb in s]
         n = len(self.keys)
         keyed = [rb.schema.field(i).type for i in range(n) for rb in batches[:1]]
@@ -259,7 +258,7 @@ class Kernel:
         return len(schema) == n + len(self.fns) and schema.names[n].startswith(STATE)
 
     def _types(self, schema: pa.Schema) -> list[tuple[int, Any]]:
-        """(a column of rows, the type of values in it) as a schema says it."""
+        """[(input column, type of its values)] according to the schema of rows or states."""
         n = len(self.keys)
         if not self._is_states(schema):
             return [(i, schema.field(n + i).type) for i in range(len(self.columns))]
@@ -278,8 +277,8 @@ class Kernel:
         return out
 
     def cast(self, rb: pa.RecordBatch, whole: pa.Schema) -> pa.RecordBatch:
-        """A batch of rows or states in the types of a batch of rows that holds all, as far as the
-        kernel does not widen states itself."""
+        """Casts a batch of rows or states to the types of a batch of rows that holds all, unless
+        the kernel widens states itself."""
         if not self._is_states(rb.schema):
             return unify.cast_batch(rb, whole)
         n = len(self.keys)
@@ -297,7 +296,7 @@ class Kernel:
 
 
 class States:
-    """States of built-in aggregates that are put together while they come.
+    """Merges states of built-in aggregates while they arrive.
 
     Args:
         of: The aggregates.
@@ -307,12 +306,12 @@ class States:
         self.of = of
         self.what = of.what
         self.states: Any = None
-        self.schemas: list[Any] = []  # of batches that it takes as it is
-        # where these are several: the types that hold all, to which each is cast
+        self.schemas: list[Any] = []  # schemas of batches that can be added without a cast
+        # with several schemas: the types that hold all, to which each batch is cast
         self.whole: Any = None
 
     def add(self, batch: Any) -> None:
-        """Takes states, or rows."""
+        """Adds states, or rows."""
         if self.states is None:
             self.states = self.of.states(self.what, batch, True)
             self.schemas.append(batch.schema)
@@ -326,7 +325,7 @@ class States:
         self.schemas.append(batch.schema)
 
     def add_rows(self, batches: Iterator[Any]) -> None:
-        """Takes the rows of blocks. Where there are none, and a key, its columns are known."""
+        """Adds the rows of blocks. Without rows, but with a key, the columns become known."""
         empty = None
         for rb in rows_of(self.of, batches):
             if rb.num_rows:
@@ -337,18 +336,18 @@ class States:
             self.add(empty)
 
     def batch(self) -> Any:
-        """All states, a row a group."""
+        """All states, one row for each group."""
         return self.of.plain(self.states.batch())
 
     def results(self, as_seen: bool = False) -> Any:
-        """A row a group, in the order of the keys, or in that of batch()."""
+        """The results, one row for each group, in the order of the keys, or in that of batch()."""
         try:
             return self.states.results(as_seen)
         except OverflowError as e:
             raise OverflowError(f"{self.of.label}: {e}") from None
 
     def values(self) -> list[Any] | None:
-        """The results over all rows as Python values; None where there was no row."""
+        """The results over all rows as Python values; None if there was no row."""
         if self.states is None:
             return None
         made = self.results()
@@ -364,10 +363,11 @@ class States:
 
 
 def rows_of(of: Kernel, batches: Iterator[Any]) -> Iterator[Any]:
-    """Blocks as batches of rows; those without rows that lack a column are left out."""
+    """Converts blocks into batches of rows; a block without rows that lacks a column is left
+    out."""
     for rb in batches:
         try:
             yield of.rows(rb)
         except unify.MissingColumn:
-            if rb.num_rows:  # where there are no rows, none lacks a column
+            if rb.num_rows:  # a block without rows may lack columns
                 raise

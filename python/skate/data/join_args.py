@@ -1,11 +1,11 @@
-"""A join of two Datasets: what is checked before it runs, which columns come out of it, and (in the
-worker) which rows go together.
+"""The arguments of a join of two Datasets: checks before it runs, the columns of its result, and
+(in the worker) which rows match.
 
-The kinds and the names of columns are Ray's. Null meets nothing, not even null; NaN meets NaN, and
--0.0 meets 0.0. Rows of a partition come in the order of the rows of the side that has more of them
-in it (of as many: of the left ones), then of those of the other side; rows of that one that meet
-nothing stand behind the others. Semi and anti joins give rows in the order of their side. Order, of
-keys and of what is equal, is that of the kernels (docs/design/kernels.md).
+Join types and names of columns are Ray's. Null matches nothing, not even null; NaN matches NaN, and
+-0.0 matches 0.0. Rows of a partition come in the order of the side with more rows in it (with equal
+counts: the left side), then in the order of the other side; unmatched rows of the other side come
+last. Semi and anti joins keep the order of their side. The order and the equality of keys are those
+of the kernels (docs/design/kernels.md).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ LEFT, RIGHT = 0, 1
 
 
 class Kind(NamedTuple):
-    """A kind of join. sides: whose columns come out. alone: the sides whose rows come out that meet
-    nothing. pairs: rows that meet come out, a row a pair; False: each row of `sides` at most once,
-    for being met (once) or not."""
+    """A type of join. sides: the sides whose columns are in the result. alone: the sides whose
+    unmatched rows are in the result. pairs: True: the result has one row for each pair of matched
+    rows; False: each row of `sides` at most once, if it is matched (or, for anti joins,
+    unmatched)."""
 
     sides: tuple[int, ...]
     alone: tuple[int, ...] = ()
@@ -43,8 +44,8 @@ KINDS = {
 
 
 class Join(NamedTuple):
-    """A join, as its operators know it. on: the key's columns of both sides; suffixes: of both
-    sides, for names that both have."""
+    """A join, for its operators. on: the key's columns of both sides; suffixes: of both sides, for
+    column names that both have."""
 
     kind: str
     on: tuple[tuple[str, ...], tuple[str, ...]]
@@ -52,9 +53,10 @@ class Join(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of the result. column: its number in its side's schema. of_key: its place in the
-    key, where it is the one for both sides (full_outer: that of the side whose rows come first,
-    where there is such a row, which matters for 0.0 and -0.0 only); -1."""
+    """A column of the result. column: its index in the schema of its side. of_key: its index in the
+    key, if it stands for the key columns of both sides; else -1. (In a full_outer join its value is
+    that of the side whose rows come first, if such a row exists; this matters for 0.0 and -0.0
+    only.)"""
 
     side: int
     column: int
@@ -63,7 +65,7 @@ class Column(NamedTuple):
 
 
 def kernel_kind(kind: str, first: int) -> str:
-    """What the kernel calls it where side `first` is its left one."""
+    """The kernel's name of the join type if side `first` is the kernel's left side."""
     if first == LEFT or kind in ("inner", "full_outer"):
         return kind
     side, what = kind.split("_")
@@ -71,7 +73,7 @@ def kernel_kind(kind: str, first: int) -> str:
 
 
 def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | None]) -> Join:
-    """ValueError, in Ray's words where it has some."""
+    """Checks the arguments of a join; ValueError, in Ray's words where Ray has this error."""
     kind = getattr(kind, "value", kind)
     if kind not in KINDS:
         raise ValueError(
@@ -96,9 +98,10 @@ def check(kind: Any, on: Any, right_on: Any, suffixes: tuple[str | None, str | N
 
 
 def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Column]:
-    """The columns of the result: those of the left side, then those of the right one without its
-    key; of right_outer the left side is without its key; of semi and anti joins those of one side.
-    MissingColumn, and ValueError where a name would be there twice."""
+    """The columns of the result: those of the left side, then those of the right side without its
+    key. In a right_outer join the left side is without its key instead; semi and anti joins have
+    the columns of one side. Raises MissingColumn, and ValueError if two columns would have one
+    name."""
     kind = KINDS[join.kind]
     for side, at, have in ((LEFT, "left", names[0]), (RIGHT, "right", names[1])):
         for c in join.on[side]:
@@ -127,7 +130,7 @@ def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Colu
             out.append(Column(s, i, n + (suffix or ""), of_key))
     seen: set[str] = set()
     for c in out:
-        if c.name in seen:  # Ray's words, behind ours
+        if c.name in seen:  # Ray's words follow skate's
             raise ValueError(
                 f'join: the column name {c.name!r} would be there twice; left_suffix and right_suffix tell columns of one name apart (Field "{c.name}" exists 2 times)'
             )
@@ -136,8 +139,8 @@ def columns(join: Join, names: tuple[Sequence[str], Sequence[str]]) -> list[Colu
 
 
 def check_types(join: Join, types: tuple[Sequence[Any], Sequence[Any]]) -> None:
-    """ValueError where a key has no order, TypeError where the two sides' keys cannot be compared.
-    types: of the keys of both sides."""
+    """ValueError if a key has no order, TypeError if the two sides' keys cannot be compared. types:
+    the types of the keys of both sides."""
     for side, at in ((LEFT, "left"), (RIGHT, "right")):
         for name, t in zip(join.on[side], types[side], strict=True):
             if not group_keys.orderable(t):
@@ -152,8 +155,8 @@ def check_types(join: Join, types: tuple[Sequence[Any], Sequence[Any]]) -> None:
 
 
 def validate(join: Join, schemas: tuple[Any, Any]) -> None:
-    """ValueError, in Ray's words, where a side lacks a column of the key, or the two have other
-    types. schemas: skate.data.Schema, or None."""
+    """ValueError, in Ray's words, if a side lacks a column of the key, or the key types of the
+    sides differ. schemas: skate.data.Schema, or None."""
     keys = []
     for s, on in zip(schemas, join.on, strict=True):
         types = dict(zip(s.names, s.types, strict=True)) if s is not None else {}
@@ -166,7 +169,7 @@ def validate(join: Join, schemas: tuple[Any, Any]) -> None:
 
 
 def schema_of(join: Join, schemas: tuple[Any, Any]) -> Any:
-    """The Arrow schema of the result; the errors of columns() and check_types()."""
+    """The Arrow schema of the result; raises the errors of columns() and check_types()."""
     made = columns(join, (schemas[LEFT].names, schemas[RIGHT].names))
     types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
     check_types(join, types)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
-"""The rows of a join, in the worker: batches and keys as the kernel takes them (_skate.join), and
-where each column comes from."""
+"""Joins rows in the worker: prepares batches and keys for the kernel (_skate.join), and knows which
+side each column of the result comes from."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from skate.data.group_keys import key_columns
 from skate.data.join_args import LEFT, RIGHT, Join, check_types, columns, kernel_kind, schema_of
 from skate.data.values.unify import MissingColumn, cast_batch, columns_are, promoted, unify
 
-KEYS = 2  # the sides behind the two: their keys
-ROWS = 1 << 16  # of a batch of the result, at most
+KEYS = 2  # index of the first key batch: key batches follow the two sides
+ROWS = 1 << 16  # maximum number of rows of a batch of the result
 
 
 class Joining:
-    """The rows of the batches of two sides, joined: the columns of joins.columns(), the rows in the
-    order of those of side `first`, then of the other ones; rows of the other side that come out
-    alone stand at the end. Each side has a batch at least, which tells its columns.
+    """Joins the batches of two sides. The columns are those of join_args.columns(). The rows are in
+    the order of side `first`, then of the other side; unmatched rows of the other side come last.
+    Each side has at least one batch, which tells its columns.
 
-    Several may each have a share of side `first`, and all of the other one: then each tells what it
-    met, and one more, of what they told, has the rows that they leave."""
+    Several split reduces may each have a share of side `first` and all of the other side. Each then
+    yields a match report, and one more reduce yields the unmatched rows of the other side from
+    these reports."""
 
     def __init__(
         self,
@@ -33,8 +34,8 @@ class Joining:
         first: int,
         told: Sequence[pa.RecordBatch] = (),
     ):
-        """target: bytes of a batch, about. told: of all shares; its batches of side `first` are
-        there for the columns."""
+        """target: approximate bytes of a batch. told: the match reports of all shares; then the
+        batches of side `first` only tell its columns."""
         both = [_in_one_schema(batches) for batches in sides]
         schemas = (both[LEFT][0].schema, both[RIGHT][0].schema)
         types = tuple([s.field(c).type for c in on] for s, on in zip(schemas, join.on, strict=True))
@@ -84,8 +85,8 @@ class Joining:
         )
 
     def tell(self) -> pa.RecordBatch:
-        """Of one that has a share, before it gives rows: whether rows of the other side have met
-        something; it leaves those that come out alone."""
+        """The match report of a split reduce, called before batches(): which rows of the other side
+        were matched. This reduce then leaves out the unmatched rows of the other side."""
         return pa.RecordBatch.from_arrays(
             [
                 pa.Array.from_buffers(
@@ -96,7 +97,7 @@ class Joining:
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """One at least, for its columns."""
+        """Yields the result; at least one batch, which tells the columns."""
         some = False
         for rb in self.rows:
             some = True
@@ -106,8 +107,8 @@ class Joining:
 
 
 def keys_alone(join: Join, side: int, other: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """A side without rows whose columns nobody knows, since a function that was never called would
-    make them: the columns of its key, of the types that the other side's have."""
+    """An empty side whose columns are unknown, since the user function that makes them was never
+    called: only the columns of its key, in the types of the other side's key."""
     schema = unify([rb.schema for rb in other])
     types = []
     for name in join.on[RIGHT - side]:
@@ -125,7 +126,7 @@ def _in_one_schema(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def _keys(rb: pa.RecordBatch, on: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a key, in the types in which both sides have it."""
+    """The columns of a key, cast to the types that both sides share."""
     found: list[Any] = [rb.column(c) for c in on]
     if any(c.type != f.type for c, f in zip(found, schema, strict=True)):
         plain = pa.RecordBatch.from_arrays(key_columns(rb, on, "join"), names=schema.names)
