@@ -1,5 +1,5 @@
-"""skate.data.DataLoader: torch.utils.data.DataLoader's arguments, over a Dataset, or over a Dataset
-of torch's whose samples are made in skate's workers (loader_workers.py)."""
+"""skate.data.DataLoader: the arguments of torch.utils.data.DataLoader, for a skate Dataset, or for
+a torch Dataset whose samples are made in skate's workers (loader_workers.py)."""
 
 from __future__ import annotations
 
@@ -21,36 +21,38 @@ from skate.data.values import row_dicts, to_arrow, unify
 class DataLoader:
     """Batches for training, with the arguments and the results of torch.utils.data.DataLoader.
 
-    Over a Dataset a sample is a row as a dict, and a batch what torch's default_collate makes of
-    them: a dict of tensors; texts stay lists. It is made of columns, never of rows, unless there is
-    a collate_fn. The Dataset's functions run in skate's workers, so num_workers has no effect.
-    shuffle=True, sampler and batch_sampler materialize it, once, and shuffle references to its
-    rows.
+    Over a skate Dataset, a sample is a row as a dict, and a batch is what torch's default_collate
+    makes of the rows: a dict of tensors; texts stay lists. Batches are made from columns, never
+    from rows, unless there is a collate_fn. The Dataset's functions run in skate's workers, so
+    num_workers has no effect. shuffle=True, sampler and batch_sampler materialize the Dataset once,
+    and shuffle references to its rows.
 
-    Over a map-style or iterable Dataset of torch's, samples and collate_fn run in num_workers
-    actors (0: here); get_worker_info(), seeds and which worker makes which batch are torch's.
+    Over a map-style or iterable Dataset of torch, samples and collate_fn run in num_workers actors
+    (0: in this process). get_worker_info(), seeds and the assignment of batches to workers are
+    torch's.
 
     Args:
         dataset: The Dataset.
-        batch_size: Samples of a batch; None: samples come as they are.
-        shuffle: Another order in each epoch, all equally likely.
-        sampler, batch_sampler: Indices of samples; lists of them.
-        num_workers: Actors that make samples.
+        batch_size: Samples of a batch; None: samples are yielded as they are.
+        shuffle: Whether each epoch has a new random order; all orders are equally likely.
+        sampler, batch_sampler: An iterable of indices of samples; of lists of indices.
+        num_workers: Number of actors that make samples.
         collate_fn: Makes a batch of a list of samples.
-        pin_memory: Batches in page-locked memory.
+        pin_memory: Whether batches are in page-locked memory.
         drop_last: Leaves out the last batch if it is not full.
-        timeout: Seconds that a batch of an actor may take (RuntimeError); 0: any.
-        worker_init_fn: Is called with the number of each actor when an epoch begins there.
-        multiprocessing_context: Without effect: actors are skate's.
+        timeout: Maximum seconds for a batch of an actor (RuntimeError after that); 0: no limit.
+        worker_init_fn: Called in each actor, with its number, when an epoch begins there.
+        multiprocessing_context: Has no effect: skate makes the actors.
         generator: A torch.Generator for shuffle and for the seeds of actors.
-        prefetch_factor: Batches under way for each actor; 2 by default. Over a Dataset: how many
-            are made ahead.
-        persistent_workers: Actors stay between epochs.
-        pin_memory_device: Has no effect, as in torch now.
-        in_order: Batches come in the order of their indices; False: as they are ready.
+        prefetch_factor: Batches that are requested ahead from each actor; 2 by default. Over a
+            skate Dataset: number of batches that are made ahead.
+        persistent_workers: Whether actors are kept between epochs.
+        pin_memory_device: Has no effect, as in current torch.
+        in_order: Whether batches come in the order of their indices; False: as soon as each is
+            ready.
 
     Raises:
-        ValueError: Arguments that exclude each other, as in torch.
+        ValueError: Arguments exclude each other, as in torch.
         ImportError: torch is not installed.
 
     Example:
@@ -124,7 +126,7 @@ class DataLoader:
         self.collate_fn: Callable[[Any], Any] = collate_fn or (
             torch_data.default_collate if self._batched else torch_data.default_convert
         )
-        # its seed is a part of the state
+        # the seed of this shuffle is a part of the state
         self._drawn = not ours and not iterable and self.shuffle and sampler is None
         if not ours and not iterable and sampler is None and batch_sampler is None:
             sampler = (
@@ -139,11 +141,11 @@ class DataLoader:
         self._kind: Any = _Rows(self) if ours else _Samples(self, iterable)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of an epoch."""
+        """Yields the batches of an epoch."""
         return self._kind.epoch()
 
     def __len__(self) -> int:
-        """How many batches an epoch has; TypeError where nobody knows."""
+        """The number of batches of an epoch; TypeError if it is not known."""
         if self.batch_sampler is not None:
             return len(self.batch_sampler)
         n = len(self.sampler) if self.sampler is not None else self._kind.rows()
@@ -152,7 +154,8 @@ class DataLoader:
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """The number of the next epoch, for samplers that take one, and for the order of a Dataset.
+        """Sets the number of the next epoch, for samplers that use it, and for the order of a
+        Dataset.
 
         Args:
             epoch: From 0.
@@ -163,16 +166,16 @@ class DataLoader:
         self._kind.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the epoch is that began last, behind the batch that it gave last: a few numbers."""
+        """The position of the latest epoch, after the batch that it yielded last: a few numbers."""
         return self._kind.state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next epoch goes on there, with the same batches. Samples before it are not made, but
-        by an iterable dataset.
+        """Makes the next epoch begin at a state, with the same batches from there on. Earlier
+        samples are not made, except by an iterable dataset.
 
         Args:
-            state: What state_dict() gave, of a DataLoader with the same arguments; ValueError for
-                others.
+            state: A state that state_dict() of a DataLoader with the same arguments returned;
+                ValueError for others.
         """
         if (
             not isinstance(state, dict)
@@ -219,17 +222,17 @@ def _seed(generator: Any) -> int:
 
 
 class _Rows:
-    """Over a Dataset."""
+    """The implementation over a skate Dataset."""
 
     name = "a Dataset"
 
     def __init__(self, of: DataLoader):
         self.of, self.ds = of, of.dataset
         self.blocks: Any = None
-        self.at: Any = None  # (iterator, seed, epoch), or [batches given, epoch] of a sampler
+        self.at: Any = None  # (iterator, seed, epoch); with a sampler [batches yielded, epoch]
         self.from_state: dict[str, Any] | None = None
         self.number = 0
-        # of shuffle, for all epochs: each has its own order by its number
+        # seed of shuffle for all epochs; the number of an epoch selects its order
         self.seed: int | None = None
 
     def rows(self) -> int:
@@ -331,7 +334,7 @@ class _Rows:
         return batches()
 
     def _made(self, table: Any) -> Any:
-        """A batch of a table, by the rules of torch's default_collate, or by collate_fn."""
+        """A batch from a table, by the rules of torch's default_collate, or by collate_fn."""
         of = self.of
         rb = unify.merge(to_arrow.from_table(table)) if type(table).__name__ == "Table" else table
         if of._own_collate is not None or not of._batched:
@@ -345,7 +348,7 @@ class _Rows:
 
 
 def _collated(name: str, values: Any, of: Any) -> Any:
-    """What default_collate makes of the values that rows have: lists are lists there."""
+    """The result of default_collate for a column's values; arrays of list columns become lists."""
     rows = list(values)
     if pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of):
         rows = [v.tolist() if hasattr(v, "tolist") else v for v in rows]
@@ -360,7 +363,7 @@ def _pinned(batch: Any) -> Any:
 
 
 class _Places:
-    """The rows of a materialized Dataset by their numbers."""
+    """The rows of a materialized Dataset by row number."""
 
     def __init__(self, ds: MaterializedDataset):
         found = [b for b in ds._node.options["blocks"] if b[2]]
@@ -371,7 +374,7 @@ class _Places:
         self.ends = np.cumsum([b[2] for b in found], dtype=np.int64)
 
     def take(self, numbers: Any) -> Any:
-        """A batch of these rows, in this order."""
+        """A batch of the rows with these numbers, in this order."""
         n = np.asarray(numbers, np.int64)
         total = int(self.ends[-1]) if len(self.ends) else 0
         if len(n) and (n.min() < -total or n.max() >= total):
@@ -385,7 +388,7 @@ class _Places:
 
 
 class _Samples:
-    """Over a Dataset of torch's."""
+    """The implementation over a torch Dataset."""
 
     def __init__(self, of: DataLoader, iterable: bool):
         self.of, self.iterable = of, iterable
@@ -423,7 +426,7 @@ class _Samples:
             return
         g = torch.Generator()
         if of.generator is None:
-            # as RandomSampler draws it
+            # the same draw as in torch's RandomSampler
             self.seeds["seed"] = seed = int(state["seed"]) if "seed" in state else _seed(None)
             g.manual_seed(seed)
         elif "generator" in state:

@@ -1,5 +1,5 @@
-"""What runs beside a DataLoader over a Dataset of torch's: actors that fetch and collate batches.
-Tensors come back as arrays in the store, and lie over private pages of it."""
+"""The actors of a DataLoader over a torch Dataset, which fetch and collate batches. Tensors come
+back as arrays in the store; the receiver maps them copy-on-write."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ END = "no more"
 
 
 class Packed:
-    """A tensor on its way: its bytes as an array, which the store takes without a copy on the other
-    side."""
+    """A tensor on its way between processes: its bytes as an array, which goes through the store
+    without a copy on the receiving side."""
 
     __slots__ = ("bytes", "dtype", "shape", "grad")
 
@@ -45,7 +45,7 @@ class Packed:
 
 
 def packed(v: Any, pack: bool) -> Any:
-    """A batch with its tensors packed, or unpacked; containers stay of their types."""
+    """A batch with all tensors packed (pack) or unpacked; containers keep their types."""
     if pack and type(v) is torch.Tensor and v.layout == torch.strided and not v.is_quantized:
         return Packed(v)
     if isinstance(v, Packed):
@@ -65,14 +65,14 @@ def packed(v: Any, pack: bool) -> Any:
 
 
 class Worker:
-    """One of the actors: a copy of the dataset, and the random numbers of a worker of torch's
-    DataLoader.
+    """One of the actors: it has a copy of the dataset, and the random numbers that a worker of
+    torch's DataLoader would have.
 
     Args:
-        i, n: Which it is, of how many.
-        dataset, collate_fn, init: Of the DataLoader; init: its worker_init_fn.
-        batched: Batches are asked for, not samples.
-        drop_last: Of an iterable dataset.
+        i, n: The number of this worker, and the number of workers.
+        dataset, collate_fn, init: Of the DataLoader; init is its worker_init_fn.
+        batched: Whether batches are requested, not single samples.
+        drop_last: Of the DataLoader, for an iterable dataset.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Worker:
         self.rows: Any = None
 
     def begin(self, seed: int) -> int:
-        """An epoch begins, with the random numbers of this seed; the process."""
+        """Begins an epoch with random numbers from this seed; returns the process id."""
         seed += self.i
         random.seed(seed)
         torch.manual_seed(seed)
@@ -106,8 +106,8 @@ class Worker:
         return os.getpid()
 
     def fetch(self, index: Any) -> Any:
-        """The batch of these indices (of an iterable dataset: of so many samples), collated and
-        packed; END."""
+        """The batch of these indices (for an iterable dataset: of this number of samples), collated
+        and packed; or END."""
         if self.iterable:
             samples = []
             for _ in range(index if self.batched else 1):
@@ -131,10 +131,11 @@ class Pool:
     """The workers of a DataLoader.
 
     Args:
-        n, ahead: How many, and how many batches of each are under way.
-        arguments: Of Worker, from dataset on.
-        timeout: Seconds for a batch; 0: no limit.
-        in_order: Batches come as their indices do; else as they are ready.
+        n, ahead: Number of workers, and number of batches requested ahead from each.
+        arguments: Arguments of Worker, from dataset on.
+        timeout: Maximum seconds for a batch; 0: no limit.
+        in_order: Whether batches come in the order of their indices; else as soon as they are
+            ready.
     """
 
     def __init__(
@@ -154,11 +155,11 @@ class Pool:
         self.workers = [actor.remote(i, n, self.dataset, *more) for i in range(n)]
 
     def epoch(self, indices: Iterator[Any], seed: int) -> Iterator[Any]:
-        """The batches of these indices, batch k by worker k modulo n; workers that are at their end
-        are left out."""
+        """Yields the batches of these indices; batch k comes from worker k modulo n. Workers that
+        have reached their end are skipped."""
         pids = self._got([w.begin.remote(seed) for w in self.workers])
         alive = list(range(self.n))
-        under_way: dict[Any, int] = {}  # reference: its worker; in the order of the indices
+        under_way: dict[Any, int] = {}  # {reference: its worker}, in the order of the indices
         turn, more = 0, True
         while True:
             while more and alive and len(under_way) < self.ahead * len(alive):

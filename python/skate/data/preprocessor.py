@@ -1,10 +1,10 @@
-"""Preprocessor: what is learned from one Dataset (fit) and done to this or another one (transform).
-skate.data.preprocessors has those that are ready; a class of one's own defines
+"""Preprocessor: learns from one Dataset (fit) and changes this or another Dataset (transform).
+skate.data.preprocessors has the built-in ones. A user's own class defines
 
 - `_transform_pandas(df)`, `_transform_numpy(dict of arrays)` or `_transform_arrow(table)`, each of
-  which gives back a batch; of several `preferred_batch_format()` says which one runs;
-- `_fit(ds)`, which sets attributes with names that end with "_" (`self.stats_ = {...}`), or asks
-  `self.stat_computation_plan` for aggregates, and returns self; or `_is_fittable = False`.
+  which returns a batch; if several are defined, `preferred_batch_format()` chooses;
+- `_fit(ds)`, which sets attributes whose names end with "_" (`self.stats_ = {...}`), or adds
+  aggregates to `self.stat_computation_plan`, and returns self; or `_is_fittable = False`.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _METHODS = {
 
 
 class PreprocessorNotFittedException(RuntimeError):
-    """transform() came before fit()."""
+    """transform() was called before fit()."""
 
 
 @errors.methods
 class Preprocessor:
-    """Learns from a Dataset, and changes rows by what it has learned (see the head of the
+    """Learns from a Dataset and changes rows by what it has learned (see the head of the
     module)."""
 
     class FitStatus(enum.StrEnum):
-        """Whether fit() has run. PARTIALLY_FITTED: for some of a Chain."""
+        """Whether fit() has run. PARTIALLY_FITTED: for some preprocessors of a Chain."""
 
         NOT_FITTABLE = "NOT_FITTABLE"
         NOT_FITTED = "NOT_FITTED"
@@ -58,19 +58,19 @@ class Preprocessor:
 
     _is_fittable = True
     _fitted = False
-    stats_: Any = {}  # what was learned; each fit() makes a new one
+    stats_: Any = {}  # the learned values; each fit() makes a new dict
 
     def __init__(self) -> None:
         self.stats_ = {}
 
     @property
     def stat_computation_plan(self) -> StatComputationPlan:
-        """The aggregates that fit() is to compute in its one pass over the Dataset; `_fit` adds to
-        it."""
+        """The aggregates that fit() computes in its one pass over the Dataset; `_fit` adds to
+        them."""
         return self.__dict__.setdefault("_stat_computation_plan", StatComputationPlan())
 
     def fit_status(self) -> Preprocessor.FitStatus:
-        """Whether it can be fitted, and was."""
+        """Whether this preprocessor can be fitted, and whether it was."""
         if not self._is_fittable:
             return Preprocessor.FitStatus.NOT_FITTABLE
         learned = self._fitted or any(
@@ -79,11 +79,11 @@ class Preprocessor:
         return Preprocessor.FitStatus.FITTED if learned else Preprocessor.FitStatus.NOT_FITTED
 
     def has_stats(self) -> bool:
-        """Whether something was learned."""
+        """Whether there are learned values."""
         return bool(self.stats_)
 
     def fit(self, ds: Dataset) -> Preprocessor:
-        """Learns from a Dataset, which runs here. What was learned before is forgotten, with a
+        """Learns from a Dataset, which runs here. Earlier learned values are dropped, with a
         warning.
 
         Args:
@@ -93,11 +93,11 @@ class Preprocessor:
             This preprocessor.
 
         Raises:
-            TypeError: It is no Dataset; a column holds values that the preprocessor cannot work
-                with.
-            ValueError: The Dataset has no rows; a column has missing values where each has to be a
-                category.
-            KeyError: A column is not there.
+            TypeError: ds is no Dataset, or a column holds values that the preprocessor cannot
+                handle.
+            ValueError: The Dataset has no rows, or a column has missing values where each value
+                must be a category.
+            KeyError: A column does not exist.
         """
         self._check_dataset(ds, "fit")
         status = self.fit_status()
@@ -123,7 +123,7 @@ class Preprocessor:
         )
 
     def _fit_execute(self, dataset: Dataset) -> Preprocessor:
-        """Computes what `_fit` has asked for."""
+        """Computes the aggregates that `_fit` has added."""
         self._take(self.stat_computation_plan.compute(dataset, f"fit of {type(self).__name__}"))
         return self
 
@@ -145,7 +145,7 @@ class Preprocessor:
         Args:
             ds: The Dataset.
             transform_num_cpus, transform_memory, transform_batch_size, transform_concurrency: The
-            arguments of transform() without "transform_".
+                arguments of transform() of these names without "transform_".
         """
         more = {"num_cpus": transform_num_cpus, "memory": transform_memory}
         return self.fit(ds).transform(
@@ -161,18 +161,18 @@ class Preprocessor:
         memory: float | None = None,
         concurrency: int | None = None,
     ) -> Dataset:
-        """The Dataset with its rows changed, one map_batches; nothing runs yet.
+        """Returns the Dataset with its rows changed by one map_batches(); nothing runs yet.
 
         Args:
             ds: The Dataset.
-            batch_size: Rows of a batch, at most; None: whole blocks.
-            num_cpus: CPUs of a task; None: 1.
-            memory: Bytes that a task reserves.
-            concurrency: Tasks at once, at most.
+            batch_size: Maximum rows of a batch; None: whole blocks.
+            num_cpus: CPUs that each task reserves; None: 1.
+            memory: Bytes that each task reserves.
+            concurrency: Maximum number of tasks at once.
 
         Raises:
             PreprocessorNotFittedException: fit() was not called.
-            KeyError: A column is not there, as far as the columns are known before the Dataset
+            KeyError: A column does not exist, as far as the columns are known before the Dataset
                 runs.
         """
         self._check_dataset(ds, "transform")
@@ -180,16 +180,16 @@ class Preprocessor:
         return self._transform(ds, batch_size, num_cpus, memory, concurrency)
 
     def transform_batch(self, data: Any) -> Any:
-        """One batch, changed, in this process. The built-in preprocessors give back the kind of
-        batch that they get, those of one's own what their function gives.
+        """Changes one batch in this process. The built-in preprocessors return the kind of batch
+        that they get; a user's own class returns what its function returns.
 
         Args:
             data: A DataFrame, a pyarrow Table, a dict of arrays, or an array (a batch with the
-                column "data"). It stays as it is.
+                column "data"). It is not modified.
 
         Raises:
             PreprocessorNotFittedException: fit() was not called.
-            ValueError: It is no batch.
+            ValueError: data is no batch.
         """
         self._check_fitted("transform_batch")
         return self._transform_batch(data)
@@ -210,7 +210,7 @@ class Preprocessor:
             )
 
     def _determine_transform_to_use(self) -> BatchFormat:
-        """The format of the batches that it works on."""
+        """The format of the batches that the preprocessor works on."""
         own = [
             f
             for f, name in _METHODS.items()
@@ -224,11 +224,11 @@ class Preprocessor:
 
     @classmethod
     def preferred_batch_format(cls) -> BatchFormat:
-        """The format of batches of a class that has functions for several."""
+        """The batch format of a class that has functions for several formats."""
         return BatchFormat.PANDAS
 
     def _get_transform_config(self) -> dict[str, Any]:
-        """Arguments of map_batches; a class of one's own may give some."""
+        """Arguments for map_batches; a user's own class may return some."""
         return {}
 
     def _transform(
@@ -280,11 +280,11 @@ class Preprocessor:
         raise NotImplementedError
 
     def get_input_columns(self) -> list[str]:
-        """The columns that it reads; none where it does not say."""
+        """The columns that it reads; an empty list if unknown."""
         return getattr(self, "_columns", getattr(self, "columns", []))
 
     def get_output_columns(self) -> list[str]:
-        """The columns that it makes; none where it does not say."""
+        """The columns that it makes; an empty list if unknown."""
         return getattr(self, "_output_columns", getattr(self, "output_columns", []))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -294,28 +294,30 @@ class Preprocessor:
         self.__dict__.update(state)
 
     def serialize(self) -> str | bytes:
-        """As text, which deserialize() reads: pickled, so the class has to be there to be
-        imported."""
+        """The preprocessor as text for deserialize(). It is pickled, so its class must be
+        importable there."""
         return base64.b64encode(_job.signed(pickle.dumps(self))).decode("ascii")
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:
-        """What serialize() gave, as an object. Of another job: a built-in one with data only. One
-        with functions or classes of a program runs code, as unpickling does, so it takes
+        """Makes a preprocessor from the result of serialize().
+
+        Text of another job is accepted for built-in preprocessors that hold data only. Unpickling
+        functions or classes of a program runs code, so these need
         DataContext.trust_pickled_columns.
 
         Args:
             serialized: The text.
 
         Raises:
-            UntrustedPickleError: It is of another job, and holds more than data.
+            UntrustedPickleError: The text is of another job, and holds more than data.
         """
         return _loaded(base64.b64decode(serialized))
 
 
 class _DataOnly(pickle.Unpickler):
-    """Makes what built-in preprocessors hold as long as it is data: their own classes, containers,
-    numbers, arrays. Nothing that it can call does more than make such a value."""
+    """Unpickles what built-in preprocessors hold, if it is data only: their own classes,
+    containers, numbers, arrays. Each callable that it allows only makes such a value."""
 
     KNOWN: ClassVar[dict[str, tuple[str, ...]]] = {
         "builtins": (
@@ -363,8 +365,8 @@ class _DataOnly(pickle.Unpickler):
 
 
 def _loaded(data: bytes) -> Any:
-    """A pickle of serialize(): whole, if it is of this job or others are trusted; else if it is
-    data."""
+    """Unpickles the result of serialize(): anything if it is of this job or other jobs are trusted;
+    else data only."""
     try:
         return marks.unpickled(data, "deserialize")
     except UntrustedPickleError:
@@ -372,12 +374,12 @@ def _loaded(data: bytes) -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a DataFrame (pandas is not imported to find out)."""
+    """Whether this is a DataFrame, found out without importing pandas."""
     return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns")
 
 
 def as_table(data: Any, who: str) -> Any:
-    """A batch as a pyarrow Table; ValueError for what is none."""
+    """A batch as a pyarrow Table; ValueError if it is no batch."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, np.ndarray):
@@ -407,9 +409,9 @@ def one_batch(table: Any) -> Any:
 
 
 class SerializablePreprocessorBase(Preprocessor, abc.ABC):
-    """A Preprocessor that is kept as its fields and what it has learned, under a name of its own,
-    so that its class may change or move. @SerializablePreprocessor(version=, identifier=) of
-    skate.data.preprocessors.version_support gives the name; a class defines
+    """A Preprocessor that is stored as its fields and learned values under a name of its own, so
+    that its class may change or move. @SerializablePreprocessor(version=, identifier=) of
+    skate.data.preprocessors.version_support sets the name; a class defines
     `_get_serializable_fields()` and `_set_serializable_fields(fields, version)`."""
 
     MAGIC_CLOUDPICKLE: ClassVar[bytes] = b"CPKL:"
@@ -419,15 +421,15 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
 
     @abc.abstractmethod
     def _get_serializable_fields(self) -> dict[str, Any]:
-        """What the constructor was given, by name."""
+        """The arguments of the constructor, by name."""
 
     @abc.abstractmethod
     def _set_serializable_fields(self, fields: dict[str, Any], version: int) -> None:
-        """Makes a new object (without its constructor) what it was.
+        """Restores a new object, whose constructor was not called, from fields.
 
         Args:
-            fields: As they were given.
-            version: Of the class that gave them.
+            fields: The result of _get_serializable_fields().
+            version: The version of the class that made the fields.
         """
 
     def _get_stats(self) -> Any:
@@ -438,27 +440,28 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
 
     @classmethod
     def get_preprocessor_class_id(cls) -> str:
-        """The name in serialized data."""
+        """The name of the class in serialized data."""
         return cls._identifier
 
     @classmethod
     def set_preprocessor_class_id(cls, identifier: str) -> None:
-        """Gives the name."""
+        """Sets the name of the class in serialized data."""
         cls._identifier = identifier
 
     @classmethod
     def get_version(cls) -> int:
-        """The version in serialized data."""
+        """The version of the class in serialized data."""
         return cls._version
 
     @classmethod
     def set_version(cls, version: int) -> None:
-        """Gives the version."""
+        """Sets the version of the class in serialized data."""
         cls._version = version
 
     def serialize(self) -> bytes:
-        """As bytes, which deserialize() reads: b"CPKL:" and a cloudpickled dict. Ray reads those of
-        built-in ones, too, that hold no function (tokenizers) and no other preprocessor."""
+        """The preprocessor as bytes for deserialize(): b"CPKL:" and a cloudpickled dict. Ray can
+        read those of built-in preprocessors that hold no function (tokenizers) and no other
+        preprocessor."""
         if not hasattr(self, "_identifier"):
             raise TypeError(
                 f"{type(self).__name__} has no name to be serialized under; decorate the class with @SerializablePreprocessor(version=1, identifier='...')"
@@ -474,17 +477,17 @@ class SerializablePreprocessorBase(Preprocessor, abc.ABC):
 
     @staticmethod
     def deserialize(serialized: str | bytes) -> Any:
-        """What serialize() gave, as an object of the class that it was. Of another job: see
-        Preprocessor.deserialize().
+        """Makes a preprocessor of the original class from the result of serialize(). For data of
+        another job see Preprocessor.deserialize().
 
         Args:
             serialized: The bytes; or text of Preprocessor.serialize().
 
         Raises:
-            UntrustedPickleError: It is of another job, and holds more than data.
+            UntrustedPickleError: The data is of another job, and holds more than data.
             UnknownPreprocessorError: No class has the name; import the module that defines it
                 first.
-            ValueError: It is damaged, or something else.
+            ValueError: The data is damaged, or is something else.
         """
         magic = SerializablePreprocessorBase.MAGIC_CLOUDPICKLE
         try:

@@ -1,5 +1,4 @@
-"""RandomAccessDataset: the rows of a Dataset in actors, in the order of a key, to be looked up by
-it."""
+"""RandomAccessDataset: the rows of a Dataset in actors, sorted by a key, for look-ups by key."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class RandomAccessDataset:
-    """Rows that are looked up by a key; made by Dataset.to_random_access_dataset(). Its actors see
-    the blocks in place, without a copy.
+    """Rows that are looked up by a key; Dataset.to_random_access_dataset() makes it. Its actors
+    read the blocks in place, without a copy.
 
     Args:
         ds: The Dataset, which runs now.
-        key: The column.
-        num_workers: How many actors. Each serves all blocks.
+        key: Name of the key column.
+        num_workers: Number of actors. Each serves all blocks.
     """
 
     def __init__(self, ds: Dataset, key: str, num_workers: int):
@@ -38,26 +37,26 @@ class RandomAccessDataset:
         self._build_time = perf_counter() - begun
 
     def _at(self, key: Any) -> int | None:
-        """The block that a key would be in."""
+        """The number of the block in which a key would be."""
         if self._lower is None or key is None or key < self._lower:
             return None
         i = bisect.bisect_left(self._upper, key)
         return i if i < len(self._upper) else None
 
     def get_async(self, key: Any) -> Any:
-        """A reference to the row of a key, a dict; to None where there is no such row.
+        """A reference to the row of a key (a dict), or to None if there is no such row.
 
         Args:
-            key: The value of the key's column.
+            key: A value of the key column.
         """
         at = self._at(key)
         return skate.put(None) if at is None else random.choice(self._workers).get.remote(at, key)
 
     def multiget(self, keys: list[Any]) -> list[Any]:
-        """The rows of keys, one each; None where there is none.
+        """The rows of several keys, one for each; None for a key without a row.
 
         Args:
-            keys: Values of the key's column.
+            keys: Values of the key column.
         """
         of: dict[int, list[Any]] = {}
         for k in keys:
@@ -71,8 +70,8 @@ class RandomAccessDataset:
         return [found.get(k) for k in keys]
 
     def stats(self) -> str:
-        """How long it took to make, how many blocks there are, and how often and how fast the
-        actors were asked, as text."""
+        """Statistics as text: the time to build, the number of blocks, and the number and speed of
+        look-ups by actor."""
         stats = skate.get([w.stats.remote() for w in self._workers])
         asked = [n for n, _ in stats]
         mean = int(sum(t for _, t in stats) / (1 + sum(asked)) * 1e6)
@@ -84,7 +83,7 @@ class RandomAccessDataset:
 
 
 def _sorted_values(column: Any) -> Any:
-    """The values that can be looked up: null and NaN stand behind them."""
+    """The values that can be looked up, without the null and NaN that stand after them."""
     there = len(column) - column.null_count
     if pa.types.is_floating(column.type):
         there -= pc.sum(pc.is_nan(column)).as_py() or 0
@@ -93,13 +92,13 @@ def _sorted_values(column: Any) -> Any:
 
 @skate.remote(num_cpus=0)
 def _ends(block: Any, key: str) -> Any:
-    """The first and the last value of a block's key; None without one."""
+    """The first and the last value of a block's key; None if the block has none."""
     col = _sorted_values(block.column(key))
     return (col[0].as_py(), col[-1].as_py()) if len(col) else None
 
 
 class _Values:
-    """A column as bisect takes it."""
+    """A column as a sequence for bisect."""
 
     def __init__(self, col: Any):
         self.col = col

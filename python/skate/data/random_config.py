@@ -1,4 +1,4 @@
-"""RandomSeedConfig: how a random operation of a Dataset draws its seed, run by run."""
+"""RandomSeedConfig: how a random operation of a Dataset draws its seed in each run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class RandomSeedConfig:
     """The seed of a random operation.
 
     Args:
-        seed: An int (ValueError for others), or None: another seed each run.
-        reseed_after_execution: Each run of one Dataset has another seed, all of them following from
+        seed: An int (ValueError for others), or None: a new seed in each run.
+        reseed_after_execution: Whether each run of one Dataset has another seed, all derived from
             `seed`.
     """
 
@@ -31,10 +31,10 @@ class FileShuffleConfig:
     """Files in random order.
 
     Args:
-        seed: The same seed gives the same order; None: another each time. ValueError when it is no
-            int.
-        reseed_after_execution: Each run of one Dataset has another order, all of them following
-            from seed.
+        seed: The same seed gives the same order; None: a new order each time. ValueError if it is
+            no int.
+        reseed_after_execution: Whether each run of one Dataset has another order, all derived from
+            seed.
     """
 
     seed: int | None = None
@@ -56,7 +56,8 @@ class FileShuffleConfig:
 
 
 def seeds(seed: Any) -> Callable[[int], int]:
-    """From the number of a run to its seed; `seed` is an int, a RandomSeedConfig or None."""
+    """A function from the number of a run to its seed; `seed` is an int, a RandomSeedConfig or
+    None."""
     if seed is None or isinstance(seed, RandomSeedConfig) and seed.seed is None:
         return lambda k: int.from_bytes(os.urandom(8), "little")
     if isinstance(seed, RandomSeedConfig):

@@ -1,18 +1,18 @@
-"""Iterators of a streaming_split in processes that are none of skate's: what torchrun, mpirun or a
-shell start.
+"""Iterators of a streaming_split in processes that skate did not start: those of torchrun, mpirun
+or a shell.
 
-The driver serves (serve_ranks) at a UNIX socket of its own folder (0700), to processes of the same
-user only (SO_PEERCRED). A trainer attaches to a rank (attach), and gets, block by block, where
-the block lies: the file of the store, read-only, comes along once (SCM_RIGHTS), and is mapped with
-pages of its own, so nothing is copied and nothing that a trainer writes is seen by others. A block
-stays where it is until the trainer says that its arrays are gone, or ends. Messages are JSON;
-nothing is unpickled. What a trainer says is held against a table (SAYS) before
-anything is done with it: who says something else hears why and is let go, and nobody else notices.
+The driver serves (serve_ranks) on a UNIX socket in its own folder (0700), to processes of the same
+user only (SO_PEERCRED). A trainer attaches to a rank (attach) and is told, block by block, where
+the block lies. It gets the file of the store once, read-only (SCM_RIGHTS), and maps it
+copy-on-write, so nothing is copied and no other process sees what a trainer writes. A block stays
+in place until the trainer reports that its arrays are released, or ends. Messages are JSON; nothing
+is unpickled. Each message of a trainer is checked against a table (SAYS) first: a trainer that
+sends anything else gets an error and is disconnected; the others are not affected.
 
-A *seat* of the driver stands for each rank and remembers which rows it has had: those of batches
-behind which it asked for another one. A trainer that was killed in an epoch attaches again and goes
-on with the batch that it had in hand; the others wait meanwhile. So a seat begins an epoch at the
-desk in the place of its trainer.
+A *seat* in the driver represents each rank and remembers which rows it has consumed: the rows of
+batches after which the trainer asked for another batch. A trainer that was killed in an epoch can
+be replaced by one that attaches again and continues with the batch that was in progress; the others
+wait meanwhile. The seat therefore begins an epoch at the desk on behalf of its trainer.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from skate.data.streaming_split import SplitIterator
 from skate.data.values.private import Mapped
 from skate.data.values.unify import Widening
 
-MOST = 1 << 17  # bytes of a message
-# who follows a trainer that has ended waits so long until what was asked for it has been answered
+MOST = 1 << 17  # maximum bytes of a message
+# seconds that the successor of an ended trainer waits until open requests have been answered
 LEAVE_S = 60.0
 
 
@@ -47,7 +47,7 @@ def _is_count(v: Any) -> bool:
     return type(v) is int and 0 <= v < 1 << 62
 
 
-# of values: in words, and whether it is one
+# kinds of values: (description, test)
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "count": ("a whole number from 0 on", _is_count),
     "counts": (
@@ -59,10 +59,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda v: v is None or type(v) is list and len(v) == 2 and all(map(_is_count, v)),
     ),
 }
-# what a trainer says, by the field that tells it: its other fields and their kinds; those with a
-# question mark may be left out
+# messages of a trainer: for the field that identifies a message, its other fields and their kinds;
+# fields whose kind has a question mark are optional
 SAYS = {
-    "rank": {"rank": "count"},  # first, and only then
+    "rank": {"rank": "count"},  # the first message, and only then
     "begin": {"named?": "place", "free?": "counts"},
     "next": {"free?": "counts"},
     "leave": {"free?": "counts"},
@@ -71,12 +71,12 @@ SAYS = {
 
 
 class Refused(ValueError):
-    """A trainer has said what it cannot mean."""
+    """A trainer has sent a message that is not allowed."""
 
 
 def understood(message: bytes, first: bool = False) -> dict[str, Any]:
-    """What a message of a trainer says, by the table; Refused. first: it is the one that names the
-    rank."""
+    """Parses and checks a message of a trainer against the table; raises Refused. first: the
+    message must be the one that names the rank."""
     try:
         said = json.loads(message.removesuffix(b"\n"))
     except (ValueError, RecursionError) as e:
@@ -102,10 +102,10 @@ def understood(message: bytes, first: bool = False) -> dict[str, Any]:
 
 
 class Ranks:
-    """What serve_ranks() gives: a context manager, open until close().
+    """The result of serve_ranks(): a context manager that serves until close().
 
     Args:
-        its: Iterators of one streaming_split.
+        its: The iterators of one streaming_split.
     """
 
     def __init__(self, its: list[Any]):
@@ -125,11 +125,11 @@ class Ranks:
         self.close()
 
     def environ(self) -> dict[str, str]:
-        """The environment for the trainers: this process's, and where attach() finds it."""
+        """The environment for trainers: that of this process, and the address for attach()."""
         return {**os.environ, "SKATE_RANKS": self.address}
 
     def close(self) -> None:
-        """Nobody attaches any more, and whoever is gets a ConnectionError."""
+        """Stops serving; attached trainers get a ConnectionError."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -203,25 +203,25 @@ class Ranks:
 
 
 class _Seat:
-    """One rank: what it got and may want again. it: its iterator."""
+    """One rank: the blocks that its trainer got and may need again. it: the rank's iterator."""
 
     def __init__(self, it: SplitIterator):
         self.it, self.pid, self.pidfd, self.free = it, 0, -1, threading.Condition()
-        # the desk's and the consumers' number of the epoch that it is in
+        # numbers of the current epoch: at the desk, and as the consumers call it
         self.epoch = self.number = -1
-        # the row at which that began, and how many rows of this rank are done with
+        # the row at which the epoch began, and the number of this rank's rows that are consumed
         self.first = self.had = 0
-        self.rows: deque[Any] = deque()  # blocks from there on
-        self.sent = 0  # how many of them this trainer has got
+        self.rows: deque[Any] = deque()  # blocks from that position on
+        self.sent = 0  # number of these blocks that the current trainer has got
         self.coming: Any = None
-        self.end: Any = None  # what to say behind the last
+        self.end: Any = None  # the message to send after the last block
         self.open = False
         self.pins: dict[int, Any] = {}
         self.files: set[int] = set()
 
     def take(self, pid: int) -> bool:
-        """Whether it is this process's now. One that has ended may be heard of a little later than
-        its successor comes."""
+        """Tries to assign the seat to this process; whether it succeeded. The end of a trainer may
+        be noticed a little after its successor has come."""
         with self.free:
             if self.pid and (self.pidfd < 0 or not select.select([self.pidfd], [], [], 0)[0]):
                 return False
@@ -264,7 +264,7 @@ class _Seat:
         if self.open and (
             named is None or list(named) == [self.number, self.first + self.it._deal.n * self.had]
         ):
-            return  # goes on
+            return  # the trainer continues the epoch
         self.open = False
         self.epoch, self.number = skate.get(
             self.it._desk.begin.remote(self.it._i, os.getpid(), tuple(named) if named else None)
@@ -311,7 +311,7 @@ class _Seat:
         data = _skate.raw(ref)
         where = _skate.file_of(data)
         out = {"row0": row0, "rows": rows}
-        if where is None:  # a small one, which is not in the store
+        if where is None:  # a small block, which is not in the store
             return _say(s, out, bytes(data))
         fd, at = where
         key = max(self.pins, default=0) + 1
@@ -328,7 +328,7 @@ class _Seat:
 
 
 def _peer(s: socket.socket) -> tuple[int, int]:
-    """(pid, uid) of the process at the other end, as the kernel has it."""
+    """(pid, uid) of the process at the other end, according to the kernel."""
     pid, uid, _ = struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 
@@ -344,18 +344,18 @@ def _say(
 
 
 def _heard(s: socket.socket) -> dict[str, Any] | None:
-    """What the other says; None: it is gone."""
+    """Receives a message; None: the other end is gone."""
     message = s.recv(MOST)
     return json.loads(message.partition(b"\n")[0]) if message else None
 
 
 def serve_ranks(its: list[Any]) -> Ranks:
-    """Serves the iterators of a streaming_split to processes that attach() to them, which skate has
-    not started: those of torchrun, for one.
+    """Serves the iterators of a streaming_split to processes that skate did not start, such as
+    those of torchrun; these call attach().
 
     Args:
-        its: All iterators of one streaming_split, which nobody else uses; ValueError for others.
-            Rank i gets its[i].
+        its: All iterators of one streaming_split, which must not be used elsewhere; ValueError for
+            others. Rank i gets its[i].
 
     Example:
         >>> import skate
@@ -369,16 +369,16 @@ def serve_ranks(its: list[Any]) -> Ranks:
 
 
 def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
-    """The iterator of a rank, in a process that skate has not started. A process that was killed in
-    an epoch is replaced by another that attaches to its rank, and goes on there.
+    """The iterator of a rank, in a process that skate did not start. If a process is killed in an
+    epoch, another one can attach to its rank and continues there.
 
     Args:
-        address: Of serve_ranks(); None: what the environment has as SKATE_RANKS.
-        rank: Which; None: what the environment has as RANK.
+        address: The address of serve_ranks(); None: SKATE_RANKS from the environment.
+        rank: Number of the rank; None: RANK from the environment.
 
     Raises:
         RuntimeError: There is no such rank, or another process is attached to it.
-        ConnectionError: Nobody serves there.
+        ConnectionError: No server listens at this address.
     """
     where = address or os.environ.get("SKATE_RANKS")
     if not where:
@@ -391,7 +391,7 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
     try:
         s.connect(where)
         _, uid = _peer(s)
-        if uid not in (0, os.getuid()):  # what it says would be taken for this job's own
+        if uid not in (0, os.getuid()):  # another user's data must not pass for this job's
             raise ConnectionError(f"the process there is of the user {uid}, not of {os.getuid()}")
         _say(s, {"rank": rank})
         hello = _heard(s)
@@ -412,8 +412,9 @@ def attach(address: str | None = None, rank: int | None = None) -> RankIterator:
 
 
 class RankIterator(SplitIterator):
-    """What attach() gives: an iterator of a streaming_split, in a process of its own. Not to be
-    pickled: another process attaches by itself."""
+    """The result of attach(): an iterator of a streaming_split, in a process of its own. It cannot
+    be
+    pickled: other processes call attach() themselves."""
 
     def __init__(
         self, s: socket.socket, rank: int, deal: feed.Deal, rows: int | None, seeded: bool
@@ -432,11 +433,11 @@ class RankIterator(SplitIterator):
         return None
 
     def stats(self) -> str:
-        """The driver has them."""
+        """Not known here: the driver has the statistics."""
         return ""
 
     def close(self) -> None:
-        """Lets go of the rank: another process may attach to it."""
+        """Releases the rank, so that another process may attach to it."""
         self._s.close()
         for fd in self._files.values():
             os.close(fd)

@@ -1,5 +1,4 @@
-"""Schema: the columns of a Dataset. How the blocks of one Dataset come to one schema:
-values/unify.py."""
+"""Schema: the columns of a Dataset. values/unify.py unifies the schemas of blocks into one."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any
 from skate._deps import extensions, pa
 from skate.data.values import frames, tensor_types
 
-SHOWN = 200  # columns in a text; a program asks for names and types
+SHOWN = 200  # maximum number of columns in repr(); names and types have all
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Schema:
     Args:
         base_schema: The pyarrow.Schema.
         data_context: Has no effect.
-        pandas: The Dataset came as DataFrames, or was made so last: base_schema tells the dtypes
-            that they have, as a PandasBlockSchema (arrays are a TensorDtype).
+        pandas: Whether the blocks came from DataFrames, or the last operator made DataFrames; then
+            base_schema returns their dtypes, as a PandasBlockSchema (arrays are a TensorDtype).
     """
 
     def __init__(self, base_schema: pa.Schema, *, data_context: Any = None, pandas: bool = False):

@@ -1,4 +1,5 @@
-"""The settings of this process, below all that reads them: skate.data.context has what they are."""
+"""The current settings of this process, at a level that all modules may read; the class is in
+skate.data.context."""
 
 from __future__ import annotations
 
@@ -7,4 +8,4 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skate.data.context import DataContext
 
-current: DataContext | None = None  # None: nobody has asked for them yet, so they are the defaults
+current: DataContext | None = None  # None: not yet requested, so the defaults hold

@@ -1,9 +1,9 @@
-"""Dividing and joining Datasets by rows and blocks: split, train_test_split, zip, repartition, block
-order; sort and random_shuffle, which exchange rows between blocks. What the methods of Dataset of
-these names do: from a RunRequest to the node behind it and what is known of that.
+"""Divides and joins Datasets by rows and blocks: split, train_test_split, zip, repartition, block
+order; sort and random_shuffle, which exchange rows between blocks. The methods of Dataset with
+these names call these functions, which turn a RunRequest into a new node and its facts.
 
-What has to know how many rows there are is run first (materialize), and then says ranges of its
-blocks: no row is copied.
+Operations that need the number of rows first run the Dataset (materialize), and then refer to
+ranges of its blocks: no row is copied.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ if TYPE_CHECKING:
     from skate.data.iterator import DataIterator
     from skate.data.typed import Seed, Strategy
 
-Added = tuple[Node, Facts]  # what a method adds to a plan
-At = Callable[[int], list[int]]  # from the number of rows to the rows before which parts end
+Added = tuple[Node, Facts]  # the addition of a method to a plan
+At = Callable[[int], list[int]]  # from the number of rows to the row numbers at which parts end
 
 
 def parts(request: RunRequest, at: list[int]) -> list[list[Block]]:
-    """Of what is materialized: the blocks that end before these rows, and the rest."""
+    """Splits a materialized Dataset at these row numbers: the blocks of each part, and of the
+    rest."""
     blocks = input_blocks(request.node, request.context)
     empty = [(blocks[0][0], blocks[0][1], 0, 0)] if blocks else []
     return [part or empty for part in cut([b for b in blocks if b[2]], at)]
 
 
 def by_number(n: int, equal: bool, locality_hints: list[Any] | None) -> At:
-    """Into n parts of about as many rows; equal: of as many, and what is left over behind them."""
+    """Splits into n parts of about equal row counts; equal: of exactly equal row counts, and a
+    rest."""
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"split: n={n!r}: 1 or more")
     if locality_hints is not None and len(locality_hints) != n:
@@ -49,7 +51,7 @@ def by_number(n: int, equal: bool, locality_hints: list[Any] | None) -> At:
 
 
 def at_indices(indices: list[int]) -> At:
-    """Before these rows."""
+    """Splits before these row numbers."""
     if len(indices) < 1:
         raise ValueError("split_at_indices: no indices; give at least one")
     if sorted(indices) != list(indices):
@@ -60,7 +62,7 @@ def at_indices(indices: list[int]) -> At:
 
 
 def by_shares(proportions: list[float]) -> At:
-    """Into parts of these shares of the rows, and the rest."""
+    """Splits into parts of these shares of the rows, and the rest."""
     if len(proportions) < 1:
         raise ValueError("split_proportionately: no proportions; give at least one")
     if sum(proportions) >= 1:
@@ -75,7 +77,7 @@ def by_shares(proportions: list[float]) -> At:
         for p in proportions:
             total += p
             ends.append(int(rows * total))
-        subtract = 0  # every part has a row, where there are enough
+        subtract = 0  # each part gets at least one row, if there are enough rows
         for i in range(len(ends) - 2, -1, -1):
             ends[i] -= subtract
             if ends[i] == ends[i + 1]:
@@ -91,7 +93,7 @@ def by_shares(proportions: list[float]) -> At:
 
 
 def of_test(test_size: int | float, shuffle: bool, stratify: str | None) -> At:
-    """Before the rows of a test, which are the last ones."""
+    """Splits before the rows of the test, which are the last rows."""
     if shuffle and stratify:
         raise ValueError(
             "Cannot specify both 'shuffle=True' and 'stratify': to keep the shares of the classes, rows are chosen by class, not at random"
@@ -118,8 +120,8 @@ def of_test(test_size: int | float, shuffle: bool, stratify: str | None) -> At:
 
 
 def stratified(request: RunRequest, at: At, test_size: int | float, column: str) -> list[Added]:
-    """(train, test) of what is materialized in the order of a column: of the rows of each of its
-    values this share is in the test."""
+    """(train, test) of a materialized Dataset in the order of a column: for each value of the
+    column, the share test_size of its rows is in the test."""
     rows = request.facts.rows or 0
     at(rows)
     share = test_size / rows if isinstance(test_size, int) else test_size
@@ -139,8 +141,7 @@ def by_row(
     seed: int | None,
     remote: dict[str, Any],
 ) -> list[Added]:
-    """(train, test), row by row: which side a row is on follows from its number and seed, or from a
-    column."""
+    """See Dataset.streaming_train_test_split."""
     if not 0 < test_size < 1:
         raise ValueError(f"test_size must be between 0 and 1, not {test_size}")
     if split_type not in ("random", "hash"):
@@ -186,13 +187,13 @@ def streaming(
 
 
 def zipped(of: list[RunRequest]) -> Added:
-    """The rows of several side by side."""
+    """See Dataset.zip."""
     if len(of) < 2:
         raise ValueError("zip needs at least one other Dataset")
     nodes = [r.node for r in of]
     sizes = [bytes_of(n) for n in nodes]
     lead = 0 if None in sizes else max(range(len(nodes)), key=lambda i: sizes[i] or 0)
-    # the engine cuts where blocks of the first input end
+    # the engine slices the other inputs at the borders of blocks of the first input
     order = [lead, *(i for i in range(len(nodes)) if i != lead)]
     rows = {r.facts.rows for r in of}
     equal = len(rows) == 1 and None not in rows
@@ -210,7 +211,7 @@ def repartition(
     sort: bool,
     strategy: Strategy,
 ) -> Added:
-    """The same rows in other blocks."""
+    """See Dataset.repartition."""
     if num_blocks is not None and target_num_rows_per_block is not None:
         raise ValueError(
             "Only one of `num_blocks` or `target_num_rows_per_block` must be set, but not both."
@@ -232,7 +233,7 @@ def repartition(
     ):
         if v is not None and (not isinstance(v, int) or isinstance(v, bool) or v < 1):
             raise ValueError(f"repartition: {name} must be a positive int, not {v!r}")
-    keys = [keys] if isinstance(keys, str) else keys  # as Ray's documents write it
+    keys = [keys] if isinstance(keys, str) else keys  # a text, as in Ray's documentation
     if keys is not None and not (
         isinstance(keys, (list, tuple)) and all(isinstance(k, str) for k in keys)
     ):
@@ -260,7 +261,7 @@ def repartition(
 
 
 def randomize_block_order(request: RunRequest, seed: Seed) -> Added:
-    """The same blocks in a random order."""
+    """See Dataset.randomize_block_order."""
     of_run = random_config.seeds(seed)
     node = Node(
         "randomize_block_order",
@@ -279,7 +280,7 @@ def sort(
     boundaries: list[int | float] | None,
     strategy: Strategy,
 ) -> Added:
-    """The rows in the order of columns."""
+    """See Dataset.sort."""
     if key is None:
         raise ValueError("The 'key' parameter cannot be None for sorting.")
     keys = [key] if isinstance(key, str) else key
@@ -306,7 +307,7 @@ def random_shuffle(
     strategy: Strategy,
     remote: dict[str, Any],
 ) -> Added:
-    """The rows in a random order."""
+    """See Dataset.random_shuffle."""
     if num_blocks is not None:
         raise DeprecationWarning(
             "`num_blocks` parameter is deprecated in Ray 2.9. random_shuffle() does not support to change the number of output blocks. Use repartition() instead."

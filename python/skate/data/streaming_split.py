@@ -1,25 +1,25 @@
 """streaming_split: n iterators over one execution, each for another consumer, in any process.
 
-Three parts: a *feeder* thread of the driver runs the Dataset once an epoch and deals its blocks
-out; a small actor, the *desk* (run/service_actors.py), holds what was dealt and not yet taken (references,
-at most `held` bytes a consumer); each *SplitIterator* asks the desk for its next blocks, one call
-ahead. An epoch starts when all iterators have asked for it; which rows an iterator gets is a
-function of the data alone. A consumer that stops taking stops the others once its share at the desk
-is full.
+Three parts: a *feeder* thread of the driver runs the Dataset once per epoch and deals its blocks; a
+small actor, the *desk* (run/service_actors.py), holds the blocks that were dealt and not yet taken
+(as references, at most `held` bytes per consumer); each *SplitIterator* asks the desk for its next
+blocks, one call ahead. An epoch starts when all iterators have asked for it. Which rows an iterator
+gets is a function of the data alone. If a consumer stops taking blocks, the others stop, too, once
+its share at the desk is full.
 
-Who leaves: a consumer that closes its iteration, or begins the next epoch, gets nothing more of
-this one, and the others go on. One whose process ends in the middle of an epoch
-breaks it: all others get an error that says so, at once, and the next epoch is for whoever asks
-then. The desk ends with its last iterator, the feeder with the desk.
+Leaving: a consumer that closes its iteration, or begins the next epoch, gets nothing more of this
+epoch, and the others go on. If the process of a consumer ends in the middle of an epoch, the epoch
+is broken: all others get an error at once, and the next epoch is for the consumers that ask then. The
+desk ends with its last iterator, the feeder with the desk.
 
-Without batch_size and with equal: every block is cut into n ranges of as many rows (a remainder
-goes to the next one), so that all get the same number of rows and at most n-1 rows are left out.
-Without equal: each block goes whole to the one with the fewest rows so far.
+Without batch_size and with equal: each block is cut into n ranges of equal row counts (a remainder
+is carried to the next block), so that all iterators get the same number of rows and at most n - 1
+rows are left out. Without equal: each block goes whole to the iterator with the fewest rows so far.
 
-With batch_size=B rows are dealt in steps: iterator 0 gets the first B rows, iterator 1 the next B,
-... So behind each step the rows that all have had are the first ones of the Dataset, and one
-number says where all are: state_dict() of any of them, which may be gone on with by another number
-of iterators.
+With batch_size=B, rows are dealt in steps: iterator 0 gets the first B rows, iterator 1 the next B,
+and so on. After each step, the rows that all iterators have had are the first rows of the Dataset,
+so one number gives the position of all of them: state_dict() of any of them, from which another
+number of iterators can continue.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SplitIterator(DataIterator):
             context,
         )
         self._total, self._sure = rows, seeded
-        self._named: tuple[int, int] | None = None  # what the next epoch is
+        self._named: tuple[int, int] | None = None  # number of the next epoch
 
     def __repr__(self) -> str:
         return f"StreamSplitDataIterator({self._i} of {self._deal.n})"
@@ -86,7 +86,8 @@ class SplitIterator(DataIterator):
         return self._context
 
     def schema(self) -> Any:
-        """Names and types of the columns; where they are not known, the driver runs a row."""
+        """Column names and types; if they are not known, the driver runs the Dataset for one
+        row."""
         if self._schema is None:
             self._schema = (
                 self._base[0].schema()
@@ -96,25 +97,26 @@ class SplitIterator(DataIterator):
         return self._schema
 
     def stats(self) -> str:
-        """Of the last epoch that has ended."""
+        """Statistics of the last epoch that has ended."""
         return skate.get(self._desk.stats_text.remote())
 
     def materialize(self) -> Any:
-        """What it gives, as a Dataset."""
+        """The rows of this iterator, as a Dataset."""
         return dataset.of_source(
             InMemory([rb for rb in self._record_batches() if rb.num_rows], "Split")
         )
 
     def world_size(self) -> int:
-        """How many iterators there are."""
+        """The number of iterators."""
         return self._deal.n
 
     def __len__(self) -> int:
-        """How many batches this one gets in an epoch: of the batch_size that streaming_split() got.
+        """The number of batches of this iterator in an epoch, by the batch_size of
+        streaming_split().
 
         Raises:
-            TypeError: streaming_split() got none, or the rows of the Dataset are not known before
-                it runs.
+            TypeError: streaming_split() got no batch_size, or the number of rows is not known
+                before a run.
         """
         if self._deal.batch is None:
             raise TypeError("len() of a split counts batches: give streaming_split a batch_size")
@@ -128,12 +130,12 @@ class SplitIterator(DataIterator):
         return True
 
     def set_epoch(self, epoch: int) -> None:
-        """The number of the epoch that the next iteration is; all iterators have to be told the
-        same. Without it each is the one behind the last.
+        """Sets the number of the epoch that the next iteration runs. All iterators must be given
+        the same number. Without it, each epoch has the number after the last one.
 
         Args:
-            epoch: From 0 (ValueError). With a batch_size, random operations draw in it what they
-                draw in run `epoch` of the Dataset, in any process.
+            epoch: From 0 (ValueError). With a batch_size, random operations draw the same in it as
+                in run `epoch` of the Dataset, in any process.
         """
         if not isinstance(epoch, int) or epoch < 0:
             raise ValueError(
@@ -143,11 +145,11 @@ class SplitIterator(DataIterator):
             self._named = (epoch, 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where all the iterators are, behind the batch that this one gave last. Any number of
-        iterators over the same rows can go on there, each after load_state_dict() of it.
+        """The position of all iterators, after the batch that this one yielded last. Any number of
+        iterators over the same rows can continue there, after load_state_dict() of each.
 
         Raises:
-            ValueError: streaming_split() got no batch_size; this iterator shuffles; a random
+            ValueError: streaming_split() got no batch_size; this iterator shuffles; or a random
                 operation of the Dataset has no seed.
         """
         at = self._at
@@ -171,12 +173,11 @@ class SplitIterator(DataIterator):
         return {"version": 1, "epoch": at.epoch, "rows": at.first + self._deal.n * at.given}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on where state_dict() was called; all iterators have to be told
-        the same.
+        """Makes the next iteration begin where state_dict() was called; all iterators must be given
+        the same state.
 
         Args:
-            state: What state_dict() of any iterator of a split of the same rows gave; ValueError
-                for others.
+            state: The state of any iterator of a split of the same rows; ValueError for others.
         """
         if (
             not isinstance(state, dict)
@@ -204,7 +205,7 @@ class SplitIterator(DataIterator):
         return super()._batches(*args, **more)
 
     def iter_torch_batches(self, **more: Any) -> Iterator[Any]:  # type: ignore[override]
-        """As of DataIterator."""
+        """See DataIterator.iter_torch_batches."""
         self._check_size(more.get("batch_size", DEFAULT_BATCH_SIZE))
         return super().iter_torch_batches(**more)
 
@@ -269,7 +270,7 @@ class SplitIterator(DataIterator):
 def streaming_split(
     ds: Dataset, request: RunRequest, n: int, equal: bool | str, batch_size: int | None = None
 ) -> list[SplitIterator]:
-    """The iterators; see the head of the file."""
+    """Makes the iterators; see the head of the file."""
     node, context = request.node, request.context
     ensure_engine(node)
     if _skate.engine() == "inline":

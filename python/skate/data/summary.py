@@ -19,7 +19,7 @@ class DatasetSummary:
 
     Args:
         schema: The Arrow schema of the columns.
-        columns: Their names.
+        columns: Names of the columns.
         values: {column: {statistic: value}}.
     """
 
@@ -29,19 +29,19 @@ class DatasetSummary:
         self.dataset_schema, self.columns, self._values = schema, columns, values
 
     def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame with one row a statistic and one column a column; missing where a column has
-        no such statistic."""
+        """A DataFrame with one row per statistic and one column per column of the Dataset; a
+        statistic that a column does not have is missing."""
         names = sorted({s for v in self._values.values() for s in v})
         return pd.DataFrame(
             {STATISTIC: names, **{c: [self._values[c].get(s) for s in names] for c in self.columns}}
         )
 
     def get_column_stats(self, column: str) -> pd.DataFrame:
-        """A DataFrame of one column's statistics: "statistic", "value". ValueError for a column
-        that was not asked for.
+        """A DataFrame with the statistics of one column, in the columns "statistic" and "value".
+        ValueError for a column that was not requested.
 
         Args:
-            column: Its name.
+            column: Name of the column.
         """
         if column not in self._values:
             raise ValueError(
@@ -57,7 +57,7 @@ class DatasetSummary:
 
 
 def numerical(column: str) -> list[Any]:
-    """Of numbers."""
+    """The aggregates for numbers."""
     return [
         aggregate.Count(column, ignore_nulls=False),
         aggregate.Mean(column),
@@ -71,7 +71,7 @@ def numerical(column: str) -> list[Any]:
 
 
 def temporal(column: str) -> list[Any]:
-    """Of dates and times."""
+    """The aggregates for dates and times."""
     return [
         aggregate.Count(column, ignore_nulls=False),
         aggregate.Min(column),
@@ -81,7 +81,7 @@ def temporal(column: str) -> list[Any]:
 
 
 def basic(column: str) -> list[Any]:
-    """Of everything else."""
+    """The aggregates for all other types."""
     return [
         aggregate.Count(column, ignore_nulls=False),
         aggregate.MissingValuePercentage(column),
@@ -90,7 +90,7 @@ def basic(column: str) -> list[Any]:
 
 
 def defaults() -> dict[Any, Any]:
-    """What is computed of which type: {DataType or TypeCategory: function from a column's name to a
+    """The aggregates for each type: {DataType or TypeCategory: function from a column's name to a
     list of aggregates}."""
     t = datatype.DataType
     numbers = (
@@ -116,7 +116,7 @@ def defaults() -> dict[Any, Any]:
 
 @dataclass
 class Aggregators:
-    """Types of columns, as text, and the aggregates of all of them."""
+    """The types of the columns, as text, and the aggregates of all columns."""
 
     column_to_dtype: dict[str, str]
     aggregators: list[Any]
@@ -125,12 +125,12 @@ class Aggregators:
 def aggregators(
     schema: Any, columns: list[str] | None = None, dtype_agg_mapping: dict[Any, Any] | None = None
 ) -> Aggregators:
-    """The aggregates of the columns of a Schema. ValueError without one, and for columns that it
-    does not have.
+    """The aggregates for the columns of a Schema. ValueError without a schema, and for columns that
+    it does not have.
 
     Args:
-        columns: Only these.
-        dtype_agg_mapping: What is in it comes before defaults().
+        columns: Only these columns.
+        dtype_agg_mapping: Overrides entries of defaults().
     """
     if schema is None:
         raise ValueError("summary: the Dataset must have a schema: it has no rows to take one from")
@@ -160,7 +160,7 @@ def aggregators(
 
 
 def _other(t: Any) -> Any:
-    """Of types that no mapping names."""
+    """The aggregates for types that no mapping has."""
     if pa.types.is_null(t.to_arrow_dtype()):
         return lambda c: [aggregate.Count(c, ignore_nulls=False)]
     return numerical if t.is_numerical_type() else temporal if t.is_temporal_type() else basic
@@ -172,7 +172,7 @@ def summarize(
     mapping: dict[Any, Any] | None,
     aggregated: Callable[..., dict[str, Any] | None],
 ) -> DatasetSummary:
-    """See Dataset.summary. aggregated: its aggregate()."""
+    """See Dataset.summary. aggregated: the result of its aggregate()."""
     aggs = aggregators(schema, columns, mapping).aggregators
     columns = list(columns) if columns is not None else list[str](schema.names)
     out = aggregated(*aggs) if aggs else {}

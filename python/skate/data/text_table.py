@@ -10,11 +10,11 @@ from skate.data.run import blocks as _blocks
 from skate.data.values import ranges, row_dicts
 
 ROWS, HEAD, WIDTH = 10, 5, 40
-COLUMNS, LINES = 24, 24  # columns of a table, operators of a plan
+COLUMNS, LINES = 24, 24  # maximum numbers of columns of a table and of operators of a plan
 
 
 def dataset(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | None) -> str:
-    """The box of a Dataset with these columns; blocks: of a materialized one."""
+    """The text box of a Dataset with these columns; blocks: those of a materialized Dataset."""
     head: list[list[str]] = []
     tail: list[list[str]] = []
     if blocks is not None:
@@ -45,7 +45,7 @@ def dataset(name: str | None, rows: int | None, schema: Any, blocks: list[Any] |
 
 
 def html(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | None) -> str:
-    """The same as an HTML table."""
+    """The same content as dataset(), as an HTML table."""
     head, tail = _preview(blocks, schema.names) if blocks is not None else ([], [])
     body = head + ([["…"] * len(_some(schema.names))] if head and tail else []) + tail
 
@@ -65,13 +65,14 @@ def html(name: str | None, rows: int | None, schema: Any, blocks: list[Any] | No
 
 
 def plan_as_html(text: str) -> str:
-    """What plan() gave, for notebooks."""
+    """The text of plan() as HTML, for notebooks."""
     return f"<pre>{_html.escape(text)}</pre>"
 
 
 def plan(labels: list[str], kind: str, name: str | None, rows: int | None, schema: Any) -> str:
-    """The operators of a Dataset down to what is known. labels: of the operators whose columns are
-    not known. The class, name, rows and columns are those of the Dataset below these."""
+    """The text of a Dataset's operators, down to a Dataset whose columns are known. labels: of the
+    operators whose columns are not known. kind, name, rows and schema are those of the Dataset
+    below."""
     columns = "Unknown schema" if schema is None else _columns(schema)
     named = f"name={name}, " if name else ""
     lines = [*labels, f"{kind}({named}num_rows={'?' if rows is None else rows}, schema={columns})"]
@@ -85,7 +86,7 @@ def plan(labels: list[str], kind: str, name: str | None, rows: int | None, schem
 
 
 def _some(cells: list[Any]) -> list[Any]:
-    """Of many columns the first and the last ones."""
+    """The first and the last of many columns."""
     return (
         cells if len(cells) <= COLUMNS else [*cells[: COLUMNS // 2], "…", *cells[-COLUMNS // 2 :]]
     )

@@ -1,5 +1,5 @@
-"""What arguments and results of skate.data are, for type checkers and editors. Imported by nothing
-when a program runs."""
+"""The types of arguments and results of skate.data, for type checkers and editors. No module
+imports this one at run time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"] | Any  # or 
 
 
 class BatchOptions(TypedDict, total=False):
-    """Those of iter_batches that do not change what a batch is."""
+    """Those arguments of iter_batches that do not change the type of a batch."""
 
     prefetch_batches: int
     batch_size: int | None
