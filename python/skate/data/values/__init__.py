@@ -1,8 +1,8 @@
 """Values: Arrow columns as numpy arrays, Python objects and DataFrames, and back.
 
-What the modules of this room define needs Arrow and NumPy as soon as they are loaded: 100 ms, which
-a driver spends while its workers start. So `from skate.data.values import batch` gives a stand-in,
-which loads the module, and with it our Arrow types, at the first look into it.
+The modules in this folder import Arrow and NumPy when they are loaded, which takes 100 ms; a driver
+should spend that time while its workers start. So `from skate.data.values import batch` returns a
+stand-in, which loads the module, and with it skate's Arrow types, at the first attribute access.
 """
 
 from typing import TYPE_CHECKING

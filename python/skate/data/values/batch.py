@@ -78,7 +78,7 @@ FORMATS = ("default", "numpy", "pandas", "pyarrow")
 
 
 def to_batch(rb: pa.RecordBatch, fmt: str | None) -> Any:
-    """rb in a batch format: "default"/"numpy", "pandas", "pyarrow" (None: pyarrow)."""
+    """Converts rb to a batch format: "default"/"numpy", "pandas", "pyarrow" (None: pyarrow)."""
     if fmt == "numpy" or fmt == "default":
         return to_numpy(rb)
     if fmt == "pandas":
@@ -121,9 +121,9 @@ def from_batch(
 
 
 def _in_old_types(t: pa.Table, rb: pa.RecordBatch | None) -> pa.Table:
-    """What a library of tables (Polars) gave back: it has one type for all strings, for all lists,
-    ... A column that has its name still gets the type with which it came, where the two hold the
-    same values in another layout."""
+    """Casts back what a table library (Polars) returned: it has one type for all strings, for all
+    lists, ... A column that has its name still gets the type with which it came, where the two hold
+    the same values in another layout."""
     for i, name in enumerate(t.schema.names):
         old, c = column_before(name, rb), t.column(i)
         if old is not None and c.type != old.type and _kind(c.type) == _kind(old.type):

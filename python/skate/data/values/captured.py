@@ -1,15 +1,15 @@
 """What functions take along to the workers: their code, what they capture, and their arguments.
 
-The description of a stage goes along with each of its tasks, so it has to be small. Parameters of
-an operator that are large when pickled become one object of the store, which the description names
-by its number: a worker reads it once, when it meets the stage. Buffers of an array (pickle protocol
-5) are not even copied: in the worker they are copy-on-write pages over the store
-  (py/value/cow_pages.c), which all workers share until somebody writes. The driver has the user's
-  own object and the one in the store, no pickle of it.
+The description of a stage is sent with each of its tasks, so it has to be small. Parameters of an
+operator that are large when pickled become one object in the store, and the description holds the
+object's number: a worker reads the object once, when it first meets the stage. Buffers of an array
+(pickle protocol 5) are not even copied: in the worker they are copy-on-write pages over the store
+(py/value/cow_pages.c), which all workers share until one writes. The driver keeps the user's own
+object and the one in the store, but no pickle.
 
 Lifetime: the object lives as long as the run holds its ObjectRef (execute.run). A worker keeps what
-it read while it exists, asks when it is idle or reads another one (forget() in stage.py), and only
-then drops it.
+it has read while the object exists. When it is idle, or reads another object, it asks whether the
+object still exists (forget() in stage.py), and drops its copy if not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any
 from skate import _skate, ambient_environment
 from skate.serialize import TOLD, cloudpickled, heaviest
 
-SMALL = 256 << 10  # bytes of pickled parameters that go along with each task
-SHARED = 1 << 20  # a buffer of so many bytes is shared, not copied
+SMALL = 256 << 10  # maximum bytes of pickled parameters that are sent with each task
+SHARED = 1 << 20  # minimum bytes of a buffer that is shared and not copied
 
 
 class _Load:
-    """Parameters on their way into the store: the pickle and the buffers of it, none of them copied
+    """Parameters on their way into the store: the pickle and its buffers, which are not copied
     before."""
 
     def __init__(self, data: bytes, buffers: list[Any]):
@@ -55,8 +55,9 @@ class _Away:
 
 
 def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
-    """Parameters as bytes of a description. hold: gets the ObjectRefs that have to live as long as
-    the run; None: all goes into the bytes. Whatever pickling raises comes out."""
+    """Parameters as bytes of a description. hold: a list to which the ObjectRefs are appended that
+    must live as long as the run; None: all parameters go into the bytes. Errors of pickling are
+    raised."""
     buffers: list[Any] = []
     data = cloudpickled(params, buffers, lambda b: hold is not None and b.raw().nbytes >= SHARED)
     size = len(data) + sum(b.raw().nbytes for b in buffers)
@@ -69,7 +70,7 @@ def dump(params: dict[str, Any], label: str, hold: list[Any] | None) -> bytes:
 
 
 def load(data: bytes) -> tuple[dict[str, Any], int]:
-    """In a worker: (parameters, number of the object that they are in; 0: of none)."""
+    """In a worker: (parameters, number of the object that holds them; 0: no object)."""
     params = pickle.loads(data)
     if not isinstance(params, _Away):
         return params, 0
@@ -77,21 +78,21 @@ def load(data: bytes) -> tuple[dict[str, Any], int]:
     return pickle.loads(view, buffers=[_skate.own(b) for b in buffers]), params.number
 
 
-# ---- the warning
+# ---- the warning about large functions
 
 _told: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _tell(params: dict[str, Any], label: str, size: int) -> None:
-    """Warns, once a function, of what makes it large."""
+    """Warns, once for each function, and names what makes it large."""
     fn = params.get("fn")
-    if params.get("shared"):  # made by us
+    if params.get("shared"):  # made by skate, not by the user
         return
     try:
         if size < TOLD or fn in _told:
             return
         _told.add(fn)
-    except TypeError:  # an instance that no weak reference can be made of, or that has no hash
+    except TypeError:  # an object that cannot be weakly referenced, or cannot be hashed
         pass
     found = heaviest(list(_given(params)), size)
     what = f": {found[0]} ({found[1]}, {found[2] / 1e6:.0f} MB)" if found else ""
@@ -105,7 +106,7 @@ def _tell(params: dict[str, Any], label: str, size: int) -> None:
 
 
 def _given(params: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(what it is called, value) of all that a user gave to an operator."""
+    """(name, value) of everything that a user gave to an operator."""
     fn = params.get("fn")
     if fn is not None:
         yield getattr(fn, "__qualname__", None) or type(fn).__name__, fn

@@ -1,8 +1,8 @@
-"""Arrays as cells of DataFrames: what pandas has a column of tensors as. Ray's names are in
-skate.data.extensions.
+"""Arrays as cells of DataFrames: the pandas form of a column of tensors. skate.data.extensions has
+Ray's names.
 
-Arrow's tensor types (tensor_types.py) say what pandas makes of them, and these say what Arrow makes
-of them: the two modules are one thing, in two so that who uses no pandas does not import it."""
+Arrow's tensor types (tensor_types.py) convert to these pandas types, and these convert back. The
+code is in two modules so that programs without pandas do not import it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class TensorDtype(Dtype):
     """The dtype of a TensorArray.
 
     Args:
-        shape: Of each entry; None in it where entries differ, or None for entries of any shape.
-        dtype: Of the values, NumPy's or Arrow's.
+        shape: Shape of each entry; None inside it for axes whose length differs, or None for
+            entries of any shape.
+        dtype: Type of the values, NumPy's or Arrow's.
     """
 
     def __init__(self, shape: tuple[int | None, ...] | None, dtype: Any):
@@ -42,16 +43,16 @@ class TensorDtype(Dtype):
 
     @property
     def element_dtype(self) -> np.dtype:
-        """Of the values."""
+        """Type of the values."""
         return self._dtype
 
     @property
     def element_shape(self) -> tuple[int | None, ...] | None:
-        """Of each entry."""
+        """Shape of each entry."""
         return self._shape
 
     def __from_arrow__(self, col: Any) -> TensorArray:
-        """The column of an Arrow array of tensors (pyarrow.Table.to_pandas asks for it)."""
+        """Makes the column from an Arrow array of tensors (pyarrow.Table.to_pandas calls this)."""
         parts = [
             v
             for c in (col.chunks if isinstance(col, pa.ChunkedArray) else [col])
@@ -71,7 +72,7 @@ class TensorDtype(Dtype):
 
 
 class Cells(pd_extensions.ExtensionArray):
-    """Shared by both: `values` is an array whose first axis are the entries."""
+    """The base of both classes: `values` is an array whose first axis are the entries."""
 
     values: np.ndarray
 
@@ -175,8 +176,8 @@ class TensorArray(Cells):
     def _reduce(
         self, name: str, *, skipna: bool = True, keepdims: bool = False, **kwargs: Any
     ) -> Any:
-        """Over the entries: one array of their shape. NotImplementedError for other reductions than
-        those above."""
+        """Reduces over the entries: the result is one array of their shape. NotImplementedError for
+        other reductions than those above."""
         if name not in self.SUPPORTED_REDUCERS:
             raise NotImplementedError(
                 f"TensorArray has no {name}(); it has {', '.join(self.SUPPORTED_REDUCERS)}"
@@ -200,7 +201,7 @@ class TensorArray(Cells):
         return cls([v for a in to_concat for v in a.values])
 
     def isna(self) -> np.ndarray:
-        """Where an entry is missing: nowhere, or where all of its values are NaN."""
+        """Which entries are missing: none, or those whose values are all NaN."""
         if self.values.dtype.kind != "f":
             return np.zeros(len(self), bool)
         return np.asarray(np.isnan(self.values.reshape(len(self), -1)).all(axis=1))

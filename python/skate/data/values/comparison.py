@@ -1,14 +1,14 @@
 """Comparisons of columns with values and with each other, and membership in a list: by value,
 whatever the types are (the table is in docs/design/predicates.md).
 
-A number is compared exactly: a uint64 with an int64, an int64 with a float, a decimal with 0.1.
-Arrow would cast both to one type, which fails or rounds for numbers that this type does not hold. A
-Python value takes the column's type where it fits; where it does not, the nearest values of that
-type on both sides of it decide, and the rows are compared by one kernel all the same. Null in, null
-out; NaN is unequal to all and neither less nor greater; -0.0 is 0.0.
+Numbers are compared exactly: a uint64 with an int64, an int64 with a float, a decimal with 0.1.
+Arrow would cast both to one type, which fails or rounds for numbers that the type does not hold. A
+Python value is cast to the column's type if it fits; if not, it is replaced by the nearest values
+of that type on both sides, so that one kernel can still compare all rows. Null in, null out; NaN is
+unequal to everything and neither less nor greater; -0.0 equals 0.0.
 
-position() is where a value lies on the axis of a type; expr_bounds.py, which works on ranges
-instead of rows, has it from here, so that both agree.
+position() gives the place of a value on the axis of a type. expr_bounds.py, which works on ranges
+instead of rows, uses it too, so that both agree.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def scalar(v: Any) -> pa.Scalar:
-    """A Python value as pa.scalar() has it, which would import pandas at its first call (0.2 s and
-    40 MB in each process). Integers from 2**63 on are uint64."""
+    """Does what pa.scalar() does for a Python value; pa.scalar() would import pandas at its first
+    call (0.2 s and 40 MB in each process). Integers from 2**63 on become uint64."""
     if isinstance(v, pa.Scalar):
         return v
     if (
@@ -55,8 +55,8 @@ def scalar(v: Any) -> pa.Scalar:
 
 
 def plain(v: Any) -> Any:
-    """A column or scalar in a type that kernels compare: without dictionaries, runs and views; half
-    floats as floats."""
+    """A column or scalar in a type that kernels can compare: without dictionaries, runs and views;
+    half floats as floats."""
     t = plain_type(v.type)
     if t == v.type:
         return v
@@ -66,7 +66,7 @@ def plain(v: Any) -> Any:
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
-    """The type of what plain() gives."""
+    """The type of the result of plain()."""
     while _T.is_dictionary(t) or _T.is_run_end_encoded(t):
         t = t.value_type
     if _T.is_float16(t):
@@ -76,7 +76,7 @@ def plain_type(t: pa.DataType) -> pa.DataType:
     return pa.large_binary() if _T.is_binary_view(t) else t
 
 
-# ---- where a value lies
+# ---- the place of a value
 
 
 def is_number(t: pa.DataType) -> bool:
@@ -97,17 +97,17 @@ def is_bytes(t: pa.DataType) -> bool:
 
 
 def tick(t: pa.DataType) -> int:
-    """Nanoseconds of one step of a temporal type."""
+    """Nanoseconds per unit of a temporal type."""
     return DAY_NS if _T.is_date32(t) else 10**6 if _T.is_date64(t) else _NS[t.unit]
 
 
 def position(v: Any, t: pa.DataType) -> Any:
-    """A value as a number (or bytes) on the axis of a type, exactly; None: it is not compared with
-    values of this type in this way. NaN is NaN.
+    """The exact place of a value, as a number (or bytes), on the axis of a type; None: the value is
+    not compared with values of this type by place. NaN stays NaN.
 
     Args:
-        v: Not None: a Python value, one of NumPy, or a pyarrow scalar.
-        t: Without dictionaries, runs and views.
+        v: A Python value, a value of NumPy, or a pyarrow scalar; not None.
+        t: A type without dictionaries, runs and views.
     """
     if is_number(t):
         return _number(v)
@@ -136,8 +136,8 @@ def position(v: Any, t: pa.DataType) -> Any:
 
 
 def _axis(t: pa.DataType) -> int:
-    """Which temporal types are compared with each other: those that have a bit in common. Instants
-    with and without a time zone have none; 0: the type is not temporal."""
+    """A bit set that says which temporal types can be compared: those with a common bit. Instants
+    with and without a time zone have none. 0: the type is not temporal."""
     if _T.is_timestamp(t):
         return 1 if t.tz is None else 2
     return 3 if _T.is_date(t) else 4 if _T.is_time(t) else 8 if _T.is_duration(t) else 0
@@ -151,14 +151,14 @@ def _number(v: Any) -> Any:
     if isinstance(v, Decimal) and not v.is_finite():
         return float(v)
     if isinstance(v, float):
-        # one of NumPy is a float, too, but is rounded when it is compared with an int
+        # a NumPy float is a float, too, but is rounded when it is compared with an int
         return float(v)
     return v if isinstance(v, (int, Decimal)) and not isinstance(v, bool) else None
 
 
 def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
     """(the greatest value of type t that is not above a position, the least one that is not below
-    it) as scalars; None where there is none; the same object where the position is one."""
+    it), as scalars; None if there is none; both are the same object if the position is a value."""
     if _T.is_floating(t):
         return _floats_around(at)
     if not (_T.is_integer(t) or _T.is_decimal(t) or _T.is_temporal(t)):
@@ -178,7 +178,7 @@ def _around(at: Any, t: pa.DataType) -> tuple[Any, Any]:
 
 
 def _range(t: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest number of steps that a type of integers, decimals or times
+    """The least and the greatest number of units that a type of integers, decimals or times
     holds."""
     if _T.is_decimal(t):
         return 1 - 10**t.precision, 10**t.precision - 1
@@ -196,13 +196,13 @@ def _of_steps(n: int, t: pa.DataType) -> pa.Scalar:
 
 
 def _one(v: Any, t: pa.DataType) -> pa.Scalar:
-    """A number as a scalar of a type of integers or floats. pa.scalar() would import pandas, as
-    scalar() says."""
+    """A number as a scalar of a type of integers or floats, made without pa.scalar() (see
+    scalar())."""
     return of_numpy(np.array([v], t.to_pandas_dtype()))[0]
 
 
 def _floats_around(at: Any) -> tuple[Any, Any]:
-    """As of float64: a kernel widens what is narrower, which is exact."""
+    """Converts to float64, which is exact: kernels widen narrower floats."""
     try:
         near = float(at)
     except OverflowError:
@@ -222,7 +222,7 @@ def _floats_around(at: Any) -> tuple[Any, Any]:
 
 
 def with_value(op: str, a: Any, v: Any) -> Any:
-    """A column (or scalar) compared with one value.
+    """Compares a column (or scalar) with one value.
 
     Args:
         op: < <= > >= == or !=.
@@ -255,12 +255,12 @@ def _no_truth() -> pa.Scalar:
 
 
 def _everywhere(a: Any, truth: bool) -> Any:
-    """This truth value for each value, null for null."""
+    """A column with this truth value for each value, and null for null."""
     return pc.if_else(pc.is_valid(a), scalar(truth), _no_truth())
 
 
 def with_column(op: str, a: Any, b: Any) -> Any:
-    """Two columns (or scalars) compared, row by row. TypeError: their types cannot be compared."""
+    """Compares two columns (or scalars) row by row. TypeError: their types cannot be compared."""
     a, b = plain(a), plain(b)
     s, t = a.type, b.type
     if _T.is_integer(s) and _T.is_integer(t) and s != t:
@@ -276,7 +276,7 @@ def with_column(op: str, a: Any, b: Any) -> Any:
         a = a.cast(pa.float64())
     elif _T.is_decimal(t) and _T.is_floating(s):
         b = b.cast(pa.float64())
-    elif _axis(s) == _axis(t) == 2 and s.tz != t.tz:  # instants are the same anywhere
+    elif _axis(s) == _axis(t) == 2 and s.tz != t.tz:  # instants do not depend on the zone
         a, b = (v.cast(pa.timestamp(v.type.unit, "UTC")) for v in (a, b))
     try:
         return _CALL[op](a, b)
@@ -284,7 +284,7 @@ def with_column(op: str, a: Any, b: Any) -> Any:
         raise TypeError(
             f"values of {s} cannot be compared with values of {t} ({op}); cast one of the two"
         ) from None
-    except pa.ArrowInvalid:  # they have no common type of the width that Arrow tries
+    except pa.ArrowInvalid:  # there is no common type of the width that Arrow tries
         if _axis(s) & _axis(t):
             return _CALL[op](_nanoseconds(a), _nanoseconds(b))
         if _T.is_decimal(s) or _T.is_decimal(t):
@@ -295,15 +295,16 @@ def with_column(op: str, a: Any, b: Any) -> Any:
 
 
 def _unsigned_with_signed(op: str, a: Any, b: Any) -> Any:
-    """A uint64 column with one of signed integers: who is below 0 is less, all others are compared
-    as uint64."""
+    """Compares a uint64 column with one of signed integers: negative numbers are less, all others
+    are compared as uint64."""
     found = _CALL[op](a, b.cast(pa.uint64(), safe=False))
     return pc.if_else(pc.less(b, _one(0, b.type)), _everywhere(a, op in (">", ">=", "!=")), found)
 
 
 def _integer_with_float(op: str, a: Any, b: Any) -> Any:
-    """A column of integers with one of floats. As floats they say which is greater, unless 64 bits
-    are equal then: there the integers decide, of which the float is one."""
+    """Compares a column of integers with one of floats. They are compared as floats; if 64-bit
+    integers round to an equal float, the float is converted to an integer and the integers
+    decide."""
     b = b.cast(pa.float64())
     if a.type.bit_width < 64:
         return _CALL[op](a, b)
@@ -312,7 +313,7 @@ def _integer_with_float(op: str, a: Any, b: Any) -> Any:
     top = float(1 << 63 if _T.is_int64(a.type) else 1 << 64)
     if not pc.any(pc.and_(tied, pc.greater_equal(pc.abs(b), float(1 << 53)))).as_py():
         return found
-    beyond = pc.equal(b, top)  # one more than the greatest integer, which rounds to it
+    beyond = pc.equal(b, top)  # top is the greatest integer plus 1, to which that integer rounds
     held = pc.if_else(
         pc.and_(pc.fill_null(tied, False), pc.invert(pc.fill_null(beyond, True))), b, 0.0
     ).cast(a.type)
@@ -321,7 +322,7 @@ def _integer_with_float(op: str, a: Any, b: Any) -> Any:
 
 
 def _nanoseconds(v: Any) -> Any:
-    """A temporal column as decimals, which hold the nanoseconds of all of them."""
+    """A temporal column as decimals, which can hold the nanoseconds of all temporal types."""
     width = pa.int32() if v.type.bit_width == 32 else pa.int64()
     return pc.multiply(
         v.cast(width).cast(pa.decimal128(19, 0)),
@@ -338,12 +339,12 @@ def _wide(v: Any) -> Any:
     )
 
 
-# ---- membership
+# ---- membership in a list
 
 
 def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
-    """The values of a list that a column of type t (plain) may hold, for pc.is_in(): what no value
-    of it equals is left out.
+    """The values of a list that a column of (plain) type t can hold, for pc.is_in(). A value that
+    equals no value of the type is left out.
 
     Raises:
         TypeError: A value of the list cannot be compared with values of this type.
@@ -374,15 +375,15 @@ def value_set(values: list[Any], t: pa.DataType) -> pa.Array:
         elif not (_T.is_fixed_size_binary(t) and len(at) != t.byte_width):
             low, high = _around(at, t)
             out += [low.cast(t)] if low is not None and low is high else []
-    if _T.is_temporal(t) and _axis(t):  # as_py() of nanoseconds needs pandas; their integers do not
+    if _T.is_temporal(t) and _axis(t):  # as integers: as_py() of nanoseconds needs pandas
         width = pa.int32() if t.bit_width == 32 else pa.int64()
         return pa.array([s.value if s.is_valid else None for s in out], width).cast(t)
     return pa.array([s.as_py() for s in out], t)
 
 
 def _of_many(values: list[Any], t: pa.DataType) -> Any:
-    """The same for a long list of one kind, without a step of Python for each of them; None: it is
-    not that simple."""
+    """The same for a long list of one kind, without Python code for each value;
+    None: the list is not that simple."""
     try:
         made = pa.array(values)
     except (pa.ArrowException, OverflowError):
@@ -398,7 +399,7 @@ def _of_many(values: list[Any], t: pa.DataType) -> Any:
 
 
 def _cast(v: Any, t: pa.DataType) -> pa.Scalar:
-    """A value of another kind as Arrow's cast has it ("2024-05-01" as a date)."""
+    """A value of another kind, converted by Arrow's cast ("2024-05-01" to a date)."""
     try:
         return scalar(v).cast(t)
     except pa.ArrowException:

@@ -1,14 +1,14 @@
 """Strings that stay dictionary-encoded, as Parquet stores them, on their way from a Parquet reader
 to a Parquet writer, or to aggregates by group, in one task.
 
-A job that reads, adds a column, filters and writes passes most strings on as they are. To make them
-strings in between costs more than the rest of reading and filtering. So where the optimiser says so
-(plan/optimise.py: dictionary_encoding), columns of few different strings travel as EncodedText: the
-operators between let it through, users' functions see the strings, the files are of strings as
-always, and so are the keys of groups (group_keys.py).
+A job that reads, adds a column, filters and writes passes most strings on unchanged. Decoding them
+in between would cost more than all other reading and filtering. So where the optimiser says so
+(plan/optimise.py: dictionary_encoding), columns with few different strings travel as EncodedText:
+operators in between pass it through, user functions get the strings, and files are written as
+strings, as always; the keys of groups work the same way (group_keys.py).
 
-Not here: the dictionary types that users have; those are theirs. Invariant: EncodedText never
-leaves the task, nor reaches an operator whose facts `encoded` and `decodes` are false.
+Dictionary types that users have in their data are not touched. Invariant: EncodedText never leaves
+the task, and never reaches an operator whose facts `encoded` and `decodes` are false.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 from skate._deps import pa
 
-DICTIONARY_MAX = 64 << 10  # bytes in the file, and half a byte a row: then the values are few
+DICTIONARY_MAX = 64 << 10  # maximum bytes of a dictionary in the file, and half a byte per row
 
 
 class EncodedText(pa.ExtensionType):
-    """Strings as numbers into a dictionary, of this module alone."""
+    """Strings as indices into a dictionary; only this module makes this type."""
 
     def __init__(self) -> None:
         super().__init__(pa.dictionary(pa.int32(), pa.string()), "skate.encoded_text")
@@ -42,11 +42,11 @@ def is_encoded(t: pa.DataType) -> bool:
     return isinstance(t, EncodedText)
 
 
-# ---- reader
+# ---- in the reader
 
 
 def columns(schema: pa.Schema, md: Any, groups: list[int]) -> list[str]:
-    """Columns of a Parquet file that are strings, of few different values in all of these row
+    """The string columns of a Parquet file that have few different values in all of these row
     groups."""
     out = []
     at = (
@@ -70,7 +70,7 @@ def columns(schema: pa.Schema, md: Any, groups: list[int]) -> list[str]:
 
 
 def encode(rb: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-    """rb, whose columns `names` were read as dictionaries, with EncodedText in their place."""
+    """rb with EncodedText for the columns `names`, which were read as dictionaries."""
     cols, fields = list(rb.columns), list(rb.schema)
     for n in names:
         i = rb.schema.get_field_index(n)
@@ -79,28 +79,28 @@ def encode(rb: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(cols, schema=pa.schema(fields))
 
 
-# ---- between
+# ---- in operators
 
 
 def plain(col: pa.Array) -> pa.Array:
-    """The strings of an encoded column; another column as it is."""
+    """The strings of an encoded column; another column unchanged."""
     return col.storage.dictionary_decode() if is_encoded(col.type) else col
 
 
 def plain_columns(rb: pa.RecordBatch, names: set[str] | None) -> pa.RecordBatch:
-    """rb with strings in the columns `names` (None: all)."""
+    """rb with plain strings in the columns `names` (None: all)."""
     for i, f in enumerate(rb.schema):
         if is_encoded(f.type) and (names is None or f.name in names):
             rb = rb.set_column(i, f.with_type(pa.string()), plain(rb.column(i)))
     return rb
 
 
-# ---- writer
+# ---- in the writer
 
 
 def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches, with those columns encoded that were so in the first one: a function may
-    give strings of its own for some batches."""
+    """The batches, with those columns encoded that are encoded in the first batch: a function may
+    return plain strings for some batches."""
     first: set[str] | None = None
     for rb in batches:
         now = {f.name for f in rb.schema if is_encoded(f.type)}
@@ -119,7 +119,8 @@ def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def storage(table: pa.Table) -> pa.Table:
-    """A table for the file writer: dictionaries in the place of encoded columns, one a column."""
+    """A table for the file writer: encoded columns become dictionaries, one dictionary per
+    column."""
     encoded = [i for i, f in enumerate(table.schema) if is_encoded(f.type)]
     for i in encoded:
         f, c = table.schema.field(i), table.column(i)
@@ -131,7 +132,7 @@ def storage(table: pa.Table) -> pa.Table:
 
 
 def file_schema(schema: pa.Schema) -> pa.Schema:
-    """What the file is to say of itself: strings."""
+    """The schema that the file declares: strings."""
     return pa.schema(
         [f.with_type(pa.string()) if is_encoded(f.type) else f for f in schema], schema.metadata
     )

@@ -1,5 +1,5 @@
-"""Columns of numbers, booleans, times and texts between Arrow and NumPy, by their buffers; tables
-of the type ids. Nothing here knows of tensors or of what is nested.
+"""Converts columns of numbers, booleans, times and texts between Arrow and NumPy by their buffers;
+tables of type ids. Tensors and nested types are handled elsewhere.
 
 pa.array() and to_numpy() would do the same, and import pandas at their first call (0.2 s and 40 MB
 in each process).
@@ -50,8 +50,8 @@ INT64_MIN = np.iinfo(np.int64).min
 
 
 def to_numpy(name: str, col: pa.Array) -> np.ndarray | None:
-    """The values of a column: a read-only view of numbers and times, a copy where numbers are
-    missing (missing.py); objects for texts. None: it is of another kind."""
+    """The values of a column: a read-only view for numbers and times, a copy if numbers are missing
+    (missing.py), objects for texts. None: the column is of another kind."""
     tid = col.type.id
     if tid in NUMBERS or tid == BOOL:
         v = stored(col)
@@ -64,12 +64,13 @@ def to_numpy(name: str, col: pa.Array) -> np.ndarray | None:
 
 
 def stored(col: pa.Array) -> np.ndarray:
-    """What lies in a column of numbers or bools; under nulls that is anything."""
+    """The values of a column of numbers or bools; under nulls they are arbitrary."""
     return _bits(col.buffers()[1], col) if col.type.id == BOOL else plain_view(col)
 
 
 def texts(name: str, col: pa.Array, out: Any) -> Any:
-    """out, a list or object array of None, with the str or bytes of a column."""
+    """Fills out, a list or object array of None, with the str or bytes of a column, and returns
+    it."""
     valid, offsets, data = col.buffers()
     try:
         _skate.text_objects(
@@ -83,7 +84,7 @@ def texts(name: str, col: pa.Array, out: Any) -> Any:
 
 
 def plain_view(col: pa.Array, dtype: np.dtype | None = None) -> np.ndarray:
-    """Read-only view of the values of a fixed-width column; what lies under nulls is anything."""
+    """A read-only view of the values of a fixed-width column; under nulls they are arbitrary."""
     dtype = dtype or DTYPES[col.type.id]
     buf = col.buffers()[1]
     if buf is None or buf.size == 0:
@@ -130,8 +131,8 @@ def times_to_numpy(name: str, col: pa.Array) -> np.ndarray:
 
 
 def list_values(col: pa.Array) -> pa.Array:
-    """The values of a list, large list or fixed-size list column without nulls, as col.flatten()
-    gives them; that one is a call of pyarrow.compute (20 us, and 80 ms to import it)."""
+    """The values of a list, large list or fixed-size list column without nulls. col.flatten() would
+    do the same, but calls pyarrow.compute (20 us, and 80 ms to import it)."""
     t, n = col.type, len(col)
     if pa.types.is_fixed_size_list(t):
         first, end = col.offset * t.list_size, (col.offset + n) * t.list_size
@@ -151,8 +152,8 @@ def list_values(col: pa.Array) -> pa.Array:
 
 
 def of_numpy(v: np.ndarray) -> pa.Array:
-    """A column of an array of one dimension, of the type that its dtype has in Arrow; TypeError
-    when there is none."""
+    """A column made of a one-dimensional array, in the Arrow type of its dtype; TypeError if there
+    is none."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     kind = v.dtype.kind
@@ -216,10 +217,10 @@ def of_numpy(v: np.ndarray) -> pa.Array:
 
 
 def of_marked(v: np.ndarray, t: pa.DataType | None = None) -> pa.Array:
-    """A column of an array of floats that missing.shown() may have made: null where the mark is. t:
-    the type of the column that it was made of. Of integers and bools, which know no NaN, each NaN
-    is null; they are kept where all of the others are such values, and small enough for float64 to
-    hold each."""
+    """A column made of an array of floats that may come from missing.shown(): NaN with the mark
+    becomes null. t: the type of the original column. Integers and bools have no NaN, so if t is one
+    of these, every NaN becomes null; the type t is kept if all other values fit it and are small
+    enough for float64 to hold them exactly."""
     if t is not None and (t.id == BOOL or _T.is_integer(t)):
         null = np.isnan(v)
         ints = missing.whole(v, null, np.dtype(bool) if t.id == BOOL else DTYPES[t.id])

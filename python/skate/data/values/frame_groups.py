@@ -1,5 +1,6 @@
-"""DataFrames of many small groups: parts of one DataFrame, and back. Each step of pandas takes 10
-to 300 us whatever the size, so as little as can be is done a group."""
+"""Makes DataFrames of many small groups as slices of one DataFrame, and joins the results. Each
+pandas call takes 10 to 300 us whatever the size, so there are as few calls per group as
+possible."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from typing import Any
 from skate._deps import np, pa, pd
 from skate.data.values.frames import from_pandas, to_pandas
 
-# pandas 2 warns of writes to a part of a DataFrame, though nobody else sees these rows
+# pandas 2 warns about writes to a slice of a DataFrame, although these rows have no other user
 WARNS = int(pd.__version__.split(".")[0]) < 3
 
-# that are held before they become a batch
+# limits of the frames and rows that are held before they become a batch
 MOST_FRAMES, MOST_FRAMES_OF_OBJECTS, MOST_ROWS = 1024, 64, 1 << 16
 
 
 class Frames:
-    """The groups of a batch as DataFrames, each as if it had been made of its rows alone, memory of
-    its own to be changed.
+    """The groups of a batch as DataFrames. Each looks as if it had been made of its rows alone, in
+    memory that may be changed.
 
     Args:
         rb: The batch.
@@ -26,7 +27,7 @@ class Frames:
 
     def __init__(self, rb: pa.RecordBatch):
         self.df = to_pandas(rb)
-        # A column with nulls is masked; that of a group without any is not.
+        # A column with nulls is masked; in a group without nulls the column must not be masked.
         masked = [
             i
             for i, t in enumerate(self.df.dtypes)
@@ -35,7 +36,7 @@ class Frames:
         self.masked = [i for i in masked if rb.column(i).null_count]
 
     def of(self, at: int, rows: pa.RecordBatch) -> Any:
-        """That of `rows`, which begin at row `at` of the batch."""
+        """The DataFrame of `rows`, which begin at row `at` of the batch."""
         n = rows.num_rows
         df = self.df.iloc[at : at + n]
         if WARNS:
@@ -49,12 +50,12 @@ class Frames:
 
 
 class Held:
-    """DataFrames that functions returned, to become one batch.
+    """Collects DataFrames that functions returned, to make one batch of them.
 
     Args:
         what: The function, for errors.
-        rb: The batch that it got parts of: columns of the same names keep their types where that is
-            exact.
+        rb: The batch whose slices the function got: columns of the same names keep their types if
+            that is exact.
     """
 
     def __init__(self, what: str, rb: pa.RecordBatch):
@@ -63,12 +64,11 @@ class Held:
         self.rows, self.most = 0, MOST_FRAMES
 
     def takes(self, out: Any) -> bool:
-        """Whether `out` is a DataFrame that goes together with those that are held, which it now
-        is."""
+        """Tries to add `out`; whether it is a DataFrame that can be joined with those held."""
         if not isinstance(out, pd.DataFrame):
             return False
         index = out.index
-        # it says something: frames.py
+        # an index that holds data: see frames.py
         if index.nlevels != 1 or index.name is not None or index.dtype.kind not in "iu":
             return False
         if self.frames:
@@ -90,11 +90,11 @@ class Held:
         return True
 
     def full(self) -> bool:
-        """Whether it is time to make a batch."""
+        """Whether enough is held to make a batch."""
         return len(self.frames) >= self.most or self.rows >= MOST_ROWS
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What is held, which it no longer is."""
+        """The batch of everything held, which is then released."""
         frames, self.frames, self.rows = self.frames, [], 0
         if frames:
             yield from from_pandas(

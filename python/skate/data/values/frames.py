@@ -1,4 +1,5 @@
-"""pandas DataFrames from record batches, and back. pandas is imported by who calls these."""
+"""Converts record batches to pandas DataFrames, and back. Only callers of these functions import
+pandas."""
 
 from __future__ import annotations
 
@@ -34,9 +35,9 @@ from skate.data.values.unify import check_names
 
 
 def to_pandas(rb: pa.RecordBatch, dtypes: Mapping[str, tuple[str, str]] | None = None) -> Any:
-    """A DataFrame (its own memory, may be changed in place): pandas copies the columns, all of one
-    dtype into one block. A column of numbers costs 5 us. dtypes: of columns by name, if
-    they have this type: (dtype as noted() names it, type)."""
+    """A DataFrame in its own memory, which may be changed in place: pandas copies the columns, all
+    of one dtype into one block. A column of numbers costs 5 us. dtypes: {name: (dtype as noted()
+    writes it, type)}, used for columns that have this type."""
     index = pd.RangeIndex(rb.num_rows)
     made = {
         name: _values(pd, name, col, index)
@@ -61,9 +62,9 @@ def table_to_pandas(t: pa.Table, dtypes: Mapping[str, tuple[str, str]] | None = 
 
 
 def noted(dfs: Sequence[Any]) -> dict[str, str]:
-    """Names of the dtypes that Arrow's types say nothing of: masked ones (Int64), texts with NA
-    (string[pyarrow]), Arrow-backed ones ("Arrow", "Arrow large_string"); of columns that have the
-    same one in each of these DataFrames."""
+    """The dtypes that Arrow's types do not determine: masked ones (Int64), texts with NA
+    (string[pyarrow]), Arrow-backed ones ("Arrow", "Arrow large_string"); by name, for columns that
+    have the same dtype in all of these DataFrames."""
     kept: dict[str, set[str]] = {}
     for df in dfs:
         for name, t in zip(df.columns, df.dtypes, strict=True):
@@ -83,7 +84,8 @@ def _noted(t: Any) -> str:
 
 
 def _as_noted(pd: Any, name: str, col: pa.Array, index: Any, dtype: str, of: str) -> Any:
-    """What a DataFrame takes for a column that had this dtype in pandas, when its type was `of`."""
+    """The DataFrame's values for a column that had this pandas dtype when its Arrow type was
+    `of`."""
     if str(col.type) != of:
         return _values(pd, name, col, index)
     if dtype.startswith("Arrow"):
@@ -108,8 +110,8 @@ def _masked(pd: Any, col: pa.Array) -> Any:
 
 
 def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
-    """What a DataFrame takes for a column: a view of numbers, an array of pandas, or a Series over
-    `index` (by the same index a column is not aligned, which costs 100 us)."""
+    """The DataFrame's values for a column: a view of numbers, a pandas array, or a Series over
+    `index` (the same index object for all, because aligning costs 100 us per column)."""
     t = col.type
     tid = t.id
     if tid in NUMBERS or tid == BOOL:
@@ -147,7 +149,7 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
             index,
             dtype="str" if hasattr(pd, "StringDtype") and pd.__version__ >= "3" else object,
         )
-    # periods, intervals
+    # extension types of pandas: periods, intervals
     if isinstance(t, pa.BaseExtensionType) and t.extension_name.startswith("pandas."):
         return t.to_pandas_dtype().__from_arrow__(col)
     if (
@@ -166,13 +168,13 @@ def _values(pd: Any, name: str, col: pa.Array, index: Any) -> Any:
 
 
 def _zone(tz: str) -> Any:
-    """What pandas takes for Arrow's zone: a name, or a fixed offset such as +05:30."""
+    """Arrow's time zone in the form that pandas takes: a name, or a fixed offset such as +05:30."""
     return tz
 
 
 def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa.RecordBatch]:
-    """A DataFrame as a batch (several, where one cannot hold it), what its index says in front. NaN
-    in float columns stays NaN; None, NA and NaT are null."""
+    """A DataFrame as a batch (several if one cannot hold it); index levels that hold data come
+    first. NaN in float columns stays NaN; None, NA and NaT become null."""
     cols, names = [], []
     index = _of_index(df, what)
     for name, s in [*index, *_columns(df)]:
@@ -184,7 +186,7 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
                 )
             else:
                 col = from_series(s, None if old is None else old.type, old)
-            # an index of evenly spaced integers forgets its dtype
+            # pandas forgets the dtype of an index of evenly spaced integers
             if old is not None and len(cols) < len(index):
                 kept = exact(col, old.type)
                 col = col if kept is None else kept
@@ -199,8 +201,8 @@ def from_pandas(df: Any, what: str, rb: pa.RecordBatch | None = None) -> list[pa
 
 
 def _columns(df: Any) -> Iterator[tuple[str, Any]]:
-    """Name and values of each column: numbers and times as arrays, which of a wide DataFrame are
-    views of one array a dtype (a column by itself costs 100 us); others as Series."""
+    """(name, values) of each column. Numbers and times are arrays, which in a wide DataFrame are
+    views of one array per dtype (getting a single column costs 100 us); others are Series."""
     names = [str(n) for n in df.columns]
     wide: dict[Any, list[int]] = {}
     for i, t in enumerate(df.dtypes):
@@ -216,10 +218,10 @@ def _columns(df: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
-    """Name and values of each level of the index that is data, as Series: a level with a name,
-    unless a column repeats it, under that name; one without a name under pyarrow's
-    __index_level_0__ (1, ...), but integers number rows and are left out, if not all of several
-    levels are such."""
+    """(name, Series) of each index level that holds data. A named level has its name, unless a
+    column repeats the level. A level without a name becomes pyarrow's __index_level_0__ (1, ...),
+    but unnamed integers only number rows and are left out, unless only some of several levels are
+    such."""
     index = df.index
     names = list(index.names)
     if names == [None] and index.dtype.kind in "iu":
@@ -246,12 +248,12 @@ def _of_index(df: Any, what: str) -> list[tuple[str, Any]]:
 
 def from_series(s: Any, hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
     """A Series as an Arrow array; `hint`: the type to keep if that is exact; `old`: the column of
-    that type that it was made from."""
+    that type from which the Series was made."""
     dtype = s.dtype
     if isinstance(dtype, np.dtype):
         if dtype.kind == "O":
             values = s.tolist()
-            kept = same_objects(values, old)  # before NaN is taken for null
+            kept = same_objects(values, old)  # checked before NaN is treated as null
             if kept is not None:
                 return kept
             mask = s.isna().to_numpy()

@@ -1,5 +1,5 @@
-"""Arrow columns as numpy arrays and Python values; what each type looks like:
-skate/data/values/batch.py."""
+"""Arrow columns as NumPy arrays and Python values; skate/data/values/batch.py has the table of
+types."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def column_to_numpy(name: str, col: pa.Array) -> np.ndarray:
         values = [objects_array(v) if type(v) is list else v for v in values]
     out[:] = values
     if not can_rebuild(t):
-        out.setflags(write=False)  # comes back only as itself
+        out.setflags(write=False)  # so that the array can only come back unchanged
     return out
 
 
 def lacks_numbers(col: pa.Array) -> bool:
     """Whether some numbers or bools of a column are missing, also in lists, arrays, dictionaries
-    and runs: the dtype of its array follows from that."""
+    and runs; this decides the dtype of its array."""
     t = col.type
     if t.id in NUMBERS or t.id == flat.BOOL:
         return col.null_count > 0
@@ -89,7 +89,7 @@ def lacks_numbers(col: pa.Array) -> bool:
 
 
 def _missing_rows(name: str, col: pa.Array) -> np.ndarray:
-    """Arrays of one shape, of floats, as one array with NaN where one is null."""
+    """Arrays of one shape, of floats, as one array; a null array becomes NaN."""
     there = column_to_numpy(name, col.drop_null())
     out = np.full((len(col), *there.shape[1:]), ROW_MARKS[there.dtype])
     out[flat.valid_bits(col)] = there
@@ -98,12 +98,12 @@ def _missing_rows(name: str, col: pa.Array) -> np.ndarray:
 
 
 def _values(col: pa.Array) -> pa.Array:
-    """What is in lists, without what lies under null."""
+    """The elements of lists, without those under nulls."""
     return list_values(col) if col.null_count == 0 else col.flatten()
 
 
 def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
-    """The rows of a column of lists, None where null, of the array of its _values()."""
+    """The rows of a column of lists, None for null, sliced from the array of its _values()."""
     n, t = len(col), col.type
     valid = [True] * n if col.null_count == 0 else flat.valid_bits(col).tolist()
     if t.id == FIXED_LIST:
@@ -113,7 +113,7 @@ def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
         if col.null_count == 0:
             base = offs[0] if offs else 0
             return [values[a - base : b - base] for a, b in zip(offs, offs[1:], strict=False)]
-        # flatten() leaves out what lies under nulls
+        # flatten() leaves out elements under nulls
         lens = [b - a if v else 0 for a, b, v in zip(offs, offs[1:], valid, strict=False)]
     out: list[Any] = []
     at = 0
@@ -124,8 +124,9 @@ def _cut(col: pa.Array, values: np.ndarray) -> list[Any]:
 
 
 def form_of(t: pa.DataType) -> tuple[np.dtype, tuple[int, ...]] | None:
-    """(dtype, shape of a row) of the array of a column of this type, where that is a view of its
-    values if none is null; None: it is of another kind."""
+    """(dtype, shape of a row) of a column's array if that is a view of the values when none is
+    null;
+    None: the type is of another kind."""
     if is_fixed(t):
         values, shape = _tt.fixed_parts(t)
         return (
@@ -147,7 +148,7 @@ def runs_decoded(col: pa.Array) -> pa.Array:
 
 
 def tensor_to_numpy(col: pa.Array) -> np.ndarray:
-    """(n, *shape) view of a column of arrays of one shape."""
+    """An (n, *shape) view of a column of arrays of one shape."""
     if isinstance(col, _tt.ArrowTensorArray):
         return col.to_numpy()
     t = col.type
@@ -169,7 +170,7 @@ def tensor_to_numpy(col: pa.Array) -> np.ndarray:
 
 
 def to_objects(name: str, col: pa.Array) -> list[Any]:
-    """Python values of a column: what a row holds, and what goes into object arrays."""
+    """The Python values of a column, for rows and for object arrays."""
     t = col.type
     tid = t.id
     if tid in TEXT:
@@ -197,7 +198,7 @@ def to_objects(name: str, col: pa.Array) -> list[Any]:
     ):
         return to_objects(name, col.storage)
     try:
-        if "time64[ns]" in str(t):  # as_py would drop what is below a microsecond
+        if "time64[ns]" in str(t):  # as_py would drop digits below a microsecond
             if not _T.is_time64(t):
                 raise ValueError("datetime.time has no nanoseconds")
             col = col.cast(pa.time64("us"), safe=True)

@@ -1,6 +1,6 @@
-"""Batches that are gathered from a stream of batches, by _skate.Rows (src/py/data/rows.c): C makes
-the block of a batch, whose columns of numbers are arrays over it at once; only what is of another
-kind goes through Arrow."""
+"""Batches that are gathered from a stream of blocks by _skate.Rows (src/py/data/rows.c). C code
+makes the memory of a batch, and columns of numbers are arrays over it; only other columns go
+through Arrow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from skate.data.values.unify import cast_batch
 
 
 class Planned:
-    """A batch that is to be gathered, whenever and by any thread.
+    """A batch that is not yet gathered; any thread may gather it at any time.
 
     Args:
-        plan: Of _skate.Rows.
-        columns: Of its schema.
+        plan: A plan of _skate.Rows.
+        columns: The columns of its schema.
     """
 
     __slots__ = ("columns", "num_rows", "plan")
@@ -28,14 +28,14 @@ class Planned:
         self.plan, self.columns, self.num_rows = plan, columns, plan.num_rows
 
     def batch(self) -> pa.RecordBatch:
-        """Gathered, as Arrow."""
+        """Gathers the batch as an Arrow record batch."""
         memory, _ = self.plan.write()
         return _skate.block(memory, memory)
 
     def arrays(self, alloc: Any = None) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Gathered into memory of alloc(bytes): (arrays by column, names of those that were
-        converted and are as to_numpy() has them). The others lie in that memory, and may be
-        written."""
+        """Gathers the batch into memory from alloc(bytes): (arrays by column, names of the columns
+        that were converted and are as in to_numpy()). All other arrays lie in that memory, and may
+        be written."""
         n = self.num_rows
         memory, where = self.plan.write(alloc)
         out: dict[str, Any] = {}
@@ -43,7 +43,7 @@ class Planned:
         for (name, dtype, shape, width), at in zip(self.columns.forms, where, strict=True):
             if at is None or at[1] != n * width:
                 converted.append(name)
-                out[name] = None  # keeps the order
+                out[name] = None  # reserves the column's place in the order
             else:
                 out[name] = np.ndarray((n, *shape), dtype, memory, at[0])
         if converted:
@@ -53,7 +53,7 @@ class Planned:
         return out, converted
 
     def numpy(self) -> dict[str, np.ndarray]:
-        """Gathered, as to_numpy() has it."""
+        """Gathers the batch in the form of to_numpy()."""
         out, converted = self.arrays()
         for name, v in out.items():
             if name not in converted:
@@ -62,8 +62,8 @@ class Planned:
 
 
 class Columns:
-    """What the columns of a schema are as arrays over their values: of each (name, dtype, shape of
-    a row, bytes of a row); -1 bytes: they are of another kind."""
+    """(name, dtype, shape of a row, bytes of a row) of each column of a schema as an array over its
+    values; -1 bytes: the column is of another kind."""
 
     def __init__(self, schema: pa.Schema):
         self.schema, self.forms = schema, []
@@ -75,15 +75,15 @@ class Columns:
 
 
 class Gather:
-    """Batches that are gathered from a stream of batches by a _skate.Rows, which says in what
-    order. Their schema may only widen."""
+    """Batches from a stream of blocks, in the order that a _skate.Rows decides. The schema of the
+    blocks may only widen."""
 
     def __init__(self, rows: Any):
         self.rows = rows
         self.columns: Any = None
 
     def add(self, rb: pa.RecordBatch) -> None:
-        """The next of the stream."""
+        """Reads the next block of the stream."""
         schema = rb.schema
         if self.columns is None:
             self.columns = Columns(schema)
@@ -98,15 +98,14 @@ class Gather:
         self.rows.add(rb)
 
     def next(self, size: int) -> Any:
-        """The next `size` rows, or those that are there, as a Planned; None: there are none."""
+        """The next `size` rows, or the remaining ones, as a Planned; None: there are none."""
         plan = self.rows.plan(size)
         return None if plan is None else Planned(plan, self.columns)
 
     def plans(
         self, blocks: Iterator[pa.RecordBatch], size: int, drop_last: bool
     ) -> Iterator[Planned]:
-        """Batches of `size` rows each, which are yet to be gathered; the last one may have
-        fewer."""
+        """Yields batches of `size` rows, not yet gathered; the last one may have fewer."""
         rows, more = self.rows, True
         while True:
             while more and rows.wants(size):

@@ -1,11 +1,11 @@
-"""Which columns of pickled objects may be unpickled: those of this job. Bytes of others run code
-when they are unpickled, so they stay bytes (docs/design/security.md).
+"""Decides which columns of pickled objects may be unpickled: those of this job. Unpickling bytes of
+others runs their code, so these stay bytes (docs/design/security.md).
 
-The type skate.python_object (types.py) says in its parameter, the *mark*, whose objects they are.
-The mark of this job's own is a secret that each of its processes knows (_job.py), so no file can
-carry it. Any other one is of somebody else: the type is the same but for `trusted`, and what would
-unpickle raises UntrustedPickleError. What a reader gives names its file by a second secret. Files
-get neither (`bare`): they have no mark.
+The type skate.python_object (types.py) has a parameter, the *mark*, that tells whose objects they
+are. The mark of this job is a secret that all of its processes know (_job.py), so no file can forge
+it. Any other mark means foreign objects: the type behaves the same but for `trusted`, and
+unpickling raises UntrustedPickleError. A reader's mark names the file by a second secret. Files are
+written without a mark (`bare`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ SEVERAL = "several sources, such as "
 
 
 def trust(what: Any) -> Any:
-    """A type, field, schema, array, batch or Table (or None) whose objects may be unpickled."""
+    """A type, field, schema, array, batch or Table (or None), marked so that its objects may be
+    unpickled."""
     return _changed(what, lambda t: t if t.trusted else types.PythonObjectType())
 
 
 def bare(what: Any) -> Any:
-    """The same as a file is to have it: without a mark."""
+    """The same without a mark, for files."""
     return _changed(what, lambda t: types.foreign_type() if t.trusted or t.source else t)
 
 
 def came_from(what: Any, source: str) -> Any:
-    """The same, where the objects of others say that they were read from `source`, if nothing is
-    said of them yet."""
+    """The same, where foreign objects of unknown source are marked as read from `source`."""
     return _changed(what, lambda t: t if t.trusted or t.source else types.foreign_type(source))
 
 
 def of_both(a: types.PythonObjectType, b: types.PythonObjectType) -> types.PythonObjectType:
-    """The type of objects of both: of others, if those of one are."""
+    """The object type that holds objects of both types: foreign, if one of them is."""
     if a.trusted and b.trusted:
         return types.PythonObjectType()
     said = [t.source for t in (a, b) if t.source] or [""]
@@ -51,12 +51,12 @@ def of_both(a: types.PythonObjectType, b: types.PythonObjectType) -> types.Pytho
 
 
 def has_objects(t: pa.DataType) -> bool:
-    """Whether there are pickled objects at some level."""
+    """Whether a type has pickled objects at some level."""
     return next(_objects(t), None) is not None
 
 
 def _objects(t: pa.DataType) -> Iterator[types.PythonObjectType]:
-    """The types of objects in a type."""
+    """The object types inside a type."""
     if isinstance(t, types.PythonObjectType):
         yield t
     elif _T.is_dictionary(t):
@@ -69,8 +69,7 @@ def _objects(t: pa.DataType) -> Iterator[types.PythonObjectType]:
 
 
 def refused(t: pa.DataType, name: str = "") -> UntrustedPickleError:
-    """The error for what would unpickle a column of this type, in which there are objects of
-    others."""
+    """The error for unpickling a column of this type, which holds foreign objects."""
     of = next((o for o in _objects(t) if not o.trusted), None)
     where = f" of {of.source}" if of is not None and of.source else ""
     return UntrustedPickleError(
@@ -81,9 +80,9 @@ def refused(t: pa.DataType, name: str = "") -> UntrustedPickleError:
 
 
 def check_alike(schemas: list[pa.Schema]) -> None:
-    """UntrustedPickleError where objects of others are in a column of this job's. Arrow takes
-    dictionaries of extension types for equal whatever their parameters are, and would put the
-    values of one below the type of another."""
+    """Raises UntrustedPickleError if a column of this job's holds foreign objects. Arrow considers
+    dictionaries of extension types equal whatever their parameters are, and would put values of one
+    type under another."""
     for i, f in enumerate(schemas[0]):
         mine = list(_objects(f.type))
         for s in schemas[1:] if mine else ():
@@ -92,9 +91,9 @@ def check_alike(schemas: list[pa.Schema]) -> None:
 
 
 def relabelled(col: pa.Array, t: pa.DataType) -> pa.Array:
-    """A column of objects, at some level, as another type of such: by the marks, and, of nested
-    types, by Arrow's cast. UntrustedPickleError, where it would make objects of others this job's;
-    ArrowNotImplementedError, where it would make objects of other values: Arrow takes bytes for
+    """Casts a column with objects at some level to another such type: by the marks, and nested
+    types by Arrow's cast. UntrustedPickleError if foreign objects would become this job's;
+    ArrowNotImplementedError if other values would become objects, because Arrow takes any bytes for
     pickles."""
     if _T.is_dictionary(col.type) and not _T.is_dictionary(t):
         col = col.dictionary_decode()
@@ -109,7 +108,7 @@ def relabelled(col: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _pairs(a: pa.DataType, t: pa.DataType) -> Iterator[tuple[pa.DataType, types.PythonObjectType]]:
-    """For each type of objects in t what is in its place in a, if that is there and has values."""
+    """For each object type in t, the values at that place in a, if there are any."""
     if _T.is_null(a) or not has_objects(t):
         return
     if _T.is_struct(a) and _T.is_struct(t):
@@ -126,16 +125,16 @@ def _pairs(a: pa.DataType, t: pa.DataType) -> Iterator[tuple[pa.DataType, types.
 
 
 def as_kept(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """What bare() made of a batch of this schema, as it was. For files of the user's own, whose
-    pickles say the schema (worker/replay.py)."""
+    """Restores a batch of this schema after bare(). For files of the user's own, whose pickles
+    contain the schema (worker/replay.py)."""
     return pa.RecordBatch._import_from_c_capsule(
         schema.__arrow_c_schema__(), rb.__arrow_c_array__()[1]
     )
 
 
 def unpickled(data: bytes, what: str) -> Any:
-    """What _job.signed() was given; UntrustedPickleError, where another job has signed it, or
-    nobody, and the user does not trust others."""
+    """The value that was given to _job.signed(); UntrustedPickleError if another job or nobody
+    signed it, and the user does not trust others."""
     if (
         _job.is_signed(data)
         or settings.current is not None
@@ -149,7 +148,7 @@ def unpickled(data: bytes, what: str) -> Any:
 
 
 def python_values(name: str, col: pa.Array) -> list[Any]:
-    """col.to_pylist(), whose error says the column's name."""
+    """col.to_pylist(); errors name the column."""
     try:
         return col.to_pylist()
     except UntrustedPickleError:
@@ -157,8 +156,8 @@ def python_values(name: str, col: pa.Array) -> list[Any]:
 
 
 def _changed(what: Any, to: Callable[[Any], Any]) -> Any:
-    """what, with to(type) for each type of objects in it. Nothing is copied, and what has none is
-    given back itself."""
+    """`what`, with each object type replaced by to(type). Nothing is copied; without object types,
+    the same object is returned."""
     if what is None:
         return None
     if isinstance(what, pa.DataType):

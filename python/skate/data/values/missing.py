@@ -1,12 +1,12 @@
-"""Missing numbers in arrays of NumPy, which know no null: NaN, and None where float64 does not hold
-the others (the table is in values/batch.py).
+"""Missing numbers in NumPy arrays, which have no null: NaN, or None if float64 does not hold the
+other values (values/batch.py has the table).
 
-A null is handed out as a NaN with a mark in the bits that say nothing (its payload), as R's NA is
-one. NumPy calculates with it as with any NaN, and copies, slices, selections, conversions between
-floats and arithmetic keep the mark. So when an array comes back, a NaN with the mark is null again,
-and one that was in the data or came of a calculation (0/0) stays NaN, whatever rows were taken and
-wherever blocks end. The mark lies in the bits that all floats have, so it goes from float64 to
-float16 and back. What loses it (a sort, a GPU) makes a usual NaN.
+A null is handed out as a NaN with a mark in its unused bits (the payload), like NA in R. NumPy
+calculates with it as with any NaN; copies, slices, selections, conversions between floats and
+arithmetic keep the mark. So when an array comes back, a NaN with the mark becomes null again, and a
+NaN of the data or of a calculation (0/0) stays NaN, whatever rows were selected and wherever blocks
+end. The mark is in the bits that all float types have, so it survives float64 to float16 and back.
+Operations that lose it (a sort, a GPU) make it a plain NaN.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from __future__ import annotations
 from skate._deps import np
 
 MOST = 1 << 53  # integers up to here are exact in float64
-# of the nine bits that the NaN of a float16 has; a whole array that is null has marks with the last
-# bit set
+# among the nine payload bits of a float16 NaN; an array that is null as a whole has marks with the
+# last bit set
 _PAYLOAD, _ROW = 0x156, 1
-# dtype -> (its bits, those of a quiet NaN, where the nine bits begin, those that are the same in
-# all marks)
+# dtype -> (unsigned type of its bits, bits of a quiet NaN, position of the nine bits, mask of the
+# bits that are equal in all marks)
 _FORMS = {
     np.dtype(f): (
         np.dtype(u),
@@ -39,9 +39,9 @@ ROW_MARKS = {
 
 
 def shown(v: np.ndarray, null: np.ndarray) -> np.ndarray:
-    """The numbers or bools of v, of which some are null (what lies there is anything), as functions
-    see them: floats of their dtype with NaN, others as float64 with NaN, or as objects with None
-    where float64 does not hold all of them. Read-only."""
+    """The numbers or bools of v, some of which are null (values there are arbitrary), as user
+    functions see them: floats in their dtype with NaN, others as float64 with NaN, or as objects
+    with None if float64 does not hold all of them exactly. Read-only."""
     if v.dtype.kind == "f":
         out = v.copy()
     elif v.dtype.itemsize == 8 and _beyond(v, null):
@@ -57,7 +57,7 @@ def shown(v: np.ndarray, null: np.ndarray) -> np.ndarray:
 
 
 def _beyond(v: np.ndarray, null: np.ndarray) -> bool:
-    """Whether an integer that is not null is beyond what float64 holds exactly."""
+    """Whether an integer that is not null is beyond the exact range of float64."""
     far = v > MOST if not len(v) or v.max() > MOST else None
     if v.dtype.kind == "i" and len(v) and v.min() < -MOST:
         far = v < -MOST if far is None else far | (v < -MOST)
@@ -71,7 +71,7 @@ def marked(v: np.ndarray) -> np.ndarray:
 
 
 def marked_rows(v: np.ndarray) -> np.ndarray:
-    """Which arrays along the first axis of one of floats are missing as a whole, as bools."""
+    """Which arrays along the first axis of a float array are null as a whole, as bools."""
     bits, quiet, at, _ = _FORMS[v.dtype]
     sign = 1 << 8 * v.itemsize - 1
     first = (
@@ -83,15 +83,15 @@ def marked_rows(v: np.ndarray) -> np.ndarray:
 
 
 def whole(v: np.ndarray, null: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """Floats as integers or bools of a dtype (anything where null says so); None: one is no such
-    value, or beyond what float64 holds exactly."""
+    """Floats as integers or bools of a dtype (arbitrary under null); None: one of them is no such
+    value, or is beyond the exact range of float64."""
     v = np.where(null, v.dtype.type(0), v)
     if dtype.kind == "b":
         low, high = 0, 1
     else:
         of = np.iinfo(dtype)
         low, high = max(of.min, -MOST), min(of.max, MOST)
-    if len(v) and not (v.min() >= low and v.max() <= high):  # also NaN
+    if len(v) and not (v.min() >= low and v.max() <= high):  # true for NaN, too
         return None
     out = v.astype(dtype)
     return out if np.array_equal(out, v) else None

@@ -1,5 +1,5 @@
-"""What a function with batch_format "numpy" gets: a dict of arrays, one a column. Arrays are made
-at their first use, and those that come back as they were are not converted again."""
+"""The batch that a function with batch_format "numpy" gets: a dict of arrays, one per column.
+Arrays are made at their first use, and arrays that come back unchanged are not converted again."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from skate.data.values.encoded_text import EncodedText
 from skate.data.values.flat import DICTIONARY, NUMBERS, TEXT, plain_view
 from skate.data.values.from_arrow import column_to_numpy, lacks_numbers
 
-LATER: Any = object()  # stands for an array that nobody has asked for
-# an array with the objects that were in it is unchanged
+LATER: Any = object()  # stands for an array that was not yet requested
+# types whose objects are immutable, so that an array with the same objects is unchanged
 _IMMUTABLE = {*TEXT, pa.string_view().id, pa.binary_view().id, pa.binary(1).id}
 
 
 class NumpyBatch(dict):
-    """What a numpy UDF gets: a dict of arrays, each made at its first use. So a column that is only
-    passed on costs nothing, both ways."""
+    """A dict of arrays, each made at its first use, so that a column that is only passed on costs
+    nothing in either direction."""
 
     __slots__ = ("rb", "given", "copies", "codes", "missing", "writable")
 
     def __init__(self, rb: pa.RecordBatch, writable: bool = False):
         super().__init__(dict.fromkeys(rb.schema.names, LATER))
         self.rb, self.writable = rb, writable
-        self.given: dict[str, np.ndarray] = {}  # as handed out
-        # of those whose objects are compared, which is cheaper than building the column again
+        self.given: dict[str, np.ndarray] = {}  # arrays as they were handed out
+        # for columns whose objects are compared, which is cheaper than building the column again
         self.copies: dict[str, np.ndarray] = {}
-        # Of encoded strings (different objects, their codes): they are compared without a copy.
+        # For encoded strings (distinct objects, their codes), which are compared without a copy.
         self.codes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.missing: dict[
             str, np.ndarray
@@ -62,7 +62,7 @@ class NumpyBatch(dict):
                 elif self.writable:
                     v = v.copy()
             self.given[name] = v
-            # Of dictionaries and runs null_count does not say what is null among their values.
+            # null_count of dictionaries and runs does not count nulls among their values.
             if (
                 col.null_count
                 if t.id in NUMBERS
@@ -73,7 +73,7 @@ class NumpyBatch(dict):
         return v
 
     def same(self, name: str, v: np.ndarray) -> bool:
-        """Whether an array of objects that was handed out holds what it did then."""
+        """Whether an array of objects that was handed out still holds the same objects."""
         if name in self.codes:
             return _skate.same_coded(v, *self.codes[name])
         return name in self.copies and _skate.same_objects(v, self.copies[name])
@@ -150,9 +150,9 @@ class NumpyBatch(dict):
 def to_cut(
     rb: pa.RecordBatch,
 ) -> tuple[dict[str, Any], dict[str, Callable[[int, int], np.ndarray]]]:
-    """(arrays of which batches are slices, functions of a batch's first row and number of rows for
-    columns that have None there). These lack numbers in some rows: their dtype in a batch goes by
-    what is missing in it, not by where blocks end."""
+    """(arrays of which batches are slices, functions of a batch's first row and row count for
+    columns that have None there). These columns have missing numbers in some rows: their dtype in a
+    batch follows from what is missing in the batch, and not from the borders of blocks."""
     cols: dict[str, Any] = {}
     varied: dict[str, Callable[[int, int], np.ndarray]] = {}
     for name, col in zip(rb.schema.names, rb.columns, strict=True):
@@ -169,7 +169,7 @@ def _part(name: str, col: pa.Array, at: int, n: int) -> np.ndarray:
 
 
 def to_numpy(rb: pa.RecordBatch) -> dict[str, np.ndarray]:
-    """One array a column (see the head of the file)."""
+    """One array per column (see the head of the file)."""
     return {
         name: column_to_numpy(name, col)
         for name, col in zip(rb.schema.names, rb.columns, strict=True)

@@ -1,12 +1,12 @@
-"""Pictures out of bytes: arrays (height, width[, channels]) of uint8, for read_images and
+"""Decodes images into arrays (height, width[, channels]) of uint8, for read_images and
 decode_images.
 
-Pillow says what a picture is. JPEG and PNG are decoded by src/image where that gives Pillow's
-bytes, to the last bit, in half of the time; what it refuses goes to Pillow, and is counted
-(DatasetStats.aside). It uses the libjpeg-turbo and the libpng of the Pillow that is installed.
-Which axis Pillow resizes first depends on its version, so it is asked once a process, by resizing a
-small picture. decoder="fast" decodes a JPEG that is at least twice as large as wanted at a half, a
-quarter or an eighth: other bytes (docs/design/images.md).
+Pillow defines which bytes are an image and what its pixels are. src/image decodes JPEG and PNG in
+half the time where its result equals Pillow's to the last bit; images that it refuses go to Pillow
+and are counted (DatasetStats.aside). It uses the libjpeg-turbo and the libpng of the installed
+Pillow. Which axis Pillow resizes first depends on its version, so it is found out once per process
+by resizing a small image. decoder="fast" decodes a JPEG that is at least twice as large as wanted
+at a half, a quarter or an eighth, which gives other pixels (docs/design/images.md).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _CHANNELS = {None: 0, "L": 1, "RGB": 3, "RGBA": 4}
 
 
 class Wanted(NamedTuple):
-    """What pictures are to be. size: (height, width); mode: Pillow's; crop: (top, left, height,
-    width) or "center"; decoder: one of DECODERS."""
+    """How images are to be decoded. size: (height, width); mode: Pillow's; crop: (top, left,
+    height, width) or "center"; decoder: one of DECODERS."""
 
     size: tuple[int, int] | None = None
     mode: str | None = None
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(size: Any, mode: Any, crop: Any, decoder: Any) -> Wanted:
-    """The same, checked: ValueError says what is wrong."""
+    """Checks the options and makes the object; ValueError says what is wrong."""
     if size is not None and (len(size) != 2 or size[0] <= 0 or size[1] <= 0):
         raise ValueError(f"size must be (height, width), both over 0, not {size!r}")
     if crop == "center":
@@ -55,8 +55,8 @@ def wanted(size: Any, mode: Any, crop: Any, decoder: Any) -> Wanted:
 
 
 def decode(data: Any, want: Wanted, make: Callable[[tuple[int, ...]], Any]) -> tuple[Any, bool]:
-    """(the picture, whether Pillow made it although it need not have). make: gives the array for a
-    shape; Pillow's is its own. Raises what Pillow raises."""
+    """(the image, whether Pillow decoded it as a fallback). make: returns an array of a shape to
+    decode into; Pillow makes its own array. Raises Pillow's errors."""
     asked = _asked(want)
     if asked is None:
         return by_pillow(data, want), want.decoder != "pillow"
@@ -65,7 +65,7 @@ def decode(data: Any, want: Wanted, make: Callable[[tuple[int, ...]], Any]) -> t
 
 
 def by_pillow(data: Any, want: Wanted) -> Any:
-    """The picture as Pillow makes it."""
+    """The image as Pillow decodes it."""
     with Image.open(io.BytesIO(data)) as im:
         if want.crop is not None:
             top, left, height, width = (
@@ -91,7 +91,7 @@ def _middle(of: tuple[int, int], size: Any) -> tuple[int, int, int, int]:
 
 @functools.cache
 def _asked(want: Wanted) -> tuple[Any, ...] | None:
-    """The argument of _skate.image_read; None: it cannot make these."""
+    """The argument of _skate.image_read; None: it cannot apply these options."""
     codecs = _codecs()
     if (
         want.decoder == "pillow"
@@ -113,7 +113,7 @@ def _asked(want: Wanted) -> tuple[Any, ...] | None:
 
 class _Codecs(NamedTuple):
     any: bool
-    rows_first: bool | None  # the order of this Pillow; None: it resizes by another rule
+    rows_first: bool | None  # which axis this Pillow resizes first; None: it has another rule
 
 
 @functools.cache
@@ -121,7 +121,7 @@ def _codecs() -> _Codecs:
     jpeg = _loaded(PIL_imaging, _skate.image_use_jpeg)
     try:
         png = _loaded(PIL_imagingft, _skate.image_use_png)
-    except ImportError:  # a Pillow without FreeType
+    except ImportError:  # this Pillow has no FreeType
         png = False
     if not jpeg and not png:
         return _Codecs(False, None)
@@ -152,8 +152,8 @@ def _empty(shape: tuple[int, ...]) -> Any:
 
 
 class Stack:
-    """Pictures that lie one behind the other in one array, as long as they have one shape; n: how
-    many are expected, at most `limit` bytes of them."""
+    """Collects images in one array as long as they have one shape; n: expected number of images, at
+    most `limit` bytes of them."""
 
     def __init__(self, n: int, limit: int):
         self.expected, self.limit = n, limit
@@ -161,7 +161,7 @@ class Stack:
         self.pictures: list[Any] = []
 
     def make(self, shape: tuple[int, ...]) -> Any:
-        """The array for the next one."""
+        """The array for the next image."""
         if self.all is None:
             size = 1
             for k in shape:
@@ -177,11 +177,11 @@ class Stack:
         )
 
     def add(self, picture: Any) -> None:
-        """It may be an array of make()'s, or another one."""
+        """Adds an image, which may be an array from make() or another one."""
         self.pictures.append(picture)
 
     def column(self) -> Any:
-        """All of them: one array, or a list of arrays."""
+        """All images: one array, or a list of arrays."""
         n = len(self.pictures)
         if (
             self.all is None

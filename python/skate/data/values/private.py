@@ -1,5 +1,5 @@
-"""Memory under an array that this process may write without anybody seeing it: pages over the
-store, which are copied when they are written."""
+"""Memory of arrays that this process may write without effect on others: pages over the store that
+are copied when they are written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _mapped: weakref.WeakValueDictionary[int, Mapped] = weakref.WeakValueDictionary(
 
 
 class Mapped(mmap.mmap):
-    """A block of another process's store, mapped here, with pages of this process's own.
+    """A block of another process's store, mapped here copy-on-write.
 
     Args:
-        fd, at, size: The file, where the block begins in it, and its bytes.
+        fd, at, size: The file, the offset of the block in it, and the block's bytes.
     """
 
     base: int
-    first: int  # of its bytes, where the block begins
-    freed: Any = None  # is called when the last array over it is gone
+    first: int  # offset of the block in the mapping, in bytes
+    freed: Any = None  # called when the last array over the block is gone
 
     def __new__(cls, fd: int, at: int, size: int) -> Mapped:
         start = at - at % mmap.ALLOCATIONGRANULARITY
@@ -39,7 +39,7 @@ class Mapped(mmap.mmap):
         return self
 
     def block(self) -> Any:
-        """The batch that it is."""
+        """The record batch that the block holds."""
         return _skate.block(memoryview(self)[self.first :], self)
 
     def __del__(self) -> None:
@@ -48,8 +48,7 @@ class Mapped(mmap.mmap):
 
 
 def pages_of(v: Any) -> Any:
-    """The bytes of a C-contiguous array as memory to be written; None: there is none, but by
-    copying."""
+    """The bytes of a C-contiguous array as writable memory; None: not possible without a copy."""
     pages = _skate.own_pages(v)
     if pages is not None or not _mapped:
         return pages

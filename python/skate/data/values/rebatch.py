@@ -1,4 +1,4 @@
-"""Batches of other sizes: the same rows in the same order."""
+"""Cuts batches into other sizes, with the same rows in the same order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from skate.data.values.unify import merge
 
 
 def rebatch(batches: Iterator[pa.RecordBatch], size: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of exactly `size` rows over all borders (the last one has what is left); None: as
-    they come."""
+    """Yields batches of exactly `size` rows (the last one may have fewer), across borders of the
+    input;
+    None: the batches as they are."""
     if size is None:
         yield from batches
         return

@@ -1,4 +1,4 @@
-"""Rows as dicts of Python values, from record batches and back."""
+"""Converts record batches into rows (dicts of Python values), and back."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from skate.data.values.unify import cast_batch, merge
 
 
 def to_columns(rb: pa.RecordBatch) -> list[list[Any]]:
-    """Python values, column by column: ints, floats, str, ..., None for null; tensors as
-    ndarrays."""
+    """The Python values by column: ints, floats, str, ..., None for null; tensors as ndarrays."""
     out = []
     for name, col in zip(rb.schema.names, rb.columns, strict=True):
         t = col.type
@@ -29,7 +28,7 @@ def to_columns(rb: pa.RecordBatch) -> list[list[Any]]:
 
 
 def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
-    """One dict a row."""
+    """One dict for each row."""
     names = rb.schema.names
     cols = to_columns(rb)
     if len(names) == 1:
@@ -46,7 +45,7 @@ def to_rows(rb: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) -> None:
-    """Changes rows, as to_rows() gave them, to what they are in a schema that holds the old one."""
+    """Converts rows that to_rows() made to the values that they have in a wider schema."""
     names, had = new.names, set(old.names)
     other = [n for n in names if n not in had or not old.field(n).type.equals(new.field(n).type)]
     # None stays None
@@ -79,7 +78,7 @@ def in_wider_schema(rows: list[dict[str, Any]], old: pa.Schema, new: pa.Schema) 
 def from_rows(
     rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None
 ) -> pa.RecordBatch | None:
-    """One batch of rows (see rows_to_batches); None when there are none."""
+    """One batch of all rows (see rows_to_batches); None if there are no rows."""
     rbs = rows_to_batches(rows, what, rb)
     return merge(rbs) if rbs else None
 
@@ -87,8 +86,8 @@ def from_rows(
 def rows_to_batches(
     rows: list[Mapping[str, Any]], what: str, rb: pa.RecordBatch | None = None
 ) -> list[pa.RecordBatch]:
-    """Rows (dicts; a missing key is null; columns in order of appearance) as a batch, as several
-    where one cannot hold them, as none where there are none."""
+    """Rows (dicts; a missing key is null; columns in order of appearance) as a batch; as several if
+    one cannot hold them, and as none if there are no rows."""
     if not rows:
         return []
     keys = list(rows[0])

@@ -1,9 +1,9 @@
 """Rows of a batch by their numbers or by a mask, and values of a column, whatever their types.
 
-Arrow's kernels do it where they know the type, which is quickest; text and binary views, run ends,
-and whatever holds them they do not know: there the gather of blocks does it (src/block/block.h:
-sk_block_measure_places), which knows each type. Nothing else in skate.data calls Arrow's take and
-filter on columns whose types are the user's.
+Arrow's kernels are used for types that they support, since they are quickest. They do not support
+text and binary views, run ends, and types that contain these: there, the gather of blocks is used
+(src/block/block.h: sk_block_measure_places), which supports each type. Nothing else in skate.data
+calls Arrow's take and filter on columns with the user's types.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from skate import _skate
 from skate._deps import np, pa, pa_kernels
 from skate.data.values.flat import of_numpy, plain_view, stored, valid_bits
 
-NONE = 2**32 - 1  # the number of a batch that means a row of nulls
+NONE = 2**32 - 1  # a batch number that stands for a row of nulls
 
 
 def take(rb: Any, index: Any) -> Any:
     """The rows of these numbers, in this order; rows may repeat.
 
     Args:
-        rb: A RecordBatch or a Table; what comes is one, too.
+        rb: A RecordBatch or a Table; the result is of the same class.
         index: A NumPy array of ints, a list, or an Arrow array of ints, without nulls.
     """
     at = index if isinstance(index, pa.Array) else of_numpy(np.asarray(index, np.int64))
@@ -44,12 +44,12 @@ def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
     """The rows of which keep is true.
 
     `RecordBatch.filter` imports pyarrow.compute, which makes a Python function of each of its
-    hundreds: 35 ms in each worker; the kernel is there without.
+    hundreds of kernels: 35 ms in each worker. The kernel works without that import.
 
     Args:
         rb: The batch.
         keep: A NumPy array of bool, or an Arrow array of bool, in which null counts as false; one
-            value a row.
+            value for each row.
     """
     mask = keep if isinstance(keep, pa.Array) else of_numpy(keep)
     try:
@@ -59,7 +59,7 @@ def where(rb: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
 
 
 def take_values(col: pa.Array, index: pa.Array) -> pa.Array:
-    """The values of these numbers; null where the number is null."""
+    """The values at these indices; null where the index is null."""
     try:
         return pa_kernels.call_function("take", [col, index])
     except pa.ArrowNotImplementedError:
@@ -70,7 +70,7 @@ def take_values(col: pa.Array, index: pa.Array) -> pa.Array:
 
 
 def decoded(col: pa.DictionaryArray) -> pa.Array:
-    """A dictionary's values in the place of its codes."""
+    """Replaces the codes of a dictionary by its values."""
     try:
         return col.dictionary_decode()
     except pa.ArrowNotImplementedError:
@@ -78,8 +78,7 @@ def decoded(col: pa.DictionaryArray) -> pa.Array:
 
 
 def listed(col: Any) -> Any:
-    """A column of list views as lists. Arrow's cast makes lists of them whose offsets are one too
-    few."""
+    """A column of list views as lists. Arrow's own cast makes lists that lack the last offset."""
     large = pa.types.is_large_list_view(col.type)
     sizes, none = plain_view(col.sizes, np.dtype(np.int64 if large else np.int32)), ~valid_bits(col)
     ends = np.cumsum(np.where(none, 0, sizes))
@@ -91,8 +90,8 @@ def listed(col: Any) -> Any:
 def _gathered(
     batches: list[pa.RecordBatch], index: np.ndarray, valid: np.ndarray | None = None
 ) -> pa.RecordBatch:
-    """The rows of these numbers, counted through all batches; a row of nulls where one is not
-    valid."""
+    """The rows with these numbers, counted through all batches; a row of nulls where a number is
+    not valid."""
     ends = np.cumsum([rb.num_rows for rb in batches])
     if valid is not None:
         index = np.where(valid, index, 0)
