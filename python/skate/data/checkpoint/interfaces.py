@@ -1,8 +1,8 @@
 """Ray's names for writes that can be resumed: DataContext.checkpoint_config =
-CheckpointConfig(...). What it does: data/write/resume.py.
+CheckpointConfig(...). data/write/resume.py implements them.
 
-Unlike in Ray a write of files needs no column with ids, and can be resumed with a config; a write
-into a Datasink of the user goes by the ids, as in Ray (data/write/rows.py).
+Unlike in Ray, a write of files needs a config but no column of ids to be resumed. A write into a
+user's Datasink is resumed by ids, as in Ray (data/write/rows.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skate.data.files.local import local_path
 
 
 class CheckpointBackend(enum.Enum):
-    """Where Ray keeps checkpoints; here it is the kind of path that says."""
+    """Ray's kinds of places for checkpoints; here, the path alone determines the place."""
 
     CLOUD_OBJECT_STORAGE = "CLOUD_OBJECT_STORAGE"
     FILE_STORAGE = "FILE_STORAGE"
@@ -32,18 +32,18 @@ class InvalidCheckpointingOperators(Exception):
 
 
 class CheckpointConfig:
-    """Writes can be resumed.
+    """Makes writes resumable.
 
     Args:
-        id_column: A column whose values tell rows apart, among those that write_datasink writes;
-            other writes do not need it, and do not use it.
+        id_column: A column whose values identify rows, for write_datasink; other writes do not use
+            it.
         checkpoint_path: A local folder for the logs of jobs; None: beside the output, in
             <output>/.skate-job (not for write_datasink).
-        delete_checkpoint_on_success: The log goes when its job has ended, so that the same program
-            writes anew when it is run again. False: it finds that nothing is to be done.
+        delete_checkpoint_on_success: Whether the log is deleted when its job has ended, so that the
+            same program writes anew in its next run. False: the next run finds nothing to do.
 
     Raises:
-        InvalidCheckpointingConfig: checkpoint_path is not local or relative, or id_column is not a
+        InvalidCheckpointingConfig: checkpoint_path is relative or not local, or id_column is no
             text.
 
     Example:
@@ -71,7 +71,7 @@ class CheckpointConfig:
         path = None if checkpoint_path is None else os.fspath(checkpoint_path)
         if path is not None:
             path = local_path(path) or path
-            # relative: a job that is started elsewhere would not find its log
+            # a job that is started in another folder would not find the log at a relative path
             if not os.path.isabs(path):
                 raise InvalidCheckpointingConfig(
                     f"Invalid checkpoint path: {checkpoint_path}. It must be a local folder, from the root on"
@@ -100,5 +100,5 @@ class CheckpointConfig:
 
     @property
     def filesystem(self) -> Any:
-        """Of the log: the local one."""
+        """The file system of the log: the local one."""
         return self._filesystem or pafs.LocalFileSystem()

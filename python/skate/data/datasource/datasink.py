@@ -1,8 +1,8 @@
-"""Datasink: a target that users write. on_write_start() in the driver, write(blocks, ctx) once a
-task in workers, on_write_complete() in the driver at the end.
+"""Datasink: a target that users write. The driver calls on_write_start(), workers call
+write(blocks, ctx) once per task, and the driver calls on_write_complete() at the end.
 
-A task that is run again calls write() again with the same blocks and the same ctx.task_idx: a sink
-that must not write twice names what it writes by it.
+A retried task calls write() again with the same blocks and the same ctx.task_idx. A sink that must
+not write twice therefore uses task_idx in the names of what it writes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ WriteReturnType = TypeVar("WriteReturnType")
 
 @dataclass
 class TaskContext:
-    """What a write() call is told about its task: its number, the same when it is run again, and
-    the write's own id in kwargs."""
+    """Information for a write() call: the number of its task, which is the same in a retry, and the
+    id of the write, in kwargs."""
 
     task_idx: int
     op_name: str = "Write"
@@ -29,7 +29,7 @@ class TaskContext:
 
 @dataclass
 class WriteResult(Generic[WriteReturnType]):
-    """What was written: rows, bytes, and what each write() call returned, in order."""
+    """The result of a write: rows, bytes, and the return values of the write() calls, in order."""
 
     num_rows: int
     size_bytes: int
@@ -37,7 +37,7 @@ class WriteResult(Generic[WriteReturnType]):
 
     @classmethod
     def combine(cls, *wrs: WriteResult[WriteReturnType]) -> WriteResult[WriteReturnType]:
-        """All of them as one."""
+        """Combines several results into one."""
         return cls(
             sum(w.num_rows for w in wrs),
             sum(w.size_bytes for w in wrs),
@@ -51,41 +51,41 @@ WRITE_UUID_KWARG_NAME = "write_uuid"
 class Datasink(Generic[WriteReturnType]):
     """A target that users write: define write(), then ds.write_datasink(sink)."""
 
-    # on_write_complete() makes all rows appear at once; a failed write leaves none
+    # whether on_write_complete() publishes all rows at once and a failed write leaves none
     _whole_or_not = False
 
     def on_write_start(self, schema: Any = None) -> None:
         """Called once in the driver, before anything is written.
 
         Args:
-            schema: The pyarrow.Schema of what will come, where it is known.
+            schema: The pyarrow.Schema of the rows, if it is known.
         """
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> WriteReturnType:
-        """Writes the blocks (pyarrow Tables) of one task; what it returns is pickled to the driver.
+        """Writes the blocks (pyarrow Tables) of one task; the result is pickled to the driver.
 
         Args:
-            blocks: The blocks, one after the other.
+            blocks: The blocks, in order.
             ctx: The number of the task, and the id of the write.
         """
         raise NotImplementedError
 
     def on_write_complete(self, write_result: WriteResult[WriteReturnType]) -> None:
-        """Called once in the driver when all is written.
+        """Called once in the driver when all tasks have written.
 
         Args:
-            write_result: What was written.
+            write_result: The result of the write.
         """
 
     def on_write_failed(self, error: Exception) -> None:
         """Called once in the driver when a write failed.
 
         Args:
-            error: Why.
+            error: The error of the write.
         """
 
     def get_name(self) -> str:
-        """A name for plans: the class's without "Datasink"."""
+        """The name in plans: that of the class without "Datasink"."""
         return type(self).__name__.removeprefix("_").removesuffix("Datasink")
 
     @property
@@ -95,12 +95,12 @@ class Datasink(Generic[WriteReturnType]):
 
     @property
     def min_rows_per_write(self) -> int | None:
-        """Rows that one write() call should get at least."""
+        """Minimum number of rows that a write() call should get."""
         return None
 
 
 class DummyOutputDatasink(Datasink):
-    """Counts what it is given: num_ok, num_failed, and the rows in its actor data_sink."""
+    """Counts what it gets: num_ok, num_failed, and the rows in its actor data_sink."""
 
     def __init__(self) -> None:
         self.data_sink = skate.remote(num_cpus=0)(_Counter).remote()

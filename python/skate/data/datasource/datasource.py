@@ -1,8 +1,8 @@
-"""Datasource: a source that users write. get_read_tasks() says what to read; each ReadTask is one
-task of the engine and gives blocks.
+"""Datasource: a source that users write. get_read_tasks() returns the pieces to read; each ReadTask
+is one task of the engine and yields blocks.
 
-Blocks are pyarrow Tables, pandas DataFrames or dicts of arrays. What a task gives is a function of
-its number and content alone, or a retried task differs from the first.
+Blocks are pyarrow Tables, pandas DataFrames or dicts of arrays. The blocks of a task must depend on
+its number and content alone, or a retried task would yield other blocks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from skate.data import block as _block
 
 
 class ReadTask:
-    """One piece of a Datasource: a function without arguments that gives blocks.
+    """One piece of a Datasource: a function without arguments that returns blocks.
 
     Args:
-        read_fn: Gives an iterable of blocks.
-        metadata: What is known of them (BlockMetadata).
+        read_fn: Returns an iterable of blocks.
+        metadata: What is known of the blocks (BlockMetadata).
         schema: Their columns, if known.
-        per_task_row_limit: Stops after so many rows.
+        per_task_row_limit: Maximum number of rows that the task yields.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class ReadTask:
 
     @property
     def metadata(self) -> Any:
-        """What is known of its blocks."""
+        """What is known of the blocks."""
         return self._metadata
 
     @property
     def schema(self) -> Any:
-        """Their columns."""
+        """The columns of the blocks, if known."""
         return self._schema
 
     @property
@@ -55,11 +55,11 @@ class ReadTask:
 
     @property
     def per_task_row_limit(self) -> int | None:
-        """Rows it stops after; None: none."""
+        """Maximum number of rows; None: no maximum."""
         return self._limit
 
     def __call__(self) -> Iterator[Any]:
-        """The blocks, cut after per_task_row_limit rows."""
+        """Yields the blocks, up to per_task_row_limit rows."""
         left = self._limit
         result = self._read_fn()
         for block in result:
@@ -79,7 +79,7 @@ class Datasource:
     skate.data.read_datasource(source)."""
 
     def get_name(self) -> str:
-        """A name for plans: the class's without "Datasource"."""
+        """The name in plans: that of the class without "Datasource"."""
         return type(self).__name__.removesuffix("Datasource")
 
     def estimate_inmemory_data_size(self) -> int | None:
@@ -89,29 +89,30 @@ class Datasource:
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
-        """The pieces.
+        """Returns the pieces.
 
         Args:
-            parallelism: How many are wished for.
-            per_task_row_limit: More rows of one piece are not needed.
+            parallelism: Desired number of pieces.
+            per_task_row_limit: Maximum number of rows that are needed of each piece.
             data_context: The settings of the Dataset.
         """
         raise NotImplementedError
 
     def create_reader(self, **read_args: Any) -> Any:
-        """Older sources define this, or prepare_read(); the reader has get_read_tasks(parallelism).
+        """Older sources define this, or prepare_read(); the returned reader has
+        get_read_tasks(parallelism).
 
         Args:
-            read_args: What read_datasource() was given beyond its own arguments.
+            read_args: The extra arguments of read_datasource().
         """
         return _Reader(self, read_args)
 
     def prepare_read(self, parallelism: int, **read_args: Any) -> list[ReadTask]:
-        """The pieces, in older sources.
+        """Returns the pieces, in older sources.
 
         Args:
-            parallelism: How many pieces are wished for.
-            read_args: What read_datasource() was given beyond its own arguments.
+            parallelism: Desired number of pieces.
+            read_args: The extra arguments of read_datasource().
         """
         raise NotImplementedError
 
@@ -128,14 +129,14 @@ class Datasource:
 
 
 class Reader:
-    """What create_reader() of an older source gives."""
+    """The reader that create_reader() of an older source returns."""
 
     def estimate_inmemory_data_size(self) -> int | None:
         """Bytes of all data in memory; None: unknown."""
         raise NotImplementedError
 
     def get_read_tasks(self, parallelism: int) -> list[ReadTask]:
-        """The pieces."""
+        """Returns the pieces."""
         raise NotImplementedError
 
 

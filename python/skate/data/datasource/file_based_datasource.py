@@ -1,4 +1,4 @@
-"""FileBasedDatasource: a source of files that users write, with one method that reads one open
+"""FileBasedDatasource: a source of files that users write by defining one method that reads an open
 file."""
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from skate.data.values import batch
 
 
 class FileBasedDatasource(Datasource):
-    """A source of files: define _read_stream(f, path), which gives the blocks of one open file.
+    """A source of files: define _read_stream(f, path), which yields the blocks of one open file.
 
     Args:
         paths: Files or folders.
         filesystem, partition_filter, partitioning, ignore_missing_paths, shuffle, include_paths,
-        file_extensions: as of read_csv.
-        open_stream_args: compression and the like of pyarrow's open_input_stream.
+            file_extensions: As in read_csv.
+        open_stream_args: Arguments of pyarrow's open_input_stream, such as compression.
     """
 
     _FILE_EXTENSIONS: Any = None
@@ -58,7 +58,7 @@ class FileBasedDatasource(Datasource):
         )
         if partition_filter is not None:
             keep_paths(self._listing, partition_filter)
-        reshuffled(self._listing, shuffle, None)  # a shuffle that is none is an error now
+        reshuffled(self._listing, shuffle, None)  # raises now if shuffle is invalid
         self._shuffle, self._schema, self._open_stream_args = (
             shuffle,
             schema,
@@ -77,11 +77,11 @@ class FileBasedDatasource(Datasource):
         return sum(self._listing.sizes)
 
     def _read_stream(self, f: Any, path: str) -> Iterator[Any]:
-        """The blocks of one file.
+        """Yields the blocks of one file.
 
         Args:
             f: An open pyarrow input stream, decompressed.
-            path: Of the file.
+            path: Path of the file.
         """
         raise NotImplementedError(
             f"{type(self).__name__}: a FileBasedDatasource needs its own _read_stream()"
@@ -115,7 +115,7 @@ class FileBasedDatasource(Datasource):
 
 
 class _ReadFiles:
-    """The function of a ReadTask over files."""
+    """The function of a ReadTask that reads files."""
 
     def __init__(self, source: FileBasedDatasource, paths: list[str]):
         self.source, self.paths = source, paths

@@ -1,5 +1,5 @@
-"""RowBasedFileDatasink and BlockBasedFileDatasink: targets of files that users write, with one
-method that fills one open file."""
+"""RowBasedFileDatasink and BlockBasedFileDatasink: targets of files that users write by defining
+one method that fills an open file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skate.data.write import mode as _mode
 
 
 class _FileDatasink(Datasink):
-    """A folder of files, by names that follow from the task. Arguments as of write_csv; mode as
-    SaveMode."""
+    """Writes files into a folder, under names that follow from the task. Arguments as in write_csv;
+    mode as in SaveMode."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class _FileDatasink(Datasink):
         self.has_created_dir = self._skip_write = False
 
     def open_output_stream(self, path: str) -> Any:
-        """An open file.
+        """Opens a file for writing.
 
         Args:
             path: Its path, on the file system of the sink.
@@ -63,7 +63,7 @@ class _FileDatasink(Datasink):
                 return
             if mode is _mode.SaveMode.OVERWRITE:
                 for f in self.filesystem.get_file_info(pafs.FileSelector(self.path)):
-                    if f.base_name.startswith(".skate-"):  # what other writes stage
+                    if f.base_name.startswith(".skate-"):  # staging files of other writes
                         continue
                     if f.type == pafs.FileType.Directory:
                         self.filesystem.delete_dir(f.path)
@@ -97,19 +97,19 @@ class _FileDatasink(Datasink):
 
 
 class RowBasedFileDatasink(_FileDatasink):
-    """One file a row: define write_row_to_file(row, file).
+    """Writes one file per row: define write_row_to_file(row, file).
 
     Args:
         path: The folder; local, or a URI of a pyarrow file system.
-        filesystem: The pyarrow (or fsspec) file system of the path; None: it follows from the path.
-        try_create_dir: Makes the folder when it is missing.
+        filesystem: The pyarrow (or fsspec) file system of the path; None: inferred from the path.
+        try_create_dir: Whether to make the folder if it is missing.
         open_stream_args: Arguments of pyarrow's open_output_stream: compression, buffer_size,
             metadata.
-        filename_provider: Names the files; None: by task and row.
+        filename_provider: Names the files; None: names from task and row.
         dataset_uuid: Part of the names of files.
         file_format: The ending of the names, without the dot.
-        mode: "append", "overwrite", "error" (ValueError when there are files) or "ignore" (nothing
-            is written when there are).
+        mode: "append", "overwrite", "error" (ValueError if there are files) or "ignore" (nothing is
+            written if there are files).
     """
 
     def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
@@ -122,11 +122,11 @@ class RowBasedFileDatasink(_FileDatasink):
         raise NotImplementedError
 
     def write_block(self, block: Any, block_index: int, ctx: TaskContext) -> None:
-        """Writes all rows of a task, a file each.
+        """Writes all rows of a task, one file for each row.
 
         Args:
             block: The rows, as one block.
-            block_index: Its number in the task.
+            block_index: Number of the block in the task.
             ctx: The number of the task, and the id of the write.
         """
         uuid, p = ctx.kwargs[WRITE_UUID_KWARG_NAME], self.filename_provider
@@ -148,11 +148,11 @@ class RowBasedFileDatasink(_FileDatasink):
 
 
 class BlockBasedFileDatasink(_FileDatasink):
-    """One file a task: define write_block_to_file(block, file); block is a BlockAccessor.
+    """Writes one file per task: define write_block_to_file(block, file); block is a BlockAccessor.
 
     Args:
         path: The folder; local, or a URI of a pyarrow file system.
-        min_rows_per_file: Rows that a file should have at least.
+        min_rows_per_file: Minimum number of rows that a file should have.
         file_datasink_kwargs: The other arguments of RowBasedFileDatasink: filesystem,
             filename_provider, mode, ...
     """
@@ -177,7 +177,7 @@ class BlockBasedFileDatasink(_FileDatasink):
 
         Args:
             block: The rows, as one block.
-            block_index: Its number in the task.
+            block_index: Number of the block in the task.
             ctx: The number of the task, and the id of the write.
         """
         name = self._name(block, block_index, ctx)

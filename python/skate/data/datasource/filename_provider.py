@@ -1,4 +1,4 @@
-"""FilenameProvider: how files of a write are named."""
+"""FilenameProvider: names the files of a write."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 
 class FilenameProvider:
-    """Names files by the number of the task that writes them. Names must follow from the arguments
-    alone: a task that runs again must write the same file.
+    """Names files by the number of the task that writes them. Names must depend on the arguments
+    alone: a retried task must write the same file.
 
     Args:
-        dataset_uuid: A text that every name begins with.
-        file_format: The ending of every name.
+        dataset_uuid: A text with which each name begins.
+        file_format: The ending of each name.
     """
 
     def __init__(self, dataset_uuid: str | None = None, file_format: str | None = None):
@@ -21,7 +21,7 @@ class FilenameProvider:
         """The name of the file of a task.
 
         Args:
-            write_uuid: A text that tells this write from others.
+            write_uuid: A text that distinguishes this write from others.
             task_index: The number of the task.
         """
         head = f"{self.dataset_uuid}_" if self.dataset_uuid is not None else ""
@@ -47,6 +47,6 @@ class FilenameProvider:
 
 
 def row_filename(task_filename: str, block_index: int, row_index: int) -> str:
-    """The name of a row's file, from that of its task."""
+    """The name of a row's file, made from that of its task."""
     base, dot, ext = task_filename.partition(".")
     return f"{base}_{block_index:06}_{row_index:06}{dot}{ext}"

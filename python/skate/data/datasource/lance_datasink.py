@@ -1,5 +1,5 @@
-"""LanceDatasink: fragments are written by the tasks, and committed as one version by the driver. A
-write that fails leaves the dataset as it was."""
+"""LanceDatasink: tasks write fragments, and the driver commits them as one version. A write that
+fails leaves the dataset unchanged."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from skate.data.values import marks, unify
 
 
 class LanceDatasink(Datasink[bytes]):
-    """Behind Dataset.write_lance(). Needs the package pylance: ImportError without it.
+    """The implementation of Dataset.write_lance(). Needs the package pylance: ImportError without
+    it.
 
     Args:
-        uri: Where the dataset is, or is made.
-        schema: Of what is written; None: that of the blocks.
-        mode: "create" (FileExistsError where there is one), "append" or "overwrite".
-        min_rows_per_file, max_rows_per_file: Rows in a file at least (of a task), at most.
+        uri: Path or URI of the dataset.
+        schema: The schema to write; None: that of the blocks.
+        mode: "create" (FileExistsError if the dataset exists), "append" or "overwrite".
+        min_rows_per_file, max_rows_per_file: Minimum (of a task) and maximum rows of a file.
     """
 
     _whole_or_not = True
@@ -45,7 +46,7 @@ class LanceDatasink(Datasink[bytes]):
         self.min_rows, self.max_rows = min_rows_per_file, max_rows_per_file
         self.storage_version, self.options = data_storage_version, storage_options
         self.read_version: int | None = None
-        self.known: Any = None  # the schema, where it is known before the run
+        self.known: Any = None  # the schema, if it is known before the run
 
     @property
     def min_rows_per_write(self) -> int | None:
@@ -55,7 +56,7 @@ class LanceDatasink(Datasink[bytes]):
         self.known = schema
         try:
             self.read_version = lance.dataset(self.uri, storage_options=self.options).version
-        except (ValueError, OSError):  # there is none
+        except (ValueError, OSError):  # the dataset does not exist
             if self.mode == "append":
                 raise FileNotFoundError(
                     f"write_lance: there is no dataset at {self.uri} to append to; use mode='create'"
@@ -67,7 +68,7 @@ class LanceDatasink(Datasink[bytes]):
             )
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> bytes:
-        """The fragments that were written, and their schema, pickled."""
+        """Writes fragments; returns them and their schema, pickled."""
         tables = [t for t in blocks if t.num_rows]
         if not tables:
             return pickle.dumps(([], None))

@@ -1,9 +1,9 @@
-"""What the folders of a path say: Partitioning (how to read them), PathPartitionParser (path to
-values), PathPartitionFilter (which paths to read).
+"""Values from the folders of a path: Partitioning (how to read them), PathPartitionParser (from a
+path to values), PathPartitionFilter (which paths to read).
 
-Example of the Hive style: .../year=2024/country=de/x.parquet says year "2024", country "de"; of the
-directory style with field_names ["year", "country"]:
-.../2024/de/x.parquet says the same. Values are text unless field_types says otherwise.
+For example, .../year=2024/country=de/x.parquet has year "2024" and country "de" in the Hive style;
+in the directory style, with field_names ["year", "country"], .../2024/de/x.parquet has the same
+values. Values are text unless field_types says otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skate.data.files.local import local_path
 
 
 class PartitionStyle(enum.StrEnum):
-    """How folders name values."""
+    """The style in which folders name values."""
 
     HIVE = "hive"
     DIRECTORY = "dir"
@@ -29,15 +29,15 @@ class PartitionStyle(enum.StrEnum):
 
 @dataclass
 class Partitioning:
-    """How folders name columns.
+    """How folders define columns.
 
     Args:
         style: PartitionStyle or its text: "hive" (key=value) or "dir" (values only).
-        base_dir: Only what is below it counts.
-        field_names: The columns, in the order of the folders; required for "dir", None in it leaves
-            a folder out.
-        field_types: int, float, str or bool by column.
-        filesystem: Of base_dir.
+        base_dir: Only folders below this one are used.
+        field_names: The columns, in the order of the folders; required for "dir"; None in the list
+            skips a folder.
+        field_types: int, float, str or bool, by column.
+        filesystem: File system of base_dir.
     """
 
     style: PartitionStyle | str
@@ -52,7 +52,7 @@ class Partitioning:
 
     @property
     def normalized_base_dir(self) -> str:
-        """base_dir as it begins paths: without a scheme, with a slash at its end."""
+        """base_dir in the form in which paths begin: without a scheme, with a slash at the end."""
         d = os.fspath(self.base_dir or "")
         if not d:
             return ""
@@ -65,7 +65,7 @@ class Partitioning:
 
 
 class PathPartitionParser:
-    """From a path to what its folders say.
+    """Extracts from a path the values that its folders define.
 
     Example:
         >>> from skate.data.datasource import PathPartitionParser
@@ -83,7 +83,7 @@ class PathPartitionParser:
         field_types: dict[str, type] | None = None,
         filesystem: Any = None,
     ) -> PathPartitionParser:
-        """One from the arguments of Partitioning."""
+        """Makes a parser from the arguments of Partitioning."""
         return PathPartitionParser(
             Partitioning(style, base_dir, field_names, field_types, filesystem)
         )
@@ -103,12 +103,12 @@ class PathPartitionParser:
 
     @property
     def scheme(self) -> Partitioning:
-        """What it was made from."""
+        """The Partitioning that the parser was made from."""
         return self._scheme
 
     def __call__(self, path: str) -> dict[str, Any]:
-        """The values; {} for a path that is not below base_dir. ValueError when folders and
-        field_names do not fit."""
+        """The values in a path; {} for a path that is not below base_dir. ValueError if folders and
+        field_names do not match."""
         base = self._scheme.normalized_base_dir
         if not path.startswith(base):
             return {}
@@ -121,7 +121,7 @@ class PathPartitionParser:
 
     def evaluate_predicate_on_partition(self, path: str, predicate: Any) -> bool:
         """Whether files of this path may have rows for which an expression over the columns of its
-        folders is true. False where the folders say nothing.
+        folders is true. False if the folders define no values.
 
         Args:
             predicate: An expression (skate.data.expressions).
@@ -129,7 +129,7 @@ class PathPartitionParser:
         values = self(path)
         if not values:
             return False
-        bounds = expr_bounds  # of other columns only the file itself can tell
+        bounds = expr_bounds  # only the file itself knows its other columns
         return bool(
             bounds.may_hold(predicate, bounds.Known({}, pa.RecordBatch.from_pylist([values])))
         )
@@ -181,7 +181,7 @@ class PathPartitionFilter:
         field_types: dict[str, type] | None = None,
         filesystem: Any = None,
     ) -> PathPartitionFilter:
-        """One from a function and the arguments of Partitioning."""
+        """Makes a filter from a function and the arguments of Partitioning."""
         return PathPartitionFilter(
             PathPartitionParser.of(style, base_dir, field_names, field_types, filesystem), filter_fn
         )
@@ -195,7 +195,7 @@ class PathPartitionFilter:
 
     @property
     def parser(self) -> PathPartitionParser:
-        """What reads the paths."""
+        """The PathPartitionParser that reads the paths."""
         return self._parser
 
     def __call__(self, paths: list[str]) -> list[str]:

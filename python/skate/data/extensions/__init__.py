@@ -1,8 +1,8 @@
 """Tensors and Python objects as columns of pyarrow and pandas, under Ray's names.
 
-Arrow has types of its own for tensors, and those are what blocks hold: the Arrow... names here make
-arrays of them. TensorArray and PythonObjectArray are pandas extension arrays, for DataFrames whose
-cells are arrays or objects; from_pandas() and map_batches() take them.
+Blocks hold tensors in Arrow types of their own; the names here that begin with Arrow make arrays of
+these types. TensorArray and PythonObjectArray are pandas extension arrays, for DataFrames whose
+cells are arrays or objects; from_pandas() and map_batches() accept them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class PythonObjectDtype(Dtype):
 
 
 class PythonObjectArray(Cells):
-    """Objects of any class; TypeError for what is no sequence. In blocks they are pickled."""
+    """Objects of any class; TypeError if the argument is no sequence. In blocks they are
+    pickled."""
 
     def __init__(self, values: Any):
         if not isinstance(values, (list, tuple, np.ndarray)):
@@ -114,7 +115,7 @@ class PythonObjectArray(Cells):
         return cls(np.concatenate([a.values for a in to_concat]))
 
     def isna(self) -> np.ndarray:
-        """Where an entry is missing."""
+        """Whether each entry is missing."""
         return np.array([v is None or isinstance(v, float) and v != v for v in self.values], bool)
 
     def __arrow_array__(self, type: Any = None) -> pa.Array:

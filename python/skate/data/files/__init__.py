@@ -1,2 +1,2 @@
-"""Paths and URIs of users, file systems, and input and output that is tried again. Calls: nothing
-else of skate.data but the settings."""
+"""Users' paths and URIs, file systems, and input and output with retries. Of skate.data, these
+modules call only the settings."""

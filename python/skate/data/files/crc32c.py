@@ -1,5 +1,5 @@
-"""CRC-32C as record formats use it: rotated and shifted, so that a checksum of data that holds
-checksums stays a good one."""
+"""CRC-32C as record formats use it: rotated and shifted ("masked"), so that the checksum of data
+which contains checksums is still a good one."""
 
 from __future__ import annotations
 

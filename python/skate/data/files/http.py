@@ -1,5 +1,5 @@
-"""What a server or the network said of a URL. fsspec's HTTP file system, and pyarrow above it, say
-of each URL that they cannot have that it is not there."""
+"""What a server or the network answered about a URL. fsspec's HTTP file system, and pyarrow on top
+of it, report each URL that they cannot read as missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def below(fs: Any) -> Any:
-    """The HTTP file system of fsspec that is below a pyarrow one; None: another one is."""
+    """The HTTP file system of fsspec under a pyarrow one; None: there is another one."""
     inner = getattr(getattr(fs, "handler", None), "fs", None)
     return (
         inner
@@ -20,20 +20,20 @@ def below(fs: Any) -> Any:
 
 
 def not_found(fs: Any, path: str) -> OSError:
-    """The error about a path where a file system says that nothing is."""
+    """The error about a path that a file system reports as missing."""
     inner = below(fs)
     try:
         if inner is not None:
             inner.info(path)
-            inner.cat_file(path, 0, 1)  # a server may answer HEAD, and not give the file
+            inner.cat_file(path, 0, 1)  # a server may answer HEAD and still refuse the file
     except Exception as e:
         return said(e.__cause__ or e, path)
     return FileNotFoundError(2, "no such file or folder", path)
 
 
 def said(e: BaseException, path: str) -> OSError:
-    """The error of a request, in the classes of files: its status and reason, or what was wrong
-    with the connection."""
+    """The error of a request as an OSError: its status and reason, or what was wrong with the
+    connection."""
     status = getattr(e, "status", None)
     if isinstance(status, int):
         text = f"HTTP status {status} {getattr(e, 'message', None) or getattr(e, 'reason', '')}".rstrip()
@@ -45,7 +45,7 @@ def said(e: BaseException, path: str) -> OSError:
             else OSError(f"{text}: {path!r}")
         )
     return (
-        # the one status that fsspec makes this of
+        # the only status that fsspec turns into this error
         FileNotFoundError(2, "HTTP status 404 Not Found", path)
         if isinstance(e, FileNotFoundError)
         else ConnectionError(f"{type(e).__name__}: {e}: {path!r}")
@@ -53,7 +53,7 @@ def said(e: BaseException, path: str) -> OSError:
 
 
 def asked(fs: Any, path: str, work: Callable[[], Any]) -> Any:
-    """work(), which reads a path; its errors say what the server said."""
+    """Runs work(), which reads a path; errors contain the server's answer."""
     try:
         return work()
     except FileNotFoundError:

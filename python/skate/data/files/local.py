@@ -1,4 +1,4 @@
-"""Which paths and URIs are of this machine's own files."""
+"""Tells which paths and URIs are files of this machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from skate._deps import urllib_parse
 
 
 def local_path(path: str) -> str | None:
-    """The local path that a path or URI names; None for what lies elsewhere. URIs are
-    file:///a%20b, file:/a, file://localhost/a, and local:///a, which takes its path as it is."""
+    """The local path that a path or URI names; None if it is elsewhere. URIs are file:///a%20b,
+    file:/a, file://localhost/a, and local:///a, whose path is not percent-decoded."""
     if path.startswith("local://"):
         path = path[len("local://") :]
     elif path.startswith("file:/"):

@@ -1,5 +1,5 @@
-"""Where a path or URI of the user leads: to a local path, or to a file system of pyarrow or fsspec.
-Nothing is opened here."""
+"""Resolves a user's path or URI to a local path, or to a file system of pyarrow or fsspec. Nothing
+is opened here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skate.data.files.retry import begin, retried
 
 def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
     """(file system, path in it) of a path or URI; the file system is None for local files.
-    ValueError or OSError when it names none."""
+    ValueError or OSError if it names none."""
     at = local_path(path)
     if filesystem is None and at is not None:
         return None, at
@@ -27,12 +27,12 @@ def resolve(path: str, filesystem: Any = None) -> tuple[Any, str]:
         return fs, path
     rest = path.split("://", 1)[-1]
     host, slash, tail = rest.partition("/")
-    # who is in front of the bucket (s3://anonymous@bucket) is the file system's business
+    # the user in front of the bucket (s3://anonymous@bucket) is for the file system only
     return fs, host.rpartition("@")[2] + slash + tail
 
 
 def is_folder(path: Any, filesystem: Any = None) -> bool:
-    """Whether it is one path, of a folder that is there."""
+    """Whether this is a single path of an existing folder."""
     if not isinstance(path, (str, os.PathLike)):
         return False
     fs, p = resolve(os.fspath(path), filesystem)
@@ -43,7 +43,7 @@ def is_folder(path: Any, filesystem: Any = None) -> bool:
 
 
 def as_filesystem(filesystem: Any) -> Any:
-    """A pyarrow file system of one, or of an fsspec one."""
+    """A pyarrow file system, made of a pyarrow or fsspec one."""
     return (
         filesystem
         if isinstance(filesystem, pafs.FileSystem)

@@ -1,4 +1,4 @@
-"""Opening files and reading them whole, local ones and remote ones."""
+"""Opens local and remote files, and reads them whole."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from skate.data.files import http
 from skate.data.files.retry import RetriedFile, begin, retried
 
-# Tells whether a file is still the one that was looked at: its bytes; for a local file also the
-# time of its last change and its inode.
+# Tells whether a file is unchanged since it was examined: its size in bytes; for a local file also
+# its modification time and inode.
 Stamp = tuple[int, ...]
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -22,7 +22,7 @@ _KINDS = {
 
 
 def not_regular(path: str, mode: int | None) -> OSError:
-    """The error for a path that is no file: to read it might never end. mode: st_mode, where it is
+    """The error for a path that is no regular file: reading it might never end. mode: st_mode, if
     known."""
     kind = _KINDS.get(stat.S_IFMT(mode), "something else") if mode is not None else "something else"
     return OSError(
@@ -33,14 +33,14 @@ def not_regular(path: str, mode: int | None) -> OSError:
 
 
 def check_regular(path: str) -> None:
-    """OSError for a local path that is neither a file nor a folder."""
+    """Raises OSError for a local path that is neither a file nor a folder."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise not_regular(path, mode)
 
 
 def _opener(path: str, flags: int) -> int:
-    fd = os.open(path, flags | os.O_NONBLOCK)  # a FIFO without a writer would wait for one
+    fd = os.open(path, flags | os.O_NONBLOCK)  # opening a FIFO would wait for its writer
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return fd
@@ -49,7 +49,7 @@ def _opener(path: str, flags: int) -> int:
 
 
 def stamp(fs: Any, f: Any) -> Stamp:
-    """Of a file that open_file() gave."""
+    """The Stamp of a file that open_file() returned."""
     if fs is not None:
         return (f.size(),)
     s = os.fstat(f.fileno())
@@ -57,7 +57,7 @@ def stamp(fs: Any, f: Any) -> Stamp:
 
 
 def check_stamp(stamps: dict[str, Stamp], path: str, now: Stamp) -> None:
-    """OSError for a file that is not the one that was looked at."""
+    """Raises OSError if a file has changed since it was examined."""
     known = stamps.get(path)
     if known is None or known == now:
         return
@@ -74,8 +74,8 @@ def check_stamp(stamps: dict[str, Stamp], path: str, now: Stamp) -> None:
 
 
 def check_stamps(params: dict[str, Any]) -> None:
-    """The same for all files of a reader that keeps stamps: what was known of them holds no
-    more."""
+    """Like the function above, for all files of a reader that keeps stamps: if one changed, what
+    was known of the files no longer holds."""
     stamps, fs = params.get("stamps") or {}, params.get("fs")
     if fs is None:
         for path in stamps:
@@ -95,8 +95,8 @@ def check_stamps(params: dict[str, Any]) -> None:
 
 
 def open_file(fs: Any, path: str) -> Any:
-    """A seekable binary file object, OSError for a FIFO and the like; reads of a remote one are
-    tried again when the store is not well (retry.py)."""
+    """A seekable binary file object, OSError for a FIFO and the like; reads of a remote file are
+    retried if the store has a transient failure (retry.py)."""
     if fs is None:
         return open(path, "rb", opener=_opener)
     return fs.open_input_file(path) if fs.type_name == "local" else RetriedFile(fs, path)
@@ -108,7 +108,7 @@ def read_bytes(fs: Any, path: str) -> bytes:
             return f.read()
 
     def read() -> bytes:
-        # not open_input_file(): a stream of HTTP cannot seek
+        # not open_input_file(): an HTTP stream cannot seek
         with fs.open_input_stream(path, compression=None) as f:
             return f.read()
 

@@ -1,14 +1,15 @@
-"""Input and output that goes on when a store says "not now": what is tried again, when, and for how
+"""Retries of input and output after transient failures of a store: which errors, when, and for how
 long.
 
-What may pass is told from what stays by class and text of the error (`passing`): throttling, a
-fault of the service, a broken or stalled connection; a missing file, a refused key or a damaged one
-never is. Waits double from 50 ms to 5 s, each drawn anew from nothing to that ("full jitter"): a
-thousand readers that were refused together do not come back together. A task waits at most BUDGET_S
-altogether, listing a folder too; then the last error is raised, with the number of tries in it.
+The class and the text of an error decide whether it is transient (`passing`): throttling, a fault
+of the service, a broken or stalled connection; never a missing file, a refused key or a damaged
+file. Waits double from 50 ms to 5 s, and each is drawn at random between 0 and that time ("full
+jitter"), so that a thousand readers that were refused together do not return together. A task,
+which may be a listing of a folder, waits at most BUDGET_S in total; then the last error is raised,
+with the number of attempts in it.
 
-`counts` holds how often this process tried again and how long it waited; stats() shows their sum
-over a run (stage.py takes the difference a task makes).
+`counts` holds how often this process retried and how long it waited; stats() shows the sums of a
+run (stage.py reports the difference that each task makes).
 """
 
 from __future__ import annotations
@@ -70,29 +71,30 @@ _TEXTS = {
 
 
 class _Counts:
-    """Of this process: tries again, and nanoseconds waited before them."""
+    """Counts of this process: retries, and nanoseconds waited before them."""
 
     def __init__(self) -> None:
         self.tries, self.wait_ns = 0, 0
         self.left_s = BUDGET_S
-        self.lock = _forked.lock()  # footers and listings are read by threads
+        self.lock = _forked.lock()  # threads read footers and listings
 
 
 counts = _Counts()
 
 
 def begin() -> None:
-    """A task, or a listing, begins: it has a whole budget."""
+    """Begins a task or a listing, which gets a whole budget of waiting time."""
     counts.left_s = BUDGET_S
 
 
 def passing(e: BaseException, texts: Any = None) -> str | None:
-    """What kind of trouble an error is that may pass ("throttled", "service", "connection",
-    "listed"); None: it stays.
+    """The kind of trouble if an error may be transient ("throttled", "service", "connection",
+    "listed");
+    None: it is permanent.
 
     Args:
         e: The error.
-        texts: Texts of errors that pass, too; None: DataContext.retried_io_errors.
+        texts: Texts of other transient errors; None: DataContext.retried_io_errors.
     """
     if texts is None:
         texts = context.DataContext.get_current().retried_io_errors
@@ -119,9 +121,9 @@ def passing(e: BaseException, texts: Any = None) -> str | None:
 
 
 def retried(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
-    """work(), tried again as the head of the file says. The error of the last try has a note that
-    says how often, of what."""
-    # nobody sets it: a wait with a deadline, since a remote service says no when it is well again
+    """Runs work(), with retries as the head of the file says. The last error gets a note with the
+    number and kind of the attempts."""
+    # never set: used for waits with a timeout, since a remote service does not say when it is well
     pause = threading.Event()
     tried = 0
     while True:
@@ -145,8 +147,7 @@ def retried(work: Callable[[], Any], what: str, texts: Any = None) -> Any:
 
 
 def taken(path: str) -> FileExistsError:
-    """The error for a name that a user gives to a file, and that another write has given to one
-    already."""
+    """The error for a file name given by the user that another write has used already."""
     return FileExistsError(
         errno.EEXIST,
         "write: a file of that name is there already, of another write, and this one does not replace it. Let filename_provider put the write_uuid that it is given into its names, "
@@ -156,12 +157,12 @@ def taken(path: str) -> FileExistsError:
 
 
 class RetriedFile(io.RawIOBase):
-    """A remote file for reading, each read of it tried again; a connection that broke is opened
-    anew.
+    """A remote file for reading, with retries of each read; after a broken connection the file is
+    opened again.
 
     Args:
         fs: A pyarrow file system.
-        path: In it.
+        path: Path in the file system.
     """
 
     def __init__(self, fs: Any, path: str):
@@ -176,7 +177,7 @@ class RetriedFile(io.RawIOBase):
             return http.asked(self._fs, self._path, lambda: self._f.read_at(n, self._at))
         except Exception as e:
             if passing(e):
-                # a file whose connection broke may stay broken
+                # a file object whose connection broke may stay broken
                 self._f = self._fs.open_input_file(self._path)
             raise
 
@@ -202,7 +203,7 @@ class RetriedFile(io.RawIOBase):
         return self._at
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return self._size
 
     def readable(self) -> bool:
@@ -218,14 +219,14 @@ class RetriedFile(io.RawIOBase):
 
 
 class RetriedOutput(io.RawIOBase):
-    """A remote file for writing: it is sent when it is closed, all of it again when the store says
-    "not now". Kept in a file without a name meanwhile, small ones in memory.
+    """A remote file for writing. It is sent when it is closed, and sent again as a whole after a
+    transient failure. Until then it is in an unnamed temporary file, or in memory if it is small.
 
     Args:
         fs: A pyarrow file system.
-        path: In it.
+        path: Path in the file system.
         stream: Arguments of open_output_stream (compression).
-        replace: Whether a file that is there is replaced; else it is a FileExistsError.
+        replace: Whether an existing file is replaced; else it is a FileExistsError.
     """
 
     KEPT_BYTES = 16 << 20
@@ -250,7 +251,7 @@ class RetriedOutput(io.RawIOBase):
         return self._held.tell()
 
     def abort(self) -> None:
-        """Nothing is sent."""
+        """Discards the content: nothing is sent."""
         self._wanted = False
         self.close()
 
@@ -259,16 +260,16 @@ class RetriedOutput(io.RawIOBase):
         new = None
         if not self._replace:
             new = self._new()
-            self._replace = True  # what a try that failed has left is ours
+            self._replace = True  # what a failed attempt has left behind is ours
         with new or self._fs.open_output_stream(self._path, **self._stream) as out:
             while part := self._held.read(4 << 20):
                 out.write(part)
 
     def _new(self) -> Any:
-        """An open file of a name that nobody has; None: nobody has had it a moment ago, for file
-        systems that cannot make one without replacing one. FileExistsError: somebody has it."""
+        """Opens a file under a name that must not exist yet. None: the name was free a moment ago,
+        in file systems that have no exclusive creation. FileExistsError: the name is taken."""
         inner = getattr(getattr(self._fs, "handler", None), "fs", None)
-        # fsspec's, which may know mode "x" (S3: a conditional PUT)
+        # an fsspec file system may support mode "x" (S3: a conditional PUT)
         if inner is not None and not self._stream:
             try:
                 return inner.open(self._path, "xb")

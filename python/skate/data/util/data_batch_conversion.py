@@ -1,5 +1,4 @@
-"""BatchFormat, under Ray's name of the module: what a Preprocessor of one's own says that it works
-on."""
+"""BatchFormat, under Ray's name of the module: the batch format of a user's own Preprocessor."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import enum
 
 
 class BatchFormat(enum.StrEnum):
-    """What a batch is: a DataFrame, a pyarrow Table, or a dict of arrays."""
+    """The kind of a batch: a DataFrame, a pyarrow Table, or a dict of arrays."""
 
     PANDAS = "pandas"
     ARROW = "arrow"

@@ -1,8 +1,8 @@
-"""Blocks, DataFrames and tensors to torch tensors on a device; the functions have Ray's names.
-torch is imported when the first of them is called.
+"""Converts blocks, DataFrames and tensors to torch tensors on a device; the functions have Ray's
+names. torch is imported when the first of them is called.
 
-What tensors lie in (docs/design/ingest.md): private pages over a block (`own_pages`), memory that a
-batch was gathered into, page-locked if it goes to a GPU, or a copy.
+Tensors lie (docs/design/ingest.md) in private pages over a block (`own_pages`), in memory into
+which a batch was gathered (page-locked if it goes to a GPU), or in a copy.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from skate.data.collate_fn import check_missing, numbers, tensor
 from skate.data.values import gathered, missing, numpy_batch, private
 from skate.data.values.unify import columns_are
 
-SMALL = 1 << 16  # bytes of a column of a block that are copied rather than mapped once more
+SMALL = 1 << 16  # maximum bytes of a block's column that are copied and not mapped again
 
 
 def convert_pandas_to_torch_tensor(
     data_batch: Any, columns: Any = None, column_dtypes: Any = None, unsqueeze: bool = True
 ) -> Any:
-    """A DataFrame's columns side by side as one tensor; or a list of tensors for lists of columns.
+    """A DataFrame's columns side by side as one tensor; or, for lists of columns, a list of
+    tensors.
 
     Args:
         columns: Names, or lists of names; None: all.
-        column_dtypes: A torch dtype; for lists of names a dtype for each, or one. TypeError for a
-            list where there is one tensor.
-        unsqueeze: Each column gets one more dimension first.
+        column_dtypes: A torch dtype; for lists of names one dtype, or one for each. TypeError for a
+            list if the result is one tensor.
+        unsqueeze: Whether each column first gets one more dimension.
     """
     several = bool(columns) and isinstance(columns[0], (list, tuple))
     if not several and column_dtypes and not isinstance(column_dtypes, torch.dtype):
@@ -64,7 +65,7 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
                 f"column {name} cannot become a tensor of {dtype or 'its own type'}: {e}{more}"
             ) from e
         parts[name] = t.unsqueeze(1) if unsqueeze else t
-    if not parts:  # all but the label, and there is only the label
+    if not parts:  # all columns but the label were meant, and there is only the label
         return torch.empty((len(df), 0), dtype=dtype)
     if len(parts) == 1:
         return next(iter(parts.values()))
@@ -78,7 +79,7 @@ def _joined(df: Any, columns: Any, dtype: Any, unsqueeze: bool) -> Any:
 
 
 def _values(s: Any) -> Any:
-    """The array of a Series: numbers that pandas has under a mask as NumPy batches have them
+    """The array of a Series; masked numbers of pandas become what NumPy batches have
     (values/batch.py)."""
     a = s.array
     if not hasattr(a, "_mask"):
@@ -101,7 +102,7 @@ def _tensor(values: Any, dtype: Any) -> Any:
 def convert_ndarray_to_torch_tensor(
     ndarray: Any, dtype: Any = None, device: Any = None, pin_memory: bool = False
 ) -> Any:
-    """An array as a tensor; RuntimeError for one of objects that are not arrays of one shape."""
+    """An array as a tensor; RuntimeError for objects that are not arrays of one shape."""
     if ndarray.dtype == object:
         try:
             ndarray = np.stack([np.asarray(v) for v in ndarray])
@@ -120,7 +121,7 @@ def convert_ndarray_to_torch_tensor(
 def convert_ndarray_batch_to_torch_tensor_batch(
     ndarrays: Any, dtypes: Any = None, device: Any = None, pin_memory: bool = False
 ) -> Any:
-    """An array, or a dict of them, as tensors."""
+    """An array, or a dict of arrays, as tensors."""
     if not isinstance(ndarrays, Mapping):
         if isinstance(dtypes, dict):
             if len(dtypes) != 1:
@@ -140,8 +141,8 @@ def convert_ndarray_batch_to_torch_tensor_batch(
 def concat_tensors_to_device(
     tensor_sequence: Any, device: Any = None, non_blocking: bool = True
 ) -> Any:
-    """Tensors one after another along the first dimension, on a device; AssertionError unless all
-    have one dtype and the same other dimensions."""
+    """Concatenates tensors along the first dimension, on a device; AssertionError unless all have
+    one dtype and the same other dimensions."""
     assert tensor_sequence, f"no tensors to join in {tensor_sequence!r}"
     wrong = [type(t) for t in tensor_sequence if not isinstance(t, torch.Tensor)]
     assert not wrong, f"only tensors can be joined; among them are {wrong}"
@@ -166,8 +167,8 @@ def concat_tensors_to_device(
 
 
 def move_tensors_to_device(batch: Any, device: Any = None, non_blocking: bool = True) -> Any:
-    """A tensor, a sequence or dict of tensors, or a sequence or dict of sequences of them (each
-    joined to one) on a device; ValueError for others."""
+    """Moves a tensor, a sequence or dict of tensors, or a sequence or dict of sequences of tensors
+    (each concatenated) to a device; ValueError for others."""
 
     def tensors(v: Any) -> bool:
         return isinstance(v, (list, tuple)) and all(isinstance(t, torch.Tensor) for t in v)
@@ -199,26 +200,26 @@ def _kind(v: Any) -> str:
 
 
 class Tensors:
-    """Makes batches of tensors, a dict by column, of record batches.
+    """Makes batches of tensors, a dict by column, from record batches.
 
     Args:
-        dtypes: A torch dtype for all columns, a dict of them by column, or None.
+        dtypes: A torch dtype for all columns, a dict of dtypes by column, or None.
         device: Where the tensors go; None: they stay.
-        pin: They come in page-locked memory.
-        other: Makes something else, from its name, its array and its Arrow type, of a column that
-            has no tensor; None: a TypeError says so.
+        pin: Whether the tensors are in page-locked memory.
+        other: Converts a column that has no tensor form, from its name, its array and its Arrow
+            type; None: such a column is a TypeError.
     """
 
     def __init__(self, dtypes: Any, device: Any, pin: bool, other: Any = None):
         self.other = other
         self.torch, self.dtypes, self.device, self.pin = torch, dtypes, device, pin
-        # there is more to a batch than gathering it
+        # whether making a batch takes more work than gathering it
         self.works = pin or dtypes is not None or device is not None or other is not None
 
     def gathered(self, planned: gathered.Planned) -> dict[str, Any]:
-        """A batch that was planned, by any thread: tensors over the memory that it is gathered
-        into, which is used again when the last of them is gone; page-locked, torch takes that
-        memory from its own store of such pages, and gives it to another batch when no copy to a
+        """Gathers a planned batch; any thread may call this. The tensors lie over the memory into
+        which it is gathered; that memory is used again when the last tensor is gone. Page-locked
+        memory comes from torch's own cache, which gives it to another batch when no copy to a
         device needs it any more."""
         room: Any = None
 
@@ -232,19 +233,20 @@ class Tensors:
         for k, v in arrays.items():
             if k not in converted:
                 t = out[k] = self._from(k, v)
-                if room is not None:  # of torch's own memory, where copies from it are noted
+                if room is not None:  # memory from torch's cache, which tracks copies from it
                     at = t.data_ptr() - room.data_ptr()
                     out[k] = room[at : at + v.nbytes].view(t.dtype).view(t.shape)
         return self.finish(out, planned.columns.schema) if converted or self.works else out
 
     def of_block(self, rb: Any) -> dict[str, Any]:
-        """The columns of a block: tensors over private pages of it where there are some, so that no
-        byte is copied until one is written; arrays where only a batch can be a tensor."""
+        """The columns of a block: tensors over private pages of the block if possible, so that no
+        byte is copied until one is written; arrays for columns that only become tensors batch by
+        batch."""
         return {k: self._mapped(k, v) for k, v in numpy_batch.to_numpy(rb).items()}
 
     def _cut(self, rb: Any) -> Any:
-        """A function from the first row of a batch and their number to the columns of these rows of
-        a block, as of_block() has them."""
+        """A function (first row, number of rows) -> the columns of these rows of a block, in the
+        form of of_block()."""
         cols, varied = numpy_batch.to_cut(rb)
         whole = {k: v if v is None else self._mapped(k, v) for k, v in cols.items()}
         return lambda at, n: {
@@ -258,7 +260,7 @@ class Tensors:
         if not (v.flags.writeable and v.flags.c_contiguous):
             pages = private.pages_of(v) if v.flags.c_contiguous and v.nbytes >= SMALL else None
             if pages is None:
-                return v  # each batch is copied by itself
+                return v  # each batch is copied on its own
             v = np.frombuffer(pages, v.dtype).reshape(v.shape)
         return self._from(name, v)
 
@@ -269,7 +271,7 @@ class Tensors:
             raise TypeError(f"column {name!r} of {v.dtype} has no torch dtype: {e}") from None
 
     def finish(self, batch: dict[str, Any], schema: Any) -> dict[str, Any]:
-        """A batch with the dtypes and on the device that are asked for."""
+        """Converts a batch to the requested dtypes and device."""
         out: dict[str, Any] = {}
         for k, v in batch.items():
             dtype = self.dtypes.get(k) if isinstance(self.dtypes, dict) else self.dtypes
@@ -287,7 +289,7 @@ class Tensors:
     def jobs(
         self, blocks: Iterator[Any], size: int, drop_last: bool, rows: Any
     ) -> Iterator[tuple[int, Any]]:
-        """(rows, function that gathers the batch) of each batch of what all goes through a
+        """Yields (rows, function that gathers the batch) when all batches go through a
         _skate.Rows."""
         for planned in gathered.Gather(rows).plans(blocks, size, drop_last):
             yield planned.num_rows, functools.partial(self.gathered, planned)
@@ -295,7 +297,7 @@ class Tensors:
     def batches(
         self, blocks: Iterator[Any], size: int | None, drop_last: bool
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(rows, tensors) of each batch in order: only those that lie over a border are
+        """Yields (rows, tensors) of the batches in order; only batches that cross a border are
         gathered."""
         over, held = gathered.Gather(_skate.Rows()), 0
         for rb in blocks:
@@ -322,20 +324,22 @@ class Tensors:
 
 
 def at_once() -> int:
-    """How many threads gather batches into page-locked memory: one does 10 GB/s, a bus takes 50."""
+    """The number of threads that gather into page-locked memory: one thread does 10 GB/s, a bus
+    50."""
     return max(1, min(4, len(os.sched_getaffinity(0)) // 4))
 
 
 class ToDevice:
-    """Copies batches to a GPU on a stream of its own, so that they travel while the one before is
-    used.
+    """Copies batches to a GPU on a stream of its own, so that a batch travels while the one before
+    is used.
 
-    send() is called by the thread that makes batches, arrived() by the one that uses them: its
-    current stream waits for the copies, not the thread.
+    The thread that makes batches calls send(), and the thread that uses them calls arrived(): its
+    current stream waits for the copies, the thread does not.
 
     Args:
-        device: Of cuda.
-        dtypes: What tensors become there, as of Tensors: the bus carries what blocks hold.
+        device: A CUDA device.
+        dtypes: The dtypes of the tensors on the device, as in Tensors. They are cast there, so the
+            bus carries the types of the blocks.
     """
 
     def __init__(self, device: Any, dtypes: Any = None):
@@ -343,7 +347,7 @@ class ToDevice:
         self.stream = torch.cuda.Stream(self.device)
 
     def send(self, batch: Any) -> Any:
-        """(batch there, when it has arrived, what it is copied from)"""
+        """(the batch on the device, an event for its arrival, the memory it is copied from)"""
         with self.torch.cuda.stream(self.stream):
             of = (
                 dict.fromkeys(batch, self.dtypes)
@@ -361,12 +365,13 @@ class ToDevice:
         return there, event, batch
 
     def arrived(self, sent: Any) -> Any:
-        """The batch, for the current stream of this thread."""
+        """The batch, ready for the current stream of this thread."""
         there, event, _ = sent
         current = self.torch.cuda.current_stream(self.device)
         current.wait_event(event)
         for t in _tensors_of(there):
-            # its memory was the side stream's: it is not used again before this one is through
+            # the memory belongs to the side stream: it must not be reused before this stream is
+            # done
             t.record_stream(current)
         return there
 
