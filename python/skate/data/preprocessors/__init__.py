@@ -1,5 +1,5 @@
-"""Preprocessors: what is learned from a Dataset's columns in one pass, and done to batches and
-Datasets (names and arguments are Ray's).
+"""Preprocessors learn from a Dataset's columns in one pass, and change batches and Datasets. Names
+and arguments are Ray's.
 
 Example:
     >>> import skate

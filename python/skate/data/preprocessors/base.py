@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class Builtin(SerializablePreprocessorBase):
-    """A preprocessor of skate.data.preprocessors. A subclass defines `_transform_arrow`, and, if it
-    learns something, `_ask`."""
+    """The base class of the preprocessors of skate.data.preprocessors. A subclass defines
+    `_transform_arrow`, and `_ask` if it learns something."""
 
     def __init_subclass__(cls) -> None:
         for name in inspect.get_annotations(cls):
@@ -51,8 +51,8 @@ class Builtin(SerializablePreprocessorBase):
         return [n for n in names if isinstance(getattr(cls, n, None), property)]
 
     def _keep(self, **given: Any) -> None:
-        """Keeps the arguments of the constructor; of columns and output_columns, TypeError and
-        ValueError where they name no columns or do not go together."""
+        """Keeps the arguments of the constructor. TypeError or ValueError if columns and
+        output_columns name no columns or do not match in number."""
         who = type(self).__name__
         for name in ("columns", "output_columns"):
             if name in given and not (name == "output_columns" and not given[name]):
@@ -72,8 +72,8 @@ class Builtin(SerializablePreprocessorBase):
             setattr(self, f"_{name}", value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Also of states that name a parameter as it is read, or that lack one with a default, as
-        older Rays wrote them."""
+        """Restores a state. States written by older Rays may use other names of parameters, or lack
+        one that has a default."""
         vars(self).update({f"_{k}" if k in self._fields() else k: v for k, v in state.items()})
         if not all(hasattr(self, f"_{name}") for name in self._fields()):
             known = {n: getattr(self, f"_{n}") for n in self._fields() if hasattr(self, f"_{n}")}
@@ -96,7 +96,7 @@ class Builtin(SerializablePreprocessorBase):
         return f"{type(self).__name__}({', '.join(f'{n}={_shown(getattr(self, n))}' for n in self._fields())})"
 
     def _ask(self, plan: StatComputationPlan) -> None:
-        """Asks for the aggregates that it learns from."""
+        """Adds the aggregates from which it learns."""
         raise NotImplementedError
 
     def _fit(self, ds: Dataset) -> Builtin:
@@ -104,11 +104,11 @@ class Builtin(SerializablePreprocessorBase):
         return self
 
     def _changes(self) -> set[str]:
-        """The columns that are other ones, new or gone after it."""
+        """The columns that are changed, new or dropped afterwards."""
         return set(self.get_output_columns())
 
     def _needs(self) -> list[str]:
-        """The columns without which it cannot work."""
+        """The columns that it needs."""
         return self.get_input_columns()
 
     def _determine_transform_to_use(self) -> BatchFormat:
@@ -143,7 +143,7 @@ class Builtin(SerializablePreprocessorBase):
 
 
 class ByColumn(Builtin):
-    """Makes one column of each; a subclass defines `_made`."""
+    """Makes one column from each column; a subclass defines `_made`."""
 
     columns: list[str]
     output_columns: list[str]
@@ -152,15 +152,15 @@ class ByColumn(Builtin):
         pairs = zip(self.get_input_columns(), self.get_output_columns(), strict=True)
         made = {
             out: self._made(name, column(table, name, self)) for name, out in pairs
-        }  # all before one is put: an output may have the name of an input
+        }  # all are computed before one is set: an output may have the name of an input
         return with_columns(table, made)
 
     def _made(self, name: str, col: Any) -> Any:
-        """The new column (an Arrow array of as many rows).
+        """Computes the new column (an Arrow array with the same number of rows).
 
         Args:
-            name: Of the input column.
-            col: It, without dictionaries.
+            name: Name of the input column.
+            col: The input column, without dictionaries.
         """
         raise NotImplementedError
 
@@ -179,7 +179,7 @@ def _shown(v: Any) -> str:
 
 
 def _without_masks(table: Any) -> Any:
-    """Numbers with null as floats with NaN, as a DataFrame of NumPy's dtypes has them."""
+    """Numbers with null as floats with NaN, as in a DataFrame with NumPy's dtypes."""
     for i, f in enumerate(table.schema):
         if table.column(i).null_count and (_T.is_integer(f.type) or _T.is_floating(f.type)):
             t = f.type if _T.is_floating(f.type) else pa.float64()
@@ -193,8 +193,8 @@ def _without_masks(table: Any) -> Any:
 
 
 def column(table: Any, name: str, who: Any, decoded: bool = True) -> Any:
-    """A column in one piece; MissingColumn (a KeyError and a ValueError). decoded: plain values in
-    place of a dictionary's."""
+    """A column as one array; MissingColumn (a KeyError and a ValueError) if it does not exist.
+    decoded: dictionaries are replaced by plain values."""
     if name not in table.column_names:
         raise MissingColumn(
             f"{type(who).__name__}: there is no column {name!r}; {columns_are(name, table.column_names)}"
@@ -204,8 +204,8 @@ def column(table: Any, name: str, who: Any, decoded: bool = True) -> Any:
 
 
 def with_columns(table: Any, made: dict[str, Any]) -> Any:
-    """The table with columns in the place of those that have their names, or behind the others.
-    What it knew of pandas' dtypes is forgotten."""
+    """The table with these columns, which replace columns of the same names or are appended. The
+    table's record of pandas' dtypes is dropped."""
     for name, col in made.items():
         i = table.schema.get_field_index(name)
         table = table.append_column(name, col) if i < 0 else table.set_column(i, name, col)
@@ -215,7 +215,7 @@ def with_columns(table: Any, made: dict[str, Any]) -> Any:
 
 
 def is_number(t: pa.DataType) -> bool:
-    """Numbers, booleans, and columns in which all is missing."""
+    """Whether the type is of numbers or booleans, or all values are missing."""
     return (
         _T.is_integer(t)
         or _T.is_floating(t)
@@ -232,22 +232,22 @@ def not_numbers(who: str, name: str | None, t: Any) -> TypeError:
 
 
 def floats(name: str, col: Any, who: Any) -> Any:
-    """A column of numbers as float64, null where it was null; TypeError for other types."""
+    """A column of numbers as float64, with null unchanged; TypeError for other types."""
     if not is_number(col.type):
         raise not_numbers(type(who).__name__, name, col.type)
     return (col.cast(pa.int8()) if _T.is_boolean(col.type) else col).cast(pa.float64(), safe=False)
 
 
 def as_numpy(col: Any) -> tuple[Any, Any]:
-    """(float64 values with NaN for null, which of them are null; None: none is) of a column of
+    """(float64 values with NaN for null, which values are null; None: none is) of a column from
     floats()."""
     null = col.is_null().to_numpy(zero_copy_only=False) if col.null_count else None
     return col.to_numpy(zero_copy_only=False), null
 
 
 def lists_of(col: Any) -> Any:
-    """A column of lists as one of (large) lists of values of any layout; a column of vectors of one
-    length, too. None: it is of another kind."""
+    """A column of lists in any layout, or of vectors of one length, as a column of (large) lists.
+    None: it is of another kind."""
     t = col.type
     if tensor_types.is_fixed(t) and len(t.shape) == 1:
         col = col.storage
@@ -274,7 +274,7 @@ def vectors(values: Any, missing: Any = None) -> Any:
 
 
 class OfNumbers(AggregateFn):
-    """Another aggregate, of a column that must hold numbers: TypeError where it holds something
+    """Wraps an aggregate for a column that must hold numbers: TypeError if it holds something
     else."""
 
     def __init__(self, of: AggregateFnV2, who: Any):
@@ -296,7 +296,7 @@ class OfNumbers(AggregateFn):
 
 
 def present(col: Any) -> Any:
-    """A column without a coding, with null for NaN, in a type that Arrow's kernels take."""
+    """A column without encodings, with null for NaN, in a type that Arrow's kernels support."""
     col = plain(col)
     t = col.type
     if _T.is_decimal(t) and t.bit_width < 128:
@@ -308,13 +308,13 @@ def present(col: Any) -> Any:
 
 
 class Counts(AggregateFnV2):
-    """{value: how often it is there}, in the order of appearance; what is missing counts as None.
+    """{value: its count}, in the order of appearance; missing values count as None.
 
     Args:
-        on: The column.
-        name: Of the result.
-        values: What is counted of a column: a function that gives an array whose values can be told
-            apart, or a list of them.
+        on: Name of the column.
+        name: Name of the result.
+        values: What is counted: a function from a column to an array of hashable values, or a list
+            of such functions.
     """
 
     def __init__(self, on: str, name: str, values: Callable[[Any], Any]):
@@ -340,8 +340,7 @@ class Counts(AggregateFnV2):
 
 
 def elements(col: Any) -> Any:
-    """The values of a column, of lists what is in them without what is missing there: what Counts
-    counts."""
+    """The values of a column; for lists, their elements without missing ones. Used by Counts."""
     inside = lists_of(col)
     if inside is not None:
         return _countable(plain(inside.flatten())).drop_null()
@@ -349,7 +348,7 @@ def elements(col: Any) -> Any:
 
 
 def wholes(col: Any) -> Any:
-    """The values of a column, lists as tuples: what Counts counts."""
+    """The values of a column, lists as tuples. Used by Counts."""
     inside = lists_of(col)
     return (
         _countable(col)
@@ -367,6 +366,6 @@ def _countable(col: Any) -> Any:
 
 
 def most_common(counts: dict[Any, int], n: int | None) -> dict[Any, int]:
-    """The n values that are there most often, the most frequent first; of those that are there
-    equally often, the one that came first. None: all."""
+    """The n most frequent values, the most frequent first; of equally frequent values, the one that
+    came first. None: all values."""
     return dict(Counter(counts).most_common(n))

@@ -1,4 +1,4 @@
-"""Chain: preprocessors one behind the other."""
+"""Chain: preprocessors one after another."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _STATUS = Preprocessor.FitStatus
 
 @SerializablePreprocessor(version=1, identifier=OURS + "chain")
 class Chain(SerializablePreprocessorBase):
-    """Each preprocessor learns from, and works on, what the one before it gives. Those in a row
-    whose columns none of them changes learn in one pass over the Dataset; transforms run as one
+    """Each preprocessor learns from, and works on, the result of the one before it. Neighbours that
+    do not change each other's columns learn in one pass over the Dataset; transforms run as one
     stage.
 
     Args:
-        preprocessors: In their order; Chains, too.
+        preprocessors: The preprocessors in their order; may contain Chains.
 
     Raises:
-        TypeError: One is no Preprocessor. ValueError for none.
+        TypeError: An argument is no Preprocessor. ValueError if there is none.
     """
 
     def __init__(self, *preprocessors: Preprocessor):
@@ -40,7 +40,7 @@ class Chain(SerializablePreprocessorBase):
 
     @property
     def preprocessors(self) -> tuple[Preprocessor, ...]:
-        """Those that it was made of."""
+        """The preprocessors of the chain."""
         return self._preprocessors
 
     def fit_status(self) -> Preprocessor.FitStatus:
@@ -60,9 +60,9 @@ class Chain(SerializablePreprocessorBase):
             p._forget()
 
     def _fit(self, ds: Dataset) -> Chain:
-        # that work on ds, one behind the other, and have learned nothing yet
+        # successive preprocessors that can learn from ds, and have not learned yet
         waiting: list[Builtin] = []
-        changed: set[str] = set()  # columns of ds, by those
+        changed: set[str] = set()  # columns of ds that these preprocessors change
         for p in self._flat():
             if (
                 not isinstance(p, Builtin)
@@ -119,7 +119,7 @@ class Chain(SerializablePreprocessorBase):
 
 
 def _learned(ds: Dataset, waiting: list[Builtin]) -> Any:
-    """ds behind preprocessors, which have learned from it in one pass."""
+    """ds after these preprocessors, which have learned from it in one pass."""
     learning = [p for p in waiting if p._is_fittable]
     for p in learning:
         p._fit(ds)

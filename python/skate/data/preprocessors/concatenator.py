@@ -22,22 +22,22 @@ from skate.data.values.unify import MissingColumn, columns_are
 
 @SerializablePreprocessor(version=1, identifier=OURS + "concatenator")
 class Concatenator(Builtin):
-    """The values of columns side by side, in the order of `columns`, as one column of vectors
-    behind the others; the columns go.
+    """Puts the values of columns side by side, in the order of `columns`, into one column of
+    vectors, which is appended; the input columns are dropped.
 
     Args:
         columns: Names of columns.
         output_column_name: The name of the result.
-        dtype: NumPy's, of the result; None: one that holds all of them, as np.result_type says.
-        raise_if_missing: A column that is not there is an error; False: a warning, and the others
-            are put together.
-        flatten: What is in lists and arrays is part of the vector; False: each is one entry of a
-            row of Python objects.
+        dtype: NumPy dtype of the result; None: one that holds all columns, by np.result_type.
+        raise_if_missing: True: a missing column is an error; False: it is a warning, and the other
+            columns are used.
+        flatten: True: the elements of lists and arrays are elements of the vector; False: each list
+            is one entry in a row of Python objects.
 
     Raises:
-        MissingColumn (a KeyError and a ValueError): One is not there, with raise_if_missing; or
-            none of them is.
-        ValueError: A value cannot be one of dtype.
+        MissingColumn (a KeyError and a ValueError): A column is missing, with raise_if_missing; or
+            all are missing.
+        ValueError: A value cannot be converted to dtype.
 
     Example:
         >>> import skate
@@ -78,7 +78,7 @@ class Concatenator(Builtin):
         return {*self.columns, self.output_column_name}
 
     def _needs(self) -> list[str]:
-        return []  # a worker says what is missing, or warns
+        return []  # a worker raises the error about a missing column, or warns
 
     def _transform_arrow(self, table: Any) -> Any:
         missing = [n for n in self.columns if n not in table.column_names]
@@ -108,7 +108,7 @@ class Concatenator(Builtin):
             return vectors(np.concatenate(parts, axis=1, dtype=self.dtype, casting="unsafe"))
         values = [_objects(c) for c in cols]
         rows = zip(*values, strict=True)
-        if self.flatten:  # of several lengths
+        if self.flatten:  # the vectors have different lengths
             return to_arrow.from_objects(
                 [
                     np.concatenate([np.atleast_1d(np.asarray(v, self.dtype)) for v in row])
@@ -124,7 +124,7 @@ class Concatenator(Builtin):
 
 
 def _matrix(col: Any, flatten: bool) -> Any:
-    """A column as an array of the shape (rows, values of each); None where rows have several
+    """A column as an array of shape (rows, values of each row); None if rows have different
     lengths, or values are no numbers."""
     t = col.type
     if pa.types.is_null(t) or pa.types.is_decimal(t):
@@ -134,7 +134,7 @@ def _matrix(col: Any, flatten: bool) -> Any:
     if not flatten:
         return None
     if tensor_types.is_fixed(t) and not col.null_count:
-        # -1 could not be told of no rows
+        # without rows, reshape() cannot infer -1
         return _objects(col).reshape(len(col), math.prod(t.shape))
     inside = lists_of(col)
     if inside is None or inside.null_count or not is_number(inside.type.value_type):
@@ -148,5 +148,5 @@ def _matrix(col: Any, flatten: bool) -> Any:
 
 
 def _objects(col: Any) -> Any:
-    """A column as a batch of NumPy's has it."""
+    """A column in the form of a NumPy batch."""
     return batch.to_batch(pa.RecordBatch.from_arrays([col], ["x"]), "numpy")["x"]

@@ -1,5 +1,5 @@
-"""Discretizers: the number of the interval that a value is in, among edges that are given or evenly
-spaced. What is outside, or missing, becomes null."""
+"""Discretizers: replace a value by the number of the interval that contains it, with given or
+evenly spaced edges. Values outside, and missing values, become null."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class _Discretizer(ByColumn):
         self._check_bins()
 
     def _check_bins(self) -> None:
-        """ValueError for bins that cannot be, as far as that is known before fit()."""
+        """Raises ValueError for invalid bins, as far as that is known before fit()."""
 
     def _of(self, name: str) -> Any:
-        """The bins of a column; ValueError where it has none."""
+        """The bins of a column; ValueError if it has none."""
         if not isinstance(self.bins, dict):
             return self.bins
         if name not in self.bins:
@@ -102,19 +102,19 @@ class CustomKBinsDiscretizer(_Discretizer):
 
     Args:
         columns: Names of columns of numbers.
-        bins: Edges that increase, or a pd.IntervalIndex without overlaps; or {column: one of
-            these}.
-        right: Intervals end with their upper edge, and begin behind the lower one; False: the other
-            way round.
-        include_lowest: With right: the first interval begins with its lower edge.
-        duplicates: What becomes of an edge that is there twice: "raise" (ValueError when it is
+        bins: Edges that increase, or a pd.IntervalIndex without overlaps; or {column: bins}.
+        right: True: intervals include their upper edge and exclude the lower one; False: the
+            reverse.
+        include_lowest: With right: the first interval includes its lower edge.
+        duplicates: What to do with an edge that occurs twice: "raise" (ValueError when the bins are
             used), or "drop" one.
-        dtypes: {column: pd.CategoricalDtype with a category for each bin}: these in place of the
-            number. Other columns, and those with an integer type here, become int64.
-        output_columns: As many names for the results; None: the columns are replaced.
+        dtypes: {column: pd.CategoricalDtype with a category for each bin}: the result has these
+            categories in place of numbers. Other columns, and those with an integer type here,
+            become int64.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
 
     Raises:
-        ValueError: Edges do not increase; a dict of bins lacks a column.
+        ValueError: Edges do not increase, or a dict of bins lacks a column.
 
     Example:
         >>> import skate
@@ -148,24 +148,25 @@ class CustomKBinsDiscretizer(_Discretizer):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "uniform_kbins_discretizer")
 class UniformKBinsDiscretizer(_Discretizer):
-    """Bins of one width between the smallest and the largest value, as pd.cut makes them: the range
-    is 0.1 % wider at the end where its value would fall out. stats_: {column: edges}.
+    """Bins of equal width between the smallest and the largest value, as pd.cut makes them: the
+    range is extended by 0.1 % at the end that would exclude its value. stats_: {column: edges}.
 
     Args:
         columns: Names of columns of numbers.
-        bins: How many, or {column: how many}. TypeError by fit() for what is no int, ValueError for
-            less than 1 and where a dict lacks a column.
-        right: Intervals end with their upper edge, and begin behind the lower one; False: the other
-            way round.
-        include_lowest: With right: the first interval begins with its lower edge.
-        duplicates: What becomes of an edge that is there twice: "raise" (ValueError when it is
+        bins: Number of bins, or {column: number}. fit() raises TypeError if it is no int,
+            ValueError if it is less than 1 or a dict lacks a column.
+        right: True: intervals include their upper edge and exclude the lower one; False: the
+            reverse.
+        include_lowest: With right: the first interval includes its lower edge.
+        duplicates: What to do with an edge that occurs twice: "raise" (ValueError when the bins are
             used), or "drop" one.
-        dtypes: {column: pd.CategoricalDtype with a category for each bin}: these in place of the
-            number. Other columns, and those with an integer type here, become int64.
-        output_columns: As many names for the results; None: the columns are replaced.
+        dtypes: {column: pd.CategoricalDtype with a category for each bin}: the result has these
+            categories in place of numbers. Other columns, and those with an integer type here,
+            become int64.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
 
     Raises:
-        ValueError: By fit(), too: a column has no values, or an infinite one.
+        ValueError: Also raised by fit(): a column has no values, or an infinite one.
     """
 
     def _ask(self, plan: StatComputationPlan) -> None:

@@ -1,10 +1,10 @@
-"""Encoders: values of a column that stand for categories, as numbers or vectors. What a category's
-number is, is learned: its place among all that are there, sorted.
+"""Encoders: turn categories into numbers or vectors. fit() learns the number of a category: its
+place among all categories, sorted.
 
 A missing value is no category: fit() and transform() raise ValueError for a column that has one
-(Categorizer leaves it missing). A category that fit() has not seen becomes missing, or a
-vector of zeros. stats_: unique_values(c), of each column c, {category: number}; a list that counts
-as one category is a tuple there.
+(Categorizer keeps it missing). A category that fit() has not seen becomes missing, or a vector of
+zeros. stats_: unique_values(c) for each column c, {category: number}; a list that is one category
+is a tuple there.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _numbered(
     most: int | None = None,
     missing_ok: bool = False,
 ) -> dict[Any, int]:
-    """{category: its place in the order of all}, of the most frequent ones; ValueError where a
-    value is missing, TypeError where they have no order."""
+    """{category: its place in sorted order}, of the most frequent ones; ValueError for a missing
+    value, TypeError if the values have no order."""
     counts = dict(counts or {})
     if counts.pop(None, 0) and not missing_ok:
         raise ValueError(
@@ -62,8 +62,8 @@ def _check_no_null(name: str, col: Any, who: Any) -> None:
 
 
 def _codes(name: str, col: Any, numbers: Mapping[Any, int], who: Any) -> Any:
-    """The number of each value, null for one that has none; a list is one value. TypeError where
-    the types of values and of categories do not go together."""
+    """The number of each value, null for a value without one; a list is one value. TypeError if the
+    types of values and of categories cannot be compared."""
     inside = lists_of(col)
     if inside is not None:
         return pa.array(
@@ -74,10 +74,10 @@ def _codes(name: str, col: Any, numbers: Mapping[Any, int], who: Any) -> Any:
     keys = pa.array(list(numbers))
     try:
         if is_number(col.type) != is_number(keys.type):
-            raise TypeError  # Arrow would make text of numbers
+            raise TypeError  # Arrow would convert numbers to text
         try:
             keys = keys.cast(col.type)
-        # categories that the column's type has no room for: 1.5 where there are ints
+        # the column's type cannot hold some categories: 1.5 in a column of ints
         except pa.ArrowInvalid:
             col = col.cast(keys.type)
         at = pc.index_in(col, value_set=keys)
@@ -89,7 +89,7 @@ def _codes(name: str, col: Any, numbers: Mapping[Any, int], who: Any) -> Any:
 
 
 class _Encoder(Builtin):
-    """One that numbers categories."""
+    """The base of encoders that number categories."""
 
     def _categories(
         self,
@@ -98,12 +98,12 @@ class _Encoder(Builtin):
         values: Callable[[Any], Any],
         most: Mapping[str, int] | None = None,
     ) -> None:
-        """Asks for the categories of columns.
+        """Adds the aggregates that find the categories of columns.
 
         Args:
             names: The columns.
-            values: As of Counts.
-            most: {column: how many categories at most}.
+            values: As in Counts.
+            most: {column: maximum number of categories}.
         """
         for name in names:
             then = functools.partial(
@@ -117,13 +117,13 @@ class _Encoder(Builtin):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "ordinal_encoder")
 class OrdinalEncoder(_Encoder, ByColumn):
-    """The number of each category, as int64; null for one that was not seen.
+    """The number of each category, as int64; null for a category that was not seen.
 
     Args:
-        columns: Names of columns of categories, or of lists of them.
-        encode_lists: The values in lists are the categories, and lists of numbers come of them;
-            False: each list is one category.
-        output_columns: As many names for the results; None: the columns are replaced.
+        columns: Names of columns of categories, or of lists of categories.
+        encode_lists: True: the elements of lists are the categories, and the result has lists of
+            numbers; False: each list is one category.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
 
     Example:
         >>> import skate
@@ -160,7 +160,7 @@ class OrdinalEncoder(_Encoder, ByColumn):
 
 
 class _Hot(_Encoder, ByColumn):
-    """One that makes vectors, with a place for each category."""
+    """The base of encoders that make vectors, with a place for each category."""
 
     max_categories: dict[str, int]
 
@@ -184,14 +184,14 @@ class _Hot(_Encoder, ByColumn):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "one_hot_encoder")
 class OneHotEncoder(_Hot):
-    """A vector of uint8 with 1 at the number of the category, all 0 for one that was not seen or
-    left out. A list is one category.
+    """A vector of uint8 with 1 at the number of the category; all 0 for a category that was not
+    seen or has no place. A list is one category.
 
     Args:
         columns: Names of columns of categories.
-        max_categories: {column: n}: only the n most frequent categories have a place (of those
-            equally frequent, what came first); of other columns all have one.
-        output_columns: As many names for the results; None: the columns are replaced.
+        max_categories: {column: n}: only the n most frequent categories have a place (of equally
+            frequent ones, those that came first); in other columns all have one.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
     """
 
     def _ask(self, plan: StatComputationPlan) -> None:
@@ -209,14 +209,14 @@ class OneHotEncoder(_Hot):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "multi_hot_encoder")
 class MultiHotEncoder(_Hot):
-    """A vector of int64 that says how often each category is in a list; others are left out. A
-    value that is no list counts as a list of one.
+    """A vector of int64 with the count of each category in a list; categories without a place are
+    left out. A value that is no list counts as a list of one.
 
     Args:
         columns: Names of columns of lists of categories, or of categories.
-        max_categories: {column: n}: only the n most frequent categories have a place (of those
-            equally frequent, what came first); of other columns all have one.
-        output_columns: As many names for the results; None: the columns are replaced.
+        max_categories: {column: n}: only the n most frequent categories have a place (of equally
+            frequent ones, those that came first); in other columns all have one.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
     """
 
     def _ask(self, plan: StatComputationPlan) -> None:
@@ -231,13 +231,13 @@ class MultiHotEncoder(_Hot):
 
 
 def counted(rows: Any, codes: Any, n: int, length: int) -> Any:
-    """An (n, length) array of int64 that says how often each number is in each row.
+    """An (n, length) array of int64 with the count of each number in each row.
 
     Args:
-        rows: The row of each, in a NumPy array.
-        codes: The number of each, in an Arrow array; null for one that is left out.
-        n: How many rows there are.
-        length: How many numbers there are.
+        rows: A NumPy array with the row of each code.
+        codes: An Arrow array of numbers; null is left out.
+        n: Number of rows.
+        length: Number of different numbers.
     """
     codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
     seen = codes >= 0
@@ -248,7 +248,7 @@ def counted(rows: Any, codes: Any, n: int, length: int) -> Any:
 
 @SerializablePreprocessor(version=1, identifier=OURS + "label_encoder")
 class LabelEncoder(_Encoder, ByColumn):
-    """The number of each label, as int64; null for one that was not seen.
+    """The number of each label, as int64; null for a label that was not seen.
 
     Args:
         label_column: The name of the column of labels.
@@ -285,7 +285,7 @@ class LabelEncoder(_Encoder, ByColumn):
 
     def inverse_transform(self, ds: Dataset) -> Any:
         """The Dataset with labels in the label column, from the numbers in the output column; null
-        for a number that no label has.
+        for a number without a label.
 
         Args:
             ds: A Dataset.
@@ -307,14 +307,14 @@ class LabelEncoder(_Encoder, ByColumn):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "categorizer")
 class Categorizer(_Encoder, ByColumn):
-    """Columns of categories as pandas has them (pd.Categorical; Arrow's dictionaries). A missing
-    value, and one that was not seen, is missing. stats_: {column: pd.CategoricalDtype}.
+    """Converts columns to pandas' categories (pd.Categorical; Arrow's dictionaries). A missing
+    value, and a value that was not seen, is missing. stats_: {column: pd.CategoricalDtype}.
 
     Args:
         columns: Names of columns of categories.
-        dtypes: {column: pd.CategoricalDtype} of those columns whose categories are known; the
+        dtypes: {column: pd.CategoricalDtype} for columns whose categories are known; those of the
             others are learned.
-        output_columns: As many names for the results; None: the columns are replaced.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
     """
 
     dtypes: dict[str, pd.CategoricalDtype]

@@ -1,4 +1,4 @@
-"""SimpleImputer: something in the place of what is missing."""
+"""SimpleImputer: replaces missing values."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def _most_frequent(counts: dict[Any, int] | None) -> Any:
 
 @SerializablePreprocessor(version=1, identifier=OURS + "simple_imputer")
 class SimpleImputer(ByColumn):
-    """One value of each column in the place of null and NaN; a column that is not there is made of
-    it. A column keeps its type where that can hold the value; integers become float64 for a
-    mean that is none. stats_: mean(c) or most_frequent(c) of each column c.
+    """Replaces null and NaN of each column by one value; a missing column is filled with it. A
+    column keeps its type if that can hold the value; integers become float64 for a mean that is no
+    integer. stats_: mean(c) or most_frequent(c) for each column c.
 
     Args:
         columns: Names of columns.
-        strategy: "mean" (of numbers), "most_frequent" (of those equally frequent, what came first)
-            or "constant".
+        strategy: "mean" (of numbers), "most_frequent" (of equally frequent values, the one that
+            came first) or "constant".
         fill_value: The constant.
-        output_columns: As many names for the results; None: the columns are replaced.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
 
     Raises:
-        ValueError: The strategy is another one, or "constant" without fill_value; when it is used,
-            where fit() has seen no value of a column.
+        ValueError: strategy is another one, or "constant" without fill_value; or, when it is used,
+            fit() has seen no value of a column.
     """
 
     strategy: str
@@ -126,7 +126,7 @@ class SimpleImputer(ByColumn):
 
 
 def _in_dictionary(col: Any, value: Any) -> Any:
-    """Categories stay what they are, with one more if the value is none of them."""
+    """Fills a column of categories, which get one more category if the value is none of them."""
     values = col.dictionary
     at = pc.index_in(pa.scalar(value).cast(values.type), value_set=values).as_py()
     if at is None:

@@ -1,8 +1,8 @@
-"""Scalers: each column by what is known of it (StandardScaler, MinMaxScaler, MaxAbsScaler,
-RobustScaler), each row by its length (Normalizer), each value by itself (PowerTransformer).
+"""Scalers: scale each column by what fit() learned (StandardScaler, MinMaxScaler, MaxAbsScaler,
+RobustScaler), each row by its norm (Normalizer), or each value alone (PowerTransformer).
 
-Columns of numbers (and bools) become float64, float32 stays float32; what is missing stays missing.
-A column of which nothing was seen in fit() becomes missing. TypeError for other columns.
+Columns of numbers (and bools) become float64, float32 stays float32; missing values stay missing. A
+column of which fit() saw no value becomes missing. TypeError for other columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skate.data.preprocessors.base import (
 from skate.data.preprocessors.utils import StatComputationPlan
 from skate.data.preprocessors.version_support import OURS, SerializablePreprocessor
 
-_TINY = 1e-8  # a standard deviation or range below it is that of a constant
+_TINY = 1e-8  # a standard deviation or range below this is treated as 0
 
 
 def _result(col: Any, t: pa.DataType) -> Any:
@@ -42,7 +42,7 @@ class _Scaler(ByColumn):
         raise NotImplementedError
 
     def _line(self, name: str) -> tuple[Any, Any]:
-        """(shift, scale) of a column, None where nothing was seen of it."""
+        """(shift, scale) of a column, None if fit() saw no value of it."""
         raise NotImplementedError
 
     def _ask(self, plan: StatComputationPlan) -> None:
@@ -188,8 +188,8 @@ _NORMS = {
 
 @SerializablePreprocessor(version=1, identifier=OURS + "normalizer")
 class Normalizer(Builtin):
-    """Each row, of these columns, divided by its norm. A row of zeros stays as it is; what is
-    missing adds nothing to the norm, and stays missing.
+    """Divides each row of these columns by its norm. A row of zeros stays as it is; missing values
+    add nothing to the norm, and stay missing.
 
     Args:
         columns: Names of columns of numbers.
@@ -229,8 +229,8 @@ class Normalizer(Builtin):
 
 
 def _yeo_johnson(x: Any, power: float) -> Any:
-    """Yeo and Johnson 2000, formula 3.1: Box and Cox's of x + 1, mirrored below 0 with the power 2
-    - power."""
+    """Yeo and Johnson 2000, formula 3.1: the Box-Cox transform of x + 1, mirrored below 0 with the
+    power 2 - power."""
     out, up = np.full_like(x, np.nan), x >= 0
     down = x < 0
     out[up] = _box_cox(x[up] + 1, power)
@@ -245,8 +245,8 @@ def _box_cox(x: Any, power: float) -> Any:
 
 @SerializablePreprocessor(version=1, identifier=OURS + "power_transformer")
 class PowerTransformer(ByColumn):
-    """A power of each value, which makes skewed values more like normal ones. The power is given,
-    not learned.
+    """Raises each value to a power, which makes skewed values more normal. The power is given, not
+    learned.
 
     Args:
         columns: Names of columns of numbers.

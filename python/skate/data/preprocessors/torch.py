@@ -15,17 +15,18 @@ from skate.data.values.unify import MissingColumn, columns_are
 
 @SerializablePreprocessor(version=1, identifier=OURS + "torchvision_preprocessor")
 class TorchVisionPreprocessor(Builtin):
-    """Each image, changed by a transform.
+    """Applies a transform to each image.
 
     Args:
         columns: Names of columns of arrays.
-        transform: From a torch tensor of the array's shape (where that is a TypeError: from the
-            array itself, as ToTensor wants it) to a tensor or an array.
-        output_columns: As many names for the results; None: the columns are replaced.
-        batched: It gets the images of a batch in one array, whose first axis they are.
+        transform: A function from a torch tensor of the array's shape to a tensor or an array. If
+            it raises TypeError, it gets the array itself, as ToTensor wants it.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
+        batched: Whether the transform gets all images of a batch as one array, along the first
+            axis.
 
     Raises:
-        ValueError: When it runs: the transform gave something else.
+        ValueError: During the run: the transform returned something else.
     """
 
     columns: list[str]

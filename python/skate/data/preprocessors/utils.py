@@ -8,7 +8,7 @@ from typing import Any
 
 
 def simple_split_tokenizer(value: str) -> list[str]:
-    """The words of a text, which one space each parts.
+    """The words of a text, split at single spaces.
 
     Args:
         value: The text.
@@ -17,12 +17,12 @@ def simple_split_tokenizer(value: str) -> list[str]:
 
 
 def simple_hash(value: object, num_features: int) -> int:
-    """A number from 0 to num_features - 1 that follows from a value, in every process the same:
+    """A number from 0 to num_features - 1 that depends on a value only, the same in every process:
     SHA-256 of its str().
 
     Args:
-        value: Any.
-        num_features: How many numbers there are.
+        value: Any value.
+        num_features: Number of different results.
     """
     return int.from_bytes(hashlib.sha256(str(value).encode()).digest(), "big") % num_features
 
@@ -34,15 +34,15 @@ class StatComputationPlan:
         self._asked: list[tuple[Any, Callable[[Any], Any] | None]] = []
 
     def reset(self) -> None:
-        """Nothing is asked for any more."""
+        """Removes all aggregates."""
         self._asked.clear()
 
     def add(self, aggregate: Any, then: Callable[[Any], Any] | None = None) -> None:
-        """Asks for an aggregate. Its result, changed by a function, has its name.
+        """Adds an aggregate. Its result, converted by a function, is stored under its name.
 
         Args:
             aggregate: An AggregateFn.
-            then: From the result to what is kept.
+            then: Converts the result into the stored value.
         """
         self._asked.append((aggregate, then))
 
@@ -54,26 +54,26 @@ class StatComputationPlan:
         post_process_fn: Callable[[Any], Any] | None = None,
         batch_format: Any = None,
     ) -> None:
-        """Asks for an aggregate of each column.
+        """Adds an aggregate for each column.
 
         Args:
-            aggregator_fn: From the name of a column to an AggregateFn, such as Mean.
-            columns: The names.
-            post_process_fn: From a result to what is kept.
-            batch_format: Ray's; results are Python values here in any case.
+            aggregator_fn: A function from the name of a column to an AggregateFn, such as Mean.
+            columns: Names of columns.
+            post_process_fn: Converts a result into the stored value.
+            batch_format: An argument of Ray's; results are always Python values here.
         """
         for name in columns:
             self.add(aggregator_fn(name), post_process_fn)
 
     def compute(self, dataset: Any, what: str = "fit") -> dict[str, Any]:
-        """The results by the names of the aggregates.
+        """Computes the results, by the names of the aggregates.
 
         Args:
             dataset: The Dataset, which runs here, once.
-            what: What asks, for errors.
+            what: Name of the caller, for errors.
 
         Raises:
-            ValueError: It has no rows.
+            ValueError: The Dataset has no rows.
         """
         return compute_all([self], dataset, what)[0]
 
@@ -81,13 +81,12 @@ class StatComputationPlan:
 def compute_all(
     plans: Sequence[StatComputationPlan], dataset: Any, what: str
 ) -> list[dict[str, Any]]:
-    """The results of several plans, by one pass over a Dataset; of none where nothing is asked
-    for."""
+    """The results of several plans, by one pass over a Dataset; without aggregates nothing runs."""
     fns = [aggregate for plan in plans for aggregate, _ in plan._asked]
     found = dataset.aggregate(*fns) if fns else {}
     if found is None:
         raise ValueError(f"{what}: the Dataset has no rows, so nothing can be learned from it")
-    # in the order of the aggregates; two of one name have got other names there
+    # in the order of the aggregates, since aggregates of one name were renamed in the result
     values = iter(found.values())
     return [
         {a.name: then(v) if then else v for (a, then), v in zip(plan._asked, values)}

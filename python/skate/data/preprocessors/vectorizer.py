@@ -29,8 +29,8 @@ Split = Callable[[str], list[str]]
 
 
 class _Tokens:
-    """From a column of text to one of lists of tokens; picklable. The usual tokens are made by
-    Arrow, others by a call of the user's function for each text."""
+    """Converts a column of text into one of lists of tokens; picklable. Arrow makes the default
+    tokens; otherwise the user's function is called for each text."""
 
     def __init__(self, split: Split, who: str, name: str):
         self.split, self.who, self.name = split, who, name
@@ -49,7 +49,7 @@ class _Tokens:
         )
 
     def __call__(self, col: Any) -> Any:
-        """All tokens, one behind the other (what Counts counts)."""
+        """All tokens, one after another (for Counts)."""
         return _inside(self.lists(col), self).flatten()
 
 
@@ -71,11 +71,12 @@ class _OfText(ByColumn):
         return _Tokens(self.tokenization_fn, type(self).__name__, name)
 
     def _vectors(self, name: str, col: Any, codes_of: Callable[[Any], Any], length: int) -> Any:
-        """How often each number is in each text.
+        """The count of each number in each text.
 
         Args:
-            codes_of: From an array of tokens to their numbers, null for one that is left out.
-            length: How many numbers there are.
+            codes_of: A function from an array of tokens to their numbers; null for tokens that are
+                left out.
+            length: Number of different numbers.
         """
         lists = _inside(self._tokens(name).lists(col), self._tokens(name))
         missing = lists.is_null().to_numpy(zero_copy_only=False) if lists.null_count else None
@@ -96,8 +97,8 @@ class Tokenizer(_OfText):
 
     Args:
         columns: Names of columns of text.
-        tokenization_fn: From a text to a list of tokens; None: what is between single spaces.
-        output_columns: As many names for the results; None: the columns are replaced.
+        tokenization_fn: From a text to a list of tokens; None: splits at single spaces.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
     """
 
     _is_fittable = False
@@ -121,15 +122,15 @@ class Tokenizer(_OfText):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "count_vectorizer")
 class CountVectorizer(_OfText):
-    """How often each token that fit() has seen is in each text, as a vector of int64: the most
-    frequent token first (of those equally frequent, the one that came first).
-    stats_: token_counts(c) of each column c, a collections.Counter.
+    """A vector of int64 with the count of each token in a text, for tokens that fit() has seen: the
+    most frequent token first (of equally frequent ones, the one that came first). stats_:
+    token_counts(c) for each column c, a collections.Counter.
 
     Args:
         columns: Names of columns of text.
-        tokenization_fn: From a text to a list of tokens; None: what is between single spaces.
-        max_features: Only so many tokens have a place; None: all.
-        output_columns: As many names for the results; None: the columns are replaced.
+        tokenization_fn: From a text to a list of tokens; None: splits at single spaces.
+        max_features: Maximum number of tokens that have a place; None: all.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
     """
 
     max_features: int | None
@@ -169,14 +170,14 @@ class CountVectorizer(_OfText):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "hashing_vectorizer")
 class HashingVectorizer(_OfText):
-    """How often tokens with each hash are in each text, as a vector of int64. Nothing is learned;
-    two tokens may have one hash.
+    """A vector of int64 with the count of tokens of each hash in a text. Nothing is learned; two
+    tokens may have the same hash.
 
     Args:
         columns: Names of columns of text.
-        num_features: How many hashes there are.
-        tokenization_fn: From a text to a list of tokens; None: what is between single spaces.
-        output_columns: As many names for the results; None: the columns are replaced.
+        num_features: Number of different hashes.
+        tokenization_fn: From a text to a list of tokens; None: splits at single spaces.
+        output_columns: Names of the results, one for each column; None: the columns are replaced.
     """
 
     num_features: int
@@ -212,13 +213,13 @@ class HashingVectorizer(_OfText):
 
 @SerializablePreprocessor(version=1, identifier=OURS + "feature_hasher")
 class FeatureHasher(Builtin):
-    """A vector with the sums of those columns whose names have one hash: for a table that has a
-    column of counts for each token. It is of int64 for columns of integers, else of float64; NaN
-    where a count is missing. The columns stay.
+    """A vector with the sums of those columns whose names have the same hash, for a table that has
+    a column of counts for each token. It is int64 for columns of integers, else float64; NaN if a
+    count is missing. The columns are kept.
 
     Args:
         columns: Names of columns of numbers.
-        num_features: How many hashes there are.
+        num_features: Number of different hashes.
         output_column: The name of the result.
     """
 

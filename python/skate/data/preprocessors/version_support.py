@@ -9,12 +9,12 @@ from skate.data import preprocessors as package
 
 _C = TypeVar("_C", bound=type)
 _CLASSES: dict[str, Any] = {}
-# Ray's names of the built-in ones, so that either reads what the other has written
+# Ray's names of the built-in classes, so that each library can read what the other has written
 OURS = "io.ray.preprocessors."
 
 
 class UnknownPreprocessorError(ValueError):
-    """No class has the name that serialized data say."""
+    """No class has the name that the serialized data contain."""
 
     def __init__(self, preprocessor_type: str):
         self.preprocessor_type = preprocessor_type
@@ -24,10 +24,10 @@ class UnknownPreprocessorError(ValueError):
 
 
 def SerializablePreprocessor(version: int, identifier: str) -> Callable[[_C], _C]:
-    """Decorates a class of preprocessors: its objects are serialized under this name.
+    """Decorates a preprocessor class: its objects are serialized under this name.
 
     Args:
-        version: Of the fields that it writes.
+        version: Version of the fields that the class writes.
         identifier: The name. A class that has it already gives it up.
 
     Raises:
@@ -48,7 +48,7 @@ def SerializablePreprocessor(version: int, identifier: str) -> Callable[[_C], _C
 
 
 def class_of(identifier: str) -> Any:
-    """The class of a name; UnknownPreprocessorError. Built-in ones are imported for it."""
+    """The class of a name, imported if it is built in; else raises UnknownPreprocessorError."""
     if identifier not in _CLASSES and identifier.startswith(OURS):
         for name in dir(package):
             getattr(package, name)
