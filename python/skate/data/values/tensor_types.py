@@ -1,5 +1,5 @@
-"""Arrow types for tensors, under the names that files written by Ray carry, with arrays and scalars
-that know NumPy.
+"""Arrow types for tensors, under the names in files that Ray writes, with arrays and scalars that
+convert to NumPy.
 
     ray.data.arrow_tensor                  arrays of one shape, in a list           ArrowTensorType
     ray.data.arrow_tensor_v2               the same in a large_list (over 2 GiB)
@@ -7,18 +7,19 @@ that know NumPy.
     ray.data.arrow_variable_shaped_tensor  struct(data: large_list, shape: list)
                                            ArrowVariableShapedTensorType
 
-Which of them (or Arrow's own fixed_shape_tensor) arrays of one shape become is
-DataContext.arrow_fixed_shape_tensor_format, V2 as in Ray; what was read or given as one stays one.
-Arrays of different shapes are of the last type, since Arrow's own one has neither scalars nor a way
-to NumPy. Registered when this module is imported, so that Parquet files give these types back.
+DataContext.arrow_fixed_shape_tensor_format decides which of them (or Arrow's own
+fixed_shape_tensor) arrays of one shape become; the default is V2, as in Ray. A column that was read
+or given as one type keeps it. Arrays of different shapes get the last type, since Arrow's own
+variable-shape type has neither scalars nor a conversion to NumPy. The types are registered when
+this module is imported, so that Parquet files return them.
 
-Parameters are written as JSON. Ray writes them pickled: that is read by an unpickler that knows no
+Parameters are written as JSON. Ray pickles them: those are read by an unpickler that knows no
 classes, so a file cannot run code.
 
-Arrow knows one class for a name, and Ray Data registers its own under the same ones. Both work in
-one process, in either order of import: the classes here are the registered ones, and what Arrow
-asks them to make of a name and its parameters is theirs where Ray asks (`_theirs`), ours otherwise.
-Columns of theirs that come into skate become ours (`ours`).
+Arrow allows one class per name, and Ray Data registers its own classes under the same names. Both
+work in one process, in either order of import: the classes here are the registered ones. When Arrow
+asks them to make a type from a name and its parameters, they make Ray's class if Ray is the caller
+(`_theirs`), else skate's. Columns of Ray's classes that come into skate are converted (`ours`).
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def _numbers_of(data: bytes) -> Any:
         return _NoClasses(io.BytesIO(data)).load()
 
 
-# pyarrow keeps the Python half of a type by a weak reference, and makes it anew, through JSON, at
-# each look at a column whose half is gone (20 us). So types in use are kept here.
+# pyarrow holds the Python half of a type by a weak reference. If that half is gone, pyarrow makes
+# it anew, through JSON, at each access to a column (20 us). So types in use are kept here.
 
 
 def _cached(f: Any) -> Any:  # Any: a type checker takes the classes for no Hashable
@@ -58,7 +59,7 @@ def _cached(f: Any) -> Any:  # Any: a type checker takes the classes for no Hash
 
 @_cached
 def fixed_type(cls: Any, shape: tuple[int, ...], dtype: pa.DataType) -> Any:
-    """cls(shape, dtype), the same object for the same arguments."""
+    """cls(shape, dtype); the same object for the same arguments."""
     return cls(shape, dtype)
 
 
@@ -73,22 +74,22 @@ def _read_type(cls: Any, storage_type: pa.DataType, serialized: bytes) -> Any:
 
 
 def _over(t: Any, cls: Any, storage_type: pa.DataType) -> Any:
-    """t, a type that a file names, if what the file has is what that is over: Arrow would read the
-    one as the other."""
+    """t, the type that a file names, if the file's storage type is the storage of t: Arrow would
+    read any storage as t."""
     if t is None or t.storage_type != storage_type:
         raise ValueError(f"{cls.__name__} is not over {storage_type}")
     return t
 
 
-# ---- Ray Data in the same process
+# ---- with Ray Data in the same process
 
-# The modules in which Ray keeps its classes, the newer one first.
+# The modules that hold Ray's classes, newest first.
 _OF_RAY = ("ray.data._internal.tensor_extensions.arrow", "ray.air.util.tensor_extensions.arrow")
-_MARK = b" "  # behind the parameters of ours, which JSON allows: nobody else writes it
+_MARK = b" "  # ends the parameters of skate's types: JSON allows it, only skate writes it
 
 
 def _rays(name: str) -> Any:
-    """Ray's class of this name, if Ray Data is in this process."""
+    """Ray's class of this name, if Ray Data is loaded in this process."""
     for module in _OF_RAY:
         theirs = getattr(sys.modules.get(module), name, None)
         if theirs is not None and not issubclass(theirs, _Tensor):
@@ -97,8 +98,8 @@ def _rays(name: str) -> Any:
 
 
 def _theirs(cls: Any, serialized: bytes) -> Any:
-    """Ray's class for what Arrow makes a type of, None for ours. Who asks is the innermost frame
-    that is not pyarrow's; where that is neither skate's nor Ray's, who made the type."""
+    """Ray's class if Arrow is to make a type for Ray, None for skate's. The caller is the innermost
+    frame outside of pyarrow; if that is neither skate nor Ray, the writer of the type decides."""
     theirs = _rays(cls.__name__)
     if theirs is None:
         return None
@@ -114,7 +115,7 @@ def _theirs(cls: Any, serialized: bytes) -> Any:
 
 
 def ours(t: Any) -> Any:
-    """A Table or RecordBatch whose columns of Ray's classes are of ours."""
+    """A Table or RecordBatch with Ray's column classes replaced by skate's."""
     if not any(map(sys.modules.get, _OF_RAY)):
         return t
     for i, f in enumerate(t.schema):
@@ -137,7 +138,7 @@ def ours(t: Any) -> Any:
 
 
 class ArrowTensorScalar(pa.ExtensionScalar):
-    """One array; np.asarray() and as_py() give it."""
+    """A scalar that holds one array; np.asarray() and as_py() return it."""
 
     def as_py(self, **kwargs: Any) -> np.ndarray | None:
         """The array; None for null."""
@@ -171,7 +172,7 @@ class _Tensor(pa.ExtensionType):
 
 
 class _FixedTensor(_Tensor):
-    """Shared by both types for arrays of one shape."""
+    """The base of both types for arrays of one shape."""
 
     def __init__(self, shape: Any, storage: pa.DataType, name: str):
         self._shape = tuple(int(n) for n in shape)
@@ -179,16 +180,16 @@ class _FixedTensor(_Tensor):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each array."""
+        """Shape of each array."""
         return self._shape
 
     @property
     def value_type(self) -> pa.DataType:
-        """Of the numbers in the arrays."""
+        """Type of the numbers in the arrays."""
         return self.storage_type.value_type
 
     def to_pandas_dtype(self) -> Any:
-        """The dtype of a pandas column of them."""
+        """The dtype of a pandas column of this type."""
         return cells.TensorDtype(self._shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
@@ -225,10 +226,10 @@ class _FixedTensor(_Tensor):
 
 
 class ArrowTensorType(_FixedTensor):
-    """Arrays of one shape, at most 2 GiB of numbers in one Arrow array.
+    """Arrays of one shape, with at most 2 GiB of numbers in one Arrow array.
 
     Args:
-        shape: Of each array.
+        shape: Shape of each array.
         dtype: The Arrow type of the numbers.
     """
 
@@ -240,7 +241,7 @@ class ArrowTensorTypeV2(_FixedTensor):
     """Arrays of one shape.
 
     Args:
-        shape: Of each array.
+        shape: Shape of each array.
         dtype: The Arrow type of the numbers.
     """
 
@@ -253,7 +254,7 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     Args:
         dtype: The Arrow type of the numbers.
-        ndim: How many dimensions the arrays have.
+        ndim: Number of dimensions of the arrays.
     """
 
     def __init__(self, dtype: pa.DataType, ndim: int):
@@ -265,21 +266,21 @@ class ArrowVariableShapedTensorType(_Tensor):
 
     @property
     def ndim(self) -> int:
-        """How many dimensions the arrays have."""
+        """Number of dimensions of the arrays."""
         return self._ndim
 
     @property
     def shape(self) -> tuple[None, ...]:
-        """None for each dimension."""
+        """A tuple with None for each dimension."""
         return (None,) * self._ndim
 
     @property
     def value_type(self) -> pa.DataType:
-        """Of the numbers in the arrays."""
+        """Type of the numbers in the arrays."""
         return self.storage_type.field("data").type.value_type
 
     def to_pandas_dtype(self) -> Any:
-        """The dtype of a pandas column of them."""
+        """The dtype of a pandas column of this type."""
         return cells.TensorDtype(self.shape, self.value_type.to_pandas_dtype())
 
     def __arrow_ext_serialize__(self) -> bytes:
@@ -328,10 +329,10 @@ class ArrowTensorArray(pa.ExtensionArray):
 
     @staticmethod
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
-        """An Arrow array of the entries along the first axis: a plain one for single values, of
-        DataContext.arrow_fixed_shape_tensor_format for arrays of one shape (Arrow's own type holds
-        numbers only, other values are V2), an ArrowVariableShapedTensorArray for others.
-        ArrowConversionError for what does not fit."""
+        """Makes an Arrow array of the entries along the first axis. Single values become a plain
+        array; arrays of one shape get the type of DataContext.arrow_fixed_shape_tensor_format
+        (Arrow's own type holds numbers only, other values get V2); others become an
+        ArrowVariableShapedTensorArray. ArrowConversionError for values that do not fit."""
         a = arr if isinstance(arr, np.ndarray) else np.array(arr)
         if a.dtype == object and len(a) and all(hasattr(v, "shape") for v in a.flat):
             parts = [numbers(v) for v in a.ravel()]
@@ -347,8 +348,8 @@ class ArrowTensorArray(pa.ExtensionArray):
         return of_numpy(a, fmt)
 
     def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
-        """All as one array, (rows, *shape): a view for numbers; an array of arrays when some are
-        null."""
+        """All entries as one array, (rows, *shape): a view for numbers; an array of arrays if some
+        are null."""
         t = self.type
         if self.null_count:
             out = np.empty(len(self), object)
@@ -366,8 +367,8 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
 
     @staticmethod
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
-        """An Arrow array of a sequence of arrays; ValueError when it is empty, no sequence, or not
-        all have as many dimensions."""
+        """Makes an Arrow array of a sequence of arrays; ValueError if it is empty, is no sequence,
+        or the arrays differ in their number of dimensions."""
         if not isinstance(arr, (list, tuple, np.ndarray)):
             raise ValueError(
                 f"ArrowVariableShapedTensorArray takes a sequence of arrays, not {type(arr).__name__}"
@@ -384,7 +385,7 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
         )
 
     def to_numpy(self, zero_copy_only: bool = True, writable: bool = False) -> np.ndarray:
-        """An array of the arrays (None for null); those of numbers are views."""
+        """An array of the arrays (None for null); arrays of numbers are views."""
         out = np.empty(len(self), object)
         data, shapes = self.storage.field("data"), self.storage.field("shape").to_pylist()
         valid = self.is_valid().to_pylist()
@@ -407,12 +408,12 @@ class ArrowVariableShapedTensorArray(pa.ExtensionArray):
         return out
 
 
-CLASSES_OF: dict[str, Any] = {}  # by the names that Arrow knows them by
+CLASSES_OF: dict[str, Any] = {}  # by the names under which Arrow registers them
 
 
 def register() -> None:
-    """Lets Arrow give these types back, also where Ray has registered its own: it gets those when
-    it asks."""
+    """Registers these types with Arrow, even if Ray has registered its own: Ray's code still gets
+    Ray's classes."""
     for t in (
         ArrowTensorType((0,), pa.int8()),
         ArrowTensorTypeV2((0,), pa.int8()),
@@ -441,14 +442,14 @@ CLASSES: dict[str, Any] = {
 
 
 def context_format() -> str:
-    """What DataContext says."""
+    """The setting in DataContext."""
     return (
         V2 if settings.current is None else settings.current.arrow_fixed_shape_tensor_format.value
     )
 
 
 def is_fixed(t: pa.DataType) -> bool:
-    """Whether its values are arrays of one shape."""
+    """Whether the values of this type are arrays of one shape."""
     return isinstance(t, (pa.FixedShapeTensorType, _FixedTensor))
 
 
@@ -458,8 +459,8 @@ def fixed_parts(t: pa.DataType) -> tuple[pa.DataType, tuple[int, ...]]:
 
 
 def numbers(a: np.ndarray) -> np.ndarray:
-    """Arrays of Python numbers and missing values as floats, of texts as texts; others as they
-    are."""
+    """Converts arrays of Python objects: numbers and missing values to floats, texts to texts;
+    others stay as they are."""
     if a.dtype != object:
         return a
     flat = a.ravel().tolist()
@@ -474,7 +475,7 @@ def numbers(a: np.ndarray) -> np.ndarray:
 
 
 def value_type_of(a: np.ndarray) -> pa.DataType:
-    """The Arrow type of its values."""
+    """The Arrow type of the array's values."""
     return (
         pa.string()
         if a.dtype.kind in "OU"
@@ -490,9 +491,9 @@ def flat_of_numpy(a: np.ndarray) -> pa.Array:
 
 
 def flat_to_numpy(values: pa.Array) -> np.ndarray:
-    """A view for numbers; an array of objects for others."""
+    """A view for numbers; an array of objects for other values."""
     v = flat.to_numpy("", values)
-    if v is None:  # no kind that arrays of NumPy have
+    if v is None:  # NumPy has no dtype for these values
         v = np.empty(len(values), object)
         v[:] = values.to_pylist()
     if v.dtype == object and len(v) and all(isinstance(x, str) for x in v):
@@ -501,11 +502,11 @@ def flat_to_numpy(values: pa.Array) -> np.ndarray:
 
 
 class ArrowConversionError(TypeError):
-    """Values that cannot become an Arrow column."""
+    """The error for values that cannot become an Arrow column."""
 
 
 def of_numpy(a: np.ndarray, fmt: str) -> pa.Array:
-    """A column of the entries along the first axis of an array of two or more dimensions."""
+    """Makes a column of the entries along the first axis of an array of two or more dimensions."""
     shape, values = a.shape[1:], flat_of_numpy(a)
     if fmt == NATIVE:
         return native(of_flat(values, len(a), fixed_type(ArrowTensorTypeV2, shape, values.type)))
@@ -519,7 +520,7 @@ def of_numpy(a: np.ndarray, fmt: str) -> pa.Array:
 
 
 def of_flat(values: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
-    """n arrays of a type of ours from their values."""
+    """Makes n arrays of one of skate's types from their values."""
     size = math.prod(typ.shape)
     offsets = np.arange(n + 1, dtype=np.int64) * size
     if not pa.types.is_large_list(typ.storage_type):
@@ -531,8 +532,8 @@ def of_flat(values: pa.Array, n: int, typ: _FixedTensor) -> pa.Array:
 
 
 def native(col: pa.Array) -> pa.Array:
-    """A column of ours as Arrow's fixed_shape_tensor; numbers are not copied unless some arrays are
-    null."""
+    """Converts a column of skate's type to Arrow's fixed_shape_tensor; numbers are not copied
+    unless some arrays are null."""
     t = col.type
     size = math.prod(t.shape)
     typ = pa.fixed_shape_tensor(t.value_type, t.shape)
@@ -545,7 +546,7 @@ def native(col: pa.Array) -> pa.Array:
 
 
 def of_native(col: pa.Array, typ: _FixedTensor) -> pa.Array:
-    """Arrow's fixed_shape_tensor as a type of ours of the same shape."""
+    """Skate's type of the same shape as Arrow's fixed_shape_tensor."""
     if col.null_count:
         return pa.ExtensionArray.from_storage(
             typ, pa.array(col.storage.to_pylist(), typ.storage_type)
@@ -554,9 +555,9 @@ def of_native(col: pa.Array, typ: _FixedTensor) -> pa.Array:
 
 
 def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
-    """A column of arrays (None: null) of a type for any shape, ours or Arrow's. Neighbouring parts
-    of one array are not copied. marks: they are of floats, made of one of this type in which
-    numbers are missing; it is of this type where that is exact."""
+    """Makes a column of arrays (None: null) in a type for any shape, skate's or Arrow's.
+    Neighbouring slices of one array are not copied. marks: the arrays are of floats, made from a
+    column of this type that had missing numbers; the result has this type if that is exact."""
     data_type, shape_type = t.storage_type.field("data").type, t.storage_type.field("shape").type
     some = [a for a in arrays if a is not None]
     joined = _neighbours(some)
@@ -598,7 +599,7 @@ def ragged(arrays: list[Any], t: pa.DataType, marks: bool = False) -> pa.Array:
 
 
 def _neighbours(arrays: list[np.ndarray]) -> np.ndarray | None:
-    """One array over the memory of all, where each begins at the end of the one before."""
+    """One array over the memory of all arrays, if each begins where the one before ends."""
     if (
         not arrays
         or arrays[0].dtype == object

@@ -1,9 +1,9 @@
-"""numpy arrays and Python values as Arrow columns, of their natural type or of the type that they
-had, where that is exact.
+"""NumPy arrays and Python values as Arrow columns, in their natural type, or in the type that they
+had before if that is exact.
 
-An Arrow array of strings, bytes or lists counts what is in it with 32 bits. Values that are more
-than that become a ChunkedArray of several (record_batches() makes as many batches of them); a
-single value that is more has a type with 64 bits (large_string, large_binary).
+An Arrow array of strings, bytes or lists has 32-bit offsets. Values that exceed them become a
+ChunkedArray (of which record_batches() makes several batches); a single value that exceeds them
+gets a type with 64-bit offsets (large_string, large_binary).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from skate.data.values.types import (
     ragged_type,
 )
 
-CHUNK_BYTES = (1 << 31) - 2  # of text or bytes in one array, at most
+CHUNK_BYTES = (1 << 31) - 2  # maximum bytes of text or bytes in one array
 
 
 def one_array(c: Any) -> Any:
@@ -53,7 +53,7 @@ def one_array(c: Any) -> Any:
         return c
     try:
         c = c.combine_chunks()
-    except pa.ArrowInvalid:  # too much for one
+    except pa.ArrowInvalid:  # the values exceed one array
         return c
     return (
         c
@@ -63,8 +63,8 @@ def one_array(c: Any) -> Any:
 
 
 def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
-    """Columns of as many rows, side by side: one batch, or more where some are chunked (none of
-    them is copied)."""
+    """Puts columns with the same number of rows side by side: one batch, or more if some are
+    chunked. No column is copied."""
     for c in cols:
         if isinstance(c, pa.ChunkedArray):
             return pa.Table.from_arrays(cols, names=names).to_batches()
@@ -72,7 +72,7 @@ def record_batches(names: list[str], cols: list[Any]) -> list[pa.RecordBatch]:
 
 
 def narrowed(arr: Any) -> Any:
-    """A large_string array as string: chunked, where one cannot hold it; as it is, where that does
+    """A large_string array as string: chunked if one array cannot hold it, unchanged if that does
     not help. Texts are not copied."""
     if isinstance(arr, pa.Array) and arr.nbytes <= CHUNK_BYTES:
         return arr.cast(pa.string())
@@ -100,8 +100,8 @@ def narrowed(arr: Any) -> Any:
 
 
 def _cuts(ends: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of values, of which ends[i] is the end of the first i, in groups of at most `most` (a
-    single one may be more)."""
+    """Divides values into ranges of at most `most` bytes (a single value may have more); ends[i] is
+    the end of the first i values."""
     at = 0
     while at < len(ends) - 1:
         end = max(at + 1, int(np.searchsorted(ends, ends[at] + most, side="right")) - 1)
@@ -110,7 +110,7 @@ def _cuts(ends: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
 
 
 def exact(arr: Any, to: pa.DataType) -> Any:
-    """exact_cast() of an array that may be chunked."""
+    """exact_cast() for an array that may be chunked."""
     if isinstance(arr, pa.Array):
         return exact_cast(arr, to)
     kept = [exact_cast(c, to) for c in arr.chunks]
@@ -120,8 +120,8 @@ def exact(arr: Any, to: pa.DataType) -> Any:
 def array_from_numpy(
     v: np.ndarray, hint: pa.DataType | None, old: pa.Array | None = None, marks: bool = False
 ) -> pa.Array:
-    """An Arrow array of v; `hint`: the type to keep if that is exact; `old`: the column v was made
-    from; `marks`: NaN that carry a mark are null (missing.py)."""
+    """An Arrow array of v. `hint`: the type to keep if that is exact; `old`: the column from which
+    v was made; `marks`: NaN with a mark becomes null (missing.py)."""
     if v.ndim == 0:
         raise ValueError("it is a single value (0-d array); a column has one value per row")
     if v.ndim == 1 and v.dtype in TYPES and not isinstance(v, np.ma.MaskedArray):
@@ -170,7 +170,7 @@ def array_from_numpy(
 
 
 def values_of(t: pa.DataType | None) -> pa.DataType | None:
-    """The type of what is in a dictionary or in runs; others as they are."""
+    """The type of the values in a dictionary or in runs; other types unchanged."""
     return (
         None
         if t is None
@@ -198,18 +198,18 @@ def _tensor_from_numpy(
 
 
 def _holds_numbers(t: pa.DataType) -> bool:
-    """Whether it is of lists, or of arrays."""
+    """Whether this is a type of lists or of arrays."""
     return t.id in LISTS or t.id == FIXED_LIST or is_fixed(t) or is_ragged(t)
 
 
 def lacks(col: pa.Array) -> bool:
-    """Whether numbers in a column of lists, or of arrays, are null."""
+    """Whether some numbers inside a column of lists or arrays are null."""
     lists = col.storage if isinstance(col, pa.ExtensionArray) else col
     return list_values(lists.field("data") if is_ragged(col.type) else lists).null_count > 0
 
 
 def without_rows(arr: pa.Array, null: np.ndarray) -> pa.Array:
-    """A new column of arrays of one shape with null in some rows."""
+    """Makes a column of arrays of one shape, some of which are null."""
     lists = arr.storage if isinstance(arr, pa.ExtensionArray) else arr
     own = [] if lists.type.id == FIXED_LIST else [lists.buffers()[1]]
     lists = pa.Array.from_buffers(
@@ -280,9 +280,8 @@ def _zero_lists(n: int, t: pa.DataType) -> pa.Array:
 
 
 def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None) -> Any:
-    """An Arrow array (chunked, where one cannot hold them) of Python values (None: null); keeps
-    `hint` when that is exact. old: the column of that type that the values come from, as far as is
-    known."""
+    """An Arrow array (chunked if one cannot hold it) of Python values (None: null). Keeps `hint` if
+    that is exact. old: the column of that type from which the values come, if known."""
     if hint is not None and _T.is_nested(hint) and holds_union(hint):
         raise TypeError(
             f'type {hint} cannot be made from Python values; drop the column, or use batch_format="pyarrow"'
@@ -371,8 +370,8 @@ def from_objects(values: list[Any], hint: pa.DataType | None, old: pa.Array | No
 
 
 def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
-    """What a function gives for a column of objects: objects, where all are among those it got, or
-    no other type holds them."""
+    """What a function returned for a column of objects: stays a column of objects if all values are
+    among those that the function got, or no other type holds them."""
     kept = same_objects(values, old)
     if kept is not None:
         return kept
@@ -385,17 +384,17 @@ def _objects_again(values: list[Any], old: pa.Array | None) -> pa.Array:
 
 
 def same_objects(values: list[Any], old: pa.Array | None) -> pa.Array | None:
-    """The values as a column of objects, if all of them (but None) are in `old`, a column of
-    objects, by their pickles; else None."""
+    """The values as a column of objects, if all of them (except None) are in `old`, a column of
+    objects, compared by their pickles; else None."""
     if old is None or not isinstance(old.type, PythonObjectType):
         return None
     try:
         again = python_objects(values)
-    except TypeError:  # new ones, which cannot be pickled: the caller says so
+    except TypeError:  # new objects that cannot be pickled: the caller raises the error
         return None
     new = set(again.storage.to_pylist()) - {None, *old.storage.to_pylist()}
-    # One that was read is pickled in other words where the first was not: "x" as the value of an
-    # attribute x was one object with that name.
+    # An object that was unpickled may have another pickle than the original: a text that was the
+    # value of an attribute and its name could have been one shared object.
     return (
         again
         if not new or new.issubset(python_objects(objects_of(old)).storage.to_pylist())
@@ -418,7 +417,7 @@ _PLAIN = {
 
 def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
     """Whether there is an object of a class that no format knows, or an array in a list, tuple or
-    dict (`inside`), of which Arrow makes none: only such columns are pickled, a mix of plain types
+    dict (`inside`), which Arrow cannot convert. Only such columns are pickled; a mix of plain types
     stays an error."""
     for v in values:
         if isinstance(v, (list, tuple)) or type(v) is dict:
@@ -437,10 +436,10 @@ def _foreign(values: Iterable[Any], inside: bool = False) -> bool:
 
 
 def _natural(values: list[Any]) -> Any:
-    """Arrow's own choice."""
+    """Lets Arrow choose the type."""
     try:
         return pa.array(values)
-    except pa.ArrowCapacityError:  # one value is too much for an array
+    except pa.ArrowCapacityError:  # one value exceeds an array
         kinds = set(map(type, values)) - {type(None)}
         if kinds != {str} and kinds != {bytes}:
             raise
@@ -448,7 +447,8 @@ def _natural(values: list[Any]) -> Any:
 
 
 def of_one_kind(values: list[Any]) -> Any:
-    """Lists of plain Python values of one type without None, by numpy; None for anything else."""
+    """Converts lists of plain Python values of one type without None by NumPy; None for other
+    values."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return None
@@ -466,7 +466,7 @@ def of_one_kind(values: list[Any]) -> Any:
         )
     if kind is str:
         ends = _ends(values)
-        if ends[-1] > CHUNK_BYTES // 4:  # bytes that they may become
+        if ends[-1] > CHUNK_BYTES // 4:  # bytes that the values may take
             return _in_groups(values, ends, CHUNK_BYTES // 4, pa.string())
         text = "".join(values)
         if text.isascii():
@@ -482,7 +482,7 @@ def of_one_kind(values: list[Any]) -> Any:
 
 
 def _ends(values: list[Any]) -> np.ndarray:
-    """0, and where each value ends in all of them one behind the other."""
+    """0, and then the end of each value when all are concatenated."""
     ends = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=ends[1:])
     return ends
@@ -498,7 +498,7 @@ def one_of_bytes(data: bytes) -> Any:
 
 
 def _uuids(values: list[Any]) -> pa.Array | None:
-    """UUIDs and None, which pyarrow reads by itself from 21 on; None for anything else."""
+    """Converts UUIDs and None, which pyarrow can do itself from 21 on; None for other values."""
     kind = type(next(v for v in values if v is not None))
     if any(type(v) is not kind for v in values if v is not None) or kind.__name__ != "UUID":
         return None
@@ -514,7 +514,8 @@ def _pieces_array(t: pa.DataType, ends: np.ndarray, data: bytes) -> pa.Array:
 
 
 def _in_groups(values: list[Any], ends: np.ndarray, most: int, t: pa.DataType) -> Any:
-    """The values as a ChunkedArray, each chunk at most `most` long (a single value may be more)."""
+    """The values as a ChunkedArray with at most `most` bytes per chunk (a single value may have
+    more)."""
     chunks = [
         of_one_kind(values[a:b]) if b > a + 1 else _natural(values[a:b])
         for a, b in _cuts(ends, most)
@@ -524,8 +525,8 @@ def _in_groups(values: list[Any], ends: np.ndarray, most: int, t: pa.DataType) -
 
 
 def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
-    """The finest unit of pandas' own times, which Arrow would take for microseconds; None when
-    there are others, or Arrow is right."""
+    """The finest unit of pandas' own times, for which Arrow would use microseconds; None if there
+    are other values, or Arrow's choice is right."""
     if not (_T.is_timestamp(t) or _T.is_duration(t)) or t.unit != "us":
         return None
     units = {getattr(v, "unit", "us") for v in values if v is not None}
@@ -536,8 +537,8 @@ def _pandas_unit(values: list[Any], t: pa.DataType) -> str | None:
 def _from_arrays(
     values: list[Any], hint: pa.DataType | None, old: pa.Array | None = None
 ) -> pa.Array | None:
-    """From ndarrays, one a row: a list column if that was its type, a tensor if all have one shape,
-    else lists (1-d only)."""
+    """Converts ndarrays, one per row: to a list column if that was its type, to a tensor if all
+    have one shape, else to lists (one-dimensional arrays only)."""
     arrays = [v if v is None or type(v) is np.ndarray else _unmasked(v) for v in values]
     some = [a for a in arrays if a is not None]
     if old is not None and not (
@@ -570,7 +571,7 @@ def _from_arrays(
             try:
                 return pa.array(arrays, type=hint)
             except pa.ArrowInvalid:
-                pass  # a fixed-size list of other sizes now
+                pass  # the lists no longer have the fixed size
         return (
             pa.array(arrays)
             if hint.id in LISTS
@@ -609,7 +610,7 @@ def _from_arrays(
 
 
 def _unmasked(v: Any) -> Any:
-    """An array or single value as an array that knows no mask; None for a value that is masked."""
+    """An array or single value without a mask; None for a value that is masked."""
     if not isinstance(v, np.ma.MaskedArray):
         return np.asarray(v)
     values, null = np.ma.getdata(v), np.ma.getmaskarray(v)
@@ -651,7 +652,7 @@ def _marked_lists(arrays: list[Any], t: Any) -> pa.Array:
 
 
 def ragged_of_fixed(col: pa.Array, t: pa.DataType) -> pa.Array:
-    """A fixed-shape tensor column as one of varying shapes."""
+    """Converts a fixed-shape tensor column to one of variable shapes."""
     return _tt.ragged([None if a is None else np.asarray(a) for a in to_objects("", col)], t)
 
 

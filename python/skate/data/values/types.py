@@ -1,4 +1,4 @@
-"""Arrow types as the batch formats see them: kinds of values, and the type of Python objects."""
+"""Arrow types as the batch formats need them: kinds of values, and the type of Python objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from skate.serialize import cloudpickled
 
 
 def is_ragged(t: pa.DataType) -> bool:
-    """Whether its values are arrays of different shapes: our type, or Arrow's own."""
+    """Whether the values of this type are arrays of different shapes: skate's type, or Arrow's
+    own."""
     return (
         isinstance(t, ArrowVariableShapedTensorType)
         or isinstance(t, pa.BaseExtensionType)
@@ -25,12 +26,12 @@ def is_ragged(t: pa.DataType) -> bool:
 
 
 def ragged_type(value_type: pa.DataType, ndim: int) -> pa.DataType:
-    """The type of arrays of different shapes."""
+    """The type for arrays of different shapes."""
     return ArrowVariableShapedTensorType(value_type, ndim)
 
 
 def ragged_parts(t: pa.DataType) -> tuple[pa.DataType, int]:
-    """(value type, number of dimensions) of a type that is_ragged()."""
+    """(value type, number of dimensions) of a type for which is_ragged() is true."""
     if isinstance(t, ArrowVariableShapedTensorType):
         return t.value_type, t.ndim
     return t.storage_type.field("data").type.value_type, t.storage_type.field(
@@ -39,10 +40,10 @@ def ragged_parts(t: pa.DataType) -> tuple[pa.DataType, int]:
 
 
 def uncoded(t: pa.DataType, inside: bool = False) -> pa.DataType:
-    """The type of the same values without a coding: text and bytes for views of them, lists for
-    list views, values for dictionaries and run ends. unify.cast() casts to it; inside others Arrow
-    casts neither run ends nor dictionaries of views, and of list views it makes damaged lists, so
-    these stay as they are."""
+    """The type of the same values without encodings: text and bytes for their views, lists for list
+    views, values for dictionaries and run ends. unify.cast() casts to it. Inside other types, Arrow
+    cannot cast run ends and dictionaries of views, and makes damaged lists of list views, so these
+    are kept."""
     if _T.is_string_view(t) or _T.is_binary_view(t):
         return pa.string() if _T.is_string_view(t) else pa.binary()
     if _T.is_dictionary(t) or _T.is_run_end_encoded(t):
@@ -87,7 +88,7 @@ def family(t: pa.DataType) -> int:
 
 
 def holds_union(t: pa.DataType) -> bool:
-    """Whether it is a union, or one is inside of it."""
+    """Whether this is a union, or contains one."""
     return (
         _T.is_union(t)
         or _T.is_nested(t)
@@ -96,7 +97,7 @@ def holds_union(t: pa.DataType) -> bool:
 
 
 def can_rebuild(t: pa.DataType) -> bool:
-    """Whether Arrow builds this type from Python values."""
+    """Whether Arrow can build this type from Python values."""
     if _T.is_union(t) or _T.is_run_end_encoded(t) or is_fixed(t):
         return False
     if _T.is_struct(t):
@@ -112,15 +113,15 @@ def can_rebuild(t: pa.DataType) -> bool:
     return True
 
 
-foreign_seen = False  # whether this process has met objects of others
+foreign_seen = False  # whether this process has met objects of another job
 
 
 class PythonObjectType(pa.ExtensionType):
-    """Python objects that Arrow has no type for, pickled one by one. What a file says is of this
-    type is of others, and is not unpickled (marks.py).
+    """Python objects for which Arrow has no type, each pickled. If a file declares this type, its
+    objects are foreign and are not unpickled (marks.py).
 
     Args:
-        mark: Whose they are; None: this job's.
+        mark: Tells whose objects these are; None: this job's.
     """
 
     def __init__(self, mark: bytes | None = None) -> None:
@@ -129,7 +130,7 @@ class PythonObjectType(pa.ExtensionType):
 
     @property
     def trusted(self) -> bool:
-        """Whether a process of this job has pickled them."""
+        """Whether a process of this job has pickled the objects."""
         mark = self._mark
         return mark != b"" and (
             mark == _job.secret()[:HALF] or any(mark == s[:HALF] for s in _job.secrets())
@@ -137,7 +138,7 @@ class PythonObjectType(pa.ExtensionType):
 
     @property
     def source(self) -> str:
-        """What objects of others were read from, as far as is known."""
+        """The source from which foreign objects were read, if known."""
         return next(
             (self._mark[HALF:].decode() for s in _job.secrets() if self._mark.startswith(s[HALF:])),
             "",
@@ -160,7 +161,7 @@ class PythonObjectType(pa.ExtensionType):
         return t if t.source else _marked(b"")
 
     def __reduce__(self) -> Any:
-        # who unpickles trusts already
+        # unpickling this type means that the pickle is trusted already
         return (PythonObjectType, ()) if self.trusted else (foreign_type, (self.source,))
 
     def __eq__(self, other: object) -> bool:
@@ -182,24 +183,25 @@ class PythonObjectType(pa.ExtensionType):
         return "python_object" if self.trusted else "python_object (of others)"
 
 
-# bytes of the secret: the first say that objects are this job's, the others that what follows is
-# where those of others were read from
+# bytes of a secret: its first half marks objects of this job; its second half is put before the
+# source of foreign objects
 HALF = 16
 
 
 @functools.lru_cache(maxsize=256)
 def _marked(mark: bytes) -> PythonObjectType:
-    """The type, the same object for the same mark (as in tensor_types.py)."""
+    """The type with this mark; the same object for the same mark (as in tensor_types.py)."""
     return PythonObjectType(mark)
 
 
 def foreign_type(source: str = "") -> PythonObjectType:
-    """The type of objects of others."""
+    """The type for foreign objects."""
     return _marked(_job.secret()[HALF:] + source.encode("utf-8", "replace") if source else b"")
 
 
 def _loads(t: PythonObjectType, name: str = "") -> Any:
-    """What unpickles values of this type; UntrustedPickleError where that is not done."""
+    """The function that unpickles values of this type; raises UntrustedPickleError if that is not
+    allowed."""
     if t.trusted or settings.current is not None and settings.current.trust_pickled_columns:
         return pickle.loads
     raise marks.refused(t, name)
@@ -221,7 +223,8 @@ class PythonObjectArray(pa.ExtensionArray):
 
     @staticmethod
     def from_objects(values: Any) -> PythonObjectArray:
-        """From a sequence of objects; TypeError naming the class that cannot be pickled."""
+        """Makes a column of a sequence of objects; TypeError names a class that cannot be
+        pickled."""
         return python_objects(list(values))
 
     def to_numpy(self, zero_copy_only: bool = False, writable: bool = False) -> np.ndarray:
@@ -240,8 +243,8 @@ pa.register_extension_type(foreign_type())
 
 
 def _compact(v: Any) -> Any:
-    """v, with copies of the torch tensors in it that are parts of larger ones: torch pickles all
-    that is below them."""
+    """v with copies of those torch tensors that are views of larger ones: torch would pickle the
+    whole storage."""
     if type(v) in (list, tuple):
         return type(v)(map(_compact, v))
     if type(v) is dict:
@@ -256,7 +259,7 @@ def _compact(v: Any) -> Any:
 
 
 def python_objects(values: list[Any]) -> pa.Array:
-    """A column of pickled objects; TypeError naming the class that cannot be pickled."""
+    """Makes a column of pickled objects; TypeError names a class that cannot be pickled."""
     out = []
     for v in values:
         try:
@@ -269,7 +272,7 @@ def python_objects(values: list[Any]) -> pa.Array:
 
 
 def objects_of(col: pa.Array, name: str = "") -> list[Any]:
-    """The objects of such a column; UntrustedPickleError where they are of others."""
+    """The objects of such a column; UntrustedPickleError if they are foreign."""
     if col.null_count == len(col):
         return [None] * len(col)
     loads = _loads(col.type, name)

@@ -1,12 +1,12 @@
-"""The written rule by which the blocks of one Dataset are brought to one schema, and what follows
-it: casts, joined batches, a stream whose schema widens.
+"""The rule by which the schemas of the blocks of a Dataset become one, and the code that applies
+it: casts, concatenated batches, a stream whose schema widens.
 
-Where one schema is decided. What is known when the plan is made (sources with a schema, what is
-made of them without functions of the user, unions of such) holds for all blocks: inputs of a union
-that say something else are cast by a node of their own (`conform`). What functions of the user make
-is learned from their blocks: who holds all of them (materialize, take_all, to_pandas, to_arrow) has
-the schema of all; who takes them one by one (iter_batches, iter_rows) has the schema of what has
-come so far, which only ever widens (`Widening`).
+Where one schema is decided: A schema that is known when the plan is made (of sources with a schema,
+operators without user functions, unions of these) holds for all blocks; inputs of a union that
+differ are cast by a node of their own (`conform`). The schema of rows that user functions make is
+learned from their blocks. A consumer that holds all blocks (materialize, take_all, to_pandas,
+to_arrow) uses the schema of all; a consumer that takes them one by one (iter_batches, iter_rows)
+uses the schema of the blocks so far, which only ever widens (`Widening`).
 
 Rule (`promote`). The same name may have different types in different blocks only if one type can
 hold the values of both exactly:
@@ -29,7 +29,7 @@ hold the values of both exactly:
     Python objects                        any: objects; of others (marks.py), if some of both are
 
 A column that some blocks lack is null there. Anything else is an error that names the column, both
-types and who gave them; never a silent conversion.
+types and the operators or files that made them; there is never a silent conversion.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class MissingColumn(KeyError, ValueError):
 
 
 def columns_are(name: str, names: Any) -> str:
-    """For the error about a column that is not there: the columns, or of many those that look most
-    like it."""
+    """A text for the error about a missing column: all columns, or, of many, those with the most
+    similar names."""
     names = list(map(str, names))
     if len(names) <= 12:
         return f"columns are {', '.join(names)}"
@@ -66,7 +66,7 @@ def columns_are(name: str, names: Any) -> str:
 
 
 def few(names: Any, most: int = 8) -> str:
-    """Names for a label: all, or the first ones and how many more there are."""
+    """Names for a label: all, or the first ones and the number of the others."""
     names = list(map(str, names))
     return (
         ", ".join(names)
@@ -76,8 +76,8 @@ def few(names: Any, most: int = 8) -> str:
 
 
 def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema:
-    """One schema for all (see the head of the file); TypeError naming the column and both types,
-    and who has them (`names`), when there is none."""
+    """One schema for all (see the head of the file). If there is none, TypeError names the column,
+    both types, and their makers (`names`)."""
     first = schemas[0]
     if all(s is first or s.equals(first) for s in schemas[1:]):
         return first
@@ -103,8 +103,8 @@ def unify(schemas: list[pa.Schema], names: list[str] | None = None) -> pa.Schema
 def differ(
     name: str, a: Any, b: Any, where_a: str, where_b: str, before: str = "", after: str = ""
 ) -> TypeError:
-    """The error about a column of two types that do not go together. skate_types of it says which
-    (run/conflict.py)."""
+    """The error about a column with two types that cannot be unified. Its attribute skate_types has
+    the types (run/conflict.py)."""
     e = TypeError(
         f"{before}column {name!r} has type {a} in {where_a} and {b} in {where_b}, and no type holds the values of both exactly{after}"
     )
@@ -113,7 +113,7 @@ def differ(
 
 
 def retold(e: TypeError, before: str, after: str) -> TypeError:
-    """The same error with more words around it."""
+    """The same error with text added around it."""
     new = TypeError(f"{before}{e}{after}")
     new.__dict__.update(e.__dict__)
     return new
@@ -123,7 +123,7 @@ ADVICE = "return one type from the function that makes it (for example arr.astyp
 
 
 def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The type that holds the values of both; TypeError when there is none."""
+    """The type that holds the values of both; TypeError if there is none."""
     found = promoted(a, b)
     if found is None:
         raise differ(name, a, b, "one block", "another", after=f": {ADVICE}")
@@ -131,7 +131,7 @@ def promote(name: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def promoted(a: Any, b: Any) -> Any:
-    """As promote(); None when there is none."""
+    """Like promote(), but returns None if there is no type."""
     tensors, kinds = tensor_types, value_types
     if a.equals(b):
         return a
@@ -171,12 +171,12 @@ def promoted(a: Any, b: Any) -> Any:
         return None if None in parts else pa.map_(*parts)
     if not (_simple(a) and _simple(b)):
         return None
-    # Arrow would turn str + bytes into bytes
+    # Arrow would unify str and bytes to bytes
     text = {t.is_string(x) or t.is_large_string(x) for x in (a, b)}
     if len(text) == 2 or (t.is_temporal(a) or t.is_temporal(b)) and a.id != b.id:
         return None
-    # Arrow's own permissive promotion follows this rule inside these kinds, but for what it would
-    # lose, which casts check
+    # Within these kinds, Arrow's permissive promotion follows this rule; values that it would lose
+    # are found by the casts
     try:
         return (
             pa.unify_schemas(
@@ -191,7 +191,7 @@ def promoted(a: Any, b: Any) -> Any:
 
 def _promoted_tensors(a: Any, b: Any) -> Any:
     tensors, types = tensor_types, value_types
-    kinds = []  # (type of the numbers, dimensions, shape if there is one)
+    kinds = []  # (type of the numbers, dimensions, shape or None)
     for x in (a, b):
         if tensors.is_fixed(x):
             kinds.append((x.value_type, len(x.shape), tensors.fixed_parts(x)[1]))
@@ -217,8 +217,8 @@ def _promoted_tensors(a: Any, b: Any) -> Any:
 def misfits(
     parts: Sequence[tuple[int, pa.Schema | None]], before: pa.Schema | None = None
 ) -> list[TypeError | None]:
-    """Of each part of some rows (how many, their schema) what is wrong with it beside the others
-    (dominant_type.py); None: nothing. before: a schema that stays in any case."""
+    """For each part of some rows (number of rows, schema), what is wrong with it in comparison with
+    the others (dominant_type.py); None: nothing. before: a schema that is kept in any case."""
     count = Majority(promoted)
     for rows, schema in [(SURE, before), *parts]:
         for f in schema or ():
@@ -254,7 +254,7 @@ def _simple(a: Any) -> bool:
 
 
 def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """rb in this schema: missing columns are null, types are cast exactly or it is a TypeError."""
+    """rb in this schema: missing columns become null, casts are exact or raise TypeError."""
     if rb.schema.equals(schema):
         return rb
     have = {n: i for i, n in enumerate(rb.schema.names)}
@@ -274,7 +274,7 @@ def cast_batch(rb: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
-    """c, of column `name`, as type t exactly, or it is a TypeError."""
+    """c, the column `name`, cast exactly to type t; TypeError if that is impossible."""
     if c.type.equals(t):
         return c
     try:
@@ -288,8 +288,8 @@ def cast(c: pa.Array, t: pa.DataType, name: str) -> pa.Array:
 
 
 def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
-    """c as type t; ArrowInvalid when it does not fit. Tensors by shape: Arrow looks at the lists
-    below them only."""
+    """c cast to type t; ArrowInvalid if it does not fit. Tensors are checked by shape: Arrow would
+    compare only the lists that store them."""
     tensors, kinds, values = tensor_types, value_types, from_arrow
     if pa.types.is_null(c.type):
         return pa.nulls(len(c), t)
@@ -344,7 +344,7 @@ def _cast(c: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _cast_to_objects(c: pa.Array, t: Any) -> pa.Array:
-    """A column as one of objects: pickled, if they are none yet."""
+    """Converts a column to one of objects; values that are not objects yet are pickled."""
     if not isinstance(c.type, type(t)):
         c = value_types.python_objects(from_arrow.to_objects("", c))
     return marks.relabelled(c, t)
@@ -355,30 +355,30 @@ def _array(v: Any, t: Any) -> Any:
 
 
 class Widening:
-    """Brings the blocks of a stream to one schema, block by block: that of all that have come so
-    far, which only widens.
+    """Casts the blocks of a stream, one by one, to the schema of all blocks so far, which only
+    widens.
 
     Args:
-        what: Who makes them, for errors: an operator.
-        schema: What is known before the first one; None: nothing.
-        sure: It holds. Else it is what an earlier run has seen, and forgotten if nothing of this
-            one fits.
+        what: The operator that makes the blocks, for errors.
+        schema: The schema that is known before the first block; None: unknown.
+        sure: True: schema is certain. False: an earlier run has seen it; it is dropped if no column
+            of this run fits.
     """
 
     def __init__(self, what: str, schema: pa.Schema | None = None, sure: bool = True):
         self.what, self.schema, self.sure, self.row = what, schema, sure, 0
         self.known = schema is not None
-        self.since: dict[str, int] = {}  # the row that brought the type of a column, for errors
+        self.since: dict[str, int] = {}  # for each column the row that set its type, for errors
 
     def __call__(self, rb: pa.RecordBatch) -> pa.RecordBatch:
-        """rb in the schema of all so far; TypeError when there is none."""
+        """rb in the schema of all blocks so far; TypeError if there is none."""
         first, self.row = self.row, self.row + rb.num_rows
         if self.schema is None:
             self.schema = rb.schema if rb.num_rows else None
             return rb
         if rb.schema is self.schema or rb.schema.equals(self.schema):
             return rb
-        if not rb.num_rows:  # nobody asked a function for its type
+        if not rb.num_rows:  # its types were not made by a user function
             return cast_batch(rb.slice(0, 0).select([]), self.schema)
         self.schema = self._wider(rb.schema, first)
         try:
@@ -421,8 +421,8 @@ class Widening:
 
 
 def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all rows, in one schema; texts, bytes and lists that are together more than
-    their type counts get its large one."""
+    """Concatenates rows into one batch in one schema; texts, bytes and lists that exceed 32-bit
+    offsets get their large type."""
     if len(batches) == 1:
         return batches[0]
     schema = batches[0].schema
@@ -434,7 +434,7 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         marks.check_alike([b.schema for b in batches])
     try:
         return pa.concat_batches(batches)
-    except pa.ArrowInvalid:  # more than 2 GiB in a column
+    except pa.ArrowInvalid:  # a column has more than 2 GiB
         wide = pa.schema([f.with_type(widened(f.type)) for f in schema], schema.metadata)
         if wide.equals(schema):
             raise
@@ -442,7 +442,7 @@ def merge(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def widened(t: pa.DataType) -> pa.DataType:
-    """The type of the same values that counts what is in an array with 64 bits."""
+    """The type of the same values with 64-bit offsets."""
     is_ = pa.types
     if is_.is_string(t):
         return pa.large_string()
@@ -467,7 +467,7 @@ def concat_as(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def check_names(names: Sequence[str], what: str) -> None:
-    """ValueError when a name is there twice: rows and batches are dicts of names, so one of the
+    """Raises ValueError if a name occurs twice: rows and batches are dicts by name, so one of the
     columns would be lost."""
     if len(set(names)) != len(names):
         seen: set[str] = set()
@@ -488,8 +488,7 @@ def free_name(taken: Any, name: str) -> str:
 
 
 def unique(names: list[str]) -> list[str] | None:
-    """Names of which some are there twice as pandas makes them one each (a, a.1, a.2); None where
-    none is."""
+    """Makes repeated names unique as pandas does (a, a.1, a.2); None if no name is repeated."""
     if len(set(names)) == len(names):
         return None
     out: list[str] = []
