@@ -9,8 +9,8 @@ its share at the desk is full.
 
 Leaving: a consumer that closes its iteration, or begins the next epoch, gets nothing more of this
 epoch, and the others go on. If the process of a consumer ends in the middle of an epoch, the epoch
-is broken: all others get an error at once, and the next epoch is for the consumers that ask then. The
-desk ends with its last iterator, the feeder with the desk.
+is broken: all others get an error at once, and the next epoch is for the consumers that ask then.
+The desk ends with its last iterator, the feeder with the desk.
 
 Without batch_size and with equal: each block is cut into n ranges of equal row counts (a remainder
 is carried to the next block), so that all iterators get the same number of rows and at most n - 1

@@ -361,8 +361,8 @@ class Widening:
     Args:
         what: The operator that makes the blocks, for errors.
         schema: The schema that is known before the first block; None: unknown.
-        sure: True: schema is certain. False: an earlier run has seen it; it is dropped if no column
-            of this run fits.
+        sure: True: schema is certain. False: an earlier run has seen it, and it is dropped if the
+            first block of this run does not fit.
     """
 
     def __init__(self, what: str, schema: pa.Schema | None = None, sure: bool = True):
