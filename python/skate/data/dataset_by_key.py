@@ -1,9 +1,9 @@
-"""What a Dataset does by a key: groupby, join, distinct, lookups, and the split that keeps the
-shares of classes. What the methods of Dataset of these names do: from a RunRequest to the node
-behind it and what is known of that.
+"""Operations of a Dataset by a key: groupby, join, distinct, look-ups, and the stratified split.
+The methods of Dataset with these names call these functions, which turn a RunRequest into a new
+node and its facts.
 
-Rows of equal keys come together by an exchange (op/group_rows.py, op/join.py): in the order of the
-keys, so that results are in it, or for a join by their hashes.
+An exchange brings rows of equal keys together (op/group_rows.py, op/join.py): in the order of the
+keys, which is then the order of the results, or, for a join, by the hashes of the keys.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
     from skate.data.typed import Strategy
 
-Added = tuple[Node, Facts]  # what a method adds to a plan
+Added = tuple[Node, Facts]  # the addition of a method to a plan
 
 
 def whole_groups(
     request: RunRequest, keys: list[str], num_partitions: int | None, strategy: Strategy
 ) -> Added:
-    """The rows in the order of keys, in blocks that end where a group does. No keys: in one block,
-    as they come."""
+    """The rows in the order of keys, in blocks that end at the end of a group. Without keys: in one
+    block, in their original order."""
     known = request.facts
     if keys:
         params = {"keys": keys, "n": num_partitions or 0}
@@ -41,8 +41,9 @@ def whole_groups(
 
 
 def check_key(request: RunRequest, key: Any, what: str) -> list[str]:
-    """The columns of a key; ValueError at once for what is none, and where a column is known to be
-    missing. Where there may be no rows it waits for one: none needs no columns."""
+    """The columns of a key. ValueError if the key is invalid, or if a column is known to be
+    missing. If there may be no rows, the run raises that error at the first row: without rows, no
+    column is needed."""
     keys = [key] if isinstance(key, str) else key
     if not isinstance(keys, (list, tuple)) or not all(isinstance(k, str) for k in keys):
         raise ValueError(f"{what}: Key must be a string or a list of strings, but got {key!r}.")
@@ -73,7 +74,7 @@ def groupby(
     num_partitions: int | None,
     strategy: Strategy,
 ) -> grouped_data.GroupedData:
-    """The rows in groups of equal keys."""
+    """See Dataset.groupby."""
     if key is not None:
         check_key(request, key, "groupby")
     check_partitions(num_partitions)
@@ -84,7 +85,7 @@ def groupby(
 def distinct(
     request: RunRequest, keys: str | list[str], num_partitions: int | None, strategy: Strategy
 ) -> Added | None:
-    """The first row of each key; None: there is no key, so all rows."""
+    """See Dataset.distinct; keys None: there is no key, so all rows are kept."""
     names = check_key(request, keys, "distinct")
     check_partitions(num_partitions)
     if not names:
@@ -104,9 +105,8 @@ def join(
     schemas: Callable[[], tuple[Any, Any]] | None,
     strategy: Strategy,
 ) -> Added:
-    """The rows of two that have equal keys, side by side. given: join_type, on, right_on and the
-    suffixes of Dataset.join. schemas: gives the Schemas of both, which are compared; None: they are
-    not."""
+    """See Dataset.join. given: join_type, on, right_on and the suffixes of Dataset.join. schemas: a
+    function that returns the Schemas of both sides, which are then compared; None: not compared."""
     check_partitions(num_partitions)
     how = join_args.check(*given)
     if schemas is not None:
@@ -125,12 +125,12 @@ def join(
 def random_access(
     ds: Dataset, request: RunRequest, key: str, num_workers: int | None
 ) -> random_access_dataset.RandomAccessDataset:
-    """The rows in actors, to be looked up by a key."""
+    """See Dataset.to_random_access_dataset."""
     check_key(request, [key], "to_random_access_dataset")
     return random_access_dataset.RandomAccessDataset(ds, key, num_workers=num_workers or 4)
 
 
 def check_partitions(n: Any) -> None:
-    """ValueError for what is no number of partitions."""
+    """Raises ValueError if n is no number of partitions."""
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
         raise ValueError("`num_partitions` must be a positive integer")

@@ -1,8 +1,8 @@
 """DataType: a name for the type of a column, made from an Arrow, a NumPy or a Python type;
 expressions and UDFs declare results with it.
 
-It only names: no value is converted here. Conversions between Arrow and what functions see are in
-batch.py.
+A DataType only names a type: no value is converted here. values/batch.py converts between Arrow and
+what user functions see.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skate.data.values import types as value_types
 
 
 class TypeCategory(enum.StrEnum):
-    """Kinds of types that DataType.is_of() tells apart."""
+    """Kinds of types that DataType.is_of() distinguishes."""
 
     LIST = "list"
     LARGE_LIST = "large_list"
@@ -88,11 +88,12 @@ class DataType:
 
     @classmethod
     def of(cls, given: Any, what: str) -> DataType:
-        """A DataType as it is, an Arrow type or a NumPy dtype as one; TypeError for others.
+        """A DataType unchanged, or one made of an Arrow type or a NumPy dtype; TypeError for
+        others.
 
         Args:
             given: The type.
-            what: The argument that it is, for the error.
+            what: Name of the argument, for the error.
         """
         if isinstance(given, cls):
             return given
@@ -107,7 +108,7 @@ class DataType:
 
     @classmethod
     def from_arrow(cls, arrow_type: pa.DataType) -> DataType:
-        """Of an Arrow type.
+        """Makes a DataType of an Arrow type.
 
         Args:
             arrow_type: The Arrow type.
@@ -116,7 +117,7 @@ class DataType:
 
     @classmethod
     def from_numpy(cls, numpy_dtype: np.dtype | str) -> DataType:
-        """Of a NumPy dtype or its name.
+        """Makes a DataType of a NumPy dtype or its name.
 
         Args:
             numpy_dtype: The dtype, or its name.
@@ -125,7 +126,8 @@ class DataType:
 
     @classmethod
     def infer_dtype(cls, value: Any) -> DataType:
-        """Of a value: its dtype if it is NumPy's, the type Arrow gives it, else its Python type.
+        """The type of a value: its dtype if it is NumPy's, else its Arrow type, else its Python
+        type.
 
         Args:
             value: The value.
@@ -138,10 +140,11 @@ class DataType:
             return cls(type(value))
 
     def to_arrow_dtype(self, values: list[Any] | None = None) -> pa.DataType:
-        """The Arrow type; of a Python type it follows from `values` (AssertionError without them).
+        """The Arrow type; for a Python type it is inferred from `values` (AssertionError without
+        them).
 
         Args:
-            values: Values that it has to hold; needed where it was made from a Python type.
+            values: Values that the type has to hold; needed if this was made from a Python type.
         """
         if self.is_arrow_type():
             return self._physical_dtype
@@ -153,7 +156,7 @@ class DataType:
         return _arrow_type_of(values)
 
     def to_numpy_dtype(self) -> np.dtype:
-        """The NumPy dtype; object where there is none."""
+        """The NumPy dtype; object if there is none."""
         t: Any = self._physical_dtype
         if self.is_numpy_type():
             return t
@@ -203,7 +206,7 @@ class DataType:
 
         Args:
             value_type: The type of the values.
-            list_size: How many values each list has.
+            list_size: Number of values of each list.
         """
         return cls(pa.list_(value_type.to_arrow_dtype(), list_size))
 
@@ -257,7 +260,7 @@ class DataType:
                 ValueError for others.
             unit: "s", "ms", "us" or "ns"; time32 has s and ms, time64 us and ns (ValueError for
                 others).
-            tz: Zone of a timestamp.
+            tz: Time zone of a timestamp.
         """
         kind = temporal_type.lower()
         if kind == "timestamp":

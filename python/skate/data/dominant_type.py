@@ -1,9 +1,9 @@
-"""Which rows stay where bad records are set aside and types do not go together: at each place (a
-column, or a place within one), the types of most rows win.
+"""Decides which rows are kept if bad records are tolerated and types cannot be unified: at each
+place (a column, or a place inside one), the types of most rows win.
 
-The one rule for functions of the user (worker/rows.py), rows of files (read/files.py) and JSON
-(read/json_records.py). Types that go together count as one; of those of as many rows the first
-stays; a null says nothing.
+This is the one rule for user functions (worker/rows.py), rows of files (read/files.py) and JSON
+(read/json_records.py). Types that can be unified count as one; with equal numbers of rows the first
+type wins; a null has no type.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-SURE = float("inf")  # rows of a kind that wins against any number of others
+SURE = float("inf")  # a count of rows for a kind that always wins
 
 
 class Majority:
-    """Counts of the rows by place and kind.
+    """Counts rows by place and kind.
 
     Args:
-        both: The kind of the values of two kinds; None where there is none.
+        both: The kind that holds the values of two kinds; None if there is none.
     """
 
     def __init__(self, both: Callable[[Any, Any], Any]):
@@ -26,12 +26,12 @@ class Majority:
         self.counts: dict[Hashable, dict[Any, float]] = {}
 
     def add(self, place: Hashable, kind: Any, rows: float) -> None:
-        """So many rows have this kind there."""
+        """Adds `rows` rows that have this kind at this place."""
         by = self.counts.setdefault(place, {})
         by[kind] = by.get(kind, 0) + rows
 
     def most(self) -> dict[Any, Any]:
-        """The kind that stays at each place."""
+        """The kind that wins at each place."""
         return {place: self._most(by) for place, by in self.counts.items()}
 
     def _most(self, by: dict[Any, float]) -> Any:
