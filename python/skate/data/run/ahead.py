@@ -1,4 +1,4 @@
-"""Items of an iterator, made by a thread some items ahead of who takes them."""
+"""Takes items from an iterator on a background thread, some items ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 from skate._deps import futures
 
-# close() waits so long for the thread; one that waits for a function of the user goes when that
-# comes back
+# Seconds that close() waits for the thread. A thread that is inside a function of the user at that
+# time ends when the function returns.
 LEAVE_S = 5.0
 
 
 class Ahead:
-    """The items of items(), up to n of them before they are taken, in order. Errors come where the
-    item would have come.
+    """Iterates over items() on a background thread, up to n items ahead of the consumer and in
+    order. An error is raised at the place of the item that failed.
 
     Args:
-        items: Makes the iterator; called, run and closed by the thread.
-        n: How many items lie ready, at most; 1 or more.
-        interrupt: Ends a wait of the thread, when this is closed early.
-        work: Makes of an item what is given out, in one of `workers` threads more; items keep their
-            order.
+        items: Makes the iterator; the thread calls it, runs the iterator and closes it.
+        n: The largest number of items that wait to be taken; 1 or more.
+        interrupt: A function that ends a wait of the thread when this object is closed early.
+        work: A function from an item to the value that is given out, run on `workers` more threads;
+            the order of the items is kept.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Ahead:
         return item.result() if self._workers is not None else item
 
     def close(self) -> None:
-        """No more items; the iterator is closed."""
+        """Stops the thread and closes the iterator; no more items are given out."""
         with self._changed:
             early = not self._ended
             self._closed = True

@@ -1,8 +1,9 @@
-"""The answers of strategies in Python: a thread for each exchange that has one, which waits for
-what its run asks (src/shuffle/told.h), calls the strategy and says what it answered.
+"""Answers of shuffle strategies that are written in Python. Each exchange with such a strategy has
+a thread that waits for questions of the run (src/shuffle/told.h), calls the strategy and passes its
+answer on.
 
-The thread waits without the GIL, and enters the run without it. It ends with the run, which does
-not wait for it: user code may take its time.
+The thread waits without the GIL, and enters the run without it. The run ends without waiting for
+the thread, since user code may take long.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from skate.data.exchange_strategy import Over, Pack, Shuffle, Sizes, checked_val
 
 
 class Own(NamedTuple):
-    """An exchange of a plan whose strategy is in Python. told: what the plan has of it."""
+    """An exchange of a plan whose strategy is written in Python. told: the _skate.Told that the
+    plan has for it."""
 
     told: Any
     strategy: Any
@@ -23,22 +25,23 @@ class Own(NamedTuple):
 
 
 class Answers:
-    """Of one run. error: what a strategy raised, which is the failure of the run. TypeError for a
-    strategy that cannot be copied."""
+    """The threads that answer for the strategies of one run. error: the exception that a strategy
+    raised, which becomes the failure of the run. Raises TypeError for a strategy that cannot be
+    copied."""
 
     def __init__(self, own: list[Own]) -> None:
         self.error: BaseException | None = None
         self._todo = [(o.told, [_copied(o.strategy) for _ in range(o.inputs)]) for o in own]
 
     def begin(self, x: Any) -> None:
-        """Starts the threads of the run x."""
+        """Starts the threads for the run x, a _skate.Exec."""
         for told, copies in self._todo:
             threading.Thread(
                 target=self._answer, args=(x, told, copies), name="skate-shuffle", daemon=True
             ).start()
 
     def end(self) -> None:
-        """The run is over; no thread is waited for."""
+        """Tells the threads that the run is over; waits for none of them."""
         for told, _ in self._todo:
             told.close()
 
@@ -70,7 +73,7 @@ def _copied(strategy: Any) -> Any:
 
 
 def _ask(strategy: Any, shuffle: Shuffle, what: str, pack: Pack) -> None:
-    """One question, and its answer."""
+    """Puts one question to a strategy, which answers through `shuffle`."""
     if what == "values":
         n = strategy.values(shuffle.sizes)
         shuffle._say("values", checked_values(f"{type(strategy).__name__}.values()", n))

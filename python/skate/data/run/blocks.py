@@ -1,5 +1,5 @@
-"""Blocks of a run in the driver: references with a range of rows, never copied; joining or casting
-pieces of blocks is a task each."""
+"""Blocks of a run, as the driver sees them: a reference and a range of rows, never copied. Joining
+or casting blocks is done by one task for each result."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ def fetch(block: Block) -> Any:
 
 
 def reference(block: Block) -> Any:
-    """A reference to a batch of exactly the block's rows: its own, or, where it is some rows of a
-    larger one or a batch of this process, a new one."""
+    """A reference to a batch of exactly the block's rows: the block's own reference where that is
+    so; a new one where the block is a range of a larger batch, or a batch of this process."""
     whole, rb = _fetch(block)
     return block[0] if whole is rb and not hasattr(block[0], "num_rows") else _skate.put(rb)
 
 
 def _fetch(block: Block) -> tuple[Any, Any]:
-    """The batch that the block is in, and the block."""
+    """Returns (the batch that holds the block's rows, the block)."""
     ref, row0, rows, _ = block
     if hasattr(ref, "num_rows"):
-        rb = ref  # a batch of this process
+        rb = ref  # the block is a batch of this process, not a reference
     else:
         rb = _skate.get(ref)
     return rb, rb if row0 == 0 and rows == rb.num_rows else rb.slice(row0, rows)
 
 
 def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
-    """One block for each part: the piece itself where it is one, else a task that puts the pieces
-    together. Takes `parts`: blocks go as soon as the tasks that need them are over."""
+    """One block for each part: the piece itself where a part has one piece, else a task that
+    concatenates its pieces. Empties `parts` meanwhile, so that a block is freed when the tasks that
+    need it are over."""
     out: list[Any] = []
     waiting: list[tuple[int, Any, Any]] = []
     for k, part in enumerate(parts):
@@ -61,7 +62,7 @@ def join(parts: list[list[Block]], empty: Block | None) -> list[Block]:
 
 
 def cast(blocks: list[Block], schema: Any) -> list[Block]:
-    """The blocks in a schema that holds them, a task each."""
+    """The blocks cast to a schema that can hold them, by one task a block."""
     ensure_engine()
     task = skate.remote(num_cpus=1, num_returns=2)(_cast)
     made = [task.remote(schema, row0, n, _ref(b)) for b in blocks for _, row0, n, _ in [b]]

@@ -1,6 +1,5 @@
-"""Which files it was whose columns have types that do not go together. Blocks do not know their
-files, so the files are read again, when the error is there: their first rows only, for a few
-seconds."""
+"""Names the files whose columns have conflicting types. Blocks do not know their files, so after
+such an error the first rows of the files are read again, for a few seconds at most."""
 
 from __future__ import annotations
 
@@ -16,12 +15,13 @@ from skate.data.plan.node import Node, below
 from skate.data.values.unify import ADVICE
 from skate.exceptions import RayTaskError
 
-LOOK_S = 5.0  # at files, in all
+LOOK_S = 5.0  # seconds spent on reading files again, in all
 
 
 def of_files(e: BaseException, node: Node) -> BaseException:
-    """e, an error of a run of `node`. Where it says that a column has two types, as `unify` does,
-    and files that are read have these, its text names two of them, and what to do."""
+    """Explains an error of a run of `node`. If e says that a column has two types (as `unify` does)
+    and files that the plan reads have these types, returns an error whose text names two such files
+    and what to do; else returns e."""
     cause = e.cause if isinstance(e, RayTaskError) else e
     said = getattr(cause, "skate_types", None)
     found = said and _found(node, *said)
@@ -37,7 +37,7 @@ def of_files(e: BaseException, node: Node) -> BaseException:
 
 @contextlib.contextmanager
 def by_files(node: Node) -> Iterator[None]:
-    """What of_files() says of an error inside."""
+    """A context manager that passes errors raised inside of it through of_files()."""
     try:
         yield
     except TypeError as e:

@@ -1,4 +1,5 @@
-"""What a run has received of bad records, in the driver (on_error.py)."""
+"""The dead letters of a run in the driver: their blocks, counts and limits (policies:
+on_error.py)."""
 
 from __future__ import annotations
 
@@ -11,37 +12,39 @@ from skate.data.values import types as value_types
 from skate.data.values.unify import unify
 from skate.exceptions import RayError
 
-FIRST = 5  # causes in messages
+FIRST = 5  # causes that an error message shows
 
 
 class TooManyErrors(RayError):
-    """More bad records than DataContext.max_errors allows. `errors`: the Errors of the run, with
-    those that came until then."""
+    """A run has more bad records than DataContext.max_errors allows. `errors`: the Errors of the
+    run, with all dead letters that arrived before the run was stopped."""
 
     errors: Any = None
 
 
 class Errors:
-    """What one run has received beside its output. Thread-safe."""
+    """The dead letters that one run has received beside its output. Thread-safe."""
 
     def __init__(self, x: Any):
         self.x = x
         self.lock = _forked.lock()
-        self.blocks: list[tuple[tuple[int, int], Any]] = []  # order; (ObjectRef, 0, rows, bytes)
+        # (order, block), a block being (ObjectRef, 0, rows, bytes)
+        self.blocks: list[tuple[tuple[int, int], Any]] = []
         self.counts: dict[str, dict[str, int]] = {}  # operator -> error -> rows
         self.skipped = self.kept = self.dropped = 0
         self.first: list[str] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a run that is over."""
+        """Pickles the dead letters as those of a run that is over."""
         return {k: v for k, v in self.__dict__.items() if k not in ("x", "lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, x=None, lock=_forked.lock())
 
     def drain(self, log: Any = None, more: int = 0) -> None:
-        """Takes what has come. log: where tasks that were left out are told of; more: how many may
-        still fail (-1: any number)."""
+        """Takes the dead letters that have arrived since the last call. log: the logger that is
+        told of failed tasks whose output was left out; more: how many tasks may still fail (-1: any
+        number)."""
         with self.lock:
             for stage, bad, ref, message in self.x.sides() if self.x is not None else ():
                 if bad:
@@ -52,7 +55,7 @@ class Errors:
                         self._tell(log, ref, message, more)
 
     def end(self) -> None:
-        """The run is over and stopped: takes the last ones, and lets go of it."""
+        """Takes the last dead letters of a stopped run, and releases the run."""
         self.drain()
         self.x = None
 
@@ -99,7 +102,7 @@ class Errors:
         return self.skipped + self.kept
 
     def what(self) -> str:
-        """Counts by operator and error, in words."""
+        """The counts by operator and error, as text."""
         return "; ".join(
             f"{op}: " + ", ".join(f"{n:,} {k}" for k, n in by.items())
             for op, by in self.counts.items()
@@ -115,7 +118,7 @@ class Errors:
         return e
 
     def check_share(self, share: float | None, stats: dict[str, Any]) -> None:
-        """At the end of a run: TooManyErrors when more than this share of the rows that came in was
+        """Checks a finished run: raises TooManyErrors if more than this share of its input rows was
         bad."""
         if share is None or not self.total:
             return
@@ -124,8 +127,8 @@ class Errors:
             raise self.too_many(f"the share {share:g} of {rows:,} rows that came in")
 
     def _rows_in(self, stats: dict[str, Any]) -> int:
-        """Rows read or given by the stages that bring data in, those that could not be read
-        included."""
+        """The input rows of the run: rows given by the stages that bring data in, and those that
+        could not be read."""
         rows = 0
         for o in stats.get("ops") or []:
             fused = o.get("fused") or []
@@ -138,9 +141,9 @@ class Errors:
         )
 
     def letters(self, operator: str | None = None) -> tuple[list[Any], Any]:
-        """Blocks of the dead letters that have come until now (of one operator), and their schema;
-        batches, where operators have columns of one name that go together with no other, and
-        None."""
+        """Returns (blocks of the dead letters that arrived until now, of one operator if it is
+        named; their schema). Where columns of operators have one name and types without a common
+        type, it returns (batches, None)."""
         self.drain()
         with self.lock:
             blocks = [b for _, b in sorted(self.blocks, key=lambda b: b[0])]
@@ -156,7 +159,7 @@ class Errors:
 
 
 def _rows_as_objects(rb: Any) -> Any:
-    """Dead letters whose `row` is a Python dict."""
+    """Dead letters with the column `row` as Python dicts."""
     i = rb.schema.get_field_index("row")
     rows = value_types.python_objects(from_arrow.to_objects("row", rb.column(i)))
     return rb.set_column(i, pa.field("row", rows.type), rows)

@@ -1,5 +1,5 @@
-"""The engine of a run: started where there is none, and its fork server told what the stages will
-import."""
+"""The engine of a run: starts one if none is open, and tells its fork server which modules the
+stages will import."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _STAGES = (
 
 
 def ensure_engine(node: Node | None = None) -> None:
-    """Starts the engine if there is none, and lets the fork server import what the stages of node
-    need while we go on."""
+    """Starts the engine if there is none, and has the fork server import the modules that the
+    stages of `node` need, while the driver goes on."""
     if not skate.is_initialized():
         skate.init()
     if not _skate.in_worker():
@@ -31,7 +31,7 @@ def ensure_engine(node: Node | None = None) -> None:
 
 
 def _in_workers(n: Node) -> list[tuple[Operator, Params]]:
-    """What workers run of a node: the operator, or the phases of one that moves rows."""
+    """The operators of a node that run in workers: its own, or the phases of an exchange."""
     if not n.operator.moves_rows:
         return [(n.operator, n.params)]
     phases = n.operator.phases(n.params)
@@ -39,12 +39,13 @@ def _in_workers(n: Node) -> list[tuple[Operator, Params]]:
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Has the fork server import these, so that workers which it forks from now on have them."""
+    """Has the fork server import these modules, so that workers forked from now on have them."""
     _skate.preload(_hooks.preload_note(sorted(modules)))
 
 
 def expect(*modules: str) -> None:
-    """A run will need these beside the stages: where there is an engine, its fork server imports
-    them while the driver does its own part (lists files, imports the same)."""
+    """Tells that a run will need these modules beside those of its stages. The fork server of an
+    open engine imports them while the driver does its own part (lists files, imports the same
+    modules)."""
     if skate.is_initialized() and not _skate.in_worker():
         preload({*_STAGES, *modules})

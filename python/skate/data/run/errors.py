@@ -1,5 +1,6 @@
-"""Errors as users see them: those of their functions show their own frames only
-(src/py/core/front.c), and are short; which errors these are is decided here."""
+"""Errors of Datasets as users see them: short, and an error of a user's function shows only the
+user's frames (src/py/core/front.c removes the others). Here is decided which errors are shown
+so."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ C = TypeVar("C", bound=type)
 
 
 def methods(cls: C) -> C:
-    """A class decorator: the public methods of cls are called through C, which leaves no frame in a
-    traceback and says what a wrong keyword may have meant."""
+    """A class decorator: calls of the public methods of cls go through C, which removes frames of
+    skate from tracebacks and adds a suggestion to errors about an unknown keyword."""
     for name, f in list(vars(cls).items()):
         if inspect.isfunction(f) and (
             not name.startswith("_") or name in ("__init__", "__iter__", "__next__")
@@ -27,16 +28,16 @@ def methods(cls: C) -> C:
 
 
 def in_front(e: BaseException, context: DataContext) -> BaseException:
-    """e, marked to be shown without frames of skate (py/core/front.c);
-    DataContext.log_internal_stack_trace_to_stdout keeps them."""
+    """Marks e to be shown without frames of skate (py/core/front.c), and returns it.
+    DataContext.log_internal_stack_trace_to_stdout keeps the frames."""
     try:
         e._skate_front = not context.log_internal_stack_trace_to_stdout  # type: ignore[attr-defined]
-    except AttributeError:  # a class of the user's without room for it: shown with all frames
+    except AttributeError:  # the user's class accepts no attribute: all frames are shown
         pass
     return e
 
 
-LINES = 12  # of an error of a function
+LINES = 12  # lines that an error of a user's function may have
 
 
 _HEAD = "Traceback (most recent call last):"
@@ -46,9 +47,9 @@ _LINKS = ("The above exception was the direct cause", "During handling of the ab
 
 
 def brief(text: str) -> str:
-    """The text of an error of a function in LINES lines, where it has more of its tracebacks: of
-    exceptions that came before it only what they say, of the last traceback the first frame and
-    those next to where it was raised. RayTaskError.traceback_str keeps all."""
+    """Cuts the text of an error of a user's function to LINES lines: of exceptions that came before
+    it only their messages stay; of the last traceback the first frame and those next to the place
+    where it was raised. RayTaskError.traceback_str keeps the whole text."""
     lines = text.splitlines()
     heads = [i for i, line in enumerate(lines) if line == _HEAD]
     if len(lines) <= LINES or not heads:
@@ -67,9 +68,10 @@ def brief(text: str) -> str:
         frames[-1].append(lines[at])
         at += 1
     before = lines[:first] + [f"after: {line}" for line in said]
-    room = LINES - len(before) - (len(lines) - at) - 2  # a head, and what is left out
+    # minus the head line and the line about frames left out
+    room = LINES - len(before) - (len(lines) - at) - 2
     kept = frames[-1:]
-    # is there room for the user's function itself
+    # Whether there is room for the frame of the user's function, which is the first.
     left = sum(map(len, frames[:1])) + sum(map(len, kept)) <= room and len(frames) > 1
     room -= sum(map(len, kept)) + (len(frames[0]) if left else 0)
     for f in reversed(frames[1:-1]):
@@ -95,10 +97,11 @@ _user_classes: dict[tuple[type, ...], type] = {}
 
 
 def of_user_code(e: BaseException, context: DataContext) -> BaseException:
-    """The error of a function of the user as a UserCodeException too; other errors as they are.
-    That of a constructor of the user's is caught by its own class, as those of calls are, and stays
-    an ActorDiedError. It is said in the log as well where the program has set one up: where it has
-    none, logging would write it to stderr, and the exception says it."""
+    """Turns the error of a user's function into a UserCodeException that is caught by its own
+    class, too; returns other errors unchanged. An error of a user's constructor stays an
+    ActorDiedError, caught by its own class as those of calls are. The error is logged as well if
+    the program has set up logging: without that, logging would write it to stderr, where the
+    exception is shown anyway."""
     also: tuple[type, ...] = (UserCodeException,)
     cause: Any
     if isinstance(e, ActorDiedError) and e.actor_init_failed and e.cause is not None:
@@ -135,6 +138,6 @@ def of_user_code(e: BaseException, context: DataContext) -> BaseException:
         )
     try:
         e.__class__ = _user_classes[key]
-    except TypeError:  # a class of the user's with a layout of its own
+    except TypeError:  # the user's class cannot be combined with UserCodeException
         pass
     return e

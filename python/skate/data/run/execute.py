@@ -1,8 +1,8 @@
 """Runs a plan, and takes blocks, batches and aggregates out of it.
 
-Running lowers the nodes it needs into a fresh _skate.Plan (so nothing is kept of runs that are
-over, and Datasets of different sources can be united) and drives a _skate.Exec. All scheduling is
-in C.
+A run lowers the nodes that it needs into a fresh _skate.Plan and drives a _skate.Exec: so nothing
+is kept of runs that are over, and Datasets of different sources can be united. All scheduling is in
+C.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from skate.exceptions import GetTimeoutError, RayError, RayTaskError
 
 
 def conf(context: DataContext) -> dict[str, Any]:
-    """The configuration of a run."""
+    """The configuration of a run, for _skate.Exec."""
     target = context.target_max_block_size or 1 << 40
     options = context.execution_options
     limits = options.resource_limits
@@ -51,7 +51,7 @@ def conf(context: DataContext) -> dict[str, Any]:
         else bool(context.execution_options.preserve_order),
         "run_stage": stage.run_stage,
         "stage_init": stage.stage_init,
-        "stage_call": stage.Chain.stage_call,  # called by its name on what stage_init returned
+        "stage_call": stage.Chain.stage_call,  # a method of the Chain that stage_init returns
         "max_bad_rows": error_limit(context.max_errors)[0],
         "max_errored_blocks": int(context.max_errored_blocks),
     }
@@ -66,7 +66,7 @@ def conf(context: DataContext) -> dict[str, Any]:
             ("gpu", limits.gpu, less.gpu, has.get("GPU", 0)),
         ):
             if min(most, n - without) < n:
-                # 0 would be all of it
+                # 0 would mean "no limit", so the least limit is 1
                 out[f"most_{key}_e4"] = max(1, round(min(most, n - without) * 1e4))
         if less.object_store_memory:
             out["memory_bytes"] = max(
@@ -78,14 +78,14 @@ def conf(context: DataContext) -> dict[str, Any]:
 def run(
     request: RunRequest, schemas: list[int] | None = None, live: list[Any] | None = None
 ) -> Generator[Any, None, None]:
-    """Runs what is asked for and yields its blocks in order. Closing the iterator stops the run.
+    """Runs the plan of a request and yields its blocks in order. Closing the iterator stops the
+    run. In a worker, the driver runs the plan (remote.py).
 
-    schemas: gets a checksum of the schema of each block that tasks of this run have made, before
-    the block is given out.
-
-    live: gets a function that ends the run from another thread, when there is one to end.
-
-    In a worker the driver runs it (remote.py).
+    Args:
+        request: The plan and its settings.
+        schemas: Receives a checksum of the schema of each block that tasks of this run have made,
+            before the block is given out.
+        live: Receives a function that stops the run from another thread, once the run has begun.
     """
     node, context = request.node, request.context
     if node.blocks is not None:
@@ -94,10 +94,11 @@ def run(
         return
     ensure_engine(node)
     if _skate.in_worker():
-        # Here, as asyncio and ssl come with it, a tenth of what the first rows import.
+        # Only a worker loads `remote`: it brings asyncio and ssl, a tenth of the import time of the
+        # first rows.
         yield from remote.run(request)
         return
-    before: list[Any] = []  # stats of the runs that had to be over first
+    before: list[Any] = []  # stats of runs that had to end before this one
     if node.operator.blocking:
         request.tell()
         blocks = _rearranged(node.this_run(), context, before)
@@ -107,7 +108,7 @@ def run(
         return
     check_policy(context.on_error)
     share = error_limit(context.max_errors)[1]
-    # what the functions carry, as long as the run lives
+    # References that captured values of the user's functions need while the run lives.
     held: list[Any] | None = [] if _skate.engine() == "local" else None
     found: list[str] = []
     with by_files(node):
@@ -135,7 +136,9 @@ def run(
     request.tell(errors)
     log = logging.getLogger("ray.data")
     bar = Progress(x, context, node)
-    load(batch)  # with pyarrow and NumPy, which the blocks need here, too: while the workers start
+    # The driver needs this module, pyarrow and NumPy for the blocks: it imports them while the
+    # workers start.
+    load(batch)
     try:
         wait = context.wait_for_min_actors_s
         if wait > 0 and not x.await_actors(wait):
@@ -175,15 +178,21 @@ def run(
 
 
 def first_schema(request: RunRequest, most: Callable[[int], Node] | None = None) -> Any:
-    """The schema of the first rows, for which the plan is run; None: there are none. most: a
-    function that gives a node of its first rows, as many."""
+    """The schema of the first rows of the plan, which is run for them; None: there are no rows.
+
+    Args:
+        request: The plan and its settings.
+        most: A function from a number n to a node that gives the first n rows; None: a limit is put
+            on the plan.
+    """
     tolerant = any(
         (n.params.get("on_error") or request.context.on_error) != "raise"
         for n in below(request.node)
         if n.operator.on_error
     )
     schema = None
-    # the first row tells nothing of a column in which it has no value, and may be a bad one
+    # The first row shows no type for a column that is null in it, and may be a bad row: then 1,024
+    # rows are looked at.
     for n in (1024,) if tolerant else (1, 1024):
         schema, fit = None, Widening(request.node.label)
         node = most(n) if most else Node("limit", f"limit={n}", {}, (request.node,), limit=n)
@@ -195,21 +204,21 @@ def first_schema(request: RunRequest, most: Callable[[int], Node] | None = None)
 
 
 def _seen(node: Node, context: Any) -> Any:
-    """The schema of a node's first rows, for a run of what is above it: as little as possible
-    runs."""
+    """The schema of a node's first rows, before a run of the nodes above it. As little as possible
+    is run."""
     quiet = context.copy()
     quiet.enable_progress_bars = False
     part = RunRequest(node, quiet)
     schema = first_schema(part, lambda n: unions.sampled(node, n))
-    # nothing came of the first rows of what it needs
+    # The first rows of its inputs gave no row: run the node on all of them.
     if schema is None and any(unions.needs_all(n) for n in below(node)):
         schema = first_schema(part)
     return schema
 
 
 def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> list[Block]:
-    """Runs a node to its blocks, empty ones left out (but the last, which keeps the columns).
-    before: gets the stats of that run."""
+    """Runs a node and returns its blocks without the empty ones; if all are empty one is kept,
+    which has the columns. before: receives the stats of that run."""
     if node.blocks is not None:
         found = list(node.blocks)
     else:
@@ -221,7 +230,7 @@ def input_blocks(node: Node, context: Any, before: list[Any] | None = None) -> l
 
 
 def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
-    """The blocks of a node that needs its whole input, which it runs."""
+    """Runs the input of a node that rearranges all of its input, and returns the node's blocks."""
     given = input_blocks(node.inputs[0], context, before)
     parts, empty = node.operator.arranged(node.params, given), given[0] if given else None
     given.clear()
@@ -230,8 +239,8 @@ def _rearranged(node: Node, context: Any, before: list[Any]) -> list[Block]:
 
 
 def batches(request: RunRequest, blocks: Any = None) -> Generator[Any, None, None]:
-    """Runs what is asked for and yields its record batches, empty ones included. blocks: those of a
-    run that was begun."""
+    """Runs the plan of a request and yields its record batches, empty ones included. blocks: an
+    iterator over the blocks of a run that has begun already; None: a new run."""
     it = run(request) if blocks is None else blocks
     trusted = request.context.trust_pickled_columns
     try:
@@ -244,9 +253,14 @@ def batches(request: RunRequest, blocks: Any = None) -> Generator[Any, None, Non
 def in_one_schema(
     request: RunRequest, first: Node | None = None, blocks: Any = None
 ) -> Generator[Any, None, None]:
-    """batches(), brought to one schema: the known one, or what all of them have been so far
-    (values/unify.py: Widening). A run of all rows hands the schema back. first: a node of the first
-    rows, which is run instead."""
+    """Yields batches() in one schema: the known one, or the one that holds all batches so far
+    (values/unify.py: Widening). A run of all rows hands its schema back to the request.
+
+    Args:
+        request: The plan and its settings.
+        first: A node of the first rows, which is run in place of the request's node.
+        blocks: As of batches().
+    """
     known = request.facts.known_schema()
     earlier = request.seen if known is None else known
     if request.context.trust_pickled_columns:
@@ -267,10 +281,12 @@ def in_one_schema(
 
 
 def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Block], Any]:
-    """(the blocks of a run, those cast whose schema is not that of all; the schema of all). keys:
-    what run() said of the schemas of all its blocks, if it did."""
+    """Brings the blocks of a run to one schema. Returns (blocks, of which those with another schema
+    were cast; the common schema). keys: the checksums that run() gave for the schemas of its
+    blocks; shorter than `blocks` where blocks existed before or came from another process."""
     if len(keys) != len(blocks):
-        # they existed, or came from another process: each is looked at
+        # No checksums: the blocks existed before, or came from another process. Look at each
+        # schema.
         keys = list(range(-len(blocks), 0))
     first: dict[int, int] = {}
     for i, (key, b) in enumerate(zip(keys, blocks, strict=True)):
@@ -302,8 +318,9 @@ def conformed(node: Node, blocks: list[Block], keys: list[int]) -> tuple[list[Bl
 def aggregate(
     request: RunRequest, fns: Sequence[Any], names: Sequence[str], what: str
 ) -> list[Any] | None:
-    """Runs aggregates over all rows; one value each, None when there are no rows. Tasks make
-    states (op/aggregate.py), which become one here, in the order of the data."""
+    """Runs aggregates over all rows. Returns one value for each aggregate; None when there are no
+    rows. Tasks compute partial states (op/aggregate.py), which are merged here in the order of the
+    data."""
     label = f"Aggregate({what})"
     params = {
         "by": [],

@@ -1,5 +1,5 @@
 """The feeder of a streaming_split: a thread of the driver that runs the Dataset once an epoch and
-deals its blocks out to the desk."""
+deals its blocks out to a SplitDesk."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 class Deal(NamedTuple):
     """How rows are dealt out to n consumers.
 
-    batch: Rows that a consumer gets at a time; None: whole blocks, or with `equal` each block cut
-    in n. equal: "drop" or "pad": all get as many rows, up to n - 1 rows are left out, or given
-    twice; "": as they come.
+    Args:
+        batch: Rows that a consumer gets at a time; None: whole blocks or, with `equal`, each block
+            cut into n.
+        equal: "drop" or "pad": all consumers get equally many rows, for which up to n - 1 rows are
+            left out or given twice; "": no such promise.
     """
 
     n: int
@@ -35,8 +37,8 @@ class Deal(NamedTuple):
 
 
 def start(ds: Dataset, request: RunRequest, desk: Any, deal: Deal) -> None:
-    """In the driver. It does not keep the desk. ds: the Dataset of the request, which is asked for
-    its schema and statistics."""
+    """Starts the feeder in the driver. The thread holds no reference that keeps the desk alive. ds:
+    the Dataset of the request, which is asked for its schema and statistics."""
     weak = ActorHandle(_skate.weak_token(desk._token.id), desk._meta)
     threading.Thread(
         target=_feed, args=(ds, request, weak, deal), name="skate-split", daemon=True
@@ -53,7 +55,7 @@ def _feed(ds: Dataset, request: RunRequest, desk: Any, deal: Deal) -> None:
             elif work is not None:
                 error = _epoch(request, desk, deal, *work)
                 skate.get(desk.end.remote(work[0], [sent(error)], ds.stats()))
-    except RayActorError:  # the desk is gone with its last iterator
+    except RayActorError:  # the desk ends with its last iterator
         return
     except Exception:
         if skate.is_initialized():
@@ -65,7 +67,7 @@ def _epoch(
 ) -> BaseException | None:
     wanted = None
     try:
-        # its order is that of its number, in whichever process it is gone on with
+        # The random order of an epoch follows from its number, in whichever process it is resumed.
         if deal.batch is not None:
             position.set_runs(request.node, [number] * len(position.runs_of(request.node)))
         with closing(position.blocks_from(request, row)) as blocks:
@@ -113,11 +115,11 @@ def _deal(blocks: Iterator[Any], n: int, equal: bool) -> Iterator[list[tuple[int
 
 
 def _by_batch(blocks: Iterator[Any], deal: Deal) -> Iterator[list[tuple[int, Any]]]:
-    """Step by step: each consumer in its turn gets the next `batch` rows. So behind any step, n
-    times the rows of one consumer are what all have had."""
+    """Deals rows in steps, in each of which every consumer in turn gets the next `batch` rows. So
+    after any step the rows given out are n times those of one consumer."""
     n, batch = deal.n, deal.batch or 1
     held: list[Any] = []
-    first: list[Any] = []  # enough rows to fill up the last step
+    first: list[Any] = []  # the first rows, enough to fill up the last step
     total = kept = 0
     for b in blocks:
         if not b[2]:
@@ -144,7 +146,7 @@ def _by_batch(blocks: Iterator[Any], deal: Deal) -> Iterator[list[tuple[int, Any
 
 
 def batches_of(rows: int, deal: Deal, i: int) -> int:
-    """How many batches consumer i gets in an epoch of so many rows."""
+    """How many batches consumer i gets in an epoch of `rows` rows."""
     n, batch = deal.n, deal.batch or 1
     steps, left = divmod(rows, n * batch)
     return steps + {"drop": left >= n, "pad": left > 0}.get(deal.equal, left > i * batch)

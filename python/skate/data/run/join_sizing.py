@@ -1,11 +1,12 @@
-"""Small sides of joins: before a run, the side of a join that may be small runs by itself, and by
-its rows and bytes src/shuffle/join_sizing.h says how the join is done.
+"""Chooses how joins are done by measuring their small sides: before a run, the side of a join that
+may be small is run by itself, and src/shuffle/join_sizing.h decides by its rows and bytes.
 
-- *Broadcast*: each block of the other side is joined with all of it (op/join_broadcast.py). Nothing
-  else is moved, and the join fuses with what is before and behind it.
-- *Filters*: its blocks are the input of the exchange, and a Bloom filter of its keys goes to the
-  maps of the other side (op/join_filter.py), which leave out what meets nothing before it is moved.
-- *Moved*: its blocks are the input of the exchange.
+- *Broadcast*: each block of the other side is joined with the whole small side
+  (op/join_broadcast.py). Nothing else is moved, and the join is fused with the operators around it.
+- *Filters*: the measured blocks are an input of the exchange, and a Bloom filter of their keys goes
+  to the maps of the other side (op/join_filter.py), which drop rows without a partner before they
+  are moved.
+- *Moved*: the measured blocks are an input of the exchange.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ from skate.data.values import unify
 def decided(
     root: Node, context: Any, first: Callable[[Node], list[Block]], said: list[str]
 ) -> Node:
-    """root with its joins as they are to be done. first: runs a node to its blocks; said: gets what
-    was done, in words."""
+    """The plan with its joins as they are to be done.
+
+    Args:
+        root: The last node of the plan.
+        context: The settings.
+        first: Runs a node and returns its blocks.
+        said: Receives a text for each decision.
+    """
     nodes = below(root)
     strict = (
         context.on_error == "raise"
@@ -39,14 +46,14 @@ def decided(
         or not strict
         or not any(n.operator.sizes_first for n in nodes)
     ):
-        return root  # what a run that is over has kept of bad rows would be lost
+        return root  # The dead letters of the measuring run would be lost.
     takers: dict[int, list[Node]] = {}
     for n in nodes:
         for i in n.inputs:
             takers.setdefault(id(i), []).append(n)
     became: dict[int, Node] = {}
     stack = [root]
-    while stack:  # plans may be thousands of nodes deep
+    while stack:  # no recursion: plans may be thousands of nodes deep
         node = stack[-1]
         todo = (
             [i for i in node.inputs if id(i) not in became]
@@ -79,7 +86,7 @@ def _join(
     first: Callable[[Node], list[Block]],
     said: list[str],
 ) -> Node:
-    """A join as it is to be done. was: as it is in the plan that takers is of."""
+    """A join as it is to be done. was: the same join in the plan from which `takers` was made."""
     join, most = node.params["join"], min(context.broadcast_join_bytes, sys.maxsize)
     sizes = [_expected(i) for i in node.inputs]
     facts = (
@@ -124,14 +131,15 @@ def _join(
         )
         told = f"moved; a Bloom filter of its keys ({nbytes(len(params['filter']))}) goes to the other side"
     said.append(f"{measured}: {told}")
-    # How many rows a filter leaves is not the data's matter alone, as it may give up.
+    # A filter may give up, so the number of rows that it leaves does not follow from the data
+    # alone: the exchange is told which side is the larger one.
     larger = {"larger": other} if use == "filters" and KINDS[join.kind].pairs else {}
     return node.replaced(params={**node.params, **larger}, inputs=tuple(inputs))
 
 
 def _alone(join: Node, takers: dict[int, list[Node]]) -> list[bool]:
-    """Of each side, whether nobody else takes what it is made of: then it runs once, as without us.
-    A side that is blocks has nothing to run."""
+    """For each side, whether this join is the only consumer of its nodes: then measuring does not
+    run them twice. A side that is blocks already has nothing to run."""
     out = []
     for node in join.inputs:
         mine = {id(n) for n in below(node)}
@@ -143,8 +151,8 @@ def _alone(join: Node, takers: dict[int, list[Node]]) -> list[bool]:
 
 
 def _expected(node: Node) -> int:
-    """Bytes that may come of a node, by the bytes of its sources; -1: nobody knows, also where what
-    is between leaves out rows."""
+    """An estimate of the bytes that a node gives, by the bytes of its sources; -1: unknown, also
+    where operators in between drop rows."""
     known = [bytes_of(n) for n in below(node) if not n.inputs]
     return (
         sum(k for k in known if k is not None) if None not in known and not _shrinks(node) else -1
@@ -164,7 +172,8 @@ def _shrinks(node: Node) -> bool:
 def _one(blocks: list[Block]) -> Any:
     """All rows of the blocks as one batch, in memory of its own."""
     rb = unify.merge([fetch(b) for b in blocks])
-    if rb.get_total_buffer_size() > 2 * rb.nbytes:  # some rows of a large batch
+    # a slice that would keep a much larger batch alive
+    if rb.get_total_buffer_size() > 2 * rb.nbytes:
         rb = _skate.BlockOut(rb).written()
         (rb,) = _skate.blocks(rb)
     return rb

@@ -1,8 +1,7 @@
-"""Aggregates by group as they become known: what GroupedData.iter_partial gives. Which pieces of
-the input a task works off, after which of them there is a result, and what that is worth is said by
-src/shuffle/online.h. A task merges the states of its pieces (op/group_states.py); here the states
-of tasks become one while they come, and results are made of it after each round.
-"""
+"""Aggregates by group that become known step by step, as GroupedData.iter_partial gives them.
+src/shuffle/online.h says which pieces of the input a task works on, after which pieces there is a
+result, and how exact that is. A task merges the states of its pieces (op/group_states.py); here the
+states of the tasks are merged as they arrive, and a result is made of them after each round."""
 
 from __future__ import annotations
 
@@ -49,8 +48,8 @@ class Partial(NamedTuple):
 
 
 def pieces_of(node: Node, what: str) -> list[Node]:
-    """The chain from node to its source, whose units are the pieces; ValueError where it is none of
-    which one task works on a piece."""
+    """The chain of nodes from `node` to its source, whose units are the pieces. ValueError if the
+    plan is not a chain in which a task can work on one piece alone."""
     chain = [node]
     while len(chain[-1].inputs) == 1 and chain[-1].operator.by_task:
         chain.append(chain[-1].inputs[0])
@@ -74,15 +73,15 @@ def pieces_of(node: Node, what: str) -> list[Node]:
 
 
 class Unit(NamedTuple):
-    """What a task works off (online.h)."""
+    """The pieces that one task works on (online.h)."""
 
     pieces: int
-    ends: bool  # a result comes behind it
-    bounds: bool  # what it adds to bounds is wanted
+    ends: bool  # a result is given after this unit
+    bounds: bool  # the products for the error bounds are wanted of this unit
 
 
 def in_units(chain: list[Node], seed: int | None) -> tuple[Node, list[Unit]]:
-    """The chain over its source's pieces in a random order, several a task."""
+    """The chain over the pieces of its source in a random order, several pieces a task."""
     source = chain[-1].this_run()
     pieces = list(enumerate(source.options["units"]))
     random.Random(seed).shuffle(pieces)
@@ -104,14 +103,14 @@ def in_units(chain: list[Node], seed: int | None) -> tuple[Node, list[Unit]]:
 
 
 class Fold:
-    """The state of all units so far: the states of the aggregates, and the sums of products that
-    bounds are worked out from.
+    """The merged state of all units so far: the states of the aggregates, and the sums of products
+    that the error bounds are computed from.
 
     Args:
-        params: Of the node: the user's aggregates, and behind them those that bounds are worked out
-            from.
-        pieces: How many there are.
-        confidence: Of the bounds.
+        params: Of the aggregate's node: the user's aggregates, followed by those that the bounds
+            are computed from.
+        pieces: The number of pieces of the whole input.
+        confidence: Of the bounds, between 0 and 1.
     """
 
     def __init__(self, params: dict[str, Any], pieces: int, confidence: float):
@@ -122,7 +121,7 @@ class Fold:
         self.seen = self.units = 0
 
     def take(self, batch: Any) -> None:
-        """States of a unit, or some of them."""
+        """Merges states of a unit, all of them or some."""
         columns = [n for n in batch.schema.names if n.startswith(PRODUCT)]
         states = batch.select(range(batch.num_columns - len(columns)))
         self.of.add(states)
@@ -139,7 +138,7 @@ class Fold:
         )
 
     def result(self) -> Partial:
-        """After the units so far."""
+        """The result after the units so far."""
         last = self.seen == self.pieces
         results = self.of.results()
         table = pa.Table.from_batches([results]).select(range(len(self.by) + len(self.names)))
@@ -170,7 +169,7 @@ class Fold:
 def partials(
     request: RunRequest, params: dict[str, Any], confidence: float, seed: int | None
 ) -> Iterator[Partial]:
-    """The results of aggregates while they become known."""
+    """Yields the results of aggregates as they become known."""
     chain = pieces_of(request.node, params["label"])
     fns, names = list(params["fns"]), list(params["names"])
     for i, f in enumerate(params["fns"]):

@@ -1,8 +1,9 @@
-"""The blocks of a run from a row on. What lies before it is not made where it is known which rows
-are where; else it is made, and left out.
+"""The blocks of a run from a given row on. The part before that row is not computed where the
+number of rows of each part is known; else it is computed and dropped.
 
-Known: blocks that are there (materialize), sources that know the rows of their units (range,
-Parquet, arrays), and operators above them that give a row for each of theirs, in order.
+The rows are known of blocks that exist (materialize), of sources that know the rows of their units
+(range, Parquet, arrays), and of operators above them that give one row for each of theirs, in
+order.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Ways = list[Any]
 def blocks_from(
     request: RunRequest, row: int, live: Ways | None = None
 ) -> Generator[Any, None, None]:
-    """The blocks of a run from this row on; live: as of execute.run."""
+    """The blocks of a run from row `row` on. live: as of execute.run."""
     node, skip, left = request.node, None, row
     chain = _chain(node) if row else None
     if (
@@ -50,13 +51,13 @@ def blocks_from(
 
 
 def runs_of(node: Node) -> list[int]:
-    """How many runs began of each node that draws something anew in each: a part of the state of
-    who reads on."""
+    """For each node that draws something at random anew in each run: how many runs of it have
+    begun. This is a part of the state of an iterator that is resumed."""
     return [n.runs for n in below(node) if n.each_run is not None]
 
 
 def set_runs(node: Node, runs: list[int]) -> None:
-    """The next run draws what it drew when runs_of() said this."""
+    """Makes the next run draw what the run drew that began when runs_of() gave `runs`."""
     nodes = [n for n in below(node) if n.each_run is not None]
     if len(nodes) != len(runs):
         raise ValueError(
@@ -67,13 +68,13 @@ def set_runs(node: Node, runs: list[int]) -> None:
 
 
 def seeded(node: Node) -> bool:
-    """Whether what it draws anew in each run follows from a seed."""
+    """Whether the random choices of each run of a plan follow from a seed."""
     return all(n.each_run(0) == n.each_run(0) for n in below(node) if n.each_run is not None)
 
 
 def _chain(node: Node) -> list[Node] | None:
-    """From a node down to its source, if each of its rows is one of the source's, in order, and the
-    rows of its parts are known."""
+    """The nodes from `node` down to its source, if each row of the node is one row of the source,
+    in order, and the number of rows of each part is known; else None."""
     chain = [node]
     while (
         len(chain[-1].inputs) == 1
@@ -91,7 +92,8 @@ def _chain(node: Node) -> list[Node] | None:
 
 
 def _before(parts: list[Any], row: int) -> tuple[int, int]:
-    """How many of the parts end before this row, and how many rows of the next one do."""
+    """Returns (how many of the parts end before this row, how many rows of the next part come
+    before it)."""
     n = 0
     for _, rows, _ in parts:
         if row < rows:

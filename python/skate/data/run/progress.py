@@ -1,7 +1,6 @@
-"""What a user sees while a run goes on: a line (skate/_terminal.py;
-DataContext.enable_progress_bars = False: none), and a warning in the log when nothing moves for
-some seconds, which says who waits for what (stall.py).
-"""
+"""What a user sees while a run goes on: a progress line (skate/_terminal.py; none if
+DataContext.enable_progress_bars is False), and a warning in the log that says which operator waits
+for what, if nothing has moved for some seconds (stall.py)."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from skate.exceptions import GetTimeoutError
 
 
 class Progress:
-    """Stands between the caller and Exec.next; next() is the same but looks around while it waits.
-    node: the root of the plan, for the sizes of inputs."""
+    """Stands between the caller and Exec.next: next() is the same but draws the progress line while
+    it waits. node: the last node of the plan, for the sizes of inputs."""
 
     def __init__(self, x: Any, context: Any, node: Any = None):
         self.x, self.node = x, node
@@ -40,14 +39,14 @@ class Progress:
             return item
 
     def look(self, seconds: float) -> Look:
-        """What the line says now."""
+        """The contents of the progress line now."""
         if self.sizes is None:
             self.sizes = sizes(self.node)
         return looked(self.x.stats(), seconds, self.sizes, self.verbose, self.ended)
 
     def warn(self) -> None:
         if debugged():
-            return  # a breakpoint() keeps its worker
+            return  # A worker that stands at a breakpoint() is no stall.
         seconds, who = self.x.quiet()
         if not self.quiet.wants(seconds) or not self.quiet.look(
             seconds, stall.sample(), stall.longest_s(self.x.stats())
@@ -60,8 +59,8 @@ class Progress:
         )
 
     def close(self) -> None:
-        """The end of the run, called while what ended it, if something did, is being handled: the
-        last line says what it was."""
+        """Draws the last line, which says how the run ended. Has to be called while the exception
+        that ended the run, if any, is being handled."""
         error = sys.exc_info()[0]
         self.ended = (
             "done"
@@ -94,11 +93,11 @@ def looked(
     verbose: bool = False,
     ended: str | None = None,
 ) -> Look:
-    """A run as a line: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234 rows/s · 5.6 MiB · 0:00:05
-    left · limited by MapBatches(Model)". The share is that of the work (share()); rows and bytes
-    are those of the inputs that were read; bytes as their files or ranges say. verbose: what goes
-    on has the tasks of each operator. ended: how the run ended, for the
-    last line: only one that has done its work has a bar, which is full."""
+    """The contents of the progress line of a run: "Read->Map ━━━━ 30% · 120/400 inputs read · 1,234
+    rows/s · 5.6 MiB · 0:00:05 left · limited by MapBatches(Model)". The percentage is the share of
+    work done (share()); rows and bytes are those of the inputs read so far, bytes as their files or
+    ranges say. verbose: show the tasks of each operator. ended: for the last line, how the run
+    ended; only a run that has finished its work has a bar, a full one."""
     ops = stats.get("ops") or []
     over = bool(stats.get("done")) or ended == "done"
     done = total = rows = size = 0
@@ -110,7 +109,7 @@ def looked(
             rows += fused[0]["rows_out"] if fused else o.get("rows_out", 0)
             known = inputs.get(o["label"].split("->")[0], ())
             size += sum(b for _, b in known[:mine]) if len(known) == n else 0
-        # all of them are there; what takes them tells how far it is
+        # The blocks exist: the tasks of the consumer tell how far the run is.
         elif o.get("kind") == "blocks":
             n = o.get("blocks_out", 0)
             mine = min(n, ops[i + 1].get("tasks_done", 0)) if i + 1 < len(ops) else n
@@ -158,11 +157,14 @@ def _tasks(o: dict[str, Any]) -> str:
 
 
 def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
-    """How much of a run's work is done, below 1; None: not known yet. Each operator's share is that
-    of its tasks, of those that came times what the operators in front of it have yet to give; it
-    weighs the time that all of its tasks take by those that are done. One that has none done weighs
-    its tasks times the time that has passed, which its first task may have taken, and one to which
-    nothing came yet, such as a reduce, the mean of the others."""
+    """The share of a run's work that is done, below 1; None: not known yet.
+
+    The share of an operator is that of its tasks: the tasks done, of those that are known times
+    what the operators in front of it have yet to give. Its weight is the time that all of its tasks
+    will take, by the mean of those done. An operator with no task done yet has as weight its tasks
+    times the elapsed time, which its first task may have taken; an operator without any task yet,
+    such as a reduce, has the mean weight of the others.
+    """
     parts: list[float] = []
     weights: list[float | None] = []
     sources: list[float] = []
@@ -175,7 +177,7 @@ def share(ops: list[dict[str, Any]], elapsed: float) -> float | None:
             sources.append(before)
             expected = float(total)
         elif o.get("kind") in ("blocks", "limit", "union") or o.get("merges") and not came:
-            continue  # it runs no tasks; those of a merge are there only if the strategy wants them
+            continue  # these run no tasks; a merge has some only if the strategy wants it
         else:
             before = min([before, *sources]) * (done / came if came else 0.0)
             expected = done / before if before else float(came)

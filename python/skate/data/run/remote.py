@@ -1,13 +1,14 @@
-"""Datasets inside tasks and actors: a worker asks, the driver runs, the blocks come back by
-reference.
+"""Datasets inside tasks and actors: a worker asks, the driver runs the plan, and the blocks come
+back by reference.
 
-A worker does not drive the engine. The first one that runs a Dataset makes a small named actor, the
-*desk* (service_actors.py); the engine tells the driver of it (conf.h: named), which starts a thread that
-waits there for jobs. A Dataset that runs in a worker sends its plan to the desk, and takes the
-blocks of the run from it as the driver's own loop would: at most held_bytes lie at the desk. While
-it waits its CPU is lent to others, so the run needs no resources of its own. A consumer that closes
-the iteration, or whose process ends, stops the run. Errors, stats and dead letters come back with
-the end. A program that runs no Dataset in a worker has no desk and no thread.
+A worker does not drive the engine. The first worker that runs a Dataset makes a small named actor,
+the *desk* (service_actors.py). The engine tells the driver that there is a desk (conf.h: named),
+and the driver starts a thread that waits there for jobs. A Dataset that runs in a worker sends its
+plan to the desk and takes the blocks of the run from it, as the driver's own loop would; at most
+held_bytes lie at the desk. While the worker waits, its CPU is lent to others, so the run needs no
+resources of its own. The run is stopped if its consumer closes the iteration or the consumer's
+process ends. Errors, stats and dead letters come back with the end. A program that runs no Dataset
+in a worker has no desk and no such thread.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ def _begin(job: tuple[Any, ...], context: Any) -> tuple[Any, int]:
 
 
 def run(request: RunRequest) -> Iterator[Any]:
-    """execute.run() in a worker."""
+    """execute.run() in a worker: has the driver run the request, and yields its blocks."""
     here = RunRequest(request.node, request.context, skip=request.skip)
     desk, number = _begin(("run", here), request.context)
     request.tell()
-    for n in below(request.node):  # what is drawn anew in each run is drawn from here on
+    for n in below(request.node):  # Each node counts this run, so that the next one draws anew.
         n.runs += n.each_run is not None
     at_end = False
     try:
@@ -60,7 +61,7 @@ def run(request: RunRequest) -> Iterator[Any]:
 
 
 def feed(ds: Dataset, request: RunRequest, desk: Any, deal: Any) -> None:
-    """In a worker: has the driver feed the desk of a streaming_split."""
+    """In a worker: asks the driver to run the feeder of a streaming_split."""
     here, number = _begin(("feed", ds, request, desk, deal), request.context)
     error = skate.get(skate.get(skate.get(here.next.remote(number))[0])[0])
     if error is not None:

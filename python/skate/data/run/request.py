@@ -1,8 +1,8 @@
-"""What goes down from a Dataset that is run, and what comes back of the run.
+"""RunRequest, which goes down from a Dataset that is run, and RunResult, which comes back.
 
-A run knows its RunRequest alone, never the Dataset: it may be one of a Dataset in another process,
-or of a node in the middle of a plan. What a run found out it hands to RunRequest.back; the Dataset
-keeps it there.
+A run knows its RunRequest only, never the Dataset: the Dataset may live in another process, and the
+node may be one in the middle of a plan. A run hands what it has found out to RunRequest.back; the
+Dataset keeps it from there.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class RunResult(NamedTuple):
-    """What comes back of a run. A field is None as long as there is nothing to say of it.
+    """What comes back of a run. A field is None as long as there is nothing to report for it.
 
     Args:
-        errors: The bad records; known from the start of the run on, and growing while it goes on.
+        errors: The dead letters; known from the start of the run on, and growing while it goes on.
         stats: The statistics; known when the run is over.
-        schema: The pyarrow.Schema that all of its batches were brought to; known when a run of
-            all rows is over.
+        schema: The pyarrow.Schema that all batches were brought to; known when a run of all rows is
+            over.
     """
 
     errors: Errors | None = None
@@ -35,7 +35,7 @@ class RunResult(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """What is to be run, and what is known of it.
+    """What is to be run, and what is known of it beforehand.
 
     Args:
         node: The last operator of the plan.
@@ -55,18 +55,19 @@ class RunRequest(NamedTuple):
     back: Callable[[RunResult], None] | None = None
 
     def over(self, node: Node, skip: bytes | None = None) -> RunRequest:
-        """The request for another node, which stands over this one's or takes its place."""
+        """The same request for another node, which is made of this request's node or takes its
+        place."""
         return self._replace(node=node, skip=skip)
 
     def tell(
         self, errors: Errors | None = None, stats: DatasetStats | None = None, schema: Any = None
     ) -> None:
-        """Hands a RunResult back."""
+        """Hands a RunResult to `back`, if there is one."""
         if self.back is not None:
             self.back(RunResult(errors, stats, schema))
 
     def frames(self) -> bool:
-        """Whether the blocks came as DataFrames: batch_format=None gives them so."""
+        """Whether the blocks of the plan are DataFrames, as batch_format=None gives them."""
         node = self.node
         while node.operator.first_rows or node.operator.blocking:
             node = node.inputs[0]

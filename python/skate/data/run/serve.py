@@ -1,5 +1,5 @@
 """The driver's part of Datasets in workers: a thread takes their plans from the desk (remote.py),
-runs them, and puts the blocks there."""
+runs them, and puts the blocks at the desk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from skate.data.run.turns import sent
 
 
 def serve() -> None:
-    """There is a desk: works for it from now on. Called by the engine's thread."""
+    """Starts the thread that works for the desk. The engine calls this when a worker has made the
+    desk."""
     _service_actors.work(NAME, SPACE, _begin, "skate-data-serve")
 
 

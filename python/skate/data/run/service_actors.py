@@ -1,5 +1,5 @@
-"""The actors at which blocks of a run wait for who asks for them: references, never rows. They have
-this module in their process, so it imports nothing that runs a plan."""
+"""The actors that hold blocks of a run for their consumers, as references, never rows. Their
+processes import this module, so it imports nothing that runs a plan."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Any
 
 from skate.data.run.turns import Turns
 
-ANSWER_S = 60.0  # the driver has so long to say that it works for a desk
-LOOK_S = 5.0  # calls of a feeder end after so long, that the desk may end between two of them
+ANSWER_S = 60.0  # seconds that the driver has to say that it works for a desk
+# seconds after which a feeder's call returns, so that the desk may end between two calls
+LOOK_S = 5.0
 WARN_S = 30.0
-AT_ONCE = 64  # blocks that an iterator gets for one call, at most
+AT_ONCE = 64  # the most blocks that an iterator gets from one call
 
 
 class RunDesk:
-    """Of Datasets inside workers (remote.py): jobs for the driver, and of each what it has made and
-    nobody has taken."""
+    """The desk of Datasets inside workers (remote.py): holds jobs for the driver and, for each job,
+    the blocks that were made and not yet taken."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.jobs: deque[Any] = deque()
         self.runs: dict[int, _Run] = {}
         self.last = 0
-        self.served = False  # the driver knows of it
+        self.served = False  # whether the driver knows of this desk
 
     # ---- for the driver
 
     async def work(self) -> list[Any]:
-        """Jobs, (number, [reference]), when there are some."""
+        """Waits for jobs, and returns them as (number, [reference])."""
         if not self.served:
             self.served = True
             await self.turns.changed()
@@ -39,7 +40,7 @@ class RunDesk:
         return out
 
     async def put(self, number: int, block: Any) -> bool:
-        """A block of a run, when there is room; False: nobody wants more."""
+        """Adds a block of a run when there is room. False: the consumer wants no more."""
         await self.turns.until(
             lambda: number not in self.runs or self.runs[number].bytes < self.runs[number].held
         )
@@ -57,14 +58,14 @@ class RunDesk:
             await self.turns.changed()
 
     async def idle(self) -> None:
-        """Waits until there is no run."""
+        """Waits until no run is left."""
         await self.turns.until(lambda: not self.runs)
 
     # ---- for the workers
 
     async def begin(self, job: list[Any], held: int, pid: int) -> int:
-        """A job for the driver, whose blocks wait here up to held bytes; its number. RuntimeError:
-        nobody works for this desk."""
+        """Adds a job for the driver and returns its number. Up to `held` bytes of its blocks wait
+        here. RuntimeError if the driver does not work for this desk."""
         if not await self.turns.until(lambda: self.served, ANSWER_S):
             raise RuntimeError(
                 f"the driver, which runs the Datasets of tasks and actors, has not answered for {ANSWER_S:.0f} s; see what it does: skate stack"
@@ -77,7 +78,7 @@ class RunDesk:
         return number
 
     async def next(self, number: int) -> Any:
-        """The next block of the run, a tuple; at the end a list of one reference."""
+        """The next block of the run, a tuple; at the end of the run a list with one reference."""
         run = self.runs[number]
         await self.turns.until(lambda: run.blocks or run.end is not None)
         if not run.blocks:
@@ -89,7 +90,7 @@ class RunDesk:
         return block
 
     async def leave(self, number: int) -> None:
-        """Nobody takes more of it."""
+        """Drops a run whose consumer takes no more blocks."""
         run = self.runs.pop(number, None)
         self.turns.unwatch(number)
         if run is not None:
@@ -107,20 +108,25 @@ class _Run:
 
 
 class SplitDesk:
-    """Of a streaming_split: what the feeder has dealt, by iterator. n: iterators; held: bytes that
-    lie here for one of them, at most."""
+    """The desk of a streaming_split: holds the blocks that the feeder has dealt to each iterator.
+
+    Args:
+        n: The number of iterators.
+        held: The most bytes that lie here for one iterator.
+    """
 
     def __init__(self, n: int, held: int):
         self.n, self.held, self.turns = n, held, Turns()
-        self.epoch = -1  # the one that is dealt, or was last; by the order in which they begin
+        self.epoch = -1  # the epoch that is dealt now, or was last; a count from 0 of epochs begun
         self.asked = [-1] * n  # the newest epoch that each iterator has asked for
         self.named: list[Any] = [
             None
-            # what it said the next one is: (number, first row); None: the one behind the last, from
-            # its beginning
+            # for each iterator the epoch that it named as the next: (number, first row); None: the
+            # epoch after the last one, from its beginning
         ] * n
-        self.number, self.row = -1, 0  # of that epoch: as the consumers count, and its first row
-        self.out = [True] * n  # takes no more of it
+        # of `epoch`: its number as consumers count, and its first row
+        self.number, self.row = -1, 0
+        self.out = [True] * n  # whether the iterator takes no more blocks of `epoch`
         self.queues: list[deque[Any]] = [deque() for _ in range(n)]
         self.bytes = [0] * n
         self.end_of: Any = None  # [reference to (error, stats)] when the epoch is over
@@ -131,7 +137,8 @@ class SplitDesk:
     # ---- for the feeder
 
     async def work(self) -> Any:
-        """What to do next: the number of an epoch, "schema"; None: nothing within LOOK_S."""
+        """What the feeder is to do next: (epoch, its number, its first row), or "schema". None:
+        nothing to do within LOOK_S."""
         if not await self.turns.until(
             lambda: self.schema_wanted or min(self.asked) > self.epoch, LOOK_S
         ):
@@ -155,12 +162,12 @@ class SplitDesk:
         return self.epoch, self.number, self.row
 
     def _over(self, epoch: int) -> bool:
-        """Nobody takes more of it."""
+        """Whether no iterator takes more blocks of the epoch."""
         return epoch <= self.broken or all(self.out)
 
     async def put(self, epoch: int, dealt: list[tuple[int, Any]]) -> bool | None:
-        """Blocks by consumer, all of them or none. False: nobody wants more; None: there was no
-        room within LOOK_S."""
+        """Adds (iterator, block) pairs, all of them or none. False: no iterator wants more; None:
+        there was no room within LOOK_S."""
         to = {i for i, _ in dealt}
         if not await self.turns.until(
             lambda: self._over(epoch) or all(self.out[i] or self.bytes[i] < self.held for i in to),
@@ -177,7 +184,7 @@ class SplitDesk:
         return True
 
     async def end(self, epoch: int, outcome: list[Any], stats: str) -> None:
-        """The epoch is over; outcome: [reference to an exception, or None]."""
+        """Ends the epoch. outcome: [a reference to (the error or None, the stats)]."""
         self.end_of, self.stats = outcome, stats
         await self.turns.changed()
 
@@ -188,8 +195,9 @@ class SplitDesk:
     # ---- for the iterators
 
     async def begin(self, i: int, pid: int, named: Any = None) -> tuple[int, int]:
-        """Waits until all have asked for their next epoch; (which of the desk's it is, its number).
-        named: (number, first row) of it, if this iterator has been told."""
+        """Waits until all iterators have asked for their next epoch. Returns (the epoch as the desk
+        counts, its number). named: (number, first row) of the epoch, if this iterator was told
+        which one comes next."""
         want, breaks = self.asked[i] + 1, self.breaks
         self._leave(i)
         self.asked[i], self.named[i] = want, named
@@ -211,7 +219,8 @@ class SplitDesk:
         return want, self.number
 
     async def next(self, i: int, epoch: int) -> Any:
-        """Its next blocks, a tuple; at the end [reference to an exception, or None]."""
+        """The next blocks for an iterator, as a tuple; at the end of the epoch what end() was given
+        as its outcome."""
         await self.turns.until(
             lambda: (
                 self.queues[i]
@@ -239,7 +248,7 @@ class SplitDesk:
         return self.end_of
 
     async def leave(self, i: int, epoch: int) -> None:
-        """It wants no more of this epoch."""
+        """Says that iterator i wants no more blocks of this epoch."""
         if self.asked[i] == epoch == self.epoch:
             self._leave(i)
             await self.turns.changed()
@@ -271,7 +280,7 @@ class SplitDesk:
         )
 
     async def _break(self, why: str) -> None:
-        """The epochs that are asked for are over, for this reason."""
+        """Ends the epochs that were asked for with an error that has this text."""
         self.why = why
         self.broken = max(self.asked)
         self.asked = [self.broken] * self.n

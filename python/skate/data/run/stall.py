@@ -1,10 +1,11 @@
-"""When is a run stalled, and not only busy? The policy (Quiet) is pure: it is given what was seen,
-and simulated in tests/py/unit/test_data_stall.py. sample() looks at the processes, through /proc.
+"""Tells a stalled run from a busy one. The policy (Quiet) is pure: it decides on samples that it is
+given, and is simulated in tests/py/unit/test_data_stall.py. sample() looks at the processes,
+through /proc.
 
 Nothing has moved for some seconds means: no task has ended or given a block, and no block was
-taken. That is usual for tasks that take long. So who is at a task, and whatever
-these have started, is looked at twice: what has used a CPU, has waited for one (others have it: the
-machine is loaded), has read or written, waits for a disk, or is a process that begins, is at work.
+taken. That is usual while tasks take long. So the workers that are at a task, and the processes
+that they started, are looked at twice. A worker counts as at work if it has used a CPU or waited
+for one (the machine is loaded), has read or written, waits for a disk, or is just starting.
 """
 
 from __future__ import annotations
@@ -15,44 +16,45 @@ from typing import Any
 
 from skate import _skate
 
-QUIET_S = 3.0  # the first look; the second, LOOK_S later, is the first that can say something
-LOOK_S = 1.0  # from a look to the next: it reads two files of each thread that is at work
-WORKING_S = 60.0  # what works without giving anything is told of after so long
-SHARE = 1 / 50  # of the time, on a CPU or in line for one, that is work
-# of the time, in line for a CPU, after which this process may be the one that is late
+# seconds of quiet before the first look; the second look, LOOK_S later, can be the first to warn
+QUIET_S = 3.0
+LOOK_S = 1.0  # seconds from a look to the next: a look reads two files for each thread at work
+WORKING_S = 60.0  # seconds of quiet after which even workers that are at work are reported
+SHARE = 1 / 50  # the least share of time on a CPU or waiting for one that counts as work
+# the share of time waiting for a CPU from which on this process may be the late one
 DRIVER = 1 / 4
-USUAL = 3.0  # times what the longest task took until now
+USUAL = 3.0  # a warning waits for this many times the longest task so far
 
 
 @dataclass
 class Sample:
-    """What the workers have done so far, sums over processes. Those that have ended are missing: a
-    sum that falls is movement, too."""
+    """Counters of the workers so far, summed over processes. Processes that have ended are missing,
+    so a sum that falls is movement, too."""
 
-    worked_s: float = 0.0  # on a CPU, or waiting for one
+    worked_s: float = 0.0  # seconds on a CPU, or waiting for one
     io_bytes: int = 0
-    begins: bool = False  # a process starts, or waits for a disk
-    late_s: float = 0.0  # that this process has waited for a CPU
+    begins: bool = False  # whether a process is starting, or waits for a disk
+    late_s: float = 0.0  # seconds that this process has waited for a CPU
 
 
 class Quiet:
-    """Says when to tell a user that nothing moves."""
+    """Decides when to tell the user that nothing moves."""
 
     def __init__(self) -> None:
         self.last: tuple[float, Sample] | None = None
-        self.idle_from = 0.0  # seconds of quiet at which somebody was last seen at work
-        self.told = 0.0  # when it was told last, in seconds of quiet
+        self.idle_from = 0.0  # seconds of quiet at which a worker was last seen at work
+        self.told = 0.0  # seconds of quiet at the last warning
 
     def wants(self, quiet_s: float) -> bool:
-        """Whether look() is to be called: nothing has moved for long enough, and the last look is
-        not of just now."""
+        """Whether look() is to be called: nothing has moved for long enough, and the last look was
+        not just now."""
         if quiet_s < QUIET_S or (self.last is not None and quiet_s < self.last[0]):
             self.__init__()  # type: ignore[misc]
         return quiet_s >= (QUIET_S if self.last is None else self.last[0] + LOOK_S)
 
     def look(self, quiet_s: float, now: Sample, longest_s: float = 0.0) -> bool:
-        """Whether it is to be told now. longest_s: what the longest task of the operators that run
-        took."""
+        """Whether to warn now. longest_s: the time of the longest task of the operators that are
+        running."""
         before, self.last = self.last, (quiet_s, now)
         if before is None:
             return False
@@ -74,11 +76,13 @@ class Quiet:
 
 
 def sample() -> Sample:
-    """What the workers that are at a task, or begin, have done, and what these have started."""
+    """Counters of the workers that are starting or at a task, and of the processes that they
+    started."""
     s = Sample()
     s.late_s = _schedule(os.getpid())[1]
     todo = []
-    if _skate.engine() == "guest":  # its processes may be anywhere: they are believed to work
+    # the processes of a guest may be anywhere: they count as at work
+    if _skate.engine() == "guest":
         s.begins = True
         return s
     for pid, _, state, _ in _skate.workers():
@@ -104,13 +108,13 @@ def _read(path: str) -> str:
     try:
         with open(path) as f:
             return f.read()
-    except OSError:  # it has ended, or is somebody else's
+    except OSError:  # the process has ended, or belongs to another user
         return ""
 
 
 def _schedule(pid: int) -> tuple[float, float, bool]:
-    """(seconds on a CPU, seconds in line for one, whether a thread waits for a disk) of all threads
-    of a process."""
+    """(seconds on a CPU, seconds waiting for one, whether a thread waits for a disk), over all
+    threads of a process."""
     ran = waited = 0
     disk = False
     try:
@@ -122,7 +126,7 @@ def _schedule(pid: int) -> tuple[float, float, bool]:
         if len(numbers) >= 2:
             ran, waited = ran + int(numbers[0]), waited + int(numbers[1])
         disk |= _read(f"/proc/{pid}/task/{t}/stat").rpartition(") ")[2][:1] == "D"
-    if not ran:  # a kernel without it
+    if not ran:  # a kernel without schedstat: take the CPU time of the process
         fields = _read(f"/proc/{pid}/stat").rpartition(") ")[2].split()
         ran = (
             int((int(fields[11]) + int(fields[12])) * 1e9 / os.sysconf("SC_CLK_TCK"))
@@ -148,7 +152,7 @@ def _children(pid: int) -> list[int]:
 
 
 def longest_s(stats: dict[str, Any]) -> float:
-    """What the longest task of the operators that run now took."""
+    """Seconds that the longest task of the operators with running tasks took."""
     return (
         max(
             (o.get("task_ns_max", 0) for o in stats.get("ops") or [] if o.get("tasks_running")),

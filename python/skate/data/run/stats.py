@@ -1,4 +1,4 @@
-"""What a run did: text with a table, and the same as a dict. Built from the dict that
+"""Statistics of a run: as text with a table, and as a dict. Made from the dict that
 _skate.Exec.stats() gives (see exec.h)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from skate.data.run.request import RunRequest
 
 
 def before_a_run(request: RunRequest) -> str:
-    """What stats() says of a plan that was not run: its operators, and what is known of its
+    """The text of stats() for a plan that was not run: its operators, and what is known of its
     input."""
     node, facts, labels = request.node, request.facts, []
     if node.blocks is not None:
@@ -40,7 +40,7 @@ _WAITS = (
 
 
 class DatasetStats:
-    """Statistics of one execution: str() for people, to_dict() and to_json() for programs."""
+    """The statistics of one run: str() for people, to_dict() and to_json() for programs."""
 
     def __init__(self, raw: dict[str, Any], extra: dict[str, Any] | None = None):
         self.raw, self.extra = raw, dict(extra or {})
@@ -55,7 +55,7 @@ class DatasetStats:
         if "write" in self.extra:
             more["write"] = self.extra["write"]
         if self.extra.get("rules"):
-            more["rules"] = self.extra["rules"]  # what the optimiser did
+            more["rules"] = self.extra["rules"]  # what the optimiser has changed
         if self.extra.get("before"):
             more["before"] = [b.to_dict() for b in self.extra["before"] if b is not None]
         return {
@@ -72,9 +72,9 @@ class DatasetStats:
         return json.dumps(self.to_dict(), default=str, **kwargs)
 
     def log(self, context: Any) -> None:
-        """Writes to the logger "ray.data": the statistics, where DataContext.enable_auto_log_stats
-        asks for them (with verbose_stats_logs all numbers as well), and at the level DEBUG what
-        each operator did."""
+        """Logs to the logger "ray.data": the statistics if DataContext.enable_auto_log_stats is set
+        (with verbose_stats_logs all numbers as well), and at the level DEBUG a line for each
+        operator."""
         log = logging.getLogger("ray.data")
         if context.enable_auto_log_stats:
             log.info(
@@ -87,13 +87,13 @@ class DatasetStats:
 
     @property
     def io_retries(self) -> int:
-        """Reads and writes that were tried again (files/retry.py)."""
+        """The number of reads and writes that were retried (files/retry.py)."""
         return self._sum("io_retries")
 
     def _sum(self, what: str) -> int:
-        """Of a count that each fused operator has (exec.h). aside: images that Pillow decoded,
-        since the quicker decoder does not take them; in_place: blocks around an array that was made
-        in the store; no_room: arrays for which there was none."""
+        """The sum over operators of a count that each fused operator has (exec.h): aside (images
+        that Pillow decoded as a fallback), in_place (blocks around an array that was made in the
+        store), no_room (arrays for which the store had no room)."""
         return sum(f.get(what, 0) for o in self.ops for f in o.get("fused") or [])
 
     @property
@@ -101,7 +101,7 @@ class DatasetStats:
         return self.raw.get("ops") or []
 
     def bottleneck(self) -> tuple[str, str]:
-        """(label, why)."""
+        """(label of the operator that limits the run, the reason)."""
         i = self.raw.get("bottleneck")
         ops = self.ops
         why = str(self.raw.get("bottleneck_why") or "")
@@ -112,7 +112,7 @@ class DatasetStats:
         busy = o.get("task_ns_total", 0)
         numbers = f"busy {seconds(busy)} in {seconds(wall)}, {busy / wall:.1f} workers on average"
         fused, names = o.get("fused") or [], o["label"].split("->")
-        # of operators that run together: the one that takes the time
+        # Of fused operators, name the one that takes most of the time.
         if len(fused) > 1 and len(names) == len(fused):
             ns, name = max(
                 (f["ns"] if isinstance(f, dict) else f[1], n)
@@ -122,13 +122,14 @@ class DatasetStats:
         return o["label"], f"{why + '; ' if why else ''}{numbers}"
 
     def __str__(self) -> str:
-        """A table an execution, those that had to come first above it."""
+        """A table for each run, with the runs that had to come first above it."""
         return "\n\n".join(
             [str(b) for b in self.extra.get("before") or [] if b is not None] + [self._table()]
         )
 
     def _exchanged(self, o: dict[str, Any]) -> str:
-        """What was in front of an operator that begins with an exchange, and how it was wired."""
+        """Describes the exchange that an operator begins with: its maps and merges, and its
+        strategy."""
         x = o["exchange"]
         size, limit = x["pack_bytes"], self.raw.get("memory_limit") or 0
         way = f"{x['values']} value{'s' if x['values'] != 1 else ''} a map" + (
@@ -158,7 +159,7 @@ class DatasetStats:
         rows: list[list[str]] = []
         for o in ops:
             done = o.get("tasks_done", 0)
-            if o.get("merges") and not done:  # the strategy wanted none
+            if o.get("merges") and not done:  # the strategy has made no merges
                 continue
             total = o.get("task_ns_total", 0)
             waits = sorted(((o.get(k, 0), name) for k, name in _WAITS), reverse=True)

@@ -1,5 +1,5 @@
-"""What async actors wait with, how much they hold, and how an error goes to another process: for
-the desks of streaming_split and of Datasets in workers."""
+"""Helpers of the async actors that hold blocks (the desks of streaming_split and of Datasets in
+workers): waiting for conditions, how many bytes to hold, and sending errors to other processes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from skate._deps import asyncio
 
 
 class Turns:
-    """For async actors: waits until something is true, and the ends of processes. One thread: what
-    is between two awaits happens at once."""
+    """For async actors: waits until a condition holds, and watches processes for their end. Runs on
+    one thread, so code between two awaits is atomic."""
 
     def __init__(self) -> None:
         self.cv = asyncio.Condition()
@@ -21,7 +21,7 @@ class Turns:
         self.tasks: set[Any] = set()
 
     async def until(self, true: Callable[[], Any], seconds: float | None = None) -> bool:
-        """Whether it became true within the time."""
+        """Waits for true() to hold. Returns whether it did within the time."""
         async with self.cv:
             try:
                 await asyncio.wait_for(self.cv.wait_for(true), seconds)
@@ -30,12 +30,12 @@ class Turns:
             return True
 
     async def changed(self) -> None:
-        """Something has changed: whoever waits looks again."""
+        """Has all that wait in until() look at their conditions again."""
         async with self.cv:
             self.cv.notify_all()
 
     def watch(self, key: Any, pid: int, died: Callable[[], Any]) -> None:
-        """Calls the coroutine function died once when process pid ends, until unwatch(key)."""
+        """Calls the coroutine function `died` once if process `pid` ends before unwatch(key)."""
         self.unwatch(key)
         loop = asyncio.get_running_loop()
 
@@ -60,8 +60,8 @@ class Turns:
 
 
 def held_bytes(context: Any, consumers: int = 1) -> int:
-    """How many bytes of blocks a desk holds of one consumer: an eighth of the memory that a run of
-    this DataContext may use for all of them, 64 MiB at most."""
+    """The most bytes of blocks that a desk holds for one consumer. All consumers together have an
+    eighth of the memory that a run of this DataContext may use, and 64 MiB at most."""
     memory = min(
         skate.cluster_resources().get("object_store_memory", 0) or float("inf"),
         context.execution_options.resource_limits.object_store_memory,
@@ -70,7 +70,7 @@ def held_bytes(context: Any, consumers: int = 1) -> int:
 
 
 def sent(error: BaseException | None) -> Any:
-    """A reference to it, or to what can be sent of it."""
+    """A reference to an error, or to as much of it as can be pickled."""
     try:
         return skate.put(error)
     except Exception as e:

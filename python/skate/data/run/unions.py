@@ -1,9 +1,9 @@
-"""Unions whose inputs have columns that only a run shows.
+"""Unions of inputs whose columns are known by running them only.
 
 Where one schema is known of all inputs, Dataset.union has made them conform. Else the first rows of
-the inputs in question are made before a run (but one that counts rows only): they show their
-columns, and each input then gives those that only others have, as null (op/conform.py). What was
-seen once is kept with the union's node, for the runs that follow.
+the inputs in question are computed before a run (unless it only counts rows). They show the columns
+of each input, and each input is given the columns that only others have, as nulls (op/conform.py).
+The schemas found are kept with the union's node for later runs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from skate.data.plan.optimise import in_order
 from skate.data.plan.resources import as_input
 from skate.data.values.unify import few, retold, unify
 
-First = Callable[[Node], Any]  # runs a node; the schema of its rows, None where it has none
+First = Callable[[Node], Any]  # runs a node and returns the schema of its rows; None if it has none
 
 
 def conformed(root: Node, first: First, said: list[str]) -> Node:
-    """root with unions whose inputs have one schema.
+    """The plan with all inputs of each union in one schema.
 
     Args:
-        root: A plan.
-        first: See above.
-        said: Gets what was done, in words.
+        root: The last node of the plan.
+        first: Runs a node and returns the schema of its rows, or None.
+        said: Receives a text for each change.
     """
     if not any(n.operator.concatenates and None in n.params["schemas"] for n in below(root)):
         return root
@@ -46,13 +46,13 @@ def conformed(root: Node, first: First, said: list[str]) -> Node:
 
 
 def conform(node: Node, has: Any, schema: Any, seen: bool = False) -> Node:
-    """node, whose rows have one schema, in another one that holds it.
+    """A node whose rows have schema `has`, brought to a schema that can hold it.
 
     Args:
-        node: The last of a plan.
+        node: The last node of a plan.
         has: The schema of its rows.
-        schema: The one that they get.
-        seen: Of `has` no more is known than what the first rows showed.
+        schema: The schema that its rows are to have.
+        seen: `has` was seen on the first rows only; later rows may differ.
     """
     if has is not None and has.equals(schema):
         return node
@@ -80,7 +80,7 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
                     f"union: the first rows of input {i + 1} ({n.label}) show its columns: {few(schemas[i].names)}"
                 )
     known = [s for s in schemas if s is not None]
-    if not known:  # no rows at all
+    if not known:  # no input has any rows
         return node
     try:
         whole = unify(
@@ -101,8 +101,9 @@ def _union(node: Node, first: First, said: list[str]) -> Node:
 
 
 def schema_of(node: Node, first: First) -> Any:
-    """The schema of what a node gives, as far as first rows show it; None: there are none. Only as
-    much runs as is needed: operators that say what they make of a schema do not."""
+    """The schema of a node's rows, as far as its first rows show it; None: there are no rows. Runs
+    only as much as is needed: operators that can derive their schema from that of their input are
+    not run."""
     known: list[Node] = []
     while len(node.inputs) == 1 and type(node.operator).schema is not Operator.schema:
         known.append(node)
@@ -117,8 +118,8 @@ def schema_of(node: Node, first: First) -> Any:
 
 
 def sampled(node: Node, rows: int) -> Node:
-    """The first rows of a node: of what has to have all of its input first, made of the first rows
-    of that."""
+    """The first rows of a node. An operator that needs all of its input is given the first rows of
+    that input."""
     made: dict[int, Node] = {}
 
     def few_of(n: Node) -> Node:
@@ -129,10 +130,10 @@ def sampled(node: Node, rows: int) -> Node:
         if needs_all(n):
             inputs = [few_of(i) for i in inputs]
         made[id(n)] = new = n.replaced(inputs=tuple(inputs))
-        new.counter = [n.runs]  # it is no run of the Dataset's own nodes
+        new.counter = [n.runs]  # does not count as a run of the Dataset's own node
     return few_of(made[id(node)])
 
 
 def needs_all(node: Node) -> bool:
-    """Whether it may take all of its input before it gives a row."""
+    """Whether a node may take all of its input before it gives a row."""
     return node.operator.moves_rows or node.operator.blocking or node.operator.joins
