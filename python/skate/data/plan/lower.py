@@ -1,4 +1,4 @@
-"""From the nodes of a Dataset to a _skate.Plan, for one run or for people to read (explain)."""
+"""Lowers the nodes of a Dataset to a _skate.Plan, for one run or for people to read (explain)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from skate.serialize import is_missing, unpicklable
 
 
 def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
-    """Parameters for the workers. Functions of users bring the settings of the Dataset along, and
-    so do all operators where the settings that they read differ from the defaults. hold: see
-    captured.py."""
+    """The pickled parameters of a node, for the workers. The settings of the Dataset go along with
+    users' functions, and with any operator that reads settings which differ from the defaults.
+    hold: see captured.py."""
     matters = context.matters_in_workers()
     if not node.params and not matters:
         return b""
     code = next(
         (k for k in ("fn", "expr", "exprs", "fns", "code") if node.params.get(k) is not None), None
     )
-    if node.params.get("builtin"):  # its functions are skate's own
+    if node.params.get("builtin"):  # built-in aggregates: their functions are skate's own
         code = None
     own = node.params.get("fn") is not None or bool(node.params.get("by_settings")) or matters
     if code is None and not own and not node.params.get("shared"):
@@ -47,8 +47,14 @@ def dumped(node: Node, context: DataContext, hold: list[Any] | None) -> bytes:
 
 
 class Lowered(NamedTuple):
-    """A plan for C. root: the id of its last node; rules: what the optimiser did, in words; own:
-    its exchanges whose strategies are in Python, (what the plan has of it, strategy, inputs)."""
+    """A plan for C.
+
+    Args:
+        root: The id of its last node.
+        rules: What the optimiser has changed, in words.
+        own: The exchanges whose strategies are written in Python: (the plan's _skate.Told, the
+            strategy, the number of inputs) of each.
+    """
 
     plan: Any
     root: int
@@ -65,11 +71,19 @@ def lower(
     sized: Callable[[Node, list[str]], Node] | None = None,
     shuffle: Any = None,
 ) -> Lowered:
-    """A plan for one run. context None: for people to read only. hold: see values/captured.py.
-    rearranged: gives the blocks of a node that needs its whole input, which it runs; None: such a
-    node has none. on_error: of operators that do not say it themselves; None: as the context says.
-    sized: decides what depends on sizes that are measured (run/join_sizing.py), and says what it
-    did. shuffle: the strategy of exchanges; None: as the context says."""
+    """Lowers a plan for one run.
+
+    Args:
+        root: The last node.
+        context: The settings; None: the plan is for people to read only.
+        hold: See values/captured.py.
+        rearranged: Runs the input of a node that needs its whole input, and returns the node's
+            blocks; None: such a node has no blocks.
+        on_error: The policy of operators that name none; None: that of the context.
+        sized: Decides what depends on measured sizes (run/join_sizing.py), and appends its
+            decisions to a list of texts.
+        shuffle: The strategy of exchanges; None: that of the context.
+    """
     on_error = on_error or (context.on_error if context is not None else "raise")
     shuffle = shuffle or strategy(context)
     plan = new_plan()
@@ -80,7 +94,7 @@ def lower(
     own: list[tuple[Any, Any, int]] = []
     place = context.scheduling_strategy if context is not None else None
     everywhere = group({"scheduling_strategy": place}) if not isinstance(place, str) else {}
-    # the knob; as in Ray it is of tasks, not of the calls of a pool's actors
+    # The knob max_retries holds for tasks, not for calls of a pool's actors, as in Ray.
     if "max_retries" in _job.facts():
         everywhere = {**everywhere, "max_retries": _job.facts()["max_retries"]}
     stack = [root]
@@ -142,7 +156,7 @@ def lower(
 
 
 def _wired(way: Any, inputs: int, own: list[tuple[Any, Any, int]]) -> Any:
-    """A strategy as the plan takes it; own gets one in Python."""
+    """A strategy in the form that _skate.Plan takes. One written in Python is appended to `own`."""
     if isinstance(way, str):
         return way
     own.append((_skate.Told(type(way).__name__), way, inputs))
@@ -154,9 +168,9 @@ def _params(node: Node, context: DataContext | None, hold: list[Any] | None) -> 
 
 
 def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
-    """(a map for each input, and behind it a merge if there may be one; the reduce) of a node that
-    moves rows between blocks. A map runs as its input does, so that they fuse, unless it says
-    otherwise; a merge as the reduce does."""
+    """The phases of an exchange: (for each input its map, followed by a merge if there may be one;
+    the reduce). A map takes the resources of its input, so that the two fuse, unless the node says
+    otherwise; a merge takes those of the reduce."""
     found = node.operator.phases(node.params)
     chains = [
         [Node(m.op, m.label, m.params, (), what=m.what, **(m.options or as_input(i)))]
@@ -186,19 +200,19 @@ def phases(node: Node, merges: bool) -> tuple[list[list[Node]], Node]:
 
 
 def strategy(context: DataContext | None) -> Any:
-    """The strategy by which exchanges are wired that do not say it, a name or an object; each of
-    Ray's is "auto"."""
+    """The strategy of exchanges that name none, a name or an object; the names of Ray's strategies
+    mean "auto"."""
     named: Any = context.shuffle_strategy if context is not None else "auto"
     return named if not isinstance(named, str) or named in _skate.SHUFFLES else "auto"
 
 
 def may_merge(way: Any) -> bool:
-    """Whether a strategy may merge packs; one in Python may."""
+    """Whether a strategy may merge packs; a strategy in Python may."""
     return not isinstance(way, str) or _skate.SHUFFLES[way]
 
 
 def expected(roots: tuple[Node, ...]) -> str:
-    """How much comes into what these nodes are made of, in words."""
+    """How much data these nodes are expected to read, in words."""
     rows = size = 0
     for n in {id(n): n for r in roots for n in below(r)}.values():
         for _, r, b in n.parts or ():
@@ -210,8 +224,8 @@ def expected(roots: tuple[Node, ...]) -> str:
 
 
 def explain(root: Node, on_error: str = "raise", shuffle: Any = "auto") -> str:
-    """The plan of root, what the optimiser did, and below it the plans of what its blocking
-    operators wait for."""
+    """The text of Dataset.explain(): the plan, what the optimiser has changed, and below it the
+    plans of what its blocking operators wait for."""
     plan, at, rules, _ = lower(root, on_error=on_error, shuffle=shuffle)
     text: str = plan.explain(at)
     moving = [n for n in below(root) if n.operator.moves_rows]
@@ -251,7 +265,8 @@ def said_of(shuffle: Any, why: str) -> str:
 
 
 def warn_few_inputs(node: Node) -> None:
-    """Warns of a function that is to run in more places at once than its input has parts."""
+    """Logs a warning about a function that may run in more places at once than its input has
+    parts."""
     todo, seen = [node], set()
     while todo:
         n = todo.pop()

@@ -1,5 +1,5 @@
-"""The logical plan: a Dataset points at a Node, one operator with its parameters and inputs, never
-changed; and what is known of it without running it."""
+"""The nodes of the logical plan, and what is known of a node without running it. A Dataset points
+at a Node: one operator with its parameters and inputs, never changed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ Block = tuple[Any, int, int, int]
 
 
 class Node:
-    """One operator of the logical plan. op: its name; operator: what is known of it (op/<name>.py).
-    options: keyword arguments of _skate.Plan.add beyond the first four and the facts.
+    """One operator of the logical plan.
 
-    each_run: a function from the number of a run (0, 1, ...) to options and, under "params",
-    parameters that differ in it: what is drawn anew each time.
+    Args:
+        op: The name of the operator; its facts are in op/<name>.py (`operator`).
+        label: Its name for people.
+        params: Its parameters.
+        inputs: The nodes that it takes rows from.
+        each_run: A function from the number of a run (0, 1, ...) to options and, under "params", to
+            parameters that differ in each run, such as seeds.
+        options: Keyword arguments of _skate.Plan.add beyond the first four and the facts.
     """
 
     __slots__ = ("op", "operator", "label", "params", "inputs", "options", "each_run", "counter")
@@ -41,24 +46,24 @@ class Node:
             options,
         )
         self.each_run = each_run
-        self.counter = [0]  # of the runs that began; one for a node and all that replace it
+        self.counter = [0]  # the number of runs begun; shared by a node and its replacements
 
     @property
     def blocks(self) -> list[Block] | None:
-        """The blocks that it has; None: it has to run."""
+        """The blocks of a node that has them; None: the node has to be run."""
         return self.options.get("blocks")
 
     @property
     def parts(self) -> list[tuple[Any, int, int]] | None:
-        """Of a source: (unit or block, rows, bytes) of each of its parts, -1 where that is not
-        known; None: it is none."""
+        """The parts of a source: (unit or block, rows, bytes) of each, -1 where a number is
+        unknown; None: the node is no source."""
         if "units" in self.options:
             return self.options["units"]
         return [(b, b[2], b[3]) for b in self.blocks] if self.blocks is not None else None
 
     @property
     def runs(self) -> int:
-        """How many runs began that draw something anew."""
+        """How many runs have begun in which the node draws something anew."""
         return self.counter[0]
 
     @runs.setter
@@ -66,7 +71,8 @@ class Node:
         self.counter[0] = n
 
     def __reduce__(self) -> Any:
-        """The nodes below it as a flat list: a chain of thousands is deeper than pickle goes."""
+        """Pickles the nodes below as a flat list: pickle cannot nest as deep as a chain of
+        thousands of nodes."""
         nodes = below(self)
         number = {id(n): i for i, n in enumerate(nodes)}
         rows = [
@@ -84,7 +90,7 @@ class Node:
         return _of_rows, (rows,)
 
     def this_run(self) -> Node:
-        """The node as the run that begins now has it."""
+        """The node with the parameters of the run that begins now."""
         if self.each_run is None:
             return self
         different = self.each_run(self.runs)
@@ -100,8 +106,8 @@ class Node:
         options: dict[str, Any] | None = None,
         each_run: Callable[[int], dict[str, Any]] | None = None,
     ) -> Node:
-        """The same operator with other parameters, inputs, options or what each run draws anew
-        (None: as they are). Its runs count as runs of this one, and the other way round."""
+        """The same operator with other parameters, inputs, options or each_run (None: unchanged).
+        Both nodes share one counter of runs."""
         new = Node(
             self.op,
             self.label,
@@ -114,8 +120,8 @@ class Node:
         return new
 
     def beside(self, options: dict[str, Any]) -> Node:
-        """Of a reader that asks for nothing: the same in the placement group of its consumer, which
-        may be all that there is."""
+        """For a reader without resources of its own: the same reader in the placement group of its
+        consumer, since that group may hold all resources that there are."""
         own = self.options.keys() & {"num_cpus", "num_gpus", "memory", "resources", "group", "env"}
         if "group" not in options or "units" not in self.options or own:
             return self
@@ -124,7 +130,7 @@ class Node:
 
 
 def _of_rows(rows: list[Any]) -> Node:
-    """What Node.__reduce__ made rows of."""
+    """Unpickles what Node.__reduce__ has made."""
     made: dict[int, Node] = {}
     todo = [0]
     while todo:
@@ -144,7 +150,7 @@ def _of_rows(rows: list[Any]) -> Node:
 
 
 def below(root: Node) -> list[Node]:
-    """The nodes that root is made of, itself first, each once."""
+    """The nodes that root is made of, root first, each once."""
     out: dict[int, Node] = {}
     todo = [root]
     while todo:
@@ -156,7 +162,7 @@ def below(root: Node) -> list[Node]:
 
 
 def bytes_of(node: Node) -> int | None:
-    """Of what a node gives, as far as it is known without running anything."""
+    """The bytes of a node's rows, if they are known without running anything; else None."""
     if node.parts is None:
         return None
     known = [size for _, _, size in node.parts]

@@ -1,17 +1,16 @@
-"""The optimiser: rules over the facts of operators (op/<name>.py), each a small function from a
-plan to one that gives the same rows for less work.
+"""The optimiser: rules over the facts of operators (op/<name>.py). Each rule is a small function
+from a plan to a plan that gives the same rows for less work.
 
-Here are the rules that change parameters: which columns a reader gives, which rows it may skip,
-whether strings stay dictionary-encoded. The two that change the shape, limit and fusion, look at
-the same facts in C (src/plan/rule_limit.c, rule_fuse.c), since exec runs what they make. What a
-rule did it says in words; Dataset.explain() shows that below the stages, which show limit and
-fusion. OFF has the names of rules that are left out: for tests, which show that the rows are the
-same.
+The rules here change parameters: which columns a reader gives, which rows it may skip, whether
+strings stay dictionary-encoded. The two rules that change the shape of a plan, limit and fusion,
+are in C and use the same facts (src/plan/rule_limit.c, rule_fuse.c), since exec runs what they
+make. Each rule says in words what it has changed; Dataset.explain() shows these texts below the
+stages. OFF has the names of rules to leave out: tests use it to show that the rows stay the same.
 
-A rule is a pass over the nodes when a plan is lowered; the Dataset's own nodes stay as they are. It
-follows chains with one consumer; a node that several take, or that has to have all of its input
-first, is asked for everything. Plans may be thousands of nodes deep: nothing here calls itself.
-Calls: op, and of C the plan.
+A rule is a pass over the nodes when a plan is lowered; the Dataset's own nodes stay unchanged. It
+follows chains of nodes with one consumer; a node with several consumers, or one that needs all of
+its input first, is asked for everything. There is no recursion: plans may be thousands of nodes
+deep. Calls: op, and of C the plan.
 """
 
 from __future__ import annotations
@@ -31,15 +30,16 @@ T = TypeVar("T")
 IN_C = ("limit", "fusion")
 OFF: set[str] = set()
 
-# that a reader is told: each skips a little, and they become one nested expression
+# The most predicates that a reader is given: each skips a little, and they become one nested
+# expression.
 PREDICATES_MOST = 32
 
-Predicate = tuple[Any, frozenset[str]]  # an expression, and the columns that it is about
+Predicate = tuple[Any, frozenset[str]]  # an expression, and the columns that it reads
 
 
 def optimised(root: Node, on_error: str) -> tuple[Node, list[str]]:
-    """(the same for less work, what was done, in words). on_error: of operators that do not say it
-    themselves."""
+    """Returns (a plan that gives the same rows for less work, what was changed, in words).
+    on_error: the policy of operators that name none."""
     said: list[str] = []
     if "projection" not in OFF:
         root = projection(root, said)
@@ -53,7 +53,7 @@ def optimised(root: Node, on_error: str) -> tuple[Node, list[str]]:
 
 
 def new_plan() -> Any:
-    """A _skate.Plan with the rules that are in C."""
+    """A _skate.Plan without the rules in C that OFF names."""
     return _skate.Plan(**{rule: rule not in OFF for rule in IN_C})
 
 
@@ -61,7 +61,7 @@ def new_plan() -> Any:
 
 
 def projection(root: Node, said: list[str]) -> Node:
-    """Operators that can give fewer columns are told which ones those above them need."""
+    """Tells operators that can give fewer columns which columns the operators above them need."""
     asked: dict[int, set[str] | None] = _asked(root, None, _columns_of_input)
 
     def narrowed(n: Node) -> Node | None:
@@ -78,7 +78,8 @@ def projection(root: Node, said: list[str]) -> Node:
 
 
 def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
-    """The columns of its input that n needs when these of its own are wanted (None: all)."""
+    """The columns of its input that n needs when the columns `need` of its own are wanted (None:
+    all)."""
     c = n.operator.columns(n.params)
     if c.needs is None or (need is None and c.keeps is None):
         return None
@@ -88,7 +89,8 @@ def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
     handed_on = {c.renamed.get(name, name) for name in need - c.makes}
     if c.keeps is None:
         return needs | handed_on
-    # Rows alone are wanted: they are counted by the column that is left of it when it is narrowed.
+    # Only the number of rows is wanted: keep one column, by which the rows of the narrowed input
+    # are counted.
     if not handed_on & c.keeps:
         return needs | set(
             n.operator.columns(n.operator.narrowed(n.params, need) or n.params).keeps or ()
@@ -97,8 +99,8 @@ def _columns_of_input(n: Node, need: set[str] | None) -> set[str] | None:
 
 
 def predicates(root: Node, said: list[str]) -> Node:
-    """Sources are told which rows filters above them drop. A filter stays where it is, so one that
-    skips less is right as well."""
+    """Tells sources which rows the filters above them drop. The filters stay in place, so a source
+    may skip fewer rows than it could."""
     nothing: list[Predicate] = []
     asked = _asked(root, nothing, _predicates_on_input)
 
@@ -122,13 +124,13 @@ def predicates(root: Node, said: list[str]) -> Node:
     return _rebuilt(root, filtered)
 
 
-# modules whose values any process can unpickle
+# Modules of values that any process can unpickle.
 _PLAIN = {"builtins", "datetime", "decimal", "numpy", "pandas", "pyarrow"}
 
 
 def _tests(predicates: list[Predicate]) -> list[tuple[Any, set[str]]]:
-    """What all has to be true, in parts as small as possible, with the columns of each; without
-    what calls functions of users, or has values of their own classes."""
+    """The conditions that rows have to fulfil, split into parts as small as possible, each with its
+    columns. Leaves out conditions that call users' functions or hold values of users' classes."""
     parts = [part for e, _ in predicates for part in expressions.conjuncts(e)]
     return [
         (e, used)
@@ -150,15 +152,16 @@ def _is_plain(e: Any) -> bool:
 def _left(
     n: Node, units: list[Any], tests: list[tuple[Any, set[str]]]
 ) -> tuple[list[Any], str] | None:
-    """What the tests leave of the units of a source, and that in words; None: all."""
+    """Returns (the units of a source that may have rows which pass the tests, a text about them);
+    None: all units may."""
     return n.operator.units_with(n.params, units, tests) if units else None
 
 
 def _with_units(
     n: Node, params: dict[str, Any] | None, units: list[Any], tests: list[tuple[Any, set[str]]]
 ) -> Node:
-    """A source that reads these units only; of those that a run draws anew, the ones that the tests
-    leave."""
+    """A source that reads these units only. Where each run draws its units anew, the tests are
+    applied to the units drawn."""
     draws = n.each_run
 
     def each_run(k: int) -> dict[str, Any]:
@@ -175,7 +178,7 @@ def _with_units(
 
 
 def in_words(tests: tuple[Any, ...]) -> str:
-    """Expressions of which all have to hold, for people."""
+    """A text of expressions that all have to hold."""
     return (
         " and ".join(map(_said, tests))
         if len(tests) < 2
@@ -186,12 +189,12 @@ def in_words(tests: tuple[Any, ...]) -> str:
 def _said(e: Any) -> str:
     try:
         return str(e.to_pyarrow())
-    except Exception:  # it has no such form
+    except Exception:  # the expression has no text form
         return str(expressions.inline(e))
 
 
 def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:
-    """Those that rows of n's input have to fulfil to come through n and then through `above`."""
+    """The predicates that rows of n's input have to fulfil to pass n and then `above`."""
     if not n.operator.predicates:
         return []
     c, own = n.operator.columns(n.params), n.operator.predicate(n.params)
@@ -202,7 +205,7 @@ def _predicates_on_input(n: Node, above: list[Predicate]) -> list[Predicate]:
 
 
 def top_k(root: Node, said: list[str]) -> Node:
-    """Operators of which a limit wants the first rows only are told how many."""
+    """Tells operators whose first rows alone are wanted by a limit how many rows these are."""
     asked: dict[int, int | None] = _asked(root, None, _rows_of_input)
 
     def first(n: Node) -> Node | None:
@@ -216,7 +219,7 @@ def top_k(root: Node, said: list[str]) -> Node:
 
 
 def _rows_of_input(n: Node, most: int | None) -> int | None:
-    """How many of the first rows of its input n needs when so many of its own are wanted (None:
+    """How many of the first rows of its input n needs when `most` of its own are wanted (None:
     all)."""
     if n.operator.first_rows:
         limit = int(n.options["limit"])
@@ -227,8 +230,8 @@ def _rows_of_input(n: Node, most: int | None) -> int | None:
 
 
 def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
-    """Strings of few values stay numbers into a dictionary from a reader to a writer, or to what
-    moves rows, in one task, where all operators between let them through
+    """Keeps strings with few distinct values dictionary-encoded from a reader to a writer, or to an
+    exchange, where all operators in between run in the same task and pass such columns on
     (values/encoded_text.py)."""
     order = in_order(root)
     takers = Counter(id(i) for n in order for i in n.inputs)
@@ -250,9 +253,10 @@ def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
             or not source.operator.encoded(source.params)
         ):
             continue
-        if any(takers[id(n)] > 1 for n in chain[1:]):  # others do not know them
+        # another consumer does not expect dictionaries
+        if any(takers[id(n)] > 1 for n in chain[1:]):
             continue
-        # dead letters hold rows
+        # Dead letters hold rows as users see them, without dictionaries.
         if any(
             (n.params.get("on_error") or on_error) != "raise"
             for n in chain[1:-1]
@@ -278,8 +282,8 @@ def dictionary_encoding(root: Node, said: list[str], on_error: str) -> Node:
 
 
 def _one_task(chain: list[Node]) -> bool:
-    """Whether this chain, source first, becomes one stage of tasks (of a node that moves rows at
-    its end: its map): the fusion rule itself says so."""
+    """Whether the fusion rule makes one stage of this chain, source first; of an exchange at its
+    end, of its map."""
     plan = new_plan()
     at: tuple[Any, ...] = ()
     end = chain[-1]
@@ -296,9 +300,9 @@ def _one_task(chain: list[Node]) -> bool:
 
 
 def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dict[str, Any]) -> int:
-    """Adds a node to a _skate.Plan, with the facts of its operator; its id. The option "exchange"
-    of a node that is one: {"cut": bool, "n_partitions": int, "spread": int, "tells": int, "tables":
-    bool} (struct sk_exchange_desc in src/plan/plan.h)."""
+    """Adds a node to a _skate.Plan with the facts of its operator, and returns its id. The option
+    "exchange" of an exchange is a dict {"cut": bool, "n_partitions": int, "spread": int, "tells":
+    int, "tables": bool} (struct sk_exchange_desc in src/plan/plan.h)."""
     given = {**options, **options.get("exchange", {})}
     given.pop("exchange", None)
     made: int = plan.add(n.op, n.label, params, inputs, **n.operator.plan_facts(), **given)
@@ -309,8 +313,8 @@ def add(plan: Any, n: Node, params: bytes, inputs: tuple[int, ...], options: dic
 
 
 def in_order(root: Node, whole: bool = False) -> list[Node]:
-    """All that root needs, inputs before what takes them; with whole also what is below a node that
-    has to have all of its input first, which is a run of its own."""
+    """All nodes that root needs, inputs before their consumers. whole: also those below a node that
+    needs all of its input first, which are run by themselves."""
     order: list[Node] = []
     todo: list[tuple[Node, bool]] = [(root, False)]
     seen: set[int] = set()
@@ -328,8 +332,8 @@ def in_order(root: Node, whole: bool = False) -> list[Node]:
 
 
 def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[int, T]:
-    """What each node is asked for, by its id. of_input: what a node asks its inputs for when it is
-    asked for something."""
+    """What each node is asked for, by its id. everything: the value for a node of which all is
+    needed; of_input: what a node asks its inputs for when it is asked for a given value itself."""
     order = in_order(root)
     uses: dict[int, int] = {}
     for n in order:
@@ -346,7 +350,7 @@ def _asked(root: Node, everything: T, of_input: Callable[[Node, T], T]) -> dict[
 
 
 def _rebuilt(root: Node, changed: Callable[[Node], Node | None]) -> Node:
-    """root with what changed() gives in the place of a node (None: the node itself)."""
+    """The plan with changed(node) in place of each node (None: the node itself)."""
     made: dict[int, Node] = {}
     for n in in_order(root):
         inputs = n.inputs if n.operator.blocking else tuple([made[id(i)] for i in n.inputs])

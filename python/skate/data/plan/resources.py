@@ -1,4 +1,4 @@
-"""What a stage takes from the machine, by Ray's names: keyword arguments of users as keyword
+"""Translates the resources of a stage from users' keyword arguments, with Ray's names, to keyword
 arguments of _skate.Plan.add."""
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from skate.exceptions import TaskUnschedulableError
 from skate.options import group_of
 from skate.runtime_env import check
 
-ARGUMENTS = {  # of the methods that take resources by keyword, for a name that none of them knows
+# The keywords of each method that takes resources, for suggestions about an unknown keyword.
+ARGUMENTS = {
     *(
         "batch_format",
         "batch_size",
@@ -38,8 +39,8 @@ ARGUMENTS = {  # of the methods that take resources by keyword, for a name that 
 
 
 def resources(given: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of Plan.add from Ray's names; ValueError or TypeError for what is not
-    understood."""
+    """Keyword arguments of Plan.add from arguments with Ray's names. ValueError or TypeError for an
+    argument that is not understood."""
     out: dict[str, Any] = {}
     for k, v in given.items():
         if v is None:
@@ -80,8 +81,8 @@ def resources(given: dict[str, Any]) -> dict[str, Any]:
 def remote_args(
     args: dict[str, Any], args_fn: Callable[[], dict[str, Any]] | None
 ) -> dict[str, Any]:
-    """ray_remote_args with those of ray_remote_args_fn. (Ray calls it for each task, to spread them
-    over machines; here once.)"""
+    """ray_remote_args merged with the result of ray_remote_args_fn. (Ray calls that function for
+    each task, to spread tasks over machines; skate calls it once.)"""
     if args_fn is None:
         return args
     made = args_fn()
@@ -93,12 +94,12 @@ def remote_args(
 
 
 def _meant(keyword: str) -> str:
-    """For a keyword that no method takes: the nearest that one does."""
+    """For an unknown keyword: a suggestion of the nearest one that a method takes."""
     return _did_you_mean.guess(keyword, sorted(ARGUMENTS))
 
 
 def group(given: dict[str, Any]) -> dict[str, Any]:
-    """The placement group that tasks run in, as Plan.add takes it."""
+    """The placement group that tasks are to run in, as keyword arguments of Plan.add."""
     g = group_of({k: v for k, v in given.items() if v is not None}, 1, "a stage")
     why = g["unfit"]() if "unfit" in g else None
     if why is not None:
@@ -107,7 +108,7 @@ def group(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_input(node: Node) -> dict[str, Any]:
-    """Resources of an operator that has no arguments for them: those of its input when that runs in
+    """The resources of an operator that cannot be given any: those of its input if that runs in
     tasks, so that the two fuse."""
     if node.options.get("pool"):
         return {}

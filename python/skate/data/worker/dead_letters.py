@@ -1,12 +1,12 @@
-"""The bad records of one task: rows whose function raises, lines and files that cannot be read
+"""The dead letters of one task: rows whose function raises, and lines and files that cannot be read
 (on_error.py).
 
 Dead letters leave the task as blocks beside its output (_skate.BlockOut(batch, bad=n)), so that the
 engine's replay of a retried task gives each exactly once.
 
 Cost without errors: a try statement a row or batch. With errors: a function over batches is called
-again with halves until single rows fail: about 2 * log2(n) calls for one bad row among n; 2n when
-all are.
+again with halves of the batch until single rows fail: about 2 * log2(n) calls for one bad row among
+n rows; 2n if all rows are bad.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from skate.data.values.unify import merge
 if TYPE_CHECKING:
     from skate.data.op import Operator
 
-FLUSH_ROWS, FLUSH_BYTES = 256, 1 << 20  # dead letters that a task holds at most before they go out
+# the most dead letters that a task holds before it gives them out
+FLUSH_ROWS, FLUSH_BYTES = 256, 1 << 20
 TRACEBACK_CHARS = 8000
 
 _HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
 class Letters:
-    """Dead letters of one task."""
+    """Collects the dead letters of one task."""
 
     def __init__(self, task: int | None):
         self.task = task
@@ -51,8 +52,9 @@ class Letters:
         raw: bytes | None = None,
         line: int | None = None,
     ) -> None:
-        """One bad record. params: of its operator; rb: the row as the operator got it; number: of
-        the row in the task's input; raw: bytes as read; line: of a text file, from 1."""
+        """Adds one bad record. params: of its operator; e: the error; rb: the row as the operator
+        got it; number: of the row in the task's input; source, source_row: the file and the row in
+        it; raw: bytes as read; line: line of a text file, from 1."""
         self.some = True
         label, kind = params["label"], type(e).__name__
         where = {
@@ -78,8 +80,8 @@ class Letters:
         return len(self.letters) >= FLUSH_ROWS or self.bytes >= FLUSH_BYTES
 
     def take(self, last: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """(block, rows that it stands for) of what was added since; the counts of skipped rows only
-        at the end of the task."""
+        """Yields (block, number of rows that it stands for) of the dead letters added since the
+        last call. Counts of skipped rows come only at the end of the task."""
         groups: list[tuple[Any, list[tuple[dict[str, Any], Any]]]] = []
         for letter in self.letters:
             rb = letter[1]
@@ -115,7 +117,7 @@ _LETTER = [*_FIELDS, ("traceback", "string"), ("raw", "binary")]
 
 
 def _trace(e: BaseException) -> str:
-    """The traceback from where the user's code begins; its end, when it is long."""
+    """The traceback from the first frame of user code on; only its end if it is long."""
     tb = e.__traceback__
     while (
         tb is not None
@@ -137,7 +139,7 @@ def _table(fields: list[tuple[str, str]], rows: list[dict[str, Any]], row: Any) 
 
 
 def _clean(v: Any) -> Any:
-    """Messages may hold what is no text (lone surrogates)."""
+    """Replaces what cannot be encoded as text (lone surrogates) in a message."""
     return v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v
 
 
@@ -151,16 +153,17 @@ def _block(schema: pa.Schema | None, group: list[tuple[dict[str, Any], Any]]) ->
 
 
 def empty() -> pa.RecordBatch:
-    """Dead letters of a run without any."""
+    """A batch without dead letters, for a run that had none."""
     return _block(None, [])
 
 
 class Trail:
-    """Where the rows of a task come from: what its reader gave, and which rows its operators have
-    dropped. For operators whose rows still have the places that they had when read."""
+    """Where the rows of a task come from: the batches that its reader gave, and the rows that its
+    operators have dropped. Serves operators whose input rows are still in the order in which they
+    were read."""
 
     def __init__(self, ops: tuple[Operator, ...]):
-        # first row, rows, source or list of sources, row in the source
+        # (first row, rows, source or list of sources, row in the source) of each batch read
         self.read: list[tuple[int, int, Any, int | None]] = []
         self.rows = 0
         self.dropped: list[list[int]] = [[] for _ in ops]
@@ -168,7 +171,7 @@ class Trail:
         self.reads = bool(ops) and ops[0].source
 
     def follow(self, batches: Iterator[pa.RecordBatch], task: Any) -> Iterator[pa.RecordBatch]:
-        """The reader's batches, written down."""
+        """Passes the reader's batches on, and records them."""
         for rb in batches:
             of = task.rows_of
             task.rows_of = None
@@ -181,7 +184,8 @@ class Trail:
             task.reads()
 
     def origin(self, at: int, row: int | None) -> tuple[str | None, int | None]:
-        """(source, row in it) of the input row of operator `at`; what is not known is None."""
+        """(source, row in it) of the input row `row` of operator number `at`; None for what is
+        unknown."""
         if not self.reads or not self.read:
             return None, None
         if row is not None and self.known[at]:
@@ -201,8 +205,8 @@ class Trail:
 
 @functools.cache
 def _rows_known(ops: tuple[Operator, ...]) -> list[bool]:
-    """Of each operator of a stage: whether its input rows are those that were read, without what
-    the ones before have dropped."""
+    """For each operator of a stage, whether its input rows are the rows that were read, minus those
+    that operators before it have dropped."""
     return [
         bool(ops) and ops[0].source and all(o.one_to_one for o in ops[1:i]) for i in range(len(ops))
     ]
@@ -215,8 +219,9 @@ def isolate(
     work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
     bad: Callable[[BaseException, Any, int], None],
 ) -> Iterator[pa.RecordBatch]:
-    """What work() gives for rb, in order, after it has raised `first` for all of rb: halves are
-    tried, and single rows that fail go to bad(). row: number of rb's first."""
+    """Finds the bad rows of a batch. work() has raised `first` for the whole of rb: halves are
+    tried, and single rows that fail go to bad(). Yields what work() gives for the good rows, in
+    order. row: the number of rb's first row."""
     todo: list[tuple[int, pa.RecordBatch]] = []
 
     def failed(e: BaseException, part: pa.RecordBatch, at: int) -> None:

@@ -1,12 +1,12 @@
-"""The batch that made a user's function fail is kept, so that `skate replay ID` can run it again
+"""Keeps the batch on which a user's function failed, so that `skate replay ID` can run it again
 under pdb, in a process of its own.
 
 What is kept: the operator with its function (as sent to the workers), and the one batch or row that
-it had. Nothing of the run or of other data. Written by the worker when the error is on its way,
-into a folder of this user alone (below the temporary folder, mode 0700; another owner is refused),
-16 files at most, each DataContext.replay_bytes at most (0: nothing is kept). The files hold
-pickles: like a script of one's own, they are to be run by who owns them, so replaying refuses
-others.
+the function had; nothing of the run or of other data. The worker writes the file while the error is
+on its way, into a folder of this user alone (below the temporary folder, mode 0700; a folder of
+another owner is refused). There are 16 files at most, each of DataContext.replay_bytes at most (0:
+nothing is kept). The files hold pickles, which are code like scripts: replaying refuses the files
+of other users.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MOST = 16
 
 
 def folder() -> str:
-    """The folder of this user's files, made when it is missing. PermissionError when it is not this
-    user's alone."""
+    """The folder of this user's files, made if it is missing. PermissionError if it does not belong
+    to this user alone."""
     path = os.path.join(tempfile.gettempdir(), f"skate-replay-{os.getuid()}")
     try:
         os.mkdir(path, 0o700)
@@ -40,8 +40,8 @@ def folder() -> str:
 
 
 def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
-    """Keeps a batch with the operator that failed on it; its id, None when it is larger than `most`
-    bytes."""
+    """Writes a batch with the operator that failed on it into a file. Returns the file's id; None
+    if it would be larger than `most` bytes."""
     if rb is None or rb.nbytes > most:
         return None
     sink = pa.BufferOutputStream()
@@ -50,7 +50,7 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
         w.write_batch(bare)
     made = {k: v for k, v in params.items() if k not in ("whole", "at")}
     if "ctor" in made:
-        made["fn"] = type(made["fn"])  # the instance is made anew
+        made["fn"] = type(made["fn"])  # replay makes the instance anew
     data = by_value.dumps(
         {
             "params": made,
@@ -74,7 +74,7 @@ def keep(params: dict[str, Any], rb: Any, where: str, most: int) -> str | None:
 
 
 def drop(name: str) -> None:
-    """Takes back what keep() wrote."""
+    """Removes the file that keep() wrote."""
     try:
         os.unlink(os.path.join(folder(), name))
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def _forget_old(at: str) -> None:
     for e in os.scandir(at):
         try:
             files.append((e.stat().st_mtime_ns, e.path))
-        except FileNotFoundError:  # by another worker
+        except FileNotFoundError:  # another worker has removed it
             pass
     for _, path in sorted(files)[:-MOST]:
         try:
@@ -96,8 +96,8 @@ def _forget_old(at: str) -> None:
 
 
 def load(name: str) -> dict[str, Any]:
-    """What keep() wrote. LookupError when there is no such file, PermissionError when it is not
-    this user's alone."""
+    """Reads what keep() wrote. LookupError if there is no such file, PermissionError if it does not
+    belong to this user alone."""
     path = os.path.join(folder(), os.path.basename(name))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)

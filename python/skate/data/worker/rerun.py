@@ -1,4 +1,4 @@
-"""`skate replay`: the batch that a function failed at, run again under pdb."""
+"""`skate replay`: runs the batch on which a function failed again, under pdb."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skate.data.worker import replay, task
 
 
 def run(name: str, step: bool = False) -> None:
-    """Runs the batch again. Where it fails pdb starts, at the frame that raised; step: at the
-    function's first line, too."""
-    faulthandler.enable()  # of what ends the process
+    """Runs the batch again, with pdb at the frame that raises. step: stop at the function's first
+    line, too."""
+    faulthandler.enable()  # shows a stack if the function ends the process
     sys.path.insert(0, "")
     try:
         data = replay.load(name)

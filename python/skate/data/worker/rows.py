@@ -1,7 +1,8 @@
-"""Users' functions over the rows or batches of a task: calls, checks of results, rows that fail.
+"""Calls users' functions on the rows or batches of a task, checks their results, and sets failing
+rows aside as dead letters.
 
-Row functions (map, flat_map, filter) go through a batch in pieces whose size follows the bytes that
-come out, never the clock: what is cut where is the same on every run.
+Row functions (map, flat_map, filter) go through a batch in pieces, whose size follows the bytes of
+the output and never the clock: so the cuts are the same on every run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from skate.data.values.unify import columns_are, merge, misfits
 from skate.data.worker.dead_letters import isolate
 from skate.data.worker.task import ROWS, Task, tolerates
 
-PIECE_BYTES = 1 << 20  # what one piece of a row function should give
+PIECE_BYTES = 1 << 20  # bytes that one piece of a row function should give
 PIECE_MIN, PIECE_FIRST, PIECE_MAX = 8, 64, 16384
 
 
@@ -33,7 +34,7 @@ def by_batch(
     task: Task,
     work: Callable[[pa.RecordBatch], list[pa.RecordBatch]],
 ) -> Batches:
-    """work() over batches whose rows do not know of each other."""
+    """Applies work() to batches whose rows are independent of each other."""
     row = 0
     tolerant = tolerates(params)
     for rb in batches:
@@ -58,9 +59,9 @@ def pieces(
     whole: bool,
     keeps: bool,
 ) -> Batches:
-    """work() over row ranges of each batch, whose size follows the bytes that come out. whole:
-    joins them again for an operator that wants blocks. keeps: the columns are those of the input,
-    so a batch without rows goes on as it is."""
+    """Applies work() to row ranges of each batch, whose size follows the bytes of the output.
+    whole: joins the results again, for an operator that wants blocks. keeps: the output has the
+    columns of the input, so a batch without rows is passed on unchanged."""
     size = PIECE_FIRST
     for rb in batches:
         n, at = rb.num_rows, 0
@@ -93,9 +94,8 @@ def by_row(
     lists: bool = False,
     keeps: bool = False,
 ) -> Batches:
-    """Common part of the row operators. check raises for a result that is none; build makes batches
-    of the results for a batch of rows. lists: generators are results,
-    too. keeps: see pieces()."""
+    """The common part of the row operators. check raises for an invalid result; build makes batches
+    of the results for a batch of rows. lists: results may be generators. keeps: see pieces()."""
     fn = _bound(params)
     base = [0]
     if task.careful:
@@ -137,8 +137,8 @@ def by_row(
         failed: dict[int, BaseException] = {}
         while len(got) < n:
             try:
-                got.extend(it)  # what came before an exception stays; a loop costs 15 ns a row more
-                if len(got) < n:  # the function raised StopIteration, which ends the loop inside
+                got.extend(it)  # results before an exception stay; a loop costs 15 ns a row more
+                if len(got) < n:  # the function raised StopIteration, which has ended extend()
                     raise RuntimeError("the function raised StopIteration")
             except Exception as e:
                 if is_fatal(e):
@@ -147,7 +147,7 @@ def by_row(
                 got.append(None)
         if any(inspect.isawaitable(g) or inspect.isasyncgen(g) for g in got[:FIRST_FEW]):
             got = _tolerant_finished(got, failed)
-        # a generator that fails half-way cannot be asked again
+        # Read generators here: one that fails half-way cannot be read again.
         if lists and not set(map(type, got)) <= {list, tuple}:
             for i, v in enumerate(got):
                 if i not in failed:
@@ -157,7 +157,7 @@ def by_row(
                         if is_fatal(e):
                             raise
                         failed[i], got[i] = e, None
-        if not failed:  # the usual case
+        if not failed:  # the usual case: no row has failed
             try:
                 check(got)
                 return build(got, rb)
@@ -177,7 +177,7 @@ def by_row(
 def _row_by_row(
     fn: Callable[[Any], Any], params: dict[str, Any], task: Task, again: list[str]
 ) -> Callable[[Any], Any]:
-    """fn that says before each call which row it is at."""
+    """fn, wrapped so that before each call it records the row that it is called for."""
     rows = itertools.count()
 
     def called(row: Any) -> Any:
@@ -190,11 +190,11 @@ def _row_by_row(
     return called
 
 
-FIRST_FEW = 64  # results that are looked at: rows before them may have failed
+FIRST_FEW = 64  # the number of results that are checked: rows before them may have failed
 
 
 def _tolerant_finished(got: list[Any], failed: dict[int, BaseException]) -> list[Any]:
-    """Results of async calls; the exceptions go to `failed`."""
+    """The results of async calls; exceptions go to `failed`, by row."""
 
     async def settled() -> list[Any]:
         async def plain(v: Any) -> Any:
@@ -223,8 +223,8 @@ def _settle(
     check: Callable[[list[Any]], None],
     build: Callable[[list[Any], pa.RecordBatch], list[pa.RecordBatch]],
 ) -> list[pa.RecordBatch]:
-    """A batch of the results that are good, alone and beside the others: where they are of types
-    that do not go together, see dominant_type.py. The rest goes to `failed`."""
+    """Builds batches of the good results, checked one by one and beside each other: where their
+    types do not go together see dominant_type.py. The other rows go to `failed`."""
     good: list[tuple[list[int], list[pa.RecordBatch]]] = []
     todo = [[i for i in range(len(got)) if i not in failed]]
     while todo:
@@ -263,7 +263,8 @@ def _bound(params: dict[str, Any]) -> Callable[[dict[str, Any]], Any]:
 
 
 def awaited(out: Any) -> Any:
-    """What a coroutine returns; a list of what an async generator yields, as an iterator."""
+    """Runs a coroutine and returns its result; for an async generator an iterator over what it
+    yields."""
     if inspect.isasyncgen(out):
         return iter(expr_eval.run_async(_collected(out)))
     return expr_eval.run_async(out)
@@ -274,16 +275,16 @@ async def _collected(agen: Any) -> list[Any]:
 
 
 async def _all(work: list[Any]) -> list[Any]:
-    """Results of coroutines and async generators (lists of what they yield), all of them running at
-    once."""
+    """Runs coroutines and async generators side by side; returns their results (lists of what
+    generators yield)."""
     return list(
         await asyncio.gather(*[_collected(w) if inspect.isasyncgen(w) else w for w in work])
     )
 
 
 def _finished(got: list[Any]) -> list[Any]:
-    """Results of a row function, row by row: those of an async one once all rows of the piece are
-    done, side by side."""
+    """The results of a row function, row by row. Those of an async function are complete when all
+    rows of the piece are done; its calls run side by side."""
     if got and (inspect.isawaitable(got[0]) or inspect.isasyncgen(got[0])):
         return expr_eval.run_async(_all(got))
     return got
@@ -299,7 +300,7 @@ def _listed(v: Any) -> Any:
 
 
 def check(out: list[Any], label: str, want: str) -> None:
-    """Raises ValueError for results that are no rows."""
+    """Raises ValueError for results that are not rows."""
     kinds = set(map(type, out))
     if kinds != {dict}:
         for i, r in enumerate(out):
@@ -310,5 +311,5 @@ def check(out: list[Any], label: str, want: str) -> None:
 
 
 def missing(name: str, rb: pa.RecordBatch, label: str) -> KeyError:
-    """The error of an operator to whose input a column is unknown."""
+    """The KeyError of an operator whose input lacks a column."""
     return KeyError(f"{label}: there is no column {name!r}; {columns_are(name, rb.schema.names)}")

@@ -1,13 +1,13 @@
-"""A stage in the worker: a chain of fused operators over one task's input, its output cut into
-blocks.
+"""A stage in the worker: a chain of fused operators over the input of one task, with the output cut
+into blocks.
 
-run_stage is a generator that the engine runs as a streaming task; it yields _skate.BlockOut(batch),
-one a block. stage_init and stage_call are the same for an actor, whose constructor has made the
-instances of class UDFs. No scheduling here, and no memory held but one pending block.
+The engine runs the generator run_stage as a streaming task; it yields one _skate.BlockOut(batch) a
+block. stage_init and stage_call are the same for an actor, whose constructor makes the instances of
+callable classes. There is no scheduling here, and no memory is held but one pending block.
 
-Invariant: what is yielded is a pure function of the arguments: cuts depend on bytes and rows only,
-so a retried task gives the same blocks.
-Rows are never split. Cost: about 60 us a task and block beside the operators themselves.
+Invariant: the output is a pure function of the arguments. Cuts depend on bytes and rows only, so a
+retried task gives the same blocks. Rows are never split. Cost: about 60 us a task and block beside
+the operators themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from skate.data.values.unify import merge
 from skate.data.worker.dead_letters import Letters, Trail
 from skate.data.worker.task import Exchange, Part, task
 
-WORKERS_IMPORT = (  # with our Arrow types: the fork server does it for all of them
+# the fork server imports these for all workers; batch registers skate's Arrow types
+WORKERS_IMPORT = (
     "numpy",
     "pyarrow",
     *(
@@ -41,18 +42,18 @@ WORKERS_IMPORT = (  # with our Arrow types: the fork server does it for all of t
 
 _skate.set_hooks(merge=merge)
 
-_chains: dict[Any, Chain] = {}  # decoded stages of this worker, newest last
+_chains: dict[Any, Chain] = {}  # the decoded stages of this worker, the newest last
 _CHAINS_MAX = 64
 
 
 class Chain:
-    """A decoded stage: the operators and their parameters."""
+    """A decoded stage: its operators and their parameters."""
 
     def __init__(self, stage: list[_skate.StageNode], actor: bool = False):
-        load(batch)  # our types are known to Arrow before anything is read
+        load(batch)  # registers skate's types with Arrow before anything is read
         self.ops: list[tuple[Operator, dict[str, Any]]] = []
         self.context: DataContext | None = None
-        self.objects: set[int] = set()  # of the store, that parameters are in
+        self.objects: set[int] = set()  # ids of the objects in the store that parameters refer to
         for name, label, data, what in stage:
             params, number = captured.load(data) if data else ({}, 0)
             if number:
@@ -89,7 +90,7 @@ class Chain:
             params.setdefault("last", False)
 
     def stage_call(self, told: _skate.StageTask, *blocks: pa.RecordBatch) -> Iterator[Any]:
-        """One task, on an actor whose state this is."""
+        """Runs one task on the actor that has this state."""
         again = _retried(DataContext.get_current().actor_task_retry_on_errors)
         if not again:
             return self.run(told, blocks)
@@ -101,7 +102,8 @@ class Chain:
         told: _skate.StageTask,
         blocks: tuple[pa.RecordBatch, ...],
     ) -> Iterator[Any]:
-        """run(), begun anew after an error of these classes as long as nothing was given out."""
+        """Runs the task, and begins it anew after an error of one of these classes if it has given
+        nothing out yet."""
         for left in range(TRIES, -1, -1):
             given = False
             try:
@@ -115,11 +117,11 @@ class Chain:
 
     def run(self, told: _skate.StageTask, blocks: tuple[pa.RecordBatch, ...]) -> Iterator[Any]:
         target = told.target
-        # another stage may have run here
+        # Another stage, with other settings, may have run in this process.
         if self.context is not None and settings.current is not self.context:
             DataContext._set_current(self.context)
         elif self.context is None and settings.current is not None and _skate.in_worker():
-            # those of another Dataset do not hold for this one, which has the defaults
+            # The settings of another Dataset do not hold for this one, which has the defaults.
             settings.current = None
         t = task
         running = _skate.current_task()
@@ -143,7 +145,7 @@ class Chain:
             t.exchange = _exchange(told.exchange, told.blocks, blocks)
             blocks = ()
             if t.exchange.phase == _skate.PHASE_CUT:
-                ops = ops[:1]  # what is fused behind it gets nothing of this
+                ops = ops[:1]  # the operators fused behind it take no part in this
         n = len(ops)
         ns, rows, tries = [0] * n, [0] * n, [0] * n
         t.aside = [0] * n
@@ -158,11 +160,12 @@ class Chain:
         else:
             first = self._chained(ops[:1], 0, it, t, ns, rows, tries)
             if told.exchange and t.exchange.phase == _skate.PHASE_SPLIT_REDUCE:
-                yield next(first)  # what it tells: what is fused behind it gets nothing of this
+                # its match report, which the operators fused behind it do not get
+                yield next(first)
             it = self._chained(ops[1:], 1, first, t, ns, rows, tries)
         last = ops[-1][0]
         if last.makes_blocks:
-            target = 0  # they are neither joined nor cut
+            target = 0  # its batches are neither joined nor cut
         for block in (
             it if last.packs or last.exchange else cut(it, target, told.cap, _skate.BlockOut)
         ):
@@ -178,7 +181,7 @@ class Chain:
             for rows_of, bad in letters.take(last=True):
                 yield _skate.BlockOut(rows_of, bad)
         if n > 1 and tries[-1]:
-            tries[-1] -= tries[0]  # what writes has asked what reads
+            tries[-1] -= tries[0]  # the count of a writer includes that of the reader
         now = _skate.arrays_counts()
         in_place, no_room = (
             [0] * (n - 1) + [now[1] - arrays[1]],
@@ -190,8 +193,8 @@ class Chain:
     def _pieces(
         self, ops: Any, t: Any, ns: list[int], rows: list[int], tries: list[int]
     ) -> Iterator[pa.RecordBatch]:
-        """What these operators give of each unit of a task that has several (run/partial.py), each
-        as if it were a task of its own."""
+        """Yields the output of these operators for each unit of a task with several units
+        (run/partial.py), as if each unit were a task of its own."""
         t.about, units = pickle.loads(t.unit)
         for seq, unit in units:
             t.seq, t.unit = seq, unit
@@ -208,8 +211,9 @@ class Chain:
         rows: list[int],
         tries: list[int],
     ) -> Any:
-        """What operators, of which ops[0] is the one at `first`, make of batches; it None: it
-        reads. The lists get time, rows and attempts of each."""
+        """Chains operators over batches; ops[0] is number `first` of the stage. it: the batches;
+        None: ops[0] reads. The lists ns, rows and tries receive the time, rows and retries of each
+        operator."""
         for i, (operator, params) in enumerate(ops, first):
             it = operator.run(params, it if it is not None or i == 0 else iter(()), t)
             if i == 0 and t.trail.reads:
@@ -220,12 +224,12 @@ class Chain:
         return it
 
 
-# of a call of an actor, after the first, where DataContext.actor_task_retry_on_errors asks for it
+# retries of an actor's call, where DataContext.actor_task_retry_on_errors asks for them
 TRIES = 16
 
 
 def _retried(on: Any) -> tuple[type[BaseException], ...]:
-    """Classes of errors from a setting: True is all."""
+    """The classes of errors to retry after, from a setting: True means all."""
     return (Exception,) if on is True else tuple(on or ())
 
 
@@ -238,15 +242,15 @@ def _constructed(cls: Any, args: Any, kwargs: Any) -> Any:
         except again:
             if left == 0:
                 raise
-            left -= 1  # below 0 it never ends
+            left -= 1  # without end if it was below 0
 
 
 _tuned = False
 
 
 def _tune() -> None:
-    """Of a worker that runs its first stage. Rows are many small dicts that live for a moment:
-    looking for cycles after every 700 of them costs a third of a flat_map."""
+    """Tunes the garbage collector of a worker that runs its first stage. Rows are many small,
+    short-lived dicts: to look for cycles after every 700 of them costs a third of a flat_map."""
     global _tuned
     _tuned = True
     gc.freeze()
@@ -280,7 +284,7 @@ def _inputs(
 def _marked(
     it: Iterator[pa.RecordBatch], params: dict[str, Any], t: Any
 ) -> Iterator[pa.RecordBatch]:
-    """What a reader gives: pickled objects in it are of others, unless the user trusts them
+    """Marks pickled objects in a reader's batches as untrusted, unless the user trusts them
     (values/marks.py)."""
     trusted = (
         params.get("trust_pickled_columns")
@@ -296,8 +300,9 @@ def _marked(
 def _timed(
     it: Iterator[pa.RecordBatch], ns: list[int], rows: list[int], i: int, then: str
 ) -> Iterator[pa.RecordBatch]:
-    """Counts the rows and the time inside `it` (with what is above it; the difference of neighbours
-    is an operator's own). then: who gets its batches. 0.4 us a batch."""
+    """Counts the rows of `it` and the time inside it, operators above included: the difference of
+    neighbours is the time of one operator. then: the label of the consumer of the batches. Cost:
+    0.4 us a batch."""
     now, spent, n, doing = perf_counter_ns, 0, 0, _skate.doing
     try:
         t = now()
@@ -314,8 +319,7 @@ def _timed(
 
 
 def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[pa.RecordBatch]:
-    """Counts the reads and writes that were tried again inside `it`, for those that read or
-    write."""
+    """Counts the retried reads and writes inside `it`, for operators that read or write."""
     counts, n = retry.counts, 0
     try:
         before = counts.tries
@@ -329,11 +333,11 @@ def _tried(it: Iterator[pa.RecordBatch], tries: list[int], i: int) -> Iterator[p
 
 
 def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> Iterator[Any]:
-    """Blocks of about `target` bytes from batches: neighbours are joined up to it, a larger batch
-    is sliced evenly by rows (0: batches are blocks). The first block goes out at a 16th of it, each
-    after that at twice as much: what comes next need not wait for a whole one. Stops after `cap`
-    rows (-1: never). When there are no rows at all, one empty batch keeps the schema. out:
-    _skate.BlockOut, which measures a batch once and joins without a copy."""
+    """Cuts batches into blocks of about `target` bytes. Neighbours are joined up to that size, and
+    a larger batch is sliced evenly by rows (0: batches are blocks). The first block has a 16th of
+    that size and each following one twice the size of the one before, so that consumers can start
+    early. Stops after `cap` rows (-1: never). If there are no rows at all, one empty batch keeps
+    the schema. out: _skate.BlockOut, which measures a batch once and joins without a copy."""
     held: list[Any] = []
     held_bytes = 0
     schema = empty = None
@@ -364,7 +368,7 @@ def cut(batches: Iterator[pa.RecordBatch], target: int, cap: int, out: Any) -> I
             yield out.join(held)
             held, held_bytes = [], 0
         if size > target and n > 1:
-            k = -(-n // max(1, n * target // size))  # even slices: the i-th ends at row i * n // k
+            k = -(-n // max(1, n * target // size))  # even slices: slice i ends at row i * n // k
             for i in range(k):
                 a, b = i * n // k, (i + 1) * n // k
                 yield out(rb.slice(a, b - a))
@@ -400,25 +404,25 @@ def _chain(stage: list[_skate.StageNode]) -> Chain:
 
 
 def forget() -> None:
-    """Drops stages of runs that are over, if they keep objects of the store."""
+    """Drops the stages of runs that are over if they keep objects of the store alive."""
     over = [
         key for key, c in _chains.items() if c.objects and not all(map(_skate.exists, c.objects))
     ]
     for key in over:
         del _chains[key]
     if over:
-        gc.collect()  # functions that name themselves, classes
+        gc.collect()  # frees cycles: recursive functions, classes
 
 
 def run_stage(
     stage: list[_skate.StageNode], told: _skate.StageTask, *blocks: pa.RecordBatch
 ) -> Iterator[Any]:
-    """One task of a stage (a streaming task of the engine)."""
+    """Runs one task of a stage (a streaming task of the engine)."""
     return _chain(stage).run(told, blocks)
 
 
 def stage_init(stage: list[_skate.StageNode]) -> Chain:
-    """Constructor of an actor of a stage."""
+    """The constructor of an actor of a stage."""
     if not _tuned and _skate.in_worker():
         _tune()
     return Chain(stage, actor=True)

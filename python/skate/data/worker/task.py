@@ -1,8 +1,8 @@
-"""The piece of work that this process is at: for sources, writers and operators, and for what
-errors say of where they are.
+"""The task that this process is running, as sources, writers and operators see it, and where in its
+input it is, for the texts of errors.
 
-A user's exception leaves a worker as it is, with one note that says operator, input and row; what
-ends the process finds the same where the message about its death looks for it.
+A user's exception leaves a worker unchanged but for one note with operator, input and row. The same
+text is kept where the message about the worker's death finds it, if the process is killed.
 """
 
 from __future__ import annotations
@@ -22,54 +22,57 @@ BATCH = "the batch of input rows"
 
 
 class Part(NamedTuple):
-    """A part of a pack, or a sample, or bounds, as an exchange gets it (src/shuffle/pack.h)."""
+    """A part of a pack, a sample, or bounds, as a task of an exchange gets it
+    (src/shuffle/pack.h)."""
 
     blocks: Any  # a buffer with whole blocks
     rows: int  # 0: none of them are wanted
-    side: int  # number of the stage's input
+    side: int  # the number of the stage's input that the part belongs to
     run: int
     row: int
-    lengths: bytes = b""  # of a pack that is merged: of its parts (uint32, in units of 64 bytes)
+    # of a pack to be merged: the lengths of its parts (uint32, in units of 64 bytes)
+    lengths: bytes = b""
 
 
 class Exchange(NamedTuple):
-    """The input of a task of an exchange: of the one that cuts, of one that merges packs of
-    partitions [first, end), or of one that makes partitions [first, end) of n, or a share of them,
-    or what shares leave (src/shuffle/pack.h)."""
+    """The input of a task of an exchange (src/shuffle/pack.h). The task is a cut, a merge of packs
+    of partitions [first, end), a reduce of partitions [first, end) of n, a split reduce, or the
+    reduce of the rows that split reduces left unmatched."""
 
     phase: int  # _skate.PHASE_...
     first: int
     end: int
     n: int
     parts: list[Part]
-    bounds: Any  # a buffer with a block; None: there are none
-    shared: int  # 1 + the input that several tasks of these partitions may share; 0: none
-    told: list[Any]  # what each share told: a buffer with a block
+    bounds: Any  # a buffer with a block of the bounds; None: there are none
+    shared: int  # 1 + the number of the input that several split reduces may share; 0: none
+    told: list[Any]  # the match report of each split reduce: a buffer with a block
 
 
 class Task:
-    """The piece of work that this process is at."""
+    """The task that this process is running."""
 
-    # number of the task in its stage: the same on every run; None: started ahead of its turn
+    # The number of the task in its stage, the same on every run; None: the task was started ahead
+    # of its turn.
     seq: Any = 0
     unit: bytes = b""  # parameters of a source's unit
-    about: Any = None  # what who put several units into one task says of it
+    about: Any = None  # an opaque value from the code that put several units into one task
     reader: str = ""  # label of the operator that reads
-    # it was begun before, and the process died: what functions get is kept beforehand
+    # An earlier attempt's process died: batches are kept for replay before functions get them.
     careful: bool = False
-    kept: str | None = None  # the name of such a file
-    source_row: int | None = None  # row in it at which the batch that the reader gives begins
-    rows_of: list[str] | None = None  # instead: the file of each row of that batch
-    letters: Letters  # bad records of this task
+    kept: str | None = None  # the name of the file with such a batch
+    source_row: int | None = None  # the row of the source at which the reader's batch begins
+    rows_of: list[str] | None = None  # in place of it: the file of each row of that batch
+    letters: Letters  # the dead letters of this task
     trail: Trail
-    cap: int = -1  # a task may stop after so many output rows
+    cap: int = -1  # the number of output rows after which a task may stop; -1: none
     target: int = 16 << 20
     nbytes: Callable[[pa.RecordBatch], int] = staticmethod(lambda rb: rb.nbytes)
-    values: int = 1  # in how many its packs are to be
-    exchange: Exchange  # of a stage that begins with one
-    sides: list[int]  # of each input block: the number of the stage's input that it is of
+    values: int = 1  # the number of values that its packs go into
+    exchange: Exchange  # the input of a stage that begins with an exchange
+    sides: list[int]  # for each input block the number of the stage's input that it belongs to
     turn: int = 0  # how many tasks this process has begun
-    # of each operator: rows that its quicker way refused (images that Pillow decoded)
+    # For each operator, the rows that went to its fallback (images that Pillow decoded).
     aside: list[int]
     _source: str = ""
 
@@ -78,7 +81,7 @@ class Task:
 
     @property
     def source(self) -> str:
-        """What is being read, for error notes: a file."""
+        """The file that is being read, for error notes."""
         return self._source
 
     @source.setter
@@ -87,7 +90,7 @@ class Task:
         self.reads()
 
     def reads(self) -> None:
-        """It reads from now on: said where the message about this process's death finds it."""
+        """Records that the task begins to read, for the message about this process's death."""
         if self._source:
             _skate.doing(self.reader, "reading " + self._source)
 
@@ -101,8 +104,9 @@ class Task:
         row: int | None = None,
         rb: pa.RecordBatch | None = None,
     ) -> None:
-        """Says once, at the innermost operator, where a user function failed. row: the first input
-        row in question; rb: what the function had, to be kept for `skate replay`."""
+        """Adds a note to e that says where a user's function failed, once, at the innermost
+        operator. row: the first input row in question; rb: what the function was given, to be kept
+        for `skate replay`."""
         if not getattr(e, "__skate_noted__", False):
             try:
                 e.__skate_noted__ = True  # type: ignore[attr-defined]
@@ -126,13 +130,13 @@ class Task:
         )
 
     def number(self) -> str:
-        """Its number, in words."""
+        """The number of the task, in words."""
         return f" (task {self.seq})" if self.seq is not None else ""
 
     def at_hand(self, params: dict[str, Any], what: str, row: int, rb: pa.RecordBatch) -> str:
-        """A function is about to be called with rb, whose first row is `row`: said where the
-        message about this process's death finds it. After such a death rb is kept for `skate
-        replay` first. What is said behind the place."""
+        """Records that a function is about to be called with rb, whose first row is `row`, for the
+        message about this process's death. If an earlier attempt died, rb is kept for `skate
+        replay` first. Returns the text that follows the place in the message."""
         last = row + rb.num_rows - 1
         if self.careful:
             return self._at_hand_again(
@@ -148,7 +152,7 @@ class Task:
             most = DataContext.get_current().replay_bytes
             try:
                 kept = replay.keep(params, rb, where, most) if most > 0 else None
-            # a function that cannot be pickled again, a full disk: there is no such file, then
+            # No file if the function cannot be pickled again or the disk is full.
             except Exception:
                 kept = None
             self.let_go()
@@ -158,7 +162,7 @@ class Task:
         return again
 
     def let_go(self) -> None:
-        """What was kept beforehand has not ended the process."""
+        """Removes the batch kept beforehand: the call has not ended the process."""
         if self.kept is not None:
             replay.drop(self.kept)
             self.kept = None
@@ -168,8 +172,8 @@ class Task:
     def bad_row(
         self, params: dict[str, Any], e: BaseException, rb: pa.RecordBatch | None, row: int
     ) -> None:
-        """The input row `row` of an operator has failed: it goes to the dead letters, and out of
-        the output."""
+        """Records that the input row `row` of an operator has failed: it goes to the dead letters
+        and is left out of the output."""
         at = params.get("at", 0)
         source, source_row = self.trail.origin(at, row)
         self.letters.add(params, e, rb, row, source, source_row)
@@ -181,7 +185,7 @@ task = Task()
 
 
 def tolerates(params: dict[str, Any]) -> bool:
-    """Whether bad records are not the end of it."""
+    """Whether an operator goes on after bad records."""
     return (params.get("on_error") or "raise") != "raise"
 
 
@@ -193,7 +197,8 @@ def _kept(e: BaseException, params: dict[str, Any], rb: pa.RecordBatch | None, w
         return "; not kept for `skate replay`: what the function takes along is large"
     try:
         name = replay.keep(params, rb, where, most)
-    # a function that cannot be pickled again, a full disk: the user's error is what matters
+    # The function cannot be pickled again, or the disk is full: report the user's error all the
+    # same.
     except Exception as why:
         return f"; not kept for `skate replay`: {str(why).splitlines()[0] if str(why) else type(why).__name__}"
     return f"; `skate replay {name}` runs it again under pdb" if name else ""
