@@ -26,7 +26,7 @@ class Part(NamedTuple):
     (src/shuffle/pack.h)."""
 
     blocks: Any  # a buffer with whole blocks
-    rows: int  # 0: none of them are wanted
+    rows: int  # its rows; 0: none of them is wanted
     side: int  # the number of the stage's input that the part belongs to
     run: int
     row: int

@@ -1,16 +1,17 @@
 """Writers, one file a format: run(params, batches, task) writes files in a worker and yields one
-report row a file. job.py writes from start to end. What Dataset.write_...() promise:
+report row a file. job.py is a write from start to end. The promises of Dataset.write_...():
 
 All files of a write appear in the folder together when everything is written. Their names are <id
 of the write>_<task>_<file of the task>.<ending>: no other write has them, on whatever machine, and
 they sort as the rows and, by the time of their start, the writes do; the bytes are the same each
 time. `mode` says what happens to files that are there. Beside other writes into the folder:
 "append" takes no notice of them, and loses nothing; "error" is a ValueError, too, when another
-write has put files there meanwhile, which stay; "overwrite" removes what was there when it began,
-and what another write of that mode has put there since (the last one to commit has the folder), not
-what was appended meanwhile. Where files are written in place (file systems that are not local) two
-that overwrite at once leave the files of both. A name that a filename_provider gives and that is
-taken is a FileExistsError (not with "overwrite", of what was there).
+write has put files there meanwhile, which stay; "overwrite" removes the files that were there when
+it began, and files that another write of that mode has put there since (the last one to commit has
+the folder), but not files that were appended meanwhile. Where files are written in place (file
+systems that are not local) two that overwrite at once leave the files of both. If a name from a
+filename_provider is taken there is a FileExistsError (with "overwrite" only if the file was not
+there when the write began).
 
 resume=True: a job (its operators, functions, input files, options) is written into its folder once,
 however often the program is killed and started again. What is done is kept in

@@ -11,7 +11,7 @@ from skate.data.write import files
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError or ValueError for arguments that are none."""
+    """TypeError or ValueError for unknown or wrong arguments."""
     keywords("write_feather", args, ("compression",))
     pa.ipc.IpcWriteOptions(**args)
 
@@ -30,12 +30,12 @@ class _Writer:
 
 
 def schema(file: Any) -> Any:
-    """Of a file."""
+    """The schema of a file."""
     return pa.ipc.open_file(file).schema
 
 
 def parts(file: Any) -> Iterator[Any]:
-    """The Tables that a file was written of."""
+    """The Tables that a file was written from."""
     with pa.ipc.open_file(file) as r:
         for i in range(r.num_record_batches):
             yield pa.Table.from_batches([r.get_batch(i)])

@@ -11,12 +11,12 @@ from skate.data.values.unify import concat_as
 from skate.data.write import files
 
 REMEDY = "turn it into text or numbers (lists and structs for example with json.dumps, bytes with base64)"
-WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server does it for all of them
+WORKERS_IMPORT = ("pyarrow.csv",)  # the fork server imports these for all workers
 
 
 def check(args: dict[str, Any], schema: Any) -> Any:
-    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or
-    TypeError for a column that CSV has no form for."""
+    """TypeError or ValueError for unknown or wrong arguments. With a schema: the schema that the
+    files get, or TypeError for a column that CSV cannot represent."""
     known = [n for n in dir(pacsv.WriteOptions) if not n.startswith("_") and n != "validate"]
     keywords("write_csv", args, ("write_options", *known))
     options = _options(args)

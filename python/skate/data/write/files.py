@@ -1,10 +1,10 @@
-"""What a task of a write does: batches into files of a format, one behind the other, and a report
-of them. The formats are in their own files.
+"""What a task of a write does: writes batches into files of a format, one after the other, and
+reports them. The formats are in their own files.
 
-A file that is not whole has no name that anybody reads: the driver (job.py) gives it one when all
-are. Remote files are there when they are closed. Names begin with the id of the write, so that no
-other write has them; those that a user's filename_provider gives may be another's, which is an
-error.
+An incomplete local file has no name under which anybody reads: the driver (job.py) gives files
+their names when all are complete. A remote file exists once it is closed. Names begin with the id
+of the write, so no other write has them. Names from a user's filename_provider may belong to
+another write, which is an error.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from skate.data.write.reports import TYPED, report, said
 
 
 class Files:
-    """Writes batches of one task into files of a format. make(sink, schema, args) opens a writer
-    with write(table) and close()."""
+    """Writes the batches of one task into files of a format. make(sink, schema, args) opens a
+    writer with write(table) and close()."""
 
     def __init__(self, params: dict[str, Any], task: Any, extension: str, make: Any):
         self.p, self.seq, self.ext, self.make = params, task.seq, extension, make
         self.base = f"{params['prefix']}{self.seq:06d}"
-        # exec.h, keep_units: unit * 2^20 + place, where another task has read the unit
+        # exec.h, keep_units: seq is unit * 2^20 + place if another task has read the unit
         if params.get("by_unit") and not task.unit:
             self.base = f"{params['prefix']}{self.seq >> 20:06d}_{self.seq & 0xFFFFF:06d}"
         self.index = 0
         self.reports: list[tuple[str, int, int]] = []
-        self.schemas: list[Any] = []  # of the files in reports, where rows were written
+        self.schemas: list[Any] = []  # the schema of each reported file that has rows
         self.schema: Any = None
-        self.made: set[str] = set()  # remote folders
+        self.made: set[str] = set()  # remote folders that exist already
 
     def write(self, tables: Iterator[Any], folder: str = "") -> None:
-        """One file (or several of max_rows) with all tables; a new one where the schema changes."""
+        """Writes all tables into one file, or into several with max_rows; a new file begins where
+        the schema changes."""
         writer: Any = None
         name = full = ""
         rows = 0
         limit = self.p["max_rows"]
-        above = False  # an error is of what makes the rows
+        above = False  # whether an error comes from the operators that make the rows
         try:
             schema = None
             it = iter(tables)
@@ -87,7 +88,7 @@ class Files:
             raise error from None
 
     def without_rows(self, t: Any) -> None:
-        """One file of a Table without rows."""
+        """Writes one file of a Table without rows."""
         name = self.file_name()
         full = f"{self.p['folder']}/{name}"
         writer: Any = None
@@ -102,14 +103,14 @@ class Files:
             raise
 
     def file_name(self) -> str:
-        """Of the next file of this task."""
+        """The name of the next file of this task."""
         p = self.p.get("names")
         if p is None:
             return f"{self.base}_{self.index:06d}.{self.ext}"
         if type(p).get_filename_for_block is not FilenameProvider.get_filename_for_block:
             return p.get_filename_for_block(None, self.p["uuid"], self.seq, self.index)
         name = p.get_filename_for_task(self.p["uuid"], self.seq)
-        if self.ext == "parquet":  # as Ray has it: a template, and an ending
+        if self.ext == "parquet":  # for Parquet Ray's providers give a template and an ending
             name = name if "." in name else f"{name}.parquet"
             if "{i}" in name:
                 return name.replace("{i}", str(self.index))
@@ -117,7 +118,7 @@ class Files:
         return name if self.index == 0 else f"{base}_{self.index:06d}{dot}{end}"
 
     def row_name(self, row: dict[str, Any], i: int) -> str:
-        """Of the file of the i-th row of this task."""
+        """The name of the file of row i of this task."""
         p = self.p.get("names")
         if p is None:
             return f"{self.base}_{i:06d}.{self.ext}"
@@ -126,7 +127,7 @@ class Files:
         return row_filename(p.get_filename_for_task(self.p["uuid"], self.seq), 0, i)
 
     def whole(self, name: str, data: bytes, rows: int) -> None:
-        """One file of bytes."""
+        """Writes one file with these bytes."""
         full = f"{self.p['folder']}/{name}"
         try:
             with self._open(full) as f:
@@ -146,7 +147,7 @@ class Files:
                 self.p["fs"], full, self.p.get("stream", {}), self._may_replace(full)
             )
         at = self.p["folder"]
-        # not makedirs: it would make the stage itself again when the job is over
+        # No makedirs here: it would make the staging folder again after the job is over.
         for part in full[len(at) + 1 :].split("/")[:-1]:
             at = f"{at}/{part}"
             try:
@@ -158,9 +159,9 @@ class Files:
         return open(full, "wb")
 
     def _may_replace(self, full: str) -> bool:
-        """Whether a remote file of that name is none of another write. Where the user gives names,
-        those that were there when the write began are others', and one that is there when a task
-        runs for the first time (a task that runs again finds its own)."""
+        """Whether no other write owns the remote file of that name. With names given by the user,
+        files that existed when the write began belong to others, and so does a file that exists
+        when a task runs for the first time (a retried task finds its own files)."""
         name = full[len(self.p["folder"]) + 1 :]
         if name in self.p.get("taken", ()):
             raise taken(full)
@@ -181,7 +182,8 @@ class Files:
         self.schemas.append(self.schema)
 
     def _sync(self, full: str) -> None:
-        """The file outlives a crash of the machine, where the job says so."""
+        """Syncs a file to disk, if the job asks for it, so that it survives a crash of the
+        machine."""
         if self.p.get("sync"):
             fd = os.open(full, os.O_RDONLY)
             try:
@@ -190,8 +192,8 @@ class Files:
                 os.close(fd)
 
     def _abort(self, writer: Any, full: str, error: BaseException) -> None:
-        """Takes back what was begun. `error` is the one to report: what fails here is noted with
-        it."""
+        """Removes an incomplete file. A failure of that is added to `error`, which is the one to
+        report, as a note."""
         for w in writer:
             try:
                 w.abort() if isinstance(w, RetriedOutput) else w.close()
@@ -206,7 +208,7 @@ class Files:
                 error.add_note(f"{full} could not be removed after that: {e}")
 
     def _explain(self, e: OSError, full: str) -> OSError:
-        if isinstance(e, FileExistsError):  # says all there is to say
+        if isinstance(e, FileExistsError):  # this error needs no more text
             return e
         if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(e):
             free = "?"
@@ -226,12 +228,12 @@ class Files:
                 if e.errno
                 else OSError(f"write {full}: {e}")
             )
-        except TypeError:  # a class of others with arguments of its own
+        except TypeError:  # a foreign class whose constructor takes other arguments
             e.add_note(f"write {full}")
             return e
 
     def report(self) -> Any:
-        """What a write gives: a row for each file."""
+        """The report of a write: a row for each file."""
         rb = report(self.reports)
         if self.p["format"] not in TYPED or not self.reports or None in self.schemas:
             return rb
@@ -239,9 +241,9 @@ class Files:
 
 
 def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
-    """Batches gathered into Tables of about `limit` bytes, in the schema of all so far: it changes
-    where one comes that it does not hold (arrays of another shape, floats after ints). TypeError
-    when there is none for both."""
+    """Gathers batches into Tables of about `limit` bytes. A Table has the schema that holds all
+    batches so far; the schema changes at a batch that does not fit into it (arrays of another
+    shape, floats after ints). TypeError if two batches have no common schema."""
     held: list[Any] = []
     size, schema, given = 0, None, False
     for rb in batches:
@@ -253,7 +255,7 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
         except TypeError as e:
             raise retold(e, "write: ", f": {ADVICE}") from None
         if not both.equals(schema):
-            if given:  # a file has begun
+            if given:  # a file was begun
                 if held:
                     yield pa.Table.from_batches(held, schema)
                 held, size = [], 0
@@ -271,9 +273,10 @@ def tables(batches: Iterator[Any], nbytes: Any, limit: int) -> Iterator[Any]:
 
 
 def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tuple[str, Any]]:
-    """(what a name begins with, rows without these columns) for each combination of values, in
-    order of appearance: "a=1/b=x/" (flavor "hive"), "1/x/" (None) or "1_x_" ("filename").
-    ValueError for a null, which only "hive" has a name for."""
+    """Splits a table by the values of the columns `cols`. Yields (the beginning of the name, the
+    rows without these columns) for each combination of values, in order of appearance: "a=1/b=x/"
+    (flavor "hive"), "1/x/" (None) or "1_x_" ("filename"). ValueError for a null, which only "hive"
+    can name."""
     rest = [n for n in table.column_names if n not in cols]
     if not rest:
         raise ValueError(
@@ -306,7 +309,7 @@ def partitions(table: Any, cols: list[str], flavor: str | None) -> Iterator[tupl
 def run(
     params: dict[str, Any], batches: Iterator[Any], task: Any, extension: str, make: Any, limit: int
 ) -> Iterator[Any]:
-    """Body of a format's run(). What it gives is a report of the files, or, where no row came, the
+    """The body of a format's run(). Yields a report of the files or, if there were no rows, their
     schema."""
     files = Files(params, task, extension, make)
     if params["format"] in TYPED:
@@ -330,7 +333,7 @@ def run(
 
 
 def _watched(batches: Iterator[Any], seen: list[Any]) -> Iterator[Any]:
-    """The batches; `seen` gets the schema of the first."""
+    """Passes batches on, and puts the schema of the first one into `seen`."""
     for rb in batches:
         if not seen:
             seen.append(rb.schema)

@@ -1,10 +1,11 @@
-"""What a job is, as a list of (label, digest): its operators with their functions' code and
-arguments, its input files with size and time, its options.
+"""The fingerprint of a job: a list of (label, digest) of its operators with their functions' code
+and arguments, its input files with size and time, and its options.
 
-Two programs with one fingerprint do the same as far as can be seen: the code of functions, of those
-that they call in their own module, of classes; defaults, closures and constants. Not seen: what
-other modules do, files that functions open, the time of day. Nothing here depends on the process
-(no addresses, no hash seeds), so the same program gives the same list each time it is started.
+Two programs with equal fingerprints do the same, as far as can be seen. Seen are the code of
+functions, of classes and of functions in the same module that they call; defaults, closures and
+constants. Not seen are other modules, files that functions open, and the time of day. Nothing here
+depends on the process (no addresses, no hash seeds), so the same program gives the same list each
+time it is started.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ _CONTEXT = ("target_max_block_size", "target_min_block_size", "on_error", "max_e
 
 
 def fingerprint(request: RunRequest, write: dict[str, Any]) -> list[tuple[str, bytes]]:
-    """Of a write of what is asked for. write: parameters of the writer, without where it writes
-    to."""
+    """The fingerprint of a write. write: the parameters of the writer, without its target."""
     nodes: list[Node] = []
     node = request.node
     while True:
@@ -36,7 +36,7 @@ def fingerprint(request: RunRequest, write: dict[str, Any]) -> list[tuple[str, b
     for n in reversed(nodes):
         more = n.each_run(n.runs) if n.each_run is not None else {}
         params = {**n.params, **more.get("params", {})}
-        params.pop("stamps", None)  # the part of the input files says it
+        params.pop("stamps", None)  # the input files have a part of their own in the list
         units = more.get("units", n.options.get("units"))
         out.append((n.label, of(n.op, params, n.options.get("batch_rows", 0), units)))
     files = list(dict.fromkeys(request.facts.files))
@@ -58,7 +58,7 @@ def fingerprint(request: RunRequest, write: dict[str, Any]) -> list[tuple[str, b
 
 
 def _stats(files: list[str], fs: Any) -> list[tuple[str, int, int]]:
-    """(path, bytes, time of the last change in ns) of each."""
+    """(path, bytes, time of the last change in ns) of each file."""
     if not files:
         return []
     if fs is not None:
@@ -81,7 +81,7 @@ class _Walk:
     def __init__(self, h: Any):
         self.h = h
         self.seen: dict[int, int] = {}
-        self.keep: list[Any] = []  # so that no id is used twice
+        self.keep: list[Any] = []  # keeps objects alive, so that no id is used twice
 
     def put(self, kind: str, data: bytes = b"") -> None:
         self.h.update(f"{kind}:{len(data)}:".encode() + data)
@@ -196,7 +196,7 @@ class _Walk:
 
 
 def _names(c: types.CodeType) -> list[str]:
-    """Names that a function and those inside it may take from its module."""
+    """The names that a function, and functions defined inside it, may take from its module."""
     out = list(c.co_names)
     for x in c.co_consts:
         if isinstance(x, types.CodeType):

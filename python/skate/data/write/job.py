@@ -1,13 +1,14 @@
-"""A write from start to end: where files go, staging, commit, clean-up. What a task does of it:
-files.py; the formats are in their own files.
+"""A write from start to end: the target, staging, commit and clean-up. files.py has the part of the
+tasks; the formats are in their own files.
 
-All files of a write have one schema (unify_file_schemas.py). Tasks write into a hidden folder inside the target
-(stage.py), under names of the write's id and the task's number; when all is written the driver
-renames the files into place. So a failed or killed job leaves the target as it was, a retried task
-overwrites its own files, and the same Dataset gives files with the same bytes each time, whose
-names differ in the id and sort the same. What other programs write into the folder at that time
-stays whole: stage.py says how. Leftovers of killed drivers are removed by the next write into the
-folder. On remote file systems a rename is a copy, so there the files are written in place.
+All files of a write have one schema (unify_file_schemas.py). Tasks write into a hidden staging
+folder inside the target (stage.py), under names of the write's id and the task's number. When all
+is written the driver renames the files into place. So a failed or killed job leaves the target as
+it was, a retried task overwrites its own files, and the same Dataset gives files with the same
+bytes each time; their names differ in the id and sort the same. Files that other programs write
+into the folder meanwhile stay whole: see stage.py. The next write into the folder removes what
+killed drivers have left. On remote file systems a rename is a copy, so there the files are written
+in place.
 """
 
 from __future__ import annotations
@@ -53,8 +54,18 @@ def write(
     args_fn: Any = None,
     partition_cols: Any = None,
 ) -> dict[str, Any] | None:
-    """Runs what is asked for into files of a format. args: of the format; args_fn: a function that
-    gives more of them. Returns what the statistics say of the write; None: nothing was written."""
+    """Runs the plan of a request into files of a format. Returns what the statistics say of the
+    write; None: nothing was written.
+
+    Args:
+        request: The plan and its settings.
+        fmt: The format.
+        path: The target.
+        options: The options that all writers share.
+        args: Arguments of the format.
+        args_fn: A function that gives more arguments of the format.
+        partition_cols: Columns by whose values the rows are put into folders.
+    """
     if args_fn is not None:
         args = {**args, **args_fn()}
     known = request.facts.known_schema()
@@ -68,7 +79,7 @@ def write(
             [partition_cols] if isinstance(partition_cols, str) else list(partition_cols)
         )
         request.facts.check_columns(partition_cols, "write partition_cols")
-        if args.get("schema") is not None:  # what the files hold
+        if args.get("schema") is not None:  # the schema that the files get
             args = {**args, "schema": _schema_without(args["schema"], partition_cols)}
     flavor, args = _flavor(fmt, partition_cols, args)
     path, fs = os.fspath(path), options.get("filesystem")
@@ -118,8 +129,8 @@ def write(
 
 
 def plan_of(node: Node, method: str) -> Node:
-    """What Dataset.write_<method>(path) runs behind a node, for explain(). ValueError: there is no
-    such method, or it is none of a format of files."""
+    """What Dataset.write_<method>(path) runs behind a node, for explain(). ValueError if there is
+    no such method, or it does not write files of a format."""
     fmt = "arrow" if method == "feather" else method
     if fmt not in _TITLES or method == "arrow":
         known = ", ".join(sorted("feather" if name == "arrow" else name for name in _TITLES))
@@ -135,7 +146,7 @@ def _label(fmt: str) -> str:
 def _flavor(
     fmt: str, partition_cols: Any, args: dict[str, Any]
 ) -> tuple[str | None, dict[str, Any]]:
-    """(how folders of partitions are named, the other arguments of the format)"""
+    """Returns (how the folders of partitions are named, the other arguments of the format)."""
     if fmt != "parquet" or "partitioning_flavor" not in args:
         return "hive", args
     args = dict(args)
@@ -160,8 +171,8 @@ def _at_once(
     options: dict[str, Any],
     known: Any,
 ) -> list[tuple[str, int, int]] | None:
-    """A write whose files appear together at its end: (name, rows, bytes) of each; None: mode
-    "ignore" has found files."""
+    """A write whose files appear together at its end. Returns (name, rows, bytes) of each file;
+    None: mode "ignore" has found files."""
     old = target.begin(how)
     if old is None:
         return None
@@ -189,16 +200,16 @@ def _at_once(
 
 
 def _check(fmt: str, args: dict[str, Any], schema: Any) -> None:
-    """What is wrong before anything runs."""
+    """Raises for what is known to be wrong before anything runs."""
     check = getattr(importlib.import_module(f"skate.data.write.{fmt}"), "check", None)
     if check is not None:
         check(args, schema)
 
 
 class Orderly:
-    """While it is entered SIGTERM unwinds the program, as Ctrl-C does, and then ends it as it would
-    have. Where the program has a handler of its own that one is called; on other threads than the
-    main one there is nothing to be done. After wait() a signal is kept until the end."""
+    """A context manager inside of which SIGTERM unwinds the program as Ctrl-C does, and then ends
+    it as it would have. A handler of the program's own is called instead. On threads other than the
+    main one it has no effect. After wait() a signal is held back until the end of the block."""
 
     def __init__(self) -> None:
         self.mine = self.came = self.waits = False
@@ -229,7 +240,7 @@ class Orderly:
 
 
 class _Terminated(BaseException):
-    """SIGTERM came."""
+    """Raised by SIGTERM."""
 
 
 def _check_names(provider: Any, uuid: str) -> None:
@@ -263,7 +274,8 @@ def _resumable(
     logs: str | None,
     forget: bool,
 ) -> list[Any]:
-    """A write that can be resumed: does what is missing of it. The files of the whole job."""
+    """A write that can be resumed: does the part of it that is missing. Returns the files of the
+    whole job."""
     at = None
     if logs is not None:
         folder = os.path.abspath(local_path(logs) or logs)
@@ -310,7 +322,7 @@ _TITLES = {  # of the formats of files
 
 
 class _Local:
-    """A local folder."""
+    """A target that is a local folder."""
 
     fs = None
 
@@ -322,8 +334,8 @@ class _Local:
         self.before: stage.Before = []
 
     def begin(self, how: SaveMode) -> list[str] | None:
-        """Makes the folders; names that are in the target now, or None when there is nothing to
-        do."""
+        """Makes the folders. Returns the names that are in the target now, or None if mode "ignore"
+        leaves nothing to do."""
         old = stage.look(self.path, how)
         if old is None:
             return None
@@ -338,7 +350,7 @@ class _Local:
         return old
 
     def commit(self, names: list[str], how: SaveMode) -> bool:
-        """Moves the files to their places; False: mode "ignore" has found files of another
+        """Moves the files to their places. False: mode "ignore" has found files of another
         write."""
         moves = [(os.path.join(self.folder, n), n) for n in names]
         with stage.alone(self.path, how):
@@ -365,7 +377,7 @@ class _Local:
 
 
 class _Remote:
-    """A folder of a pyarrow or fsspec file system; files are written in place."""
+    """A target that is a folder of a pyarrow or fsspec file system; files are written in place."""
 
     def __init__(self, path: str, filesystem: Any):
         self.id = write_id()
@@ -374,7 +386,7 @@ class _Remote:
         self.before: dict[str, tuple[int, int]] = {}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """{name: (bytes, time of its last change)} of what is in the target."""
+        """{name: (bytes, time of its last change)} of the files in the target."""
         selector = pafs.FileSelector(self.path, allow_not_found=True, recursive=True)
         info = retried(lambda: self.fs.get_file_info(selector), f"list {self.path}")
         found = {
@@ -382,14 +394,14 @@ class _Remote:
             for f in info
             if f.type == pafs.FileType.File
         }
-        # of writes that see the folder as a local one
+        # Leave out the folders of writers to whom the target is a local folder.
         return {n: v for n, v in found.items() if not n.startswith(".skate-")}
 
     def begin(self, how: SaveMode) -> list[str] | None:
-        """Makes the folder; names that are in the target now, or None when there is nothing to
-        do."""
-        # The folder is made before it is listed: listing one that another write makes at that
-        # moment fails.
+        """Makes the folder. Returns the names that are in the target now, or None if mode "ignore"
+        leaves nothing to do."""
+        # Make the folder before listing it: listing fails if another write makes the folder at that
+        # moment.
         retried(lambda: self.fs.create_dir(self.path, recursive=True), f"make {self.path}")
         self.before = self.files()
         if self.before and how is SaveMode.ERROR:
@@ -401,8 +413,8 @@ class _Remote:
         return list(self.before)
 
     def commit(self, names: list[str], how: SaveMode) -> bool:
-        """Mode "error": looks for files of others again. Mode "overwrite": removes what was
-        there."""
+        """Mode "error": looks for files of other writes again. Mode "overwrite": removes the files
+        that were there before."""
         if how is SaveMode.ERROR and (
             others := sorted(n for n in self.files() if n not in names and self.id not in n)
         ):
@@ -413,7 +425,7 @@ class _Remote:
         return True
 
     def clear(self, before: dict[str, tuple[int, int]], mine: set[str]) -> None:
-        """Removes files that are there as they were before."""
+        """Removes the files of `before` that are unchanged, but for those in `mine`."""
         there = self.files()
         self.remove([n for n, v in before.items() if n not in mine and there.get(n) == v])
 
@@ -430,7 +442,7 @@ def _schema_without(schema: Any, names: list[str]) -> Any:
 
 
 def of_tasks(given: TaskOptions) -> dict[str, Any]:
-    """What a node of the plan says of the tasks of a write."""
+    """The options of a plan's node for the tasks of a write."""
     options = resources(given.get("ray_remote_args") or {})
     if given.get("concurrency") is not None:
         options["max_tasks"] = given.get("concurrency")
@@ -438,7 +450,7 @@ def of_tasks(given: TaskOptions) -> dict[str, Any]:
 
 
 def write_sql(request: RunRequest, sql: str, connection_factory: Any, given: TaskOptions) -> None:
-    """Runs what is asked for into a database."""
+    """Runs the plan of a request into a database."""
     params = {"format": "sql", "sql": sql, "connect": cloudpickled(connection_factory)}
     node = Node("write", "WriteSQL", params, (request.node,), **of_tasks(given))
     for _ in execute.batches(request.over(node)):
@@ -446,7 +458,7 @@ def write_sql(request: RunRequest, sql: str, connection_factory: Any, given: Tas
 
 
 def write_sink(request: RunRequest, sink: Any, given: TaskOptions) -> None:
-    """Runs what is asked for into a Datasink."""
+    """Runs the plan of a request into a Datasink."""
     options = of_tasks(given)
     params = {"format": "sink", "fn": sink, "uuid": os.urandom(8).hex()}
     results = []
@@ -458,7 +470,7 @@ def write_sink(request: RunRequest, sink: Any, given: TaskOptions) -> None:
     )
     try:
         sink.on_write_start(request.facts.known_schema())
-        if getattr(sink, "_skip_write", False):  # mode "ignore": no row is written
+        if getattr(sink, "_skip_write", False):  # mode "ignore" has found files: write no row
             rows = None
         if rows is not None:
             params.update(rows.begin(params["uuid"]))

@@ -1,4 +1,4 @@
-"""JSON files, one object a line. Values JSON has no form for (dates, decimals) are written as text;
+"""JSON files, one object a line. Values without a JSON form (dates, decimals) are written as text;
 bytes are an error."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from skate.data.checks import keywords, parameters
 from skate.data.values import row_dicts
 from skate.data.write import files
 
-_PANDAS = ("orient", "lines")  # taken, and always "records" and True
+_PANDAS = ("orient", "lines")  # accepted if they are "records" and True
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError for arguments that are none; with a schema, TypeError for a column of bytes, unless
-    the user's `default` may know what to do with them."""
+    """TypeError for unknown arguments; with a schema, TypeError for a column of bytes unless the
+    user gives a `default`, which may handle them."""
     keywords("write_json", args, (*_PANDAS, *parameters(json.JSONEncoder)))
     if schema is not None and "default" not in args:
         for f in schema:
@@ -30,7 +30,7 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 
 def _bytes_in(t: Any) -> Any:
-    """t, or the first type inside, where that is bytes."""
+    """t if it is a type of bytes, or the first such type nested in it."""
     if (
         pa.types.is_binary(t)
         or pa.types.is_large_binary(t)

@@ -1,5 +1,5 @@
-"""What a write does with files that are there, its mode; and its id, which is in the names of its
-files."""
+"""The mode of a write (what it does with existing files), and its id, which is a part of the names
+of its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 
 class SaveMode(enum.StrEnum):
-    """What a write does when the target has files."""
+    """What a write does if the target has files."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -18,8 +18,8 @@ class SaveMode(enum.StrEnum):
 
 
 def write_id() -> str:
-    """A text that no other write has, on whatever machine: a UUID of version 7, so writes sort by
-    the time at which they began."""
+    """An id that no other write has, on whatever machine: a UUID of version 7, so ids sort by the
+    time at which the writes began."""
     ms, ns = divmod(time.time_ns(), 1_000_000)
     rand = int.from_bytes(os.urandom(8), "big") >> 2
     return f"{ms << 80 | 7 << 76 | ns * 4096 // 1_000_000 << 64 | 2 << 62 | rand:032x}"

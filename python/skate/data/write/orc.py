@@ -10,12 +10,12 @@ from skate.data.checks import columns, keywords, parameters
 from skate.data.values.unify import concat_as
 from skate.data.write import files
 
-WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server does it for all of them
+WORKERS_IMPORT = ("pyarrow.orc",)  # the fork server imports these for all workers
 
 
 def check(args: dict[str, Any], schema: Any) -> Any:
-    """TypeError or ValueError for arguments that are none; with a schema, that of the files, or
-    TypeError for a column that ORC has no form for."""
+    """TypeError or ValueError for unknown or wrong arguments. With a schema: the schema that the
+    files get, or TypeError for a column that ORC cannot represent."""
 
     def write(s: Any) -> None:
         with orc.ORCWriter(pa.BufferOutputStream(), **args) as w:
@@ -42,12 +42,12 @@ class _Writer:
 
 
 def schema(file: Any) -> Any:
-    """Of a file."""
+    """The schema of a file."""
     return orc.ORCFile(file).schema
 
 
 def parts(file: Any) -> Iterator[Any]:
-    """The Tables that a file was written of."""
+    """The Tables that a file was written from."""
     f = orc.ORCFile(file)
     for i in range(f.nstripes):
         yield pa.Table.from_batches([f.read_stripe(i)])

@@ -1,10 +1,10 @@
-"""Parquet files: row groups of about 32 MiB, dictionaries for the columns in which values repeat.
+"""Parquet files: row groups of about 32 MiB, dictionaries for columns with repeated values.
 
-Arrow's writer puts each value of every column into a hash table until the dictionary is full, which
-for columns of distinct values costs more than all the rest of the writing. So a sample of each
-column's first rows says how many different values there are, and columns whose dictionary would
-save less than a quarter are written plain. Who gives use_dictionary or column_encoding decides it
-alone. Cost: about 0.2 ms a column and file.
+Arrow's writer puts each value of every column into a hash table until the dictionary is full. For
+columns of distinct values that costs more than all the rest of the writing. So the number of
+distinct values of each column is estimated by a sample of its first rows, and columns whose
+dictionary would save less than a quarter are written plain. If the user gives use_dictionary or
+column_encoding, that alone decides. Cost: about 0.2 ms a column and file.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from skate.data.values import encoded_text, to_arrow
 from skate.data.values.unify import concat_as
 from skate.data.write import files
 
-WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server does it for all of them
+WORKERS_IMPORT = ("pyarrow.parquet",)  # the fork server imports these for all workers
 ROW_GROUP_BYTES = 32 << 20
-SAMPLE = 2048  # rows that are looked at
+SAMPLE = 2048  # rows of a sample
 
 
 def encoded(params: dict[str, Any]) -> bool:
-    """Whether a write with these parameters takes dictionary-encoded strings."""
+    """Whether a write with these parameters accepts dictionary-encoded strings."""
     return not params["partition_cols"] and "store_schema" not in params["args"]
 
 
 def check(args: dict[str, Any], schema: Any) -> None:
-    """TypeError for arguments that are none; with a schema, TypeError for a column that Parquet has
-    no form for."""
+    """TypeError for unknown arguments; with a schema, TypeError for a column that Parquet cannot
+    represent."""
     known = [
         *parameters(pq.write_table, ("table", "where", "filesystem")),
         *parameters(pq.ParquetWriter.__init__, ("self", "where", "filesystem")),
@@ -43,12 +43,12 @@ def check(args: dict[str, Any], schema: Any) -> None:
 
 
 def _as_stored(schema: Any) -> Any:
-    """The schema in which Parquet takes these columns. Only types of few kinds are looked at, as a
-    try takes long."""
+    """The schema in which Parquet accepts these columns. Only columns of a few kinds of types are
+    tried, since a try takes long."""
 
     def write(s: Any) -> None:
         with pq.ParquetWriter(pa.BufferOutputStream(), s) as w:
-            # of no row it does not look at the values of a dictionary
+            # One row: without rows the writer does not look at the values of a dictionary.
             w.write_table(pa.table([pa.nulls(1, f.type) for f in s], schema=s))
 
     doubtful = [f for f in schema if _doubtful(f.type)]
@@ -64,7 +64,7 @@ def _as_stored(schema: Any) -> Any:
 
 
 def _doubtful(t: Any) -> bool:
-    """Whether Parquet may have no form for a type."""
+    """Whether Parquet may be unable to represent a type."""
     is_ = pa.types
     if isinstance(t, pa.BaseExtensionType):
         return _doubtful(t.storage_type)
@@ -82,7 +82,7 @@ def _doubtful(t: Any) -> bool:
 class _Writer:
     def __init__(self, sink: Any, schema: Any, args: dict[str, Any]):
         self.sink, self.args = sink, dict(args)
-        # the user's: values are cast to it, exactly or it is an error
+        # The user's schema: values are cast to it without loss, or it is an error.
         self.given = self.args.pop("schema", None)
         self.schema = _as_stored(schema) if self.given is None else self.given
         self.row_group_size = self.args.pop("row_group_size", None)
@@ -113,7 +113,7 @@ class _Writer:
         said = encoded_text.file_schema(self.schema)
         if said.equals(self.schema):
             self.w = pq.ParquetWriter(self.sink, self.schema, **self.args)
-        else:  # the writer would say that encoded columns are dictionaries
+        else:  # else the file's schema would have dictionaries for encoded columns
             self.w = pq.ParquetWriter(self.sink, table.schema, store_schema=False, **self.args)
             self.w.add_key_value_metadata(
                 {"ARROW:schema": base64.b64encode(said.serialize()).decode()}
@@ -121,8 +121,8 @@ class _Writer:
 
 
 def _distinct(col: Any) -> bool:
-    """Whether a dictionary of a column would save less than a quarter of its bytes, by two samples:
-    rows from all over it, and neighbours."""
+    """Whether a dictionary of a column would save less than a quarter of its bytes, estimated by
+    two samples: rows from all over the column, and neighbours."""
     if not len(col):
         return False
     t, rows, col = col.type, len(col), col.chunk(0)
@@ -140,14 +140,14 @@ def _distinct(col: Any) -> bool:
     if not k or not len(close):
         return False
     width = spread.nbytes / k
-    # k drawn of v values give k * k / 2v that were there before
+    # Drawing k times from v values gives about k * k / 2v repeats.
     twice = max(0.5, k - pc.count_distinct(spread).as_py())
     values = min(k * k / 2 / twice, rows * pc.count_distinct(close).as_py() / len(close))
     return bool(values * width + rows * math.log2(values) / 8 > 0.75 * rows * width)
 
 
 def _leaves(path: str, t: Any) -> list[str]:
-    """Paths of the columns that a column is stored as."""
+    """The paths of the Parquet columns that a column is stored as."""
     if isinstance(t, pa.BaseExtensionType):
         return _leaves(path, t.storage_type)
     if pa.types.is_struct(t):
@@ -167,12 +167,12 @@ def _leaves(path: str, t: Any) -> list[str]:
 
 
 def schema(file: Any) -> Any:
-    """Of a file."""
+    """The schema of a file."""
     return pq.read_schema(file)
 
 
 def parts(file: Any) -> Iterator[Any]:
-    """The Tables that a file was written of."""
+    """The Tables that a file was written from."""
     with pq.ParquetFile(file) as pf:
         for i in range(pf.num_row_groups):
             yield pf.read_row_group(i)

@@ -1,4 +1,4 @@
-"""What the tasks of a write tell the driver of their files."""
+"""The reports of a write: what its tasks tell the driver about their files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from skate.data.values import encoded_text, tensor_types, to_arrow, unify
 
 KEY = b"skate.schemas"
 
-TYPED = {"parquet", "arrow", "orc"}  # formats whose files have a schema
+TYPED = {"parquet", "arrow", "orc"}  # the formats whose files have a schema
 
 Report = tuple[str, int, int]
 
 
 def said(schemas: list[Any]) -> dict[bytes, bytes]:
-    """Metadata of a report: the schema of each of its files."""
+    """The metadata of a report: the schema of each of its files."""
     texts: dict[bytes, int] = {}
     known: dict[int, int] = {}
     at = []
@@ -31,7 +31,7 @@ def said(schemas: list[Any]) -> dict[bytes, bytes]:
 
 
 def heard(rb: Any) -> list[bytes]:
-    """The schemas of the files of a report, as bytes; none for formats without types."""
+    """The schemas of the files of a report, as bytes; empty for formats without types."""
     text = (rb.schema.metadata or {}).get(KEY)
     if text is None:
         return []
@@ -40,7 +40,7 @@ def heard(rb: Any) -> list[bytes]:
 
 
 def report(files: list[tuple[str, int, int]]) -> Any:
-    """(name, rows, bytes) of files as a batch."""
+    """A batch of (name, rows, bytes) of files."""
     schema = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
     cols = list(zip(*files, strict=True)) if files else [(), (), ()]
     return pa.RecordBatch.from_arrays(
@@ -50,17 +50,17 @@ def report(files: list[tuple[str, int, int]]) -> Any:
 
 
 class Reports:
-    """What the tasks of a write say: files, or, where one had no rows, its columns. known: the
-    schema, where it is known before a run."""
+    """Collects the reports of the tasks of a write: their files or, for a task without rows, its
+    columns. known: the schema, if it is known before the run."""
 
     def __init__(self, known: Any):
         self.known = known
         self.schemas: list[Any] = []
-        self.written: list[bytes] = []  # the schema of each file, of formats that have types
+        self.written: list[bytes] = []  # the schema of each file, for formats with types
 
     def files(self, rb: Any) -> list[tuple[str, int, int]]:
         """(name, rows, bytes) of the files of a report."""
-        load(tensor_types)  # types of ours in the schema
+        load(tensor_types)  # registers skate's types, which the schema may have
         if rb.schema.names == ["no_rows"]:
             self.schemas += [pa.ipc.read_schema(pa.py_buffer(v)) for v in rb.column(0).to_pylist()]
             return []
@@ -68,13 +68,13 @@ class Reports:
         return list(zip(*(c.to_pylist() for c in rb.columns), strict=True))
 
     def without_rows(self, params: dict[str, Any]) -> list[tuple[str, int, int]]:
-        """Writes the one file of a write that had no rows, so that its columns can be read back;
-        none where they are not known."""
+        """Writes the one file of a write that had no rows, so that its columns can be read back; no
+        file if the columns are not known."""
         schema = self.known
         if self.schemas:
             try:
                 schema = unify.unify(self.schemas)
-            except TypeError:  # of which there may be many, without rows
+            except TypeError:  # the columns of tasks without rows may conflict
                 schema = self.schemas[0]
         schema = params["args"].get("schema", schema)
         if schema is None or not len(schema) or params["format"] == "images":

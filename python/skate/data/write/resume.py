@@ -7,21 +7,21 @@ does only what is missing.
     <target>/.skate-job/run-<random>/  files that one run has staged; a record names the run it is
                                        of
 
-Units of the input (row groups, ranges of bytes, files; what a reader makes tasks of) have the same
-numbers whenever the same program reads the same input.
-Such a run keeps them apart: no task works on rows of two units, blocks leave in the order of units
-(exec.h, keep_units), so when the report of a later unit comes, all of the earlier ones are whole.
-Then a unit goes into the log with its files, and the next run leaves it out.
-When all are there: COMMIT; files move to their places under names of the job's id, unit and number;
-DONE. The id is in the log, so it is the same in each run.
+Units of the input (row groups, ranges of bytes, files: the pieces that become tasks) have the same
+numbers whenever the same program reads the same input. Such a run keeps them apart: no task works
+on rows of two units, blocks leave in the order of units (exec.h, keep_units), so when the report of
+a later unit comes, all of the earlier ones are whole. Then a unit goes into the log with its files,
+and the next run leaves it out. When all are there: COMMIT; files move to their places under names
+of the job's id, unit and number; DONE. The id is in the log, so it is the same in each run.
 
 A target that is not local (RemoteJob): the log is in a local folder that the user names; a rename
 would be a copy there, so files are written in their places under such names, whole or not at all,
 and what a killed run has left under such names is removed at the end.
 
-Invariant: a file is in its place (a local one) only after COMMIT, and once; whatever is killed
-where, the next run ends with the files that an undisturbed one gives. What is lost are units that
-were done behind a slow one. Files are synced by the workers that write them, the log at most 20
+Invariant: a file moves to its (local) place only after COMMIT, and once. Whichever process is
+    killed at whatever point, the next run ends with the files of an undisturbed run. Lost are only
+    units that were done behind a slow one. Files are synced by the workers that write them, the log
+    at most 20
 times a second and at each mark.
 
 Mode "overwrite" keeps a list of what was there when the job began (<target>/.skate-job/before, or
@@ -56,10 +56,11 @@ from skate.data.write.unify_file_schemas import again, misfits, of_file
 
 SYNC_S = 0.05
 _HEAD, _UNIT, _COMMIT, _DONE = 1, 2, 3, 4
-_STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")  # (values in front of it, its ending)
-LOOKS = 16  # files whose schemas are read side by side
+# groups: the partition values in front, the ending behind
+_STAGED = re.compile(r"(.*_|)\d{6,}_\d{6}(\..*|)")
+LOOKS = 16  # the number of files whose schemas are read at the same time
 
-# staged, final (relative to the folder of the job, to the target), rows, bytes
+# (staged name relative to the folder of the job, final name relative to the target, rows, bytes)
 File = tuple[str, str, int, int]
 
 log = logging.getLogger("ray.data")
@@ -83,11 +84,12 @@ class Job:
         self.path = log_path or os.path.join(self.folder, "log")
         self.files: dict[int, list[File]] = {}
         self.prefix = ""
-        self.names = params["names"] is not None  # the user gives names: those are the ones
+        self.names = params["names"] is not None  # whether the user names the files
         self.committed = self.over = False
         self.log: Any = None
         self.synced = 0.0
-        self.schemas: list[bytes] | None = None  # of all files, where one run has written them
+        # the schemas of all files, if one run has written them all
+        self.schemas: list[bytes] | None = None
 
     def _units(self, node: Node) -> int:
         while True:
@@ -107,7 +109,7 @@ class Job:
     # ---- start
 
     def open(self) -> bool:
-        """Reads the log and decides. False: nothing is to be done."""
+        """Reads the log and decides what to do. False: nothing is to be done."""
         if not os.path.exists(self.path) and self._look() is None:
             return False
         self._make_folders()
@@ -150,7 +152,7 @@ class Job:
         return True
 
     def _look(self) -> list[str] | None:
-        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error"
+        """The names in the target; None: mode "ignore" has found files. ValueError: mode "error"
         has."""
         return stage.look(self.target, self.how)
 
@@ -158,8 +160,8 @@ class Job:
         os.makedirs(self.folder, exist_ok=True)
 
     def _same(self, records: list[Any]) -> bool:
-        """True: a log of this job. False: of another that has ended. ValueError: of another that
-        has not."""
+        """Compares the log with this job. True: a log of this job. False: a log of another job that
+        has ended. ValueError: a log of another job that has not."""
         _, units, mode, _, parts = records[0]
         mine = [*self.parts, ("mode", self.how.value.encode())]
         theirs = [*[tuple(p) for p in parts], ("mode", mode.encode())]
@@ -200,7 +202,7 @@ class Job:
         os.replace(path + ".part", path)
 
     def _check_files(self) -> None:
-        """Forgets units whose files are not there as they were recorded."""
+        """Forgets units whose files do not exist as recorded."""
         for unit, files in list(self.files.items()):
             if not all(self._size(f) == f[3] for f in files):
                 log.warning(
@@ -225,9 +227,9 @@ class Job:
     def write(
         self, request: RunRequest, label: str, params: dict[str, Any], options: dict[str, Any]
     ) -> None:
-        """Runs what is missing; the log knows each unit when it is whole."""
+        """Runs the missing part; each unit goes into the log when it is whole."""
         run, where = self._stage()
-        uuid = self.prefix.removesuffix("_")  # the same in each run of the job
+        uuid = self.prefix.removesuffix("_")  # the id is the same in each run of the job
         node = Node("write", label, {**params, "uuid": uuid, **where}, (request.node,), **options)
         skip = bytes(u in self.files for u in range(self.units))
         at, held = -1, []
@@ -248,11 +250,11 @@ class Job:
         self.schemas = None if any(skip) else heard.written
 
     def level(self, label: str, params: dict[str, Any]) -> None:
-        """Brings all files to one schema (unify_file_schemas.py): those of another one are written again beside
-        them, and then the log says so."""
+        """Brings all files to one schema (unify_file_schemas.py): files with another schema are
+        written again beside the old ones, then the log is told so."""
         files = [(u, i) for u in sorted(self.files) for i in range(len(self.files[u]))]
         if self.schemas is None:
-            # of a remote store each look is a way there and back
+            # In a remote store each look costs a round trip.
             with futures.ThreadPoolExecutor(LOOKS) as pool:
                 self.schemas = list(
                     pool.map(lambda f: of_file(params, self._at(self.files[f[0]][f[1]])), files)
@@ -277,7 +279,7 @@ class Job:
         self.log.sync()
 
     def _at(self, f: File) -> str:
-        """Where a file is now: its stage, or its place, if the commit had come so far."""
+        """Where a file is now: staged, or in its place if the commit had come that far."""
         staged = os.path.join(self.folder, f[0])
         return staged if os.path.exists(staged) else os.path.join(self.target, f[1])
 
@@ -287,14 +289,14 @@ class Job:
         )
 
     def _stage(self) -> tuple[str, dict[str, Any]]:
-        """(name of this run, parameters of the writer)"""
+        """(name of this run, parameters of the writer)."""
         run = f"run-{os.urandom(6).hex()}"
         stage = os.path.join(self.folder, run)
         os.mkdir(stage)
         return run, {"folder": stage, "prefix": "", "sync": True}
 
     def _whole(self, run: str, unit: int, reports: list[tuple[str, int, int]], upto: int) -> None:
-        """Unit is whole, and those before `upto` that gave no file."""
+        """Logs that `unit` is whole, and so are the units before `upto` that gave no file."""
         for u in range(max(unit, 0), upto):
             if u in self.files:
                 continue
@@ -322,7 +324,7 @@ class Job:
     # ---- end
 
     def commit(self) -> None:
-        """Moves all files to their places; safe to be repeated."""
+        """Moves all files to their places; may be repeated safely."""
         files = self._all_files()
         self.log.commit()
         self.log.sync()
@@ -353,8 +355,8 @@ class Job:
             self.log.sync()
 
     def _place(self, files: list[File], mine: Any) -> None:
-        """Moves the files that are not in their places yet. mine: which may be replaced, beside
-        those that have the job's id."""
+        """Moves files that are not in their places yet. mine: says which existing files may be
+        replaced, beside those with the job's id."""
         mine_by_name, folders = self.prefix.removesuffix("_"), {self.target}
         for staged, final, _, size in files:
             to = os.path.join(self.target, final)
@@ -370,7 +372,7 @@ class Job:
                     "write: a file that the log has is in neither place; run again to write it anew",
                     to,
                 )
-            while to not in folders:  # its parents, too: they may be new
+            while to not in folders:  # with its parents, which may be new
                 to = os.path.dirname(to)
                 folders.add(to)
         for f in sorted(folders):
@@ -382,8 +384,8 @@ class Job:
         return files
 
     def tidy(self) -> None:
-        """Removes what runs have left: nothing of it is needed any more. Tasks of a killed run may
-        still be at it: renamed first, nobody can add to it."""
+        """Removes what runs have left. Tasks of a killed run may still be writing there: a folder
+        is renamed first, so that nothing can be added to it."""
         for n in os.listdir(self.folder):
             if n == stage.BEFORE or n.startswith(stage.TOLD):
                 os.unlink(os.path.join(self.folder, n))
@@ -395,7 +397,7 @@ class Job:
                 shutil.rmtree(os.path.join(self.folder, n))
 
     def forget(self) -> None:
-        """Removes the log: the job has ended, and nobody will ask."""
+        """Removes the log: the job has ended and will not be resumed."""
         os.unlink(self.path)
         if not os.listdir(self.folder):
             os.rmdir(self.folder)
@@ -406,7 +408,7 @@ class Job:
 
 
 class RemoteJob(Job):
-    """One resumable write into a folder of another file system. target: job._Remote."""
+    """One resumable write into a folder of another file system. target: a job._Remote."""
 
     def __init__(
         self,
@@ -420,7 +422,7 @@ class RemoteJob(Job):
         self.remote, self.fs = target, target.fs
 
     def _look(self) -> list[str] | None:
-        """Names that are in the target; None: mode "ignore" has found it. ValueError: mode "error"
+        """The names in the target; None: mode "ignore" has found files. ValueError: mode "error"
         has."""
         return self.remote.begin(self.how)
 
@@ -447,8 +449,8 @@ class RemoteJob(Job):
         return report[0], *report
 
     def commit(self) -> None:
-        """All files are in their places; takes away what is not of this job. Safe to be
-        repeated."""
+        """Removes files that are not of this job; its own are in their places already. May be
+        repeated safely."""
         mine = {f[1]: f[3] for f in self._all_files()}
         self.log.commit()
         self.log.sync()
@@ -487,7 +489,7 @@ class RemoteJob(Job):
 
 
 def digest(*parts: bytes) -> bytes:
-    """16 bytes that stand for these."""
+    """A digest of 16 bytes of all parts."""
     h = hashlib.blake2b(digest_size=16)
     for p in parts:
         h.update(len(p).to_bytes(8, "little"))

@@ -5,10 +5,10 @@ rows of each task that has ended, and a later run leaves those rows out.
     <checkpoint_path>/rows-<digest of the sink's path>/<write_uuid>_<task>.parquet   a task of it
     has ended: the ids of its rows
 
-A sink of files names them by write_uuid and task, so what tasks without a note have left in the
-folder is known, and goes when the next run begins. Of another sink
-only the rows are known: those of a task that wrote and was not noted come twice, as in Ray. A note
-is on the disk before the next report is read; the sink's own files are as durable as it makes them.
+The files of a file sink have write_uuid and task in their names, so files of tasks without a note
+are found, and removed when the next run begins. Of other sinks only the rows are known: rows of a
+task that wrote and was not noted are written twice, as in Ray. A note is on disk before the next
+report is read; the sink's own files are as durable as the sink makes them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTE = re.compile(r"(.+)_(\d+)\.parquet")
 
 
 class Rows:
-    """What is known of the rows of one sink.
+    """The notes about the rows of one sink.
 
     Args:
         config: Says the column of the ids and the folder.
@@ -71,10 +71,10 @@ class Rows:
             )
 
     def begin(self, uuid: str) -> dict[str, Any]:
-        """A run begins: removes what unfinished tasks of earlier ones have left. Parameters for the
-        tasks: the column, and the ids that are done (or None)."""
+        """Begins a run: removes what unfinished tasks of earlier runs have left. Returns parameters
+        for the tasks: the column of ids, and the ids that are done (or None)."""
         os.makedirs(self.folder, exist_ok=True)
-        # what was noted is not there any more
+        # mode "overwrite" removes the noted rows as well
         if self.files and _mode(self.sink) is SaveMode.OVERWRITE:
             self.forget()
             os.makedirs(self.folder)
@@ -102,12 +102,12 @@ class Rows:
             inside = f.path[len(path) + 1 :]
             if f.type != pafs.FileType.File or not any(uuid in inside for uuid in tasks):
                 continue
-            stem = _stem(inside)  # a row's file has two numbers behind the task's
+            stem = _stem(inside)  # the file of a row has two numbers behind that of the task
             if stem not in whole and re.sub(r"_\d{6,}_\d{6,}$", "", stem) not in whole:
                 fs.delete_file(f.path)
 
     def note(self, uuid: str, task: int, ids: list[Any]) -> None:
-        """A task of this run has ended: its rows are not written again."""
+        """Notes that a task of this run has ended: its rows are not written again."""
         to = os.path.join(self.folder, f"{uuid}_{task}.parquet")
         with open(to + ".part", "wb") as f:
             pq.write_table(marks.bare(pa.table({self.column: pa.chunked_array(ids)})), f)
@@ -116,7 +116,7 @@ class Rows:
         os.replace(to + ".part", to)
 
     def end(self) -> None:
-        """All is written."""
+        """Ends the run: all is written."""
         if self.forgets:
             self.forget()
 

@@ -1,4 +1,5 @@
-"""A Datasink of the user: write() once a task; what it returns goes to the driver pickled."""
+"""Writes into a user's Datasink: write() is called once a task, and its result goes to the driver
+pickled."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
 
     ctx = datasink.TaskContext(task.seq, kwargs={datasink.WRITE_UUID_KWARG_NAME: params["uuid"]})
     out = params["fn"].write(tables(), ctx)
-    for _ in batches:  # what it left unread is run all the same
+    for _ in batches:  # run the input to its end, also where the sink has not read it
         pass
     yield pa.RecordBatch.from_arrays(
         [to_arrow.from_objects([cloudpickled((seen[0], seen[1], out, task.seq, ids))], None)],
@@ -34,7 +35,7 @@ def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[A
 
 
 def _new_rows(rb: Any, column: str, done: Any) -> tuple[Any, Any]:
-    """(rows whose ids are not among those done, their ids)"""
+    """Returns (the rows whose ids are not in `done`, their ids)."""
     if column not in rb.schema.names:
         raise ValueError(
             f"CheckpointConfig: the id_column {column!r} is not among the columns that are written: {', '.join(rb.schema.names)}"

@@ -1,4 +1,4 @@
-"""Several writers of one local folder: the staging folder of each, how others see that it lives,
+"""The staging folder of a writer, how other writers of the same local folder see that it is alive,
 and what a commit may replace and remove.
 
     <target>/.skate-<write id>/             files of one write until its commit
@@ -41,17 +41,18 @@ from skate.data.files.retry import taken
 from skate.data.write.mode import SaveMode
 
 BEAT_S, LIMIT_S = 15.0, 900.0
-COMMIT_S = 600.0  # longer than any other write's commit takes
+COMMIT_S = 600.0  # seconds to wait for the commits of other writes
 LEASE = ".lease"
 JOB = ".skate-job"  # the folder of a write that can be resumed (resume.py)
 BEFORE = "before"  # a file in it: what a write of mode "overwrite" found when it began
-_OURS = ".skate-"  # what names of this kind belong to is nobody's data
+_OURS = ".skate-"  # files whose names begin so are skate's, not data
 TOLD = ".told-"
-_SEEN_BY_ALL = set(  # types of file systems whose locks all processes that can see a file share
+# types of file systems on which a lock is seen by every process that can see the file
+_SEEN_BY_ALL = set(
     "bcachefs btrfs exfat ext2 ext3 ext4 f2fs jfs nilfs2 ntfs3 overlay ramfs reiserfs tmpfs ubifs vfat xfs zfs".split()
 )
 
-# what was there: (name in the target, inode, time of its last change)
+# the files found: (name in the target, inode, time of the last change) of each
 Before = list[tuple[str, int, int]]
 
 
@@ -63,10 +64,10 @@ class Stage:
         self.path = os.path.join(target, f"{_OURS}{write_id}")
 
     def make(self) -> None:
-        """Makes the folder, and takes away those of writers that are gone."""
+        """Makes the folder, and removes the folders of writers that are gone."""
         os.makedirs(self.target, exist_ok=True)
         new = f"{self.path}.new"
-        # so a folder of such a name that nobody is making is of a writer that is gone
+        # Under the lock: so a new folder that nobody holds belongs to a writer that is gone.
         with alone(self.target, SaveMode.APPEND):
             os.mkdir(new)
             self.fd = os.open(
@@ -88,9 +89,9 @@ class Stage:
 
     def _touch(self) -> None:
         try:
-            # by name: a number may be another file's when the write has ended
+            # by name: after the write's end a descriptor's number may belong to another file
             os.utime(os.path.join(self.path, LEASE))
-        except OSError:  # somebody removed the target; the next file of the write says so
+        except OSError:  # the target was removed; the next file of the write will report it
             pass
 
     def _tidy(self) -> None:
@@ -101,12 +102,12 @@ class Stage:
                 _remove_if_dead(os.path.join(self.target, name), now)
 
     def end(self) -> None:
-        """Removes the folder. A task of a failed run may still be at it: under another name it
-        cannot add to what is being removed."""
+        """Removes the folder. Tasks of a failed run may still be writing there: it is renamed
+        first, so that nothing can be added to it."""
         gone = self.path + "x"
         try:
             os.rename(self.path, gone)
-        except FileNotFoundError:  # somebody removed the target meanwhile
+        except FileNotFoundError:  # the target was removed meanwhile
             gone = ""
         try:
             if gone:
@@ -117,8 +118,8 @@ class Stage:
 
 
 def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
-    """Whether this process has the lock on a file now; None: there are no locks on its file
-    system."""
+    """Tries to lock a file, without waiting. Returns whether this process has the lock now; None:
+    its file system has no locks."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -129,10 +130,10 @@ def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool | None:
 
 
 def is_gone(free: bool | None, seen: bool, age_s: float) -> bool:
-    """The verdict on the writer of a staging folder; pure.
+    """Decides whether the writer of a staging folder is gone; pure.
 
     Args:
-        free: Whether nobody holds the lock on its lease; None: there are no locks there.
+        free: Whether nobody holds the lock on its lease; None: the file system has no locks.
         seen: Whether a lock is seen by all who can see the folder.
         age_s: Seconds since the lease was touched, by the clock of the file system.
     """
@@ -140,8 +141,8 @@ def is_gone(free: bool | None, seen: bool, age_s: float) -> bool:
 
 
 def _remove_if_dead(path: str, now: float) -> None:
-    """Removes a staging folder whose writer is gone; what cannot be told, or removed, stays. now:
-    the time by the clock of the file system."""
+    """Removes a staging folder if its writer is gone. A folder stays if that cannot be told, or if
+    it cannot be removed. now: the time by the clock of the file system."""
     if not os.path.isdir(path):
         return
     born = not path.endswith(".new")
@@ -152,7 +153,7 @@ def _remove_if_dead(path: str, now: float) -> None:
             else os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
         )
         leased = True
-    except OSError:  # it is of a version that had no leases, or half removed
+    except OSError:  # from a version without leases, or half removed
         try:
             fd, leased = os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
         except OSError:
@@ -166,15 +167,15 @@ def _remove_if_dead(path: str, now: float) -> None:
             os.rename(path, path + "x")  # tasks of a killed run may still be at it
             path += "x"
         shutil.rmtree(path, ignore_errors=True)
-    except OSError:  # another writer was faster
+    except OSError:  # another writer has removed it
         pass
     finally:
         os.close(fd)
 
 
 def seen_by_all(path: str) -> bool:
-    """Whether a lock on a file is seen by whoever can see the file: it lies on a file system of
-    this machine's kernel."""
+    """Whether a lock on a file is seen by everybody who can see the file, because the file system
+    belongs to this machine's kernel."""
     at, kind, longest = os.path.realpath(path), "", -1
     try:
         with open("/proc/self/mountinfo") as f:
@@ -194,7 +195,7 @@ def seen_by_all(path: str) -> bool:
 
 
 def names(target: str) -> list[str]:
-    """Names in the folder, without those of skate's own; none where there is no folder."""
+    """The names in the folder, without skate's own; empty if there is no folder."""
     try:
         return sorted(n for n in os.listdir(target) if not n.startswith(_OURS))
     except FileNotFoundError:
@@ -202,7 +203,7 @@ def names(target: str) -> list[str]:
 
 
 def files(target: str) -> Before:
-    """All files in the folder, those of its folders too, and folders that are empty."""
+    """All files in the folder and below it, and the folders that are empty."""
     out = []
     for at, folders, found in os.walk(target):
         inside = os.path.relpath(at, target)
@@ -221,12 +222,12 @@ def files(target: str) -> Before:
 
 @contextmanager
 def alone(target: str, how: SaveMode = SaveMode.OVERWRITE) -> Iterator[None]:
-    """While it is entered no other write commits into the folder; of mode "append": none of another
-    mode, for which all of an append is there, or nothing."""
+    """A context manager inside of which no other write commits into the folder. With mode "append":
+    no write of another mode, so that such a write sees all files of an append or none."""
     kind = fcntl.LOCK_SH if how is SaveMode.APPEND else fcntl.LOCK_EX
     fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # nobody sets it: flock knows no deadline
+        # Poll, with an event that is never set: flock knows no deadline.
         pause, until = threading.Event(), time.monotonic() + COMMIT_S
         while _lock(fd, kind) is False:
             if time.monotonic() > until:
@@ -240,8 +241,8 @@ def alone(target: str, how: SaveMode = SaveMode.OVERWRITE) -> Iterator[None]:
 
 
 def place(target: str, moves: list[tuple[str, str]], mine: Callable[[str], bool]) -> None:
-    """Moves staged files to their names in the target, all of them or none. mine: whether a file
-    that is there may be replaced. FileExistsError: there is one that may not."""
+    """Moves staged files to their names in the target, all of them or none. mine: whether an
+    existing file may be replaced. FileExistsError: there is a file that may not."""
     done = []
     try:
         for staged, name in moves:
@@ -260,7 +261,8 @@ def place(target: str, moves: list[tuple[str, str]], mine: Callable[[str], bool]
 
 
 def move(staged: str, to: str, name: str, mine: Callable[[str], bool]) -> bool:
-    """Moves one file, and makes the folders that it needs; False: it is not where it was staged."""
+    """Moves one file, and makes the folders that it needs. False: the staged file does not
+    exist."""
     replace = False
     while True:
         try:
@@ -273,12 +275,12 @@ def move(staged: str, to: str, name: str, mine: Callable[[str], bool]) -> bool:
             continue
         if not os.path.lexists(staged):
             return False
-        # it was not there, or another write has just removed it, empty
+        # the folder is new, or another write has just removed it because it was empty
         os.makedirs(os.path.dirname(to), exist_ok=True)
 
 
 def tell(target: str, write_id: str, placed: list[str]) -> None:
-    """Says to all other writes what this one, of mode "overwrite", is about to put into the
+    """Tells all other writes the names that this one, of mode "overwrite", is about to put into the
     target."""
     for n in os.listdir(target):
         at = os.path.join(target, n)
@@ -293,13 +295,13 @@ def tell(target: str, write_id: str, placed: list[str]) -> None:
             with open(os.path.join(at, f".{write_id}"), "w") as f:
                 json.dump(placed, f)
             os.rename(os.path.join(at, f".{write_id}"), os.path.join(at, f"{TOLD}{write_id}"))
-        # that write has just ended
+        # the other write has just ended
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             pass
 
 
 def told(folder: str) -> set[str]:
-    """Names that others have told the write that stages in this folder."""
+    """The names that other writes have told the write that stages in this folder."""
     out: set[str] = set()
     for n in os.listdir(folder):
         if n.startswith(TOLD):
@@ -309,7 +311,7 @@ def told(folder: str) -> set[str]:
 
 
 def unchanged(target: str, before: Before) -> Callable[[str], bool]:
-    """A function that says whether a file of that name is the one that was there before."""
+    """A function that says whether the file of a name is still the one in `before`."""
     known = {n: (inode, changed) for n, inode, changed in before}
 
     def same(name: str) -> bool:
@@ -323,7 +325,7 @@ def unchanged(target: str, before: Before) -> Callable[[str], bool]:
 
 
 def clear(target: str, goes: Callable[[str], bool], found: list[str]) -> None:
-    """Removes those of the files `found` that are to go, and folders that are empty then."""
+    """Removes those of the files `found` that are to go, and the folders that are empty then."""
     folders = set()
     for name in found:
         if goes(name):
@@ -338,13 +340,13 @@ def clear(target: str, goes: Callable[[str], bool], found: list[str]) -> None:
     for name in sorted(folders, reverse=True):
         try:
             os.rmdir(os.path.join(target, name))
-        except OSError:  # it has files of others
+        except OSError:  # other files are in it
             pass
 
 
 def forget_job(target: str) -> None:
-    """Removes the log of a write that can be resumed: its files are not there any more. One that
-    somebody works at stays."""
+    """Removes the log of a resumable write, whose files are gone. A log that a running write uses
+    stays."""
     at = os.path.join(target, JOB)
     try:
         fd = os.open(os.path.join(at, "log"), os.O_RDWR | os.O_CLOEXEC)
@@ -361,8 +363,8 @@ def forget_job(target: str) -> None:
 
 
 def look(path: str, how: SaveMode) -> list[str] | None:
-    """Names that are in a local target; None: mode "ignore" has found it. A folder in which other
-    writes stage files and nothing else lies is not there yet, for a mode."""
+    """The names in a local target; None: mode "ignore" has found files. A folder that only has
+    staging folders of other writes counts as missing."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise NotADirectoryError(20, "write: the target is a file, not a folder", path)
     old = names(path)
@@ -377,7 +379,7 @@ def look(path: str, how: SaveMode) -> list[str] | None:
 
 
 def meanwhile(path: str, others: list[str]) -> ValueError:
-    """The error of mode "error" for a folder that another write has filled before this one."""
+    """The error of mode "error" if another write has filled the folder before this one."""
     return ValueError(
         f"write: while this one ran, another write put files into {path} ({', '.join(map(repr, others[:3]))}{', ...' if len(others) > 3 else ''}), and mode is 'error': those stay, and no "
         "file of this write is in its place; choose another folder, or mode 'append' or 'overwrite'"
@@ -392,8 +394,9 @@ def overwrite(
     new: list[str],
     put: Callable[[Callable[[str], bool]], None],
 ) -> None:
-    """Commits a write of mode "overwrite" into a local target: put(a function that says which files
-    may be replaced), then removes what was there. folder: where it was told of others."""
+    """Commits a write of mode "overwrite" into a local target: calls put() with a function that
+    says which files may be replaced, then removes the files that were there before. folder: the
+    staging folder, where other writes have told their names."""
     same, also = unchanged(path, before), told(folder)
 
     def goes(name: str) -> bool:
@@ -407,7 +410,7 @@ def overwrite(
 
 
 def check_twice(given: list[str]) -> list[str]:
-    """The names given; ValueError for one that two files of a write have."""
+    """The names given; ValueError if two files of a write have the same name."""
     twice = next(
         (a for a, b in zip(sorted(given), sorted(given)[1:], strict=False) if a == b), None
     )

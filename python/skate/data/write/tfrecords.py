@@ -45,7 +45,8 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def example(row: dict[str, Any]) -> bytes:
-    """A row as a serialized tf.train.Example; TypeError names a column that it cannot hold."""
+    """A row as a serialized tf.train.Example; TypeError names a column that such an example cannot
+    hold."""
     parts = [_field(1, _field(1, k.encode()) + _field(2, _feature(k, v))) for k, v in row.items()]
     return _field(1, b"".join(parts))
 

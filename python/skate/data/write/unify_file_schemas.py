@@ -1,12 +1,12 @@
 """One schema for all files of a write: those that differ are written again before anything is
 committed.
 
-A task knows the types of its own rows only, and where functions of the user make them a null or an
-int in one task may be a float in another. So tasks say the schemas of their files; where these are
-not all the same, the one that holds all is found (values/unify.py: a TypeError names two files),
-and the files of another one are cast, a task each. It costs nothing where all are the same. Formats
-whose files have types: Parquet, Arrow, ORC. A write that was resumed reads the schemas of all its
-files, and its log says where those are that were written again (resume.py).
+A task knows the types of its own rows only; where users' functions make the rows, a null or an int
+in one task may be a float in another. So tasks report the schemas of their files. If these differ,
+the schema that holds all is found (values/unify.py: a TypeError names two files), and files with
+another schema are cast, a task each. It costs nothing if all are the same. Formats whose files have
+types: Parquet, Arrow, ORC. A write that was resumed reads the schemas of all its files, and its log
+says where those are that were written again (resume.py).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from skate.data.write.reports import TYPED, Report
 
 
 def wanted(params: dict[str, Any]) -> bool:
-    """Whether the files of a write are to have one schema: their format has types, and the user has
-    not said the schema, or compressed them as a whole."""
+    """Whether the files of a write are to have one schema: true for a format with types, unless the
+    user has given the schema or has the files compressed as a whole."""
     return params["format"] in TYPED and "schema" not in params["args"] and not params["stream"]
 
 
@@ -51,11 +51,11 @@ def level(
 
 
 def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[int], bytes]:
-    """(which of the files have another schema than all are to have, that schema). TypeError naming
-    the operator, two files, the column and both types where there is none."""
+    """Returns (which files have another schema than all are to have, that schema). TypeError naming
+    the operator, two files, the column and both types if there is no common schema."""
     if len(set(schemas)) < 2 or len(schemas) != len(names):
         return [], b""
-    load(tensor_types)  # types of ours in the schemas
+    load(tensor_types)  # registers skate's types, which the schemas may have
     first: dict[bytes, str] = {}
     for name, s in zip(names, schemas, strict=True):
         first.setdefault(s, name)
@@ -71,8 +71,8 @@ def misfits(label: str, names: list[str], schemas: list[bytes]) -> tuple[list[in
 
 
 def again(params: dict[str, Any], files: list[tuple[str, str]], text: bytes) -> list[int]:
-    """Writes files (where they are, what they are called in the folder of params) in a schema that
-    holds what they have, a task each; their sizes."""
+    """Writes files again in a schema that holds what they have, a task each, and returns their
+    sizes. files: (where a file is, its name in the folder of params) of each."""
     if not files:
         return []
     task = skate.remote(num_cpus=1)(_again)
@@ -85,7 +85,7 @@ def again(params: dict[str, Any], files: list[tuple[str, str]], text: bytes) -> 
 
 def of_file(params: dict[str, Any], full: str) -> bytes:
     """The schema of a file, as bytes."""
-    load(tensor_types)  # types of ours in it
+    load(tensor_types)  # registers skate's types, which the schema may have
     with open_file(params["fs"], full) as f:
         schema = importlib.import_module(f"skate.data.write.{params['format']}").schema(f)
     return schema.remove_metadata().serialize().to_pybytes()
@@ -99,7 +99,7 @@ def _again(params: dict[str, Any], old: str, name: str, text: bytes) -> int:
     files = Files(params, SimpleNamespace(seq=0, unit=b""), "", module._Writer)
     new = (
         full if params["fs"] is not None or old != full else f"{full}.new"
-    )  # a remote file is there when it is closed, the old one until then
+    )  # a remote file is replaced when the new one is closed
     with open_file(params["fs"], old) as f:
         parts = module.parts(f) if new != old else list(module.parts(f))
         sink = files._open(new)

@@ -41,7 +41,8 @@ class _Writer:
                 raise TypeError(
                     f"column {k!r} of row {key!r} is {type(v).__name__} after encoding, not bytes or text; name it by an ending such as .json, or pass encoder="
                 )
-            info = tarfile.TarInfo(f"{key}.{k}")  # no time in it: the same rows give the same bytes
+            # without a time: the same rows give the same bytes
+            info = tarfile.TarInfo(f"{key}.{k}")
             info.size, info.mode, info.uname, info.gname = len(v), 0o644, "data", "data"
             self.tar.addfile(info, io.BytesIO(v))
 
@@ -82,6 +83,6 @@ def encode(row: dict[str, Any], how: Any) -> dict[str, Any]:
 
 
 def run(params: dict[str, Any], batches: Iterator[Any], task: Any) -> Iterator[Any]:
-    # not the id of the write: the same rows give the same bytes
+    # No id of the write in the names of members: the same rows give the same bytes.
     params["args"]["stem"] = f"{task.seq:06d}_"
     yield from files.run(params, batches, task, "tar", _Writer, 8 << 20)
