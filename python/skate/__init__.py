@@ -1,5 +1,5 @@
-"""skate: tasks, actors and objects of one machine behind Ray's names, and skate.data. `import skate
-as ray`."""
+"""skate: Ray's tasks, actors and objects on one machine, and its Datasets (skate.data). Use it as
+`import skate as ray`."""
 
 from skate import _lazy, api, exceptions  # noqa: F401
 

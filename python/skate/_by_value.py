@@ -1,12 +1,12 @@
-"""cloudpickle, as all of skate uses it: functions and classes that no other process could import go
-by value, and their code keeps the name of its file.
+"""cloudpickle, as all of skate uses it: functions and classes that no other process could import
+are pickled by value, and their code keeps the name of its file.
 
 cloudpickle 3.1.3 writes `<dynamic-code>` in the place of that name, so that equal functions are
-equal bytes wherever they were defined. Then a traceback has no line of the source, and neither have
-pdb, warnings, `skate stack` and `skate replay`. Versions before keep the name, as this does with
-each.
+equal bytes wherever they were defined. Then tracebacks show no source lines, and pdb, warnings,
+`skate stack` and `skate replay` have none. Earlier versions keep the name; this module does so with
+every version.
 
-What is loaded are plain pickles: who reads them needs cloudpickle only.
+The results are plain pickles: a reader needs cloudpickle only.
 """
 
 from collections import ChainMap
@@ -26,7 +26,7 @@ except ModuleNotFoundError as e:
         name="cloudpickle",
     ) from None
 
-_FILE = 10  # of the arguments of CodeType, from Python 3.11 on
+_FILE = 10  # the index of the file's name in the arguments of CodeType, from Python 3.11 on
 
 
 def _code(code):

@@ -1,5 +1,5 @@
-"""How an exception of user code travels between processes: as bytes, by its class where that works,
-else by what it consists of. Below skate.exceptions, whose RayTaskError carries it."""
+"""Sends an exception of user code between processes as bytes: by its class where that works, else
+by its parts. Below skate.exceptions, whose RayTaskError carries these bytes."""
 
 import _pickle as pickle  # without re and struct
 
@@ -11,7 +11,7 @@ def _by_value(obj, protocol):
 
 
 def _pickle_alone(obj):
-    """obj as bytes, from which the same class comes out again; None: it cannot be."""
+    """obj as bytes that unpickle to the same class; None if that fails."""
     for dumps in (pickle.dumps, _by_value):
         try:
             data = dumps(obj, 5)
@@ -24,7 +24,7 @@ def _pickle_alone(obj):
     return None
 
 
-ERROR_MAX = 1 << 20  # bytes: SK_ERROR_VALUE_MAX
+ERROR_MAX = 1 << 20  # bytes; the same as SK_ERROR_VALUE_MAX
 
 
 def short(text, n):
@@ -35,7 +35,7 @@ def short(text, n):
     )
 
 
-# attribute: names of those that an exception has left behind; see RayTaskError
+# An attribute with the names of the attributes that could not be sent; see RayTaskError.
 _LOST = "__skate_lost__"
 
 
@@ -49,9 +49,9 @@ def _bare_cause(cls, args, fields, attributes):
 
 
 def cause_bytes(e, room=ERROR_MAX):
-    """The user's exception as bytes for load_cause(), as much of it as fits: in the way of its
+    """The user's exception as bytes for load_cause(), at most `room` of them. It is pickled by its
     class where that works, else (a constructor of two arguments, a lock among its attributes) by
-    what it consists of. None: not even its class can be sent."""
+    its parts. None if not even its class can be sent."""
     data = _pickle_alone(e)
     if data is not None and len(data) <= room:
         return data
@@ -86,14 +86,14 @@ def cause_bytes(e, room=ERROR_MAX):
 
 
 def load_cause(data):
-    """What cause_bytes() was given."""
+    """The exception that cause_bytes() was given."""
     cause = pickle.loads(data)
     return cause[0](*cause[1:]) if type(cause) is tuple else cause
 
 
 def bare(cls, like=None):
-    """An instance without any __init__ or __new__ of the user's; a group with the members of
-    `like`."""
+    """An instance of cls, made without calling __init__ or __new__ of the user's; an exception
+    group gets the members of `like`."""
     for c in cls.__mro__:
         if c.__module__ == "builtins":
             try:
@@ -107,14 +107,14 @@ def bare(cls, like=None):
                         ),
                     )
                 return c.__new__(cls)
-            except TypeError:  # not the one that lays out the instance
+            except TypeError:  # another base than the one that lays out the instance
                 continue
     raise TypeError(cls)
 
 
 def fields_of(e):
-    """What the builtin classes of an exception keep outside of its __dict__: errno, filename, name,
-    ..."""
+    """The attributes of an exception that its builtin classes keep outside of its __dict__: errno,
+    filename, name, ..."""
     found = {}
     for c in type(e).__mro__:
         if c.__module__ != "builtins" or c in (BaseException, Exception, object):
@@ -123,7 +123,7 @@ def fields_of(e):
             if type(field) in _FIELDS and name not in found and name != "exceptions":
                 try:
                     value = field.__get__(e)
-                    field.__set__(e, value)  # those that can be set only
+                    field.__set__(e, value)  # only fields that can be set
                 except (AttributeError, TypeError):
                     continue
                 if value is not None:

@@ -1,10 +1,10 @@
 """pdb in a worker: breakpoint(), pdb.set_trace(), pdb.post_mortem().
 
-One process at a time has the terminal, from its first prompt until it goes on (c, q), or its task
+One process at a time has the terminal, from its first prompt until it continues (c, q) or its task
 ends; others wait for it. Meanwhile that process's descriptor 1 and sys.stdout are the terminal, so
-lines can be edited as ever, and the driver draws no line of progress (_terminal.py) and shows no
-prints there (_prints.py). SIGINT stays the worker's: pdb's handler would open a prompt inside of
-skate when a task is cancelled. pdb is changed when user code imports it: a worker that needs no
+lines can be edited as usual; the driver draws no progress line (_terminal.py) and shows no prints
+there (_prints.py). skate keeps the worker's SIGINT handler: pdb's own would open a prompt inside of
+skate when a task is cancelled. pdb is patched when user code imports it: a worker that needs no
 debugger does not load it.
 """
 
@@ -14,12 +14,12 @@ import sys
 
 from skate import _skate
 
-_lock = _thread.allocate_lock()  # of the threads of this process
-_taken = None  # by whom, while one has it
+_lock = _thread.allocate_lock()  # for the threads of this process
+_taken = None  # the _Taken of the thread that has the terminal, or None
 
 
 class _Taken:
-    """This thread has the terminal."""
+    """The state while a thread of this process has the terminal."""
 
     def __init__(self):
         self.thread = _thread.get_ident()
@@ -40,7 +40,7 @@ class _Taken:
                 1, "w", closefd=False, encoding="utf-8", errors="backslashreplace"
             )  # noqa: SIM115  it lasts until end()
             if self.new.isatty():
-                self.new.write("\r\x1b[K")  # where the line of progress was
+                self.new.write("\r\x1b[K")  # over the progress line
             self.new.write(
                 f"skate: {self.task()} in process {os.getpid()} has the terminal; other breakpoints wait until it goes on (c) or is quit (q)\n"
             )
@@ -61,7 +61,7 @@ class _Taken:
 
 
 def take():
-    """This thread has the terminal when this returns."""
+    """Waits until this thread has the terminal."""
     global _taken
     if _taken is None or _taken.thread != _thread.get_ident():
         _lock.acquire()
@@ -74,7 +74,7 @@ def take():
 
 
 def let_go():
-    """The next one may have it."""
+    """Releases the terminal for the next process."""
     global _taken
     if _taken is not None:
         taken, _taken = _taken, None
@@ -85,13 +85,13 @@ def let_go():
 
 
 def task_over():
-    """A task has ended, in its last prompt perhaps (n, r)."""
+    """Releases the terminal at the end of a task, which may end in its last prompt (n, r)."""
     if _taken is not None and _taken.thread == _thread.get_ident():
         let_go()
 
 
 def change(pdb):
-    """Makes pdb, the module, do all this."""
+    """Patches the module pdb to take and release the terminal."""
 
     class Pdb(pdb.Pdb):
         def __init__(
@@ -106,7 +106,8 @@ def change(pdb):
             return super().interaction(*args, **kw)
 
         def _cmdloop(self):
-            self.cmdloop()  # without its handler of KeyboardInterrupt, which is a cancel here
+            # without pdb's handler of KeyboardInterrupt, which means "cancelled" here
+            self.cmdloop()
 
         def set_continue(self):
             super().set_continue()
@@ -121,7 +122,7 @@ def change(pdb):
 
 
 class _Finder:
-    """Changes pdb when it is imported."""
+    """Patches pdb when it is imported."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -141,7 +142,7 @@ class _Finder:
 
 
 def begin():
-    """In a fresh worker."""
+    """Prepares a fresh worker for pdb."""
     if "pdb" in sys.modules:
         change(sys.modules["pdb"])
     else:

@@ -1,25 +1,25 @@
-"""What skate imports of others, each at its first use: `from skate._deps import np, pa`. Modules of
-skate import each other at their head; the few that are here too, because start-up would wait for
-them, are at the end with the milliseconds that they take."""
+"""Imports of third parties, each at its first use: `from skate._deps import np, pa`. Modules of
+skate import each other at their head; the few that start-up should not wait for are here as well,
+at the end, with the milliseconds that they take."""
 
 import importlib
 import sys
 
-# an exact module: the interpreter looks its attributes up as fast as those of the real one
+# An exact module type: the interpreter looks its attributes up as fast as those of a real module.
 _Module = type(sys)
 
 
 def stand_in(name):
-    """Stands for a module and imports it at the first look into it. What was found is kept, so that
-    a later look is one into the module's own dictionary; not so a variable of a module of ours,
-    which may change."""
+    """A stand-in for a module, which imports it at the first look at an attribute. Attributes found
+    are kept in the stand-in's own dictionary, so later looks are fast; variables of skate's own
+    modules are not kept, since they may change."""
     made, ours = _Module(name), name.startswith("skate.")
 
     def __getattr__(attribute):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError:
-            # inspect and doctest ask what it is; it need not be there for that
+            # inspect and doctest look at these names: no reason to import the module
             if attribute.startswith("__"):
                 raise AttributeError(attribute) from None
             raise
@@ -33,8 +33,8 @@ def stand_in(name):
 
 
 def load(*modules):
-    """Imports these stand-ins now: where there is time for it, or where what the import does is
-    wanted (our types are registered with Arrow)."""
+    """Imports these stand-ins now: to use spare time, or for the side effects of an import
+    (registering skate's types with Arrow)."""
     for m in modules:
         importlib.import_module(m.__name__)
 
@@ -116,7 +116,7 @@ else:
     # ---- Packages of others.
     np = stand_in("numpy")
     pa = stand_in("pyarrow")
-    # the kernels without pyarrow.compute, which takes ten times as long
+    # The kernels without pyarrow.compute, which takes ten times as long to import.
     pa_kernels = stand_in("pyarrow._compute")
     pa_types = stand_in("pyarrow.types")
     pacsv = stand_in("pyarrow.csv")
@@ -151,8 +151,8 @@ else:
     rich_table = stand_in("rich.table")
     rich_text = stand_in("rich.text")
 
-    # ---- Modules of the standard library that take more than a millisecond, where a process that
-    # runs no Datasets may do without them.
+    # ---- Modules of the standard library that take more than a millisecond and that a process
+    # without Datasets may not need.
     asyncio = stand_in("asyncio")
     dataclasses = stand_in("dataclasses")
     difflib = stand_in("difflib")
@@ -178,13 +178,13 @@ else:
     traceback = stand_in("traceback")
     urllib_parse = stand_in("urllib.parse")
 
-    # ---- Modules of skate, with the milliseconds that the import would take of `import skate`, or
-    # of a Dataset's first rows: no more than ten (tests/shape.py).
+    # ---- Modules of skate, with the milliseconds that their import would add to `import skate` or
+    # to the first rows of a Dataset: no more than ten modules (tests/shape.py).
     as_ray = stand_in("skate.compat.as_ray")  # 23, with importlib.metadata
     by_value = stand_in("skate._by_value")  # 16, with cloudpickle
     by_key = stand_in("skate.data.dataset_by_key")  # 3: 7 modules
     binding = stand_in("skate.dag.binding")  # 36, with asyncio and skate.dag
-    expr_eval = stand_in("skate.data.expr_eval")  # 0: it and expressions.py know each other
+    expr_eval = stand_in("skate.data.expr_eval")  # 0: it and expressions.py import each other
     extensions = stand_in("skate.data.extensions")  # 290, with pandas
     logging_config = stand_in("skate.logging_config")  # 12, with logging, json and dataclasses
     # 160, with joblib, which may be missing

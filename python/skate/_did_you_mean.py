@@ -1,5 +1,5 @@
-"""The known name that somebody meant who wrote another one. Kept apart from its users so that
-difflib is only imported when a name is wrong."""
+"""Suggests the known name that is meant by a wrong one. A module of its own, so that difflib is
+imported only when a name is wrong."""
 
 from skate._deps import difflib
 
@@ -10,7 +10,7 @@ def _words(name):
 
 def likeness(name, known):
     """How much two names look alike, from 0.0 to 1.0: letter by letter, or with their words in
-    another order, one inside of the other, or one as the start of the other."""
+    another order, or where one is inside of the other or its beginning."""
     a, b = str(name).lower(), known.lower()
     best = max(
         difflib.SequenceMatcher(None, a, b).ratio(),
@@ -29,7 +29,7 @@ def nearest_few(name, known, most=3, least=0.6):
     low = str(name).lower()
     scored = [
         (likeness(name, k), sum(map(str.__eq__, k.lower(), low)), k) for k in known
-    ]  # of equally alike ones those with the letters in their places
+    ]  # among equally similar names, prefer the one with its letters in their places
     return [
         k for score, _, k in sorted(scored, key=lambda v: (-v[0], -v[1]))[:most] if score >= least
     ]
@@ -42,7 +42,7 @@ def nearest(name, known, least=0.6):
 
 
 def guess(name, known, least=0.6):
-    """The same where something is near, else nothing."""
+    """The nearest name as a suggestion, as of meant(); "" if none is near."""
     near = nearest(name, known, least)
     return f"; did you mean {near!r}?" if near else ""
 

@@ -1,12 +1,13 @@
-"""The child of a fork (os.fork, multiprocessing, preexec_fn of subprocess) has one thread, the one
-that forked. What other threads held at that moment nobody in it lets go:
+"""What has to be repaired in the child of a fork (os.fork, multiprocessing, preexec_fn of
+subprocess). The child has one thread, the one that forked; whatever other threads held at that
+moment is never released in it.
 
-- *Locks of skate* that a child may need are made by lock(), and are free in it.
-- *Imports under way.* Much is imported at its first use (skate/_lazy.py, C, libraries), so another
-  thread may be in the middle of it. In the child such
-  a module is as one whose import failed: its next import begins anew. What had come in whole stays.
+- *Locks of skate* that a child may need are made by lock(), and are free in the child.
+- *Imports under way.* Many modules are imported at their first use (skate/_lazy.py, C, libraries),
+  so another thread may be in the middle of an import. In the child such a module counts as one
+  whose import has failed: its next import begins anew. Modules that were imported completely stay.
 
-Not here: the engine, which is the parent's (src/py/module.c: in_child).
+Not here: the engine, which belongs to the parent (src/py/module.c: in_child).
 """
 
 import _frozen_importlib
@@ -20,8 +21,7 @@ _under_way = _frozen_importlib._module_locks  # of imports  # pyright: ignore[re
 
 
 def lock(make=allocate_lock):
-    """A lock (make=RLock: one that its thread may take again) that is free in the child of a
-    fork."""
+    """A lock that is free in the child of a fork. make=RLock: a reentrant one."""
     made = make()
     _locks.add(made)
     return made

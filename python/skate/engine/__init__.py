@@ -1,11 +1,11 @@
-"""Engines that are written in Python: `skate.init(_engine="module:Class")`, or
+"""Engines that are written in Python (guests): `skate.init(_engine="module:Class")`, or
 SKATE_ENGINE=module:Class.
 
 An engine runs tasks and keeps values; skate has the ids, the reference counts, the tasks that wait
-for arguments and all that is scheduled. `Class(conf)` gets the configuration (config.py, and `job`:
-bytes for worker.begin) and has the methods of Engine below. All but get() are called by one thread
-of skate's; none but close() should wait. examples/pool_engine.py is a whole one;
-docs/design/guest.md says why it is so.
+for arguments, and the scheduling. `Class(conf)` gets the configuration (config.py, and `job`: bytes
+for worker.begin) and has the methods of Engine below. All methods but get() are called by one
+thread of skate's; none but close() should wait. examples/pool_engine.py is a complete engine;
+docs/design/guest.md has the reasons.
 
 A value on its way to the engine is (handle, kind, bytes): a handle that the engine has given, or
 None and the value itself. On its way from the engine it is (handle, 0, size in bytes), or (None,
@@ -26,64 +26,70 @@ if TYPE_CHECKING:
     Value = tuple[Any, int, Any]
 
     class Engine(Protocol):
-        """What a class has to have."""
+        """The methods that an engine's class has to have."""
 
         def __init__(self, conf: dict[str, Any]) -> None: ...
         def begin(self, wake: Callable[[], None]) -> None:
-            """First. wake() may be called from any thread: poll() has something to tell."""
+            """Called first. The engine may call wake() from any thread when poll() has something to
+            tell."""
 
         def nodes(self) -> list[dict[str, Any]]:
-            """number (not 0, never used again), name, alive, num_cpus, num_gpus, memory,
-            object_store_memory, disk_bytes, disk_limit (0: a full node is an error)."""
+            """The nodes, a dict each: number (not 0, never used again), name, alive, num_cpus,
+            num_gpus, memory, object_store_memory, disk_bytes, disk_limit (0: a full node is an
+            error)."""
             ...
 
         def define(self, fn: int, name: str, definition: bytes) -> None:
-            """A function, class or method that tasks name by its number; worker.call wants the
-            bytes."""
+            """Gives the definition of a function, class or method that tasks refer to by its number
+            `fn`; worker.call needs the bytes."""
 
         def submit(self, task: dict[str, Any]) -> None:
-            """task, fn, name, args (values), n_returns (None: a stream), need ({"CPU": 1.0, ...}),
-            actor (0: none), is_init (it makes the actor), max_retries (after a death; -1: for ever;
-            of an actor: its restarts), retry_exceptions, max_calls (its process ends after so many
-            runs of fn; 0: no limit), node (number of the one where it should be; 0: anywhere),
-            node_only (and nowhere else: when that node goes it ends with SK_EINFEASIBLE). It can
-            begin: its arguments exist, its actor has begun. What the engine cannot is
-            NotImplementedError, and the task ends with it."""
+            """Starts a task, whose arguments exist and whose actor has begun.
+
+            The keys of `task`: task, fn, name, args (values), n_returns (None: a stream), need
+            ({"CPU": 1.0, ...}), actor (0: none), is_init (the task makes the actor), max_retries
+            (retries after a death; -1: without end; of an actor: its restarts), retry_exceptions,
+            max_calls (the process ends after this many runs of fn; 0: no limit), node (the number
+            of the node where the task should run; 0: anywhere), node_only (run on no other node: if
+            that node goes, the task ends with SK_EINFEASIBLE). NotImplementedError for what the
+            engine cannot do: the task ends with that error.
+            """
 
         def cancel(self, task: int, force: bool) -> None:
-            """It ends with an event all the same."""
+            """Cancels a task, which ends with an event all the same."""
 
         def actor_end(self, actor: int, restart: bool) -> None:
-            """Now; the calls that it has end with events."""
+            """Ends an actor now; its calls end with events."""
 
         def put(self, kind: int, data: bytes) -> Any:
-            """A handle for a large value of the driver."""
+            """Stores a large value of the driver, and returns a handle for it."""
 
         def get(self, handle: Any, timeout: float | None) -> tuple[int, Any]:
-            """(kind, bytes or a buffer). From any thread. TimeoutError; LookupError: it is lost."""
+            """(kind, bytes or a buffer) of a value. Called from any thread. TimeoutError;
+            LookupError if the value is lost."""
             ...
 
         def poll(self) -> list[dict[str, Any]]:
-            """What has happened, in order: {"kind": "started" | "yielded" | "done" | "failed",
-            "task": number, "values": [...], "node": number of a node, "attempt": 0.., "run_s":
-            seconds}. Of a stream "yielded" has the values and "done" none; "failed" has one value,
-            an error, or "code" (as "SK_EDEAD") and "text". Does not wait."""
+            """The events since the last call, in order; does not wait. Each is {"kind": "started" |
+            "yielded" | "done" | "failed", "task": number, "values": [...], "node": number of a
+            node, "attempt": 0.., "run_s": seconds}. Of a stream "yielded" has the values and "done"
+            none; "failed" has one value, an error, or "code" (as "SK_EDEAD") and "text"."""
             ...
 
         def close(self) -> None:
-            """Last."""
+            """Called last."""
 
 
 NAMED = {"ray": "skate.engine.ray:Ray"}
 
 
 def is_foreign(name: str) -> bool:
-    """Whether an engine of this name is one of Python's."""
+    """Whether an engine of this name is written in Python."""
     return ":" in name or name in NAMED
 
 
 def of_address(address: str, name: str | None) -> str:
-    """The engine for an address that is not this machine's. ConnectionError: there is none."""
+    """The engine for an address of another machine. ConnectionError if there is none."""
     if address.startswith("ray://"):
         raise ConnectionError(
             f"skate.init(address={address!r}): Ray Client has no streaming tasks, which skate needs; run this program on a node of the cluster, with the address "
@@ -97,7 +103,7 @@ def of_address(address: str, name: str | None) -> str:
 
 
 def make(name: str, conf: dict[str, Any]) -> Any:
-    """The engine `module:Class`, or that of NAMED."""
+    """Makes the engine `module:Class`, or the one that has this name in NAMED."""
     module, _, cls = NAMED.get(name, name).partition(":")
     try:
         found = getattr(importlib.import_module(module), cls)

@@ -1,11 +1,11 @@
 """skate over a Ray cluster, by Ray's public API: skate.init("HOST:PORT"), or skate.init(address,
 _engine="ray") with "auto", "local" (starts one) or a Ray that is initialised already.
 
-A task of skate is one of Ray's: a block is a yield or a return of it, never a put, so Ray can make
-it again and frees it with its last reference. Before each block goes its note with the node and the
-size; the driver reads notes, never blocks, to schedule. One waiter, ray.wait() over all that runs,
-hears of everything. docs/design/ray_engine.md has what of the engine's contract Ray does not serve.
-Cost: that of Ray, about 1 ms a task and 0.3 ms a block.
+Each task of skate is one task of Ray: a block is a yield or a return value of it, never a put, so
+Ray can make it again and frees it with its last reference. Each block is preceded by a note with
+its node and size; to schedule, the driver reads notes, never blocks. One thread waits with
+ray.wait() for everything that runs. docs/design/ray_engine.md lists the parts of the engine's
+contract that Ray does not serve. Cost: that of Ray, about 1 ms a task and 0.3 ms a block.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from typing import Any
 from skate.engine import worker
 
 OLDEST = (2, 50)
-PATIENCE_S = 10.0  # for what answers at once where all is well
-CONNECT_S = 8.0  # for a cluster and all its nodes together, so that an error is there within 10 s
-NO_VALUE = -1  # in the place of a size; a value may have no bytes
-SPILLS = 1 << 62  # Ray writes what does not fit to disk, as much as there is
+PATIENCE_S = 10.0  # seconds to wait for answers that come at once if all is well
+# seconds for a cluster and all its nodes together, so that an error comes within 10 s
+CONNECT_S = 8.0
+NO_VALUE = -1  # stands in the place of a size; a value may have 0 bytes
+SPILLS = 1 << 62  # the disk limit: Ray spills as much as there is disk
 
 
 # ---- in a process of Ray's: what is pickled by reference
@@ -36,7 +37,8 @@ def _node() -> str:
 
 
 def _args(inline: list[Any], refs: tuple[Any, ...]) -> list[Any]:
-    """The arguments in order: None in `inline` is the next of those that Ray has fetched."""
+    """The arguments in order: each None in `inline` stands for the next value that Ray has
+    fetched."""
     fetched = iter(refs)
     return [next(fetched) if v is None else v for v in inline]
 
@@ -44,8 +46,8 @@ def _args(inline: list[Any], refs: tuple[Any, ...]) -> list[Any]:
 def _stream(
     job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any
 ) -> Any:
-    """Yields (note, node, size of what comes next, seconds since the start) and (kind, buffer) in
-    turn; behind the last note comes NO_VALUE."""
+    """Yields in turn (note, node, size of the value that follows, seconds since the start) and
+    (kind, buffer); the last note is followed by NO_VALUE."""
     worker.begin(job)
     node, start = _node(), time.perf_counter()
     for values in worker.stream(task, definition, _args(inline, refs)):
@@ -60,7 +62,8 @@ def _stream(
 def _call(
     job: bytes, task: dict[str, Any], definition: bytes, inline: list[Any], *refs: Any
 ) -> Any:
-    """(what is said of it, value, ...): (error as (kind, bytes) or None, node, sizes, seconds)."""
+    """Runs a task. Returns (the report, value, ...), where the report is (error as (kind, bytes) or
+    None, node, sizes, seconds)."""
     worker.begin(job)
     n, start = task["n_returns"], time.perf_counter()
     out: list[Any] = []
@@ -70,7 +73,7 @@ def _call(
             out += values
     except worker.TaskFailed as e:
         if task["retry_exceptions"]:
-            raise  # Ray tries it again; the last one comes as an exception
+            raise  # Ray retries the task; the last error arrives as an exception
         out, failed = [(0, b"")] * n, (e.kind, e.data)
     said = (
         failed,
@@ -82,8 +85,8 @@ def _call(
 
 
 class _Actor:
-    """The process of an actor of skate's. Its constructor's error is kept: Ray would tell its calls
-    another one."""
+    """The process of one of skate's actors. It keeps the error of its constructor, since Ray would
+    give its calls another error."""
 
     def __init__(self, *first: Any):
         self._said = _call(*first)[0]
@@ -123,8 +126,8 @@ def _ray() -> Any:
 
 
 def _within(seconds: float, what: str, call: Any) -> Any:
-    """call() on a thread of its own: it may hang, and on the main thread ray.init() would take the
-    signal handlers."""
+    """Runs call() on a thread of its own, which may hang. (On the main thread ray.init() would take
+    the signal handlers.)"""
     out: list[Any] = []
 
     def run() -> None:
@@ -145,8 +148,9 @@ def _within(seconds: float, what: str, call: Any) -> Any:
 
 
 def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
-    """True: it was started or joined here, and is left at the end. until: by time.monotonic(), for
-    a cluster that is there; one that is started here takes the time it takes."""
+    """Joins or starts a cluster. True if it was joined or started here, so that it is left at the
+    end. until: the deadline by time.monotonic() for joining an existing cluster; starting one takes
+    as long as it takes."""
     address = conf.get("address")
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if ray.is_initialized():
@@ -167,7 +171,7 @@ def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
         return True
     if address != "auto":
         host, _, port = address.rpartition(":")
-        try:  # ray.init() waits for minutes for what is not there
+        try:  # ray.init() waits for minutes if there is no cluster
             socket.create_connection((host, int(port)), CONNECT_S / 2).close()
         except (OSError, ValueError) as e:
             raise ConnectionError(f"there is no Ray cluster at {address}: {e}") from None
@@ -180,12 +184,12 @@ def _connect(ray: Any, conf: dict[str, Any], until: float) -> bool:
 
 
 def _check_nodes(ray: Any, until: float) -> Any:
-    """Each node has a skate of this version, and a Python that can read our pickles. A reference to
-    a small value."""
+    """Checks that each node has this version of skate, and a Python that can read our pickles.
+    Returns a reference to a small value."""
     mine = sys.modules["skate"].__version__
     at = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
-    def look(package: str) -> Any:  # pickled by value: skate may not be there
+    def look(package: str) -> Any:  # pickled by value: the node may lack skate
         try:
             version = importlib.import_module(package).__version__
         except ImportError as e:
@@ -221,8 +225,7 @@ def _check_nodes(ray: Any, until: float) -> Any:
 
 
 class _Running:
-    """A task in Ray: a generator, or the reference of what is said of it and those of its
-    values."""
+    """A task in Ray: a generator, or the reference of the report and those of the values."""
 
     __slots__ = (
         "gen",
@@ -246,7 +249,8 @@ class _Running:
         self.turn = "note"
         self.node = self.size = 0
         self.seconds = 0.0
-        self.until = 0.0  # of a stream that was cancelled: it is over then, whatever Ray says
+        # the deadline of a cancelled stream: it counts as over then, whatever Ray says
+        self.until = 0.0
 
 
 class Ray:
@@ -257,10 +261,11 @@ class Ray:
         self._job: bytes = conf["job"]
         until = time.monotonic() + CONNECT_S
         self._ours = _connect(ray, conf, until)
-        # before Ray's own, which was registered by now: without Ray nothing here can be ended
+        # Runs before Ray's exit handler, which is registered by now: after it nothing could be
+        # ended.
         atexit.register(self._at_exit)
         if conf.get("address") == "local":
-            until = time.monotonic() + 3 * CONNECT_S  # its first worker is yet to be started
+            until = time.monotonic() + 3 * CONNECT_S  # its first worker has yet to be started
         try:
             self._small = _check_nodes(ray, until)
         except BaseException:
@@ -271,26 +276,26 @@ class Ray:
         self._at = importlib.import_module(
             "ray.util.scheduling_strategies"
         ).NodeAffinitySchedulingStrategy
-        self._numbers: dict[str, int] = {}  # of nodes, by their id
+        self._numbers: dict[str, int] = {}  # the numbers of nodes, by their id
         self._definitions: dict[int, bytes] = {}
         self._running: dict[int, _Running] = {}
         self._by_ref: dict[Any, _Running] = {}
         self._actors: dict[int, Any] = {}
         self._functions: dict[tuple[bool, int, int], Any] = {}
         self._events: list[dict[str, Any]] = []
-        # by reference: a value that is on its way (a Future), and when it was asked for last
+        # By reference: (the Future of a value that is being fetched, when it was last asked for).
         self._coming: dict[Any, Any] = {}
 
     def _at_exit(self) -> None:
         sys.modules["skate"].shutdown()
 
     def begin(self, wake: Any) -> None:
-        pass  # Ray is asked, it does not call
+        pass  # unused: Ray is polled, it does not call
 
     def nodes(self) -> list[dict[str, Any]]:
         late = time.monotonic() - PATIENCE_S
         for handle in [h for h, (_, asked) in self._coming.copy().items() if asked < late]:
-            self._coming.pop(handle, None)  # nobody waits for it any more
+            self._coming.pop(handle, None)  # no caller waits for it any more
         out = []
         for n in self._ray.nodes():
             has = n["Resources"]
@@ -320,8 +325,8 @@ class Ray:
         return self._ray.put((kind, PickleBuffer(data)))
 
     def get(self, handle: Any, timeout: float | None) -> tuple[int, Any]:
-        """A get() of Ray's that ends by its timeout gives up what has come, so a value that takes
-        longer than one slice of a wait comes by a future."""
+        """Gets a value. A get() of Ray's that times out gives up what it has fetched, so a value
+        that takes longer than one slice of a wait is fetched through a future."""
         coming, _ = self._coming.pop(handle, (None, 0))
         try:
             if coming is None:
@@ -387,8 +392,9 @@ class Ray:
         self._by_ref[r.waited] = r
 
     def _function(self, task: dict[str, Any]) -> Any:
-        """Ray counts the runs for max_calls by what ray.remote() made, and takes it only there: so
-        each function that has it gets its own."""
+        """The remote function of a task. Ray counts runs for max_calls by the function that
+        ray.remote() has made, and accepts max_calls only there: so each function with max_calls
+        gets its own."""
         streams, calls = task["n_returns"] is None, task["max_calls"]
         key = streams, calls, task["fn"] if calls else 0
         if key not in self._functions:
@@ -397,16 +403,16 @@ class Ray:
         return self._functions[key]
 
     def _for_life(self, task: dict[str, Any]) -> dict[str, Any]:
-        """skate counts the CPUs of an actor's calls while they run; its other resources are its
-        own."""
+        """The options of an actor. skate counts the CPUs of its calls while they run; the actor
+        keeps its other resources for life."""
         need = task["need"]
         return self._where(task) | {
             "num_cpus": 0,
             "num_gpus": need.get("GPU", 0),
             "memory": need.get("memory") or None,
             "max_restarts": task["max_retries"],
-            # a call waits while the actor restarts; with 0 Ray fails it then, as one of its
-            # tries. Each call has its own number
+            # A call waits while the actor restarts; with 0 Ray would fail it then, as one of its
+            # retries. Each call has its own number.
             "max_task_retries": -1,
             "name": None,
         }
@@ -421,7 +427,7 @@ class Ray:
         r = self._running.get(task)
         if r is None or r.until:
             return
-        # what it has yielded is for nobody; is_finished() may block for ever now
+        # Nobody wants what it has yielded; is_finished() could block for ever now.
         if r.gen is not None:
             del self._by_ref[r.waited]
             r.waited, r.until = r.gen.completed(), time.monotonic() + PATIENCE_S / 2
@@ -431,9 +437,9 @@ class Ray:
         )
 
     def _on_rays_thread(self, call: Any) -> None:
-        """Has call() run on the thread on which Ray hears of the ends of tasks. ray.cancel() on any
-        other aborts the process when the task ends, or is handed on, in the same moment (Ray 2.60:
-        "Tried to complete task that was not pending"; tests/py/cluster/test_ray.py:
+        """Runs call() on the thread on which Ray learns of the ends of tasks. On any other thread
+        ray.cancel() aborts the process when the task ends, or is handed on, in the same moment (Ray
+        2.60: "Tried to complete task that was not pending"; tests/py/cluster/test_ray.py:
         test_limits_that_cancel)."""
         us, here = threading.get_ident(), [True]
 
@@ -442,7 +448,7 @@ class Ray:
             if not here[0]:
                 call()
 
-        while here[0]:  # the value was there before the callback was: once more
+        while here[0]:  # the value arrived before the callback was set: try again
             future = self._small.future()
             here[0] = False
             future.add_done_callback(then)
@@ -491,14 +497,14 @@ class Ray:
         r.node = self._number(node)
         if failed:
             self._over(r, "failed", (None, *failed))
-        else:  # of a constructor: its value is in what is said of it, and None for skate
+        else:  # a constructor: its result is in the report, and None for skate
             values = [(ref, 0, size) for ref, size in zip(r.refs, sizes, strict=False)] or [
                 (None, 1, b"")
             ] * len(sizes)
             self._over(r, "done", *values)
 
     def _read(self, r: _Running) -> None:
-        """Takes what a generator has."""
+        """Takes the values that a generator has ready."""
         try:
             while r.gen.is_finished() or r.gen.next_ready():
                 ref = next(r.gen)
@@ -544,7 +550,7 @@ class Ray:
 
     def close(self) -> None:
         atexit.unregister(self._at_exit)
-        if self._ray.is_initialized():  # the program may have shut it down itself: all is over then
+        if self._ray.is_initialized():  # if the program has shut Ray down itself, all is over
             for number in list(self._running):
                 self.cancel(number, False)
             cancelled = threading.Event()

@@ -1,4 +1,5 @@
-"""What a process of a Python engine does: begin() once, then call() or stream() for each task."""
+"""The part of a Python engine that runs in its processes: begin() once, then call() or stream() for
+each task."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from typing import Any
 
 from skate import _hooks, _job, _skate
 
-NOTE = 0xF1  # kind of the values that say what the value behind them is (SK_KIND_NOTE)
+NOTE = 0xF1  # the kind of notes, which describe the value behind them (SK_KIND_NOTE)
 
 
 class TaskFailed(Exception):
-    """The error value that a task has ended with."""
+    """A task has ended with an error value."""
 
     def __init__(self, kind: int, data: bytes):
         super().__init__(kind, data)
@@ -20,7 +21,7 @@ class TaskFailed(Exception):
 
 
 def begin(job: bytes) -> None:
-    """Makes this process one that runs tasks. job: what the engine was given in its
+    """Makes this process one that runs tasks. job: the bytes that the engine was given in its
     configuration."""
     if _job.handed == job:
         return
@@ -32,8 +33,8 @@ def begin(job: bytes) -> None:
 def stream(
     task: dict[str, Any], definition: bytes, args: list[Any], attempt: int = 0
 ) -> Iterator[list[tuple[int, Any]]]:
-    """Runs a task; gives out [(kind, buffer), ...] as it yields or returns. TaskFailed. args:
-    (kind, buffer) of each."""
+    """Runs a task and yields [(kind, buffer), ...] for each yield or return of it. Raises
+    TaskFailed. args: (kind, buffer) of each argument."""
     t = _skate.GuestTask(
         task["fn"],
         task["name"],
@@ -53,7 +54,7 @@ def stream(
 def call(
     job: bytes, task: dict[str, Any], definition: bytes, args: list[Any], attempt: int
 ) -> tuple[list[Any], Any, float]:
-    """Runs a task to its end: ([(kind, bytes), ...], the error as (kind, bytes) or None,
+    """Runs a task to its end. Returns ([(kind, bytes), ...], the error as (kind, bytes) or None,
     seconds)."""
     begin(job)
     started, out, failed = time.perf_counter(), [], None

@@ -19,10 +19,9 @@ would be a copy there, so files are written in their places under such names, wh
 and what a killed run has left under such names is removed at the end.
 
 Invariant: a file moves to its (local) place only after COMMIT, and once. Whichever process is
-    killed at whatever point, the next run ends with the files of an undisturbed run. Lost are only
-    units that were done behind a slow one. Files are synced by the workers that write them, the log
-    at most 20
-times a second and at each mark.
+killed at whatever point, the next run ends with the files of an undisturbed run. Lost are only
+units that were done behind a slow one. Files are synced by the workers that write them, the log at
+most 20 times a second and at each mark.
 
 Mode "overwrite" keeps a list of what was there when the job began (<target>/.skate-job/before, or
 beside a log that is elsewhere), and removes that alone; stage.py says what holds beside other
