@@ -1,5 +1,6 @@
-"""What C calls in Python (src/py: hooks), and install(), which tells C of it: in the fork server,
-in a worker, around calls. The other hooks are in serialize.py, _user_errors.py and ref.py."""
+"""The Python functions that C calls (src/py: hooks), and install(), which hands them to C: for the
+fork server, for workers, and around calls. The other hooks are in serialize.py, _user_errors.py and
+ref.py."""
 
 import _pickle as pickle  # without re and struct
 import _signal
@@ -25,10 +26,17 @@ from skate._user_errors import only_text
 
 
 def preload_note(modules=(), path=None, cwd=None, hook=None, job=None, labels=None):
-    """Bytes for the fork server: import these, use this sys.path, be there; workers call the hook
-    (a function or a name) first and know this (pickled) of
-    their job. labels: whether their prints have labels. None: what an earlier note said holds.
-    Where `import ray` means skate here, it does there."""
+    """A note for the fork server, as bytes. None for an argument: what an earlier note said holds.
+    If `import ray` means skate in this process, it does in the fork server, too.
+
+    Args:
+        modules: Names of modules to import.
+        path: The sys.path to use.
+        cwd: The working directory.
+        hook: A function, or the name of one, that each worker calls first.
+        job: What workers know about their job, pickled.
+        labels: Whether the prints of workers have labels.
+    """
     if hook is not None:
         hook = by_value.dumps(hook, protocol=5)
     as_ray = sys.modules.get("skate.compat.as_ray")
@@ -61,7 +69,7 @@ def note(data):
         try:
             os.chdir(d["cwd"])
         except OSError:
-            pass  # removed meanwhile: workers stay where the fork server is
+            pass  # the folder was removed meanwhile: workers stay where the fork server is
     if d["path"] is not None:
         try:
             __import__(
@@ -70,32 +78,32 @@ def note(data):
                 # modules of these names
             )
         except ImportError:
-            pass  # only the program's sys.path has it
+            pass  # only the program's sys.path has this module
         sys.path[:] = d["path"]
-    gc.disable()  # nothing here is garbage
+    gc.disable()  # imports make no garbage
     if d["ray"]:
         as_ray.install()
     for name in d["modules"]:
         try:
             __import__(name)
-            # what it imports itself only when it works
+            # the modules that it imports at its first use in a worker
             for more in getattr(sys.modules[name], "WORKERS_IMPORT", ()):
                 __import__(more)
-        except Exception as e:  # the task that needs it will raise properly
+        except Exception as e:  # the task that needs the module will raise a proper error
             print(f"skate: cannot preload {name}: {only_text(e)}", file=sys.stderr)
-    # collections in the workers would write to each object, and so copy every page that they share
-    # with us
+    # A collection in a worker would write to each object, and so copy every page that workers share
+    # with this process.
     gc.freeze()
     gc.enable()
 
 
 def after_fork():
-    """In a fresh worker."""
-    if os.environ.get("SKATE_GPUS") or os.environ.get("SKATE_DEVICES"):  # the job has some
-        # the driver's
+    """Prepares a fresh worker."""
+    if os.environ.get("SKATE_GPUS") or os.environ.get("SKATE_DEVICES"):  # the job has devices
+        # the names of the driver's GPUs
         _gpu_names[:] = [v for v in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if v]
         set_gpus(())
-    # the C side has unset them; os.environ was read before
+    # C has unset these variables, but os.environ was read before that.
     for name in ("SKATE_FORK_FD", "SKATE_CTL"):
         os.environ.pop(name, None)
     _prints.begin()
@@ -106,13 +114,13 @@ def after_fork():
     random = sys.modules.get("random")
     if random is not None:
         random.seed()
-    # a cancelled task; Ctrl-C is for the driver
+    # SIGINT means a cancelled task here; Ctrl-C is for the driver.
     _signal.signal(_signal.SIGINT, _skate.on_interrupt)
     fd = _skate.crash_fd()
-    if fd >= 0:  # what killed it is said in the driver's message
+    if fd >= 0:  # the driver's message shows what killed this process
         faulthandler.enable(fd, all_threads=False)
     _skate.stack_install(False)
-    if b"logging" in _job.handed:  # the module is not loaded for nothing
+    if b"logging" in _job.handed:  # only then: loading the module takes time
         if _job.facts().get("logging"):
             logging_config.LoggingConfig(**_job.facts()["logging"])._apply()
     if _setup_hook is not None:
@@ -120,8 +128,9 @@ def after_fork():
 
 
 def idle():
-    """A worker has had nothing to do for a second: cycles may hold handles and objects. What Python
-    and malloc keep is the C side's; Arrow has an allocator of its own."""
+    """Collects garbage in a worker that has had nothing to do for a second, since cycles may hold
+    handles and objects, and returns the free memory of Arrow's allocator. C returns that of Python
+    and malloc."""
     gc.collect()
     stage = sys.modules.get("skate.data.worker.stage")
     if stage is not None:
@@ -132,7 +141,8 @@ def idle():
 
 
 def run_coroutine(coro):
-    """An `async def` task or method: run to its end (one call at a time)."""
+    """Runs an `async def` task or method to its end (one call at a time), and returns its
+    result."""
     global _loop
     if _loop is None or _loop.is_closed():
         _loop = asyncio.new_event_loop()
@@ -143,8 +153,8 @@ _loop = None
 
 
 def serve_async(fd, group):
-    """The event loop of a concurrency group of an async actor (0: of all calls that name none):
-    until the process is to leave."""
+    """Runs the event loop of a concurrency group of an async actor (0: the group of calls that name
+    none), until the process is to leave."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 
@@ -159,11 +169,11 @@ def serve_async(fd, group):
 async def _run_call(call, coro):
     try:
         result, error = await coro, None
-    # SystemExit, too: it would end the loop, and all other calls with it
+    # SystemExit, too, which would end the loop and all other calls with it.
     except BaseException as e:
         result, error = None, e
     _skate.async_done(call, result, error)
-    # its traceback holds this frame: what the call had in hand would wait for the garbage collector
+    # The traceback holds this frame: values of the call would stay until a garbage collection.
     error = None
 
 
@@ -171,7 +181,7 @@ async def _run_stream(call, values, window):
     error = None
     try:
         async for value in values:
-            if window:  # may wait for the consumer: not on the loop
+            if window:  # this may wait for the consumer, so not on the loop
                 go_on = await asyncio.get_running_loop().run_in_executor(
                     None, _skate.async_yield, call, value
                 )
@@ -187,7 +197,7 @@ async def _run_stream(call, values, window):
 
 
 def start_async(call, coro, window):
-    """Starts a call of an async actor: the asyncio.Task."""
+    """Starts a call of an async actor, and returns its asyncio.Task."""
     work = _run_stream(call, coro, window) if hasattr(coro, "__anext__") else _run_call(call, coro)
     return asyncio.get_running_loop().create_task(work)
 
@@ -197,8 +207,9 @@ def apply_env(data):
 
 
 def set_gpus(numbers):
-    """In a worker, when what runs there has other GPUs (from 16 on: other devices) than what ran
-    before: only these are seen by libraries that look now."""
+    """Sets the devices of this worker, when what runs next has other ones than what ran before.
+    Numbers from 16 on are devices other than GPUs. Only libraries that are initialised from now on
+    see the change."""
     if os.environ.get("SKATE_GPUS"):
         gpus = [i for i in numbers if i < 16]
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(
@@ -209,12 +220,12 @@ def set_gpus(numbers):
         os.environ[options.DEVICES[kind]] = ",".join(str(i - 16) for i in numbers if i >= 16)
 
 
-_gpu_names = []  # of the driver, in a worker
+_gpu_names = []  # in a worker: the names of the driver's GPUs
 
 
 def leave_by_exit(e):
-    """sys.exit() of user code in a worker: the process ends with that code, its exit handlers
-    run."""
+    """Handles sys.exit() of user code in a worker: the process ends with that exit code after
+    running its exit handlers."""
     code = e.code
     if code is None:
         code = 0
@@ -228,8 +239,8 @@ def leave_by_exit(e):
 
 
 def end_stray(task, worker, error):
-    """In a process that a task forked: what the task called came back, or raised `error`. The
-    process ends, as it would at the end of a program."""
+    """Ends a process that a task has forked, when the function of the task has returned in it or
+    has raised `error`: as at the end of a program."""
     if isinstance(error, SystemExit):
         leave_by_exit(error)
     what = "came back from it"
@@ -248,7 +259,7 @@ def end_stray(task, worker, error):
 
 
 def leave(actors):
-    """The process of these actors ends in order (not killed): their __ray_shutdown__ is called."""
+    """Calls __ray_shutdown__ of these actors, whose process ends in order (it is not killed)."""
     for a in actors:
         end = getattr(type(a), "__ray_shutdown__", None)
         if end is not None:
@@ -272,7 +283,7 @@ def check_call(func, skip, args, kwargs):
         name = getattr(func, "__qualname__", None) or repr(func)
         shown = str(sig.replace(parameters=takes, return_annotation=sig.empty))
         shown = shown if len(shown) <= 400 else shown[:400] + " ..."
-        # without the frames of inspect
+        # hide the frames of inspect
         raise TypeError(f"{name}(): {e}; it takes {shown}, and was given {given}") from None
 
 

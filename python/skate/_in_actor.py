@@ -1,14 +1,16 @@
-"""What runs in the process of an actor: its maker, by which code in the actor, and a message about
-it, can tell what it is. Below skate.actor, whose Maker comes here."""
+"""Records which actors run in this process, so that code in an actor, and messages about it, can
+ask. Below skate.actor, whose Maker registers itself here."""
 
 from skate import _skate, ids
 
-here = {}  # actor's number -> its maker: of those in this process (one, but for the inline engine)
+# the number of an actor -> its Maker, for the actors of this process (one, except with the inline
+# engine)
+here = {}
 
 
 def described(function, number, name):
-    """(name, ", actor_id=..., repr=...") of what runs in actor `number`: `function` is its Maker
-    (the constructor), or (class, method)."""
+    """(name, ", actor_id=..., repr=...") of what runs in actor `number`. function: its Maker (for
+    the constructor), or (class, method)."""
     maker = here.get(number)
     if not isinstance(function, tuple):
         name, what = (
@@ -19,13 +21,13 @@ def described(function, number, name):
         instance = maker.instance() if maker is not None and maker.instance is not None else None
         try:
             what = repr(function[0] if instance is None else instance)
-        except Exception:  # of the user's, in the middle of another error
+        except Exception:  # the user's __repr__ has failed while another error is reported
             what = function[0].__qualname__
     return name, f", actor_id={ids.ActorID._of(number).hex()}, repr={what}"
 
 
 def me():
-    """(maker, number) of the actor this runs in."""
+    """(Maker, number) of the actor that this code runs in."""
     task = _skate.current_task()
     if task is None:
         raise RuntimeError("this code runs in no actor")

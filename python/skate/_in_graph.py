@@ -1,5 +1,5 @@
-"""What runs in the process of an actor of a compiled graph. Its own module, below skate.dag: a
-process that is to go on with a graph does not wait for the rest of it."""
+"""The part of a compiled graph that runs in an actor's process. A module of its own, below
+skate.dag: a restarted process that resumes a graph need not load the rest."""
 
 import _pickle as pickle  # without re and struct
 import threading
@@ -7,7 +7,7 @@ import threading
 from skate import _skate
 from skate._deps import by_value
 
-_kept = {}  # the graph that this actor's state goes along with -> its thread
+_kept = {}  # a graph whose checkpoints have this actor's state -> its thread
 
 
 def _saves(instance):
@@ -15,26 +15,26 @@ def _saves(instance):
     state = instance.__skate_checkpoint__()
     try:
         return pickle.dumps(state, protocol=5)
-    except Exception:  # what only cloudpickle can: functions, classes of the program itself
+    except Exception:  # cloudpickle is needed: functions, classes of __main__
         return by_value.dumps(state, protocol=5)
 
 
 def _restores(instance, state):
-    """The way back."""
+    """Restores an actor's state from the bytes of _saves()."""
     instance.__skate_restore__(pickle.loads(state))
 
 
 def begin(instance, plan, restarts, retries):
-    """An actor's part of a graph runs on a thread of its own.
+    """Starts an actor's part of a graph, on a thread of its own.
 
     Args:
         instance: The actor.
-        plan: What it does.
+        plan: The operations that it executes.
         restarts: Its max_restarts.
         retries: Its max_task_retries.
 
     Returns:
-        Whether it goes on in its next process, should this one die.
+        Whether its next process resumes the graph if this one dies.
     """
     keeps = bool(restarts) and hasattr(instance, "__skate_checkpoint__")
     if keeps and not hasattr(instance, "__skate_restore__"):
@@ -43,7 +43,7 @@ def begin(instance, plan, restarts, retries):
         )
     if keeps and any(
         graph != plan[0] and t.is_alive() for graph, t in _kept.items()
-    ):  # it may be asked twice: by a call that was tried again, and for its death
+    ):  # begin() may be called twice: by a call that was retried, and after a death.
         raise ValueError(
             f"{type(instance).__name__} has __skate_checkpoint__: its state goes along with one compiled graph at a time. Tear the other one down"
         )

@@ -1,9 +1,10 @@
-"""What every process of the job knows of it: its namespace, its session, its labels. The driver
-says it when its engine opens; a worker reads it from the first note to its fork server (not from
-its environment, one value of which is at most 128 KiB).
+"""What every process of a job knows about the job: its namespace, its session, its labels. The
+driver sets it when its engine opens; a worker gets it with the first note to its fork server (not
+from its environment, where one value is at most 128 KiB).
 
-Below all that asks for it (actors, contexts, placement groups). What opens the engine is above
-them, in api.py, which leaves its function here."""
+This module is below all that use it (actors, contexts, placement groups). api.py is above them and
+opens the engine; it leaves its function here.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +19,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# a namespace that begins so goes on with the name of a module: the driver calls its serve() once a
-# worker has made an actor there
+# A namespace with this prefix is followed by the name of a module: the driver calls serve() of that
+# module once a worker has made an actor in the namespace.
 SERVED = "_skate:"
 
 _facts: dict[str, Any] | None = None
-handed = b""  # in a worker: what the driver said, pickled
-_own, _given = os.urandom(32), b""  # the secret of a driver; in a worker that of its driver
+handed = b""  # in a worker: the driver's facts, pickled
+_own, _given = os.urandom(32), b""  # the secret of this driver; in a worker: that of its driver
 _others: set[bytes] = set()
 _open: Callable[[], None] | None = None
 
 
 def tell(given: dict[str, Any] | None) -> None:
-    """In the driver: this is what there is to know; None: the engine is shut down."""
+    """In the driver: sets the facts about the job; None: the engine is shut down."""
     global _facts
     _facts = given
 
 
 def opened_by(open_engine: Callable[[], None]) -> None:
-    """What ensure() calls."""
+    """Sets the function that ensure() calls to open the engine."""
     global _open
     _open = open_engine
 
@@ -49,8 +50,8 @@ def ensure() -> None:
 
 
 def facts() -> dict[str, Any]:
-    """Namespace, lifetime (default of actors), session, labels, names of custom resources,
-    runtime_env ...; {} without an engine."""
+    """The facts about the job: namespace, default lifetime of actors, session, labels, names of
+    custom resources, runtime_env and so on; {} without an engine."""
     global _facts
     if _facts is None and _skate.in_worker():
         _facts = pickle.loads(handed)
@@ -58,14 +59,14 @@ def facts() -> dict[str, Any]:
 
 
 def hand(job: bytes) -> None:
-    """In a process that works for a driver: what that one said, pickled."""
+    """In a process that works for a driver: sets the facts, pickled by that driver."""
     global handed, _facts, _given
     handed, _facts, _given = job, None, b""
 
 
 def secret() -> bytes:
-    """32 random bytes that the processes of this job know, and nobody else: by them it knows its
-    own bytes (data/values/marks.py, signed()). Never in a file."""
+    """32 random bytes that only the processes of this job know: by them the job recognises bytes of
+    its own (data/values/marks.py, signed()). Never written to a file."""
     global _given
     if not handed:
         return _own
@@ -74,22 +75,22 @@ def secret() -> bytes:
 
 
 def join(other: bytes) -> None:
-    """This process takes part in another job, too, whose secret this is."""
+    """Adds the secret of another job that this process takes part in."""
     _others.add(other)
 
 
 def secrets() -> tuple[bytes, ...]:
-    """Of the jobs that this process takes part in, its own first."""
+    """The secrets of the jobs that this process takes part in, its own first."""
     return (secret(), *_others)
 
 
 def signed(data: bytes) -> bytes:
-    """data, a pickle, with its signature behind it, which unpickling leaves unread."""
+    """A pickle followed by its signature, which unpickling does not read."""
     return data + _signature(secret(), data)
 
 
 def is_signed(data: bytes) -> bool:
-    """Whether signed() of this job gave it."""
+    """Whether the bytes were made by signed() in this job."""
     return any(hmac.compare_digest(data[-32:], _signature(s, data[:-32])) for s in secrets())
 
 
@@ -98,16 +99,16 @@ def _signature(key: bytes, data: bytes) -> bytes:
 
 
 def namespace() -> str:
-    """Where names without a namespace are."""
+    """The namespace of names for which none is given."""
     ensure()
     return facts().get("namespace", "")
 
 
 def default_lifetime() -> str:
-    """Of actors whose options do not say: "non_detached" or "detached"."""
+    """The lifetime of actors whose options name none: "non_detached" or "detached"."""
     return facts().get("lifetime", "non_detached")
 
 
 def session() -> str:
-    """Name of this life of the engine."""
+    """The name of this session, which is one life of the engine."""
     return facts().get("session", "")

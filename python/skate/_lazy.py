@@ -1,5 +1,5 @@
-"""Names of packages that are loaded when they are first asked for (PEP 562). A package says them
-once, in its stub (__init__.pyi), which type checkers read, too."""
+"""Lazy public names of packages (PEP 562): a name is loaded when it is first asked for. A package
+lists its names once, in its stub (__init__.pyi), which type checkers read, too."""
 
 import importlib
 import sys
@@ -7,8 +7,8 @@ import sys
 from skate import _did_you_mean
 from skate.compat.absent import why
 
-# What only programs of Ray's ask for lies in compat/ray, at its place: a package that has some of
-# it puts that folder behind its own, so skate.types is compat/ray/types.py.
+# Modules that only programs written for Ray ask for lie in compat/ray, at their place: a package
+# with such modules adds that folder to its path, so skate.types is compat/ray/types.py.
 OF_RAY = f"{__file__.rpartition('/')[0]}/compat/ray"
 
 
@@ -21,12 +21,13 @@ class Names:
     """
 
     def __init__(self, package, modules=(), but=()):
-        """modules: those below the package that `from package import *` gives, too; but: names
-        that it does not give."""
+        """modules: modules below the package that `from package import *` gives, too; but: names
+        that it leaves out."""
         self._package, self._modules, self._but, self._read = package, modules, but, None
 
     def _said(self):
-        """{name: (module, name there), or the text of a call}, {name that is public: the same}"""
+        """Returns ({name: (module, name there), or the text of a call}, the same for public names
+        only)."""
         if self._read is None:
             known, public = {}, {}
             with open(f"{sys.modules[self._package].__file__}i") as f:
@@ -66,7 +67,7 @@ class Names:
         return value
 
     def _import(self, entry):
-        """What `from module import name` gives."""
+        """The value that `from module import name` gives."""
         module, name = entry
         if module != self._package:
             found = importlib.import_module(module)
@@ -75,7 +76,7 @@ class Names:
         return importlib.import_module(f"{module}.{name}")
 
     def all(self):
-        """The package's __all__: names that are no modules of it, and those of `modules`."""
+        """The package's __all__: its public names that are not modules, and `modules`."""
         names = {n for n, v in self._said()[1].items() if v[0] != self._package}
         return sorted((names | set(self._modules)) - set(self._but))
 
@@ -91,7 +92,7 @@ def attribute(package, name):
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as e:
-        if e.name not in (module, f"ray{module[5:]}"):  # as_ray names it so
+        if e.name not in (module, f"ray{module[5:]}"):  # with as_ray the name begins with "ray"
             raise
     reason = why(module)
     hint = f" ({reason})" if reason else ""

@@ -1,13 +1,14 @@
-"""What tasks print, shown by the driver: whole lines, with "(name pid=N)" in front, through its
+"""Shows what tasks print in the driver: whole lines, with "(name pid=N)" in front, written to its
 sys.stdout and sys.stderr as they are at that moment (capsys, redirect_stdout, the cell of a
 notebook).
 
-A thread of the driver takes the lines from the pipes of the workers (engine/local/wire/prints.c);
-so does a call that waits for tasks (get, wait, the next block of a Dataset) before it
-returns: what a task printed by Python is there when its value is. What C code and child programs
-wrote comes a moment later. A worker whose pipe is full (64 KiB) waits in its print until the driver
-has read, as a program in front of a pipe does; nothing is shown on a terminal while a debugger has
-it. What a stream of the driver refuses (closed, or a pipe that nobody reads) is dropped.
+A thread of the driver reads the lines from the pipes of the workers (engine/local/wire/prints.c). A
+call that waits for tasks (get, wait, the next block of a Dataset) does so as well before it
+returns: so the prints of a task's Python code are shown when its value is there. Output of C code
+and of child programs comes a moment later. A worker whose pipe is full (64 KiB) waits in its print
+until the driver has read, like any program that writes to a pipe. Nothing is shown on a terminal
+while a debugger has it. Text that a stream of the driver refuses (closed, or a pipe without reader)
+is dropped.
 """
 
 import _thread
@@ -18,9 +19,10 @@ import sys
 
 from skate import _skate
 
-# in which lines gather: the thread takes little of the driver's time, whatever is printed
+# Milliseconds in which lines are gathered, so that the thread takes little of the driver's time.
 PAUSE_MS = 10
-# for another thread that is showing lines, and may be stopped in a write of the program's own
+# Seconds to wait for another thread that is showing lines and may be stopped in a write of the
+# program's own.
 WAIT_S = 1.0
 
 _lock = _thread.RLock()
@@ -32,7 +34,7 @@ _over = None  # a lock that the thread holds while it runs
 
 
 def start(labels):
-    """The engine is open, and its workers' prints come here."""
+    """Starts showing prints: the engine is open."""
     global _labels, _over
     _labels = labels
     _skate.set_hooks(prints=show)
@@ -52,10 +54,10 @@ def _work(over):
 
 
 def stop():
-    """The engine is closed: what is left is shown."""
+    """Shows the remaining prints: the engine is closed."""
     global _over
     if _over is not None:
-        # not when the program has closed what that thread sleeps on: it sleeps on
+        # prints_end() fails if the program has closed the descriptors on which that thread sleeps
         heard = _skate.prints_end()
         if heard:
             _over.acquire(timeout=WAIT_S)
@@ -69,12 +71,12 @@ def stop():
 
 
 def show(last=False):
-    """Shows what is there."""
+    """Shows the lines that have arrived."""
     global _showing
     if not _lock.acquire(timeout=WAIT_S):
         return
     try:
-        # it is showing: a write of the program's own waits for a task
+        # If prints are being shown already, a write of the program's own is waiting for a task.
         if not _showing and (last or not _debugged()):
             _showing = True
             try:
@@ -90,7 +92,8 @@ def show(last=False):
 
 
 def _debugged():
-    """A worker's debugger has the terminal: what others print is shown there when it lets go."""
+    """Whether a worker's debugger has the terminal: prints of others wait there until it lets
+    go."""
     if not (os.isatty(1) or os.isatty(2)):
         return False
     holder = _skate.terminal(True, False)
@@ -107,11 +110,12 @@ def _write(stream, text):
             stream.write(text.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
         stream.flush()
     except Exception:
-        pass  # there is nobody to tell: what prints in this process hears of it itself
+        pass  # no reader is left; code that prints in this process sees the error itself
 
 
 def _in_child():
-    """Of a fork of the driver: the thread is the parent's, which may have had the lock."""
+    """Resets this module in a fork of the driver: the thread, which may have held the lock, belongs
+    to the parent."""
     global _lock, _showing, _over
     _lock, _showing, _over = _thread.RLock(), False, None
 
@@ -122,7 +126,7 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class _Out(io.FileIO):
-    """Descriptor 1 or 2, below sys.stdout or sys.stderr: lines go out one by one, with their
+    """Descriptor 1 or 2, below sys.stdout or sys.stderr: passes lines on one by one, with their
     label."""
 
     def __init__(self, fd):
@@ -132,18 +136,18 @@ class _Out(io.FileIO):
         self.flush = functools.partial(_skate.say_now, fd)
 
 
-# the fork server hears it from the driver (_hooks.note), and its workers have it from there
+# Set by the driver's note in the fork server (_hooks.note), from which workers inherit it.
 labelled = True
 
 
 def begin():
-    """In a fresh worker."""
+    """Redirects the prints of a fresh worker."""
     _skate.prints_begin(labelled)
     for fd, name in ((1, "stdout"), (2, "stderr")):
         old = getattr(sys, name)
         if old is None:
             continue
-        # a worker may be killed at any time: what it printed is not to be lost in a buffer
+        # A worker may be killed at any time: its prints must not be lost in a buffer.
         old.reconfigure(line_buffering=True)
         new = io.TextIOWrapper(_Out(fd), encoding="utf-8", errors=old.errors, write_through=True)
         setattr(sys, name, new)

@@ -1,9 +1,9 @@
-"""Small named actors that the driver works for: the way by which workers ask it for something.
+"""Small named actors through which workers ask the driver for a service.
 
 A worker makes such an actor, the *desk*, in a namespace that names a module (_job.SERVED), and
-calls it. The engine tells the driver that it is there, and the driver calls serve() of that module,
-which calls work(): a thread takes what workers have left at the desk. A program that asks for
-nothing has no desk and no thread.
+calls it. The engine tells the driver that the desk exists; the driver calls serve() of that module,
+which calls work(): a thread takes the requests that workers leave at the desk. A program that asks
+for no service has no desk and no thread.
 """
 
 import threading
@@ -12,8 +12,8 @@ import skate
 
 
 def desk(cls, name, space):
-    """The actor, in a worker: the first one that asks makes it. cls: its class, with a coroutine
-    work() that gives a list of what came since, when there is something."""
+    """In a worker: the desk of that name, made by the first worker that asks. cls: its class, with
+    a coroutine work() that waits for requests and returns a list of them."""
     how = {
         "name": name,
         "namespace": space,
@@ -26,12 +26,12 @@ def desk(cls, name, space):
 
 
 def work(name, space, do, thread):
-    """In the driver: calls do(desk, item) for each item that the desk's work() gives, on a thread
-    of this name, until the engine ends."""
+    """In the driver: a thread of this name calls do(desk, item) for each item that the desk's
+    work() returns, until the engine ends."""
     try:
         at = skate.get_actor(name, namespace=space)
     except ValueError:
-        return  # it has ended already
+        return  # the desk has ended already
     threading.Thread(target=_work, args=(at, do), name=thread, daemon=True).start()
 
 

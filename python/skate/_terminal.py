@@ -1,11 +1,11 @@
-"""One line on a terminal (stderr), or below a cell of a notebook, that says how far something is;
-drawn at most five times a second, and nothing anywhere else.
+"""One progress line on a terminal (stderr), or below a cell of a notebook; elsewhere nothing. It is
+drawn at most five times a second.
 
-The line is drawn by rich, which is imported when a line is first drawn: 0.4 s after the work began,
-so that short work never pays for it. What the program prints meanwhile comes above it, and so does
-what tasks print, which this process writes (_prints.py): sys.stdout and sys.stderr erase the line
-first, and the next tick draws it below what was written. There is one line at most, that of the
-work that began first; and none while a worker's debugger has the terminal (_debugger.py).
+rich draws the line, and is imported when a line is first drawn, 0.4 s after the work began: short
+work never pays for it. What the program prints meanwhile appears above the line, and so do prints
+of tasks, which this process writes (_prints.py): sys.stdout and sys.stderr erase the line first,
+and the next tick draws it again below. There is at most one line, that of the work that began
+first; and none while a worker's debugger has the terminal (_debugger.py).
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from skate._words import clock
 
 EVERY_S = 0.2
 ERASE = "\r\x1b[K"
-BAR = 16  # columns of the bar; half of it where there is little room
+BAR = 16  # columns of the bar; half of them where there is little room
 
 
 @dataclass
 class Look:
-    """What a line says: what goes on, the share of it that is done (None: not known), and numbers;
-    the first of them is there however narrow the line is. bar: whether there is one."""
+    """The contents of a progress line: what goes on, the share of it that is done (None: unknown),
+    and notes, of which the first is shown however narrow the line is. bar: whether there is a
+    bar."""
 
     what: str
     share: float | None
@@ -41,16 +42,17 @@ class Look:
 
 
 class Above:
-    """sys.stdout or sys.stderr while there may be a line on the terminal: what is written erases
-    the line first. All else is the stream's."""
+    """A stand-in for sys.stdout or sys.stderr while there may be a progress line: writing erases
+    the line first. All other attributes are those of the stream."""
 
     def __init__(self, stream: Any, erase: Callable[[], Any], lock: Any):
         self._stream, self._erase, self._lock = stream, erase, lock
-        self.ended = True  # what was written last ends a line: a new one may be drawn
+        # whether the last text ended a line, so that a progress line may be drawn
+        self.ended = True
 
     def write(self, text: str) -> int:
-        """Writes text where the line was."""
-        with self._lock:  # nor is one drawn meanwhile by another thread
+        """Writes text in the place of the progress line."""
+        with self._lock:  # no other thread may draw the line meanwhile
             if text:
                 if self.ended:
                     self._erase()
@@ -72,12 +74,12 @@ class Above:
 def _is_terminal(stream: Any) -> bool:
     try:
         return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
-    except (ValueError, AttributeError):  # closed, or something of the program's own
+    except (ValueError, AttributeError):  # the stream is closed, or an object of the program's own
         return False
 
 
 def _redirect(old: Any, new: Any) -> None:
-    """Handlers of the log that write to one stream write to another."""
+    """Makes log handlers that write to the stream `old` write to `new`."""
     for name in (None, "ray", "ray.data", "skate"):
         for h in logging.getLogger(name).handlers:
             if isinstance(h, logging.StreamHandler) and h.stream is old:
@@ -93,7 +95,7 @@ def debugged() -> bool:
 
 
 class _Terminal:
-    """Where a line is drawn on a terminal."""
+    """A terminal as the place of the progress line."""
 
     def __init__(self, out: Any):
         self.out, self.drawn, self.lock = out, False, threading.RLock()
@@ -108,7 +110,7 @@ class _Terminal:
 
     def draw(self, look: Look) -> None:
         with self.lock:
-            if _skate.terminal(True, False):  # a debugger's, as in debugged()
+            if _skate.terminal(True, False):  # a debugger has it, as in debugged()
                 self.drawn = False
                 return
             try:
@@ -126,7 +128,7 @@ class _Terminal:
                     setattr(sys, name, self.mine[name])
                     _redirect(stream, self.mine[name])
         if not all(a.ended for a in self.mine.values()):
-            return  # somebody is in the middle of a line
+            return  # the program is in the middle of a line
         self.console.width = self.columns()
         with self.console.capture() as said:
             self.console.print(rendered(look, self.console.width), end="")
@@ -147,13 +149,13 @@ class _Terminal:
         self.erase()
         for name, stream in self.mine.items():
             _redirect(stream, stream._stream)
-            if getattr(sys, name) is stream:  # nobody has put something else there meanwhile
+            if getattr(sys, name) is stream:  # the program has put no other stream there meanwhile
                 setattr(sys, name, stream._stream)
         self.mine, self.console = {}, None
 
 
 class _Cell:
-    """Where a line is drawn below a cell of a notebook. The last one stays."""
+    """A notebook cell as the place of the progress line. The last line stays."""
 
     def __init__(self) -> None:
         self.handle: Any = None
@@ -178,7 +180,7 @@ class _Cell:
 
 
 def _place() -> _Terminal | _Cell | None:
-    """Where lines are drawn in this process; None: nowhere."""
+    """Where this process draws progress lines; None: nowhere."""
     if _is_terminal(sys.stderr):
         return _Terminal(sys.stderr)
     shell = sys.modules.get("IPython")
@@ -188,8 +190,8 @@ def _place() -> _Terminal | _Cell | None:
 
 
 def rendered(look: Look, width: int) -> Any:
-    """A line as rich draws it, in `width` columns at most: what goes on is cut to what the bar and
-    the numbers leave."""
+    """A line as rich draws it, in `width` columns at most: the text is cut to what the bar and the
+    notes leave."""
     notes = list(look.notes)
     while len(notes) > 1 and len(" · ".join(notes)) + BAR // 2 + 14 > width:
         notes.pop()
@@ -216,18 +218,18 @@ def rendered(look: Look, width: int) -> Any:
 
 
 class Line:
-    """One line that is drawn over; none where there is no place for it, or where the context says
-    so."""
+    """One progress line that is drawn over; draws nothing without a place for it, or if the context
+    forbids it."""
 
-    shown: Line | None = None  # the one that may draw
+    shown: Line | None = None  # the Line that may draw
 
     def __init__(self, context: Any):
         self.place = _place() if context.enable_progress_bars and (Line.shown is None) else None
         self.start = time.monotonic()
-        self.drawn = self.start + EVERY_S  # what is shorter than two ticks draws nothing
+        self.drawn = self.start + EVERY_S  # work shorter than two ticks draws nothing
 
     def draw(self, look: Callable[[float], Look], last: bool = False) -> None:
-        """look(seconds since the start) is what it says from now on, if it is time for that."""
+        """Draws look(seconds since the start), if it is time for that."""
         now = time.monotonic()
         if self.place is None or (now < self.drawn + EVERY_S and not last):
             return
@@ -239,8 +241,8 @@ class Line:
         self.place.draw(look(now - self.start))
 
     def close(self, look: Callable[[float], Look] | None = None) -> None:
-        """The end of what it is about. look: what is left to be read in a notebook; from a terminal
-        it goes."""
+        """Ends the line. look: gives the last line, which stays in a notebook; on a terminal the
+        line is erased."""
         if Line.shown is not self or self.place is None:
             return
         if look is not None and isinstance(self.place, _Cell):
@@ -250,8 +252,8 @@ class Line:
 
 
 def counted(items: Iterable[Any], what: str, total: int, context: Any) -> Iterable[Any]:
-    """The items, with a line that counts them where lines are drawn: for work of the driver before
-    a run."""
+    """Passes items on, with a progress line that counts them: for work of the driver before a
+    run."""
     line = Line(context)
     return items if line.place is None else _counted(items, line, what, total)
 

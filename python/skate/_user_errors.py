@@ -1,5 +1,5 @@
-"""An exception of user code on its way to who asked for the result: its text without frames of
-skate, with where it happened, and its cause as bytes."""
+"""Prepares an exception of user code for the caller that asks for the result: its text without
+frames of skate, the place where it happened, and its cause as bytes."""
 
 import _pickle as pickle  # without re and struct
 import os
@@ -24,7 +24,7 @@ def only_text(e):
 
 
 def _story(e, seen, head="Traceback (most recent call last):"):
-    """Tracebacks of e and what it came from, in the order in which Python prints them, without
+    """The tracebacks of e and of its causes, in the order in which Python prints them, without
     frames of skate; each begins with `head`."""
     out = []
     if id(e) in seen:
@@ -57,8 +57,8 @@ def _story(e, seen, head="Traceback (most recent call last):"):
 
 
 def _where(name, attempt):
-    """(whether it is a part of a dataset, "ray::f() (pid=1, ip=127.0.0.1)"): what runs here, in the
-    words of Ray."""
+    """(whether it is a part of a Dataset, "ray::f() (pid=1, ip=127.0.0.1)"): the running task in
+    Ray's words."""
     t, f = _skate.current_task(), _skate.current_function()
     more = f", attempt={attempt}" if attempt else ""
     of_data = False
@@ -78,8 +78,8 @@ _READ_ONLY = "\n(values from the object store are shared, and so read-only: writ
 
 
 def install_hint():
-    """The same hint in this process, for an exception that ends the program. Nothing is wrapped for
-    it: an array of get() is numpy's own."""
+    """Adds the same hint in this process to an exception that ends the program. No values are
+    wrapped for that: an array from get() is a plain NumPy array."""
     before = sys.excepthook
 
     def hook(cls, e, tb):
@@ -92,18 +92,18 @@ def install_hint():
         sys.excepthook = hook
 
 
-# characters of at most 4 bytes; the rest is for the exception itself
+# In characters, of at most 4 bytes each; the rest of the room is for the exception itself.
 _HEAD_MAX, _STORY_MAX = 128 << 10, 64 << 10
 
 
 def dumps_error(e, name, attempt):
     of_data, where = _where(name, attempt)
     hint = _READ_ONLY if isinstance(e, ValueError) and "read-only" in str(e) else ""
-    if isinstance(e, ex.RayTaskError):  # a get() of another task inside this one
+    if isinstance(e, ex.RayTaskError):  # from a get() of another task inside of this one
         only, cause = f"ray.exceptions.{type(e).__name__}: {e}", vars(e).get("raised", e.cause)
     else:
         only, cause = only_text(e), e
-    if of_data:  # of many operators and rows: what went wrong comes first
+    if of_data:  # a Dataset has many operators and rows: the error comes first
         first = e.text if isinstance(e, ex.RayTaskError) else only + hint
         text = (
             short(first, _HEAD_MAX)
@@ -131,7 +131,7 @@ def load_error(kind, data):
     name, text, cause = pickle.loads(data)
     try:
         cause = load_cause(cause) if cause is not None else None
-    except Exception as e:  # its class is not here
+    except Exception as e:  # its class cannot be imported here
         said = f"{text}\n(the exception itself could not be loaded here: {only_text(e)})"
         if kind != 0xE2:
             return ex.UnserializableException(
@@ -146,7 +146,7 @@ def load_error(kind, data):
         )
         e.cause, e.actor_init_failed, e.told = cause, True, text
         return e
-    if isinstance(cause, KeyboardInterrupt):  # somebody interrupted the task, not this program
+    if isinstance(cause, KeyboardInterrupt):  # the task was interrupted, not this program
         e = ex.TaskCancelledError(error_message=text)
         e.cause = cause  # pyright: ignore[reportAttributeAccessIssue]
         return e

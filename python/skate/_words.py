@@ -1,10 +1,10 @@
-"""Numbers and labels for people: bytes, seconds, what is too long for a line."""
+"""Texts for people: bytes, seconds, and labels too long for a line."""
 
 from __future__ import annotations
 
 
 def nbytes(n: float | None) -> str:
-    """Bytes for people."""
+    """A number of bytes as text."""
     if n is None:
         return "-"
     n = float(n)
@@ -16,7 +16,7 @@ def nbytes(n: float | None) -> str:
 
 
 def seconds(ns: float | None) -> str:
-    """Nanoseconds for people."""
+    """A number of nanoseconds as text."""
     if ns is None or ns < 0:
         return "-"
     s = ns / 1e9
@@ -24,11 +24,11 @@ def seconds(ns: float | None) -> str:
 
 
 def short(label: str, n: int = 120) -> str:
-    """A long chain's label without its middle."""
+    """The label of a long chain, with its middle left out."""
     return label if len(label) <= n else f"{label[: n // 2]}…{label[-(n // 2 - 1) :]}"
 
 
 def clock(seconds: float) -> str:
-    """0:00:05"""
+    """Seconds as 0:00:05."""
     m, s = divmod(int(seconds + 0.5), 60)
     return f"{m // 60}:{m % 60:02}:{s:02}"

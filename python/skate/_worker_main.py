@@ -1,5 +1,5 @@
-"""The fork server and, forked from it, the workers. Imports as little as it can: each import here
-is paid before the first task."""
+"""The main program of the fork server and of the workers forked from it. It imports as little as it
+can: each import here delays the first task."""
 
 import _signal
 import atexit
@@ -11,15 +11,15 @@ from skate import _hooks, _skate
 
 def main():
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
-    # and so is Ctrl-\, which shows stacks (src/py/worker/stack.c)
+    # Ctrl-\ is for the driver as well: it shows stacks (src/py/worker/stack.c)
     _signal.signal(_signal.SIGQUIT, _signal.SIG_IGN)
     _hooks.install()
     if not _skate.serve():
         sys.exit("skate._worker_main is started by skate.init(), not by hand")
-    atexit._run_exitfuncs()  # of the user's; what they raise is printed
+    atexit._run_exitfuncs()  # exit handlers of the user; their errors are printed
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # nothing of a worker outlives its driver: no destructor may try to talk to it
+    os._exit(0)  # The driver is gone: no destructor may try to talk to it.
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""@remote classes: ActorClass, ActorHandle, ActorMethod. A method object is made at its first use
-and kept in the handle; its `remote` is the C method of its Template. A handle that goes to another
-process takes the names of the methods with it, not the class.
+"""@remote classes: ActorClass, ActorHandle, ActorMethod. The object of a method is made at its
+first use and kept in the handle; its `remote` is the C method of its Template. A handle that goes
+to another process carries the names of the methods, not the class.
 
-Names, namespaces, lifetimes and concurrency groups are the engine's (engine/books/names.c,
-local/driver/actors/actor.c); here is only their spelling."""
+The engine implements names, namespaces, lifetimes and concurrency groups (engine/books/names.c,
+local/driver/actors/actor.c); only their options are parsed here."""
 
 import _pickle as pickle  # without re and struct
 import functools
@@ -21,7 +21,7 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-ASYNC_CONCURRENCY = 1000  # calls at once of an actor with async methods that does not say
+ASYNC_CONCURRENCY = 1000  # max_concurrency of an actor with async methods that names none
 
 
 class ActorClassInheritanceException(TypeError):
@@ -69,7 +69,7 @@ def method(*args, **given):
 
 
 def _methods(cls):
-    """Name -> (options, function) of everything that can be called on an instance."""
+    """{name: (options, function)} of everything that can be called on an instance."""
     out = {}
     for c in reversed(cls.__mro__):
         for name, f in c.__dict__.items():
@@ -80,7 +80,7 @@ def _methods(cls):
                 or (name.startswith("__") and name != "__call__")
             ):
                 continue
-            # those of an overridden one stay
+            # the options of an overridden method stay
             o = {**(out[name][0] if name in out else {}), **getattr(inner, "__skate_method__", {})}
             if o.get("num_returns") is None and options.is_generator(inner):
                 o["num_returns"] = "streaming"
@@ -103,8 +103,8 @@ def _is_async(cls):
 
 
 class Maker:
-    """What is sent as an actor's class: makes the instance, and leaves behind what code in the
-    actor may ask about itself."""
+    """What is sent in the place of an actor's class: makes the instance, and records what code in
+    the actor may ask about itself."""
 
     def __init__(self, cls, meta, name, env, resources):
         self.cls, self.meta, self.name = cls, meta, name
@@ -148,7 +148,7 @@ class Maker:
 
 
 def current():
-    """A handle on the actor this runs in, which does not keep it alive."""
+    """A handle on the actor that this code runs in, which does not keep the actor alive."""
     maker, number = me()
     return ActorHandle(_skate.weak_token(number), maker.meta)
 
@@ -183,11 +183,11 @@ def exit_actor():
 
 
 class ActorExit(BaseException):
-    """Leaves the method in which exit_actor() was called; never seen by a caller."""
+    """Leaves the method in which exit_actor() was called; callers never see it."""
 
 
 def dynamic(name):
-    """What runs for a method with num_returns="dynamic"."""
+    """The function that runs for a method with num_returns="dynamic"."""
 
     def run(self, *args, **kwargs):
         return Dynamic._run(getattr(type(self), name)(self, *args, **kwargs))
@@ -209,7 +209,8 @@ class ActorMethod:
     """handle.method: .remote(...), .options(...).remote(...)."""
 
     def __init__(self, token, meta, name, given, func):
-        # not the handle, which keeps its methods: a cycle would keep the actor until a collection
+        # No reference to the handle, which keeps its methods: a cycle would keep the actor alive
+        # until a collection.
         self._token, self._meta, self._name, self._given, self._func = (
             token,
             meta,
@@ -299,7 +300,7 @@ class ActorMethod:
 
 
 class Meta:
-    """What handles know of their class; travels with them."""
+    """What handles know about their class; a handle carries it to other processes."""
 
     __slots__ = (
         "cls_name",
@@ -339,7 +340,7 @@ class Meta:
 
 
 def _shape_of(f):
-    """What calls are checked against, without the function."""
+    """The signature that calls are checked against, without the function."""
     code = getattr(f, "__code__", None)
     if code is None:
         return None
@@ -356,7 +357,7 @@ def _shape_of(f):
 
 
 def _stub(shape, name):
-    """A function of that shape; never called."""
+    """A function with that signature, which is never called."""
     if shape is None:
         return None
     n, n_pos, n_kw, flags, names, n_defaults, kw = shape
@@ -542,8 +543,8 @@ class ActorClass:
             )
 
     def _current(self):
-        """The Template. Made late: options().options() make none, and names and lifetimes depend on
-        the job."""
+        """The Template. Made late: options().options() needs none, and names and lifetimes depend
+        on the job."""
         job = _job.namespace(), _job.default_lifetime()
         if self._made_for != job:
             base = self._base._current() if self._base is not self else None
@@ -596,7 +597,7 @@ class ActorClass:
         )
 
     def _groups(self):
-        """([calls at once of each group, the nameless first], {name: index})."""
+        """([calls at once of each group, the nameless one first], {name: index})."""
         o = self._options
         first = o.get("max_concurrency") or (ASYNC_CONCURRENCY if self._is_async else 1)
         given = o.get("concurrency_groups") or {}
@@ -626,7 +627,7 @@ class ActorClass:
         if cls is None or name.startswith("__"):
             raise AttributeError(name)
         value = getattr(cls, name)
-        # not itself: by this path pickle would find methods in the module and send them by name
+        # A copy: by this path pickle would find the function in the module and send it by name.
         if isinstance(value, types.FunctionType):
             return functools.partial(value)
         return value
@@ -672,7 +673,7 @@ class ActorClass:
         o, template = self._options, self._current()
         if not o.get("get_if_exists"):
             return ActorHandle(template.submit(*args, **kwargs), self._meta)
-        while True:  # another process may make it, or end it, between two steps
+        while True:  # another process may make or end the actor between two steps
             try:
                 return get_actor(o["name"], o.get("namespace"))
             except ValueError:

@@ -1,14 +1,14 @@
-"""What the driver's program changes around itself while the engine runs: sys.path, the environment,
-the working directory. In a notebook that is usual.
+"""The surroundings of the driver's program: sys.path, environment variables and the working
+directory, which the program may change while the engine runs (usual in a notebook).
 
-Workers begin with what the driver had when the engine was opened. What has changed since then goes
-along with each definition of a function or class, and with the functions of a run of a Dataset; a
-worker puts it on when it loads one, and again when it calls one after something else was put on. A
-function that was sent before is sent again when sys.path is another list, or sys.path or the
-environment has become longer or shorter (py/call/template.h looks at their sizes). The same
-surroundings have the same number, so who goes back to what was (a variable that is set for a call)
-uses what was sent then. An actor that lives stays as it is. Not here: runtime_env, which wins over
-this.
+Workers begin with the surroundings that the driver had when the engine was opened. Later changes
+travel with each definition of a function or class, and with the functions of a run of a Dataset. A
+worker puts the surroundings on when it loads a function, and again when it calls one after other
+surroundings were put on. A function that was sent before is sent again if sys.path is another list,
+or sys.path or the environment has changed its length (py/call/template.h looks at their sizes).
+Equal surroundings have the same number, so a program that returns to earlier surroundings (a
+variable that is set for a call) uses the definition sent then. A living actor stays as it is. Not
+here: runtime_env, which wins over this.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-# of the driver, when the engine was opened
+# In the driver: the surroundings when the engine was opened.
 _start: tuple[list[str], str | None, dict[str, str]] | None = None
-_sent: dict[str, Any] | None = None  # last; None: nothing has ever changed
-# in the driver: what was sent, by content, the one asked for last at the end
+_sent: dict[str, Any] | None = None  # the surroundings sent last; None: nothing has ever changed
+# In the driver: the surroundings that were sent, by content, the one used last at the end.
 _numbers: dict[Any, dict[str, Any]] = {}
-_count = 0  # numbers given; 0 is what the engine began with
-_before: dict[str, str | None] = {}  # in a worker: the variables put on, and what they were
-# in a worker: sys.path and the working directory before anything was put on
+_count = 0  # the last number given; 0 is for the surroundings at the opening
+# in a worker: the original values of the variables that were put on
+_before: dict[str, str | None] = {}
+# In a worker: sys.path and the working directory before any surroundings were put on.
 _base: tuple[list[str], str | None] | None = None
-_known: dict[int, dict[str, Any]] = {0: {"number": 0}}  # in a worker: what was put on, by number
-NUMBERS = 1000  # that are remembered; what comes back after more is sent again
+# in a worker: surroundings put on, by number
+_known: dict[int, dict[str, Any]] = {0: {"number": 0}}
+NUMBERS = 1000  # the number of surroundings that are remembered; older ones are sent again
 
 _OWN = ("SKATE_", "RAY_")
 
 
 def begin(path: list[str], cwd: str | None) -> None:
-    """In the driver: workers have this sys.path, are there (None: they stay where they are), and
-    have os.environ as it is now."""
+    """In the driver: records the surroundings with which workers begin: this sys.path, this working
+    directory (None: that of the fork server), and os.environ as it is now."""
     global _start, _sent
     _start, _sent = (path, cwd, dict(os.environ)), None
     _numbers.clear()
@@ -50,13 +52,14 @@ def begin(path: list[str], cwd: str | None) -> None:
 
 
 def path_now() -> list[str]:
-    """sys.path, without what depends on the working directory."""
+    """sys.path, without the entries that depend on the working directory."""
     return [os.getcwd() if p == "" else p for p in sys.path]
 
 
 def changed() -> dict[str, Any] | None:
-    """What is different now: {"path", "cwd", "env"}, each where it is, and a number, the same for
-    the same; None: nothing is, and nothing was. In a worker: what came from the driver."""
+    """The changes since the opening: {"path", "cwd", "env"}, as far as they differ, and the number
+    of these surroundings. None: nothing has ever changed. In a worker: the surroundings that came
+    from the driver."""
     global _sent, _count
     if _start is None:
         return _sent
@@ -101,7 +104,7 @@ class _Along:
 
 
 def along(data: bytes) -> bytes:
-    """The pickle of something that is to be loaded in these surroundings."""
+    """Adds the surroundings to a pickle that is to be loaded in them."""
     what = changed()
     return data if what is None else pickle.dumps(_Along(what, data), 5)
 
@@ -115,13 +118,13 @@ def _arrive(what: dict[str, Any], data: bytes) -> Any:
 
 
 def again(number: int) -> None:
-    """In a worker: the surroundings that a function came with are put on again for a call of it."""
+    """In a worker: puts on the surroundings of a function for another call of it."""
     put_on(_known[number])
 
 
 def put_on(what: dict[str, Any]) -> None:
-    """Makes this worker's surroundings those. What is its own (of its runtime_env, or changed by
-    what ran here) stays, and comes first."""
+    """Puts surroundings on in this worker. Its own values (of its runtime_env, or set by code that
+    ran here) stay, and come first."""
     global _sent, _base
     if not _skate.in_worker():
         return
@@ -161,8 +164,8 @@ def put_on(what: dict[str, Any]) -> None:
 
 
 def hint(e: BaseException) -> str:
-    """For an error that a worker raised: what is different here, where that may be why. "" or a
-    line."""
+    """A text for an error that a worker raised: which surroundings differ here, if that may be the
+    reason; "" or a line."""
     if _start is None:
         return ""
     if isinstance(e, ModuleNotFoundError) and e.name:
