@@ -1,9 +1,9 @@
-"""The functions of Ray Core that skate has, under Ray's names. Everything here is thin: parse, call
-_skate, convert."""
+"""The functions of Ray Core that skate has, under Ray's names. Each checks and converts its
+arguments and calls _skate."""
 
 from __future__ import annotations
 
-# without re and struct; before the workers are on their way each import is one that they wait for
+# without re and struct: each import delays the start of the workers
 import _pickle as pickle
 import atexit
 import functools
@@ -92,7 +92,7 @@ _QUIET = {
 
 
 def _worker_env(runtime_env: dict[str, Any], job: dict[str, Any]) -> list[str]:
-    """The whole environment of the workers; that of this process stays as it is."""
+    """The whole environment of the workers, as NAME=value; that of this process stays unchanged."""
     env = {**_QUIET, **os.environ, **(runtime_env.get("env_vars") or {})}
     env["SKATE_GPUS"] = "1" if job["gpus"] else ""
     env["SKATE_DEVICES"] = options.devices_of(job["custom"])
@@ -111,7 +111,7 @@ def _worker_argv():
 def _first_note(wanted, runtime_env, job, labels):
     modules = ["skate._by_value"] + [m for m in ("numpy", "pyarrow", "pandas") if m in sys.modules]
     if "skate.data" in sys.modules:
-        # with pyarrow: imported while the program builds its plan
+        # It brings pyarrow, which is imported while the program builds its plan.
         modules.append("skate.data.worker.stage")
     modules += [m for m in wanted.split(",") if m]
     path = ambient_environment.path_now()
@@ -133,8 +133,8 @@ def _first_note(wanted, runtime_env, job, labels):
 
 
 def _resources_of_environment():
-    """RAY_OVERRIDE_RESOURCES: JSON, e.g. {"CPU": 3, "custom": 1}: wins over what init() is given,
-    as in Ray."""
+    """The resources in RAY_OVERRIDE_RESOURCES, as JSON, e.g. {"CPU": 3, "custom": 1}: they win over
+    the arguments of init(), as in Ray."""
     text = os.environ.get("RAY_OVERRIDE_RESOURCES")
     if not text:
         return {}
@@ -147,7 +147,7 @@ def _resources_of_environment():
         ) from None
 
 
-# an engine is opened by one thread at a time; the same thread may come again, by a finalizer
+# One thread at a time opens an engine; a finalizer may enter again on the same thread.
 _opening = _forked.lock(RLock)
 
 
@@ -161,7 +161,7 @@ def _one_at_a_time(open_engine: Callable[P, R]) -> Callable[P, R]:
 
 
 def _check_process() -> None:
-    """What processes that we start need. FileNotFoundError, OSError."""
+    """Checks what the processes that skate starts need. FileNotFoundError, OSError."""
     try:
         os.getcwd()
     except FileNotFoundError as e:
@@ -259,9 +259,8 @@ def init(
         _temp_dir: The directory for what is written when nothing else is said of it, made if need
             be. Default: $RAY_TMPDIR, or the system's.
         _engine: "local" (worker processes), "inline" (as local_mode), "ray" (a Ray cluster: that of
-            this process, or at the address), or "module:Class",
-            an engine written in Python: skate.engine says what it has to have. Default:
-                $SKATE_ENGINE, or "local".
+            this process, or at the address), or "module:Class", an engine written in Python (see
+            skate.engine). Default: $SKATE_ENGINE, or "local".
         kwargs: Ray's keywords for its servers, without effect (the log says why, once);
             RuntimeError for others.
 
@@ -295,7 +294,7 @@ def init(
 
 
 def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
-    """What is wrong also where there is an engine."""
+    """Raises for arguments that are wrong even if an engine runs already."""
     if temp_dir is not None and not os.path.isabs(temp_dir):
         raise ValueError(f"init: _temp_dir: an absolute path is wanted, not {temp_dir!r}")
     config.tell_without_effect("init", kwargs, without_effect.INIT)
@@ -312,10 +311,11 @@ def _check_arguments(temp_dir: str | None, kwargs: dict[str, Any]) -> None:
 
 def _open(a: Any, said: dict[str, Any]) -> Context:
     """Starts the engine. a: the arguments of init(), by name; said: the same as a dict, with those
-    of Ray alone."""
+    that only Ray has."""
     global _context
     if not a._temp_dir and os.environ.get("RAY_TMPDIR"):
-        a._temp_dir = os.path.abspath(os.environ["RAY_TMPDIR"])  # a task may change its directory
+        # absolute, since a task may change its directory
+        a._temp_dir = os.path.abspath(os.environ["RAY_TMPDIR"])
     conf = _conf(a, said)
     job_config = a.job_config or _job_config.JobConfig()
     runtime_env = _runtime_env.check(
@@ -331,12 +331,13 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
         conf["preload"], runtime_env, pickled_job, bool(conf["print_labels"])
     )
     if engine.is_foreign(conf["engine"]):
-        # its processes have another sys.path: ours goes along with what they run
+        # The processes of a guest have another sys.path: that of this program goes along with
+        # functions.
         ambient_environment.begin([], None)
         conf["guest"] = engine.make(
             conf["engine"], {**conf, "job": pickled_job, "address": a.address}
         )
-    _job.tell(job)  # before the engine is there for other threads
+    _job.tell(job)  # before other threads can see the engine
     try:
         _skate.init(conf)
     except BaseException:
@@ -362,7 +363,7 @@ def _open(a: Any, said: dict[str, Any]) -> Context:
 
 
 def _conf(a: Any, said: dict[str, Any]) -> dict[str, Any]:
-    """What the engine is opened with, of the arguments of init(), the environment and the
+    """The configuration of the engine, from the arguments of init(), the environment and the
     defaults."""
     for name, v in (
         ("num_cpus", a.num_cpus),
@@ -410,7 +411,7 @@ def _conf(a: Any, said: dict[str, Any]) -> dict[str, Any]:
 def _job_facts(
     a: Any, conf: dict[str, Any], job_config: Any, runtime_env: dict[str, Any]
 ) -> dict[str, Any]:
-    """What every process of the job knows of it (_job.py)."""
+    """The facts that every process of the job knows about it (_job.py)."""
     job: dict[str, Any] = {
         "namespace": a.namespace or job_config.ray_namespace or ids.random_uuid(),
         "lifetime": job_config._default_actor_lifetime,
@@ -443,7 +444,7 @@ def _labels(given):
 
 @_one_at_a_time
 def _auto_init() -> None:
-    if not _skate.is_initialized():  # no other thread was faster
+    if not _skate.is_initialized():  # no other thread has opened it meanwhile
         init()
 
 
@@ -515,19 +516,18 @@ def remote(*args: Any, **kwargs: Any) -> Any:
         kwargs: Options of a task or an actor; any can be changed for one call by .options(...).
 
             Of both: num_cpus (CPUs; a task takes 1, an actor 0 while it does nothing), num_gpus,
-                memory (bytes), resources ({name: amount}), accelerator_type,
-            name, runtime_env, scheduling_strategy, label_selector, fallback_strategy,
-            placement_group and its bundle index and capture_child_tasks.
+            memory (bytes), resources ({name: amount}), accelerator_type, name, runtime_env,
+            scheduling_strategy, label_selector, fallback_strategy, placement_group and its bundle
+            index and capture_child_tasks.
 
-            Of tasks: num_returns (a number of values; "streaming": a generator's, one by one),
-                max_retries (runs after the death of a worker; -1: without
-            end), retry_exceptions (True, or classes: runs again after such an exception of the
-            function, too), max_calls (calls after which a process ends).
+            Of tasks: num_returns (a number of values; "streaming": those of a generator, one by
+            one), max_retries (retries after the death of a worker; -1: without end),
+            retry_exceptions (True, or classes: retry after such an exception of the function, too),
+            max_calls (calls after which a process ends).
 
             Of actors: max_restarts, max_task_retries (-1: without end), max_concurrency and
-                concurrency_groups (calls at once), max_pending_calls, namespace,
-            get_if_exists, lifetime ("detached": stays without a handle),
-            allow_out_of_order_execution.
+            concurrency_groups (calls at once), max_pending_calls, namespace, get_if_exists,
+            lifetime ("detached": stays without a handle), allow_out_of_order_execution.
 
     Returns:
         A RemoteFunction, an ActorClass, or (with options) a decorator that makes one.
@@ -628,7 +628,7 @@ def wait(
 
 
 def _wait_results(items: list[Any], num_returns, timeout):
-    """wait() with results of compiled graphs among the refs."""
+    """wait() for a list with results of compiled graphs."""
     objects = [x._as_object() if hasattr(type(x), "__skate_get__") else x for x in items]
     ready = set(map(id, wait(objects, num_returns=num_returns, timeout=timeout)[0]))
     taken = [x for x, o in zip(items, objects, strict=True) if id(o) in ready]
@@ -636,7 +636,7 @@ def _wait_results(items: list[Any], num_returns, timeout):
 
 
 def _wait_mixed(items, num_returns, timeout):
-    """wait() with generators among the refs."""
+    """wait() for a list with generators."""
     if len(set(map(id, items))) != len(items):
         raise ValueError("wait: a ref is in the list more than once")
     if not 0 < num_returns <= len(items):
@@ -767,7 +767,7 @@ def _resources(which):
     j = _job.facts()
     out = _skate.resources(j.get("custom", []))[which]
     store = j.get("store", 0)
-    # a worker does not know how full the store is
+    # A worker does not know how full the store is.
     if which and not _skate.in_worker() and _skate.engine() != "guest":
         store -= min(store, _skate.status().get("store_sealed_bytes", 0))
     there = _skate.nodes([]) if _skate.engine() == "guest" else []
@@ -855,8 +855,8 @@ def _node_of_cluster(
 
 
 def _named(space: str, name: str) -> None:
-    """A worker has made an actor through which it asks this process for something: to run its
-    Datasets, to draw its progress bars."""
+    """Called when a worker has made a service actor, through which workers ask this process to run
+    their Datasets or to draw their progress bars."""
     if space.startswith(_job.SERVED):
         importlib.import_module(space.removeprefix(_job.SERVED)).serve()
 

@@ -1,8 +1,8 @@
 """Every knob of skate in one table. Order of precedence: an argument of init(),
 init(_system_config={name: value}), the environment, the default.
 
-Not here: what the knobs do (the meaning column says where). A default that depends on the machine
-is a function."""
+Not here: the code that a knob controls (the column "meaning" says where it is). A default that
+depends on the machine is a function."""
 
 import os
 
@@ -65,7 +65,7 @@ def spill_dir():
     return ""
 
 
-# a memory= of init() below that only counts what tasks ask for: no worker could live in it
+# A smaller memory= of init() only limits what tasks ask for: no worker could live in so little.
 LEAST_MEMORY = 64 << 20
 
 # name: (default, environment variable, meaning)
@@ -160,8 +160,8 @@ KNOBS = {
 
 
 def from_ray(given):
-    """`_system_config` with Ray's names for spilling as ours. ValueError: a kind of spilling that
-    skate does not have."""
+    """`_system_config` with Ray's names for spilling translated to skate's. ValueError for a kind
+    of spilling that skate lacks."""
     tell_without_effect("_system_config", given, without_effect.SYSTEM_CONFIG)
     out = {k: v for k, v in given.items() if k not in without_effect.SYSTEM_CONFIG}
     if out.pop("automatic_object_spilling_enabled", True) is False:
@@ -184,7 +184,7 @@ def from_ray(given):
 
 
 def directories(name, given):
-    """One path or a list of them as a list of absolute paths. ValueError: something else."""
+    """A list of absolute paths, from one path or a list of them. ValueError for anything else."""
     paths = given if isinstance(given, (list, tuple)) else [given]
     for path in paths or [given]:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
@@ -211,7 +211,7 @@ def _cast(name, default, text):
         ) from None
 
 
-# Names of the environment that are no knobs: of the processes among themselves, of tests and
+# Environment variables that are no knobs: for skate's processes among themselves, for tests and for
 # benchmarks.
 _OWN_ENV = (
     "SKATE_CTL",
@@ -224,27 +224,28 @@ _OWN_ENV = (
     "SKATE_LIVE_FD",
     "SKATE_MEASURE",
 )
-_told = set()  # names without a meaning that were spoken of
+_told = set()  # the names that were warned about
 
 
 def _tell(name, text):
-    """A warning in the log, once for each name."""
+    """Logs a warning, once for each name."""
     if name not in _told:
         _told.add(name)
         logging.getLogger("skate").warning(text)
 
 
 def tell_without_effect(where, given, table):
-    """Says in the log which names of `given` have no effect, and why, as the table has it."""
+    """Logs which names of `given` have no effect, and why, as `table` has it."""
     for name in given:
         if name in table:
             _tell(name, f"{where}: {name!r} is Ray's and has no effect in skate: {table[name]}")
 
 
 def check_names(given):
-    """ValueError for a name of `given` (_system_config) that is nearly one of a knob. Others are
-    Ray's internals, which its programs and fixtures set: a warning, once. The same for variables of
-    the environment that begin with SKATE_: a warning with the nearest."""
+    """Checks the names in `given` (_system_config). ValueError for a name that looks like a
+    misspelt knob. Other unknown names are Ray's internals, which its programs and fixtures set:
+    they give a warning, once. Unknown environment variables that begin with SKATE_ give a warning
+    with the nearest name."""
     unknown = [k for k in given if k not in KNOBS]
     strange = [
         k
@@ -272,11 +273,11 @@ def check_names(given):
 
 
 def check_value(name, value, where):
-    """The value of a knob as it is kept. TypeError, ValueError: its type, or its range; `where`
-    says who set it."""
+    """The value of a knob in the form in which it is kept. TypeError, ValueError for a wrong type
+    or range; `where` tells the message who has set it."""
     default, _, meaning = KNOBS[name]
     if default is spill_dir:
-        return value  # see directories()
+        return value  # checked by directories()
     wanted = f"{where}={value!r}: what is wanted is"
     if isinstance(default, str):
         if not isinstance(value, str):
@@ -284,7 +285,7 @@ def check_value(name, value, where):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{wanted} a number ({meaning})")
-    # -1: without end, or chosen by the engine
+    # -1 means without end, or chosen by the engine.
     least = -1 if default == -1 or name == "max_retries" else 0
     if not value >= least:
         raise ValueError(f"{wanted} a number of {least} or more ({meaning})")
@@ -292,8 +293,8 @@ def check_value(name, value, where):
 
 
 def resolve(given):
-    """The value of each knob; `given` holds what the caller set (None: not set). Errors: see
-    check_names() and check_value()."""
+    """The value of each knob. given: the values that the caller has set (None: not set). Raises as
+    check_names() and check_value() do."""
     check_names(given)
     out = {}
     for name, (default, env, _) in KNOBS.items():

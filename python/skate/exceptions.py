@@ -1,6 +1,6 @@
-"""What can go wrong, in Ray's names. Every error that get() raises is a RayError; one that the
-user's code raised is an instance of the user's class as well (RayTaskError.as_instanceof_cause).
-Made in src/py/core/err.c from result codes, with the message as the one argument."""
+"""skate's exceptions, under Ray's names. Every error that get() raises is a RayError; an error that
+user code raised is also an instance of the user's class (RayTaskError.as_instanceof_cause).
+src/py/core/err.c makes them from result codes, with the message as the one argument."""
 
 from skate import _did_you_mean
 from skate._causes import bare, cause_bytes, fields_of, load_cause
@@ -27,8 +27,9 @@ class RayError(Exception):
 
 
 class RayTaskError(RayError):
-    """The user's code raised. str() begins with the user's error, then where it happened. `cause`
-    is the exception itself; when that cannot be sent between processes, a RayError that says so."""
+    """The user's code raised an exception. str() begins with the user's error, followed by the
+    place where it happened. `cause` is the exception itself or, if that cannot be sent between
+    processes, a RayError that says so."""
 
     def __init__(
         self,
@@ -58,12 +59,12 @@ class RayTaskError(RayError):
         return _remake, (self.text, self.function_name, cause, isinstance(self, _Dual))
 
     def make_dual_exception_instance(self):
-        """as_instanceof_cause(), by another name."""
+        """The same as as_instanceof_cause()."""
         return self.as_instanceof_cause()
 
     def as_instanceof_cause(self):
-        """The same error, which `except` with the class of its cause catches, too; self where that
-        class cannot be mixed with RayTaskError."""
+        """The same error in a form that `except` with the class of its cause catches, too; self if
+        that class cannot be combined with RayTaskError."""
         cls = type(self.cause)
         if self.cause is None or isinstance(self, cls) or issubclass(RayTaskError, cls):
             return self
@@ -72,14 +73,14 @@ class RayTaskError(RayError):
             return self
         try:
             e = bare(dual, self.cause)
-        except TypeError:  # a group of exceptions that are no Exceptions
+        except TypeError:  # an exception group whose members are not all Exceptions
             return self
         for name, value in fields_of(self.cause).items():
             setattr(e, name, value)
-        _args.__set__(e, (self.cause,))  # past a read-only `args` of the user's class
+        _args.__set__(e, (self.cause,))  # works even if the user's class has a read-only `args`
         e.__dict__.update(self.__dict__)
         lost = getattr(self.cause, "__skate_lost__", None)
-        if lost:  # it is caught by its class, with what there is of it
+        if lost:  # some attributes were lost: it is caught by its class, with the rest of them
             e.__dict__.update({n: v for n, v in vars(self.cause).items() if n != "__notes__"})
             e.__dict__["raised"] = self.cause
             what = f"attribute{'s' if len(lost) > 1 else ''} {', '.join(lost)}"
@@ -116,7 +117,7 @@ def _dual_class(cls):
         try:
             dual = type(name, (_Dual, RayTaskError, cls), body)
             bare(dual)
-        except Exception:  # a class that cannot be mixed or not be made without its arguments
+        except Exception:  # a class that cannot be combined, or not be made without its arguments
             logging.getLogger("skate.exceptions").warning(
                 "%s: no class can be made of it and RayTaskError. This exception is raised as RayTaskError only. You can use `ray_task_error.cause` to access "
                 "the user exception.",
@@ -133,13 +134,13 @@ def _remake(text, function_name, cause, dual):
 
 
 def misused(e, f, of=None):
-    """e, a TypeError of a call of f whose arguments do not fit: a keyword that f does not know gets
-    the nearest one that it knows, or those that there are.
+    """Adds a suggestion to a TypeError of a call whose arguments do not fit: for an unknown keyword
+    the nearest known one, or all that there are.
 
     Args:
-        e: The error.
-        f: The function.
-        of: Its first argument, which names the class of a constructor.
+        e: The TypeError.
+        f: The function that was called.
+        of: The first argument of the call, which names the class of a constructor.
 
     Returns:
         e.
@@ -147,7 +148,7 @@ def misused(e, f, of=None):
     text = str(e)
     if f.__name__ == "__init__":
         text = text.replace(f"{f.__qualname__}()", f"{type(of).__name__}()", 1)
-    text = text.partition(". Did you mean")[0]  # Python's own word for it, from 3.13 on
+    text = text.partition(". Did you mean")[0]  # Python's own suggestion, from 3.13 on
     _, found, word = text.partition(" got an unexpected keyword argument ")
     if found:
         known = [
@@ -161,9 +162,9 @@ def misused(e, f, of=None):
 
 
 def told(e):
-    """Whether e is said to a user (raised by a raise statement of skate's, or by the engine), so
-    that the frames of skate above it say nothing; what went wrong inside of skate keeps them.
-    `_skate_front` decides where it is set (data/run/errors.py)."""
+    """Whether e is meant for users (raised by a raise statement of skate, or by the engine), so
+    that frames of skate above it are hidden; a failure inside of skate keeps them. `_skate_front`
+    marks the functions where frames are hidden (data/run/errors.py)."""
     marked = getattr(e, "_skate_front", None)
     if marked is not None:
         return bool(marked)
@@ -171,7 +172,7 @@ def told(e):
         return True
     if e.__traceback__ is None or isinstance(e, AssertionError):
         return False
-    # where it was raised: the source says by what
+    # the source at the place of the error tells whether a raise statement raised it
     at = traceback.extract_tb(e.__traceback__, -1)[0]
     here = linecache.getline(at.filename, at.lineno or 0).encode()[at.colno or 0 :]
     return at.filename.startswith(_HOME) and re.match(rb"\s*raise\b", here) is not None
@@ -191,7 +192,7 @@ class UnserializableException(RayTaskError):
 
 
 class CrossLanguageError(RayError):
-    """Of Ray's other languages; skate raises none."""
+    """For Ray's other languages; skate never raises it."""
 
     _named = ("ray_exception",)
 
@@ -219,11 +220,11 @@ class WorkerCrashedError(RayError):
 
 
 class LocalRayletDiedError(WorkerCrashedError):
-    """Of Ray's node manager; skate has none."""
+    """For Ray's node manager, which skate lacks; never raised."""
 
 
 class NodeDiedError(RayError):
-    """Of Ray's other machines; skate has none."""
+    """A node of a cluster has died; on one machine never raised."""
 
     _named = ("message",)
 
@@ -271,7 +272,7 @@ class ActorDiedError(RayActorError):
             init,
         )
         self.cause = cause if init else None
-        self.told = text or ""  # of a constructor's error: what the user's exception says
+        self.told = text or ""  # for the error of a constructor: the text of the user's exception
 
 
 class ActorUnavailableError(RayActorError):
@@ -284,13 +285,13 @@ class ActorUnavailableError(RayActorError):
 
 
 class ActorUnschedulableError(RayError):
-    """The actor asks for more than this machine has."""
+    """The actor asks for more resources than this machine has."""
 
     _named = ("error_message",)
 
 
 class TaskUnschedulableError(ActorUnschedulableError):
-    """The task (or actor) asks for more than this machine has."""
+    """The task (or actor) asks for more resources than this machine has."""
 
 
 class TaskPlacementGroupRemoved(RayError):
@@ -322,11 +323,11 @@ class ObjectLostError(RayError):
 
 
 class ObjectFetchTimedOutError(ObjectLostError):
-    """Of Ray's other machines; skate has none."""
+    """For objects on Ray's other machines; skate never raises it."""
 
 
 class ObjectFreedError(ObjectLostError):
-    """The object was freed by hand."""
+    """The object was freed explicitly."""
 
 
 class PlasmaObjectNotAvailable(RayError):
@@ -352,23 +353,24 @@ class RaySystemError(RayError):
 
 
 class UnknownOwnerError(RaySystemError, ValueError):
-    """A reference that is none of this engine's: of one that was shut down, or made from bytes."""
+    """The reference does not belong to this engine: it is of an engine that was shut down, or was
+    made from bytes."""
 
 
 class AuthenticationError(RayError):
-    """Of Ray's servers; skate has none."""
+    """For Ray's servers; skate never raises it."""
 
     _named = ("message",)
 
 
 class RpcError(RayError):
-    """Of Ray's servers; skate has none."""
+    """For Ray's servers; skate never raises it."""
 
     _named = ("message", "rpc_code")
 
 
 class RuntimeEnvSetupError(RayError):
-    """The runtime_env cannot be had."""
+    """The runtime_env cannot be provided."""
 
     _named = ("error_message",)
 
@@ -394,19 +396,19 @@ class UserCodeException(RayError):
 
 
 class RayDirectTransportError(RaySystemError):
-    """Of transports between GPUs; skate raises none."""
+    """For transports between GPUs; skate never raises it."""
 
 
 class RayChannelError(RaySystemError):
-    """Of compiled graphs."""
+    """A channel of a compiled graph is closed, or has failed."""
 
 
 class RayChannelTimeoutError(RayChannelError, TimeoutError):
-    """Of compiled graphs."""
+    """A compiled graph gave no result, or had no room for an input, in time."""
 
 
 class RayCgraphCapacityExceeded(RaySystemError):
-    """Of compiled graphs."""
+    """Too many executions of a compiled graph are under way."""
 
 
 class ActorAlreadyExistsError(ValueError, RayError):

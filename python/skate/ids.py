@@ -1,5 +1,5 @@
-"""Identifiers as Ray's programs see them: a fixed number of bytes with a class. Objects' own are
-`ObjectRef` (src/py/value/ref.c)."""
+"""Identifiers as Ray's programs see them: a fixed number of bytes with a class. The ids of objects
+are `ObjectRef` (src/py/value/ref.c)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def random_uuid() -> str:
-    """What str(uuid.uuid4()) gives, without uuid and platform: init() has others wait for what it
-    imports."""
+    """The same as str(uuid.uuid4()), without importing uuid and platform, for which init() would
+    have to wait."""
     h = bytearray(os.urandom(16))
     h[6], h[8] = h[6] & 0x0F | 0x40, h[8] & 0x3F | 0x80  # version 4, variant of RFC 4122
     t = h.hex()
@@ -86,7 +86,7 @@ class UniqueID:
 
     @classmethod
     def _of(cls, number: int) -> Self:
-        """The identifier of one of the engine's numbers."""
+        """The identifier of a number of the engine's."""
         return cls(number.to_bytes(cls._SIZE, "big"))
 
     def binary(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What may be said in @remote(...) and .options(...), checked as Ray checks it: unknown names and
+"""The options of @remote(...) and .options(...), checked as Ray checks them: unknown names and
 wrong values raise where they are written."""
 
 from skate import _did_you_mean, runtime_env
@@ -75,7 +75,7 @@ DEFAULT_RESOURCES = ("CPU", "GPU", "memory", "object_store_memory")
 
 
 def not_default(resources):
-    """AssertionError: init(resources=) has one that has a keyword of its own."""
+    """AssertionError if init(resources=) names a resource that has a keyword of its own."""
     for k in DEFAULT_RESOURCES:
         if k in resources:
             raise AssertionError(
@@ -130,11 +130,12 @@ def _dict(name, v):
     _type(name, v, dict)
 
 
-_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"  # as of Kubernetes
+_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"  # the syntax of labels in Kubernetes
 
 
 def _label_selector(name, v):
-    """{label: value, !value, in(a, b), !in(a, b)}. Only its form matters: there is one node."""
+    """Checks {label: value, !value, in(a, b), !in(a, b)}: only the form, since there is one
+    node."""
     _type(name, v, dict)
     for key, value in v.items():
         prefix, _, label = key.rpartition("/")
@@ -151,7 +152,7 @@ def _label_selector(name, v):
 
 
 def _fallback_strategy(name, v):
-    """A list of {"label_selector": {...}}. Only its form matters: there is one node."""
+    """Checks a list of {"label_selector": {...}}: only the form, since there is one node."""
     _type(name, v, list)
     for choice in v:
         if not isinstance(choice, dict) or set(choice) - {"label_selector"}:
@@ -270,7 +271,7 @@ METHOD = {
 
 
 def check(table, given, what):
-    """`given` as it is, or TypeError/ValueError."""
+    """Returns `given` unchanged, or raises TypeError or ValueError."""
     for name, value in given.items():
         rule = table.get(name)
         if rule is None:
@@ -308,15 +309,15 @@ def is_async(fn):
 
 
 def group_of(o, default_cpus, what):
-    """The options that a Template takes for a placement group."""
+    """The placement group of options, as keywords of a Template."""
     if o.get("scheduling_strategy") is None and o.get("placement_group") is None:
         return {}
     unfit = getattr(o.get("scheduling_strategy"), "_unfit", None)
     return {**of_options(o, default_cpus, what), **({"unfit": unfit} if unfit else {})}
 
 
-# resources that are devices, besides GPUs, and the variable that shows a process which of them it
-# has
+# Resources that are devices, besides GPUs, with the variable that tells a process which of them it
+# has.
 DEVICES = {
     "neuron_cores": "NEURON_RT_VISIBLE_CORES",
     "TPU": "TPU_VISIBLE_CHIPS",
@@ -328,14 +329,14 @@ DEVICES = {
 
 
 def devices_of(custom):
-    """The first of these names of resources that is of devices (as src/engine/place/res.c takes
-    it); "": none."""
+    """The first of these resource names that stands for devices (as src/engine/place/res.c takes
+    it); "" if there is none."""
     return next((k for k in list(custom)[:13] if k in DEVICES), "")
 
 
 def parts_of_units(o):
-    """The ValueError for more than one of a device and a part; None: none is asked for. It is
-    raised by remote(), as in Ray."""
+    """The ValueError for an amount such as 1.5 of a device, or None. remote() raises it, as in
+    Ray."""
     for name, v in (("num_gpus", o.get("num_gpus")), *(o.get("resources") or {}).items()):
         if (name == "num_gpus" or name in DEVICES) and v and v > 1 and v != int(v):
             return ValueError(
@@ -345,7 +346,7 @@ def parts_of_units(o):
 
 
 def resources_of(o):
-    """The options that a Template takes for resources."""
+    """The resources of options, as keywords of a Template."""
     out = {k: o[k] for k in ("num_cpus", "num_gpus", "memory", "resources") if o.get(k) is not None}
     if "memory" in out:
         out["memory"] = int(out["memory"])  # bytes

@@ -1,8 +1,10 @@
-"""Futures of ObjectRefs (ref.future(), await ref), and what ObjectRef and ObjectRefGenerator have
-besides what src/py/value/ref.c gives them.
+"""Futures of ObjectRefs (ref.future(), await ref), and the methods of ObjectRef and
+ObjectRefGenerator that src/py/value/ref.c does not have.
 
-No thread waits for a ref: a Watcher (src/py/call/watch.c) has one file descriptor for any number of
-them. An event loop looks at its own; for concurrent.futures one thread sleeps on one."""
+No thread waits for a single reference: a Watcher (src/py/call/watch.c) has one file descriptor for
+any number of them. Each event loop polls a Watcher of its own; for concurrent.futures one thread
+sleeps on one.
+"""
 
 import os
 import threading
@@ -16,12 +18,12 @@ from skate.ids import JOB, TaskID
 
 
 def _settle(future, good, value):
-    if future.done():  # cancelled meanwhile
+    if future.done():  # the future was cancelled meanwhile
         return
     if good:
         future.set_result(value)
         return
-    # from an await it would be taken for the end of the coroutine
+    # A StopIteration from an await would be taken for the end of the coroutine.
     if isinstance(value, StopIteration):
         e = RuntimeError(f"the awaited task raised {type(value).__name__}: {value}")
         e.__cause__ = value
@@ -30,7 +32,7 @@ def _settle(future, good, value):
 
 
 def _settle_all(pairs):
-    """pairs: (ref or generator, future) that are there."""
+    """Settles futures. pairs: (reference or generator, future) of all that are ready."""
     refs = [p for p in pairs if type(p[0]) is _skate.ObjectRef]
     for what, future in pairs:
         if type(what) is not _skate.ObjectRef:
@@ -39,14 +41,14 @@ def _settle_all(pairs):
         return
     try:
         results = _skate.get_each([ref for ref, _ in refs])
-    except BaseException as e:  # shut down
+    except BaseException as e:  # the engine was shut down
         results = [(False, e)] * len(refs)
     for (_, future), (good, value) in zip(refs, results):
         _settle(future, good, value)
 
 
 class _OfLoop:
-    """What an event loop awaits."""
+    """The Watcher of an event loop."""
 
     def __init__(self, loop):
         self.watcher = _skate.Watcher()
@@ -60,7 +62,8 @@ _loops = weakref.WeakKeyDictionary()  # event loop -> _OfLoop
 
 
 def _in_loop(loop, what):
-    """asyncio.Future of that loop: the value of a ref; None when a generator would not wait."""
+    """An asyncio.Future of that loop for the value of a reference; None for a generator that need
+    not wait."""
     mine = _loops.get(loop)
     if mine is None:
         mine = _loops[loop] = _OfLoop(loop)
@@ -71,7 +74,7 @@ def _in_loop(loop, what):
 
 
 _lock = _forked.lock()
-_futures = None  # the Watcher of all concurrent.futures
+_futures = None  # the Watcher for all concurrent.futures
 
 
 def _run(watcher):
@@ -112,7 +115,8 @@ def await_ref(ref):
 
 
 def _as_future(ref, _internal=False):
-    """An asyncio.Future of the value, of the running loop (or of the thread's, when none runs)."""
+    """An asyncio.Future of the value, in the running loop (or in the thread's loop if none
+    runs)."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -121,7 +125,7 @@ def _as_future(ref, _internal=False):
 
 
 def _on_completed(ref, callback):
-    """callback(value, or the exception) once it is there, on a thread of skate's."""
+    """Calls callback(the value, or the exception) once it is there, on a thread of skate's."""
 
     def done(f):
         e = f.exception()
@@ -138,8 +142,8 @@ def _task_id(ref):
 
 
 def _maker(ref):
-    """Number of the task of a ref that came from another process: the engine's list has it while
-    the task has not ended. 0: not known."""
+    """The number of the task that makes the object of a reference from another process, while that
+    task is in the engine's list because it has not ended; 0 if it is unknown."""
     if not _skate.is_initialized():
         return 0
     number = ref._number()
@@ -215,7 +219,7 @@ _extend_generator(_skate.ObjectRefGenerator)
 
 
 class DynamicObjectRefGenerator:
-    """Value of a task with num_returns="dynamic": its references, each given once.
+    """The value of a task with num_returns="dynamic": an iterator over its references.
 
     Args:
         refs: The references.

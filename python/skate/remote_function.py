@@ -1,5 +1,5 @@
 """@remote functions. `f.remote` is the C method of a Template, stored in the instance: a call runs
-no Python of ours."""
+no Python code of skate."""
 
 from skate import _job, _skate, options, runtime_env
 from skate._deps import binding
@@ -7,7 +7,7 @@ from skate.ref import DynamicObjectRefGenerator
 
 
 class _Wrapped:
-    """A function around the user's, under its name."""
+    """A wrapper around the user's function, under its name."""
 
     def __init__(self, fn):
         self.fn = fn
@@ -16,8 +16,8 @@ class _Wrapped:
 
 
 class _Retry(_Wrapped):
-    """retry_exceptions=[classes]: read where the exception is (src/py/worker/result.c); other
-    exceptions are final."""
+    """retry_exceptions=[classes]: decides in the worker where the exception is
+    (src/py/worker/result.c); other exceptions are final."""
 
     def __init__(self, fn, classes):
         super().__init__(fn)
@@ -29,7 +29,7 @@ class _Retry(_Wrapped):
 
 class Dynamic(_Wrapped):
     """num_returns="dynamic": one result, which holds a reference for each value that the generator
-    yields. When it raises, and is not to run again, the last reference is of its error."""
+    yields. If the generator raises and is not retried, the last reference is that of its error."""
 
     def __init__(self, fn, retry_on=(), retries: int | None = 0):
         super().__init__(fn)
@@ -84,7 +84,7 @@ def _template(fn, o, base):
     window = o.get("_generator_backpressure_num_objects") or 0
     calls = o.get("max_calls")
     if calls is None and o.get("num_gpus"):
-        calls = 1  # as in Ray: what a library keeps on the GPU goes with the process
+        calls = 1  # as in Ray: the GPU memory that a library keeps is freed with the process
     if calls:
         more["max_calls"] = calls
     return _skate.Template(
@@ -115,9 +115,9 @@ class RemoteFunction:
     def __init__(self, fn, given, base=None):
         self._function = fn
         self._options = given
-        self._own = base is None  # as @remote made it
+        self._own = base is None  # whether it is the one that @remote made
         self._template = _template(fn, given, base)
-        # has the function itself as its definition: options() share it
+        # The Template that defines the function: those of options() share its definition.
         self._base = self._template if _is_plain(given) else base
         self._function_name = f"{fn.__module__}.{fn.__qualname__}"
         decorate = getattr(fn, "__ray_invocation_decorator__", None)
@@ -168,8 +168,8 @@ class RemoteFunction:
 
 
 def decorated(decorate, submit):
-    """The submit of a function that brings its own way of being invoked: `decorate` gets f(args,
-    kwargs) and gives another such function."""
+    """The submit function for a function that brings its own way of being invoked: `decorate` gets
+    f(args, kwargs) and returns another such function."""
     call = decorate(lambda args, kwargs: submit(*args, **kwargs))
     return lambda *args, **kwargs: call(args, kwargs)
 

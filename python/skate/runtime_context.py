@@ -1,4 +1,4 @@
-"""get_runtime_context(): where this code runs."""
+"""get_runtime_context(): the job, task, actor and process in which code runs."""
 
 import os
 import warnings
@@ -7,7 +7,7 @@ from skate import _in_actor, _job, _skate, actor, ids, options, runtime_env, ser
 from skate._deps import json, tempfile
 from skate.util.placement_group import get_current_placement_group
 
-SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2  # what a process is, in Ray's numbers
+SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2  # the mode of a process, in Ray's numbers
 
 
 def _deprecated(name):
@@ -113,7 +113,7 @@ class RuntimeContext:
         return {}
 
     def get_assigned_resources(self):
-        """{"CPU": 1.0, ...}: what the task or actor this runs in holds."""
+        """The resources that the running task or actor holds, e.g. {"CPU": 1.0}."""
         t = self._task()
         if not t:
             return {}
@@ -131,7 +131,7 @@ class RuntimeContext:
 
     @property
     def should_capture_child_tasks_in_placement_group(self):
-        """Whether what is submitted here goes to the placement group that this runs in."""
+        """Whether tasks submitted here go to the placement group in which this code runs."""
         need = _skate.current_need([])
         return bool(self._task()) and need is not None and need[5]
 

@@ -1,10 +1,10 @@
-"""runtime_env: what the processes of a job, of a task or of an actor find: environment variables, a
-working folder, folders of modules.
+"""runtime_env: the environment in which the processes of a job, of a task or of an actor run:
+environment variables, a working folder, folders of modules.
 
-A folder is used where it is, not copied: there is one machine. Nothing is installed: of packages
-that are asked for ("pip", "uv", "conda") it is checked that they are there in the asked version.
-Environments of a job are made with its workers (their environment, working folder and sys.path);
-tasks and actors with one of their own run in processes of that environment, which put it on before
+A folder is used where it is, not copied: there is one machine. Nothing is installed: skate checks
+that the packages of "pip", "uv" and "conda" are installed in the version asked for. The environment
+of a job is given to its workers when they start (variables, working folder and sys.path); a task or
+actor with an environment of its own runs in a process of that environment, which puts it on before
 anything else."""
 
 import _pickle as pickle  # without re and struct
@@ -35,7 +35,7 @@ def _error(text):
 
 def _folder(what, path, files=()):
     if not isinstance(path, (str, os.PathLike)):
-        if hasattr(path, "__path__"):  # a package that is imported here
+        if hasattr(path, "__path__"):  # a package that this process has imported
             return os.path.abspath(list(path.__path__)[0])
         raise TypeError(f"runtime_env: {what} must be the path of a local folder, not {path!r}")
     path = os.fspath(path)
@@ -71,7 +71,7 @@ def _packages(what, given):
 
 
 def _lacks(requirement):
-    """Why what is installed does not fulfil a requirement; None when it does, or when it is for
+    """Why the installed packages do not fulfil a requirement; None if they do, or if it is for
     other machines."""
     try:
         want = packaging_requirements.Requirement(requirement)
@@ -93,7 +93,7 @@ def _lacks(requirement):
 
 
 def _installed(what, given):
-    """The requirements, checked: all are here. RuntimeEnvSetupError names each that is not."""
+    """The requirements, all of which are installed. RuntimeEnvSetupError names each that is not."""
     wanted = _packages(what, given)
     lacking = [(r, why) for r in wanted if (why := _lacks(r))]
     if lacking:
@@ -118,8 +118,9 @@ def _conda(given):
 
 def check(env):
     """`env` in its full form: {"env_vars": {...}, "working_dir": absolute path, "py_modules":
-    [absolute paths], "pip": [requirements]}; TypeError, ValueError or RuntimeEnvSetupError says
-    what is wrong with it. Of "pip", "uv" and "conda" only what is there already passes."""
+    [absolute paths], "pip": [requirements]}. TypeError, ValueError or RuntimeEnvSetupError tells
+    what is wrong with it. Requirements of "pip", "uv" and "conda" pass only if they are installed
+    already."""
     if not isinstance(env, dict):
         raise TypeError(f"runtime_env must be a dict, not {type(env)}")
     out = {}
@@ -200,13 +201,15 @@ class RuntimeEnv(dict):
         super().__init__(check(given) if _validate else given)
 
     def set(self, name, value):
-        """Gives one field a value; a dataclass becomes a dict."""
+        """Sets one field; a dataclass becomes a dict."""
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             value = dataclasses.asdict(value)
-        self[name] = check({name: value}).get(name, value)  # some are taken, and change nothing
+        # some fields are accepted and have no effect
+        self[name] = check({name: value}).get(name, value)
 
     def get(self, name, default=None, data_class=None):
-        """The value of a field, or `default`; with a data_class, as one made of it."""
+        """The value of a field, or `default`; with a data_class an instance of it made from the
+        value."""
         if name not in self:
             return default
         return self[name] if data_class is None else data_class(**self[name])
@@ -232,7 +235,8 @@ class RuntimeEnv(dict):
 
 
 class RuntimeEnvConfig(dict):
-    """Ray's settings of how environments are made; skate makes them at once and has none."""
+    """Ray's settings for making environments; in skate they have no effect, since environments are
+    made at once."""
 
     def __init__(self, setup_timeout_seconds=600, eager_install=True, log_files=None):
         super().__init__(
@@ -243,13 +247,14 @@ class RuntimeEnvConfig(dict):
 
 
 def module_path(full):
-    """What sys.path needs to find a module: the folder that holds its folder, an archive itself."""
+    """The entry that sys.path needs to find a module: the parent folder of its folder, or an
+    archive itself."""
     return full if full.endswith((".whl", ".zip")) else os.path.dirname(full)
 
 
 def merge(outer, inner):
-    """What a task with `inner` finds inside of `outer`: environment variables add up, the rest is
-    replaced."""
+    """The environment of a task with `inner` inside of `outer`: environment variables are merged,
+    other fields replaced."""
     if not outer or not inner:
         return dict(inner or outer or {})
     out = {**outer, **inner}
@@ -272,11 +277,11 @@ def run_hook(hook):
         raise _error(f"worker_process_setup_hook failed with {type(e).__name__}: {e}") from e
 
 
-_own = None  # of the task or actor that this process belongs to
+_own = None  # the runtime_env of the task or actor that this process belongs to
 
 
 def put_on(env):
-    """Makes this process one of `env`."""
+    """Puts the environment `env` on in this process."""
     global _own
     _own = env
     os.environ.update(env.get("env_vars") or {})
@@ -291,25 +296,26 @@ def put_on(env):
 
 
 def apply(data):
-    """First thing in a process of an environment of its own (src/py/worker/run.c)."""
+    """The first thing that a process of an environment of its own does (src/py/worker/run.c): puts
+    it on."""
     put_on(pickle.loads(data))
 
 
 def inside(data):
-    """The environment of a task or an actor that is submitted here, as bytes; data: what its
-    options ask for."""
+    """The environment of a task or actor submitted here, as bytes; data: the one that its options
+    ask for."""
     return packed(merge(_own, pickle.loads(data))) if _own else data
 
 
 def packed(env):
-    """A checked environment as bytes; its hook may be a function that only cloudpickle takes
-    along."""
+    """A checked environment as bytes; its hook may be a function that only cloudpickle can
+    pickle."""
     return by_value.dumps(env, protocol=5)
 
 
 class Sealed:
-    """A function (or class) for another environment: it travels as bytes, which are looked into at
-    the first call, where its modules are."""
+    """A function (or class) for another environment: it travels as bytes, which are unpickled at
+    the first call, in a process that has its modules."""
 
     def __init__(self, fn, data: bytes | None = None, names=None):
         self.fn, self.data = fn, data

@@ -1,7 +1,8 @@
 """The Python half of src/py/value/encode.c and py/value/decode.c: what C does not do itself. C has
-tried the plain pickler when `dumps` is called.
+tried the plain pickler before it calls `dumps`.
 
-Also here: what is said when something cannot be sent (find the culprit, name it)."""
+Also here: the messages about values that cannot be sent, which find and name the culprit.
+"""
 
 import _pickle as pickle  # without re and struct, which only the Python pickler needs
 import functools
@@ -16,7 +17,7 @@ from skate.exceptions import RayError
 
 
 def is_missing(e):
-    """Whether e says that cloudpickle is not installed: then nothing is wrong with the value."""
+    """Whether e says that cloudpickle is not installed: then the value itself may be fine."""
     return isinstance(e, ModuleNotFoundError) and e.name == "cloudpickle"
 
 
@@ -31,11 +32,13 @@ def dumps(obj):
 
 
 def cloudpickled(obj, buffers=None, aside=None):
-    """Bytes by cloudpickle; what no other process could import goes by value.
+    """obj as bytes by cloudpickle; functions and classes that no other process could import go by
+    value.
 
     Args:
-        buffers: A list that takes the buffers that are kept out of the bytes; None: none is.
-        aside: Which of them: a function that says it of a buffer; None: all.
+        obj: The value.
+        buffers: A list that receives the buffers kept out of the bytes; None: none is.
+        aside: A function that says whether a buffer is kept out; None: all are.
     """
     callback = None
     if buffers is not None:
@@ -52,7 +55,7 @@ def cloudpickled(obj, buffers=None, aside=None):
                 buffers.clear()
 
 
-TOLD = 10_000_000  # bytes of a function that are worth a warning
+TOLD = 10_000_000  # bytes of a function from which on a warning is logged
 
 
 def dump_function(fn):
@@ -66,8 +69,8 @@ def dump_function(fn):
 
 
 def _by_value_from_now(e):
-    """Whether e is about a module that was put into sys.modules by hand: no other process can
-    import it, so what it holds is sent by value."""
+    """Whether e is about a module that was put into sys.modules by hand. No other process can
+    import it, so its functions and classes are sent by value from now on."""
     found = isinstance(e, pickle.PicklingError) and re.search(
         r"import of module '([^']+)' failed", str(e)
     )
@@ -88,13 +91,13 @@ def _users_own(fn):
 
 
 def function_name():
-    """module.qualified name of what the current task runs."""
+    """module.qualified name of the function that the current task runs."""
     f = _skate.current_function()
     if isinstance(f, tuple):
         cls, name = f
         m = getattr(cls, name, None) if isinstance(name, str) else name
         code = getattr(m, "__code__", None)
-        # a coroutine is known by its full name, in Ray
+        # In Ray a coroutine is known by its full name.
         if code is not None and code.co_flags & 0x280:
             return f"{cls.__module__}.{getattr(m, '__qualname__', name)}"
         return f"{cls.__module__}.{cls.__name__}.{getattr(m, '__name__', name)}"
@@ -113,7 +116,7 @@ load_function = pickle.loads
 
 # ---- what cannot be sent
 
-_KINDS = {  # how people call them
+_KINDS = {  # the names that people use
     "_thread.lock": "threading.Lock",
     "_thread.RLock": "threading.RLock",
     "_io.TextIOWrapper": "an open file",
@@ -158,7 +161,7 @@ def _used_globals(code):
 
 
 def _parts(obj):
-    """(what it is called, part) of the things that pickling obj would pickle."""
+    """(what it is called, part) of the objects that pickling obj would pickle."""
     if isinstance(obj, types.MethodType):
         yield "bound object", obj.__self__
         yield "method " + obj.__func__.__name__, obj.__func__
@@ -229,13 +232,13 @@ def _parts(obj):
 
 
 def _is(obj, module, name):
-    """Whether it is one of a class that somebody else may have imported."""
+    """Whether obj is an instance of a class, looked up without importing its module."""
     cls = getattr(sys.modules.get(module), name, None)
     return cls is not None and isinstance(obj, cls)
 
 
 def _reduced(obj):
-    """What __getstate__ or __reduce__ of its class give instead of its attributes."""
+    """What __getstate__ or __reduce__ of its class give in the place of its attributes."""
     try:
         given = obj.__reduce_ex__(5)
     except Exception:
@@ -282,8 +285,8 @@ def _cannot_send(obj, e):
 
 
 def unpicklable(obj, error):
-    """The three-line TypeError: who, why, where."""
-    # cloudpickle's word for it
+    """The TypeError of three lines: which value, why, and where."""
+    # The text is cloudpickle's.
     if isinstance(error, RecursionError) or "deep recursion" in str(error):
         return TypeError(f"a {_kind(obj)} is nested too deeply to be sent to another process")
     path, part = _culprit(obj, [], {id(obj)}, [300])
@@ -321,7 +324,7 @@ def _tell_large(fn, size):
 
 
 class _Sink:
-    """A file that counts."""
+    """A file that only counts the bytes written."""
 
     def __init__(self):
         self.n = 0
@@ -331,7 +334,7 @@ class _Sink:
 
 
 def _weight(obj):
-    """Bytes of it when it is sent; 0: it cannot be, or goes by its name."""
+    """The bytes that obj takes when it is sent; 0 if it cannot be sent, or goes by its name."""
     if isinstance(obj, (bytes, bytearray, str)):
         return len(obj)
     if isinstance(obj, types.ModuleType):
